@@ -1,0 +1,93 @@
+/* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
+#ifndef DITI_BASE_H
+#define DITI_BASE_H
+#include "dit_api.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef DIT_INTERNAL
+#define DIT_INTERNAL extern /* dit.h defines it as static: nothing but dit_* is exported */
+#endif
+#ifdef __cplusplus
+#define DITI_ZERO \
+    {}
+#else
+#define DITI_ZERO \
+    { 0 }
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define DITI_UNUSED __attribute__((unused))
+#define DITI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define DITI_UNUSED
+#define DITI_PRINTF(text, first)
+#endif
+#define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer. */
+typedef struct diti_env {
+    dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
+    dit_logger logger;
+} diti_env;
+
+typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
+
+/* --- errors and logging --- */
+/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads well. */
+DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
+/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN). */
+DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
+DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
+DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger, dit_error *err);
+
+/* --- memory: 64-byte aligned, never zero-sized; NULL when the hook refuses --- */
+DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
+DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
+DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size); /* zeroed; NULL on overflow too */
+DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                      /* NULL is fine */
+DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);         /* NULL for NULL or no memory */
+/* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
+DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
+DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
+DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
+DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
+
+/* --- strings --- */
+DIT_INTERNAL bool diti_equal(const char *a, const char *b); /* NULL equals only NULL */
+DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
+DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
+/* snprintf that never overflows and reports truncation as false. */
+DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
+DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
+
+/* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
+typedef enum diti_json_kind { DITI_JSON_NULL, DITI_JSON_BOOL, DITI_JSON_NUMBER, DITI_JSON_STRING, DITI_JSON_ARRAY, DITI_JSON_OBJECT } diti_json_kind;
+typedef struct diti_json {
+    diti_json_kind kind;
+    const char *key;  /* NUL-terminated, unescaped UTF-8; NULL outside objects */
+    const char *text; /* strings: NUL-terminated, unescaped; numbers: as written, so that 64-bit integers stay exact */
+    size_t text_length;
+    double number; /* numbers; bools: 0 or 1 */
+    uint32_t count;                     /* children of arrays and objects */
+    const struct diti_json *first, *next; /* first child; next sibling */
+} diti_json;
+/* Parses size bytes. Depth is limited to 64, duplicate keys are an error. The tree is freed with diti_json_free. */
+DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what, diti_json **out, dit_error *err);
+DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
+DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object, const char *key); /* NULL when absent or object is NULL */
+DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, double otherwise); /* absent or null: otherwise */
+DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
+DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
+
+/* --- small floats, bit patterns; every conversion rounds to nearest, ties to even --- */
+DIT_INTERNAL float diti_half_to_float(uint16_t bits);
+DIT_INTERNAL uint16_t diti_float_to_half(float value);
+DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
+DIT_INTERNAL uint16_t diti_float_to_bfloat(float value);
+DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
+DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
+#endif
