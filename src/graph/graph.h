@@ -7,8 +7,8 @@
 #define DITI_GRAPH_H
 #include "vk/vk.h"
 
-typedef enum diti_format { DITI_F32, DITI_F16, DITI_U32 } diti_format;
-DIT_INTERNAL uint32_t diti_format_bytes(diti_format format);
+typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
+DIT_INTERNAL uint32_t diti_format_bytes(diti_element format);
 
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) --- */
 typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
@@ -37,7 +37,7 @@ typedef enum diti_storage {
 typedef struct diti_tensor_info {
     char name[48];
     diti_storage storage;
-    diti_format format;
+    diti_element format;
     uint32_t rows, columns;
     uint32_t pitch;        /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;    /* views: the tensor whose memory this is; else itself */
@@ -95,7 +95,7 @@ typedef struct diti_graph {
     size_t dispatch_count, dispatch_capacity;
     diti_segment segments[16];
     uint32_t segment_count;
-    diti_format activation; /* format of activations: F16 on rungs that have it, else F32 */
+    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -105,9 +105,9 @@ DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_format format, uint32_t rows, uint32_t columns, const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_format format, uint32_t rows, uint32_t columns, const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_format format, uint32_t rows, uint32_t columns, const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
 /* rows x columns of tensor from (row, column) on: the same memory. */
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows, uint32_t column, uint32_t columns);
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed ones. */
@@ -159,9 +159,10 @@ typedef struct diti_attention_desc {
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v, const diti_attention_desc *desc);
 
 /* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). */
+typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
 typedef struct diti_qkv_desc {
     uint32_t heads, head_dim;
-    enum { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } norm;
+    diti_qkv_norm norm;
     float eps;
     const diti_weight *weight, *bias; /* F32 [head_dim] */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
