@@ -5,6 +5,7 @@
    a block reads like its formula. diti_plan_create then turns the whole graph into recorded work. */
 #ifndef DITI_GRAPH_H
 #define DITI_GRAPH_H
+#include "io/io.h"
 #include "vk/vk.h"
 
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
@@ -25,6 +26,44 @@ typedef struct diti_weight {
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+
+/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row (q, k, v) lies in a row --- */
+typedef struct diti_weight_block {
+    diti_buffer buffer;
+    VkDeviceSize used;
+} diti_weight_block;
+typedef struct diti_loader {
+    diti_device *device;           /* NULL: dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    const char *prefix;            /* in front of every name */
+    const char *(*rename)(void *user, const char *name, char *out, size_t size); /* other key namings; NULL: none */
+    void *user;
+    dit_error error;               /* sticky, like a graph's */
+    diti_weight_block **blocks;    /* owned; handed to the model by diti_loader_finish */
+    size_t block_count, block_capacity;
+    diti_buffer staging;
+    uint64_t bytes, parameters;    /* of everything loaded so far */
+    uint64_t total_bytes;          /* for progress: 0 unknown */
+    const dit_progress *progress;
+} diti_loader;
+typedef struct diti_weights { /* the memory behind a component's weights */
+    diti_weight_block **blocks;
+    size_t block_count;
+    uint64_t bytes, parameters;
+} diti_weights;
+DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL bool diti_loader_has(diti_loader *loader, const char *name);
+/* A matrix in its stored type; shape [rows, columns...] is checked. Convolutions: rows = Cout, columns = Cin*kernel*kernel, shape [Cout, Cin, k, k]. */
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns, uint32_t kernel, const char *name);
+/* Rows [first, first + rows) of a stored matrix whose full shape is [total_rows, columns] (fused qkv of original checkpoints). */
+DIT_INTERNAL void diti_load_matrix_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t total_rows, uint32_t columns, const char *name);
+/* Any stored float type, converted to F32 on the device; rows x columns values (biases: 1 x N). Absent names are an error. */
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns, const char *name);
+/* out = a's rows, then b's: one matrix when they lie side by side in memory and have one type (q, k, v as one GEMM). Same columns. */
+DIT_INTERNAL void diti_weight_append(diti_loader *loader, diti_weight *out, const diti_weight *more);
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err); /* on failure frees everything */
+DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 /* --- tensors --- */
 typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
@@ -110,6 +149,8 @@ DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element forma
 DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
 /* rows x columns of tensor from (row, column) on: the same memory. */
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows, uint32_t column, uint32_t columns);
+/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
+DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);

@@ -14,4 +14,18 @@ DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 /* Writes exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD), </s>, then <pad>. *count = ids before the
    padding. Longer text is cut with </s> kept last; *lost = tokens that did not fit. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, int32_t *ids, uint32_t capacity, uint32_t *count, uint32_t *lost, dit_error *err);
+
+/* --- T5, mT5, umT5 encoders (models.md 5.1) --- */
+typedef struct diti_t5 diti_t5;
+typedef struct diti_t5_traits { uint32_t columns, vocabulary, layers; } diti_t5_traits;
+/* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
+DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress, diti_t5 **out, dit_error *err);
+DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
+DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
+DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
+/* ids U32 [1, batch * tokens]; lengths U32 [1, batch] masks the padding (0: padding is attended, as SD3 and FLUX do) -> F32 [batch * tokens, columns].
+   bias: an INPUT tensor the call declares for the relative position table; fill it with diti_t5_write_inputs once the plan exists. */
+typedef struct diti_t5_use { uint32_t batch, tokens; diti_tensor ids, lengths, bias[64]; diti_tensor taps[64]; bool tap_blocks; } diti_t5_use;
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use, dit_error *err);
 #endif
