@@ -68,6 +68,7 @@ typedef enum diti_json_kind { DITI_JSON_NULL, DITI_JSON_BOOL, DITI_JSON_NUMBER, 
 typedef struct diti_json {
     diti_json_kind kind;
     const char *key;  /* NUL-terminated, unescaped UTF-8; NULL outside objects */
+    size_t key_length;
     const char *text; /* strings: NUL-terminated, unescaped; numbers: as written, so that 64-bit integers stay exact */
     size_t text_length;
     double number; /* numbers; bools: 0 or 1 */
