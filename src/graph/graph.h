@@ -1,17 +1,20 @@
-/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and replays them.
+/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
+   replays them.
 
-   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other), channels are
-   columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and later ops do nothing, so that
-   a block reads like its formula. diti_plan_create then turns the whole graph into recorded work. */
+   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other),
+   channels are columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and
+   later ops do nothing, so that a block reads like its formula. diti_plan_create then turns the whole graph into
+   recorded work. */
 #ifndef DITI_GRAPH_H
 #define DITI_GRAPH_H
 #include "io/io.h"
 #include "vk/vk.h"
 
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
-DIT_INTERNAL uint32_t diti_format_bytes(diti_element format);
+DIT_INTERNAL uint32_t diti_element_size(diti_element element);
 
-/* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) --- */
+/* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
+ */
 typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
     const diti_buffer *buffer;
     VkDeviceSize offset; /* bytes, multiple of 16 */
@@ -22,29 +25,30 @@ typedef struct diti_weight {
     const char *name; /* for messages; owned by the model */
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
-    uint32_t kernel;  /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
-/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row (q, k, v) lies in a row --- */
+/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
+ * (q, k, v) lies in a row --- */
 typedef struct diti_weight_block {
     diti_buffer buffer;
     VkDeviceSize used;
 } diti_weight_block;
 typedef struct diti_loader {
-    diti_device *device;           /* NULL: dry run, only shapes and sizes */
+    diti_device *device; /* NULL: dry run, only shapes and sizes */
     const diti_env *env;
     const diti_checkpoint *checkpoint;
-    const char *prefix;            /* in front of every name */
+    const char *prefix;                                                          /* in front of every name */
     const char *(*rename)(void *user, const char *name, char *out, size_t size); /* other key namings; NULL: none */
     void *user;
-    dit_error error;               /* sticky, like a graph's */
-    diti_weight_block **blocks;    /* owned; handed to the model by diti_loader_finish */
+    dit_error error;            /* sticky, like a graph's */
+    diti_weight_block **blocks; /* owned; handed to the model by diti_loader_finish */
     size_t block_count, block_capacity;
     diti_buffer staging;
-    uint64_t bytes, parameters;    /* of everything loaded so far */
-    uint64_t total_bytes;          /* for progress: 0 unknown */
+    uint64_t bytes, parameters; /* of everything loaded so far */
+    uint64_t total_bytes;       /* for progress: 0 unknown */
     const dit_progress *progress;
 } diti_loader;
 typedef struct diti_weights { /* the memory behind a component's weights */
@@ -52,68 +56,87 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     size_t block_count;
     uint64_t bytes, parameters;
 } diti_weights;
-DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
+                                    const diti_checkpoint *checkpoint, const char *prefix);
 DIT_INTERNAL bool diti_loader_has(diti_loader *loader, const char *name);
-/* A matrix in its stored type; shape [rows, columns...] is checked. Convolutions: rows = Cout, columns = Cin*kernel*kernel, shape [Cout, Cin, k, k]. */
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns, uint32_t kernel, const char *name);
-/* Rows [first, first + rows) of a stored matrix whose full shape is [total_rows, columns] (fused qkv of original checkpoints). */
-DIT_INTERNAL void diti_load_matrix_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t total_rows, uint32_t columns, const char *name);
-/* Any stored float type, converted to F32 on the device; rows x columns values (biases: 1 x N). Absent names are an error. */
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns, const char *name);
-/* out = a's rows, then b's: one matrix when they lie side by side in memory and have one type (q, k, v as one GEMM). Same columns. */
+/* A matrix in its stored type; shape [rows, columns...] is checked. Convolutions: rows = Cout, columns =
+ * Cin*kernel*kernel, shape [Cout, Cin, k, k]. */
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name);
+/* Rows [first, first + rows) of a stored matrix whose full shape is [total_rows, columns] (fused qkv of original
+ * checkpoints). */
+DIT_INTERNAL void diti_load_matrix_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows,
+                                        uint32_t total_rows, uint32_t columns, const char *name);
+/* Any stored float type, converted to F32 on the device; rows x columns values (biases: 1 x N). Absent names are an
+ * error. */
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* out = a's rows, then b's: one matrix when they lie side by side in memory and have one type (q, k, v as one GEMM).
+ * Same columns. */
 DIT_INTERNAL void diti_weight_append(diti_loader *loader, diti_weight *out, const diti_weight *more);
-DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err); /* on failure frees everything */
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out,
+                                           dit_error *err); /* on failure frees everything */
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 /* --- tensors --- */
 typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
 typedef enum diti_storage {
-    DITI_STORAGE_ARENA,   /* lives from its first write to its last read; memory is shared with others */
-    DITI_STORAGE_STATE,   /* keeps its content over the whole plan and over restarts (latents, solver history) */
-    DITI_STORAGE_INPUT,   /* written by the host before a run (diti_plan_write), copied to the device by the first segment */
-    DITI_STORAGE_WEIGHT   /* a part of a weight */
+    DITI_STORAGE_ARENA, /* lives from its first write to its last read; memory is shared with others */
+    DITI_STORAGE_STATE, /* keeps its content over the whole plan (latents, solver history); segment 0 starts by zeroing
+                           it */
+    DITI_STORAGE_INPUT, /* written by the host before a run (diti_plan_write), copied to the device by the first segment
+                         */
+    DITI_STORAGE_WEIGHT /* a part of a weight */
 } diti_storage;
 typedef struct diti_tensor_info {
     char name[48];
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
-    uint32_t pitch;        /* elements from row to row; multiple of 4 for tensors the graph makes */
-    diti_tensor parent;    /* views: the tensor whose memory this is; else itself */
-    uint64_t first;        /* views: element offset inside the parent */
-    uint64_t bytes;        /* of a parent: rows * pitch * element size */
+    uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
+    diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
+    uint64_t first;               /* views: element offset inside the parent */
+    uint64_t bytes;               /* of a parent: rows * pitch * element size */
     const diti_weight_part *part; /* DITI_STORAGE_WEIGHT */
     uint32_t first_use, last_use; /* dispatch indices, set by the ops, widened by the planner for repeated segments */
-    uint32_t block;        /* planner: which arena block */
-    VkDeviceSize offset;   /* planner: byte offset in its block */
+    uint32_t block;               /* planner: which arena block */
+    VkDeviceSize offset;          /* planner: byte offset in its block */
 } diti_tensor_info;
 
 /* --- dispatches ---
-   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any range of
-   workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so that a slice may bind
-   only the part of a large tensor that it touches. */
+   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any
+   range of workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so
+   that a slice may bind only the part of a large tensor that it touches. */
 typedef struct diti_binding {
     diti_tensor tensor;
     bool reads, writes;
-    uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding; filled by the planner */
-    uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16 */
-    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div + 1) * group_step + after
-       of the tensor. group_step 0: the whole tensor, whatever the slice. */
+    uint8_t offset_word; /* push constant word with the element offset of the tensor's first element in the binding;
+                            filled by the planner */
+    uint8_t
+        element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16 */
+    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
+       1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
     uint32_t group_div;
     uint64_t group_step, before, after;
 } diti_binding;
-typedef enum diti_cost_kind { DITI_COST_GEMM, DITI_COST_ATTENTION, DITI_COST_CONV, DITI_COST_MEMORY, DITI_COST_KINDS } diti_cost_kind;
+typedef enum diti_cost_kind {
+    DITI_COST_GEMM,
+    DITI_COST_ATTENTION,
+    DITI_COST_CONV,
+    DITI_COST_MEMORY,
+    DITI_COST_KINDS
+} diti_cost_kind;
 typedef struct diti_dispatch {
-    const char *name;      /* static text, e.g. "gemm" */
+    const char *name; /* static text, e.g. "gemm" */
     uint32_t module;
     uint32_t constants[DITI_MAX_CONSTANTS];
     uint32_t constant_count;
     uint32_t push[DITI_PUSH_WORDS];
-    uint32_t push_count;   /* words, word 0 included */
+    uint32_t push_count;                      /* words, word 0 included */
     diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */
     uint32_t binding_count;
-    uint32_t groups;       /* workgroups on x */
-    uint32_t group_align;  /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
+    uint32_t groups;      /* workgroups on x */
+    uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
     uint32_t segment;
@@ -127,7 +150,7 @@ typedef struct diti_segment {
 } diti_segment;
 typedef struct diti_graph {
     diti_device *device;
-    dit_error error;       /* sticky: the first failure */
+    dit_error error;           /* sticky: the first failure */
     diti_tensor_info *tensors; /* [0] is unused */
     size_t tensor_count, tensor_capacity;
     diti_dispatch *dispatches;
@@ -141,17 +164,23 @@ DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
-DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
+DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
+    DITI_PRINTF(3, 4);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns, const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                         const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
 /* rows x columns of tensor from (row, column) on: the same memory. */
-DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows, uint32_t column, uint32_t columns);
+DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+                                          uint32_t column, uint32_t columns);
 /* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed ones. */
+/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
+ * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 /* Appends a copy of dispatch; widens the life of what it binds. */
@@ -159,24 +188,34 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
-typedef enum diti_activation { DITI_ACTIVATION_NONE, DITI_ACTIVATION_GELU_TANH, DITI_ACTIVATION_GELU_ERF, DITI_ACTIVATION_SILU, DITI_ACTIVATION_QUICK_GELU } diti_activation;
+typedef enum diti_activation {
+    DITI_ACTIVATION_NONE,
+    DITI_ACTIVATION_GELU_TANH,
+    DITI_ACTIVATION_GELU_ERF,
+    DITI_ACTIVATION_SILU,
+    DITI_ACTIVATION_QUICK_GELU
+} diti_activation;
 
-/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] + bias[n])) ; absent parts drop out. */
+/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
+ * bias[n])) ; absent parts drop out. */
 typedef struct diti_linear_desc {
-    const diti_weight *bias;    /* F32 [N]; NULL or part_count 0: none */
+    const diti_weight *bias; /* F32 [N]; NULL or part_count 0: none */
     diti_activation activation;
-    diti_tensor multiply;       /* [rows, N] activation format: the other half of a GLU */
-    diti_tensor gate;           /* F32 [groups, N] (or a view of columns of a modulation table) */
-    uint32_t rows_per_gate;     /* rows that share one gate row; 0: all */
-    diti_tensor residual;       /* F32 [rows, N] */
-    diti_tensor out;            /* write here (may equal residual); 0: a new tensor */
-    bool out_f32;               /* new tensors: F32 instead of the activation format */
+    diti_tensor multiply;   /* [rows, N] activation format: the other half of a GLU */
+    diti_tensor gate;       /* F32 [groups, N] (or a view of columns of a modulation table) */
+    uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
+    diti_tensor residual;   /* F32 [rows, N] */
+    diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
+    bool out_f32;           /* new tensors: F32 instead of the activation format */
     const char *name;
 } diti_linear_desc;
-/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights chunk by chunk. */
-DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc);
+/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
+ * chunk by chunk. */
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc);
 
-/* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables. */
+/* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables.
+ */
 typedef struct diti_norm_desc {
     bool rms;
     float eps;
@@ -188,16 +227,19 @@ typedef struct diti_norm_desc {
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch * tokens, heads * head_dim] with any pitch. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
+ * tokens, heads * head_dim] with any pitch. */
 typedef struct diti_attention_desc {
     uint32_t batch, heads, head_dim; /* head_dim <= 256 */
     float scale;
-    diti_tensor key_lengths;    /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
-    diti_tensor bias;           /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
-    diti_tensor lse;            /* F32 [batch * query_tokens, heads]: natural log of the sum of exponentials of the scaled scores; 0: not wanted */
+    diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
+    diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
+    diti_tensor lse;  /* F32 [batch * query_tokens, heads]: natural log of the sum of exponentials of the scaled scores;
+                         0: not wanted */
     const char *name;
 } diti_attention_desc;
-DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v, const diti_attention_desc *desc);
+DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                        const diti_attention_desc *desc);
 
 /* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). */
 typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
@@ -206,43 +248,55 @@ typedef struct diti_qkv_desc {
     diti_qkv_norm norm;
     float eps;
     const diti_weight *weight, *bias; /* F32 [head_dim] */
-    diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
-    bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
+    diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
+    bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
+    uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
-DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids, const char *name);
+DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+                                          const char *name);
 
-/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op). */
+/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
+ */
 typedef struct diti_elementwise_desc {
     diti_activation activation;
-    float scale, offset;        /* applied first: activation(x * scale + offset); scale 0 means 1 */
-    diti_tensor add;            /* F32 [any, columns], repeated over rows; 0: none */
+    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
+    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
     diti_tensor out;
     bool out_f32;
     const char *name;
 } diti_elementwise_desc;
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 
-/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when 0). step: U32 [1,1] state. */
+/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
+ * 0). step: U32 [1,1] state. */
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
-DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step); /* *step += 1, the last op of a repeated segment */
+DIT_INTERNAL void diti_advance_step(diti_graph *graph,
+                                    diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [copies * batch * (h/p) * (w/p), C*p*p], column (c, dy, dx), times *input when
-   given (F32 [1, 1], the schedule's input scale); copies 2 repeats the batch for guidance. */
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels, uint32_t height, uint32_t width, uint32_t patch, uint32_t copies, diti_tensor input);
-/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the first `channels` channels. */
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift; and back to planar F32. */
-DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels, float scale, float shift);
+/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [copies * batch * (h/p) * (w/p), C*p*p],
+   column (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale); copies 2 repeats the batch for
+   guidance. */
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
+                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
+                                       diti_tensor input);
+/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
+ * first `channels` channels. */
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift; and back to planar
+ * F32. */
+DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
+                                             float scale, float shift);
 DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels);
 
-/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional half first). coefficients: F32 [1, 12] =
-   (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, 0, 0). x, h1, h2 (states like x) are updated in place; x0 is written to `x0` when not 0.
-   health: U32 [1, 4] state; word 0 becomes step + 1 when a new latent is not finite for the first time (step read from word 1 = the step state). */
+/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
+   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, 0, 0). x, h1, h2
+   (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes step
+   + 1 when a new latent is not finite for the first time (step read from word 1 = the step state). */
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health, step;
     bool guided;
@@ -253,14 +307,16 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 typedef struct diti_conv_desc {
     uint32_t batch, height, width; /* of the input */
     uint32_t stride;
-    uint32_t pad_before, pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
-    bool upsample;                 /* nearest x2 of the input first, on the fly */
+    uint32_t pad_before,
+        pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
+    bool upsample; /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
-    diti_tensor residual;          /* [out rows, Cout], any float format */
+    diti_tensor residual; /* [out rows, Cout], any float format */
     bool out_f32;
     const char *name;
 } diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc);
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -272,29 +328,91 @@ typedef struct diti_group_norm_desc {
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
-/* rows [pixels, >= 3] -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA) and planar F32 [3, pixels] in 0..1 in `rgb` (models.md 4.1); either may be 0.
-   Non-finite values set word 2 of health. */
-DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap, diti_tensor health);
+/* rows [pixels, >= 3] -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA) and planar F32 [3, pixels] in 0..1
+   in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
+DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
+                                 diti_tensor health);
 
 /* ================= the plan ================= */
-typedef struct diti_plan diti_plan;
-typedef struct diti_plan_memory { VkDeviceSize activations, inputs; uint32_t blocks; } diti_plan_memory;
+typedef struct diti_plan_block { /* memory that tensors share by offset */
+    diti_storage storage;
+    VkDeviceSize size;
+    diti_buffer buffer;
+    diti_buffer staging; /* DITI_STORAGE_INPUT: what the host writes and segment 0 copies */
+} diti_plan_block;
+typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record */
+    uint32_t source;                /* index of its dispatch */
+    uint32_t first_group, groups;
+    uint32_t push[DITI_PUSH_WORDS];
+    VkDescriptorSet set;
+    VkPipeline pipeline;
+    float us;     /* predicted */
+    bool barrier; /* depends on something recorded since the last barrier */
+} diti_plan_dispatch;
+typedef struct diti_plan_slice {    /* one command buffer */
+    uint32_t segment, first, count; /* of plan dispatches */
+    float us;                       /* predicted, then measured */
+    bool measured;
+    VkCommandBuffer primary, secondary;
+} diti_plan_slice;
+typedef struct diti_plan {
+    diti_device *device;
+    diti_segment segments[16]; /* first and count are those of slices */
+    uint32_t segment_count;
+    diti_tensor_info *tensors;
+    size_t tensor_count;
+    diti_plan_block *blocks;
+    size_t block_count, block_capacity;
+    diti_dispatch *sources;
+    size_t source_count;
+    diti_plan_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_plan_slice *slices;
+    size_t slice_count, slice_capacity;
+    VkDescriptorPool descriptors;
+    VkCommandPool commands;
+    VkQueryPool queries; /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    VkSemaphore timeline;
+    uint64_t submitted;     /* newest timeline value */
+    uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
+    uint32_t pending_slice;
+    uint32_t last_slice_us;
+    dit_counters counters;
+} diti_plan;
+typedef struct diti_plan_memory {
+    VkDeviceSize activations, inputs;
+    uint32_t blocks;
+} diti_plan_memory;
+/* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* What diti_plan_create would allocate, without allocating. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
-/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes descriptor sets. */
-DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, uint32_t frames_in_flight, const dit_progress *progress, diti_plan **out, dit_error *err);
+/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
+ * descriptor sets. */
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err);
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
-DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err);
 /* Reads a state or (still living) tensor tightly packed, waiting for submitted work. */
 DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
-DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset, VkDeviceSize *size); /* for copies into images */
-/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_dispatch_us. */
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size); /* for copies into images */
+/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_dispatch_us.
+ */
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
-DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice); /* predicted, corrected by timestamps */
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value, dit_error *err); /* value of the plan's timeline when it is done */
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands); /* into the application's command buffer */
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err); /* once, before the first diti_plan_execute */
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
+                                      uint32_t slice); /* predicted, corrected by timestamps */
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err); /* value of the plan's timeline when it is done */
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                    VkCommandBuffer commands); /* into the application's command buffer */
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
+                                                      dit_error *err); /* once, before the first diti_plan_execute */
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);

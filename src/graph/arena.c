@@ -1,0 +1,168 @@
+/* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
+#include "graph/graph.h"
+
+#define DITI_NEVER_USED UINT32_MAX
+
+static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
+    return (value + alignment - 1) / alignment * alignment;
+}
+
+/* A run of repeated segments is one loop: whatever comes into it from before must survive until its last dispatch. */
+static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        diti_tensor_info *tensor = &graph->tensors[i];
+        if (tensor->first_use < first && tensor->last_use >= first && tensor->last_use < end)
+            tensor->last_use = end - 1;
+    }
+}
+
+static void diti_arena_widen(diti_graph *graph) {
+    uint32_t s = 0, start, end;
+    while (s < graph->segment_count) {
+        if (!graph->segments[s].repeated) {
+            s++;
+            continue;
+        }
+        start = graph->segments[s].first;
+        while (s < graph->segment_count && graph->segments[s].repeated) s++;
+        end = graph->segments[s - 1].first + graph->segments[s - 1].count;
+        diti_arena_widen_loop(graph, start, end);
+    }
+}
+
+static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_tensor_info *b) {
+    return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
+}
+
+/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
+   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
+static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
+                                        uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
+    VkDeviceSize offset = 0, end;
+    size_t i;
+    for (i = 0; i < placed_count; i++) {
+        const diti_tensor_info *other = &graph->tensors[placed[i]];
+        if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
+        if (offset + tensor->bytes <= other->offset) break;
+        end = diti_align_up(other->offset + other->bytes, alignment);
+        if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t count, uint32_t tensor) {
+    size_t i = count;
+    while (i > 0 && graph->tensors[placed[i - 1]].offset > graph->tensors[tensor].offset) {
+        placed[i] = placed[i - 1];
+        i--;
+    }
+    placed[i] = tensor;
+}
+
+static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
+    if (!diti_grow(&plan->device->env, (void **)&plan->blocks, &plan->block_capacity, plan->block_count,
+                   sizeof *plan->blocks))
+        return false;
+    memset(&plan->blocks[plan->block_count], 0, sizeof plan->blocks[0]);
+    plan->blocks[plan->block_count++].storage = storage;
+    return true;
+}
+
+static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
+                                   uint32_t index, dit_error *err) {
+    diti_tensor_info *tensor = &graph->tensors[index];
+    VkDeviceSize limit = graph->device->limits.allocation, alignment = graph->device->limits.storage_alignment,
+                 offset = 0;
+    uint32_t block;
+    if (alignment < 16) alignment = 16;
+    if (tensor->bytes > limit) {
+        return diti_fail(
+            err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; ask for a smaller image or batch",
+            tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
+    }
+    for (block = 0; block < plan->block_count; block++) {
+        if (plan->blocks[block].storage != tensor->storage) continue;
+        offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+        if (offset + tensor->bytes <= limit) break;
+    }
+    if (block == plan->block_count) {
+        if (!diti_arena_new_block(plan, tensor->storage))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        offset = 0;
+    }
+    tensor->block = block;
+    tensor->offset = offset;
+    if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
+    diti_arena_insert(graph, placed, (*placed_count)++, index);
+    return DIT_OK;
+}
+
+/* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
+static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *scratch, size_t count) {
+    size_t half = count / 2, i = 0, left = 0, right = half;
+    if (count < 2) return;
+    diti_arena_sort(graph, order, scratch, half);
+    diti_arena_sort(graph, order + half, scratch, count - half);
+    while (i < count) {
+        bool take_left =
+            right == count || (left < half && graph->tensors[order[left]].bytes >= graph->tensors[order[right]].bytes);
+        scratch[i++] = take_left ? order[left++] : order[right++];
+    }
+    memcpy(order, scratch, count * sizeof *order);
+}
+
+static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
+    const diti_tensor_info *tensor = &graph->tensors[index];
+    return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
+           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_NEVER_USED);
+}
+
+static void diti_arena_copy_to_views(diti_graph *graph) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        const diti_tensor_info *parent = &graph->tensors[graph->tensors[i].parent];
+        graph->tensors[i].block = parent->block;
+        graph->tensors[i].offset = parent->offset;
+    }
+}
+
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
+    const diti_env *env = &graph->device->env;
+    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
+    size_t count = 0, placed_count = 0, i;
+    dit_result result = DIT_OK;
+    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_arena_widen(graph);
+    for (i = 1; i < graph->tensor_count; i++) {
+        if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
+    }
+    diti_arena_sort(graph, order, order + graph->tensor_count, count);
+    for (i = 0; i < count && result >= 0; i++) {
+        result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
+    }
+    diti_free(env, order);
+    if (result >= 0) diti_arena_copy_to_views(graph);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
+    diti_plan plan;
+    dit_result result;
+    size_t i;
+    memset(&plan, 0, sizeof plan);
+    memset(out, 0, sizeof *out);
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan.device = graph->device;
+    result = diti_plan_assign_memory(graph, &plan, err);
+    for (i = 0; i < plan.block_count && result >= 0; i++) {
+        *(plan.blocks[i].storage == DITI_STORAGE_INPUT ? &out->inputs : &out->activations) += plan.blocks[i].size;
+        out->blocks++;
+    }
+    diti_free(&graph->device->env, plan.blocks);
+    return result;
+}

@@ -1,0 +1,195 @@
+#include "graph/graph.h"
+
+#define DITI_UNUSED_YET UINT32_MAX
+
+DIT_INTERNAL uint32_t diti_element_size(diti_element element) { return element == DITI_F16 ? 2u : 4u; }
+
+DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
+    memset(graph, 0, sizeof *graph);
+    graph->device = device;
+    graph->tensor_count = 1; /* 0 means "none" */
+    graph->activation = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+}
+
+DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
+    if (!graph->device) return;
+    diti_free(&graph->device->env, graph->tensors);
+    diti_free(&graph->device->env, graph->dispatches);
+    memset(graph, 0, sizeof *graph);
+}
+
+DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph) { return graph->error.result < 0; }
+
+DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) {
+    va_list args;
+    if (diti_graph_failed(graph)) return 0;
+    graph->error.result = result;
+    va_start(args, format);
+    vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
+    va_end(args);
+    return 0;
+}
+
+DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
+    diti_segment *segment;
+    if (graph->segment_count == DITI_COUNT(graph->segments)) {
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "the plan has more than %u segments",
+                               (unsigned)DITI_COUNT(graph->segments));
+    }
+    segment = &graph->segments[graph->segment_count];
+    diti_format(segment->name, sizeof segment->name, "%s", name);
+    segment->first = (uint32_t)graph->dispatch_count;
+    segment->repeated = repeated;
+    return graph->segment_count++;
+}
+
+/* Appends a tensor; the pointer is valid until the next tensor is made. */
+static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
+    diti_tensor_info *info;
+    *out = 0;
+    if (diti_graph_failed(graph)) return NULL;
+    if (!diti_grow(&graph->device->env, (void **)&graph->tensors, &graph->tensor_capacity, graph->tensor_count,
+                   sizeof *graph->tensors)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u tensors",
+                        (unsigned)graph->tensor_count);
+        return NULL;
+    }
+    *out = (diti_tensor)graph->tensor_count++;
+    info = &graph->tensors[*out];
+    memset(info, 0, sizeof *info);
+    info->parent = *out;
+    info->first_use = DITI_UNUSED_YET;
+    return info;
+}
+
+static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, diti_element format, uint32_t rows,
+                                    uint32_t columns, const char *name) {
+    diti_tensor tensor;
+    diti_tensor_info *info;
+    uint64_t elements;
+    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 3u) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s has the impossible shape [%u, %u]", name,
+                               rows, columns);
+    }
+    info = diti_graph_add(graph, &tensor);
+    if (!info) return 0;
+    diti_format(info->name, sizeof info->name, "%s", name);
+    info->storage = storage;
+    info->format = format;
+    info->rows = rows;
+    info->columns = columns;
+    info->pitch = columns == 1 ? 1 : (columns + 3u) & ~3u;
+    elements = (uint64_t)rows * info->pitch;
+    info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
+    if (elements > UINT32_MAX) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] has more than 2^32 elements",
+                               name, rows, columns);
+    }
+    return tensor;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                         const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_STATE, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_INPUT, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+                                          uint32_t column, uint32_t columns) {
+    diti_tensor view;
+    diti_tensor_info *info, base;
+    if (diti_graph_failed(graph)) return 0;
+    base = *diti_tensor_get(graph, tensor);
+    if ((uint64_t)row + rows > base.rows || (uint64_t)column + columns > base.columns || rows == 0 || columns == 0) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "view [%u+%u, %u+%u] lies outside tensor %s [%u, %u]",
+                               row, rows, column, columns, base.name, base.rows, base.columns);
+    }
+    info = diti_graph_add(graph, &view);
+    if (!info) return 0;
+    *info = base;
+    info->rows = rows;
+    info->columns = columns;
+    info->first = base.first + (uint64_t)row * base.pitch + column;
+    return view;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns) {
+    diti_tensor view;
+    diti_tensor_info *info, base;
+    if (diti_graph_failed(graph)) return 0;
+    base = *diti_tensor_get(graph, tensor);
+    if ((base.pitch != base.columns && base.rows > 1) ||
+        (uint64_t)rows * columns != (uint64_t)base.rows * base.columns) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] cannot be seen as [%u, %u]",
+                               base.name, base.rows, base.columns, rows, columns);
+    }
+    info = diti_graph_add(graph, &view);
+    if (!info) return 0;
+    *info = base;
+    info->rows = rows;
+    info->columns = columns;
+    info->pitch = columns;
+    return view;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    diti_tensor tensor;
+    diti_tensor_info *info;
+    if (part >= weight->part_count)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the weight %s is missing",
+                               weight->name ? weight->name : "");
+    info = diti_graph_add(graph, &tensor);
+    if (!info) return 0;
+    diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
+    info->storage = DITI_STORAGE_WEIGHT;
+    info->format = weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->rows = weight->parts[part].rows;
+    info->columns = weight->columns;
+    info->pitch = weight->columns;
+    info->part = &weight->parts[part];
+    diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    return tensor;
+}
+
+DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
+    return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
+}
+
+static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
+    diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
+    if (parent->first_use == DITI_UNUSED_YET) parent->first_use = dispatch;
+    parent->last_use = dispatch;
+}
+
+DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
+    diti_dispatch *copy;
+    uint32_t i;
+    if (diti_graph_failed(graph)) return;
+    if (graph->segment_count == 0) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s comes before the first segment", dispatch->name);
+        return;
+    }
+    if (!diti_grow(&graph->device->env, (void **)&graph->dispatches, &graph->dispatch_capacity, graph->dispatch_count,
+                   sizeof *graph->dispatches)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u dispatches",
+                        (unsigned)graph->dispatch_count);
+        return;
+    }
+    for (i = 0; i < dispatch->binding_count; i++) {
+        if (dispatch->bindings[i].tensor)
+            diti_graph_use(graph, dispatch->bindings[i].tensor, (uint32_t)graph->dispatch_count);
+    }
+    copy = &graph->dispatches[graph->dispatch_count++];
+    *copy = *dispatch;
+    copy->segment = graph->segment_count - 1;
+    graph->segments[copy->segment].count++;
+}

@@ -1,0 +1,209 @@
+/* The life of a plan: memory, pipelines, descriptor sets, host access. */
+#include "graph/graph.h"
+
+static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_plan_block *block = &plan->blocks[i];
+        const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
+                           : block->storage == DITI_STORAGE_STATE ? "sampler state"
+                                                                  : "inputs";
+        dit_result result =
+            diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
+        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
+            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
+        }
+        if (result < 0) return result;
+        plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
+        if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_progress *progress, dit_error *err) {
+    uint64_t before = plan->device->pipelines_compiled;
+    size_t i;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_dispatch *dispatch = &plan->sources[plan->dispatches[i].source];
+        dit_result result = diti_pipeline_get(plan->device, dispatch->module, dispatch->constants,
+                                              dispatch->constant_count, &plan->dispatches[i].pipeline, err);
+        if (result < 0) return result;
+        if (progress && progress->func &&
+            !progress->func("preparing kernels", i + 1, plan->dispatch_count, progress->user))
+            return DIT_CANCELLED;
+    }
+    plan->counters.pipelines = plan->device->pipelines_compiled - before;
+    return DIT_OK;
+}
+
+static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
+    VkDescriptorPoolSize size;
+    VkDescriptorPoolCreateInfo info;
+    VkResult vk;
+    if (plan->dispatch_count == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    size.descriptorCount = (uint32_t)plan->dispatch_count * DITI_MAX_BINDINGS;
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = (uint32_t)plan->dispatch_count;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    vk =
+        plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
+    return diti_plan_write_sets(plan, err);
+}
+
+/* Moves the arrays out of the graph: the plan goes on with them. */
+static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
+    plan->tensors = graph->tensors;
+    plan->tensor_count = graph->tensor_count;
+    plan->sources = graph->dispatches;
+    plan->source_count = graph->dispatch_count;
+    graph->tensors = NULL;
+    graph->dispatches = NULL;
+    graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
+}
+
+static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = diti_plan_assign_memory(graph, plan, err);
+    if (result < 0) return result;
+    diti_plan_take(plan, graph);
+    result = diti_plan_create_buffers(plan, err);
+    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
+    if (result >= 0) result = diti_plan_create_pipelines(plan, progress, err);
+    if (result != DIT_OK) return result;
+    result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0) result = diti_plan_record_primaries(plan, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err) {
+    diti_plan *plan;
+    dit_result result;
+    *out = NULL;
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
+    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    plan->device = graph->device;
+    result = diti_plan_build(plan, graph, progress, err);
+    if (result != DIT_OK) {
+        diti_plan_destroy(plan);
+        return result;
+    }
+    *out = plan;
+    return DIT_OK;
+}
+
+static void diti_plan_free_blocks(diti_plan *plan) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_buffer_destroy(plan->device, &plan->blocks[i].buffer);
+        diti_buffer_destroy(plan->device, &plan->blocks[i].staging);
+    }
+    diti_free(&plan->device->env, plan->blocks);
+}
+
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
+    diti_device *device;
+    if (!plan) return;
+    device = plan->device;
+    if (plan->submitted) diti_timeline_wait(device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
+    if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
+    if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
+    if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
+    if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
+    diti_plan_free_blocks(plan);
+    diti_free(&device->env, plan->tensors);
+    diti_free(&device->env, plan->sources);
+    diti_free(&device->env, plan->dispatches);
+    diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan);
+}
+
+/* --- host access --- */
+
+static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
+    return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
+}
+
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[input];
+    const unsigned char *from = (const unsigned char *)data;
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element;
+    diti_plan_block *block;
+    unsigned char *to;
+    uint32_t row;
+    if (info->storage != DITI_STORAGE_INPUT || !diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is [%u, %u] of %u bytes, %llu bytes were given",
+                         info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    block = &plan->blocks[info->block];
+    to = (unsigned char *)block->staging.block.mapped + info->offset + info->first * element;
+    for (row = 0; row < info->rows; row++)
+        memcpy(to + (size_t)row * info->pitch * element, from + row * row_bytes, row_bytes);
+    diti_buffer_flush(plan->device, &block->staging);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
+           pitch_bytes = info->pitch * element, all;
+    unsigned char *pitched;
+    dit_result result;
+    uint32_t row;
+    if (!diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
+                         info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    if (plan->submitted) {
+        result = diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, err);
+        if (result < 0) return result;
+    }
+    all = (info->rows - 1) * pitch_bytes + row_bytes;
+    pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
+    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
+                              pitched, all, err);
+    for (row = 0; row < info->rows && result >= 0; row++)
+        memcpy((unsigned char *)data + row * row_bytes, pitched + row * pitch_bytes, row_bytes);
+    diti_free(&plan->device->env, pitched);
+    return result;
+}
+
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    VkDeviceSize element = diti_element_size(info->format);
+    *offset = info->offset + info->first * element;
+    *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+    return plan->blocks[info->block].buffer.buffer;
+}
+
+DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
+    return plan->segments[segment].count;
+}
+
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].us;
+}
+
+DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
+    uint32_t segment, slice;
+    uint64_t value = 0;
+    for (segment = first; segment < first + count; segment++) {
+        for (slice = 0; slice < plan->segments[segment].count; slice++) {
+            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
+            if (result < 0) return result;
+        }
+    }
+    return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
+}

@@ -1,0 +1,203 @@
+/* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
+#include "graph/graph.h"
+
+static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                VkPipelineStageFlags to) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* The start of a run: states become zero, inputs arrive from the host's staging memory. */
+static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        const diti_plan_block *block = &plan->blocks[i];
+        VkBufferCopy copy;
+        memset(&copy, 0, sizeof copy);
+        copy.size = block->size;
+        if (block->storage == DITI_STORAGE_STATE)
+            plan->device->vk.CmdFillBuffer(commands, block->buffer.buffer, 0, VK_WHOLE_SIZE, 0);
+        if (block->storage == DITI_STORAGE_INPUT)
+            plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+    }
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+}
+
+static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const diti_vk_api *vk = &plan->device->vk;
+    VkPipeline bound = VK_NULL_HANDLE;
+    uint32_t i;
+    diti_record_barrier(plan, commands, work, work);
+    if (slice == &plan->slices[0]) diti_record_start(plan, commands);
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        const diti_plan_dispatch *dispatch = &plan->dispatches[i];
+        const diti_dispatch *source = &plan->sources[dispatch->source];
+        if (dispatch->barrier && i > slice->first)
+            diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+        if (dispatch->pipeline != bound)
+            vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+        bound = dispatch->pipeline;
+        vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan->device->pipeline_layout, 0, 1,
+                                  &dispatch->set, 0, NULL);
+        vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             source->push_count * 4u, dispatch->push);
+        vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+    }
+}
+
+static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
+    VkCommandBufferInheritanceInfo inheritance;
+    VkCommandBufferBeginInfo info;
+    VkResult vk;
+    memset(&inheritance, 0, sizeof inheritance);
+    memset(&info, 0, sizeof info);
+    inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+    info.pInheritanceInfo = secondary ? &inheritance : NULL;
+    vk = plan->device->vk.BeginCommandBuffer(commands, &info);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = plan->device->vk.EndCommandBuffer(commands);
+    plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLevel level, VkCommandBuffer *out,
+                                       dit_error *err) {
+    VkCommandBufferAllocateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = plan->commands;
+    info.level = level;
+    info.commandBufferCount = 1;
+    vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkAllocateCommandBuffers failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
+    diti_plan_slice *slice = &plan->slices[index];
+    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
+    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
+    if (result < 0) return result;
+    if (plan->queries) {
+        plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
+        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
+                                           (uint32_t)index * 2);
+    }
+    diti_record_slice(plan, slice, slice->primary);
+    if (plan->queries)
+        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries,
+                                           (uint32_t)index * 2 + 1);
+    return diti_record_end(plan, slice->primary, err);
+}
+
+static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
+    VkCommandPoolCreateInfo commands;
+    VkQueryPoolCreateInfo queries;
+    VkResult vk;
+    memset(&commands, 0, sizeof commands);
+    memset(&queries, 0, sizeof queries);
+    commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    commands.queueFamilyIndex = plan->device->queue_family;
+    vk = plan->device->vk.CreateCommandPool(plan->device->device, &commands, plan->device->callbacks, &plan->commands);
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
+    if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
+    queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    queries.queryCount = (uint32_t)plan->slice_count * 2;
+    vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
+}
+
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_record_create_pools(plan, err);
+    size_t i;
+    if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) result = diti_record_primary(plan, i, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        diti_plan_slice *slice = &plan->slices[i];
+        if (slice->secondary) continue;
+        result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
+        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
+        if (result < 0) return result;
+        diti_record_slice(plan, slice, slice->secondary);
+        result = diti_record_end(plan, slice->secondary, err);
+    }
+    return result;
+}
+
+static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
+    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
+    plan->counters.dispatches += entry->count;
+    return entry;
+}
+
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
+    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
+}
+
+/* Learns what the newest finished slice really took. */
+static void diti_record_learn(diti_plan *plan) {
+    uint64_t ticks[2], done = 0, mask, elapsed;
+    diti_plan_slice *slice;
+    if (!plan->pending_value || !plan->queries) return;
+    if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
+    slice = &plan->slices[plan->pending_slice];
+    plan->pending_value = 0;
+    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, plan->pending_slice * 2, 2,
+                                             sizeof ticks, ticks, sizeof ticks[0],
+                                             VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    mask = plan->device->limits.timestamp_bits >= 64 ? UINT64_MAX
+                                                     : ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
+    elapsed = (ticks[1] - ticks[0]) & mask;
+    slice->us = (float)((double)elapsed * plan->device->limits.timestamp_period * 1e-3);
+    slice->measured = true;
+    plan->last_slice_us = (uint32_t)slice->us;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err) {
+    diti_plan_slice *entry;
+    dit_result result;
+    diti_record_learn(plan);
+    entry = &plan->slices[plan->segments[segment].first + slice];
+    result = diti_submit(plan->device, &entry->primary, 1, plan->timeline, plan->submitted + 1, err);
+    if (result < 0) return result;
+    diti_record_count(plan, segment, slice);
+    plan->counters.submits++;
+    plan->submitted++;
+    if (!plan->pending_value) {
+        plan->pending_value = plan->submitted;
+        plan->pending_slice = (uint32_t)(entry - plan->slices);
+    }
+    *value = plan->submitted;
+    return DIT_OK;
+}
+
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
+
+DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan) { return plan->submitted; }
+
+DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
+
+DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }

@@ -1,0 +1,293 @@
+/* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
+   gathered into command buffers of about that budget. */
+#include "graph/graph.h"
+
+/* Microseconds of the whole dispatch. A software driver computes about as fast as it moves memory, a GPU moves a byte
+   in the time of ten operations; the overhead is one launch. Timestamps correct whole slices later. */
+static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *dispatch) {
+    static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f}; /* to a GEMM of as many operations */
+    float us_per_gflop = device->us_per_gflop > 0 ? device->us_per_gflop : device->is_cpu ? 100000.0f : 500.0f;
+    float us_per_gigabyte = us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
+    float us = device->is_cpu ? 10.0f : 5.0f;
+    us += (float)(dispatch->flops * 1e-9) * us_per_gflop * relative[dispatch->cost_kind];
+    us += (float)(dispatch->memory_bytes * 1e-9) * us_per_gigabyte;
+    return us;
+}
+
+/* Byte range of its memory that workgroups [first, end) touch through a binding. */
+static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
+                             const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
+                             uint64_t *stop) {
+    uint64_t size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format), from, to,
+             div = binding->group_div ? binding->group_div : 1;
+    uint64_t low = tensor->first * size, high = parent->bytes;
+    if (binding->group_step) {
+        from = first / div * binding->group_step;
+        to = ((end - 1) / div + 1) * binding->group_step + binding->after;
+        from = from > binding->before ? from - binding->before : 0;
+        if (tensor->first * size + to * size < high) high = (tensor->first + to) * size;
+        low += from * size;
+    }
+    *begin = low;
+    *stop = (high + 15u) & ~(uint64_t)15u;
+    if (*stop > parent->bytes) *stop = parent->bytes;
+}
+
+static VkDeviceSize diti_slice_memory_offset(const diti_tensor_info *parent) {
+    return parent->storage == DITI_STORAGE_WEIGHT ? parent->part->offset : parent->offset;
+}
+
+/* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
+ *smallest step fits, culprit is then the binding. */
+static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
+                               uint32_t *culprit) {
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        VkDeviceSize alignment = plan->device->limits.storage_alignment;
+        if (!binding->tensor) continue;
+        for (;;) {
+            uint64_t begin, stop;
+            diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
+            begin = (diti_slice_memory_offset(parent) + begin) / alignment * alignment;
+            if (diti_slice_memory_offset(parent) + stop - begin <= plan->device->limits.storage_range) break;
+            *culprit = i;
+            if (groups <= align || binding->group_step == 0) return 0;
+            groups = (groups / 2 + align - 1) / align * align;
+        }
+    }
+    return groups;
+}
+
+static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t culprit,
+                                       dit_error *err) {
+    const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_DEVICE,
+        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image",
+        dispatch->name, tensor->name, tensor->rows, tensor->columns,
+        (unsigned long long)plan->device->limits.storage_range);
+}
+
+/* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */
+static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
+                            VkDescriptorBufferInfo *ranges) {
+    VkDeviceSize alignment = plan->device->limits.storage_alignment;
+    uint32_t i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        uint64_t begin, stop, size, base, zero;
+        if (!binding->tensor) continue;
+        diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
+                         &stop);
+        base = diti_slice_memory_offset(parent);
+        size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format);
+        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
+                                               wraps, as in the kernel */
+        ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer
+                                                                  : plan->blocks[parent->block].buffer.buffer;
+        ranges[i].offset = (base + begin) / alignment * alignment;
+        ranges[i].range = base + stop - ranges[i].offset;
+        slice->push[binding->offset_word] =
+            (uint32_t)((int64_t)(zero - ranges[i].offset) / (int64_t)binding->element_bytes);
+    }
+}
+
+static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
+                                 const VkDescriptorBufferInfo *ranges) {
+    VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
+    uint32_t i, count = 0;
+    memset(writes, 0, sizeof writes);
+    for (i = 0; i < dispatch->binding_count; i++) {
+        if (!dispatch->bindings[i].tensor) continue;
+        writes[count].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[count].dstSet = set;
+        writes[count].dstBinding = i;
+        writes[count].descriptorCount = 1;
+        writes[count].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[count].pBufferInfo = &ranges[i];
+        count++;
+    }
+    plan->device->vk.UpdateDescriptorSets(plan->device->device, count, writes, 0, NULL);
+}
+
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+    VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
+    VkDescriptorSetAllocateInfo info;
+    size_t i;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+    info.descriptorPool = plan->descriptors;
+    info.descriptorSetCount = 1;
+    info.pSetLayouts = &plan->device->set_layout;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *slice = &plan->dispatches[i];
+        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        if (vk != VK_SUCCESS)
+            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
+                                plan->sources[slice->source].name, (int)vk);
+        memset(ranges, 0, sizeof ranges);
+        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
+        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
+                                    dit_error *err) {
+    diti_plan_dispatch *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
+                   sizeof *plan->dispatches)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->dispatches[plan->dispatch_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->source = source;
+    slice->first_group = first;
+    slice->groups = groups;
+    slice->us = us;
+    memcpy(slice->push, plan->sources[source].push, sizeof slice->push);
+    slice->push[0] = first;
+    return DIT_OK;
+}
+
+static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = plan->device->limits.group_count,
+             first = 0, groups, culprit = 0;
+    float us = diti_slice_cost_us(plan->device, dispatch), budget = (float)plan->device->max_dispatch_us;
+    if (us > budget) {
+        uint32_t by_cost = (uint32_t)((double)dispatch->groups * budget / us);
+        if (by_cost < most) most = by_cost;
+    }
+    most = most / align * align;
+    if (most == 0) most = align;
+    while (first < dispatch->groups) {
+        groups = dispatch->groups - first < most ? dispatch->groups - first : most;
+        groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
+        if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
+        if (diti_slice_append(plan, source, first, groups, us * (float)groups / (float)dispatch->groups, err) < 0)
+            return DIT_ERROR_OUT_OF_HOST_MEMORY;
+        first += groups;
+    }
+    return DIT_OK;
+}
+
+/* --- barriers: one is needed where a dispatch touches what another wrote, or writes what another read, since the last
+ * one --- */
+
+typedef struct diti_hazard {
+    VkBuffer buffer; /* of a block; weights are never written */
+    uint64_t begin, end;
+    bool written;
+    uint32_t source;
+} diti_hazard;
+typedef struct diti_hazards {
+    diti_hazard items[256];
+    uint32_t count;
+} diti_hazards;
+
+static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard *with, bool reads) {
+    uint32_t i;
+    for (i = 0; i < hazards->count; i++) {
+        const diti_hazard *item = &hazards->items[i];
+        if (item->source == with->source || item->buffer != with->buffer || item->end <= with->begin ||
+            with->end <= item->begin)
+            continue;
+        if (with->written || (reads && item->written)) return true;
+    }
+    return false;
+}
+
+static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t i, count = 0;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_tensor_info *parent = &plan->tensors[plan->tensors[dispatch->bindings[i].tensor].parent];
+        if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
+        out[count].buffer = plan->blocks[parent->block].buffer.buffer;
+        out[count].begin = parent->offset;
+        out[count].end = parent->offset + parent->bytes;
+        out[count].written = dispatch->bindings[i].writes;
+        out[count].source = source;
+        count++;
+    }
+    return count;
+}
+
+static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
+    diti_hazard mine[DITI_MAX_BINDINGS];
+    uint32_t count = diti_hazards_of(plan, source, mine), i;
+    bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
+    for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
+    if (barrier) hazards->count = 0;
+    for (i = 0; i < count; i++) hazards->items[hazards->count++] = mine[i];
+    return barrier;
+}
+
+/* --- gathering into command buffers --- */
+
+static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
+    diti_plan_slice *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
+                   sizeof *plan->slices)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->slices[plan->slice_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->segment = segment;
+    slice->first = (uint32_t)plan->dispatch_count;
+    plan->segments[segment].count++;
+    return DIT_OK;
+}
+
+/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
+ * with a barrier. */
+static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
+                                    dit_error *err) {
+    size_t i;
+    for (i = from; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *piece = &plan->dispatches[i];
+        diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
+        if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) {
+            if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+            slice = &plan->slices[plan->slice_count - 1];
+            slice->first = (uint32_t)i;
+            hazards->count = 0;
+        }
+        piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        slice->count++;
+        slice->us += piece->us;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
+                                     dit_error *err) {
+    diti_hazards hazards;
+    uint32_t i;
+    dit_result result;
+    hazards.count = 0;
+    plan->segments[segment].first = (uint32_t)plan->slice_count;
+    plan->segments[segment].count = 0;
+    result = diti_slice_open(plan, segment, err);
+    for (i = first; i < first + count && result >= 0; i++) {
+        size_t from = plan->dispatch_count;
+        result = diti_slice_cut(plan, i, err);
+        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    uint32_t segment;
+    dit_result result = DIT_OK;
+    plan->segment_count = graph->segment_count;
+    for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
+        plan->segments[segment] = graph->segments[segment];
+        result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+    }
+    return result;
+}
