@@ -1005,6 +1005,659 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
     return true;
 }
 
+/* ======== src/io/io.h (edit it there; dit.h is generated) ======== */
+/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and tensors by component. */
+#ifndef DITI_IO_H
+#define DITI_IO_H
+
+/* --- files: random access to bytes from a path (mapped), from memory, or through callbacks --- */
+typedef struct diti_file diti_file;
+/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied. */
+DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out, dit_error *err);
+DIT_INTERNAL void diti_file_close(diti_file *file); /* NULL is fine */
+DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
+DIT_INTERNAL const char *diti_file_name(const diti_file *file);
+/* Copies size bytes from offset; a range outside the file is DIT_ERROR_BAD_FILE, a failing callback DIT_ERROR_IO. */
+DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
+/* The mapped or given bytes, valid while the file is open; NULL for callback sources: use diti_file_read. */
+DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size);
+
+/* --- stored types --- */
+DIT_INTERNAL const char *diti_type_name(dit_type type);          /* "Q8_0" */
+DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out); /* case-insensitive: "q8_0", "f16" */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);            /* elements per block: 1, 32 or 256 */
+DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
+/* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
+DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
+/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). */
+DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
+
+/* --- checkpoints: tensors by name, whatever the file --- */
+typedef struct diti_stored_tensor {
+    const char *name;
+    dit_type type;
+    uint32_t rank;      /* 0..5 */
+    uint64_t shape[5];  /* torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured */
+    uint64_t size;      /* bytes */
+    uint64_t offset;    /* in its file */
+    uint32_t file;
+} diti_stored_tensor;
+typedef struct diti_checkpoint diti_checkpoint;
+/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of name-00001-of-0000N.gguf). */
+DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out, dit_error *err);
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
+DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name); /* hashed; NULL when absent */
+/* Copies stored bytes [offset, offset+size) of a tensor. */
+DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, uint64_t offset, void *out, size_t size, dit_error *err);
+/* The whole tensor as float32, count elements; for small tables read on the host. */
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float *out, uint64_t count, dit_error *err);
+/* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
+DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
+/* A GGUF array value: raw little-endian elements of u8/i32/u32/f32 arrays. false when absent. The view lives as long as the checkpoint. */
+DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data, uint64_t *count, uint32_t *gguf_type);
+/* A GGUF string array element; NULL past the end. */
+DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index, size_t *length);
+
+/* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
+   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is named
+   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or several
+   under known prefixes (models.md 3, 9.3). */
+typedef struct diti_package diti_package;
+DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out, dit_error *err);
+DIT_INTERNAL void diti_package_close(diti_package *package);
+/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none. Freed with diti_free. A NUL is appended. */
+DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size, dit_error *err);
+/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself) and the prefix their names carry in that
+   checkpoint; DIT_OK with *out = NULL when the package has none. Owned by the package. */
+DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component, const diti_checkpoint **out, const char **prefix, dit_error *err);
+#endif
+
+/* ======== src/vk/vk.h (edit it there; dit.h is generated) ======== */
+/* vk: loader table, device choice and feature ladder, memory, pipelines, submission. */
+#ifndef DITI_VK_H
+#define DITI_VK_H
+
+/* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
+#define DITI_VK_INSTANCE_FUNCTIONS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
+    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties) \
+    X(GetPhysicalDeviceFormatProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define DITI_VK_DEVICE_FUNCTIONS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
+    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) \
+    X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) \
+    X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView) \
+    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline) \
+    X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches) \
+    X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) X(DestroyDescriptorPool) \
+    X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(ResetCommandBuffer) \
+    X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) \
+    X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) X(CmdWriteTimestamp) \
+    X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+
+typedef struct diti_vk_api {
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    PFN_vkCreateInstance CreateInstance;
+    PFN_vkEnumerateInstanceVersion EnumerateInstanceVersion;
+    PFN_vkEnumerateInstanceExtensionProperties EnumerateInstanceExtensionProperties;
+#define DITI_VK_MEMBER(name) PFN_vk##name name;
+    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER) DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
+#undef DITI_VK_MEMBER
+} diti_vk_api;
+
+/* The ladder (architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
+typedef enum diti_rung { DITI_RUNG_BASE, DITI_RUNG_FP16, DITI_RUNG_COUNT } diti_rung;
+
+/* What a plan must respect: the device's own limits, lowered by overrides in tests. */
+typedef struct diti_limits {
+    VkDeviceSize storage_range;      /* maxStorageBufferRange */
+    VkDeviceSize allocation;         /* largest single VkDeviceMemory, at most 1 GiB */
+    VkDeviceSize storage_alignment;  /* minStorageBufferOffsetAlignment */
+    uint32_t group_count;            /* maxComputeWorkGroupCount[0] */
+    uint32_t group_invocations;      /* maxComputeWorkGroupInvocations */
+    uint32_t shared_bytes;           /* maxComputeSharedMemorySize */
+    uint32_t subgroup_size;
+    float timestamp_period;          /* ns per tick; 0 when the queue has no timestamps */
+    uint32_t timestamp_bits;
+} diti_limits;
+
+/* Every kernel uses this one interface, so one layout serves all pipelines: */
+#define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
+#define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
+#define DITI_MAX_CONSTANTS 16u /* specialization constants with ids 0..15, all uint32 */
+
+typedef struct diti_pipeline {
+    uint32_t module;
+    uint32_t constants[DITI_MAX_CONSTANTS];
+    uint32_t constant_count;
+    VkPipeline pipeline;
+} diti_pipeline;
+
+typedef enum diti_memory_kind {
+    DITI_MEMORY_DEVICE,   /* device local; mapped only where all memory is host visible */
+    DITI_MEMORY_UPLOAD,   /* host visible and coherent, written by the host */
+    DITI_MEMORY_READBACK  /* host visible, cached where possible, read by the host */
+} diti_memory_kind;
+
+typedef struct diti_buffer {
+    VkBuffer buffer;
+    VkDeviceSize size;
+    dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
+    diti_memory_kind kind;
+    bool coherent;
+} diti_buffer;
+
+typedef struct diti_device {
+    diti_env env;
+    diti_vk_api vk;
+    void *library;   /* of dlopen, when dit opened the loader */
+    bool owns_instance, owns_device;
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t queue_family;
+    void (*lock_queue)(void *user);
+    void (*unlock_queue)(void *user);
+    void *lock_user;
+    const VkAllocationCallbacks *callbacks;
+    dit_device_allocator allocator;
+    dit_device_info info;
+    diti_limits limits;
+    VkPhysicalDeviceMemoryProperties memory;
+    bool is_cpu;             /* a software driver: gets its own tile choices */
+    bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
+    diti_rung rung;          /* the rung in use, after overrides and the self-test */
+    uint32_t max_dispatch_us;
+    VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout pipeline_layout;
+    VkPipelineCache pipeline_cache;
+    bool owns_pipeline_cache;
+    diti_pipeline **pipelines;
+    size_t pipeline_count, pipeline_capacity;
+    uint64_t pipelines_compiled, allocations;  /* counters */
+    int lock;                /* spin lock: pipelines, memory accounting */
+    int lost;                /* latched: nothing is submitted any more */
+    uint32_t fail_submit_after; /* test override: the n-th submit reports device lost; 0: never */
+    uint64_t submits;
+    float us_per_gflop;      /* calibrated: GEMM cost at the rung in use */
+} diti_device;
+
+/* --- atomics (C99 has none) --- */
+DIT_INTERNAL int diti_atomic_load(const int *value);
+DIT_INTERNAL void diti_atomic_store(int *value, int to);
+DIT_INTERNAL void diti_lock(int *lock);
+DIT_INTERNAL void diti_unlock(int *lock);
+
+/* --- devices --- */
+/* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's. */
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out, dit_error *err);
+DIT_INTERNAL void diti_device_close(diti_device *device);
+DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
+/* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
+DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
+DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
+
+/* --- memory --- */
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
+/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped, else staged. */
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, const void *data, VkDeviceSize size, dit_error *err);
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data, VkDeviceSize size, dit_error *err);
+/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent). */
+DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
+DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
+
+/* --- pipelines: created on first use, shared by everything on the device --- */
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants, uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
+
+/* --- submission --- */
+/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss. */
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count, VkSemaphore timeline, uint64_t value, dit_error *err);
+DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
+DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
+/* DIT_WORKING when the time ran out. */
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value, uint64_t timeout_ns, dit_error *err);
+/* Records and runs one command buffer now, and waits: for set-up work only. */
+typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
+DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
+
+/* --- embedded SPIR-V (vk/spirv.inc, generated by make shaders) --- */
+DIT_INTERNAL uint32_t diti_spirv_count(void);
+DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
+DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
+/* Decodes a module; words is freed with diti_free. */
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count, dit_error *err);
+#endif
+
+/* ======== src/graph/graph.h (edit it there; dit.h is generated) ======== */
+/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
+   replays them.
+
+   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other),
+   channels are columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and
+   later ops do nothing, so that a block reads like its formula. diti_plan_create then turns the whole graph into
+   recorded work. */
+#ifndef DITI_GRAPH_H
+#define DITI_GRAPH_H
+
+typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
+DIT_INTERNAL uint32_t diti_element_size(diti_element element);
+
+/* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
+ */
+typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
+    const diti_buffer *buffer;
+    VkDeviceSize offset; /* bytes, multiple of 16 */
+    uint32_t first_row, rows;
+} diti_weight_part;
+#define DITI_MAX_WEIGHT_PARTS 64u
+typedef struct diti_weight {
+    const char *name; /* for messages; owned by the model */
+    dit_type type;    /* vectors and small tables are always F32 on the device */
+    uint32_t rows, columns;
+    uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
+    diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
+} diti_weight;
+
+/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
+ * (q, k, v) lies in a row --- */
+typedef struct diti_weight_block {
+    diti_buffer buffer;
+    VkDeviceSize used;
+} diti_weight_block;
+typedef struct diti_loader {
+    diti_device *device; /* NULL: dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    const char *prefix;                                                          /* in front of every name */
+    const char *(*rename)(void *user, const char *name, char *out, size_t size); /* other key namings; NULL: none */
+    void *user;
+    dit_error error;            /* sticky, like a graph's */
+    diti_weight_block **blocks; /* owned; handed to the model by diti_loader_finish */
+    size_t block_count, block_capacity;
+    diti_buffer staging;
+    uint64_t bytes, parameters; /* of everything loaded so far */
+    uint64_t total_bytes;       /* for progress: 0 unknown */
+    const dit_progress *progress;
+} diti_loader;
+typedef struct diti_weights { /* the memory behind a component's weights */
+    diti_weight_block **blocks;
+    size_t block_count;
+    uint64_t bytes, parameters;
+} diti_weights;
+DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
+                                    const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL bool diti_loader_has(diti_loader *loader, const char *name);
+/* A matrix in its stored type; shape [rows, columns...] is checked. Convolutions: rows = Cout, columns =
+ * Cin*kernel*kernel, shape [Cout, Cin, k, k]. */
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name);
+/* Rows [first, first + rows) of a stored matrix whose full shape is [total_rows, columns] (fused qkv of original
+ * checkpoints). */
+DIT_INTERNAL void diti_load_matrix_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows,
+                                        uint32_t total_rows, uint32_t columns, const char *name);
+/* Any stored float type, converted to F32 on the device; rows x columns values (biases: 1 x N). Absent names are an
+ * error. */
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* out = a's rows, then b's: one matrix when they lie side by side in memory and have one type (q, k, v as one GEMM).
+ * Same columns. */
+DIT_INTERNAL void diti_weight_append(diti_loader *loader, diti_weight *out, const diti_weight *more);
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out,
+                                           dit_error *err); /* on failure frees everything */
+DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
+
+/* --- tensors --- */
+typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
+typedef enum diti_storage {
+    DITI_STORAGE_ARENA, /* lives from its first write to its last read; memory is shared with others */
+    DITI_STORAGE_STATE, /* keeps its content over the whole plan (latents, solver history); segment 0 starts by zeroing
+                           it */
+    DITI_STORAGE_INPUT, /* written by the host before a run (diti_plan_write), copied to the device by the first segment
+                         */
+    DITI_STORAGE_WEIGHT /* a part of a weight */
+} diti_storage;
+typedef struct diti_tensor_info {
+    char name[48];
+    diti_storage storage;
+    diti_element format;
+    uint32_t rows, columns;
+    uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
+    diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
+    uint64_t first;               /* views: element offset inside the parent */
+    uint64_t bytes;               /* of a parent: rows * pitch * element size */
+    const diti_weight_part *part; /* DITI_STORAGE_WEIGHT */
+    uint32_t first_use, last_use; /* dispatch indices, set by the ops, widened by the planner for repeated segments */
+    uint32_t block;               /* planner: which arena block */
+    VkDeviceSize offset;          /* planner: byte offset in its block */
+} diti_tensor_info;
+
+/* --- dispatches ---
+   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any
+   range of workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so
+   that a slice may bind only the part of a large tensor that it touches. */
+typedef struct diti_binding {
+    diti_tensor tensor;
+    bool reads, writes;
+    uint8_t offset_word; /* push constant word with the element offset of the tensor's first element in the binding;
+                            filled by the planner */
+    uint8_t
+        element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16 */
+    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
+       1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
+    uint32_t group_div;
+    uint64_t group_step, before, after;
+} diti_binding;
+typedef enum diti_cost_kind {
+    DITI_COST_GEMM,
+    DITI_COST_ATTENTION,
+    DITI_COST_CONV,
+    DITI_COST_MEMORY,
+    DITI_COST_KINDS
+} diti_cost_kind;
+typedef struct diti_dispatch {
+    const char *name; /* static text, e.g. "gemm" */
+    uint32_t module;
+    uint32_t constants[DITI_MAX_CONSTANTS];
+    uint32_t constant_count;
+    uint32_t push[DITI_PUSH_WORDS];
+    uint32_t push_count;                      /* words, word 0 included */
+    diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */
+    uint32_t binding_count;
+    uint32_t groups;      /* workgroups on x */
+    uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
+    diti_cost_kind cost_kind;
+    double flops, memory_bytes; /* for slices, progress and traces */
+    uint32_t segment;
+} diti_dispatch;
+
+/* --- the graph --- */
+typedef struct diti_segment {
+    char name[32];         /* "encode", "step", "decode"… */
+    uint32_t first, count; /* dispatches */
+    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+} diti_segment;
+typedef struct diti_graph {
+    diti_device *device;
+    dit_error error;           /* sticky: the first failure */
+    diti_tensor_info *tensors; /* [0] is unused */
+    size_t tensor_count, tensor_capacity;
+    diti_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_segment segments[16];
+    uint32_t segment_count;
+    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
+} diti_graph;
+
+DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
+DIT_INTERNAL void diti_graph_free(diti_graph *graph);
+DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
+/* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
+DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
+    DITI_PRINTF(3, 4);
+/* Starts the next segment; its number counts from 0. */
+DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                         const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
+/* rows x columns of tensor from (row, column) on: the same memory. */
+DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+                                          uint32_t column, uint32_t columns);
+/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
+DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
+/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
+ * ones. */
+DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
+/* Appends a copy of dispatch; widens the life of what it binds. */
+DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+
+/* ================= ops: each creates its output unless told where to write ================= */
+
+typedef enum diti_activation {
+    DITI_ACTIVATION_NONE,
+    DITI_ACTIVATION_GELU_TANH,
+    DITI_ACTIVATION_GELU_ERF,
+    DITI_ACTIVATION_SILU,
+    DITI_ACTIVATION_QUICK_GELU
+} diti_activation;
+
+/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
+ * bias[n])) ; absent parts drop out. */
+typedef struct diti_linear_desc {
+    const diti_weight *bias; /* F32 [N]; NULL or part_count 0: none */
+    diti_activation activation;
+    diti_tensor multiply;   /* [rows, N] activation format: the other half of a GLU */
+    diti_tensor gate;       /* F32 [groups, N] (or a view of columns of a modulation table) */
+    uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
+    diti_tensor residual;   /* F32 [rows, N] */
+    diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
+    bool out_f32;           /* new tensors: F32 instead of the activation format */
+    const char *name;
+} diti_linear_desc;
+/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
+ * chunk by chunk. */
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc);
+
+/* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables.
+ */
+typedef struct diti_norm_desc {
+    bool rms;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
+    diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
+    uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    bool out_f32;
+    const char *name;
+} diti_norm_desc;
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
+ * tokens, heads * head_dim] with any pitch. */
+typedef struct diti_attention_desc {
+    uint32_t batch, heads, head_dim; /* head_dim <= 256 */
+    float scale;
+    diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
+    diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
+    diti_tensor lse;  /* F32 [batch * query_tokens, heads]: natural log of the sum of exponentials of the scaled scores;
+                         0: not wanted */
+    const char *name;
+} diti_attention_desc;
+DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                        const diti_attention_desc *desc);
+
+/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). */
+typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
+typedef struct diti_qkv_desc {
+    uint32_t heads, head_dim;
+    diti_qkv_norm norm;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [head_dim] */
+    diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
+    bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
+    uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
+    const char *name;
+} diti_qkv_desc;
+DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+
+/* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
+DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+                                          const char *name);
+
+/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
+ */
+typedef struct diti_elementwise_desc {
+    diti_activation activation;
+    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
+    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
+    diti_tensor out;
+    bool out_f32;
+    const char *name;
+} diti_elementwise_desc;
+DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
+
+/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
+ * 0). step: U32 [1,1] state. */
+DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
+DIT_INTERNAL void diti_advance_step(diti_graph *graph,
+                                    diti_tensor step); /* *step += 1, the last op of a repeated segment */
+
+/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [copies * batch * (h/p) * (w/p), C*p*p],
+   column (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale); copies 2 repeats the batch for
+   guidance. */
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
+                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
+                                       diti_tensor input);
+/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
+ * first `channels` channels. */
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift; and back to planar
+ * F32. */
+DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
+                                             float scale, float shift);
+DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels);
+
+/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
+   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, 0, 0). x, h1, h2
+   (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes step
+   + 1 when a new latent is not finite for the first time (step read from word 1 = the step state). */
+typedef struct diti_solver_desc {
+    diti_tensor x, h1, h2, x0, noise, coefficients, health, step;
+    bool guided;
+} diti_solver_desc;
+DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
+
+/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
+typedef struct diti_conv_desc {
+    uint32_t batch, height, width; /* of the input */
+    uint32_t stride;
+    uint32_t pad_before,
+        pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
+    bool upsample; /* nearest x2 of the input first, on the fly */
+    const diti_weight *bias;
+    diti_tensor residual; /* [out rows, Cout], any float format */
+    bool out_f32;
+    const char *name;
+} diti_conv_desc;
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc);
+
+/* GroupNorm over rows [batch * pixels, C] (models.md 1), optionally followed by SiLU. */
+typedef struct diti_group_norm_desc {
+    uint32_t batch, groups;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [C] */
+    bool silu;
+    const char *name;
+} diti_group_norm_desc;
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* rows [pixels, >= 3] -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA) and planar F32 [3, pixels] in 0..1
+   in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
+DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
+                                 diti_tensor health);
+
+/* ================= the plan ================= */
+typedef struct diti_plan_block { /* memory that tensors share by offset */
+    diti_storage storage;
+    VkDeviceSize size;
+    diti_buffer buffer;
+    diti_buffer staging; /* DITI_STORAGE_INPUT: what the host writes and segment 0 copies */
+} diti_plan_block;
+typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record */
+    uint32_t source;                /* index of its dispatch */
+    uint32_t first_group, groups;
+    uint32_t push[DITI_PUSH_WORDS];
+    VkDescriptorSet set;
+    VkPipeline pipeline;
+    float us;     /* predicted */
+    bool barrier; /* depends on something recorded since the last barrier */
+} diti_plan_dispatch;
+typedef struct diti_plan_slice {    /* one command buffer */
+    uint32_t segment, first, count; /* of plan dispatches */
+    float us;                       /* predicted, then measured */
+    bool measured;
+    VkCommandBuffer primary, secondary;
+} diti_plan_slice;
+typedef struct diti_plan {
+    diti_device *device;
+    diti_segment segments[16]; /* first and count are those of slices */
+    uint32_t segment_count;
+    diti_tensor_info *tensors;
+    size_t tensor_count;
+    diti_plan_block *blocks;
+    size_t block_count, block_capacity;
+    diti_dispatch *sources;
+    size_t source_count;
+    diti_plan_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_plan_slice *slices;
+    size_t slice_count, slice_capacity;
+    VkDescriptorPool descriptors;
+    VkCommandPool commands;
+    VkQueryPool queries; /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    VkSemaphore timeline;
+    uint64_t submitted;     /* newest timeline value */
+    uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
+    uint32_t pending_slice;
+    uint32_t last_slice_us;
+    dit_counters counters;
+} diti_plan;
+typedef struct diti_plan_memory {
+    VkDeviceSize activations, inputs;
+    uint32_t blocks;
+} diti_plan_memory;
+/* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
+/* What diti_plan_create would allocate, without allocating. */
+DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
+/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
+ * descriptor sets. */
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err);
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
+/* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err);
+/* Reads a state or (still living) tensor tightly packed, waiting for submitted work. */
+DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size); /* for copies into images */
+/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_dispatch_us.
+ */
+DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
+                                      uint32_t slice); /* predicted, corrected by timestamps */
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err); /* value of the plan's timeline when it is done */
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                    VkCommandBuffer commands); /* into the application's command buffer */
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
+                                                      dit_error *err); /* once, before the first diti_plan_execute */
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
+DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
+DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
+DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
+/* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
+DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
+#endif
+
 /* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
 /* sample: noise, schedules, solvers, guidance. Plain arithmetic, no Vulkan. */
 #ifndef DITI_SAMPLE_H
