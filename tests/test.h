@@ -1,7 +1,9 @@
-/* A tiny test harness: CHECK counts, TEST_END prints the closing line and gives main's exit code. */
+/* A tiny test harness: CHECK counts, TEST_END prints the closing line and gives main's exit code.
+ * Both checks are expressions: `if (!CHECK(pointer)) return;`. */
 #ifndef TEST_H
 #define TEST_H
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +11,26 @@
 static int test_passed, test_failed;
 
 #define CHECK(condition) test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
-#define CHECK_MESSAGE(condition, ...) \
-    do { \
-        if (!test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition)) fprintf(stderr, "    " __VA_ARGS__), fputc('\n', stderr); \
-    } while (0)
+#define CHECK_MESSAGE(condition, ...) test_explain(test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition), __VA_ARGS__)
 #define TEST_END(name) test_end(name)
 
 static inline int test_check(int good, const char *file, int line, const char *what) {
     if (good) test_passed++;
     else test_failed++, fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
+    return good;
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static inline int test_explain(int good, const char *format, ...) {
+    va_list arguments;
+    if (good) return good;
+    va_start(arguments, format);
+    fputs("    ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
     return good;
 }
 

@@ -1,57 +1,123 @@
-/* amalgamate ORDER OUT: writes the single header from the files that ORDER names. A pure function of those files. */
+/* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte for
+ * byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines, the licence as a closing comment.
+ * The text depends on those files alone. OUT is left untouched when it holds that text already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int fail(const char *what, const char *name) {
+typedef struct text {
+    char *data;
+    size_t size, capacity;
+} text;
+
+static void die(const char *what, const char *name) {
     fprintf(stderr, "amalgamate: %s: %s\n", what, name);
-    return 1;
+    exit(1);
+}
+
+static void append(text *to, const char *data, size_t size) {
+    if (to->size + size >= to->capacity) {
+        to->capacity = (to->size + size) * 2 + 1;
+        to->data = realloc(to->data, to->capacity);
+        if (!to->data) die("out of memory", "");
+    }
+    memcpy(to->data + to->size, data, size);
+    to->size += size;
+    to->data[to->size] = 0;
+}
+
+static void append_string(text *to, const char *string) { append(to, string, strlen(string)); }
+
+static text read_file(const char *path) {
+    text all = {0};
+    char buffer[1 << 14];
+    size_t size;
+    FILE *file = fopen(path, "rb");
+    if (!file) die("cannot read", path);
+    append(&all, "", 0);
+    while ((size = fread(buffer, 1, sizeof buffer, file))) append(&all, buffer, size);
+    if (ferror(file)) die("cannot read", path);
+    fclose(file);
+    return all;
 }
 
 /* Local includes vanish because the files they name stand in the same header. */
-static int is_local_include(const char *line) { return strncmp(line, "#include \"", 10) == 0; }
-
-static int copy_file(FILE *out, const char *folder, const char *name, int verbatim) {
-    char path[1024], line[1 << 16];
-    FILE *in;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    in = fopen(path, "rb");
-    if (!in) return fail("cannot read", path);
-    if (!verbatim) fprintf(out, "\n/* ======== src/%s (edit it there; dit.h is generated) ======== */\n", name);
-    while (fgets(line, sizeof line, in)) {
-        if (strlen(line) == sizeof line - 1) return fail("line too long", path);
-        if (verbatim || !is_local_include(line)) fputs(line, out);
+static void append_source(text *out, const char *name, const char *source) {
+    append_string(out, "\n/* ======== src/");
+    append_string(out, name);
+    append_string(out, " (edit it there; dit.h is generated) ======== */\n");
+    while (*source) {
+        size_t length = strcspn(source, "\n");
+        length += source[length] == '\n';
+        if (strncmp(source, "#include \"", 10) != 0) append(out, source, length);
+        source += length;
     }
-    return fclose(in) ? fail("cannot close", path) : 0;
 }
 
-static int amalgamate(FILE *order, FILE *out, const char *folder) {
-    char line[1024];
-    int count = 0;
-    while (fgets(line, sizeof line, order)) {
-        line[strcspn(line, "\r\n")] = 0;
-        if (!line[0] || line[0] == '#') continue;
-        if (copy_file(out, folder, line, count == 0)) return 1;
-        if (count++ == 0) fputs("\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n#define DIT_IMPLEMENTED\n#define DIT_INTERNAL static\n", out);
+static void append_licence(text *out, const char *licence) {
+    append_string(out, "\n/*\n");
+    append_string(out, licence);
+    append_string(out, "*/\n");
+}
+
+static int is_licence(const char *name) { return strlen(name) >= 7 && strcmp(name + strlen(name) - 7, "LICENSE") == 0; }
+
+static text amalgamate(const char *folder, char *order) {
+    text out = {0};
+    char path[1024], *name;
+    int count = 0, closed = 0;
+    append_string(&out, "/* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */\n");
+    for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n")) {
+        text file;
+        if (name[0] == '#') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        file = read_file(path);
+        if (closed) die("the licence must stand last, but after it comes", path);
+        if (count == 0) {
+            append(&out, file.data, file.size);
+            append_string(&out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
+                                "#define DIT_IMPLEMENTED\n#define DIT_INTERNAL static\n");
+        } else if (is_licence(name)) {
+            append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");
+            append_licence(&out, file.data);
+            closed = 1;
+        } else {
+            append_source(&out, name, file.data);
+        }
+        count++;
+        free(file.data);
     }
-    fputs("#endif /* DIT_IMPLEMENTATION */\n", out);
-    return count < 2 ? fail("too few files in", "ORDER") : 0;
+    if (!closed || count < 3) die("no licence at the end, or too few files, in", "ORDER");
+    return out;
+}
+
+static int holds(const char *path, const text *wanted) {
+    FILE *file = fopen(path, "rb");
+    text present;
+    int same;
+    if (!file) return 0;
+    fclose(file);
+    present = read_file(path);
+    same = present.size == wanted->size && memcmp(present.data, wanted->data, wanted->size) == 0;
+    free(present.data);
+    return same;
 }
 
 int main(int argc, char **argv) {
-    char folder[1024];
-    FILE *order, *out;
-    char *slash;
-    int failed;
-    if (argc != 3) return fail("usage", "amalgamate ORDER OUT");
+    char folder[1024], *slash;
+    text order, header;
+    FILE *file;
+    if (argc != 3) die("usage", "amalgamate ORDER OUT");
     snprintf(folder, sizeof folder, "%s", argv[1]);
     slash = strrchr(folder, '/');
-    if (!slash) return fail("ORDER needs a folder", argv[1]);
+    if (!slash) die("ORDER needs a folder", argv[1]);
     *slash = 0;
-    order = fopen(argv[1], "rb");
-    out = fopen(argv[2], "wb");
-    if (!order || !out) return fail("cannot open", order ? argv[2] : argv[1]);
-    failed = amalgamate(order, out, folder);
-    fclose(order);
-    return fclose(out) || failed;
+    order = read_file(argv[1]);
+    header = amalgamate(folder, order.data);
+    if (holds(argv[2], &header)) return 0;
+    file = fopen(argv[2], "wb");
+    if (!file || fwrite(header.data, 1, header.size, file) != header.size || fclose(file)) die("cannot write", argv[2]);
+    free(order.data);
+    free(header.data);
+    return 0;
 }

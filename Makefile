@@ -1,0 +1,74 @@
+# dit.h. The header needs no build; this file builds what stands around it.
+#   make            build/dit (the command line program) and the tools
+#   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
+#   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser for SECONDS
+#   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
+
+CC      = cc
+CFLAGS  = -O2
+PREFIX  = /usr/local
+SECONDS = 10
+NAMES   =
+
+COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
+LIBS     = -lm -ldl -lpthread
+SANITIZE = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+JOBS     = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell getconf _NPROCESSORS_ONLN))
+
+SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
+TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
+FUZZERS  = $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
+PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c)) \
+           $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
+           $(patsubst tools/%.c,build/%,$(wildcard tools/dit-*.c))
+
+all: $(PROGRAMS)
+
+build/dit: examples/txt2img.c dit.h
+	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
+build/%: examples/%.c dit.h
+	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
+build/dit-%: tools/dit-%.c dit.h
+	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
+build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@mkdir -p $(@D)
+	$(COMPILE) -O1 $< -o $@ $(LIBS)
+build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@mkdir -p $(@D)
+	$(COMPILE) $(SANITIZE) $< -o $@ $(LIBS)
+build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@mkdir -p $(@D)
+	clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
+
+# Written only when the text changes, so that a fresh clone does not rebuild everything.
+dit.h: build/amalgamate src/ORDER $(SOURCES)
+	@build/amalgamate src/ORDER $@
+build/amalgamate: tools/amalgamate.c
+	@mkdir -p build
+	$(CC) -std=c99 -O1 $< -o $@
+
+setup:
+	@sh tools/setup.sh test
+image:
+	@sh tools/setup.sh image
+	@$(MAKE) --no-print-directory build/dit
+	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
+test test-all:
+	@sh tools/setup.sh test
+	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(TESTS:%=build/asan/%)
+	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) sh tests/run.sh $(NAMES)
+check check-sync: build/amalgamate
+	@sh tools/check.sh $(@:check-%=%)
+fuzz: $(FUZZERS)
+	@sh tests/fuzz.sh $(SECONDS)
+shaders:
+	@sh shaders/build.sh
+install: build/dit
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
+	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 build/dit $(DESTDIR)$(PREFIX)/bin
+clean:
+	rm -rf build
+
+.PHONY: all setup image test test-all check check-sync fuzz shaders install clean

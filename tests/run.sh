@@ -1,0 +1,113 @@
+#!/bin/sh
+# tests/run.sh [NAME...]: runs the test programs (all, or those named) and ends with one line, `N passed, N failed`.
+#
+# A program runs in one or more ways. A comment `test-runs: WAY...` in its source names them; without it a program that
+# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `sanitize`.
+#   plain                  no driver chosen
+#   sanitize               built with AddressSanitizer and UBSan, on lavapipe
+#   lavapipe swiftshader   on that driver, under the validation layers
+#   lavapipe4 lavapipe16   on lavapipe with subgroups of 4 and 16 instead of 8
+#   devices3               on three lavapipe devices and SwiftShader
+#   gpuav                  on lavapipe with GPU-assisted validation
+# DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
+# what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
+set -u
+all=${DIT_TEST_ALL:-0}
+limit=${DIT_TEST_SECONDS:-$([ "$all" = 1 ] && echo 7200 || echo 300)}
+logs=build/logs
+passed=0 failed=0 skipped=0 outcome=
+mkdir -p $logs build/all build/mesa
+export MESA_SHADER_CACHE_DIR="$PWD/build/mesa" DIT_TEST_ALL="$all"
+sh tests/drivers.sh || exit 1
+
+skip() { # skip REASON
+    skipped=$((skipped + 1))
+    echo "  skipped: $1"
+}
+
+fail() { # fail REASON
+    failed=$((failed + 1))
+    echo "  FAILED: $1"
+}
+
+ways_of() {
+    ways=$(sed -n 's/.*test-runs: *\([a-z0-9 ]*\).*/\1/p' "tests/$1.c")
+    if [ -z "$ways" ]; then
+        if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways=sanitize; fi
+    fi
+    if [ "$all" = 1 ]; then
+        case $ways in
+        *lavapipe*) ways="$ways lavapipe4 lavapipe16 gpuav" ;;
+        sanitize) ways="plain sanitize" ;;
+        esac
+    fi
+    echo "$ways" | tr -s ' ' '\n' | awk 'NF && !seen[$1]++'
+}
+
+# Runs one program in one way, its output to a log.
+run_program() { # run_program NAME WAY LOG
+    folder=tests driver=$PWD/build/drivers/lavapipe.json width=256 layers=${DIT_TEST_LAYERS:-1}
+    case $2 in
+    sanitize) folder=asan ;;
+    swiftshader) driver=$PWD/build/drivers/swiftshader.json ;;
+    lavapipe4) width=128 ;;
+    lavapipe16) width=512 ;;
+    devices3) driver=$(cat build/drivers/devices3):$PWD/build/drivers/swiftshader.json ;;
+    gpuav) layers=full ;;
+    esac
+    [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
+    VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers \
+        UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" "build/$folder/$1" >"$3" 2>&1
+}
+
+# Adds a log's closing line (`NAME: N passed, N failed`) and its skips to the totals.
+count() { # count TITLE LOG EXIT_CODE SECONDS
+    line=$(sed -n 's/^[a-z0-9_-]*: \([0-9]* passed, [0-9]* failed\).*/\1/p' "$2" | tail -n 1)
+    p=${line%% *} f=${line#*, } f=${f%% *}
+    problem=
+    if [ -z "$line" ]; then problem="no closing line (exit code $3)" p=0 f=0; fi
+    [ "$3" != 124 ] || problem="stopped after $limit s"
+    [ -n "$problem" ] || [ "$f" != 0 ] || [ "$3" = 0 ] || problem="exit code $3"
+    [ -n "$problem" ] || [ "$p" != 0 ] || [ "$f" != 0 ] || problem="checked nothing"
+    printf '%-26s %s  (%s s)\n' "$1" "${line:-}" "$4"
+    grep '^skipped: ' "$2" >"$2.skips"
+    while read -r _ reason; do skip "$reason"; done <"$2.skips"
+    passed=$((passed + p)) failed=$((failed + f))
+    [ -z "$problem" ] || fail "$problem"
+    if [ -n "$problem" ] || [ "$f" != 0 ]; then
+        grep -v '^ *$' "$2" | head -n 30 | cut -c 1-300 | sed 's/^/    | /'
+        echo "    | (all of it: $2)"
+        return 1
+    fi
+}
+
+run_part() { # run_part NAME WAY
+    title="$1 [$2]" log=$logs/$1.$2.log stamp=build/all/$1.$2
+    if [ "$2" = swiftshader ] || [ "$2" = devices3 ]; then
+        if [ -f build/drivers/swiftshader.skip ]; then echo "$title"; skip "$(cat build/drivers/swiftshader.skip)"; return; fi
+        if [ -f build/drivers/swiftshader.fail ]; then echo "$title"; fail "$(cat build/drivers/swiftshader.fail)"; return; fi
+    fi
+    if [ "$all" = 1 ] && [ -f "$stamp" ] && [ -z "$(find "build/tests/$1" tests/fixtures -newer "$stamp" 2>/dev/null | head -n 1)" ]; then
+        cp "$stamp" "$log"
+        count "$title (done)" "$log" 0 0
+        return
+    fi
+    start=$(date +%s)
+    run_program "$1" "$2" "$log"
+    code=$?
+    if count "$title" "$log" $code $(($(date +%s) - start)); then cp "$log" "$stamp"; else rm -f "$stamp"; fi
+}
+
+if [ $# = 0 ]; then
+    for source in tests/*.c; do
+        name=$(basename "$source" .c)
+        case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac
+    done
+fi
+for name in "$@"; do
+    for way in $(ways_of "$name"); do run_part "$name" "$way"; done
+done
+[ $((passed + failed)) -gt 0 ] || fail "no test was run"
+echo
+if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
+[ $failed = 0 ]

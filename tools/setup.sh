@@ -1,0 +1,139 @@
+#!/bin/sh
+# tools/setup.sh image|test|list: makes sure that what `make image` or `make test` needs is installed, with the
+# distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
+# `list` only names what is missing for `make`.
+set -u
+purpose=${1:-test}
+missing=
+
+need() { # need THING COMMAND...: THING is missing when COMMAND fails
+    thing=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $thing"
+}
+
+has_header() { echo "#include <$1>" | cc -E -; }
+has_loader() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1'; }
+has_driver() { # any driver's manifest, or lavapipe's
+    for folder in /usr/share /usr/local/share /etc /usr/local/etc "${XDG_DATA_HOME:-${HOME:-}/.local/share}"; do
+        ls "$folder"/vulkan/icd.d/$1*.json 2>/dev/null && return 0
+    done
+    [ "$1" = "" ] && [ -n "${VK_ICD_FILENAMES:-}${VK_DRIVER_FILES:-}" ]
+}
+has_layers() { ls /usr/share/vulkan/explicit_layer.d/*validation*.json; }
+has_fuzzer() { ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
+has_sanitizers() { echo 'int main(void){return 0;}' | cc -fsanitize=address,undefined -x c - -o /dev/null; }
+has_32_bit() {
+    [ "$(uname -m)" != x86_64 ] || echo '#include <stdint.h>' | cc -m32 -E -
+}
+
+need compiler has_header stdio.h
+need loader has_loader
+need headers has_header vulkan/vulkan_core.h
+need stb has_header stb/stb_image_write.h
+if [ "$purpose" = test ]; then
+    need lavapipe has_driver lvp_
+    need layers has_layers
+    need sanitizers has_sanitizers
+    need c++ sh -c 'command -v c++'
+    need clang sh -c 'command -v clang'
+    need fuzzer has_fuzzer
+    need 32-bit has_32_bit
+    need clang-format sh -c 'command -v clang-format'
+else
+    need driver has_driver ''
+fi
+[ -n "$missing" ] || exit 0
+
+manager=none
+for candidate in apt-get dnf pacman zypper; do
+    command -v $candidate >/dev/null 2>&1 && manager=$candidate && break
+done
+
+package() { # the packages that hold a thing
+    case $manager:$1 in
+    apt-get:compiler) echo gcc libc6-dev ;;
+    apt-get:loader) echo libvulkan1 ;;
+    apt-get:headers) echo libvulkan-dev ;;
+    apt-get:stb) echo libstb-dev ;;
+    apt-get:driver | apt-get:lavapipe) echo mesa-vulkan-drivers ;;
+    apt-get:layers) echo vulkan-validationlayers ;;
+    apt-get:sanitizers) echo gcc ;;
+    apt-get:c++) echo g++ ;;
+    apt-get:clang) echo clang ;;
+    apt-get:fuzzer) echo libclang-rt-dev ;;
+    apt-get:32-bit) echo libc6-dev-i386 ;;
+    apt-get:clang-format) echo clang-format ;;
+    dnf:compiler) echo gcc glibc-devel ;;
+    dnf:loader) echo vulkan-loader ;;
+    dnf:headers) echo vulkan-headers ;;
+    dnf:stb) echo stb_image_write-devel ;;
+    dnf:driver | dnf:lavapipe) echo mesa-vulkan-drivers ;;
+    dnf:layers) echo vulkan-validation-layers ;;
+    dnf:sanitizers) echo libasan libubsan ;;
+    dnf:c++) echo gcc-c++ ;;
+    dnf:clang) echo clang ;;
+    dnf:fuzzer) echo compiler-rt ;;
+    dnf:32-bit) echo glibc-devel.i686 ;;
+    dnf:clang-format) echo clang-tools-extra ;;
+    pacman:compiler | pacman:sanitizers | pacman:c++) echo gcc ;;
+    pacman:loader) echo vulkan-icd-loader ;;
+    pacman:headers) echo vulkan-headers ;;
+    pacman:stb) echo stb ;;
+    pacman:driver | pacman:lavapipe) echo vulkan-swrast ;;
+    pacman:layers) echo vulkan-validation-layers ;;
+    pacman:clang | pacman:clang-format) echo clang ;;
+    pacman:fuzzer) echo compiler-rt ;;
+    pacman:32-bit) echo lib32-glibc ;;
+    zypper:compiler | zypper:sanitizers) echo gcc glibc-devel ;;
+    zypper:loader) echo libvulkan1 ;;
+    zypper:headers) echo vulkan-headers ;;
+    zypper:stb) echo stb-devel ;;
+    zypper:driver | zypper:lavapipe) echo libvulkan_lvp ;;
+    zypper:layers) echo vulkan-validationlayers ;;
+    zypper:c++) echo gcc-c++ ;;
+    zypper:clang | zypper:fuzzer | zypper:clang-format) echo clang ;;
+    zypper:32-bit) echo glibc-devel-32bit ;;
+    esac
+}
+
+packages=
+for thing in $missing; do packages="$packages $(package "$thing")"; done
+case $manager in
+apt-get) update='apt-get update' install="apt-get install -y --no-install-recommends$packages" ;;
+dnf) update=true install="dnf install -y$packages" ;;
+pacman) update=true install="pacman -Sy --needed --noconfirm$packages" ;;
+zypper) update=true install="zypper --non-interactive install$packages" ;;
+none)
+    echo "setup: missing:$missing" >&2
+    echo "setup: no package manager that this script knows; install these by hand, then try again" >&2
+    exit 1
+    ;;
+esac
+
+as_root=
+can_install() {
+    [ "$purpose" != list ] || return 1
+    [ "$(id -u)" != 0 ] || return 0
+    command -v sudo >/dev/null 2>&1 || return 1
+    as_root=sudo
+    [ -t 0 ] || sudo -n true 2>/dev/null
+}
+
+if ! can_install; then
+    echo "setup: missing:$missing" >&2
+    echo "setup: run this as root, then try again:" >&2
+    if [ "$update" = true ]; then echo "    $install" >&2; else echo "    $update && $install" >&2; fi
+    exit 1
+fi
+
+# A machine that never ran `apt-get update` knows no packages; one that ran it long ago knows only old ones.
+mkdir -p build
+echo "setup: installing$packages ($manager)"
+run() { DEBIAN_FRONTEND=noninteractive $as_root "$@" >build/setup.log 2>&1 </dev/null; }
+# shellcheck disable=SC2086
+if ! run $install && ! { run $update && run $install; }; then
+    tail -n 5 build/setup.log >&2
+    echo "setup: this failed (all of it: build/setup.log): $install" >&2
+    exit 1
+fi
