@@ -14,7 +14,7 @@ NAMES   =
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
 SANITIZE = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-JOBS     = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell getconf _NPROCESSORS_ONLN))
+JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
 TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))

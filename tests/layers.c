@@ -10,17 +10,27 @@ static VkDevice make_device(VkInstance *instance) {
     VkPhysicalDevice physical = NULL;
     VkDevice device = NULL;
     uint32_t count = 1;
-    if (!CHECK(((PFN_vkCreateInstance)test_vulkan_function(NULL, "vkCreateInstance"))(&info, NULL, instance) == 0)) return NULL;
-    ((PFN_vkEnumeratePhysicalDevices)test_vulkan_function(*instance, "vkEnumeratePhysicalDevices"))(*instance, &count, &physical);
+    if (!CHECK(((PFN_vkCreateInstance)test_vulkan_function(NULL, "vkCreateInstance"))(&info, NULL, instance) == 0))
+        return NULL;
+    ((PFN_vkEnumeratePhysicalDevices)test_vulkan_function(*instance, "vkEnumeratePhysicalDevices"))(*instance, &count,
+                                                                                                    &physical);
     if (!CHECK_MESSAGE(physical, "no Vulkan device: is VK_ICD_FILENAMES right?")) return NULL;
-    CHECK(((PFN_vkCreateDevice)test_vulkan_function(*instance, "vkCreateDevice"))(physical, &device_info, NULL, &device) == 0);
+    CHECK(((PFN_vkCreateDevice)test_vulkan_function(*instance, "vkCreateDevice"))(physical, &device_info, NULL,
+                                                                                  &device) == 0);
     return device;
 }
 
 /* Makes a buffer of this size and destroys it again; size 0 is against the specification. */
 static void make_buffer(VkDeviceSize size) {
     VkInstance instance = NULL;
-    VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, NULL, 0, size, VK_BUFFER_USAGE_TRANSFER_SRC_BIT, VK_SHARING_MODE_EXCLUSIVE, 0, NULL};
+    VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               NULL,
+                               0,
+                               size,
+                               VK_BUFFER_USAGE_TRANSFER_SRC_BIT,
+                               VK_SHARING_MODE_EXCLUSIVE,
+                               0,
+                               NULL};
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDevice device = make_device(&instance);
     if (device) {
@@ -34,7 +44,7 @@ static void make_buffer(VkDeviceSize size) {
 static void wrong_call_is_seen(void) {
     test_vulkan_begin();
     make_buffer(0);
-    CHECK_MESSAGE(test_layer_messages() > 0, "the layers did not object to a buffer of size 0");
+    CHECK_MESSAGE(test_layer_messages(0) > 0, "the layers did not object to a buffer of size 0");
     test_layer_clean();
 }
 

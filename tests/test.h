@@ -11,19 +11,23 @@
 static int test_passed, test_failed;
 
 #define CHECK(condition) test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
-#define CHECK_MESSAGE(condition, ...) test_explain(test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition), __VA_ARGS__)
+#define CHECK_MESSAGE(condition, ...)                                                                                  \
+    test_explain(test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition), __VA_ARGS__)
 #define TEST_END(name) test_end(name)
 
 static inline int test_check(int good, const char *file, int line, const char *what) {
-    if (good) test_passed++;
-    else test_failed++, fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
+    if (good)
+        test_passed++;
+    else
+        test_failed++, fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
     return good;
 }
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-static inline int test_explain(int good, const char *format, ...) {
+static inline int
+test_explain(int good, const char *format, ...) {
     va_list arguments;
     if (good) return good;
     va_start(arguments, format);

@@ -62,7 +62,8 @@ static inline void test_keep_drivers(void) {
 static inline void test_layer_settings(int full) {
     char path[300];
     FILE *file;
-    snprintf(test_layer_folder, sizeof test_layer_folder, "%s/dit-layers-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    snprintf(test_layer_folder, sizeof test_layer_folder, "%s/dit-layers-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(test_layer_folder)) {
         CHECK_MESSAGE(0, "cannot make the folder %s", test_layer_folder);
         test_layer_folder[0] = 0;
@@ -88,8 +89,8 @@ static inline void test_vulkan_begin(void) {
     setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
 }
 
-/* Prints and counts what the layers said so far, or -1 when they never ran. */
-static inline int test_layer_messages(void) {
+/* Counts the lines that the layers wrote so far, and prints the first of them; -1 when they never ran. */
+static inline int test_layer_messages(int print) {
     char path[300], line[8192];
     int count = 0;
     FILE *file;
@@ -98,7 +99,7 @@ static inline int test_layer_messages(void) {
     if (!file) return -1;
     while (fgets(line, sizeof line, file)) {
         if (strspn(line, " \t\r\n") == strlen(line)) continue;
-        if (count++ < 8) fprintf(stderr, "    layers: %s", line);
+        if (count++ < print) fprintf(stderr, "    layers: %s", line);
     }
     fclose(file);
     return count;
@@ -117,7 +118,7 @@ static inline void test_layer_clean(void) {
 static inline void test_vulkan_end(void) {
     int messages;
     if (!test_layer_folder[0]) return;
-    messages = test_layer_messages();
+    messages = test_layer_messages(8);
     CHECK_MESSAGE(messages >= 0, "the validation layers never ran: no instance was made, or the loader left them out");
     CHECK_MESSAGE(messages <= 0, "the validation layers wrote %d lines", messages);
     test_layer_clean();

@@ -1,6 +1,6 @@
-/* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte for
- * byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines, the licence as a closing comment.
- * The text depends on those files alone. OUT is left untouched when it holds that text already. */
+/* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
+ * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines; then ../LICENSE as a
+ * comment. The text depends on those files alone. OUT is left untouched when it holds that text already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,40 +54,40 @@ static void append_source(text *out, const char *name, const char *source) {
     }
 }
 
-static void append_licence(text *out, const char *licence) {
+static void append_api(text *out, const char *name, const char *api) {
+    (void)name;
+    append_string(out, api);
+    append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
+                       "#define DIT_IMPLEMENTED\n#define DIT_INTERNAL static\n");
+}
+
+static void append_licence(text *out, const char *name, const char *licence) {
+    (void)name;
     append_string(out, "\n/*\n");
     append_string(out, licence);
     append_string(out, "*/\n");
 }
 
-static int is_licence(const char *name) { return strlen(name) >= 7 && strcmp(name + strlen(name) - 7, "LICENSE") == 0; }
+static void append_named(text *out, const char *folder, const char *name,
+                         void (*append_as)(text *, const char *, const char *)) {
+    char path[1024];
+    text file;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = read_file(path);
+    append_as(out, name, file.data);
+    free(file.data);
+}
 
 static text amalgamate(const char *folder, char *order) {
     text out = {0};
-    char path[1024], *name;
-    int count = 0, closed = 0;
+    char *name;
+    int count = 0;
     append_string(&out, "/* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */\n");
-    for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n")) {
-        text file;
-        if (name[0] == '#') continue;
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        file = read_file(path);
-        if (closed) die("the licence must stand last, but after it comes", path);
-        if (count == 0) {
-            append(&out, file.data, file.size);
-            append_string(&out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-                                "#define DIT_IMPLEMENTED\n#define DIT_INTERNAL static\n");
-        } else if (is_licence(name)) {
-            append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");
-            append_licence(&out, file.data);
-            closed = 1;
-        } else {
-            append_source(&out, name, file.data);
-        }
-        count++;
-        free(file.data);
-    }
-    if (!closed || count < 3) die("no licence at the end, or too few files, in", "ORDER");
+    for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n"))
+        if (name[0] != '#') append_named(&out, folder, name, count++ ? append_source : append_api);
+    append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");
+    append_named(&out, folder, "../LICENSE", append_licence);
+    if (count < 2) die("too few files in", "ORDER");
     return out;
 }
 
