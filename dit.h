@@ -1,3 +1,4 @@
+/* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */
 /* dit.h public API -- draft (declarations only). Improve it; keep its spirit: zero-initialised descs, caller-owned errors, nothing global. */
 #ifndef DIT_H
 #define DIT_H
@@ -1821,3 +1822,27 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
 #endif /* DIT_IMPLEMENTATION */
+
+/*
+MIT License
+
+Copyright (c) 2026 the dit.h authors
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+*/
