@@ -73,6 +73,7 @@ typedef struct diti_buffer {
     dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
+    void *hook_mapped; /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 typedef struct diti_device {
@@ -93,6 +94,9 @@ typedef struct diti_device {
     dit_device_info info;
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
+    uint32_t ordinal;        /* of this device in its context, for the allocator hook */
+    bool unified;            /* every heap is device local: host buffers count against memory_limit too */
+    bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     diti_rung rung;          /* the rung in use, after overrides and the self-test */
@@ -105,12 +109,19 @@ typedef struct diti_device {
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
     uint64_t pipelines_compiled, allocations;  /* counters */
-    int lock;                /* spin lock: pipelines, memory accounting */
+    int lock;                /* spin lock: pipelines, memory accounting, the staging slot */
+    int queue_lock;          /* spin lock around the queue when the application gave no lock_queue */
+    diti_buffer staging;     /* a slot: whoever copies takes it out and puts it back */
+    VkDeviceSize staging_bytes;
     int lost;                /* latched: nothing is submitted any more */
     uint32_t fail_submit_after; /* test override: the n-th submit reports device lost; 0: never */
+    uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
-    float us_per_gflop;      /* calibrated: GEMM cost at the rung in use */
+    float us_per_gflop;      /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
 } diti_device;
+
+/* "VK_ERROR_…" for messages. */
+DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
 /* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
@@ -125,6 +136,10 @@ DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
+/* Copies the value of key; false when the key is absent or out is too small. */
+DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size);
+/* Unknown keys and malformed entries are errors that name the known keys. */
+DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err);
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
 /* --- memory --- */
@@ -156,6 +171,14 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
+/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with NULL. */
+typedef struct diti_spirv_module {
+    const char *name; /* NULL ends the table */
+    const char *const *pieces;
+    uint32_t word_count;
+} diti_spirv_module;
+DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void); /* defined at the end of spirv.inc, which stands last in dit.h */
+DIT_INTERNAL uint64_t diti_spirv_hash(void);                  /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count, dit_error *err);
 #endif

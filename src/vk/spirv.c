@@ -1,0 +1,104 @@
+#include "vk/vk.h"
+
+/* The text form: words as LEB128 bytes, four bytes (little endian) as five base85 digits, least significant first.
+   Digits are the characters from '#' on without '?' (trigraphs) and '\'. */
+static bool diti_spirv_digit(char c, uint32_t *out) {
+    if (c < '#' || c > 'y' || c == '?' || c == '\\') return false;
+    *out = (uint32_t)(c - '#') - (c > '?') - (c > '\\');
+    return true;
+}
+
+typedef struct diti_spirv_reader {
+    const char *const *piece;
+    const char *at;        /* inside *piece */
+    uint32_t bytes, count; /* decoded bytes not yet taken */
+} diti_spirv_reader;
+
+static bool diti_spirv_group(diti_spirv_reader *reader) {
+    uint64_t value = 0, power = 1;
+    uint32_t i, digit;
+    for (i = 0; i < 5; i++) {
+        while (*reader->piece && !*reader->at) {
+            reader->piece++;
+            reader->at = *reader->piece;
+        }
+        if (!*reader->piece || !diti_spirv_digit(*reader->at++, &digit)) return false;
+        value += digit * power;
+        power *= 85;
+    }
+    reader->bytes = (uint32_t)value;
+    reader->count = 4;
+    return value <= UINT32_MAX;
+}
+
+static bool diti_spirv_word(diti_spirv_reader *reader, uint32_t *out) {
+    uint32_t shift, byte;
+    *out = 0;
+    for (shift = 0; shift < 35; shift += 7) {
+        if (!reader->count && !diti_spirv_group(reader)) return false;
+        byte = reader->bytes & 255u;
+        reader->bytes >>= 8;
+        reader->count--;
+        *out |= (byte & 127u) << shift;
+        if (byte < 128u) return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL uint32_t diti_spirv_count(void) {
+    const diti_spirv_module *table = diti_spirv_table();
+    uint32_t count = 0;
+    while (table[count].name) count++;
+    return count;
+}
+
+DIT_INTERNAL const char *diti_spirv_name(uint32_t module) {
+    return module < diti_spirv_count() ? diti_spirv_table()[module].name : "?";
+}
+
+DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
+    const diti_spirv_module *table = diti_spirv_table();
+    uint32_t i;
+    for (i = 0; table[i].name; i++) {
+        if (!diti_equal(table[i].name, name)) continue;
+        *module = i;
+        return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL uint64_t diti_spirv_hash(void) {
+    const diti_spirv_module *module;
+    const char *const *piece;
+    uint64_t parts[2] = {0, 0};
+    for (module = diti_spirv_table(); module->name; module++) {
+        for (piece = module->pieces; *piece; piece++) {
+            parts[1] = diti_hash(*piece, strlen(*piece));
+            parts[0] = diti_hash(parts, sizeof parts);
+        }
+    }
+    return parts[0];
+}
+
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+                                          dit_error *err) {
+    const diti_spirv_module *entry;
+    diti_spirv_reader reader = DITI_ZERO;
+    uint32_t *out, i;
+    *words = NULL;
+    *count = 0;
+    if (module >= diti_spirv_count()) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", module);
+    entry = &diti_spirv_table()[module];
+    out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
+    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
+    reader.piece = entry->pieces;
+    reader.at = *entry->pieces;
+    for (i = 0; i < entry->word_count; i++) {
+        if (diti_spirv_word(&reader, &out[i])) continue;
+        diti_free(env, out);
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged at word %u", entry->name, i);
+    }
+    *words = out;
+    *count = entry->word_count;
+    return DIT_OK;
+}
