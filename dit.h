@@ -1150,6 +1150,7 @@ typedef struct diti_buffer {
     dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
+    void *hook_mapped; /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 typedef struct diti_device {
@@ -1170,6 +1171,9 @@ typedef struct diti_device {
     dit_device_info info;
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
+    uint32_t ordinal;        /* of this device in its context, for the allocator hook */
+    bool unified;            /* every heap is device local: host buffers count against memory_limit too */
+    bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     diti_rung rung;          /* the rung in use, after overrides and the self-test */
@@ -1182,12 +1186,19 @@ typedef struct diti_device {
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
     uint64_t pipelines_compiled, allocations;  /* counters */
-    int lock;                /* spin lock: pipelines, memory accounting */
+    int lock;                /* spin lock: pipelines, memory accounting, the staging slot */
+    int queue_lock;          /* spin lock around the queue when the application gave no lock_queue */
+    diti_buffer staging;     /* a slot: whoever copies takes it out and puts it back */
+    VkDeviceSize staging_bytes;
     int lost;                /* latched: nothing is submitted any more */
     uint32_t fail_submit_after; /* test override: the n-th submit reports device lost; 0: never */
+    uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
-    float us_per_gflop;      /* calibrated: GEMM cost at the rung in use */
+    float us_per_gflop;      /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
 } diti_device;
+
+/* "VK_ERROR_…" for messages. */
+DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
 /* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
@@ -1202,6 +1213,10 @@ DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
+/* Copies the value of key; false when the key is absent or out is too small. */
+DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size);
+/* Unknown keys and malformed entries are errors that name the known keys. */
+DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err);
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
 /* --- memory --- */
@@ -1233,9 +1248,147 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
+/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with NULL. */
+typedef struct diti_spirv_module {
+    const char *name; /* NULL ends the table */
+    const char *const *pieces;
+    uint32_t word_count;
+} diti_spirv_module;
+DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void); /* defined at the end of spirv.inc, which stands last in dit.h */
+DIT_INTERNAL uint64_t diti_spirv_hash(void);                  /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count, dit_error *err);
 #endif
+
+/* ======== src/vk/atomic.c (edit it there; dit.h is generated) ======== */
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+static int diti_atomic_exchange(int *value, int to) {
+    return (int)_InterlockedExchange((volatile long *)value, (long)to);
+}
+DIT_INTERNAL int diti_atomic_load(const int *value) { return (int)_InterlockedOr((volatile long *)value, 0); }
+DIT_INTERNAL void diti_atomic_store(int *value, int to) { diti_atomic_exchange(value, to); }
+#else
+static int diti_atomic_exchange(int *value, int to) { return __atomic_exchange_n(value, to, __ATOMIC_ACQ_REL); }
+DIT_INTERNAL int diti_atomic_load(const int *value) { return __atomic_load_n(value, __ATOMIC_ACQUIRE); }
+DIT_INTERNAL void diti_atomic_store(int *value, int to) { __atomic_store_n(value, to, __ATOMIC_RELEASE); }
+#endif
+
+/* Held for a few instructions only, or around one vkQueueSubmit: spinning is cheaper than any mutex C99 does not have.
+ */
+DIT_INTERNAL void diti_lock(int *lock) {
+    while (diti_atomic_exchange(lock, 1)) {
+        while (diti_atomic_load(lock)) {
+        }
+    }
+}
+
+DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
+
+/* ======== src/vk/spirv.c (edit it there; dit.h is generated) ======== */
+
+/* The text form: words as LEB128 bytes, four bytes (little endian) as five base85 digits, least significant first.
+   Digits are the characters from '#' on without '?' (trigraphs) and '\'. */
+static bool diti_spirv_digit(char c, uint32_t *out) {
+    if (c < '#' || c > 'y' || c == '?' || c == '\\') return false;
+    *out = (uint32_t)(c - '#') - (c > '?') - (c > '\\');
+    return true;
+}
+
+typedef struct diti_spirv_reader {
+    const char *const *piece;
+    const char *at;        /* inside *piece */
+    uint32_t bytes, count; /* decoded bytes not yet taken */
+} diti_spirv_reader;
+
+static bool diti_spirv_group(diti_spirv_reader *reader) {
+    uint64_t value = 0, power = 1;
+    uint32_t i, digit;
+    for (i = 0; i < 5; i++) {
+        while (*reader->piece && !*reader->at) {
+            reader->piece++;
+            reader->at = *reader->piece;
+        }
+        if (!*reader->piece || !diti_spirv_digit(*reader->at++, &digit)) return false;
+        value += digit * power;
+        power *= 85;
+    }
+    reader->bytes = (uint32_t)value;
+    reader->count = 4;
+    return value <= UINT32_MAX;
+}
+
+static bool diti_spirv_word(diti_spirv_reader *reader, uint32_t *out) {
+    uint32_t shift, byte;
+    *out = 0;
+    for (shift = 0; shift < 35; shift += 7) {
+        if (!reader->count && !diti_spirv_group(reader)) return false;
+        byte = reader->bytes & 255u;
+        reader->bytes >>= 8;
+        reader->count--;
+        *out |= (byte & 127u) << shift;
+        if (byte < 128u) return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL uint32_t diti_spirv_count(void) {
+    const diti_spirv_module *table = diti_spirv_table();
+    uint32_t count = 0;
+    while (table[count].name) count++;
+    return count;
+}
+
+DIT_INTERNAL const char *diti_spirv_name(uint32_t module) {
+    return module < diti_spirv_count() ? diti_spirv_table()[module].name : "?";
+}
+
+DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
+    const diti_spirv_module *table = diti_spirv_table();
+    uint32_t i;
+    for (i = 0; table[i].name; i++) {
+        if (!diti_equal(table[i].name, name)) continue;
+        *module = i;
+        return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL uint64_t diti_spirv_hash(void) {
+    const diti_spirv_module *module;
+    const char *const *piece;
+    uint64_t parts[2] = {0, 0};
+    for (module = diti_spirv_table(); module->name; module++) {
+        for (piece = module->pieces; *piece; piece++) {
+            parts[1] = diti_hash(*piece, strlen(*piece));
+            parts[0] = diti_hash(parts, sizeof parts);
+        }
+    }
+    return parts[0];
+}
+
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+                                          dit_error *err) {
+    const diti_spirv_module *entry;
+    diti_spirv_reader reader = DITI_ZERO;
+    uint32_t *out, i;
+    *words = NULL;
+    *count = 0;
+    if (module >= diti_spirv_count()) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", module);
+    entry = &diti_spirv_table()[module];
+    out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
+    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
+    reader.piece = entry->pieces;
+    reader.at = *entry->pieces;
+    for (i = 0; i < entry->word_count; i++) {
+        if (diti_spirv_word(&reader, &out[i])) continue;
+        diti_free(env, out);
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged at word %u", entry->name, i);
+    }
+    *words = out;
+    *count = entry->word_count;
+    return DIT_OK;
+}
 
 /* ======== src/graph/graph.h (edit it there; dit.h is generated) ======== */
 /* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
@@ -1821,6 +1974,11 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
     size_t i;
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
+
+/* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
+/* Generated by make shaders: per module `static const char *const diti_spirv_text_NAME[] = {pieces, 0};`, then this table. */
+static const diti_spirv_module diti_spirv_modules[] = {{0, 0, 0}};
+DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */
 
 /*
