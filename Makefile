@@ -2,14 +2,14 @@
 #   make            build/dit (the command line program) and the tools
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
-#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser for SECONDS
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=10
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 
-CC      = cc
-CFLAGS  = -O2
-PREFIX  = /usr/local
-SECONDS = 10
-NAMES   =
+CC       = cc
+CFLAGS   = -O2
+PREFIX   = /usr/local
+FUZZ_SECONDS = 10
+NAMES    =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
@@ -61,7 +61,7 @@ test test-all:
 check check-sync: build/amalgamate
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
-	@sh tests/fuzz.sh $(SECONDS)
+	@sh tests/fuzz.sh $(FUZZ_SECONDS)
 shaders:
 	@sh shaders/build.sh
 install: build/dit

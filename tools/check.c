@@ -1,0 +1,279 @@
+/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, time. Exit code 0 is
+ * good; a line that begins with `note: ` is shown even then. A check that finds nothing to check fails. */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int problems, checked;
+
+static char *read_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    long size = 0;
+    if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file), rewind(file);
+    if (file) text = calloc((size_t)size + 1, 1);
+    if (!text || fread(text, 1, (size_t)size, file) != (size_t)size) {
+        printf("cannot read %s\n", path);
+        exit(1);
+    }
+    fclose(file);
+    return text;
+}
+
+static int line_of(const char *text, const char *at) {
+    int line = 1;
+    for (; text < at; text++) line += *text == '\n';
+    return line;
+}
+
+static int is_name(int c) { return isalnum(c) || c == '_'; }
+
+static int has_word(const char *begin, const char *end, const char *word) {
+    size_t length = strlen(word);
+    const char *at;
+    for (at = begin; at + length <= end; at++)
+        if (!strncmp(at, word, length) && !is_name(at[length]) && (at == begin || !is_name(at[-1]))) return 1;
+    return 0;
+}
+
+/* Calls each for every file src/ROOM/NAME.[ch] (.inc holds no code to look at). */
+static void for_sources(const char *src, void (*each)(const char *room, const char *path)) {
+    struct dirent *entry, *file;
+    DIR *rooms = opendir(src), *room;
+    while (rooms && (entry = readdir(rooms))) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", src, entry->d_name);
+        if (entry->d_name[0] == '.' || !(room = opendir(path))) continue;
+        while ((file = readdir(room))) {
+            size_t length = strlen(file->d_name);
+            snprintf(path, sizeof path, "%s/%s/%s", src, entry->d_name, file->d_name);
+            if (length > 2 && file->d_name[length - 2] == '.' && strchr("ch", file->d_name[length - 1]))
+                each(entry->d_name, path);
+        }
+        closedir(room);
+    }
+    if (rooms) closedir(rooms);
+}
+
+/* --- rooms: who may include whom (each room itself too) --- */
+static const char *const rooms[][2] = {
+    {"base", ""},
+    {"io", "base"},
+    {"vk", "base"},
+    {"graph", "base io vk"},
+    {"text", "base io vk graph"},
+    {"model", "base io vk graph"},
+    {"vae", "base io vk graph"},
+    {"sample", "base"},
+    {"split", "base io vk graph"},
+    {"job", "base io vk graph text model vae sample split"},
+};
+
+static const char *allowed_rooms(const char *room) {
+    size_t i;
+    for (i = 0; i < sizeof rooms / sizeof *rooms; i++)
+        if (!strcmp(rooms[i][0], room)) return rooms[i][1];
+    return NULL;
+}
+
+static void check_includes(const char *room, const char *path) {
+    const char *allowed = allowed_rooms(room);
+    char *text = read_file(path), *at = text;
+    if (!allowed) printf("%s: %s is no room (tools/check.c has the table)\n", path, room), problems++;
+    while (allowed && (at = strstr(at, "#include \""))) {
+        char target[128] = "";
+        at += 10;
+        sscanf(at, "%127[^/\"]", target);
+        checked++;
+        if (!strcmp(target, "dit_api.h") || !strcmp(target, room) ||
+            has_word(allowed, allowed + strlen(allowed), target))
+            continue;
+        printf("%s:%d: the room %s may not use %s\n", path, line_of(text, at), room, target), problems++;
+    }
+    free(text);
+}
+
+/* --- api: the manual stands on top, every public function has a comment that names its parameters and its threads ---
+ */
+static void check_first_lines(const char *text) {
+    const char *macro = strstr(text, "#define DIT_IMPLEMENTATION"), *generated = strstr(text, "generated from src/");
+    const char *first = text;
+    while (*first && strncmp(first, "typedef ", 8) && strncmp(first, "DIT_API ", 8))
+        first = strchr(first, '\n') ? strchr(first, '\n') + 1 : "";
+    printf("note: first declaration on line %d\n", line_of(text, first));
+    if (!generated || line_of(text, generated) > 3)
+        printf("the first lines do not say that the file is generated\n"), problems++;
+    if (!macro || line_of(text, macro) > 30)
+        printf("#define DIT_IMPLEMENTATION is not within the first 30 lines\n"), problems++;
+    if (!*first || line_of(text, first) >= 260) printf("the first declaration comes after line 260\n"), problems++;
+    if (!strstr(text, "does not")) printf("the manual does not say what dit does not do\n"), problems++;
+}
+
+/* The comment on lines of its own that ends right before at; NULL when there is none. */
+static const char *comment_before(const char *text, const char *at) {
+    const char *end = at;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\n')) end--;
+    if (end - text < 4 || strncmp(end - 2, "*/", 2) || line_of(end, at) > 2) return NULL;
+    for (end -= 4; end > text && strncmp(end, "/*", 2);) end--;
+    return end > text && end[-1] == '\n' ? end : NULL;
+}
+
+/* Names a parameter: the last name of its declaration, or the one in (*name) of a function pointer. */
+static void parameter_name(const char *begin, const char *end, char *name, size_t size) {
+    const char *pointer = begin;
+    while (pointer < end && strncmp(pointer, "(*", 2)) pointer++;
+    if (pointer < end) {
+        begin = pointer + 2;
+        for (end = begin; is_name(*end);) end++;
+    } else {
+        while (end > begin && !is_name(end[-1])) end--;
+        for (begin = end; is_name(begin[-1]);) begin--;
+    }
+    snprintf(name, size, "%.*s", (int)(end - begin), begin);
+}
+
+static void check_parameters(const char *where, const char *function, const char *list, const char *comment,
+                             const char *comment_end) {
+    const char *begin = list + 1, *at;
+    int depth = 0;
+    for (at = list; depth > 0 || at == list; at++) {
+        char name[128];
+        depth += *at == '(' ? 1 : *at == ')' ? -1 : 0;
+        if (!(*at == ',' && depth == 1) && depth != 0) continue;
+        parameter_name(begin, at, name, sizeof name);
+        begin = at + 1;
+        if (!strcmp(name, "void") || has_word(comment, comment_end, name)) continue;
+        printf("%s: %s: its comment does not speak of the parameter %s\n", where, function, name), problems++;
+    }
+}
+
+static void check_function(const char *path, const char *text, const char *at) {
+    const char *comment = comment_before(text, at), *list = strchr(at, '('), *name = list, *c;
+    char where[1100], function[128];
+    int threads = 0;
+    while (name > at && is_name(name[-1])) name--;
+    snprintf(function, sizeof function, "%.*s", (int)(list - name), name);
+    snprintf(where, sizeof where, "%s:%d", path, line_of(text, at));
+    checked++;
+    if (!comment) {
+        printf("%s: %s has no comment\n", where, function), problems++;
+        return;
+    }
+    for (c = comment; c < at; c++) threads |= !strncmp(c, "hread", 5);
+    if (!threads) printf("%s: %s: its comment does not say which threads may call it\n", where, function), problems++;
+    check_parameters(where, function, list, comment, at);
+}
+
+static void check_api(const char *path) {
+    char *text = read_file(path), *end = strstr(text, "DIT_IMPLEMENTED"), *at = text;
+    check_first_lines(text);
+    if (end) *end = 0;
+    while ((at = strstr(at, "\nDIT_API "))) check_function(path, text, ++at);
+    printf("note: %d public functions\n", checked);
+    free(text);
+}
+
+/* --- budget --- */
+static void check_budget(const char *path) {
+    char *text = read_file(path);
+    size_t size = strlen(text);
+    printf("note: dit.h: %zu bytes, %d lines\n", size, line_of(text, text + size));
+    checked++;
+    if (size >= 1500000) printf("dit.h must stay under 1.5 MB\n"), problems++;
+    free(text);
+}
+
+/* --- functions: lengths, by the brace in column one that closes them --- */
+enum { MAX_FUNCTIONS = 20000, LONGEST = 200 };
+static int lengths[MAX_FUNCTIONS];
+static int longest;
+static char longest_where[1100];
+
+static void add_function(const char *path, int line, int length) {
+    if (checked < MAX_FUNCTIONS) lengths[checked++] = length;
+    if (length > longest) longest = length, snprintf(longest_where, sizeof longest_where, "%s:%d", path, line);
+}
+
+static void measure_functions(const char *room, const char *path) {
+    char *text = read_file(path), *line = text;
+    int number = 1, begin = 0;
+    (void)room;
+    for (; *line; number++) {
+        char *end = line + strcspn(line, "\n");
+        int is_code =
+            isalpha((unsigned char)*line) && memchr(line, '(', (size_t)(end - line)) && !strchr(";\\", end[-1]);
+        if (is_code && !begin && end[-1] == '}') add_function(path, number, 1);
+        if (is_code && !begin && end[-1] != '}') begin = number;
+        if (*line == '}' && begin) add_function(path, begin, number - begin + 1), begin = 0;
+        line = *end ? end + 1 : end;
+    }
+    free(text);
+}
+
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+static void check_functions(const char *src) {
+    for_sources(src, measure_functions);
+    qsort(lengths, (size_t)checked, sizeof *lengths, by_value);
+    if (!checked) return;
+    printf("note: %d functions: median %d lines, 90%% within %d, longest %d (%s)\n", checked, lengths[checked / 2],
+           lengths[checked * 9 / 10], longest, longest_where);
+    if (longest > LONGEST) printf("%s: %d lines; %d are the limit\n", longest_where, longest, LONGEST), problems++;
+}
+
+/* --- readme: every ```c block becomes FOLDER/readme_N.c --- */
+static void check_readme(const char *path, const char *folder) {
+    char *text = read_file(path), *at = text, *end;
+    while ((at = strstr(at, "\n```c\n")) && (end = strstr(at + 6, "\n```\n"))) {
+        char name[1024];
+        FILE *file;
+        *end = 0;
+        at += 6;
+        snprintf(name, sizeof name, "%s/readme_%d.c", folder, ++checked);
+        file = fopen(name, "wb");
+        if (!file) printf("cannot write %s\n", name), exit(1);
+        fprintf(file, "%s%s\n", strstr(at, "\"dit.h\"") ? "" : "#include \"dit.h\"\n", at);
+        fclose(file);
+        at = end + 1;
+    }
+    free(text);
+}
+
+static void check_contains(const char *whole, const char *part) {
+    checked++;
+    if (!strstr(read_file(whole), read_file(part)))
+        printf("%s does not hold %s word for word\n", whole, part), problems++;
+}
+
+/* --- time RUNS COMMAND...: the shortest of several runs --- */
+static int time_command(int runs, char **words) {
+    char command[4096] = "";
+    double best = 1e30;
+    for (; *words; words++) snprintf(command + strlen(command), sizeof command - strlen(command), "%s ", *words);
+    while (runs-- > 0) {
+        struct timespec begin, end;
+        double seconds;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        if (system(command)) return printf("failed\n"), 1;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+        if (seconds < best) best = seconds;
+    }
+    return printf("%.2f s\n", best), 0;
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 2 ? argv[1] : "";
+    if (!strcmp(what, "time") && argc > 3) return time_command(atoi(argv[2]), argv + 3);
+    if (!strcmp(what, "rooms")) for_sources(argv[2], check_includes);
+    if (!strcmp(what, "api")) check_api(argv[2]);
+    if (!strcmp(what, "budget")) check_budget(argv[2]);
+    if (!strcmp(what, "functions")) check_functions(argv[2]);
+    if (!strcmp(what, "readme") && argc > 3) check_readme(argv[2], argv[3]);
+    if (!strcmp(what, "contains") && argc > 3) check_contains(argv[2], argv[3]);
+    if (!checked) printf("%s: nothing was checked\n", what);
+    return problems || !checked;
+}

@@ -1,0 +1,180 @@
+#!/bin/sh
+# tools/check.sh [sync]: everything about the sources that needs no Vulkan device (`make check`).
+# With `sync` only whether dit.h is what src/ generates (`make check-sync`).
+set -u
+work=build/check
+passed=0 failed=0 skipped=0
+mkdir -p $work
+
+check() { # check TITLE COMMAND...: prints one line; a command that fails says why in its output
+    title=$1
+    shift
+    if "$@" >$work/log 2>&1; then
+        passed=$((passed + 1))
+        printf '  ok      %s\n' "$title"
+        sed -n 's/^note: /          /p' $work/log
+    else
+        failed=$((failed + 1))
+        printf '  FAILED  %s\n' "$title"
+        head -n 10 $work/log | cut -c 1-240 | sed 's/^/          | /'
+    fi
+}
+
+skip() { # skip TITLE REASON
+    skipped=$((skipped + 1))
+    printf '  skipped %s: %s\n' "$1" "$2"
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- dit.h is what src/ generates ---
+in_sync() {
+    build/amalgamate src/ORDER $work/generated && cmp dit.h $work/generated && return
+    echo "dit.h is not what src/ generates. Edit src/, never dit.h; then run:"
+    echo "    make dit.h"
+    echo "    git add dit.h"
+    return 1
+}
+everything_listed() { # every source stands in ORDER, and ORDER names only what exists
+    (cd src && find . -name '*.[ch]' -o -name '*.inc') | sed 's#^\./##' | sort >$work/present
+    grep -v -e '^#' -e '^$' src/ORDER | sort >$work/listed
+    diff $work/present $work/listed || { echo "src/ORDER and the files in src/ differ (< not listed, > not there)"; return 1; }
+}
+check 'dit.h is what src/ generates' in_sync
+[ "${1:-}" != sync ] || {
+    [ $failed = 0 ] || exit 1
+    exit 0
+}
+check 'every file of src/ is listed in src/ORDER' everything_listed
+
+cc -std=gnu99 -O1 -Wall -Wextra -o $work/tool tools/check.c || exit 1
+printf '#include "dit.h"\n' >$work/declarations.c
+printf '#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/implementation.c
+printf '#include "dit.h"\n#include "dit.h"\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n#include "dit.h"\n' >$work/twice.c
+strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I.'
+
+# --- warnings: no compiler has one, in any language the header claims ---
+matrix() { # matrix COMPILER LANGUAGE STANDARD [FLAG]
+    for unit in declarations implementation twice; do
+        # shellcheck disable=SC2086
+        "$1" -x "$2" -std="$3" $strict -fsyntax-only ${4:-} $work/$unit.c || return 1
+    done
+}
+for compiler in gcc clang; do
+    have $compiler || { skip "$compiler" "not installed"; continue; }
+    for standard in c99 c11; do check "$compiler $standard: no warnings" matrix $compiler c $standard; done
+    for standard in c++11 c++17; do check "$compiler $standard: no warnings" matrix $compiler c++ $standard; done
+done
+if echo '#include <stdint.h>' | gcc -m32 -E - >/dev/null 2>&1; then
+    check 'gcc c99 -m32: no warnings' matrix gcc c c99 -m32
+    check 'gcc c++11 -m32: no warnings' matrix gcc c++ c++11 -m32
+else
+    skip '-m32' 'this compiler has no 32-bit C library'
+fi
+optimised() { # some warnings need the optimiser to look
+    # shellcheck disable=SC2086
+    gcc -std=c99 -O2 $strict -c $work/implementation.c -o $work/optimised.o
+}
+check 'gcc c99 -O2: no warnings' optimised
+vulkan_version() {
+    printf '#include <vulkan/vulkan_core.h>\nVK_HEADER_VERSION_COMPLETE\nVK_HEADER_VERSION\n' | cc -E - | tail -n 1
+}
+echo "          Vulkan headers: version $(vulkan_version) of 1.x (dit.h asks for 239 or newer)"
+
+# --- the object file: exported names, globals, calls ---
+object() { # object NAME FLAGS...; without -fPIC, so that constant tables of pointers count as constant
+    name=$1
+    shift
+    gcc -std=c99 -O1 -fno-pic -I. "$@" -c $work/implementation.c -o $work/"$name".o
+}
+exported() {
+    object plain || return 1
+    nm -g --defined-only $work/plain.o | awk '{ print $3 }' >$work/exported
+    [ "$(wc -l <$work/exported)" -ge 20 ] || { echo "fewer than 20 exported symbols: is this the right object?"; return 1; }
+    ! grep -v '^dit_' $work/exported
+}
+nothing_exported() {
+    object static -DDIT_API=static -Wno-unused-function || return 1
+    ! nm -g --defined-only $work/static.o | grep .
+}
+no_globals() {
+    nm $work/plain.o | awk '$2 ~ /^[BbDdCcGgSs]$/ { print "mutable: " $3; bad = 1 } END { exit bad }'
+}
+forbidden='abort|exit|_exit|_Exit|quick_exit|atexit|assert|__assert_fail|printf|fprintf|vprintf|vfprintf|puts|fputs|putc|putchar|fputc|perror'
+forbidden="$forbidden|getenv|secure_getenv|setenv|putenv|setlocale|localeconv|chdir|fchdir|signal|sigaction|raise|kill|pthread_.*|thrd_.*|fork|vfork|system|popen|exec.*"
+forbidden="$forbidden|stdin|stdout|stderr|rand|srand|random|time|clock|localtime|gmtime|strtok|strerror|setjmp|_setjmp|longjmp|strtod|strtof|strtold|atof|sscanf|fscanf|__isoc99_.*scanf|alloca|gets"
+no_forbidden() {
+    nm -u $work/plain.o | awk '{ print $2 }' >$work/called
+    [ "$(wc -l <$work/called)" -ge 5 ] || { echo "fewer than 5 undefined symbols: is this the right object?"; return 1; }
+    ! grep -E -x "$forbidden" $work/called
+}
+check 'only dit_* is exported' exported
+check 'nothing is exported with DIT_API=static' nothing_exported
+check 'no mutable globals' no_globals
+check 'no call that ends, prints, reads the environment, starts threads, depends on the locale' no_forbidden
+
+# --- the text: rooms, documentation, budgets ---
+alone() {
+    count=0
+    for file in src/*/*.c; do
+        # shellcheck disable=SC2086
+        gcc -std=c99 $strict -Isrc -fsyntax-only "$file" || return 1
+        count=$((count + 1))
+    done
+    echo "note: $count files"
+    [ $count -gt 0 ]
+}
+unfinished() { # words that a finished text does not hold
+    ! grep -rnE 'TO''DO|FIX''ME|XX''X|HA''CK|/wo''rk/' --include='*.[ch]' --include='*.comp' --include='*.glsl' --include='*.md' --include='*.sh' \
+        src shaders tools examples tests Makefile README.md BENCHMARKS.md
+}
+formatted() { find src examples tools tests -name '*.[ch]' -exec clang-format --dry-run -Werror {} +; }
+check 'every file of src/ compiles alone' alone
+check 'includes go up the table of rooms' $work/tool rooms src
+check 'the manual and every public function are documented' $work/tool api dit.h
+check 'budgets: modules, SPIR-V, size of dit.h' $work/tool budget dit.h
+check 'functions are short' $work/tool functions src
+check 'nothing is left unfinished' unfinished
+if have clang-format && clang-format --version | grep -q 'version 14'; then
+    check 'format' formatted
+else
+    skip 'format' 'clang-format 14 is not installed (other versions format differently)'
+fi
+
+# --- README: its C compiles, its commands exist ---
+readme_c() {
+    $work/tool readme README.md $work || return 1
+    for file in $work/readme_*.c; do
+        # shellcheck disable=SC2086
+        gcc -std=c99 $strict -Wno-unused-parameter -fsyntax-only "$file" || return 1
+    done
+    $work/tool contains README.md examples/minimal.c
+}
+readme_commands() { # each make target and each flag of build/dit-* that README shows is real
+    bad=0
+    sed -n '/^```sh/,/^```$/p' README.md | grep -v '^```' >$work/commands
+    [ -s $work/commands ] || { echo "README.md has no shell commands"; return 1; }
+    for target in $(sed -n 's/^make \([a-z-]*\).*/\1/p' $work/commands); do
+        grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || { echo "make $target: no such target"; bad=1; }
+    done
+    for program in dit dit-convert dit-bench; do
+        grep -q "^build/$program " $work/commands || continue
+        build/$program --help >$work/help 2>&1
+        for flag in $(grep "^build/$program " $work/commands | tr ' =' '\n\n' | grep -E '^--?[a-zA-Z][a-z-]*$' | sort -u); do
+            grep -qE -e "(^|[ ,/])$flag([ ,=/]|\$)" $work/help || { echo "build/$program $flag: not in its --help"; bad=1; }
+        done
+    done
+    return $bad
+}
+check 'the C of README.md compiles and is examples/minimal.c' readme_c
+check 'the commands of README.md exist' readme_commands
+
+# --- compile times: reported, never judged ---
+echo "  compile times with $(gcc --version | head -n 1):"
+for unit in declarations implementation; do
+    echo "          $unit -O2: $($work/tool time 3 gcc -std=c99 -O2 -I. -c $work/$unit.c -o $work/time.o)"
+done
+
+echo
+if [ $skipped = 0 ]; then echo "check: $passed passed, $failed failed"; else echo "check: $passed passed, $failed failed, $skipped skipped"; fi
+[ $failed = 0 ]
