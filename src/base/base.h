@@ -61,6 +61,9 @@ DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
+/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
+DIT_INTERNAL double diti_parse_double(const char *text);
+DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */

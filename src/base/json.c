@@ -11,7 +11,6 @@ typedef struct diti_json_parser {
     char *strings;         /* where the next string goes */
     const diti_json **set; /* scratch for finding duplicate keys */
     size_t set_capacity;
-    char point[8]; /* the locale's decimal point, which strtod wants */
     dit_error *err;
 } diti_json_parser;
 
@@ -183,25 +182,6 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
 
 /* --- numbers --- */
 
-/* What separates the digits in this locale: strtod and printf obey an application's setlocale. */
-static void diti_decimal_point(char *point, size_t size) {
-    char text[16];
-    size_t length;
-    snprintf(text, sizeof text, "%.1f", 0.0);
-    length = strlen(text) - 2;
-    if (length >= size) length = size - 1;
-    memcpy(point, text + 1, length);
-    point[length] = 0;
-}
-
-static double diti_json_to_double(const char *text, const char *point) {
-    char copy[DITI_JSON_MAX_NUMBER + 8];
-    const char *dot = strchr(text, '.');
-    if (!dot) return strtod(text, NULL);
-    if (!diti_format(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1)) return 0;
-    return strtod(copy, NULL);
-}
-
 static size_t diti_json_skip_digits(diti_json_parser *parser) {
     size_t start = parser->at;
     while (diti_json_peek(parser) >= '0' && diti_json_peek(parser) <= '9') parser->at++;
@@ -247,7 +227,7 @@ static dit_result diti_json_parse_number(diti_json_parser *parser, diti_json *no
     if (result < 0) return result;
     if (parser->at - start > DITI_JSON_MAX_NUMBER) return diti_json_fail(parser, "a number is too long");
     diti_json_keep_number(parser, node, start);
-    node->number = diti_json_to_double(node->text, parser->point);
+    node->number = diti_parse_double(node->text);
     return DIT_OK;
 }
 
@@ -401,7 +381,6 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
     parser.size = size;
     parser.what = what;
     parser.err = err;
-    diti_decimal_point(parser.point, sizeof parser.point);
     if (!diti_json_reserve(&parser)) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
     result = diti_json_document(&parser);
     diti_free(env, (void *)parser.set);

@@ -18,6 +18,38 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
     return written >= 0 && (size_t)written < size;
 }
 
+/* What separates the digits in this locale; up to 7 bytes. */
+static void diti_decimal_point(char point[8]) {
+    char text[16];
+    size_t length;
+    snprintf(text, sizeof text, "%.1f", 0.0);
+    length = strlen(text) - 2;
+    if (length > 7) length = 7;
+    memcpy(point, text + 1, length);
+    point[length] = 0;
+}
+
+DIT_INTERNAL double diti_parse_double(const char *text) {
+    char point[8], copy[272];
+    const char *dot = strchr(text, '.');
+    if (!dot) return strtod(text, NULL);
+    diti_decimal_point(point);
+    if (!diti_format(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1)) return (double)NAN;
+    return strtod(copy, NULL);
+}
+
+DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size) {
+    char point[8];
+    char *found;
+    if (!diti_format(out, size, "%.*g", digits, value)) return false;
+    diti_decimal_point(point);
+    found = strstr(out, point);
+    if (!found) return true;
+    *found = '.';
+    memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+    return true;
+}
+
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
     const unsigned char *bytes = (const unsigned char *)data;
     uint64_t hash = 0xcbf29ce484222325u;

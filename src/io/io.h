@@ -1,12 +1,20 @@
-/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and tensors by component. */
+/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and
+   tensors by component. */
 #ifndef DITI_IO_H
 #define DITI_IO_H
 #include "base/base.h"
 
 /* --- files: random access to bytes from a path (mapped), from memory, or through callbacks --- */
 typedef struct diti_file diti_file;
-/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied. */
-DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out, dit_error *err);
+/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied; NULL: the
+ * path. */
+DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
+                                       dit_error *err);
+/* Opens a member of a folder: through root's open hook when it has one (DIT_ERROR_IO, or an empty source, means that
+   there is no such member), else the path below root->path. DIT_OK with *out = NULL when it does not exist. Names that
+   would leave the folder are refused. */
+DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                              diti_file **out, dit_error *err);
 DIT_INTERNAL void diti_file_close(diti_file *file); /* NULL is fine */
 DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
 DIT_INTERNAL const char *diti_file_name(const diti_file *file);
@@ -14,55 +22,169 @@ DIT_INTERNAL const char *diti_file_name(const diti_file *file);
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
 /* The mapped or given bytes, valid while the file is open; NULL for callback sources: use diti_file_read. */
 DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size);
+/* A folder on disk, or what the open hook stands for. */
+DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
-DIT_INTERNAL const char *diti_type_name(dit_type type);          /* "Q8_0" */
+DIT_INTERNAL const char *diti_type_name(dit_type type);                 /* "Q8_0" */
 DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out); /* case-insensitive: "q8_0", "f16" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);            /* elements per block: 1, 32 or 256 */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type); /* elements per block: 1, 32 or 256; 0: in no file */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). */
+/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). blocks needs no
+   alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
     const char *name;
-    dit_type type;
-    uint32_t rank;      /* 0..5 */
-    uint64_t shape[5];  /* torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured */
-    uint64_t size;      /* bytes */
-    uint64_t offset;    /* in its file */
+    const char *type_name; /* what the file calls the type */
+    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name */
+    uint32_t rank;         /* 0..5 */
+    /* Torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured: then blocks may
+       run across the rows of shape, so take the elements as one sequence. */
+    uint64_t shape[5];
+    uint64_t size;   /* bytes */
+    uint64_t offset; /* in its file */
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
-/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of name-00001-of-0000N.gguf). */
-DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out, dit_error *err);
-DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
+/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of
+ * name-00001-of-0000N.gguf). */
+DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
+                                             dit_error *err);
+/* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
+DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                                    diti_checkpoint **out, dit_error *err);
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name); /* hashed; NULL when absent */
+/* Hashed; NULL when absent. */
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
+/* Whether any tensor's name starts so. */
+DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor);
 /* Copies stored bytes [offset, offset+size) of a tensor. */
-DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, uint64_t offset, void *out, size_t size, dit_error *err);
+DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                             uint64_t offset, void *out, size_t size, dit_error *err);
 /* The whole tensor as float32, count elements; for small tables read on the host. */
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float *out, uint64_t count, dit_error *err);
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   float *out, uint64_t count, dit_error *err);
 /* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
-/* A GGUF array value: raw little-endian elements of u8/i32/u32/f32 arrays. false when absent. The view lives as long as the checkpoint. */
-DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data, uint64_t *count, uint32_t *gguf_type);
+/* A GGUF array value: raw little-endian elements of number arrays, aligned for their type. false when absent. The view
+   lives as long as the checkpoint. */
+DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
+                                        uint64_t *count, uint32_t *gguf_type);
 /* A GGUF string array element; NULL past the end. */
-DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index, size_t *length);
+DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
+                                                    size_t *length);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
-   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is named
-   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or several
-   under known prefixes (models.md 3, 9.3). */
+   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
+   named
+   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or
+   several under known prefixes (models.md 3, 9.3). */
 typedef struct diti_package diti_package;
-DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out, dit_error *err);
-DIT_INTERNAL void diti_package_close(diti_package *package);
-/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none. Freed with diti_free. A NUL is appended. */
-DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size, dit_error *err);
-/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself) and the prefix their names carry in that
-   checkpoint; DIT_OK with *out = NULL when the package has none. Owned by the package. */
-DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component, const diti_checkpoint **out, const char **prefix, dit_error *err);
+DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
+/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
+   Freed with diti_free. A NUL is appended. */
+DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
+                                          dit_error *err);
+/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself, or the weights beside
+   config.json in a component's own folder) and the prefix their names carry in that checkpoint; DIT_OK with *out = NULL
+   when the package has none. Owned by the package. */
+DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
+                                               const diti_checkpoint **out, const char **prefix, dit_error *err);
+
+/* --- inside the room: what the parsers of safetensors and GGUF share --- */
+/* GGUF value types, also the element types that diti_checkpoint_array reports. */
+enum {
+    DITI_GGUF_U8,
+    DITI_GGUF_I8,
+    DITI_GGUF_U16,
+    DITI_GGUF_I16,
+    DITI_GGUF_U32,
+    DITI_GGUF_I32,
+    DITI_GGUF_F32,
+    DITI_GGUF_BOOL,
+    DITI_GGUF_STRING,
+    DITI_GGUF_ARRAY,
+    DITI_GGUF_U64,
+    DITI_GGUF_I64,
+    DITI_GGUF_F64
+};
+
+typedef struct diti_text {
+    const char *text; /* NUL-terminated */
+    size_t length;
+} diti_text;
+
+typedef struct diti_meta {
+    const char *name; /* first, as diti_name_index wants it */
+    const char *text; /* strings and numbers; NULL for arrays */
+    uint32_t type;    /* of the value or of the array's elements */
+    bool array;
+    uint64_t count;         /* 1 unless an array */
+    const void *data;       /* numbers, aligned to 16 bytes */
+    const diti_text *texts; /* string arrays */
+} diti_meta;
+
+/* Finds structs in an array by the name that is their first member. */
+typedef struct diti_name_index {
+    uint32_t *slots; /* index + 1; 0: free */
+    size_t size;     /* a power of two */
+} diti_name_index;
+
+typedef struct diti_metadata {
+    diti_meta *items;
+    size_t count, capacity;
+    diti_name_index index;
+} diti_metadata;
+
+struct diti_checkpoint {
+    diti_env env;
+    diti_file **files;
+    size_t file_count, file_capacity;
+    diti_stored_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    diti_name_index index;
+    diti_metadata metadata; /* of the first file */
+    void *chunks;           /* memory of names and metadata, freed with the checkpoint */
+};
+
+/* What a file calls a type and how many bytes it takes, whether dit.h reads it or not. */
+typedef struct diti_format_type {
+    const char *name;
+    uint32_t id; /* GGUF's number */
+    dit_type type;
+    uint32_t block, bytes;
+} diti_format_type;
+
+/* Memory that lives as long as the checkpoint, 16-byte aligned; NULL when there is none. */
+DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
+/* A NUL-terminated copy. */
+DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
+DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
+/* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
+ * row). */
+DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+                                            const diti_format_type *format, dit_error *err);
+/* Turns the offsets of the tensors from first on, so far relative to data_offset, into offsets in the newest file;
+   refuses those outside the file and those that overlap. */
+DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+                                              dit_error *err);
+DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
+                                          dit_error *err);
+DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err);
+DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name);
+DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
+/* Parse the newest file and add its tensors. */
+DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
+DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
+                                        dit_error *err);
 #endif

@@ -1,0 +1,622 @@
+#include "io/io.h"
+
+/* --- memory that lives as long as the checkpoint --- */
+
+typedef struct diti_chunk {
+    void *next;
+    size_t used, size;
+} diti_chunk;
+enum { DITI_CHUNK_HEADER = 64, DITI_CHUNK_SIZE = 64 * 1024 };
+
+DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size) {
+    diti_chunk *chunk = (diti_chunk *)checkpoint->chunks;
+    void *memory;
+    if (size > SIZE_MAX - DITI_CHUNK_SIZE) return NULL;
+    size = (size + 15) & ~(size_t)15;
+    if (!chunk || chunk->size - chunk->used < size) {
+        size_t chunk_size = DITI_CHUNK_SIZE;
+        if (size > chunk_size / 4) chunk_size = size;
+        chunk = (diti_chunk *)diti_alloc(&checkpoint->env, DITI_CHUNK_HEADER + chunk_size);
+        if (!chunk) return NULL;
+        chunk->next = checkpoint->chunks;
+        chunk->used = 0;
+        chunk->size = chunk_size;
+        checkpoint->chunks = chunk;
+    }
+    memory = (char *)chunk + DITI_CHUNK_HEADER + chunk->used;
+    chunk->used += size;
+    return memory;
+}
+
+DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length) {
+    char *copy = length < SIZE_MAX ? (char *)diti_checkpoint_keep(checkpoint, length + 1) : NULL;
+    if (!copy) return NULL;
+    if (length) memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+/* --- structs by name --- */
+
+static const char *diti_name_of(const void *items, size_t stride, size_t index) {
+    const char *name;
+    memcpy(&name, (const char *)items + index * stride, sizeof name);
+    return name;
+}
+
+/* The slot that holds name, or the free one where it belongs. */
+static size_t diti_name_slot(const diti_name_index *index, const void *items, size_t stride, const char *name) {
+    size_t slot = (size_t)diti_hash(name, strlen(name)) & (index->size - 1);
+    while (index->slots[slot] && strcmp(diti_name_of(items, stride, index->slots[slot] - 1), name) != 0) {
+        slot = (slot + 1) & (index->size - 1);
+    }
+    return slot;
+}
+
+static bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                           size_t *out) {
+    size_t slot;
+    if (!index->size) return false;
+    slot = diti_name_slot(index, items, stride, name);
+    if (!index->slots[slot]) return false;
+    *out = index->slots[slot] - 1;
+    return true;
+}
+
+/* Two items with one name are an error that calls them what ("tensor"). */
+static dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                  size_t count, const char *file, const char *what, dit_error *err) {
+    size_t i, size = 16;
+    if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
+    while (size / 2 < count) size *= 2;
+    index->slots = (uint32_t *)diti_alloc_array(env, size, sizeof *index->slots);
+    if (!index->slots) return diti_no_memory(file, err);
+    index->size = size;
+    for (i = 0; i < count; i++) {
+        const char *name = diti_name_of(items, stride, i);
+        size_t slot = diti_name_slot(index, items, stride, name);
+        if (index->slots[slot]) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: duplicate %s '%s'", file, what, name);
+        index->slots[slot] = (uint32_t)i + 1;
+    }
+    return DIT_OK;
+}
+
+/* --- metadata --- */
+
+DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
+                                          dit_error *err) {
+    if (!diti_grow(&checkpoint->env, (void **)&metadata->items, &metadata->capacity, metadata->count, sizeof *meta)) {
+        return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    }
+    metadata->items[metadata->count++] = *meta;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err) {
+    const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
+    return diti_name_build(&checkpoint->env, &metadata->index, metadata->items, sizeof *metadata->items,
+                           metadata->count, diti_file_name(file), "metadata key", err);
+}
+
+DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name) {
+    size_t found;
+    if (!diti_name_find(&metadata->index, metadata->items, sizeof *metadata->items, name, &found)) return NULL;
+    return &metadata->items[found];
+}
+
+DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata) {
+    diti_free(env, metadata->items);
+    diti_free(env, metadata->index.slots);
+    memset(metadata, 0, sizeof *metadata);
+}
+
+/* --- tensors --- */
+
+DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor) {
+    uint64_t count = 1;
+    uint32_t i;
+    for (i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
+    return count;
+}
+
+/* Bytes of the shape; false when it overflows, even where a zero elsewhere in the shape would hide that. */
+static bool diti_stored_bytes(const diti_stored_tensor *tensor, const diti_format_type *format, uint64_t *out) {
+    uint64_t row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1, product = 1;
+    bool empty = false;
+    uint32_t i;
+    for (i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0)
+            empty = true;
+        else if (!diti_mul_u64(product, tensor->shape[i], &product))
+            return false;
+    }
+    if (row % format->block || !diti_mul_u64(product / format->block, format->bytes, out)) return false;
+    if (empty) *out = 0;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+                                            const diti_format_type *format, dit_error *err) {
+    const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
+    tensor->type = format->type;
+    tensor->type_name = format->name;
+    tensor->file = (uint32_t)(checkpoint->file_count - 1);
+    if (!diti_stored_bytes(tensor, format, &tensor->size)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor '%s': its shape does not suit %s (blocks of %u) or overflows",
+                         diti_file_name(file), tensor->name, format->name, (unsigned)format->block);
+    }
+    if (!diti_grow(&checkpoint->env, (void **)&checkpoint->tensors, &checkpoint->tensor_capacity,
+                   checkpoint->tensor_count, sizeof *tensor)) {
+        return diti_no_memory(diti_file_name(file), err);
+    }
+    checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
+    return DIT_OK;
+}
+
+/* Heapsort by offset (libc's qsort may allocate behind the caller's hooks). */
+static void diti_offset_sift(const diti_stored_tensor *tensors, uint32_t *order, size_t root, size_t count) {
+    for (;;) {
+        size_t child = 2 * root + 1;
+        uint32_t swap;
+        if (child >= count) return;
+        if (child + 1 < count && tensors[order[child]].offset < tensors[order[child + 1]].offset) child++;
+        if (tensors[order[root]].offset >= tensors[order[child]].offset) return;
+        swap = order[root];
+        order[root] = order[child];
+        order[child] = swap;
+        root = child;
+    }
+}
+
+static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *order, size_t count) {
+    size_t i;
+    for (i = count / 2; i-- > 0;) diti_offset_sift(tensors, order, i, count);
+    for (i = count; i-- > 1;) {
+        uint32_t last = order[0];
+        order[0] = order[i];
+        order[i] = last;
+        diti_offset_sift(tensors, order, 0, i);
+    }
+}
+
+static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
+                                    dit_error *err) {
+    const diti_file *file = checkpoint->files[tensor->file];
+    uint64_t end, size = diti_file_size(file);
+    if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) &&
+        diti_add_u64(tensor->offset, tensor->size, &end) && end <= size) {
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its data is past the end of the file (%llu bytes)",
+                     diti_file_name(file), tensor->name, (unsigned long long)size);
+}
+
+/* Empty tensors take no place. */
+static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t first, dit_error *err) {
+    const diti_stored_tensor *tensors = checkpoint->tensors, *before = NULL;
+    size_t i, count = 0;
+    uint32_t *order = (uint32_t *)diti_alloc_array(&checkpoint->env, checkpoint->tensor_count - first, sizeof *order);
+    dit_result result = DIT_OK;
+    if (!order) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    for (i = first; i < checkpoint->tensor_count; i++) {
+        if (tensors[i].size) order[count++] = (uint32_t)i;
+    }
+    diti_sort_by_offset(tensors, order, count);
+    for (i = 0; i < count && result >= 0; i++) {
+        const diti_stored_tensor *tensor = &tensors[order[i]];
+        if (before && tensor->offset - before->offset < before->size) {
+            result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensors '%s' and '%s' overlap",
+                               diti_file_name(checkpoint->files[tensor->file]), before->name, tensor->name);
+        }
+        before = tensor;
+    }
+    diti_free(&checkpoint->env, order);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+                                              dit_error *err) {
+    size_t i;
+    for (i = first; i < checkpoint->tensor_count; i++) {
+        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, err);
+        if (result < 0) return result;
+    }
+    return diti_refuse_overlaps(checkpoint, first, err);
+}
+
+/* --- opening: which format, which other files --- */
+
+typedef enum diti_file_kind { DITI_FILE_SAFETENSORS, DITI_FILE_GGUF, DITI_FILE_INDEX } diti_file_kind;
+
+static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
+    unsigned char head[9] = DITI_ZERO;
+    size_t have = diti_file_size(file) < sizeof head ? (size_t)diti_file_size(file) : sizeof head, i = 0;
+    dit_result result = diti_file_read(file, 0, head, have, err);
+    if (result < 0) return result;
+    *out = DITI_FILE_SAFETENSORS;
+    if (have == sizeof head && head[8] == '{' && !head[6] && !head[7]) return DIT_OK;
+    if (have >= 4 && memcmp(head, "GGUF", 4) == 0) {
+        *out = DITI_FILE_GGUF;
+        return DIT_OK;
+    }
+    while (i < have && (head[i] == ' ' || head[i] == '\t' || head[i] == '\n' || head[i] == '\r')) i++;
+    if (i < have && head[i] == '{') {
+        *out = DITI_FILE_INDEX;
+        return DIT_OK;
+    }
+    if (have >= 2 && (memcmp(head, "PK", 2) == 0 || head[0] == 0x80)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: a PyTorch pickle; convert it to safetensors",
+                         diti_file_name(file));
+    }
+    return DIT_OK; /* the safetensors parser says what is wrong with it */
+}
+
+/* Takes the file over, also on failure. */
+static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_file *file, dit_error *err) {
+    if (!diti_grow(&checkpoint->env, (void **)&checkpoint->files, &checkpoint->file_capacity, checkpoint->file_count,
+                   sizeof *checkpoint->files)) {
+        diti_file_close(file);
+        return diti_no_memory(diti_file_name(file), err);
+    }
+    checkpoint->files[checkpoint->file_count++] = file;
+    return DIT_OK;
+}
+
+static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
+    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+}
+
+/* Where the other files of a checkpoint are: members of root, beside the first one. */
+typedef struct diti_siblings {
+    const dit_source *root;
+    const char *first; /* member name of the first file; "" when it has none */
+} diti_siblings;
+
+/* The path of name in the folder of the first file. */
+static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_siblings *siblings, const char *name,
+                                    dit_error *err) {
+    const char *slash = strrchr(siblings->first, '/');
+    size_t folder = slash ? (size_t)(slash - siblings->first) + 1 : 0, size = folder + strlen(name) + 1;
+    char *member = (char *)diti_alloc(&checkpoint->env, size);
+    diti_file *file = NULL;
+    dit_result result;
+    if (!member) return diti_no_memory(name, err);
+    diti_format(member, size, "%.*s%s", (int)folder, siblings->first, name);
+    result = diti_file_open_member(&checkpoint->env, siblings->root, member, &file, err);
+    if (result >= 0 && !file) {
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: names the file '%s', which does not exist",
+                           diti_checkpoint_name(checkpoint), member);
+    }
+    diti_free(&checkpoint->env, member);
+    return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
+}
+
+/* --- sharded safetensors --- */
+
+static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
+    const diti_file *file = checkpoint->files[0];
+    uint64_t size = diti_file_size(file);
+    char *text = size < SIZE_MAX ? (char *)diti_alloc(&checkpoint->env, (size_t)size) : NULL;
+    dit_result result;
+    *out = NULL;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, 0, text, (size_t)size, err);
+    if (result >= 0) result = diti_json_parse(&checkpoint->env, text, (size_t)size, diti_file_name(file), out, err);
+    diti_free(&checkpoint->env, text);
+    return result;
+}
+
+/* weight_map while its shards are opened: shards[i] is the name of the checkpoint's file i + 1. */
+typedef struct diti_shard_list {
+    const char **shards;
+    size_t count, capacity;
+} diti_shard_list;
+
+static bool diti_shard_is_open(const diti_shard_list *list, const char *shard) {
+    size_t i;
+    for (i = 0; i < list->count; i++) {
+        if (strcmp(list->shards[i], shard) == 0) return true;
+    }
+    return false;
+}
+
+static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_shard_list *list,
+                                  const diti_json *entry, dit_error *err) {
+    dit_result result;
+    if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
+        !diti_ends_with(entry->text, ".safetensors")) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors file",
+                         diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
+    }
+    if (diti_shard_is_open(list, entry->text)) return DIT_OK;
+    if (!diti_grow(&checkpoint->env, (void **)&list->shards, &list->capacity, list->count, sizeof *list->shards)) {
+        return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    }
+    result = diti_open_sibling(checkpoint, siblings, entry->text, err);
+    if (result < 0) return result;
+    list->shards[list->count++] = entry->text;
+    return diti_safetensors_parse(checkpoint, err);
+}
+
+static dit_result diti_check_shard(const diti_checkpoint *checkpoint, const diti_shard_list *list,
+                                   const diti_json *entry, dit_error *err) {
+    const diti_stored_tensor *tensor = diti_checkpoint_find(checkpoint, entry->key);
+    if (tensor && strcmp(list->shards[tensor->file - 1], entry->text) == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' is not in its shard '%s'",
+                     diti_checkpoint_name(checkpoint), entry->key, entry->text);
+}
+
+static dit_result diti_open_shards(diti_checkpoint *checkpoint, const diti_siblings *siblings, const diti_json *map,
+                                   dit_error *err) {
+    diti_shard_list list = DITI_ZERO;
+    const diti_json *entry;
+    dit_result result = DIT_OK;
+    for (entry = map->first; entry && result >= 0; entry = entry->next) {
+        result = diti_open_shard(checkpoint, siblings, &list, entry, err);
+    }
+    if (result >= 0) result = diti_index_tensors(checkpoint, err);
+    for (entry = map->first; entry && result >= 0; entry = entry->next) {
+        result = diti_check_shard(checkpoint, &list, entry, err);
+    }
+    diti_free(&checkpoint->env, (void *)list.shards);
+    return result;
+}
+
+static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    diti_json *root;
+    const diti_json *map;
+    dit_result result = diti_index_read(checkpoint, &root, err);
+    if (result < 0) return result;
+    map = diti_json_get(root, "weight_map");
+    if (!map || map->kind != DITI_JSON_OBJECT) {
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: JSON without a weight_map, so no index of shards",
+                           diti_checkpoint_name(checkpoint));
+    } else {
+        result = diti_open_shards(checkpoint, siblings, map, err);
+    }
+    diti_json_free(&checkpoint->env, root);
+    return result;
+}
+
+/* --- GGUF, split or not --- */
+
+/* The part of "name-00001-of-00003.gguf" that all files share. */
+static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
+    char tail[32];
+    const char *slash = strrchr(first, '/');
+    const char *name = slash ? slash + 1 : first;
+    if (!diti_format(tail, sizeof tail, "-00001-of-%05u.gguf", (unsigned)count) || !diti_ends_with(name, tail))
+        return false;
+    *stem = strlen(name) - strlen(tail);
+    return true;
+}
+
+static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblings *siblings, size_t stem,
+                                  uint32_t number, uint32_t count, dit_error *err) {
+    const char *slash = strrchr(siblings->first, '/');
+    char name[512];
+    uint32_t own_number, own_count;
+    dit_result result;
+    if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)stem, slash ? slash + 1 : siblings->first,
+                     (unsigned)number + 1, (unsigned)count)) {
+        return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
+    }
+    result = diti_open_sibling(checkpoint, siblings, name, err);
+    if (result >= 0) result = diti_gguf_parse(checkpoint, &own_number, &own_count, err);
+    if (result < 0) return result;
+    if (own_number == number && own_count == count) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: calls itself part %u of %u", name, (unsigned)own_number + 1,
+                     (unsigned)own_count);
+}
+
+static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    uint32_t number, count, i;
+    size_t stem = 0;
+    dit_result result = diti_gguf_parse(checkpoint, &number, &count, err);
+    if (result < 0) return result;
+    if (count > 1 && (number != 0 || !diti_split_stem(siblings->first, count, &stem))) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, named ...-00001-of-%05u.gguf",
+                         diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
+    }
+    for (i = 1; i < count; i++) {
+        result = diti_open_split(checkpoint, siblings, stem, i, count, err);
+        if (result < 0) return result;
+    }
+    return diti_index_tensors(checkpoint, err);
+}
+
+/* --- opening --- */
+
+static dit_result diti_open_safetensors(diti_checkpoint *checkpoint, dit_error *err) {
+    dit_result result = diti_safetensors_parse(checkpoint, err);
+    return result < 0 ? result : diti_index_tensors(checkpoint, err);
+}
+
+static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    diti_file_kind kind;
+    dit_result result = diti_file_recognise(checkpoint->files[0], &kind, err);
+    if (result < 0) return result;
+    switch (kind) {
+    case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
+    case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
+    default: return diti_open_safetensors(checkpoint, err);
+    }
+}
+
+/* Takes the first file over. */
+static dit_result diti_checkpoint_create(const diti_env *env, diti_file *file, const diti_siblings *siblings,
+                                         diti_checkpoint **out, dit_error *err) {
+    diti_checkpoint *checkpoint = (diti_checkpoint *)diti_alloc_zero(env, sizeof *checkpoint);
+    dit_result result;
+    if (!checkpoint) {
+        result = diti_no_memory(diti_file_name(file), err);
+        diti_file_close(file);
+        return result;
+    }
+    checkpoint->env = *env;
+    result = diti_checkpoint_take_file(checkpoint, file, err);
+    if (result >= 0) result = diti_open_contents(checkpoint, siblings, err);
+    if (result < 0)
+        diti_checkpoint_close(checkpoint);
+    else
+        *out = checkpoint;
+    return result;
+}
+
+/* Length of the folder in a path, its last slash included. */
+static size_t diti_folder_length(const char *path) {
+    size_t length = strlen(path);
+#ifdef _WIN32
+    while (length && path[length - 1] != '/' && path[length - 1] != '\\') length--;
+#else
+    while (length && path[length - 1] != '/') length--;
+#endif
+    return length;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
+                                             dit_error *err) {
+    const char *path = source->path ? source->path : "";
+    size_t length = diti_folder_length(path);
+    dit_source root = *source;
+    diti_siblings siblings;
+    diti_file *file;
+    dit_result result;
+    char *folder = (char *)diti_alloc(env, length + 1);
+    *out = NULL;
+    if (!folder) return diti_no_memory(path, err);
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    root.path = source->path ? folder : NULL;
+    siblings.root = &root;
+    siblings.first = path + length;
+    result = diti_file_open(env, source, NULL, &file, err);
+    if (result >= 0) result = diti_checkpoint_create(env, file, &siblings, out, err);
+    diti_free(env, folder);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                                    diti_checkpoint **out, dit_error *err) {
+    diti_siblings siblings;
+    diti_file *file;
+    dit_result result = diti_file_open_member(env, root, member, &file, err);
+    *out = NULL;
+    if (result < 0 || !file) return result;
+    siblings.root = root;
+    siblings.first = member;
+    return diti_checkpoint_create(env, file, &siblings, out, err);
+}
+
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
+    diti_env env;
+    void *chunk, *next;
+    size_t i;
+    if (!checkpoint) return;
+    env = checkpoint->env;
+    for (i = 0; i < checkpoint->file_count; i++) diti_file_close(checkpoint->files[i]);
+    for (chunk = checkpoint->chunks; chunk; chunk = next) {
+        next = ((diti_chunk *)chunk)->next;
+        diti_free(&env, chunk);
+    }
+    diti_metadata_free(&env, &checkpoint->metadata);
+    diti_free(&env, (void *)checkpoint->files);
+    diti_free(&env, checkpoint->tensors);
+    diti_free(&env, checkpoint->index.slots);
+    diti_free(&env, checkpoint);
+}
+
+/* --- asking --- */
+
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
+    return diti_file_name(checkpoint->files[0]);
+}
+
+DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
+    return (uint32_t)checkpoint->tensor_count;
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
+    return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
+    size_t found;
+    if (!diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
+        return NULL;
+    return &checkpoint->tensors[found];
+}
+
+DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
+    size_t i;
+    for (i = 0; i < checkpoint->tensor_count; i++) {
+        if (diti_starts_with(checkpoint->tensors[i].name, prefix)) return true;
+    }
+    return false;
+}
+
+static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                   dit_error *err) {
+    if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
+        diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                             uint64_t offset, void *out, size_t size, dit_error *err) {
+    dit_result result = diti_refuse_type(checkpoint, tensor, err);
+    if (result < 0) return result;
+    if (offset > tensor->size || size > tensor->size - offset) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+    }
+    return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   float *out, uint64_t count, dit_error *err) {
+    unsigned char blocks[4096];
+    uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
+    uint64_t done = 0;
+    dit_result result = diti_refuse_type(checkpoint, tensor, err);
+    if (result < 0) return result;
+    if (count != diti_stored_tensor_elements(tensor)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name,
+                         (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
+    }
+    while (done < count && result >= 0) {
+        uint64_t left = (count - done) / block, fit = sizeof blocks / bytes, take = left < fit ? left : fit;
+        result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
+        if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
+        done += take * block;
+    }
+    return result;
+}
+
+DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    return meta ? meta->text : NULL;
+}
+
+DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
+                                        uint64_t *count, uint32_t *gguf_type) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    if (!meta || !meta->array || !meta->data) return false;
+    *data = meta->data;
+    *count = meta->count;
+    *gguf_type = meta->type;
+    return true;
+}
+
+DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
+                                                    size_t *length) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    if (!meta || !meta->texts || index >= meta->count) return NULL;
+    if (length) *length = meta->texts[index].length;
+    return meta->texts[index].text;
+}

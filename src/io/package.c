@@ -1,0 +1,254 @@
+#include "io/io.h"
+
+/* A component that was looked for, found or not. */
+typedef struct diti_package_part {
+    char *component, *prefix;
+    diti_checkpoint *checkpoint; /* NULL: the package's single file */
+    bool found;
+} diti_package_part;
+
+struct diti_package {
+    diti_env env;
+    dit_source root; /* the folder; its path is owned */
+    char *path;
+    diti_checkpoint *single; /* the whole package in one checkpoint; NULL for a folder */
+    diti_package_part *parts;
+    size_t part_count, part_capacity;
+};
+
+/* --- opening --- */
+
+static dit_result diti_package_fill(diti_package *package, const dit_source *source, dit_error *err) {
+    package->root = *source;
+    if (!diti_source_is_folder(source)) return diti_checkpoint_open(&package->env, source, &package->single, err);
+    package->path = diti_copy_string(&package->env, source->path);
+    if (source->path && !package->path) return diti_no_memory(source->path, err);
+    package->root.path = package->path;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
+                                          dit_error *err) {
+    diti_package *package = (diti_package *)diti_alloc_zero(env, sizeof *package);
+    dit_result result;
+    *out = NULL;
+    if (!package) return diti_no_memory(source->path ? source->path : "model", err);
+    package->env = *env;
+    result = diti_package_fill(package, source, err);
+    if (result < 0)
+        diti_package_close(package);
+    else
+        *out = package;
+    return result;
+}
+
+static void diti_package_part_free(const diti_env *env, diti_package_part *part) {
+    diti_free(env, part->component);
+    diti_free(env, part->prefix);
+    diti_checkpoint_close(part->checkpoint);
+}
+
+DIT_INTERNAL void diti_package_close(diti_package *package) {
+    diti_env env;
+    size_t i;
+    if (!package) return;
+    env = package->env;
+    for (i = 0; i < package->part_count; i++) diti_package_part_free(&env, &package->parts[i]);
+    diti_free(&env, package->parts);
+    diti_checkpoint_close(package->single);
+    diti_free(&env, package->path);
+    diti_free(&env, package);
+}
+
+/* --- small files --- */
+
+static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
+                                            dit_error *err) {
+    char key[512];
+    const void *data;
+    uint64_t count;
+    uint32_t type;
+    if (!diti_format(key, sizeof key, "dit.file.%s", path) ||
+        !diti_checkpoint_array(package->single, key, &data, &count, &type) || type != DITI_GGUF_U8) {
+        return DIT_OK;
+    }
+    *out = (char *)diti_alloc(&package->env, (size_t)count + 1);
+    if (!*out) return diti_no_memory(path, err);
+    memcpy(*out, data, (size_t)count);
+    (*out)[count] = 0;
+    *size = (size_t)count;
+    return DIT_OK;
+}
+
+static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+                                     dit_error *err) {
+    uint64_t bytes = diti_file_size(file);
+    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
+    dit_result result;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    text[bytes] = 0;
+    result = diti_file_read(file, 0, text, (size_t)bytes, err);
+    if (result < 0) {
+        diti_free(env, text);
+        return result;
+    }
+    *out = text;
+    *size = (size_t)bytes;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
+                                          dit_error *err) {
+    diti_file *file;
+    dit_result result;
+    *out = NULL;
+    *size = 0;
+    if (package->single) return diti_package_read_bundled(package, path, out, size, err);
+    result = diti_file_open_member(&package->env, &package->root, path, &file, err);
+    if (result < 0 || !file) return result;
+    result = diti_file_read_all(&package->env, file, out, size, err);
+    diti_file_close(file);
+    return result;
+}
+
+/* --- components in a folder --- */
+
+/* In the order that diffusers and transformers prefer them. */
+static const char *const diti_weight_files[] = {
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.fp16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.fp16.json",
+    "model.fp16.safetensors",
+    "model.safetensors.index.fp16.json",
+    "diffusion_pytorch_model.bf16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.bf16.json",
+    "model.bf16.safetensors",
+    "model.safetensors.index.bf16.json",
+    "diffusion_pytorch_model.gguf",
+    "model.gguf",
+};
+
+static dit_result diti_package_find_weights(const diti_package *package, diti_package_part *part, dit_error *err) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_weight_files) && !part->checkpoint; i++) {
+        char member[256];
+        dit_result result;
+        if (!diti_format(member, sizeof member, "%s%s%s", part->component, *part->component ? "/" : "",
+                         diti_weight_files[i])) {
+            return DIT_OK;
+        }
+        result = diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err);
+        if (result < 0) return result;
+    }
+    part->found = part->checkpoint != NULL;
+    return DIT_OK;
+}
+
+/* --- components in one file --- */
+
+typedef struct diti_known_prefix {
+    const char *component, *prefix;
+} diti_known_prefix;
+
+/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). */
+static const diti_known_prefix diti_known_prefixes[] = {
+    {"transformer", "model.diffusion_model."},
+    {"vae", "first_stage_model."},
+};
+
+/* Text encoders of such files in the order in which diffusers numbers them; those that a file lacks are not counted. */
+static const char *const diti_encoder_prefixes[][3] = {
+    {"text_encoders.clip_l.transformer.", "cond_stage_model.transformer.", "conditioner.embedders.0.transformer."},
+    {"text_encoders.clip_g.transformer.", NULL, NULL},
+    {"text_encoders.t5xxl.transformer.", NULL, NULL},
+};
+
+static const char *diti_find_encoder(const diti_checkpoint *checkpoint, const char *component) {
+    static const char *const numbers[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+    size_t i, j, found = 0;
+    for (i = 0; i < DITI_COUNT(diti_encoder_prefixes); i++) {
+        for (j = 0; j < 3; j++) {
+            const char *prefix = diti_encoder_prefixes[i][j];
+            if (!prefix || !diti_checkpoint_has_prefix(checkpoint, prefix)) continue;
+            if (diti_equal(numbers[found++], component)) return prefix;
+            break;
+        }
+    }
+    return NULL;
+}
+
+static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, const char *component) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_known_prefixes); i++) {
+        const diti_known_prefix *known = &diti_known_prefixes[i];
+        if (diti_equal(known->component, component) && diti_checkpoint_has_prefix(checkpoint, known->prefix)) {
+            return known->prefix;
+        }
+    }
+    return diti_find_encoder(checkpoint, component);
+}
+
+static dit_result diti_package_find_prefix(const diti_package *package, diti_package_part *part, dit_error *err) {
+    const char *known;
+    char own[128] = "";
+    if (*part->component && !diti_format(own, sizeof own, "%s.", part->component)) return DIT_OK;
+    if (!*own || diti_checkpoint_has_prefix(package->single, own))
+        known = own;
+    else
+        known = diti_find_known_prefix(package->single, part->component);
+    if (!known) return DIT_OK;
+    part->prefix = diti_copy_string(&package->env, known);
+    part->found = true;
+    return part->prefix ? DIT_OK : diti_no_memory(diti_checkpoint_name(package->single), err);
+}
+
+/* --- components --- */
+
+static diti_package_part *diti_package_known_part(const diti_package *package, const char *component) {
+    size_t i;
+    for (i = 0; i < package->part_count; i++) {
+        if (strcmp(package->parts[i].component, component) == 0) return &package->parts[i];
+    }
+    return NULL;
+}
+
+static dit_result diti_package_part_fill(const diti_package *package, const char *component, diti_package_part *part,
+                                         dit_error *err) {
+    part->component = diti_copy_string(&package->env, component);
+    if (!part->component) return diti_no_memory(component, err);
+    return package->single ? diti_package_find_prefix(package, part, err)
+                           : diti_package_find_weights(package, part, err);
+}
+
+/* What could not be opened is not remembered, so that the next call tells the error again. */
+static dit_result diti_package_new_part(diti_package *package, const char *component, diti_package_part **out,
+                                        dit_error *err) {
+    diti_package_part part = DITI_ZERO;
+    dit_result result = diti_package_part_fill(package, component, &part, err);
+    if (result >= 0 && !diti_grow(&package->env, (void **)&package->parts, &package->part_capacity, package->part_count,
+                                  sizeof part)) {
+        result = diti_no_memory(component, err);
+    }
+    if (result < 0) {
+        diti_package_part_free(&package->env, &part);
+        return result;
+    }
+    *out = &package->parts[package->part_count++];
+    **out = part;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
+                                               const diti_checkpoint **out, const char **prefix, dit_error *err) {
+    diti_package_part *part = diti_package_known_part(package, component);
+    dit_result result = part ? DIT_OK : diti_package_new_part(package, component, &part, err);
+    *out = NULL;
+    *prefix = "";
+    if (result < 0 || !part->found) return result;
+    *out = part->checkpoint ? part->checkpoint : package->single;
+    if (part->prefix) *prefix = part->prefix;
+    return DIT_OK;
+}
