@@ -255,6 +255,9 @@ DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
+/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
+DIT_INTERNAL double diti_parse_double(const char *text);
+DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
@@ -483,6 +486,38 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
     return written >= 0 && (size_t)written < size;
 }
 
+/* What separates the digits in this locale; up to 7 bytes. */
+static void diti_decimal_point(char point[8]) {
+    char text[16];
+    size_t length;
+    snprintf(text, sizeof text, "%.1f", 0.0);
+    length = strlen(text) - 2;
+    if (length > 7) length = 7;
+    memcpy(point, text + 1, length);
+    point[length] = 0;
+}
+
+DIT_INTERNAL double diti_parse_double(const char *text) {
+    char point[8], copy[272];
+    const char *dot = strchr(text, '.');
+    if (!dot) return strtod(text, NULL);
+    diti_decimal_point(point);
+    if (!diti_format(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1)) return (double)NAN;
+    return strtod(copy, NULL);
+}
+
+DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size) {
+    char point[8];
+    char *found;
+    if (!diti_format(out, size, "%.*g", digits, value)) return false;
+    diti_decimal_point(point);
+    found = strstr(out, point);
+    if (!found) return true;
+    *found = '.';
+    memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+    return true;
+}
+
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
     const unsigned char *bytes = (const unsigned char *)data;
     uint64_t hash = 0xcbf29ce484222325u;
@@ -567,7 +602,6 @@ typedef struct diti_json_parser {
     char *strings;         /* where the next string goes */
     const diti_json **set; /* scratch for finding duplicate keys */
     size_t set_capacity;
-    char point[8]; /* the locale's decimal point, which strtod wants */
     dit_error *err;
 } diti_json_parser;
 
@@ -739,25 +773,6 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
 
 /* --- numbers --- */
 
-/* What separates the digits in this locale: strtod and printf obey an application's setlocale. */
-static void diti_decimal_point(char *point, size_t size) {
-    char text[16];
-    size_t length;
-    snprintf(text, sizeof text, "%.1f", 0.0);
-    length = strlen(text) - 2;
-    if (length >= size) length = size - 1;
-    memcpy(point, text + 1, length);
-    point[length] = 0;
-}
-
-static double diti_json_to_double(const char *text, const char *point) {
-    char copy[DITI_JSON_MAX_NUMBER + 8];
-    const char *dot = strchr(text, '.');
-    if (!dot) return strtod(text, NULL);
-    if (!diti_format(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1)) return 0;
-    return strtod(copy, NULL);
-}
-
 static size_t diti_json_skip_digits(diti_json_parser *parser) {
     size_t start = parser->at;
     while (diti_json_peek(parser) >= '0' && diti_json_peek(parser) <= '9') parser->at++;
@@ -803,7 +818,7 @@ static dit_result diti_json_parse_number(diti_json_parser *parser, diti_json *no
     if (result < 0) return result;
     if (parser->at - start > DITI_JSON_MAX_NUMBER) return diti_json_fail(parser, "a number is too long");
     diti_json_keep_number(parser, node, start);
-    node->number = diti_json_to_double(node->text, parser->point);
+    node->number = diti_parse_double(node->text);
     return DIT_OK;
 }
 
@@ -957,7 +972,6 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
     parser.size = size;
     parser.what = what;
     parser.err = err;
-    diti_decimal_point(parser.point, sizeof parser.point);
     if (!diti_json_reserve(&parser)) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
     result = diti_json_document(&parser);
     diti_free(env, (void *)parser.set);
@@ -1007,14 +1021,22 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
 }
 
 /* ======== src/io/io.h (edit it there; dit.h is generated) ======== */
-/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and tensors by component. */
+/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and
+   tensors by component. */
 #ifndef DITI_IO_H
 #define DITI_IO_H
 
 /* --- files: random access to bytes from a path (mapped), from memory, or through callbacks --- */
 typedef struct diti_file diti_file;
-/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied. */
-DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out, dit_error *err);
+/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied; NULL: the
+ * path. */
+DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
+                                       dit_error *err);
+/* Opens a member of a folder: through root's open hook when it has one (DIT_ERROR_IO, or an empty source, means that
+   there is no such member), else the path below root->path. DIT_OK with *out = NULL when it does not exist. Names that
+   would leave the folder are refused. */
+DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                              diti_file **out, dit_error *err);
 DIT_INTERNAL void diti_file_close(diti_file *file); /* NULL is fine */
 DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
 DIT_INTERNAL const char *diti_file_name(const diti_file *file);
@@ -1022,58 +1044,2105 @@ DIT_INTERNAL const char *diti_file_name(const diti_file *file);
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
 /* The mapped or given bytes, valid while the file is open; NULL for callback sources: use diti_file_read. */
 DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size);
+/* A folder on disk, or what the open hook stands for. */
+DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
-DIT_INTERNAL const char *diti_type_name(dit_type type);          /* "Q8_0" */
+DIT_INTERNAL const char *diti_type_name(dit_type type);                 /* "Q8_0" */
 DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out); /* case-insensitive: "q8_0", "f16" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);            /* elements per block: 1, 32 or 256 */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type); /* elements per block: 1, 32 or 256; 0: in no file */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). */
+/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). blocks needs no
+   alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
     const char *name;
-    dit_type type;
-    uint32_t rank;      /* 0..5 */
-    uint64_t shape[5];  /* torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured */
-    uint64_t size;      /* bytes */
-    uint64_t offset;    /* in its file */
+    const char *type_name; /* what the file calls the type */
+    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name */
+    uint32_t rank;         /* 0..5 */
+    /* Torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured: then blocks may
+       run across the rows of shape, so take the elements as one sequence. */
+    uint64_t shape[5];
+    uint64_t size;   /* bytes */
+    uint64_t offset; /* in its file */
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
-/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of name-00001-of-0000N.gguf). */
-DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out, dit_error *err);
-DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
+/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of
+ * name-00001-of-0000N.gguf). */
+DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
+                                             dit_error *err);
+/* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
+DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                                    diti_checkpoint **out, dit_error *err);
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name); /* hashed; NULL when absent */
+/* Hashed; NULL when absent. */
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
+/* Whether any tensor's name starts so. */
+DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor);
 /* Copies stored bytes [offset, offset+size) of a tensor. */
-DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, uint64_t offset, void *out, size_t size, dit_error *err);
+DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                             uint64_t offset, void *out, size_t size, dit_error *err);
 /* The whole tensor as float32, count elements; for small tables read on the host. */
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float *out, uint64_t count, dit_error *err);
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   float *out, uint64_t count, dit_error *err);
 /* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
-/* A GGUF array value: raw little-endian elements of u8/i32/u32/f32 arrays. false when absent. The view lives as long as the checkpoint. */
-DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data, uint64_t *count, uint32_t *gguf_type);
+/* A GGUF array value: raw little-endian elements of number arrays, aligned for their type. false when absent. The view
+   lives as long as the checkpoint. */
+DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
+                                        uint64_t *count, uint32_t *gguf_type);
 /* A GGUF string array element; NULL past the end. */
-DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index, size_t *length);
+DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
+                                                    size_t *length);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
-   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is named
-   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or several
-   under known prefixes (models.md 3, 9.3). */
+   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
+   named
+   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or
+   several under known prefixes (models.md 3, 9.3). */
 typedef struct diti_package diti_package;
-DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out, dit_error *err);
-DIT_INTERNAL void diti_package_close(diti_package *package);
-/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none. Freed with diti_free. A NUL is appended. */
-DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size, dit_error *err);
-/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself) and the prefix their names carry in that
-   checkpoint; DIT_OK with *out = NULL when the package has none. Owned by the package. */
-DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component, const diti_checkpoint **out, const char **prefix, dit_error *err);
+DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
+/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
+   Freed with diti_free. A NUL is appended. */
+DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
+                                          dit_error *err);
+/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself, or the weights beside
+   config.json in a component's own folder) and the prefix their names carry in that checkpoint; DIT_OK with *out = NULL
+   when the package has none. Owned by the package. */
+DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
+                                               const diti_checkpoint **out, const char **prefix, dit_error *err);
+
+/* --- inside the room: what the parsers of safetensors and GGUF share --- */
+/* GGUF value types, also the element types that diti_checkpoint_array reports. */
+enum {
+    DITI_GGUF_U8,
+    DITI_GGUF_I8,
+    DITI_GGUF_U16,
+    DITI_GGUF_I16,
+    DITI_GGUF_U32,
+    DITI_GGUF_I32,
+    DITI_GGUF_F32,
+    DITI_GGUF_BOOL,
+    DITI_GGUF_STRING,
+    DITI_GGUF_ARRAY,
+    DITI_GGUF_U64,
+    DITI_GGUF_I64,
+    DITI_GGUF_F64
+};
+
+typedef struct diti_text {
+    const char *text; /* NUL-terminated */
+    size_t length;
+} diti_text;
+
+typedef struct diti_meta {
+    const char *name; /* first, as diti_name_index wants it */
+    const char *text; /* strings and numbers; NULL for arrays */
+    uint32_t type;    /* of the value or of the array's elements */
+    bool array;
+    uint64_t count;         /* 1 unless an array */
+    const void *data;       /* numbers, aligned to 16 bytes */
+    const diti_text *texts; /* string arrays */
+} diti_meta;
+
+/* Finds structs in an array by the name that is their first member. */
+typedef struct diti_name_index {
+    uint32_t *slots; /* index + 1; 0: free */
+    size_t size;     /* a power of two */
+} diti_name_index;
+
+typedef struct diti_metadata {
+    diti_meta *items;
+    size_t count, capacity;
+    diti_name_index index;
+} diti_metadata;
+
+struct diti_checkpoint {
+    diti_env env;
+    diti_file **files;
+    size_t file_count, file_capacity;
+    diti_stored_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    diti_name_index index;
+    diti_metadata metadata; /* of the first file */
+    void *chunks;           /* memory of names and metadata, freed with the checkpoint */
+};
+
+/* What a file calls a type and how many bytes it takes, whether dit.h reads it or not. */
+typedef struct diti_format_type {
+    const char *name;
+    uint32_t id; /* GGUF's number */
+    dit_type type;
+    uint32_t block, bytes;
+} diti_format_type;
+
+/* Memory that lives as long as the checkpoint, 16-byte aligned; NULL when there is none. */
+DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
+/* A NUL-terminated copy. */
+DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
+DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
+/* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
+ * row). */
+DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+                                            const diti_format_type *format, dit_error *err);
+/* Turns the offsets of the tensors from first on, so far relative to data_offset, into offsets in the newest file;
+   refuses those outside the file and those that overlap. */
+DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+                                              dit_error *err);
+DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
+                                          dit_error *err);
+DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err);
+DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name);
+DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
+/* Parse the newest file and add its tensors. */
+DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
+DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
+                                        dit_error *err);
 #endif
+
+/* ======== src/io/types.c (edit it there; dit.h is generated) ======== */
+
+typedef struct diti_type_layout {
+    const char *name;
+    uint32_t block, bytes;
+} diti_type_layout;
+
+/* In the order of dit_type. Types without a block are made at run time and stand in no file. */
+static const diti_type_layout diti_type_layouts[] = {
+    {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
+    {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
+    {"Q8_0", 32, 34},   {"Q4_0", 32, 18},   {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0},
+    {"I32", 1, 4},      {"I64", 1, 8},
+};
+
+static const diti_type_layout *diti_type_find_layout(dit_type type) {
+    size_t index = (size_t)type;
+    return &diti_type_layouts[index < DITI_COUNT(diti_type_layouts) ? index : 0];
+}
+
+DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
+DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
+DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
+
+static bool diti_type_same_name(const char *a, const char *b) {
+    for (; *a && *b; a++, b++) {
+        char upper = *a >= 'a' && *a <= 'z' ? (char)(*a - 'a' + 'A') : *a;
+        if (upper != *b) return false;
+    }
+    return *a == *b;
+}
+
+DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out) {
+    size_t i;
+    for (i = 1; i < DITI_COUNT(diti_type_layouts); i++) {
+        if (!diti_type_same_name(name, diti_type_layouts[i].name)) continue;
+        *out = (dit_type)i;
+        return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out) {
+    const diti_type_layout *layout = diti_type_find_layout(type);
+    if (!layout->block || row_length % layout->block) return false;
+    return diti_mul_u64(rows, row_length / layout->block, out) && diti_mul_u64(*out, layout->bytes, out);
+}
+
+/* --- decoding: one function per type, one block per call. All products below are exact in float (11 + 6 + 5 bits at
+   most), so that only the last addition rounds and no compiler's contraction changes a bit. --- */
+
+static uint16_t diti_load_u16(const uint8_t *bytes) { return (uint16_t)(bytes[0] | bytes[1] << 8); }
+
+static uint32_t diti_load_u32(const uint8_t *bytes) {
+    return (uint32_t)diti_load_u16(bytes) | (uint32_t)diti_load_u16(bytes + 2) << 16;
+}
+
+static float diti_load_half(const uint8_t *bytes) { return diti_half_to_float(diti_load_u16(bytes)); }
+
+static void diti_decode_f32(const uint8_t *bytes, float *out) { memcpy(out, bytes, 4); }
+static void diti_decode_f16(const uint8_t *bytes, float *out) { *out = diti_load_half(bytes); }
+static void diti_decode_bf16(const uint8_t *bytes, float *out) { *out = diti_bfloat_to_float(diti_load_u16(bytes)); }
+static void diti_decode_e4m3(const uint8_t *bytes, float *out) { *out = diti_e4m3_to_float(*bytes); }
+static void diti_decode_e5m2(const uint8_t *bytes, float *out) { *out = diti_e5m2_to_float(*bytes); }
+static void diti_decode_i32(const uint8_t *bytes, float *out) {
+    int32_t value;
+    memcpy(&value, bytes, sizeof value);
+    *out = (float)value;
+}
+static void diti_decode_i64(const uint8_t *bytes, float *out) {
+    int64_t value;
+    memcpy(&value, bytes, sizeof value);
+    *out = (float)value;
+}
+
+static void diti_decode_q8_0(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block);
+    int i;
+    for (i = 0; i < 32; i++) out[i] = scale * (float)(int8_t)block[2 + i];
+}
+
+static void diti_decode_q4_0(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block);
+    int i;
+    for (i = 0; i < 16; i++) {
+        out[i] = scale * (float)((block[2 + i] & 15) - 8);
+        out[i + 16] = scale * (float)((block[2 + i] >> 4) - 8);
+    }
+}
+
+static void diti_decode_q4_1(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block), least = diti_load_half(block + 2);
+    int i;
+    for (i = 0; i < 16; i++) {
+        out[i] = scale * (float)(block[4 + i] & 15) + least;
+        out[i + 16] = scale * (float)(block[4 + i] >> 4) + least;
+    }
+}
+
+/* Fifth bits of the low and high nibbles' elements: bits i and i + 16. */
+static int diti_q5_low(const uint8_t *nibbles, uint32_t high, int i) {
+    return (nibbles[i] & 15) | (int)(high >> i & 1) << 4;
+}
+static int diti_q5_high(const uint8_t *nibbles, uint32_t high, int i) {
+    return nibbles[i] >> 4 | (int)(high >> (i + 16) & 1) << 4;
+}
+
+static void diti_decode_q5_0(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block);
+    uint32_t high = diti_load_u32(block + 2);
+    int i;
+    for (i = 0; i < 16; i++) {
+        out[i] = scale * (float)(diti_q5_low(block + 6, high, i) - 16);
+        out[i + 16] = scale * (float)(diti_q5_high(block + 6, high, i) - 16);
+    }
+}
+
+static void diti_decode_q5_1(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block), least = diti_load_half(block + 2);
+    uint32_t high = diti_load_u32(block + 4);
+    int i;
+    for (i = 0; i < 16; i++) {
+        out[i] = scale * (float)diti_q5_low(block + 8, high, i) + least;
+        out[i + 16] = scale * (float)diti_q5_high(block + 8, high, i) + least;
+    }
+}
+
+/* Element e of the two-bit planes that Q2_K and Q3_K share: halves of 128, in each four runs of 32 by rising shift. */
+static int diti_k2_bits(const uint8_t *planes, int e) {
+    return planes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+}
+
+static void diti_decode_q2_k(const uint8_t *block, float *out) {
+    const uint8_t *scales = block, *planes = block + 16;
+    float scale = diti_load_half(block + 80), least = diti_load_half(block + 82);
+    int e;
+    for (e = 0; e < 256; e++) {
+        uint8_t sub = scales[e / 16];
+        out[e] = scale * (float)(sub & 15) * (float)diti_k2_bits(planes, e) - least * (float)(sub >> 4);
+    }
+}
+
+/* The 16 six-bit scales: low nibbles in bytes 0..7 (all low halves first), upper two bits in bytes 8..11. */
+static int diti_q3_k_scale(const uint8_t *packed, int j) {
+    int low = j < 8 ? packed[j] & 15 : packed[j - 8] >> 4;
+    return (low | (packed[8 + j % 4] >> (j / 4 * 2) & 3) << 4) - 32;
+}
+
+static void diti_decode_q3_k(const uint8_t *block, float *out) {
+    const uint8_t *mask = block, *planes = block + 32, *scales = block + 96;
+    float scale = diti_load_half(block + 108);
+    int e;
+    for (e = 0; e < 256; e++) {
+        int value = diti_k2_bits(planes, e) - (mask[e % 32] >> (e / 32) & 1 ? 0 : 4);
+        out[e] = scale * (float)diti_q3_k_scale(scales, e / 16) * (float)value;
+    }
+}
+
+/* Scale and minimum of sub-block j in the 12 bytes that Q4_K and Q5_K share. */
+static void diti_q4_k_scale(const uint8_t *packed, int j, int *scale, int *least) {
+    if (j < 4) {
+        *scale = packed[j] & 63;
+        *least = packed[j + 4] & 63;
+    } else {
+        *scale = (packed[j + 4] & 15) | packed[j - 4] >> 6 << 4;
+        *least = packed[j + 4] >> 4 | packed[j] >> 6 << 4;
+    }
+}
+
+/* Sub-block s of 32 takes the low (even s) or high nibbles of 32 bytes; high_bits adds a fifth bit where there is one.
+ */
+static void diti_decode_q45_k(const uint8_t *block, const uint8_t *high_bits, const uint8_t *nibbles, float *out) {
+    float scale = diti_load_half(block), least = diti_load_half(block + 2);
+    int s, i;
+    for (s = 0; s < 8; s++) {
+        int sub_scale, sub_least;
+        float d, m;
+        diti_q4_k_scale(block + 4, s, &sub_scale, &sub_least);
+        d = scale * (float)sub_scale;
+        m = least * (float)sub_least;
+        for (i = 0; i < 32; i++) {
+            int value = nibbles[s / 2 * 32 + i] >> (s % 2 * 4) & 15;
+            if (high_bits) value |= (high_bits[i] >> s & 1) << 4;
+            out[32 * s + i] = d * (float)value - m;
+        }
+    }
+}
+
+static void diti_decode_q4_k(const uint8_t *block, float *out) { diti_decode_q45_k(block, NULL, block + 16, out); }
+static void diti_decode_q5_k(const uint8_t *block, float *out) {
+    diti_decode_q45_k(block, block + 16, block + 48, out);
+}
+
+static void diti_decode_q6_k(const uint8_t *block, float *out) {
+    const uint8_t *low = block, *high = block + 128, *scales = block + 192;
+    float scale = diti_load_half(block + 208);
+    int e;
+    for (e = 0; e < 256; e++) {
+        int half = e / 128, quarter = e % 128 / 32, l = e % 32;
+        int nibble = low[64 * half + 32 * (quarter & 1) + l] >> (quarter / 2 * 4) & 15;
+        int value = (nibble | (high[32 * half + l] >> (2 * quarter) & 3) << 4) - 32;
+        out[e] = scale * (float)(int8_t)scales[e / 16] * (float)value;
+    }
+}
+
+typedef void (*diti_block_decoder)(const uint8_t *block, float *out);
+
+static diti_block_decoder diti_type_decoder(dit_type type) {
+    switch (type) {
+    case DIT_TYPE_F32: return diti_decode_f32;
+    case DIT_TYPE_F16: return diti_decode_f16;
+    case DIT_TYPE_BF16: return diti_decode_bf16;
+    case DIT_TYPE_F8_E4M3: return diti_decode_e4m3;
+    case DIT_TYPE_F8_E5M2: return diti_decode_e5m2;
+    case DIT_TYPE_Q8_0: return diti_decode_q8_0;
+    case DIT_TYPE_Q4_0: return diti_decode_q4_0;
+    case DIT_TYPE_Q4_1: return diti_decode_q4_1;
+    case DIT_TYPE_Q5_0: return diti_decode_q5_0;
+    case DIT_TYPE_Q5_1: return diti_decode_q5_1;
+    case DIT_TYPE_Q2_K: return diti_decode_q2_k;
+    case DIT_TYPE_Q3_K: return diti_decode_q3_k;
+    case DIT_TYPE_Q4_K: return diti_decode_q4_k;
+    case DIT_TYPE_Q5_K: return diti_decode_q5_k;
+    case DIT_TYPE_Q6_K: return diti_decode_q6_k;
+    case DIT_TYPE_I32: return diti_decode_i32;
+    case DIT_TYPE_I64: return diti_decode_i64;
+    default: return NULL;
+    }
+}
+
+DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out) {
+    diti_block_decoder decode = diti_type_decoder(type);
+    const uint8_t *block = (const uint8_t *)blocks;
+    uint32_t elements = diti_type_block(type), bytes = diti_type_block_bytes(type);
+    uint64_t done;
+    if (!decode) return;
+    for (done = 0; done + elements <= count; done += elements, block += bytes) decode(block, out + done);
+}
+
+/* ======== src/io/file.c (edit it there; dit.h is generated) ======== */
+#ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+struct diti_file {
+    diti_env env;
+    char *name;
+    uint64_t size;
+    const unsigned char *data; /* NULL: read through the callback */
+    bool mapped;
+    int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
+    void *user;
+};
+
+/* --- mapping a path: the two platforms --- */
+
+#ifdef _WIN32
+enum { DITI_WIDE_PATH = 4096 };
+
+static bool diti_wide_path(const char *path, wchar_t *out) {
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, out, DITI_WIDE_PATH) > 0;
+}
+
+static bool diti_path_is_folder(const char *path) {
+    wchar_t wide[DITI_WIDE_PATH];
+    DWORD attributes = diti_wide_path(path, wide) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+}
+
+static dit_result diti_map_handle(diti_file *file, HANDLE handle, dit_error *err) {
+    LARGE_INTEGER size;
+    HANDLE mapping;
+    if (!GetFileSizeEx(handle, &size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+    file->size = (uint64_t)size.QuadPart;
+    if (file->size == 0) return DIT_OK;
+    mapping = CreateFileMappingW(handle, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (!mapping) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
+    file->data = (const unsigned char *)MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    CloseHandle(mapping);
+    if (!file->data)
+        return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
+    file->mapped = true;
+    return DIT_OK;
+}
+
+static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+    wchar_t wide[DITI_WIDE_PATH];
+    HANDLE handle;
+    dit_result result;
+    if (!diti_wide_path(path, wide)) return diti_fail(err, DIT_ERROR_IO, "%s: too long, or not UTF-8", file->name);
+    handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (handle == INVALID_HANDLE_VALUE) {
+        DWORD error = GetLastError();
+        *absent = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
+        if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
+        return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (error %lu)", file->name, error);
+    }
+    result = diti_map_handle(file, handle, err);
+    CloseHandle(handle);
+    return result;
+}
+
+static void diti_unmap(diti_file *file) { UnmapViewOfFile(file->data); }
+#else
+static bool diti_path_is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static dit_result diti_map_descriptor(diti_file *file, int descriptor, dit_error *err) {
+    struct stat status;
+    void *data;
+    if (fstat(descriptor, &status) != 0) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+    if (S_ISDIR(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is a folder, not a file", file->name);
+    if (!S_ISREG(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
+    file->size = (uint64_t)status.st_size;
+    if (file->size == 0) return DIT_OK;
+    if (file->size > SIZE_MAX) return diti_fail(err, DIT_ERROR_IO, "%s: too large to map", file->name);
+    data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (data == MAP_FAILED) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (errno %d)", file->name, errno);
+    file->data = (const unsigned char *)data;
+    file->mapped = true;
+    return DIT_OK;
+}
+
+static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+    dit_result result;
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO is refused below, not waited for */
+    if (descriptor < 0) {
+        *absent = errno == ENOENT || errno == ENOTDIR;
+        if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
+        if (errno == EACCES) return diti_fail(err, DIT_ERROR_IO, "%s: permission denied", file->name);
+        return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (errno %d)", file->name, errno);
+    }
+    result = diti_map_descriptor(file, descriptor, err);
+    close(descriptor);
+    return result;
+}
+
+static void diti_unmap(diti_file *file) { munmap((void *)(size_t)file->data, (size_t)file->size); }
+#endif
+
+/* --- opening --- */
+
+DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", name);
+}
+
+static dit_result diti_file_attach(diti_file *file, const dit_source *source, bool *absent, dit_error *err) {
+    if (source->data) {
+        file->data = (const unsigned char *)source->data;
+        file->size = source->size;
+        if (file->size <= SIZE_MAX) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: size is beyond the address space", file->name);
+    }
+    if (source->read_at) {
+        file->read_at = source->read_at;
+        file->user = source->user;
+        file->size = source->size;
+        return DIT_OK;
+    }
+    if (source->path) return diti_map_path(file, source->path, absent, err);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has neither path, data nor read_at", file->name);
+}
+
+/* *absent tells a missing file from every other failure. */
+static dit_result diti_file_create(const diti_env *env, const dit_source *source, const char *name, bool *absent,
+                                   diti_file **out, dit_error *err) {
+    diti_file *file = (diti_file *)diti_alloc_zero(env, sizeof *file);
+    dit_result result;
+    *out = NULL;
+    *absent = false;
+    if (!name) name = source->path ? source->path : "(memory)";
+    if (!file) return diti_no_memory(name, err);
+    file->env = *env;
+    file->name = diti_copy_string(env, name);
+    result = file->name ? diti_file_attach(file, source, absent, err) : diti_no_memory(name, err);
+    if (result < 0)
+        diti_file_close(file);
+    else
+        *out = file;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
+                                       dit_error *err) {
+    bool absent;
+    return diti_file_create(env, source, name, &absent, out, err);
+}
+
+/* Plain names between single slashes only: nothing that leaves the folder on any system. */
+static bool diti_member_is_safe(const char *member) {
+    const char *part = member;
+    if (!*member) return false;
+    for (;;) {
+        size_t length = strcspn(part, "/");
+        if (length == 0 || strcspn(part, "\\:") < length) return false;
+        if ((length == 1 && part[0] == '.') || (length == 2 && part[0] == '.' && part[1] == '.')) return false;
+        if (!part[length]) return true;
+        part += length + 1;
+    }
+}
+
+static dit_result diti_file_open_hooked(const diti_env *env, const dit_source *root, const char *member,
+                                        diti_file **out, dit_error *err) {
+    dit_source source = DITI_ZERO;
+    bool absent = false;
+    dit_result result = root->open(member, &source, root->user);
+    if (result == DIT_ERROR_IO || (result >= 0 && !source.path && !source.data && !source.read_at)) return DIT_OK;
+    if (result < 0) return diti_fail(err, result, "%s: the open hook failed: %s", member, dit_result_string(result));
+    result = diti_file_create(env, &source, member, &absent, out, err);
+    return absent ? DIT_OK : result;
+}
+
+static dit_result diti_file_open_below(const diti_env *env, const char *folder, const char *member, diti_file **out,
+                                       dit_error *err) {
+    dit_source source = DITI_ZERO;
+    size_t size = strlen(folder) + strlen(member) + 2;
+    bool absent = false;
+    dit_result result;
+    char *path = (char *)diti_alloc(env, size);
+    if (!path) return diti_no_memory(member, err);
+    diti_format(path, size, *folder && !diti_ends_with(folder, "/") ? "%s/%s" : "%s%s", folder, member);
+    source.path = path;
+    result = diti_file_create(env, &source, NULL, &absent, out, err);
+    diti_free(env, path);
+    return absent ? DIT_OK : result;
+}
+
+DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                              diti_file **out, dit_error *err) {
+    *out = NULL;
+    if (!diti_member_is_safe(member)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "'%s': not a name inside the model's folder", member);
+    }
+    if (root->open) return diti_file_open_hooked(env, root, member, out, err);
+    if (root->path) return diti_file_open_below(env, root->path, member, out, err);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has no open hook for its other files", member);
+}
+
+DIT_INTERNAL void diti_file_close(diti_file *file) {
+    diti_env env;
+    if (!file) return;
+    env = file->env;
+    if (file->mapped) diti_unmap(file);
+    diti_free(&env, file->name);
+    diti_free(&env, file);
+}
+
+/* --- reading --- */
+
+DIT_INTERNAL uint64_t diti_file_size(const diti_file *file) { return file->size; }
+DIT_INTERNAL const char *diti_file_name(const diti_file *file) { return file->name; }
+
+static bool diti_file_holds(const diti_file *file, uint64_t offset, uint64_t size) {
+    return offset <= file->size && size <= file->size - offset;
+}
+
+DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err) {
+    unsigned char *bytes = (unsigned char *)out;
+    size_t done = 0;
+    if (!diti_file_holds(file, offset, size)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %llu bytes at %llu are past the end", file->name,
+                         (unsigned long long)size, (unsigned long long)offset);
+    }
+    if (!file->read_at) {
+        if (size) memcpy(bytes, file->data + offset, size);
+        return DIT_OK;
+    }
+    while (done < size) {
+        int64_t got = file->read_at(offset + done, bytes + done, size - done, file->user);
+        if (got <= 0 || (uint64_t)got > size - done) {
+            return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name,
+                             (unsigned long long)(offset + done));
+        }
+        done += (size_t)got;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size) {
+    return file->data && diti_file_holds(file, offset, size) ? file->data + offset : NULL;
+}
+
+DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
+    if (source->data || source->read_at) return false;
+    if (source->path) return diti_path_is_folder(source->path);
+    return source->open != NULL;
+}
+
+/* ======== src/io/checkpoint.c (edit it there; dit.h is generated) ======== */
+
+/* --- memory that lives as long as the checkpoint --- */
+
+typedef struct diti_chunk {
+    void *next;
+    size_t used, size;
+} diti_chunk;
+enum { DITI_CHUNK_HEADER = 64, DITI_CHUNK_SIZE = 64 * 1024 };
+
+DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size) {
+    diti_chunk *chunk = (diti_chunk *)checkpoint->chunks;
+    void *memory;
+    if (size > SIZE_MAX - DITI_CHUNK_SIZE) return NULL;
+    size = (size + 15) & ~(size_t)15;
+    if (!chunk || chunk->size - chunk->used < size) {
+        size_t chunk_size = DITI_CHUNK_SIZE;
+        if (size > chunk_size / 4) chunk_size = size;
+        chunk = (diti_chunk *)diti_alloc(&checkpoint->env, DITI_CHUNK_HEADER + chunk_size);
+        if (!chunk) return NULL;
+        chunk->next = checkpoint->chunks;
+        chunk->used = 0;
+        chunk->size = chunk_size;
+        checkpoint->chunks = chunk;
+    }
+    memory = (char *)chunk + DITI_CHUNK_HEADER + chunk->used;
+    chunk->used += size;
+    return memory;
+}
+
+DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length) {
+    char *copy = length < SIZE_MAX ? (char *)diti_checkpoint_keep(checkpoint, length + 1) : NULL;
+    if (!copy) return NULL;
+    if (length) memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+/* --- structs by name --- */
+
+static const char *diti_name_of(const void *items, size_t stride, size_t index) {
+    const char *name;
+    memcpy(&name, (const char *)items + index * stride, sizeof name);
+    return name;
+}
+
+/* The slot that holds name, or the free one where it belongs. */
+static size_t diti_name_slot(const diti_name_index *index, const void *items, size_t stride, const char *name) {
+    size_t slot = (size_t)diti_hash(name, strlen(name)) & (index->size - 1);
+    while (index->slots[slot] && strcmp(diti_name_of(items, stride, index->slots[slot] - 1), name) != 0) {
+        slot = (slot + 1) & (index->size - 1);
+    }
+    return slot;
+}
+
+static bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                           size_t *out) {
+    size_t slot;
+    if (!index->size) return false;
+    slot = diti_name_slot(index, items, stride, name);
+    if (!index->slots[slot]) return false;
+    *out = index->slots[slot] - 1;
+    return true;
+}
+
+/* Two items with one name are an error that calls them what ("tensor"). */
+static dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                  size_t count, const char *file, const char *what, dit_error *err) {
+    size_t i, size = 16;
+    if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
+    while (size / 2 < count) size *= 2;
+    index->slots = (uint32_t *)diti_alloc_array(env, size, sizeof *index->slots);
+    if (!index->slots) return diti_no_memory(file, err);
+    index->size = size;
+    for (i = 0; i < count; i++) {
+        const char *name = diti_name_of(items, stride, i);
+        size_t slot = diti_name_slot(index, items, stride, name);
+        if (index->slots[slot]) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: duplicate %s '%s'", file, what, name);
+        index->slots[slot] = (uint32_t)i + 1;
+    }
+    return DIT_OK;
+}
+
+/* --- metadata --- */
+
+DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
+                                          dit_error *err) {
+    if (!diti_grow(&checkpoint->env, (void **)&metadata->items, &metadata->capacity, metadata->count, sizeof *meta)) {
+        return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    }
+    metadata->items[metadata->count++] = *meta;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err) {
+    const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
+    return diti_name_build(&checkpoint->env, &metadata->index, metadata->items, sizeof *metadata->items,
+                           metadata->count, diti_file_name(file), "metadata key", err);
+}
+
+DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name) {
+    size_t found;
+    if (!diti_name_find(&metadata->index, metadata->items, sizeof *metadata->items, name, &found)) return NULL;
+    return &metadata->items[found];
+}
+
+DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata) {
+    diti_free(env, metadata->items);
+    diti_free(env, metadata->index.slots);
+    memset(metadata, 0, sizeof *metadata);
+}
+
+/* --- tensors --- */
+
+DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor) {
+    uint64_t count = 1;
+    uint32_t i;
+    for (i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
+    return count;
+}
+
+/* Bytes of the shape; false when it overflows, even where a zero elsewhere in the shape would hide that. */
+static bool diti_stored_bytes(const diti_stored_tensor *tensor, const diti_format_type *format, uint64_t *out) {
+    uint64_t row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1, product = 1;
+    bool empty = false;
+    uint32_t i;
+    for (i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] == 0)
+            empty = true;
+        else if (!diti_mul_u64(product, tensor->shape[i], &product))
+            return false;
+    }
+    if (row % format->block || !diti_mul_u64(product / format->block, format->bytes, out)) return false;
+    if (empty) *out = 0;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+                                            const diti_format_type *format, dit_error *err) {
+    const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
+    tensor->type = format->type;
+    tensor->type_name = format->name;
+    tensor->file = (uint32_t)(checkpoint->file_count - 1);
+    if (!diti_stored_bytes(tensor, format, &tensor->size)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor '%s': its shape does not suit %s (blocks of %u) or overflows",
+                         diti_file_name(file), tensor->name, format->name, (unsigned)format->block);
+    }
+    if (!diti_grow(&checkpoint->env, (void **)&checkpoint->tensors, &checkpoint->tensor_capacity,
+                   checkpoint->tensor_count, sizeof *tensor)) {
+        return diti_no_memory(diti_file_name(file), err);
+    }
+    checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
+    return DIT_OK;
+}
+
+/* Heapsort by offset (libc's qsort may allocate behind the caller's hooks). */
+static void diti_offset_sift(const diti_stored_tensor *tensors, uint32_t *order, size_t root, size_t count) {
+    for (;;) {
+        size_t child = 2 * root + 1;
+        uint32_t swap;
+        if (child >= count) return;
+        if (child + 1 < count && tensors[order[child]].offset < tensors[order[child + 1]].offset) child++;
+        if (tensors[order[root]].offset >= tensors[order[child]].offset) return;
+        swap = order[root];
+        order[root] = order[child];
+        order[child] = swap;
+        root = child;
+    }
+}
+
+static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *order, size_t count) {
+    size_t i;
+    for (i = count / 2; i-- > 0;) diti_offset_sift(tensors, order, i, count);
+    for (i = count; i-- > 1;) {
+        uint32_t last = order[0];
+        order[0] = order[i];
+        order[i] = last;
+        diti_offset_sift(tensors, order, 0, i);
+    }
+}
+
+static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
+                                    dit_error *err) {
+    const diti_file *file = checkpoint->files[tensor->file];
+    uint64_t end, size = diti_file_size(file);
+    if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) &&
+        diti_add_u64(tensor->offset, tensor->size, &end) && end <= size) {
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its data is past the end of the file (%llu bytes)",
+                     diti_file_name(file), tensor->name, (unsigned long long)size);
+}
+
+/* Empty tensors take no place. */
+static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t first, dit_error *err) {
+    const diti_stored_tensor *tensors = checkpoint->tensors, *before = NULL;
+    size_t i, count = 0;
+    uint32_t *order = (uint32_t *)diti_alloc_array(&checkpoint->env, checkpoint->tensor_count - first, sizeof *order);
+    dit_result result = DIT_OK;
+    if (!order) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    for (i = first; i < checkpoint->tensor_count; i++) {
+        if (tensors[i].size) order[count++] = (uint32_t)i;
+    }
+    diti_sort_by_offset(tensors, order, count);
+    for (i = 0; i < count && result >= 0; i++) {
+        const diti_stored_tensor *tensor = &tensors[order[i]];
+        if (before && tensor->offset - before->offset < before->size) {
+            result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensors '%s' and '%s' overlap",
+                               diti_file_name(checkpoint->files[tensor->file]), before->name, tensor->name);
+        }
+        before = tensor;
+    }
+    diti_free(&checkpoint->env, order);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+                                              dit_error *err) {
+    size_t i;
+    for (i = first; i < checkpoint->tensor_count; i++) {
+        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, err);
+        if (result < 0) return result;
+    }
+    return diti_refuse_overlaps(checkpoint, first, err);
+}
+
+/* --- opening: which format, which other files --- */
+
+typedef enum diti_file_kind { DITI_FILE_SAFETENSORS, DITI_FILE_GGUF, DITI_FILE_INDEX } diti_file_kind;
+
+static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
+    unsigned char head[9] = DITI_ZERO;
+    size_t have = diti_file_size(file) < sizeof head ? (size_t)diti_file_size(file) : sizeof head, i = 0;
+    dit_result result = diti_file_read(file, 0, head, have, err);
+    if (result < 0) return result;
+    *out = DITI_FILE_SAFETENSORS;
+    if (have == sizeof head && head[8] == '{' && !head[6] && !head[7]) return DIT_OK;
+    if (have >= 4 && memcmp(head, "GGUF", 4) == 0) {
+        *out = DITI_FILE_GGUF;
+        return DIT_OK;
+    }
+    while (i < have && (head[i] == ' ' || head[i] == '\t' || head[i] == '\n' || head[i] == '\r')) i++;
+    if (i < have && head[i] == '{') {
+        *out = DITI_FILE_INDEX;
+        return DIT_OK;
+    }
+    if (have >= 2 && (memcmp(head, "PK", 2) == 0 || head[0] == 0x80)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: a PyTorch pickle; convert it to safetensors",
+                         diti_file_name(file));
+    }
+    return DIT_OK; /* the safetensors parser says what is wrong with it */
+}
+
+/* Takes the file over, also on failure. */
+static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_file *file, dit_error *err) {
+    if (!diti_grow(&checkpoint->env, (void **)&checkpoint->files, &checkpoint->file_capacity, checkpoint->file_count,
+                   sizeof *checkpoint->files)) {
+        diti_file_close(file);
+        return diti_no_memory(diti_file_name(file), err);
+    }
+    checkpoint->files[checkpoint->file_count++] = file;
+    return DIT_OK;
+}
+
+static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
+    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+}
+
+/* Where the other files of a checkpoint are: members of root, beside the first one. */
+typedef struct diti_siblings {
+    const dit_source *root;
+    const char *first; /* member name of the first file; "" when it has none */
+} diti_siblings;
+
+/* The path of name in the folder of the first file. */
+static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_siblings *siblings, const char *name,
+                                    dit_error *err) {
+    const char *slash = strrchr(siblings->first, '/');
+    size_t folder = slash ? (size_t)(slash - siblings->first) + 1 : 0, size = folder + strlen(name) + 1;
+    char *member = (char *)diti_alloc(&checkpoint->env, size);
+    diti_file *file = NULL;
+    dit_result result;
+    if (!member) return diti_no_memory(name, err);
+    diti_format(member, size, "%.*s%s", (int)folder, siblings->first, name);
+    result = diti_file_open_member(&checkpoint->env, siblings->root, member, &file, err);
+    if (result >= 0 && !file) {
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: names the file '%s', which does not exist",
+                           diti_checkpoint_name(checkpoint), member);
+    }
+    diti_free(&checkpoint->env, member);
+    return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
+}
+
+/* --- sharded safetensors --- */
+
+static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
+    const diti_file *file = checkpoint->files[0];
+    uint64_t size = diti_file_size(file);
+    char *text = size < SIZE_MAX ? (char *)diti_alloc(&checkpoint->env, (size_t)size) : NULL;
+    dit_result result;
+    *out = NULL;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, 0, text, (size_t)size, err);
+    if (result >= 0) result = diti_json_parse(&checkpoint->env, text, (size_t)size, diti_file_name(file), out, err);
+    diti_free(&checkpoint->env, text);
+    return result;
+}
+
+/* weight_map while its shards are opened: shards[i] is the name of the checkpoint's file i + 1. */
+typedef struct diti_shard_list {
+    const char **shards;
+    size_t count, capacity;
+} diti_shard_list;
+
+static bool diti_shard_is_open(const diti_shard_list *list, const char *shard) {
+    size_t i;
+    for (i = 0; i < list->count; i++) {
+        if (strcmp(list->shards[i], shard) == 0) return true;
+    }
+    return false;
+}
+
+static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_shard_list *list,
+                                  const diti_json *entry, dit_error *err) {
+    dit_result result;
+    if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
+        !diti_ends_with(entry->text, ".safetensors")) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors file",
+                         diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
+    }
+    if (diti_shard_is_open(list, entry->text)) return DIT_OK;
+    if (!diti_grow(&checkpoint->env, (void **)&list->shards, &list->capacity, list->count, sizeof *list->shards)) {
+        return diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    }
+    result = diti_open_sibling(checkpoint, siblings, entry->text, err);
+    if (result < 0) return result;
+    list->shards[list->count++] = entry->text;
+    return diti_safetensors_parse(checkpoint, err);
+}
+
+static dit_result diti_check_shard(const diti_checkpoint *checkpoint, const diti_shard_list *list,
+                                   const diti_json *entry, dit_error *err) {
+    const diti_stored_tensor *tensor = diti_checkpoint_find(checkpoint, entry->key);
+    if (tensor && strcmp(list->shards[tensor->file - 1], entry->text) == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' is not in its shard '%s'",
+                     diti_checkpoint_name(checkpoint), entry->key, entry->text);
+}
+
+static dit_result diti_open_shards(diti_checkpoint *checkpoint, const diti_siblings *siblings, const diti_json *map,
+                                   dit_error *err) {
+    diti_shard_list list = DITI_ZERO;
+    const diti_json *entry;
+    dit_result result = DIT_OK;
+    for (entry = map->first; entry && result >= 0; entry = entry->next) {
+        result = diti_open_shard(checkpoint, siblings, &list, entry, err);
+    }
+    if (result >= 0) result = diti_index_tensors(checkpoint, err);
+    for (entry = map->first; entry && result >= 0; entry = entry->next) {
+        result = diti_check_shard(checkpoint, &list, entry, err);
+    }
+    diti_free(&checkpoint->env, (void *)list.shards);
+    return result;
+}
+
+static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    diti_json *root;
+    const diti_json *map;
+    dit_result result = diti_index_read(checkpoint, &root, err);
+    if (result < 0) return result;
+    map = diti_json_get(root, "weight_map");
+    if (!map || map->kind != DITI_JSON_OBJECT) {
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: JSON without a weight_map, so no index of shards",
+                           diti_checkpoint_name(checkpoint));
+    } else {
+        result = diti_open_shards(checkpoint, siblings, map, err);
+    }
+    diti_json_free(&checkpoint->env, root);
+    return result;
+}
+
+/* --- GGUF, split or not --- */
+
+/* The part of "name-00001-of-00003.gguf" that all files share. */
+static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
+    char tail[32];
+    const char *slash = strrchr(first, '/');
+    const char *name = slash ? slash + 1 : first;
+    if (!diti_format(tail, sizeof tail, "-00001-of-%05u.gguf", (unsigned)count) || !diti_ends_with(name, tail))
+        return false;
+    *stem = strlen(name) - strlen(tail);
+    return true;
+}
+
+static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblings *siblings, size_t stem,
+                                  uint32_t number, uint32_t count, dit_error *err) {
+    const char *slash = strrchr(siblings->first, '/');
+    char name[512];
+    uint32_t own_number, own_count;
+    dit_result result;
+    if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)stem, slash ? slash + 1 : siblings->first,
+                     (unsigned)number + 1, (unsigned)count)) {
+        return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
+    }
+    result = diti_open_sibling(checkpoint, siblings, name, err);
+    if (result >= 0) result = diti_gguf_parse(checkpoint, &own_number, &own_count, err);
+    if (result < 0) return result;
+    if (own_number == number && own_count == count) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: calls itself part %u of %u", name, (unsigned)own_number + 1,
+                     (unsigned)own_count);
+}
+
+static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    uint32_t number, count, i;
+    size_t stem = 0;
+    dit_result result = diti_gguf_parse(checkpoint, &number, &count, err);
+    if (result < 0) return result;
+    if (count > 1 && (number != 0 || !diti_split_stem(siblings->first, count, &stem))) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, named ...-00001-of-%05u.gguf",
+                         diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
+    }
+    for (i = 1; i < count; i++) {
+        result = diti_open_split(checkpoint, siblings, stem, i, count, err);
+        if (result < 0) return result;
+    }
+    return diti_index_tensors(checkpoint, err);
+}
+
+/* --- opening --- */
+
+static dit_result diti_open_safetensors(diti_checkpoint *checkpoint, dit_error *err) {
+    dit_result result = diti_safetensors_parse(checkpoint, err);
+    return result < 0 ? result : diti_index_tensors(checkpoint, err);
+}
+
+static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
+    diti_file_kind kind;
+    dit_result result = diti_file_recognise(checkpoint->files[0], &kind, err);
+    if (result < 0) return result;
+    switch (kind) {
+    case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
+    case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
+    default: return diti_open_safetensors(checkpoint, err);
+    }
+}
+
+/* Takes the first file over. */
+static dit_result diti_checkpoint_create(const diti_env *env, diti_file *file, const diti_siblings *siblings,
+                                         diti_checkpoint **out, dit_error *err) {
+    diti_checkpoint *checkpoint = (diti_checkpoint *)diti_alloc_zero(env, sizeof *checkpoint);
+    dit_result result;
+    if (!checkpoint) {
+        result = diti_no_memory(diti_file_name(file), err);
+        diti_file_close(file);
+        return result;
+    }
+    checkpoint->env = *env;
+    result = diti_checkpoint_take_file(checkpoint, file, err);
+    if (result >= 0) result = diti_open_contents(checkpoint, siblings, err);
+    if (result < 0)
+        diti_checkpoint_close(checkpoint);
+    else
+        *out = checkpoint;
+    return result;
+}
+
+/* Length of the folder in a path, its last slash included. */
+static size_t diti_folder_length(const char *path) {
+    size_t length = strlen(path);
+#ifdef _WIN32
+    while (length && path[length - 1] != '/' && path[length - 1] != '\\') length--;
+#else
+    while (length && path[length - 1] != '/') length--;
+#endif
+    return length;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
+                                             dit_error *err) {
+    const char *path = source->path ? source->path : "";
+    size_t length = diti_folder_length(path);
+    dit_source root = *source;
+    diti_siblings siblings;
+    diti_file *file;
+    dit_result result;
+    char *folder = (char *)diti_alloc(env, length + 1);
+    *out = NULL;
+    if (!folder) return diti_no_memory(path, err);
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    root.path = source->path ? folder : NULL;
+    siblings.root = &root;
+    siblings.first = path + length;
+    result = diti_file_open(env, source, NULL, &file, err);
+    if (result >= 0) result = diti_checkpoint_create(env, file, &siblings, out, err);
+    diti_free(env, folder);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
+                                                    diti_checkpoint **out, dit_error *err) {
+    diti_siblings siblings;
+    diti_file *file;
+    dit_result result = diti_file_open_member(env, root, member, &file, err);
+    *out = NULL;
+    if (result < 0 || !file) return result;
+    siblings.root = root;
+    siblings.first = member;
+    return diti_checkpoint_create(env, file, &siblings, out, err);
+}
+
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
+    diti_env env;
+    void *chunk, *next;
+    size_t i;
+    if (!checkpoint) return;
+    env = checkpoint->env;
+    for (i = 0; i < checkpoint->file_count; i++) diti_file_close(checkpoint->files[i]);
+    for (chunk = checkpoint->chunks; chunk; chunk = next) {
+        next = ((diti_chunk *)chunk)->next;
+        diti_free(&env, chunk);
+    }
+    diti_metadata_free(&env, &checkpoint->metadata);
+    diti_free(&env, (void *)checkpoint->files);
+    diti_free(&env, checkpoint->tensors);
+    diti_free(&env, checkpoint->index.slots);
+    diti_free(&env, checkpoint);
+}
+
+/* --- asking --- */
+
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
+    return diti_file_name(checkpoint->files[0]);
+}
+
+DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
+    return (uint32_t)checkpoint->tensor_count;
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
+    return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
+    size_t found;
+    if (!diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
+        return NULL;
+    return &checkpoint->tensors[found];
+}
+
+DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
+    size_t i;
+    for (i = 0; i < checkpoint->tensor_count; i++) {
+        if (diti_starts_with(checkpoint->tensors[i].name, prefix)) return true;
+    }
+    return false;
+}
+
+static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                   dit_error *err) {
+    if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
+        diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                             uint64_t offset, void *out, size_t size, dit_error *err) {
+    dit_result result = diti_refuse_type(checkpoint, tensor, err);
+    if (result < 0) return result;
+    if (offset > tensor->size || size > tensor->size - offset) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+    }
+    return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                   float *out, uint64_t count, dit_error *err) {
+    unsigned char blocks[4096];
+    uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
+    uint64_t done = 0;
+    dit_result result = diti_refuse_type(checkpoint, tensor, err);
+    if (result < 0) return result;
+    if (count != diti_stored_tensor_elements(tensor)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name,
+                         (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
+    }
+    while (done < count && result >= 0) {
+        uint64_t left = (count - done) / block, fit = sizeof blocks / bytes, take = left < fit ? left : fit;
+        result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
+        if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
+        done += take * block;
+    }
+    return result;
+}
+
+DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    return meta ? meta->text : NULL;
+}
+
+DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
+                                        uint64_t *count, uint32_t *gguf_type) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    if (!meta || !meta->array || !meta->data) return false;
+    *data = meta->data;
+    *count = meta->count;
+    *gguf_type = meta->type;
+    return true;
+}
+
+DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
+                                                    size_t *length) {
+    const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
+    if (!meta || !meta->texts || index >= meta->count) return NULL;
+    if (length) *length = meta->texts[index].length;
+    return meta->texts[index].text;
+}
+
+/* ======== src/io/safetensors.c (edit it there; dit.h is generated) ======== */
+/* safetensors: a 64-bit header length, a JSON header, the data (models.md 9.1). */
+
+enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 }; /* the limit of the reference implementation */
+
+static const diti_format_type diti_safetensors_types[] = {
+    {"F32", 0, DIT_TYPE_F32, 1, 4},         {"F16", 0, DIT_TYPE_F16, 1, 2},         {"BF16", 0, DIT_TYPE_BF16, 1, 2},
+    {"F8_E4M3", 0, DIT_TYPE_F8_E4M3, 1, 1}, {"F8_E5M2", 0, DIT_TYPE_F8_E5M2, 1, 1}, {"I64", 0, DIT_TYPE_I64, 1, 8},
+    {"I32", 0, DIT_TYPE_I32, 1, 4},         {"F64", 0, DIT_TYPE_STORED, 1, 8},      {"I16", 0, DIT_TYPE_STORED, 1, 2},
+    {"I8", 0, DIT_TYPE_STORED, 1, 1},       {"U8", 0, DIT_TYPE_STORED, 1, 1},       {"BOOL", 0, DIT_TYPE_STORED, 1, 1},
+    {"U16", 0, DIT_TYPE_STORED, 1, 2},      {"U32", 0, DIT_TYPE_STORED, 1, 4},      {"U64", 0, DIT_TYPE_STORED, 1, 8},
+    {"F8_E8M0", 0, DIT_TYPE_STORED, 1, 1},  {"C64", 0, DIT_TYPE_STORED, 1, 8},
+};
+
+typedef struct diti_safetensors {
+    diti_checkpoint *checkpoint;
+    const char *name;
+    uint64_t data_size;
+    dit_error *err;
+} diti_safetensors;
+
+static dit_result diti_safetensors_fail(const diti_safetensors *file, const char *tensor, const char *message) {
+    return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", file->name, tensor, message);
+}
+
+static const diti_format_type *diti_safetensors_find_type(const char *name) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_safetensors_types); i++) {
+        if (strcmp(name, diti_safetensors_types[i].name) == 0) return &diti_safetensors_types[i];
+    }
+    return NULL;
+}
+
+static dit_result diti_safetensors_shape(const diti_safetensors *file, const diti_json *entry,
+                                         diti_stored_tensor *tensor) {
+    const diti_json *shape = diti_json_get(entry, "shape"), *dimension;
+    if (!shape || shape->kind != DITI_JSON_ARRAY) return diti_safetensors_fail(file, tensor->name, "has no shape");
+    if (shape->count > DITI_COUNT(tensor->shape)) {
+        return diti_safetensors_fail(file, tensor->name, "has more than five dimensions");
+    }
+    for (dimension = shape->first; dimension; dimension = dimension->next) {
+        if (!diti_json_u64(dimension, &tensor->shape[tensor->rank++])) {
+            return diti_safetensors_fail(file, tensor->name, "a dimension is not a whole number");
+        }
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_safetensors_range(const diti_safetensors *file, const diti_json *entry, const char *tensor,
+                                         uint64_t *begin, uint64_t *end) {
+    const diti_json *offsets = diti_json_get(entry, "data_offsets");
+    if (!offsets || offsets->kind != DITI_JSON_ARRAY || offsets->count != 2 || !diti_json_u64(offsets->first, begin) ||
+        !diti_json_u64(offsets->first->next, end)) {
+        return diti_safetensors_fail(file, tensor, "data_offsets are not two whole numbers");
+    }
+    if (*begin > *end || *end > file->data_size) {
+        return diti_fail(file->err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor '%s': data_offsets %llu to %llu are not inside the file's %llu data bytes",
+                         file->name, tensor, (unsigned long long)*begin, (unsigned long long)*end,
+                         (unsigned long long)file->data_size);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_safetensors_tensor(const diti_safetensors *file, const diti_json *entry) {
+    diti_stored_tensor tensor = DITI_ZERO;
+    const char *dtype = diti_json_string(entry, "dtype", NULL);
+    const diti_format_type *type;
+    uint64_t begin = 0, end = 0;
+    dit_result result;
+    if (strlen(entry->key) != entry->key_length) return diti_safetensors_fail(file, entry->key, "NUL byte in the name");
+    if (!dtype) return diti_safetensors_fail(file, entry->key, "has no dtype");
+    type = diti_safetensors_find_type(dtype);
+    if (!type) {
+        return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown dtype '%s'", file->name, entry->key,
+                         dtype);
+    }
+    tensor.name = diti_checkpoint_keep_text(file->checkpoint, entry->key, entry->key_length);
+    if (!tensor.name) return diti_no_memory(file->name, file->err);
+    result = diti_safetensors_shape(file, entry, &tensor);
+    if (result >= 0) result = diti_safetensors_range(file, entry, tensor.name, &begin, &end);
+    if (result < 0) return result;
+    tensor.offset = begin;
+    result = diti_checkpoint_add(file->checkpoint, &tensor, type, file->err);
+    if (result < 0) return result;
+    return tensor.size == end - begin ? DIT_OK
+                                      : diti_safetensors_fail(file, tensor.name, "size does not match its shape");
+}
+
+static dit_result diti_safetensors_metadata(const diti_safetensors *file, const diti_json *entry) {
+    diti_metadata *metadata = &file->checkpoint->metadata;
+    const diti_json *value;
+    if (metadata->index.size) return DIT_OK; /* an earlier shard's stays */
+    if (entry->kind != DITI_JSON_OBJECT) {
+        return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ is not an object", file->name);
+    }
+    for (value = entry->first; value; value = value->next) {
+        diti_meta meta = DITI_ZERO;
+        dit_result result;
+        if (value->kind != DITI_JSON_STRING) {
+            return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ '%s' is not text", file->name,
+                             value->key);
+        }
+        meta.name = diti_checkpoint_keep_text(file->checkpoint, value->key, strlen(value->key));
+        meta.text = diti_checkpoint_keep_text(file->checkpoint, value->text, value->text_length);
+        meta.type = DITI_GGUF_STRING;
+        meta.count = 1;
+        if (!meta.name || !meta.text) return diti_no_memory(file->name, file->err);
+        result = diti_metadata_add(file->checkpoint, metadata, &meta, file->err);
+        if (result < 0) return result;
+    }
+    return diti_metadata_finish(file->checkpoint, metadata, file->err);
+}
+
+static dit_result diti_safetensors_header(const diti_safetensors *file, const diti_json *root) {
+    const diti_json *entry;
+    if (root->kind != DITI_JSON_OBJECT) {
+        return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: the header is not an object", file->name);
+    }
+    for (entry = root->first; entry; entry = entry->next) {
+        dit_result result = strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
+                                                                    : diti_safetensors_tensor(file, entry);
+        if (result < 0) return result;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *out, dit_error *err) {
+    unsigned char head[8] = DITI_ZERO;
+    uint64_t size = 0;
+    int i;
+    if (diti_file_size(bytes) >= 8) {
+        dit_result result = diti_file_read(bytes, 0, head, sizeof head, err);
+        if (result < 0) return result;
+    } else {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too short for a model file", diti_file_name(bytes));
+    }
+    for (i = 8; i-- > 0;) size = size << 8 | head[i];
+    if (size > DITI_SAFETENSORS_MAX_HEADER || size > diti_file_size(bytes) - 8) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: neither GGUF nor safetensors, or cut off: a header of %llu bytes in a file of %llu",
+                         diti_file_name(bytes), (unsigned long long)size, (unsigned long long)diti_file_size(bytes));
+    }
+    *out = (size_t)size;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_file *bytes = checkpoint->files[checkpoint->file_count - 1];
+    diti_safetensors file = DITI_ZERO;
+    diti_json *root = NULL;
+    size_t size = 0, first = checkpoint->tensor_count;
+    uint64_t data_offset;
+    char *text;
+    dit_result result = diti_safetensors_header_size(bytes, &size, err);
+    if (result < 0) return result;
+    file.checkpoint = checkpoint;
+    file.name = diti_file_name(bytes);
+    data_offset = 8 + (uint64_t)size;
+    file.data_size = diti_file_size(bytes) - data_offset;
+    file.err = err;
+    text = (char *)diti_alloc(&checkpoint->env, size);
+    if (!text) return diti_no_memory(file.name, err);
+    result = diti_file_read(bytes, 8, text, size, err);
+    if (result >= 0) result = diti_json_parse(&checkpoint->env, text, size, file.name, &root, err);
+    if (result >= 0) result = diti_safetensors_header(&file, root);
+    if (result >= 0) result = diti_checkpoint_place(checkpoint, first, data_offset, err);
+    diti_json_free(&checkpoint->env, root);
+    diti_free(&checkpoint->env, text);
+    return result;
+}
+
+/* ======== src/io/gguf.c (edit it there; dit.h is generated) ======== */
+/* GGUF versions 2 and 3, little-endian (models.md 9.2). */
+
+static const diti_format_type diti_gguf_types[] = {
+    {"F32", 0, DIT_TYPE_F32, 1, 4},
+    {"F16", 1, DIT_TYPE_F16, 1, 2},
+    {"Q4_0", 2, DIT_TYPE_Q4_0, 32, 18},
+    {"Q4_1", 3, DIT_TYPE_Q4_1, 32, 20},
+    {"Q5_0", 6, DIT_TYPE_Q5_0, 32, 22},
+    {"Q5_1", 7, DIT_TYPE_Q5_1, 32, 24},
+    {"Q8_0", 8, DIT_TYPE_Q8_0, 32, 34},
+    {"Q8_1", 9, DIT_TYPE_STORED, 32, 36},
+    {"Q2_K", 10, DIT_TYPE_Q2_K, 256, 84},
+    {"Q3_K", 11, DIT_TYPE_Q3_K, 256, 110},
+    {"Q4_K", 12, DIT_TYPE_Q4_K, 256, 144},
+    {"Q5_K", 13, DIT_TYPE_Q5_K, 256, 176},
+    {"Q6_K", 14, DIT_TYPE_Q6_K, 256, 210},
+    {"Q8_K", 15, DIT_TYPE_STORED, 256, 292},
+    {"IQ2_XXS", 16, DIT_TYPE_STORED, 256, 66},
+    {"IQ2_XS", 17, DIT_TYPE_STORED, 256, 74},
+    {"IQ3_XXS", 18, DIT_TYPE_STORED, 256, 98},
+    {"IQ1_S", 19, DIT_TYPE_STORED, 256, 50},
+    {"IQ4_NL", 20, DIT_TYPE_STORED, 32, 18},
+    {"IQ3_S", 21, DIT_TYPE_STORED, 256, 110},
+    {"IQ2_S", 22, DIT_TYPE_STORED, 256, 82},
+    {"IQ4_XS", 23, DIT_TYPE_STORED, 256, 136},
+    {"I8", 24, DIT_TYPE_STORED, 1, 1},
+    {"I16", 25, DIT_TYPE_STORED, 1, 2},
+    {"I32", 26, DIT_TYPE_I32, 1, 4},
+    {"I64", 27, DIT_TYPE_I64, 1, 8},
+    {"F64", 28, DIT_TYPE_STORED, 1, 8},
+    {"IQ1_M", 29, DIT_TYPE_STORED, 256, 56},
+    {"BF16", 30, DIT_TYPE_BF16, 1, 2},
+    {"TQ1_0", 34, DIT_TYPE_STORED, 256, 54},
+    {"TQ2_0", 35, DIT_TYPE_STORED, 256, 66},
+    {"MXFP4", 39, DIT_TYPE_STORED, 32, 17},
+};
+
+/* Bytes of a value by its type; 0 for strings and arrays. */
+static const uint8_t diti_gguf_value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+/* Reads forward through the file. The little buffer spares callback sources a call per number. */
+typedef struct diti_gguf {
+    diti_checkpoint *checkpoint;
+    const diti_file *file;
+    const char *name;    /* of the file */
+    const char *subject; /* what is being read: a key's or tensor's name, for messages */
+    uint64_t at, size;
+    uint64_t buffer_at;
+    size_t buffer_size;
+    unsigned char buffer[4096];
+    diti_metadata metadata;
+    dit_error *err;
+} diti_gguf;
+
+static dit_result diti_gguf_fail(const diti_gguf *gguf, const char *message) {
+    return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: %s: %s", gguf->name, gguf->subject, message);
+}
+
+static dit_result diti_gguf_fill(diti_gguf *gguf) {
+    uint64_t left = gguf->size - gguf->at;
+    gguf->buffer_at = gguf->at;
+    gguf->buffer_size = left < sizeof gguf->buffer ? (size_t)left : sizeof gguf->buffer;
+    return diti_file_read(gguf->file, gguf->at, gguf->buffer, gguf->buffer_size, gguf->err);
+}
+
+static dit_result diti_gguf_take(diti_gguf *gguf, void *out, size_t size) {
+    dit_result result = DIT_OK;
+    if (size > gguf->size - gguf->at) return diti_gguf_fail(gguf, "the file ends here: cut off, or a length is wrong");
+    if (size > sizeof gguf->buffer) {
+        result = diti_file_read(gguf->file, gguf->at, out, size, gguf->err);
+    } else {
+        if (gguf->at < gguf->buffer_at || gguf->at + size > gguf->buffer_at + gguf->buffer_size)
+            result = diti_gguf_fill(gguf);
+        if (result >= 0 && size) memcpy(out, gguf->buffer + (gguf->at - gguf->buffer_at), size);
+    }
+    gguf->at += size;
+    return result;
+}
+
+static dit_result diti_gguf_take_number(diti_gguf *gguf, size_t size, uint64_t *out) {
+    unsigned char bytes[8] = DITI_ZERO;
+    dit_result result = diti_gguf_take(gguf, bytes, size);
+    int i;
+    *out = 0;
+    for (i = 8; i-- > 0;) *out = *out << 8 | bytes[i];
+    return result;
+}
+
+static dit_result diti_gguf_take_u32(diti_gguf *gguf, uint32_t *out) {
+    uint64_t wide;
+    dit_result result = diti_gguf_take_number(gguf, 4, &wide);
+    *out = (uint32_t)wide;
+    return result;
+}
+
+static dit_result diti_gguf_take_text(diti_gguf *gguf, diti_text *out) {
+    uint64_t length;
+    char *text;
+    dit_result result = diti_gguf_take_number(gguf, 8, &length);
+    if (result < 0) return result;
+    if (length > gguf->size - gguf->at) return diti_gguf_fail(gguf, "a text is longer than the file");
+    text = (char *)diti_checkpoint_keep(gguf->checkpoint, (size_t)length + 1);
+    if (!text) return diti_no_memory(gguf->name, gguf->err);
+    text[length] = 0;
+    out->text = text;
+    out->length = (size_t)length;
+    return diti_gguf_take(gguf, text, (size_t)length);
+}
+
+static dit_result diti_gguf_take_name(diti_gguf *gguf, const char **out) {
+    diti_text text;
+    dit_result result = diti_gguf_take_text(gguf, &text);
+    if (result < 0) return result;
+    *out = gguf->subject = text.text;
+    if (strlen(text.text) != text.length) return diti_gguf_fail(gguf, "NUL byte in the name");
+    return DIT_OK;
+}
+
+/* --- metadata --- */
+
+static void diti_gguf_print_float(uint32_t type, uint64_t raw, char *out, size_t size) {
+    uint32_t low = (uint32_t)raw;
+    float single;
+    double value;
+    memcpy(&single, &low, sizeof single);
+    memcpy(&value, &raw, sizeof value);
+    if (type == DITI_GGUF_F32)
+        diti_print_double((double)single, 9, out, size);
+    else
+        diti_print_double(value, 17, out, size);
+}
+
+/* A number as text; raw has its little-endian bytes, zero-extended. */
+static void diti_gguf_print(uint32_t type, uint64_t raw, char *out, size_t size) {
+    uint32_t bits = 8u * diti_gguf_value_bytes[type];
+    bool is_signed = type == DITI_GGUF_I8 || type == DITI_GGUF_I16 || type == DITI_GGUF_I32 || type == DITI_GGUF_I64;
+    if (type == DITI_GGUF_F32 || type == DITI_GGUF_F64) {
+        diti_gguf_print_float(type, raw, out, size);
+    } else if (type == DITI_GGUF_BOOL) {
+        diti_format(out, size, raw ? "true" : "false");
+    } else if (is_signed && raw >> (bits - 1)) {
+        diti_format(out, size, "-%llu", (unsigned long long)((~raw + 1) & (UINT64_MAX >> (64 - bits))));
+    } else {
+        diti_format(out, size, "%llu", (unsigned long long)raw);
+    }
+}
+
+static dit_result diti_gguf_number(diti_gguf *gguf, diti_meta *meta) {
+    char text[48];
+    uint64_t raw;
+    void *data;
+    dit_result result = diti_gguf_take_number(gguf, diti_gguf_value_bytes[meta->type], &raw);
+    if (result < 0) return result;
+    diti_gguf_print(meta->type, raw, text, sizeof text);
+    data = diti_checkpoint_keep(gguf->checkpoint, sizeof raw);
+    meta->text = diti_checkpoint_keep_text(gguf->checkpoint, text, strlen(text));
+    if (!data || !meta->text) return diti_no_memory(gguf->name, gguf->err);
+    memcpy(data, &raw, sizeof raw);
+    meta->data = data;
+    return DIT_OK;
+}
+
+static dit_result diti_gguf_text_array(diti_gguf *gguf, diti_meta *meta) {
+    diti_text *texts;
+    uint64_t i;
+    size_t bytes;
+    dit_result result = DIT_OK;
+    if (meta->count > (gguf->size - gguf->at) / 8)
+        return diti_gguf_fail(gguf, "more array elements than the file has bytes");
+    if (!diti_mul_size((size_t)meta->count, sizeof *texts, &bytes)) return diti_no_memory(gguf->name, gguf->err);
+    texts = (diti_text *)diti_checkpoint_keep(gguf->checkpoint, bytes);
+    if (!texts) return diti_no_memory(gguf->name, gguf->err);
+    meta->texts = texts;
+    for (i = 0; i < meta->count && result >= 0; i++) result = diti_gguf_take_text(gguf, &texts[i]);
+    return result;
+}
+
+static dit_result diti_gguf_number_array(diti_gguf *gguf, diti_meta *meta) {
+    size_t element = diti_gguf_value_bytes[meta->type];
+    void *data;
+    if (meta->count > (gguf->size - gguf->at) / element) {
+        return diti_gguf_fail(gguf, "more array elements than the file has bytes");
+    }
+    data = diti_checkpoint_keep(gguf->checkpoint, (size_t)meta->count * element);
+    if (!data) return diti_no_memory(gguf->name, gguf->err);
+    meta->data = data;
+    return diti_gguf_take(gguf, data, (size_t)meta->count * element);
+}
+
+static dit_result diti_gguf_array(diti_gguf *gguf, diti_meta *meta) {
+    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
+    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &meta->count);
+    if (result < 0) return result;
+    meta->array = true;
+    if (meta->type == DITI_GGUF_STRING) return diti_gguf_text_array(gguf, meta);
+    if (meta->type > DITI_GGUF_F64 || meta->type == DITI_GGUF_ARRAY) {
+        return diti_gguf_fail(gguf, "an array of arrays or of an unknown type");
+    }
+    return diti_gguf_number_array(gguf, meta);
+}
+
+static dit_result diti_gguf_value(diti_gguf *gguf, diti_meta *meta) {
+    diti_text text = DITI_ZERO;
+    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
+    if (result < 0) return result;
+    if (meta->type > DITI_GGUF_F64) return diti_gguf_fail(gguf, "unknown metadata type");
+    if (meta->type == DITI_GGUF_ARRAY) return diti_gguf_array(gguf, meta);
+    meta->count = 1;
+    if (meta->type != DITI_GGUF_STRING) return diti_gguf_number(gguf, meta);
+    result = diti_gguf_take_text(gguf, &text);
+    meta->text = text.text;
+    return result;
+}
+
+static dit_result diti_gguf_metadata(diti_gguf *gguf, uint64_t count) {
+    uint64_t i;
+    for (i = 0; i < count; i++) {
+        diti_meta meta = DITI_ZERO;
+        dit_result result;
+        gguf->subject = "metadata";
+        result = diti_gguf_take_name(gguf, &meta.name);
+        if (result >= 0) result = diti_gguf_value(gguf, &meta);
+        if (result >= 0) result = diti_metadata_add(gguf->checkpoint, &gguf->metadata, &meta, gguf->err);
+        if (result < 0) return result;
+    }
+    return diti_metadata_finish(gguf->checkpoint, &gguf->metadata, gguf->err);
+}
+
+/* A whole number's value; otherwise where the key is absent. */
+static uint64_t diti_gguf_integer(const diti_gguf *gguf, const char *key, uint64_t otherwise) {
+    const diti_meta *meta = diti_metadata_find(&gguf->metadata, key);
+    uint64_t value;
+    if (!meta || meta->array || !meta->data || meta->type == DITI_GGUF_F32 || meta->type == DITI_GGUF_F64)
+        return otherwise;
+    memcpy(&value, meta->data, sizeof value);
+    return value;
+}
+
+/* --- tensors --- */
+
+static const diti_format_type *diti_gguf_find_type(uint32_t id) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
+        if (diti_gguf_types[i].id == id) return &diti_gguf_types[i];
+    }
+    return NULL;
+}
+
+/* Dimensions stand fastest first in the file. */
+static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
+    uint32_t i;
+    dit_result result = diti_gguf_take_u32(gguf, &tensor->rank);
+    if (result < 0) return result;
+    if (tensor->rank > 4) return diti_gguf_fail(gguf, "has more than four dimensions");
+    for (i = tensor->rank; i-- > 0 && result >= 0;) result = diti_gguf_take_number(gguf, 8, &tensor->shape[i]);
+    return result;
+}
+
+/* The torch shape of a tensor that was reshaped to fill its blocks (city96's metadata). */
+static dit_result diti_gguf_original_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
+    char key[512];
+    const diti_meta *meta = NULL;
+    uint64_t elements = diti_stored_tensor_elements(tensor);
+    uint32_t i;
+    if (diti_format(key, sizeof key, "comfy.gguf.orig_shape.%s", tensor->name))
+        meta = diti_metadata_find(&gguf->metadata, key);
+    if (!meta) return DIT_OK;
+    if (!meta->array || meta->type != DITI_GGUF_I32 || meta->count > DITI_COUNT(tensor->shape)) {
+        return diti_gguf_fail(gguf, "its orig_shape is not an array of at most five i32");
+    }
+    tensor->rank = (uint32_t)meta->count;
+    for (i = 0; i < tensor->rank; i++) {
+        int32_t dimension;
+        memcpy(&dimension, (const char *)meta->data + 4 * i, sizeof dimension);
+        if (dimension <= 0 || elements % (uint64_t)dimension)
+            return diti_gguf_fail(gguf, "its orig_shape does not suit its size");
+        elements /= (uint64_t)dimension;
+        tensor->shape[i] = (uint64_t)dimension;
+    }
+    return elements == 1 ? DIT_OK : diti_gguf_fail(gguf, "its orig_shape does not suit its size");
+}
+
+static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
+    diti_stored_tensor tensor = DITI_ZERO;
+    const diti_format_type *type;
+    uint32_t id;
+    dit_result result;
+    gguf->subject = "tensor list";
+    result = diti_gguf_take_name(gguf, &tensor.name);
+    if (result >= 0) result = diti_gguf_shape(gguf, &tensor);
+    if (result >= 0) result = diti_gguf_take_u32(gguf, &id);
+    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &tensor.offset);
+    if (result < 0) return result;
+    type = diti_gguf_find_type(id);
+    if (!type) {
+        return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown type number %lu", gguf->name,
+                         tensor.name, (unsigned long)id);
+    }
+    if (tensor.offset % alignment) {
+        return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': offset %llu is not aligned to %llu",
+                         gguf->name, tensor.name, (unsigned long long)tensor.offset, (unsigned long long)alignment);
+    }
+    result = diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err);
+    return result < 0 ? result
+                      : diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
+}
+
+static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
+    size_t first = gguf->checkpoint->tensor_count;
+    uint64_t alignment = diti_gguf_integer(gguf, "general.alignment", 32), i;
+    gguf->subject = "general.alignment";
+    if (alignment == 0 || alignment > (1u << 20) || (alignment & (alignment - 1))) {
+        return diti_gguf_fail(gguf, "not a power of two up to 1 MiB");
+    }
+    for (i = 0; i < count; i++) {
+        dit_result result = diti_gguf_tensor(gguf, alignment);
+        if (result < 0) return result;
+    }
+    return diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment,
+                                 gguf->err);
+}
+
+/* --- the file --- */
+
+static dit_result diti_gguf_version(diti_gguf *gguf) {
+    char magic[4];
+    uint32_t version = 0;
+    dit_result result = diti_gguf_take(gguf, magic, sizeof magic);
+    if (result >= 0 && memcmp(magic, "GGUF", 4) != 0) return diti_gguf_fail(gguf, "no GGUF file");
+    if (result >= 0) result = diti_gguf_take_u32(gguf, &version);
+    if (result < 0 || version == 2 || version == 3) return result;
+    if (version == 0x02000000 || version == 0x03000000)
+        return diti_gguf_fail(gguf, "a big-endian file; dit.h reads little-endian ones");
+    return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: GGUF version %lu; dit.h reads 2 and 3", gguf->name,
+                     (unsigned long)version);
+}
+
+/* A count of things that take at least size bytes each. */
+static dit_result diti_gguf_take_count(diti_gguf *gguf, uint64_t size, uint64_t *out) {
+    dit_result result = diti_gguf_take_number(gguf, 8, out);
+    if (result < 0 || *out <= (gguf->size - gguf->at) / size) return result;
+    return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: %s: %llu are more than the file can hold", gguf->name,
+                     gguf->subject, (unsigned long long)*out);
+}
+
+static dit_result diti_gguf_contents(diti_gguf *gguf) {
+    uint64_t tensors = 0, keys = 0;
+    dit_result result;
+    gguf->subject = "header";
+    result = diti_gguf_version(gguf);
+    gguf->subject = "tensors";
+    if (result >= 0) result = diti_gguf_take_count(gguf, 24, &tensors);
+    gguf->subject = "metadata keys";
+    if (result >= 0) result = diti_gguf_take_count(gguf, 13, &keys);
+    if (result >= 0) result = diti_gguf_metadata(gguf, keys);
+    return result < 0 ? result : diti_gguf_tensors(gguf, tensors);
+}
+
+DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
+                                        dit_error *err) {
+    diti_gguf gguf = DITI_ZERO;
+    dit_result result;
+    gguf.checkpoint = checkpoint;
+    gguf.file = checkpoint->files[checkpoint->file_count - 1];
+    gguf.name = diti_file_name(gguf.file);
+    gguf.size = diti_file_size(gguf.file);
+    gguf.err = err;
+    result = diti_gguf_contents(&gguf);
+    *split_number = (uint32_t)diti_gguf_integer(&gguf, "split.no", 0);
+    *split_count = (uint32_t)diti_gguf_integer(&gguf, "split.count", 1);
+    if (checkpoint->file_count == 1)
+        checkpoint->metadata = gguf.metadata;
+    else
+        diti_metadata_free(&checkpoint->env, &gguf.metadata);
+    return result;
+}
+
+/* ======== src/io/package.c (edit it there; dit.h is generated) ======== */
+
+/* A component that was looked for, found or not. */
+typedef struct diti_package_part {
+    char *component, *prefix;
+    diti_checkpoint *checkpoint; /* NULL: the package's single file */
+    bool found;
+} diti_package_part;
+
+struct diti_package {
+    diti_env env;
+    dit_source root; /* the folder; its path is owned */
+    char *path;
+    diti_checkpoint *single; /* the whole package in one checkpoint; NULL for a folder */
+    diti_package_part *parts;
+    size_t part_count, part_capacity;
+};
+
+/* --- opening --- */
+
+static dit_result diti_package_fill(diti_package *package, const dit_source *source, dit_error *err) {
+    package->root = *source;
+    if (!diti_source_is_folder(source)) return diti_checkpoint_open(&package->env, source, &package->single, err);
+    package->path = diti_copy_string(&package->env, source->path);
+    if (source->path && !package->path) return diti_no_memory(source->path, err);
+    package->root.path = package->path;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
+                                          dit_error *err) {
+    diti_package *package = (diti_package *)diti_alloc_zero(env, sizeof *package);
+    dit_result result;
+    *out = NULL;
+    if (!package) return diti_no_memory(source->path ? source->path : "model", err);
+    package->env = *env;
+    result = diti_package_fill(package, source, err);
+    if (result < 0)
+        diti_package_close(package);
+    else
+        *out = package;
+    return result;
+}
+
+static void diti_package_part_free(const diti_env *env, diti_package_part *part) {
+    diti_free(env, part->component);
+    diti_free(env, part->prefix);
+    diti_checkpoint_close(part->checkpoint);
+}
+
+DIT_INTERNAL void diti_package_close(diti_package *package) {
+    diti_env env;
+    size_t i;
+    if (!package) return;
+    env = package->env;
+    for (i = 0; i < package->part_count; i++) diti_package_part_free(&env, &package->parts[i]);
+    diti_free(&env, package->parts);
+    diti_checkpoint_close(package->single);
+    diti_free(&env, package->path);
+    diti_free(&env, package);
+}
+
+/* --- small files --- */
+
+static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
+                                            dit_error *err) {
+    char key[512];
+    const void *data;
+    uint64_t count;
+    uint32_t type;
+    if (!diti_format(key, sizeof key, "dit.file.%s", path) ||
+        !diti_checkpoint_array(package->single, key, &data, &count, &type) || type != DITI_GGUF_U8) {
+        return DIT_OK;
+    }
+    *out = (char *)diti_alloc(&package->env, (size_t)count + 1);
+    if (!*out) return diti_no_memory(path, err);
+    memcpy(*out, data, (size_t)count);
+    (*out)[count] = 0;
+    *size = (size_t)count;
+    return DIT_OK;
+}
+
+static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+                                     dit_error *err) {
+    uint64_t bytes = diti_file_size(file);
+    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
+    dit_result result;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    text[bytes] = 0;
+    result = diti_file_read(file, 0, text, (size_t)bytes, err);
+    if (result < 0) {
+        diti_free(env, text);
+        return result;
+    }
+    *out = text;
+    *size = (size_t)bytes;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
+                                          dit_error *err) {
+    diti_file *file;
+    dit_result result;
+    *out = NULL;
+    *size = 0;
+    if (package->single) return diti_package_read_bundled(package, path, out, size, err);
+    result = diti_file_open_member(&package->env, &package->root, path, &file, err);
+    if (result < 0 || !file) return result;
+    result = diti_file_read_all(&package->env, file, out, size, err);
+    diti_file_close(file);
+    return result;
+}
+
+/* --- components in a folder --- */
+
+/* In the order that diffusers and transformers prefer them. */
+static const char *const diti_weight_files[] = {
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.fp16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.fp16.json",
+    "model.fp16.safetensors",
+    "model.safetensors.index.fp16.json",
+    "diffusion_pytorch_model.bf16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.bf16.json",
+    "model.bf16.safetensors",
+    "model.safetensors.index.bf16.json",
+    "diffusion_pytorch_model.gguf",
+    "model.gguf",
+};
+
+static dit_result diti_package_find_weights(const diti_package *package, diti_package_part *part, dit_error *err) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_weight_files) && !part->checkpoint; i++) {
+        char member[256];
+        dit_result result;
+        if (!diti_format(member, sizeof member, "%s%s%s", part->component, *part->component ? "/" : "",
+                         diti_weight_files[i])) {
+            return DIT_OK;
+        }
+        result = diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err);
+        if (result < 0) return result;
+    }
+    part->found = part->checkpoint != NULL;
+    return DIT_OK;
+}
+
+/* --- components in one file --- */
+
+typedef struct diti_known_prefix {
+    const char *component, *prefix;
+} diti_known_prefix;
+
+/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). */
+static const diti_known_prefix diti_known_prefixes[] = {
+    {"transformer", "model.diffusion_model."},
+    {"vae", "first_stage_model."},
+};
+
+/* Text encoders of such files in the order in which diffusers numbers them; those that a file lacks are not counted. */
+static const char *const diti_encoder_prefixes[][3] = {
+    {"text_encoders.clip_l.transformer.", "cond_stage_model.transformer.", "conditioner.embedders.0.transformer."},
+    {"text_encoders.clip_g.transformer.", NULL, NULL},
+    {"text_encoders.t5xxl.transformer.", NULL, NULL},
+};
+
+static const char *diti_find_encoder(const diti_checkpoint *checkpoint, const char *component) {
+    static const char *const numbers[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+    size_t i, j, found = 0;
+    for (i = 0; i < DITI_COUNT(diti_encoder_prefixes); i++) {
+        for (j = 0; j < 3; j++) {
+            const char *prefix = diti_encoder_prefixes[i][j];
+            if (!prefix || !diti_checkpoint_has_prefix(checkpoint, prefix)) continue;
+            if (diti_equal(numbers[found++], component)) return prefix;
+            break;
+        }
+    }
+    return NULL;
+}
+
+static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, const char *component) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_known_prefixes); i++) {
+        const diti_known_prefix *known = &diti_known_prefixes[i];
+        if (diti_equal(known->component, component) && diti_checkpoint_has_prefix(checkpoint, known->prefix)) {
+            return known->prefix;
+        }
+    }
+    return diti_find_encoder(checkpoint, component);
+}
+
+static dit_result diti_package_find_prefix(const diti_package *package, diti_package_part *part, dit_error *err) {
+    const char *known;
+    char own[128] = "";
+    if (*part->component && !diti_format(own, sizeof own, "%s.", part->component)) return DIT_OK;
+    if (!*own || diti_checkpoint_has_prefix(package->single, own))
+        known = own;
+    else
+        known = diti_find_known_prefix(package->single, part->component);
+    if (!known) return DIT_OK;
+    part->prefix = diti_copy_string(&package->env, known);
+    part->found = true;
+    return part->prefix ? DIT_OK : diti_no_memory(diti_checkpoint_name(package->single), err);
+}
+
+/* --- components --- */
+
+static diti_package_part *diti_package_known_part(const diti_package *package, const char *component) {
+    size_t i;
+    for (i = 0; i < package->part_count; i++) {
+        if (strcmp(package->parts[i].component, component) == 0) return &package->parts[i];
+    }
+    return NULL;
+}
+
+static dit_result diti_package_part_fill(const diti_package *package, const char *component, diti_package_part *part,
+                                         dit_error *err) {
+    part->component = diti_copy_string(&package->env, component);
+    if (!part->component) return diti_no_memory(component, err);
+    return package->single ? diti_package_find_prefix(package, part, err)
+                           : diti_package_find_weights(package, part, err);
+}
+
+/* What could not be opened is not remembered, so that the next call tells the error again. */
+static dit_result diti_package_new_part(diti_package *package, const char *component, diti_package_part **out,
+                                        dit_error *err) {
+    diti_package_part part = DITI_ZERO;
+    dit_result result = diti_package_part_fill(package, component, &part, err);
+    if (result >= 0 && !diti_grow(&package->env, (void **)&package->parts, &package->part_capacity, package->part_count,
+                                  sizeof part)) {
+        result = diti_no_memory(component, err);
+    }
+    if (result < 0) {
+        diti_package_part_free(&package->env, &part);
+        return result;
+    }
+    *out = &package->parts[package->part_count++];
+    **out = part;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
+                                               const diti_checkpoint **out, const char **prefix, dit_error *err) {
+    diti_package_part *part = diti_package_known_part(package, component);
+    dit_result result = part ? DIT_OK : diti_package_new_part(package, component, &part, err);
+    *out = NULL;
+    *prefix = "";
+    if (result < 0 || !part->found) return result;
+    *out = part->checkpoint ? part->checkpoint : package->single;
+    if (part->prefix) *prefix = part->prefix;
+    return DIT_OK;
+}
 
 /* ======== src/vk/vk.h (edit it there; dit.h is generated) ======== */
 /* vk: loader table, device choice and feature ladder, memory, pipelines, submission. */
