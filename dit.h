@@ -1,187 +1,684 @@
 /* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */
-/* dit.h public API -- draft (declarations only). Improve it; keep its spirit: zero-initialised descs, caller-owned errors, nothing global. */
+/* dit.h - version 0.1.0 - pictures from quantized diffusion transformers, on any Vulkan 1.2 device. MIT licence.
+
+   In exactly one C or C++ file of your program:
+
+       #define DIT_IMPLEMENTATION
+       #include "dit.h"
+
+   and a plain #include "dit.h" wherever else you use it. Build with `cc -std=c99 -O2 app.c -lm -ldl`. Nothing else
+   is linked: Vulkan is opened at run time or handed over by you, all shaders are inside this file. To compile it you
+   need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu: libvulkan-dev); to run it a Vulkan driver (no GPU:
+   mesa-vulkan-drivers).
+
+   This file is generated; what you read now is src/dit_api.h, every banner below names the file to edit.
+
+   ---- A tool: one picture, complete -------------------------------------------------------------------------------
+
+       dit_context_desc cd = {0}; dit_model_desc md = {0}; dit_job_desc jd = {0};  // zeros are valid; {} in C++
+       dit_context *ctx = NULL; dit_model *model = NULL; dit_job *job = NULL; dit_error err = {0};
+       md.source.path = "models/emoji-q8_0.gguf";             // a GGUF, a .safetensors, or a diffusers folder
+       jd.prompt = "banana, flat style"; jd.seed = 42;        // size, steps and guidance: the model's own
+       if (dit_context_create(&cd, &ctx, &err) < 0) goto failed;
+       if (dit_model_load(ctx, &md, &model, &err) < 0) goto failed;
+       jd.model = model;
+       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;
+       if (dit_job_wait(job, UINT64_MAX) < 0) { dit_job_status(job, NULL, &err); goto failed; }
+       if (dit_job_read(job, DIT_READ_RGBA8, 0, 0, pixels, size, 0, &err) < 0) goto failed;  // width * height * 4
+
+   ---- An engine: two milliseconds of each frame, in your command buffer, nothing read back ------------------------
+
+       if (dit_job_record(job, cmd, 2000) == DIT_WORKING) return;        // outside a render pass; not finished yet
+       if (dit_job_output(job, 0, 0, &out) == DIT_OK) show(out.view);    // a VkImage in the layout you asked for
+
+   examples/minimal.c is the first as a program, examples/txt2img.c a full command line tool.
+
+   ---- dit does not ------------------------------------------------------------------------------------------------
+
+   - train, fine-tune or change weights;
+   - download anything, or write any file: pictures and caches are handed to you as bytes;
+   - encode PNG or JPEG: pixels in, pixels out;
+   - filter prompts or pictures;
+   - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
+   - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
+     video, caching policies, or stream weights. The members for these are in place; setting one is refused by name,
+     never ignored. Families: PixArt-alpha and PixArt-Sigma.
+
+   ---- The contract ------------------------------------------------------------------------------------------------
+
+   Three objects. A context is a device (yours or one that dit opens). A model is weights, immutable once loaded. A
+   job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create returns, and
+   running it allocates, compiles and records nothing.
+
+   Zero. Every desc that is all zeros but for its required members is valid; what zero means stands beside each
+   member. The two guards of a desc, _zero_begin and _zero_end, must stay zero: a desc that was never initialised is
+   refused. Descs, strings and arrays that a desc points to are copied or used before the call returns, but for what
+   a line says.
+
+   Errors. Negative results are errors, DIT_OK, DIT_WORKING and DIT_CANCELLED are not. Functions that can fail take a
+   dit_error of yours (or NULL) and write it only when they fail: one line that names the file, tensor, limit or
+   Vulkan call at fault and, where known, what to do. A failing function leaves nothing behind: outputs are NULL,
+   memory is freed. The functions of a running job have no dit_error: their result is kept, dit_job_status tells the
+   text. After DIT_ERROR_DEVICE_LOST every call on that context fails the same way; destroy everything and start
+   anew.
+
+   Threads. "Any thread" means from any thread, at any time, also in parallel. "One thread" means one thread at a
+   time for this object; different objects are independent. A context and a loaded model are safe to share: two jobs
+   on one model may run in two threads. With your own VkQueue that needs dit_vulkan.lock_queue. dit itself starts no
+   thread.
+
+   Lifetime. Destroy jobs first, then their models, then the context; jobs among themselves in any order. Destroying
+   waits for work that dit has submitted; work that you submitted must have finished. What a model's source points to
+   must stay until dit_model_load returns, hooks until the context is gone. Objects that you hand over are never
+   destroyed or changed.
+
+   Two ways to run, one state machine. dit_job_step and dit_job_wait submit to the queue by themselves.
+   dit_job_record appends to your command buffer instead. Choose one per run of a job. Work is cut into slices of at
+   most max_dispatch_us; a call stops before the slice that would exceed its budget, but always makes progress, so it
+   overshoots by one slice at most. Cancelling takes effect after at most one slice.
+
+   Recording. Call dit_job_record outside a render pass, in a primary command buffer; submit what it recorded in the
+   order of the calls, on the queue family named in dit_vulkan; the commands recorded frames_in_flight calls ago must
+   have finished. dit adds its own barriers and leaves only the output image in the promised layout. When device
+   memory or uploads are not ready the call records nothing and returns DIT_WORKING.
+
+   Determinism. Same model file, desc, dit version, device and driver: the same bytes, whatever the budgets, slices,
+   threads or the way it is run, and image i of a batch equals its single run with seed + i. Across devices results
+   agree within the tolerances of tests/.
+
+   Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
+   dit_job_memory answers before anything is allocated. Sizes, counts and offsets that a file states are checked
+   before they are used.
+
+   Never. dit does not abort, exit, print, read environment variables, install signal handlers, change the working
+   directory, or keep state outside its objects.
+
+   Versions. DIT_VERSION is major * 10000 + minor * 100 + patch. A patch changes no declaration; a minor release only
+   adds, and a new member's zero means what the older version did. Before 1.0 a minor release may also remove, and
+   says so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and
+   cache blobs carry their own version and are refused, respectively ignored, when it does not fit.
+
+   Units. Sizes are bytes, times are microseconds where a name ends in _us and nanoseconds in _ns, pictures are rows
+   from the top, pixels from the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first. */
 #ifndef DIT_H
 #define DIT_H
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>
 #ifndef VULKAN_CORE_H_
-#include <vulkan/vulkan_core.h>     /* types only (1.3.239 or newer): dit never references a vk* symbol */
+#include <vulkan/vulkan_core.h> /* types only: dit never references a vk* symbol */
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
 #ifndef DIT_API
-#define DIT_API extern              /* or: static, __declspec(dllexport), ... */
+#define DIT_API extern /* define it before including to get static, __declspec(dllexport), ... */
 #endif
-#define DIT_VERSION 100             /* major*10000 + minor*100 + patch; the ABI is promised within one minor version */
+#define DIT_VERSION 100 /* 0.1.0 */
 
-typedef struct dit_context dit_context;  /* one device, or several that work on one picture */
-typedef struct dit_model   dit_model;    /* weights; immutable once loaded, shared by jobs   */
-typedef struct dit_job     dit_job;      /* one request being sampled: image_count images or a clip */
+/* ---- Objects and results ----------------------------------------------------------------------------------------- */
 
-typedef enum dit_result {                /* >= 0 is not an error, as in VkResult */
-    DIT_OK = 0, DIT_WORKING = 1, DIT_CANCELLED = 2,
-    DIT_ERROR_INVALID_ARGUMENT = -1, DIT_ERROR_OUT_OF_HOST_MEMORY = -2,
-    DIT_ERROR_OUT_OF_DEVICE_MEMORY = -3, DIT_ERROR_DEVICE_LOST = -4,
-    DIT_ERROR_UNSUPPORTED_DEVICE = -5, DIT_ERROR_UNSUPPORTED_MODEL = -6,
-    DIT_ERROR_BAD_FILE = -7, DIT_ERROR_IO = -8, DIT_ERROR_VULKAN = -9,
-    DIT_ERROR_NOT_FINITE = -10,          /* NaN or infinity reached a latent or an image: names step and op */
-    DIT_ERROR_TRANSPORT = -11            /* a peer or another rank failed                    */
+typedef struct dit_context dit_context; /* a device, its pipelines and its memory */
+typedef struct dit_model dit_model;     /* weights; immutable once loaded, shared by jobs */
+typedef struct dit_job dit_job;         /* one request: a picture, or image_count of them */
+
+/* Negative results are errors, as in VkResult. */
+typedef enum dit_result {
+    DIT_OK = 0,                        /* done */
+    DIT_WORKING = 1,                   /* not done yet: call again */
+    DIT_CANCELLED = 2,                 /* a progress hook returned false, or dit_job_cancel was called */
+    DIT_ERROR_INVALID_ARGUMENT = -1,   /* a mistake of the caller: a null pointer, an impossible or unsupported value */
+    DIT_ERROR_OUT_OF_HOST_MEMORY = -2, /* an allocation was refused */
+    DIT_ERROR_OUT_OF_DEVICE_MEMORY = -3, /* the device, its allocator or device_memory_limit refused */
+    DIT_ERROR_DEVICE_LOST = -4,          /* the device is gone, and with it the context */
+    DIT_ERROR_UNSUPPORTED_DEVICE = -5,   /* no Vulkan, no such device, or one that lacks what dit needs */
+    DIT_ERROR_UNSUPPORTED_MODEL = -6,    /* a sound file that dit cannot run: an unknown family, type or option */
+    DIT_ERROR_BAD_FILE = -7,             /* a damaged or inconsistent file */
+    DIT_ERROR_IO = -8,                   /* a file or callback could not be read */
+    DIT_ERROR_VULKAN = -9,               /* another Vulkan call failed: see dit_error.vk */
+    DIT_ERROR_NOT_FINITE = -10,          /* NaN or infinity reached a latent or a picture; names step and op */
+    DIT_ERROR_TRANSPORT = -11            /* a peer or another rank failed */
 } dit_result;
-typedef struct dit_error { char message[504]; dit_result result; VkResult vk; } dit_error; /* caller-owned; no public struct starts with an enum, so that {0} is C++ too */
 
-typedef enum dit_stage { DIT_STAGE_QUEUED, DIT_STAGE_ENCODE, DIT_STAGE_DENOISE, DIT_STAGE_DECODE, DIT_STAGE_DONE } dit_stage;
+typedef struct dit_error { /* yours; written only when a call fails */
+    char message[504];     /* one line, no newline at its end */
+    dit_result result;
+    VkResult vk; /* of the Vulkan call at fault, else VK_SUCCESS */
+} dit_error;
+
+/* What a job does now. */
+typedef enum dit_stage {
+    DIT_STAGE_QUEUED,  /* created, nothing run yet */
+    DIT_STAGE_ENCODE,  /* text encoder */
+    DIT_STAGE_DENOISE, /* transformer */
+    DIT_STAGE_DECODE,  /* autoencoder */
+    DIT_STAGE_DONE     /* finished, failed or cancelled: see dit_status.result */
+} dit_stage;
+
 typedef struct dit_status {
-    uint32_t step, step_count;           /* denoising steps finished / planned       */
-    float    fraction;                   /* 0..1 of all GPU work, monotonic          */
-    uint32_t last_slice_us, preview_id;  /* GPU time of newest finished slice; bumps per preview */
-    dit_result result; dit_stage stage;
+    uint32_t step;          /* denoising steps finished */
+    uint32_t step_count;    /* denoising steps planned */
+    float fraction;         /* 0..1 of all GPU work of the run; never decreases until a restart */
+    uint32_t last_slice_us; /* GPU time of the newest finished slice; 0: none yet, or a queue without timestamps */
+    uint32_t preview_id;    /* changes with every new preview; 0: none yet */
+    dit_result result;      /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
+    dit_stage stage;
 } dit_status;
-typedef struct dit_counters { uint64_t dispatches, submits, recordings, allocations, pipelines, peer_bytes, streamed_bytes; } dit_counters;
 
-/* --- hooks: zero means the default ------------------------------------------------ */
-typedef struct dit_allocator { void *(*alloc)(size_t size, size_t align, void *user); void (*free)(void *p, size_t size, void *user); void *user; } dit_allocator;
-typedef struct dit_logger    { void (*func)(int level, const char *message, void *user); int max_level; void *user; } dit_logger;
-typedef struct dit_progress  { bool (*func)(const char *what, uint64_t done, uint64_t total, void *user); void *user; } dit_progress; /* false cancels */
-typedef struct dit_worker    { bool (*run)(void (*task)(void *arg), void *arg, void *user); void *user; } dit_worker; /* lends a thread for file reads and pipeline builds; zero: the caller's thread does all */
-typedef struct dit_block     { VkDeviceMemory memory; VkDeviceSize offset, size; void *mapped, *handle; } dit_block;
-typedef struct dit_device_allocator {    /* e.g. three lines on top of VMA */
-    VkResult (*alloc)(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required, VkMemoryPropertyFlags preferred, dit_block *out, void *user);
-    void     (*free)(uint32_t device, const dit_block *block, void *user);
-    void     *user;
+typedef struct dit_counters { /* of one job since dit_job_create began; a restart does not reset them */
+    uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
+    uint64_t submits;         /* queue submissions by dit */
+    uint64_t recordings;      /* command buffers recorded by dit: constant after creation */
+    uint64_t allocations;     /* device memory allocations: constant after creation */
+    uint64_t pipelines;       /* pipelines compiled: constant after creation, 0 when all existed already */
+    uint64_t peer_bytes;      /* sent to other devices */
+    uint64_t streamed_bytes;  /* weights uploaded while running */
+} dit_counters;
+
+/* ---- Hooks. All zero: the default. Either every function of a hook is set or none -------------------------------- */
+
+/* Host memory, asked for in the threads that call dit. Zero: malloc and free. */
+typedef struct dit_allocator {
+    /* size bytes at a multiple of align, a power of two; NULL: refused, the call at hand fails cleanly */
+    void *(*alloc)(size_t size, size_t align, void *user);
+    /* p as it came from alloc, never NULL; size as it was asked for */
+    void (*free)(void *p, size_t size, void *user);
+    void *user; /* passed through; may be NULL, here and in every hook */
+} dit_allocator;
+
+/* What dit has to say. Zero: silence. */
+typedef struct dit_logger {
+    /* one line, no newline; level 0 error, 1 warning, 2 information, 3 debugging */
+    void (*func)(int level, const char *message, void *user);
+    int max_level; /* 0: errors only; messages above it are not even made */
+    void *user;    /* passed through */
+} dit_logger;
+
+/* How far a long call is. Zero: not told. */
+typedef struct dit_progress {
+    /* what: "weights", "pipelines", ...; done of total in units that differ; false cancels the call */
+    bool (*func)(const char *what, uint64_t done, uint64_t total, void *user);
+    void *user; /* passed through */
+} dit_progress;
+
+/* Threads of yours for file reads and pipeline builds. Zero: the calling thread does everything. */
+typedef struct dit_worker {
+    /* have task(arg) called on another thread, now or soon; false: refused. A task is over before the call that handed
+       it out returns. */
+    bool (*run)(void (*task)(void *arg), void *arg, void *user);
+    void *user; /* passed through */
+} dit_worker;
+
+typedef struct dit_block { /* a piece of device memory */
+    VkDeviceMemory memory;
+    VkDeviceSize offset; /* of the piece in memory */
+    VkDeviceSize size;   /* at least what was asked for */
+    void *mapped;        /* host address of the piece; required when HOST_VISIBLE was required, else may be NULL */
+    void *handle;        /* yours */
+} dit_block;
+
+/* Device memory, e.g. three lines on top of VMA. Zero: vkAllocateMemory. */
+typedef struct dit_device_allocator {
+    /* device: index in the context; required: flags that the memory must have; preferred: flags that help */
+    VkResult (*alloc)(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                      VkMemoryPropertyFlags preferred, dit_block *out, void *user);
+    void (*free)(uint32_t device, const dit_block *block, void *user);
+    void *user; /* passed through */
 } dit_device_allocator;
-typedef struct dit_transport {           /* other processes or machines: every rank makes the same calls, rank 0 has the result */
-    uint32_t rank, rank_count;
-    void *(*send)(uint32_t to, const void *data, size_t size, uint64_t tag, void *user);  /* starts; NULL: failed */
+
+/* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none, and in this version
+   anything else is refused. send and receive start a transfer and return a request, NULL: failed. */
+typedef struct dit_transport {
+    uint32_t rank;       /* of this process */
+    uint32_t rank_count; /* 0: one process */
+    void *(*send)(uint32_t to, const void *data, size_t size, uint64_t tag, void *user);
     void *(*receive)(uint32_t from, void *data, size_t size, uint64_t tag, void *user);
-    int   (*poll)(void *request, void *user);                                             /* 1 done, 0 not yet, < 0 failed */
-    void  *user;
+    int (*poll)(void *request, void *user); /* 1 done, 0 not yet, < 0 failed */
+    void *user;                             /* passed through */
 } dit_transport;
 
-/* --- devices and context ----------------------------------------------------------- */
-typedef struct dit_device_info { char name[256]; uint8_t uuid[16]; uint32_t vendor, type, api_version, driver_version; VkDeviceSize memory; char rung[32]; } dit_device_info;
-typedef struct dit_vulkan {              /* a device of the application's */
-    PFN_vkGetInstanceProcAddr get_instance_proc_addr;
-    VkInstance instance; VkPhysicalDevice physical_device; VkDevice device;
-    uint32_t api_version;                /* what the app created the instance with; 0 = 1.2 */
-    const VkDeviceCreateInfo *device_info; /* what the app passed to vkCreateDevice: dit uses only what it enabled */
-    VkQueue queue; uint32_t queue_family;  /* any queue with COMPUTE                     */
-    VkQueue transfer_queue; uint32_t transfer_family;  /* optional                         */
-    void (*lock_queue)(void *user); void (*unlock_queue)(void *user); void *lock_user; /* held around each submit only */
-    VkPipelineCache pipeline_cache; const VkAllocationCallbacks *host_callbacks;
+/* ---- Devices and the context ------------------------------------------------------------------------------------- */
+
+typedef struct dit_device_info {
+    char name[256];          /* as the driver states it */
+    uint8_t uuid[16];        /* deviceUUID */
+    uint32_t vendor;         /* vendorID */
+    uint32_t type;           /* a VkPhysicalDeviceType */
+    uint32_t api_version;    /* VK_MAKE_API_VERSION form */
+    uint32_t driver_version; /* in the vendor's own form */
+    VkDeviceSize memory;     /* of the largest device-local heap */
+    char rung[32];           /* the best kernels it can run ("base", "fp16"); empty: dit cannot use it */
+} dit_device_info;
+
+typedef struct dit_vulkan {                           /* a device of the application's; never destroyed or changed */
+    PFN_vkGetInstanceProcAddr get_instance_proc_addr; /* required */
+    VkInstance instance;                              /* required */
+    VkPhysicalDevice physical_device;                 /* required */
+    VkDevice device;                                  /* required */
+    uint32_t api_version;                             /* VkApplicationInfo.apiVersion of the instance; 0: 1.2 */
+    const VkDeviceCreateInfo *device_info; /* as passed to vkCreateDevice: dit uses only what it enabled; NULL:
+                                              timelineSemaphore alone */
+    VkQueue queue;                         /* required; any queue with COMPUTE */
+    uint32_t queue_family;                 /* of queue; 0 is a family like any other */
+    VkQueue transfer_queue;                /* for uploads; NULL: queue does them */
+    uint32_t transfer_family;              /* of transfer_queue */
+    void (*lock_queue)(void *user);        /* held around each submit only; NULL: no other thread uses the queue */
+    void (*unlock_queue)(void *user);      /* set exactly when lock_queue is */
+    void *lock_user;                       /* passed through */
+    VkPipelineCache pipeline_cache;        /* used for all pipelines; VK_NULL_HANDLE: dit's own */
+    const VkAllocationCallbacks *host_callbacks; /* for every vkCreate*; NULL: none */
 } dit_vulkan;
+
 typedef struct dit_context_desc {
-    uint32_t _zero_begin;                /* both guards must stay zero: catches uninitialised structs */
-    const char *devices;                 /* dit opens them: "0", "0,1,1" (repeats allowed), part of a name, "uuid:..."; NULL: the best one */
-    const dit_vulkan *vulkan; uint32_t vulkan_count;  /* or: the application's own (NULL, 0: none) */
-    dit_transport transport;
-    dit_allocator allocator; dit_device_allocator device_allocator; dit_logger logger; dit_worker worker; dit_progress progress;
-    const void *cache; size_t cache_size;  /* blob from dit_context_save_cache: pipelines and tuned tiles */
-    VkDeviceSize device_memory_limit;    /* 0: VK_EXT_memory_budget, else 80% of the heap   */
-    uint32_t frames_in_flight;           /* 0: 3; recordings that may be pending on the GPU */
-    uint32_t max_dispatch_us;            /* 0: 50000; longest indivisible piece of GPU work; engines set 1000 */
-    const char *overrides;               /* "rung=base,storage_range=1M,..." for tests and bug hunts; NULL: none */
-    bool trace;                          /* timestamps around every op                      */
-    uint32_t _zero_end;
+    uint32_t _zero_begin; /* guard: stays zero */
+    const char *devices;  /* which one dit opens: an index of dit_device_list ("0"), part of a name, or "uuid:" and 32
+                             hexadecimal digits; NULL: the best one */
+    const dit_vulkan *vulkan;              /* or: the application's device; NULL: dit opens one */
+    uint32_t vulkan_count;                 /* 0 without vulkan, else 1 in this version */
+    dit_transport transport;               /* zero: this process alone */
+    dit_allocator allocator;               /* zero: malloc and free */
+    dit_device_allocator device_allocator; /* zero: vkAllocateMemory in large blocks */
+    dit_logger logger;                     /* zero: silence */
+    dit_worker worker;                     /* zero: the calling thread does everything */
+    dit_progress progress;                 /* of creating the context; zero: none */
+    const void *cache;                     /* from dit_context_save_cache; NULL: none. Damaged ones are ignored */
+    size_t cache_size;                     /* of cache */
+    VkDeviceSize device_memory_limit;      /* most that dit allocates; 0: VK_EXT_memory_budget, else 80 % of the heap */
+    uint32_t frames_in_flight;             /* dit_job_record calls whose commands may be pending; 0: 3 */
+    uint32_t max_dispatch_us;              /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
+    const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
+    bool trace;            /* timestamps around every op, for dit_trace_write; false: none */
+    uint32_t _zero_end;    /* guard: stays zero */
 } dit_context_desc;
 
-/* --- model -------------------------------------------------------------------------- */
-typedef enum dit_type { DIT_TYPE_STORED, DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_BF16, DIT_TYPE_F8_E4M3, DIT_TYPE_F8_E5M2, DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0, DIT_TYPE_Q5_1,
-    DIT_TYPE_Q2_K, DIT_TYPE_Q3_K, DIT_TYPE_Q4_K, DIT_TYPE_Q5_K, DIT_TYPE_Q6_K, DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED, DIT_TYPE_I32, DIT_TYPE_I64 } dit_type;
-typedef enum dit_role { DIT_ROLE_NONE, DIT_ROLE_TRANSFORMER, DIT_ROLE_TEXT_1, DIT_ROLE_TEXT_2, DIT_ROLE_TEXT_3, DIT_ROLE_TOKENIZER_1, DIT_ROLE_TOKENIZER_2, DIT_ROLE_TOKENIZER_3,
-    DIT_ROLE_VAE, DIT_ROLE_TAE, DIT_ROLE_SCHEDULER, DIT_ROLE_LORA, DIT_ROLE_CONTROL } dit_role;
-typedef struct dit_source {              /* one of: path (file or folder), data+size, read_at+size */
-    const char *path; const void *data; uint64_t size;
+/* ---- Models ------------------------------------------------------------------------------------------------------ */
+
+/* How numbers are stored; the zero leaves them as the file has them. */
+typedef enum dit_type {
+    DIT_TYPE_STORED,
+    DIT_TYPE_F32,
+    DIT_TYPE_F16,
+    DIT_TYPE_BF16,
+    DIT_TYPE_F8_E4M3,
+    DIT_TYPE_F8_E5M2,
+    DIT_TYPE_Q8_0, /* blocks of 32 as ggml defines them: this one to Q5_1 */
+    DIT_TYPE_Q4_0,
+    DIT_TYPE_Q4_1,
+    DIT_TYPE_Q5_0,
+    DIT_TYPE_Q5_1,
+    DIT_TYPE_Q2_K, /* blocks of 256: this one to Q6_K */
+    DIT_TYPE_Q3_K,
+    DIT_TYPE_Q4_K,
+    DIT_TYPE_Q5_K,
+    DIT_TYPE_Q6_K,
+    DIT_TYPE_I8_ROW,         /* int8 with a scale per row */
+    DIT_TYPE_I8_ROW_ROTATED, /* the same after a Hadamard rotation */
+    DIT_TYPE_I32,
+    DIT_TYPE_I64
+} dit_type;
+
+/* What a part of a pipeline is. */
+typedef enum dit_role {
+    DIT_ROLE_NONE, /* told from the content */
+    DIT_ROLE_TRANSFORMER,
+    DIT_ROLE_TEXT_1, /* text_encoder */
+    DIT_ROLE_TEXT_2, /* text_encoder_2 */
+    DIT_ROLE_TEXT_3, /* text_encoder_3 */
+    DIT_ROLE_TOKENIZER_1,
+    DIT_ROLE_TOKENIZER_2,
+    DIT_ROLE_TOKENIZER_3,
+    DIT_ROLE_VAE, /* the autoencoder */
+    DIT_ROLE_TAE, /* a tiny autoencoder in its place */
+    DIT_ROLE_SCHEDULER,
+    DIT_ROLE_LORA,
+    DIT_ROLE_CONTROL
+} dit_role;
+
+/* Where bytes come from: a path, memory, or callbacks. All zero: nothing. */
+typedef struct dit_source {
+    const char *path; /* of a file or, for a whole pipeline, of a diffusers folder; NULL: data or read_at */
+    const void *data; /* a file's bytes in memory; NULL: path or read_at */
+    uint64_t size;    /* of data, or of what read_at reads; 0 with path */
+    /* copies size bytes from offset to dst and returns their number, less is an error; NULL: path or data */
     int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
-    dit_result (*open)(const char *member, struct dit_source *out, void *user);  /* shards and folder members by name */
-    void *user;
+    /* opens another file of the same folder or shard set by its relative path; DIT_ERROR_IO: there is none. NULL: path
+       does it, or the source is a single file */
+    dit_result (*open)(const char *member, struct dit_source *out, void *user);
+    void *user; /* passed through */
 } dit_source;
-typedef struct dit_component { dit_source source; dit_role role; float weight; } dit_component;
-typedef struct dit_type_rule { const char *tensors; dit_type type; } dit_type_rule;  /* glob over tensor names; first match wins */
+
+typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
+    dit_source source;
+    dit_role role; /* DIT_ROLE_NONE: told from the content */
+    float weight;  /* of a LoRA; 0: 1 */
+} dit_component;
+
+typedef struct dit_type_rule { /* which tensors to keep in which type */
+    const char *tensors;       /* a glob over tensor names: * and ? */
+    dit_type type;             /* DIT_TYPE_STORED: as the file has them */
+} dit_type_rule;
+
 typedef struct dit_model_desc {
-    uint32_t _zero_begin;
-    dit_source source;                   /* diffusers folder, single file or GGUF: every part found in it is used */
-    const dit_component *components; uint32_t component_count;  /* parts that live elsewhere, replace or add (LoRA) */
-    const dit_type_rule *types; uint32_t type_count;            /* none: keep the stored types */
-    VkDeviceSize weight_budget;          /* 0: all weights resident; else stream blocks through this much */
-    bool release_text_encoders;          /* drop their device memory while denoising        */
-    bool dry_run;                        /* headers only: answers questions, makes no jobs (context may be NULL) */
-    dit_progress progress;
-    uint32_t _zero_end;
+    uint32_t _zero_begin;            /* guard: stays zero */
+    dit_source source;               /* required, unless components name every part: all parts found in it are used */
+    const dit_component *components; /* parts that replace or complete those of source; NULL: none */
+    uint32_t component_count;        /* of components */
+    const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
+    uint32_t type_count;             /* of types */
+    VkDeviceSize weight_budget;      /* device memory for weights, the rest is streamed; 0: all weights resident */
+    bool release_text_encoders;      /* give their device memory back while denoising; false: keep */
+    bool dry_run; /* read headers only: answers dit_model_get_info and dit_job_memory, makes no jobs; false: load */
+    dit_progress progress; /* of loading, in bytes; zero: none */
+    uint32_t _zero_end;    /* guard: stays zero */
 } dit_model_desc;
-typedef struct dit_model_info { char family[32], variant[32]; uint64_t parameters[16]; /* by dit_role */ uint32_t missing; /* bit per dit_role */
-    uint32_t default_width, default_height, size_multiple, default_steps, class_count, frame_multiple; float default_guidance; } dit_model_info;
 
-/* --- job ---------------------------------------------------------------------------- */
-typedef struct dit_image { uint32_t width, height; const uint8_t *rgba; size_t row_pitch; VkImage image; VkImageLayout layout; } dit_image;
-typedef struct dit_tensor { const char *name; dit_type type; uint32_t rank; uint64_t shape[5]; const void *data; } dit_tensor;
-typedef struct dit_guidance { float scale;   /* 0: model default; 1: off                     */
-    float distilled, rescale, skip_layer;    /* 0: model default                            */
-    float first, last;                       /* fraction of steps with the unconditional branch; 0,0: all */
+typedef struct dit_model_info {
+    char family[32];           /* "pixart" */
+    char variant[32];          /* "alpha", "sigma" */
+    uint64_t parameters[16];   /* count by dit_role; 0: no such part */
+    uint32_t missing;          /* bit 1 << role for each part that a prompt needs and the model lacks; 0: complete */
+    uint32_t default_width;    /* pixels */
+    uint32_t default_height;   /* pixels */
+    uint32_t size_multiple;    /* width and height must be positive multiples of it */
+    uint32_t default_steps;    /* denoising steps */
+    uint32_t class_count;      /* class-conditional models; 0: the model takes prompts */
+    uint32_t frame_multiple;   /* video models; 0: single pictures */
+    float default_guidance;    /* guidance.scale that zero stands for */
+    uint32_t latent_channels;  /* C of a latent [C, h, w] */
+    uint32_t latent_factor;    /* pixels per latent element: h = height / latent_factor */
+    char default_sampler[32];  /* what dit_job_desc.sampler NULL stands for */
+    char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
+} dit_model_info;
+
+/* ---- Jobs -------------------------------------------------------------------------------------------------------- */
+
+typedef struct dit_image {  /* pixels of yours */
+    uint32_t width, height; /* pixels; 0: no image */
+    const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
+    size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
+    VkImage image;          /* or one on the device; VK_NULL_HANDLE: rgba */
+    VkImageLayout layout;   /* of image */
+} dit_image;
+
+typedef struct dit_tensor { /* an input by its name in diffusers */
+    const char *name;       /* "noise" [B, C, h, w] unit normal; "prompt_embeds", "negative_prompt_embeds" [1, tokens,
+                               columns]; "prompt_attention_mask", "negative_prompt_attention_mask" [1, tokens] */
+    dit_type type;          /* DIT_TYPE_F32, F16, BF16; masks also I32, I64; DIT_TYPE_STORED: F32 */
+    uint32_t rank;          /* 1..5 */
+    uint64_t shape[5];      /* slowest first */
+    const void *data;       /* dense, little-endian */
+} dit_tensor;
+
+typedef struct dit_guidance {
+    float scale;      /* classifier-free guidance; 0: the model's default; 1: off, and half the work */
+    float distilled;  /* guidance that is an input of the model; 0: the model's default */
+    float rescale;    /* 0: off */
+    float skip_layer; /* 0: off */
+    float first;      /* fraction of steps (0..1) at which the unconditional branch begins */
+    float last;       /* and ends; first = last = 0: all steps */
 } dit_guidance;
-typedef struct dit_adapter { const dit_model *model; float weight, first, last; dit_image image; } dit_adapter;  /* run-time LoRA, ControlNet */
-typedef enum dit_rng { DIT_RNG_DEFAULT, DIT_RNG_TORCH_CPU, DIT_RNG_PHILOX } dit_rng;
-typedef struct dit_target {              /* zero: dit creates a VkImage, no readback     */
-    VkImage image; VkFormat format; uint32_t dst_queue_family;
-    VkImageLayout final_layout; VkPipelineStageFlags dst_stage; VkAccessFlags dst_access;
-} dit_target;
-typedef struct dit_job_desc {
-    uint32_t _zero_begin;
-    const dit_model *model;
-    const char *prompt, *negative_prompt;      /* UTF-8, copied                             */
-    const int32_t *class_labels;               /* class-conditional models: image_count labels */
-    const void *conditioning; size_t conditioning_size;  /* instead of prompts: blobs from dit_encode_prompt */
-    const void *negative_conditioning; size_t negative_conditioning_size;
-    const dit_tensor *inputs; uint32_t input_count;      /* by diffusers' names: "noise" [B,C,h,w] unit normal, "prompt_embeds", "pooled_prompt_embeds", "prompt_attention_mask", ... */
-    uint32_t width, height, frame_count, image_count, steps;  /* 0: the model's own defaults; image i uses seed + i and equals the single run */
-    const char *sampler, *schedule;            /* see dit_sampler_name; NULL: the model's own */
-    dit_guidance guidance; float shift, eta; uint32_t clip_skip;
-    uint64_t seed; dit_rng rng;                /* every value is a seed; none means "random" */
-    const dit_image *init_image, *mask; float strength;   /* strength 0: 0.75               */
-    const dit_image *references; uint32_t reference_count;
-    const dit_adapter *adapters; uint32_t adapter_count;
-    const char *split;                         /* several devices: "cfg2,ulysses2"; NULL: the planner chooses */
-    const char *cache;                         /* caching policy; NULL: none                */
-    uint32_t preview_interval;                 /* 0: no previews                            */
-    dit_target target;
-    dit_progress progress;                     /* of creation: pipelines may take seconds   */
-    uint32_t _zero_end;
-} dit_job_desc;
-typedef struct dit_output { VkImage image; VkImageView view; VkFormat format; VkImageLayout layout; uint32_t width, height; VkSemaphore timeline; uint64_t value; } dit_output;
-typedef enum dit_read { DIT_READ_RGBA8, DIT_READ_RGB_F32, DIT_READ_LATENT_F32 } dit_read;  /* latent: the sampler's last x [C,h,w], before scaling and shift */
-typedef struct dit_memory { VkDeviceSize weights, activations, peak; size_t host; } dit_memory;  /* per device: the fullest one */
 
-DIT_API uint32_t    dit_version(void);                     /* of the implementation; compare with DIT_VERSION */
+typedef struct dit_adapter { /* a LoRA or a control model at run time */
+    const dit_model *model;  /* required */
+    float weight;            /* 0: 1 */
+    float first, last;       /* fraction of steps; 0, 0: all */
+    dit_image image;         /* the control picture; zero: none */
+} dit_adapter;
+
+/* Where noise comes from; the same seed gives the same numbers on every device. */
+typedef enum dit_rng {
+    DIT_RNG_DEFAULT,   /* DIT_RNG_TORCH_CPU */
+    DIT_RNG_TORCH_CPU, /* torch.Generator("cpu"), mt19937: what diffusers scripts mostly use */
+    DIT_RNG_PHILOX     /* torch.Generator("cuda"): what graphical front ends mostly use */
+} dit_rng;
+
+/* Where the picture goes. All zero: dit creates a VkImage. */
+typedef struct dit_target {
+    VkImage image;   /* yours, width x height with usage TRANSFER_DST, image_count 1; VK_NULL_HANDLE: dit creates one */
+    VkFormat format; /* of image; VK_FORMAT_UNDEFINED: VK_FORMAT_R8G8B8A8_UNORM (the values are sRGB) */
+    uint32_t dst_queue_family;      /* to which dit releases image; its own or VK_QUEUE_FAMILY_IGNORED: none. Not used
+                                       for dit's own images */
+    VkImageLayout final_layout;     /* VK_IMAGE_LAYOUT_UNDEFINED: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
+    VkPipelineStageFlags dst_stage; /* that will use the image; 0: ALL_COMMANDS */
+    VkAccessFlags dst_access;       /* how; 0: MEMORY_READ */
+} dit_target;
+
+typedef struct dit_job_desc {
+    uint32_t _zero_begin;              /* guard: stays zero */
+    const dit_model *model;            /* required; of the same context, not a dry run */
+    const char *prompt;                /* NULL: "" (or conditioning, or inputs) */
+    const char *negative_prompt;       /* NULL: "" */
+    const int32_t *class_labels;       /* [image_count], class-conditional models; NULL: none */
+    const void *conditioning;          /* a blob from dit_encode_prompt, instead of prompt; NULL: prompt */
+    size_t conditioning_size;          /* of conditioning */
+    const void *negative_conditioning; /* the same for the negative prompt; NULL: negative_prompt */
+    size_t negative_conditioning_size; /* of negative_conditioning */
+    const dit_tensor *inputs;          /* replace what dit would compute: see dit_tensor.name; NULL: none */
+    uint32_t input_count;              /* of inputs */
+    uint32_t width;                    /* pixels, a multiple of dit_model_info.size_multiple; 0: the model's default */
+    uint32_t height;                   /* likewise */
+    uint32_t frame_count;              /* of a clip; 0: 1 */
+    uint32_t image_count;        /* pictures made together; image i uses seed + i and equals the single run; 0: 1 */
+    uint32_t steps;              /* denoising steps; 0: the model's default */
+    const char *sampler;         /* one of dit_sampler_name; NULL: the model's own */
+    const char *schedule;        /* one of dit_schedule_name; NULL: the model's own */
+    dit_guidance guidance;       /* zero: the model's default */
+    float shift;                 /* of flow schedules; 0: the model's own */
+    float eta;                   /* 0..1, noise of DDIM; 0: none */
+    uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own */
+    uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
+    dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
+    const dit_image *init_image; /* start from this picture; NULL: from noise */
+    const dit_image *mask;       /* repaint where it is white; NULL: everywhere */
+    float strength;              /* 0..1, how much of init_image is replaced; 0: 0.75 */
+    const dit_image *references; /* pictures to refer to; NULL: none */
+    uint32_t reference_count;    /* of references */
+    const dit_adapter *adapters; /* NULL: none */
+    uint32_t adapter_count;      /* of adapters */
+    const char *split;           /* over several devices; NULL: the planner chooses */
+    const char *cache;           /* a policy that skips work at some loss; NULL: none */
+    uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
+    dit_target target;           /* zero: dit creates a VkImage */
+    dit_progress progress;       /* of creation, since pipelines may take seconds; zero: none */
+    uint32_t _zero_end;          /* guard: stays zero */
+} dit_job_desc;
+
+typedef struct dit_output { /* a picture on the device; dit's own images live until the job is restarted or destroyed */
+    VkImage image;
+    VkImageView view; /* VK_NULL_HANDLE for an image of yours */
+    VkFormat format;
+    VkImageLayout layout;   /* that the image is left in */
+    uint32_t width, height; /* pixels */
+    VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
+    uint64_t value;         /* of timeline */
+} dit_output;
+
+/* What dit_job_read writes. */
+typedef enum dit_read {
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
+    DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
+    DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift */
+    DIT_READ_PREVIEW     /* uint8_t [height][width][4], the newest preview, in the size that dit_job_preview tells */
+} dit_read;
+
+typedef struct dit_memory {   /* bytes; per device the fullest one */
+    VkDeviceSize weights;     /* of the model, shared by its jobs */
+    VkDeviceSize activations; /* of this job */
+    VkDeviceSize peak;        /* largest sum at any time, loading included */
+    size_t host;              /* host memory of the job */
+} dit_memory;
+
+/* ---- Functions --------------------------------------------------------------------------------------------------- */
+
+/* The version of the compiled implementation, in the form of DIT_VERSION. Any thread. */
+DIT_API uint32_t dit_version(void);
+
+/* A result in a few words, such as "bad file".
+   r: any value; unknown ones give "unknown result". Returns a static string, never NULL. Any thread. */
 DIT_API const char *dit_result_string(dit_result r);
-DIT_API const char *dit_sampler_name(uint32_t index);      /* NULL past the end */
+
+/* The names that dit_job_desc.sampler understands.
+   index: counts from 0. Returns a static string, NULL past the end. Any thread. */
+DIT_API const char *dit_sampler_name(uint32_t index);
+
+/* The names that dit_job_desc.schedule understands.
+   index: counts from 0. Returns a static string, NULL past the end. Any thread. */
 DIT_API const char *dit_schedule_name(uint32_t index);
-DIT_API dit_result  dit_device_list(dit_device_info *out, uint32_t *count, dit_error *err);
-DIT_API dit_result  dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu, const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out, dit_error *err); /* the app's create info plus what dit can use */
-DIT_API dit_result  dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
-DIT_API dit_result  dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err);
-DIT_API void        dit_context_destroy(dit_context *ctx);
-DIT_API dit_result  dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err);
-DIT_API void        dit_model_get_info(const dit_model *model, dit_model_info *out);
-DIT_API void        dit_model_destroy(dit_model *model);
-DIT_API dit_result  dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob, size_t *size, dit_error *err);
-DIT_API dit_result  dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err);  /* plans only */
-DIT_API dit_result  dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err);   /* any thread */
-DIT_API dit_result  dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err);  /* same shapes: keeps plan, arena, recordings */
-DIT_API dit_result  dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us); /* one device: app submits; DIT_WORKING until recorded whole */
-DIT_API dit_result  dit_job_step(dit_job *job, uint32_t budget_us);       /* dit submits under the queue lock; never blocks on the GPU */
-DIT_API dit_result  dit_job_wait(dit_job *job, uint64_t timeout_ns);      /* steps and waits; UINT64_MAX runs to the end */
-DIT_API void        dit_job_cancel(dit_job *job);                         /* any thread, signal-safe; takes effect within one slice */
-DIT_API void        dit_job_status(const dit_job *job, dit_status *out, dit_error *err);   /* any thread */
-DIT_API void        dit_job_get_counters(const dit_job *job, dit_counters *out);
-DIT_API dit_result  dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);  /* GPU image, no copy */
-DIT_API dit_result  dit_job_preview(dit_job *job, dit_output *out);
-DIT_API dit_result  dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size, size_t row_pitch, dit_error *err);
-DIT_API void        dit_job_destroy(dit_job *job);                        /* NULL is fine, as for every destroy */
-DIT_API void        dit_trace_mark(dit_context *ctx, const char *name);
-DIT_API uint64_t    dit_trace_begin(dit_context *ctx, const char *name);
-DIT_API void        dit_trace_end(dit_context *ctx, uint64_t range);
-DIT_API dit_result  dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user), void *user, dit_error *err); /* Chrome trace JSON */
+
+/* Lists the Vulkan devices of this machine, in the order that dit_context_desc.devices counts them. Opens the
+   system's Vulkan loader and closes it again. Devices that dit cannot use are listed too, with an empty rung.
+   out: room for *count entries, or NULL to ask for the number only. count: required; in: entries of out; out:
+   entries written, or the number of devices when out is NULL. err: may be NULL.
+   Fails with DIT_ERROR_UNSUPPORTED_DEVICE when there is no Vulkan loader or driver. Any thread. */
+DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_error *err);
+
+/* Makes the VkDeviceCreateInfo with which your device can run dit at its best: yours, plus the extensions and
+   features that dit can use and gpu has. Create the device with it, and give it to dit as dit_vulkan.device_info.
+   gipa: vkGetInstanceProcAddr. instance, gpu: yours. app: what you want yourself; nothing of it is removed or
+   changed. memory: where the result's arrays and structures go (they must live as long as out is used), aligned to 8
+   bytes, or NULL to ask for the size. size: required; in: bytes of memory; out: bytes needed. out: the result; its
+   pointers lead into memory and app. err: may be NULL.
+   Fails with DIT_ERROR_UNSUPPORTED_DEVICE when gpu lacks what dit needs, DIT_ERROR_INVALID_ARGUMENT when size is too
+   small. Any thread. */
+DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
+                                     const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
+                                     dit_error *err);
+
+/* Opens a device, or wraps yours, and tests the kernels that it will use.
+   desc: required; all zeros are valid. out: required; receives the context, NULL on failure. err: may be NULL.
+   Fails with DIT_ERROR_UNSUPPORTED_DEVICE when no device fits desc->devices or it lacks a need, which is named.
+   Returns DIT_CANCELLED when desc->progress says so. Any thread. */
+DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
+
+/* Copies out what makes the next start faster: compiled pipelines and tuned choices, for dit_context_desc.cache.
+   ctx: required. blob: room for *size bytes, or NULL to ask for the size; 8 bytes of slack are wise when other
+   threads create jobs meanwhile. size: required; in: bytes of blob; out: bytes written or needed. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when blob is too small, *size then tells the need. Any thread. */
+DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err);
+
+/* Destroys a context, after its jobs and models.
+   ctx: may be NULL. One thread. */
+DIT_API void dit_context_destroy(dit_context *ctx);
+
+/* Loads a pipeline or parts of one: recognises the family from config.json, metadata or tensor names, and uploads
+   the weights in their stored types. A prompt needs tokenizer, text encoder, transformer, autoencoder and scheduler;
+   what is absent is told by dit_model_info.missing and refused only when a job needs it.
+   ctx: required; may be NULL for a dry run. desc: required, with a source. out: required; receives the model, NULL
+   on failure. err: may be NULL.
+   Fails with DIT_ERROR_IO, DIT_ERROR_BAD_FILE, DIT_ERROR_UNSUPPORTED_MODEL, or an out-of-memory result; returns
+   DIT_CANCELLED when desc->progress says so. Any thread. */
+DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err);
+
+/* Tells what a model is and what its defaults are.
+   model: required. out: required; overwritten. Any thread. */
+DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out);
+
+/* Destroys a model, after its jobs.
+   model: may be NULL. One thread. */
+DIT_API void dit_model_destroy(dit_model *model);
+
+/* Runs the text encoder alone, so that prompts can be shipped as data and the encoder left at home. Waits for the
+   GPU.
+   ctx: required. model: required, with tokenizer and text encoder. prompt: required. blob: room for *size bytes, or
+   NULL to ask for the size, which is the same for every prompt of a model. size: required; in: bytes of blob; out:
+   bytes written or needed. err: may be NULL. The blob carries its version and a fingerprint of the encoder's shape.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when blob is too small, DIT_ERROR_UNSUPPORTED_MODEL when the model has no
+   text encoder. Any thread. */
+DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+                                     size_t *size, dit_error *err);
+
+/* Tells the memory that a job would need, by planning it; allocates nothing on the device.
+   ctx: required; may be NULL when desc->model is a dry run without one. desc: as for dit_job_create. out: required.
+   err: may be NULL. Refuses what dit_job_create would refuse. Any thread. */
+DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err);
+
+/* Plans a request: checks it, allocates its memory, compiles the pipelines that do not exist yet, records its
+   commands. Nothing runs yet.
+   ctx: required. desc: required, with a model. out: required; receives the job, NULL on failure. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when a value cannot be done, naming the nearest one that can; returns
+   DIT_CANCELLED when desc->progress says so. Any thread. */
+DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err);
+
+/* Runs a job again with other prompts, seed, rng, guidance scale or inputs, keeping plan, memory and recordings.
+   job: required; finished, failed, cancelled or not begun (a running one is cancelled first). desc: required;
+   everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
+   guidance is on, which inputs are given, previews and target. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
+DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err);
+
+/* Appends the next piece of the job to your command buffer; submits nothing, waits for nothing.
+   job: required; one not begun with dit_job_step. cmd: required; a primary command buffer in the recording state,
+   outside a render pass; see "Recording" above. budget_us: GPU time to record, estimated from what ran before; 0:
+   one slice.
+   Returns DIT_WORKING until the whole job is recorded, then DIT_OK; DIT_CANCELLED or an error ends the run. One
+   thread. */
+DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
+
+/* Submits the next piece of the job and returns at once; while enough is in flight it submits nothing.
+   job: required; one not begun with dit_job_record. budget_us: GPU time to have in flight at most; 0: one slice.
+   Returns DIT_WORKING until the job is finished on the GPU, then DIT_OK; DIT_CANCELLED or an error ends the run. One
+   thread. */
+DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us);
+
+/* Steps a job and waits for the GPU until the job ends or the time is over.
+   job: required. timeout_ns: 0: like one step; UINT64_MAX: to the end. Returns as dit_job_step does. One thread. */
+DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns);
+
+/* Asks a job to stop; its thread gets DIT_CANCELLED within one slice. A job that has ended stays as it is.
+   job: may be NULL. Any thread, also a signal handler; but not after the job is destroyed. */
+DIT_API void dit_job_cancel(dit_job *job);
+
+/* Tells how far a job is, and why it failed.
+   job: required. out: may be NULL. err: may be NULL; receives the failure of the run, else DIT_OK and an empty
+   message. Any thread. */
+DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err);
+
+/* Tells what a job has cost so far.
+   job: required. out: required; overwritten. Any thread. */
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out);
+
+/* Gives the finished picture as an image on the device, without a copy.
+   job: required. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. out: required; on other queues wait for
+   out->timeline first. Returns DIT_WORKING while its commands are not all submitted (or recorded), DIT_CANCELLED or
+   the job's error after such an end, DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
+DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);
+
+/* Gives the newest preview, a small picture of what the latent looks like so far.
+   job: required; created with a preview_interval. out: required. The image may be overwritten by the next call that
+   runs the job. Returns DIT_WORKING while there is none yet. One thread. */
+DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
+
+/* Copies a result to host memory, waiting for the GPU if need be.
+   job: required; finished, unless what is DIT_READ_PREVIEW (in record mode your commands must have finished). what:
+   picture, floats, latent or preview. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. dst: required. size:
+   bytes of dst, at least rows * row_pitch. row_pitch: bytes from row to row; 0: rows follow each other; unused for
+   latents. err: may be NULL. Returns DIT_WORKING and writes nothing when the job has not finished, DIT_CANCELLED
+   after a cancelled run; fails with DIT_ERROR_INVALID_ARGUMENT when size is too small, naming the need. One thread. */
+DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
+                                size_t row_pitch, dit_error *err);
+
+/* Destroys a job, running or not; waits for work that dit submitted for it.
+   job: may be NULL. One thread. */
+DIT_API void dit_job_destroy(dit_job *job);
+
+/* Puts a moment of yours into the trace of a context created with trace; else does nothing.
+   ctx: required. name: required; copied. Any thread. */
+DIT_API void dit_trace_mark(dit_context *ctx, const char *name);
+
+/* Begins a range of yours in the trace.
+   ctx: required. name: required; copied. Returns the range for dit_trace_end, 0 without a trace. Any thread. */
+DIT_API uint64_t dit_trace_begin(dit_context *ctx, const char *name);
+
+/* Ends a range.
+   ctx: required. range: from dit_trace_begin; 0 is ignored. Any thread. */
+DIT_API void dit_trace_end(dit_context *ctx, uint64_t range);
+
+/* Writes the trace so far as Chrome trace JSON (chrome://tracing, Perfetto) and empties it.
+   ctx: required. write: required; receives size bytes of data several times; false ends it with DIT_CANCELLED. user:
+   passed through. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT when the context was created without
+   trace. Any thread. */
+DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
+                                   void *user, dit_error *err);
 
 #ifdef __cplusplus
 }
