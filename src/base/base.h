@@ -64,6 +64,8 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) D
 /* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
 DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
+/* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
+DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */

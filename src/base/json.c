@@ -132,30 +132,11 @@ static dit_result diti_json_escape(diti_json_parser *parser) {
     return DIT_OK;
 }
 
-/* Length of the valid UTF-8 sequence at text; 0 when there is none (RFC 3629: no overlong forms, no surrogates). */
-static size_t diti_json_utf8_length(const unsigned char *text, size_t size) {
-    unsigned char lead = text[0], low = 0x80, high = 0xbf;
-    size_t length, i;
-    if (lead < 0x80) return 1;
-    if (lead < 0xc2 || lead > 0xf4) return 0;
-    length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (length > size) return 0;
-    if (lead == 0xe0) low = 0xa0;
-    if (lead == 0xed) high = 0x9f;
-    if (lead == 0xf0) low = 0x90;
-    if (lead == 0xf4) high = 0x8f;
-    if (text[1] < low || text[1] > high) return 0;
-    for (i = 2; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    }
-    return length;
-}
-
 static dit_result diti_json_copy_character(diti_json_parser *parser) {
-    const unsigned char *text = (const unsigned char *)parser->text + parser->at;
-    size_t length = diti_json_utf8_length(text, parser->size - parser->at);
+    const char *text = parser->text + parser->at;
+    size_t length = diti_utf8_length(text, parser->size - parser->at);
     if (!length) return diti_json_fail(parser, "a string is not valid UTF-8");
-    if (*text < 0x20) return diti_json_fail(parser, "control character in a string");
+    if ((unsigned char)*text < 0x20) return diti_json_fail(parser, "control character in a string");
     memcpy(parser->strings, text, length);
     parser->strings += length;
     parser->at += length;

@@ -2,7 +2,9 @@
 
 DIT_INTERNAL bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
 
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
     size_t length = strlen(text), tail = strlen(suffix);
@@ -56,4 +58,23 @@ DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
     size_t i;
     for (i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
     return hash;
+}
+
+DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    unsigned char lead = size ? bytes[0] : 0xff, low = 0x80, high = 0xbf;
+    size_t length, i;
+    if (lead < 0x80) return 1;
+    if (lead < 0xc2 || lead > 0xf4) return 0;
+    length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (length > size) return 0;
+    if (lead == 0xe0) low = 0xa0;
+    if (lead == 0xed) high = 0x9f;
+    if (lead == 0xf0) low = 0x90;
+    if (lead == 0xf4) high = 0x8f;
+    if (bytes[1] < low || bytes[1] > high) return 0;
+    for (i = 2; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) return 0;
+    }
+    return length;
 }

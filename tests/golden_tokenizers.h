@@ -1,0 +1,73 @@
+/* Tokenizers against golden.json: ids, ids padded and cut to max_length, attention mask; all exact. */
+#ifndef GOLDEN_TOKENIZERS_H
+#define GOLDEN_TOKENIZERS_H
+#include "files.h"
+
+typedef struct golden_tokenizer_result {
+    int cases, wrong;
+    char message[600]; /* the first that is wrong */
+} golden_tokenizer_result;
+
+/* length 0: as many ids as there are. Otherwise ids is what text becomes when padded or cut to length. */
+static inline bool golden_ids_equal(const diti_tokenizer *tokenizer, const char *text, const diti_json *ids,
+                                    uint32_t length) {
+    uint32_t capacity = length ? length : ids->count + 2, count = 0, lost = 0, i;
+    int32_t *found = (int32_t *)malloc(capacity * sizeof(int32_t));
+    const diti_json *wanted = ids->first;
+    bool equal = diti_tokenizer_encode(tokenizer, text, found, capacity, &count, &lost, NULL) == DIT_OK;
+    if (ids->count != (length ? capacity : count)) equal = false;
+    for (i = 0; equal && wanted; wanted = wanted->next, i++) equal = found[i] == (int32_t)wanted->number;
+    free(found);
+    return equal;
+}
+
+static inline bool golden_mask_equal(const diti_tokenizer *tokenizer, const char *text, const diti_json *mask) {
+    int32_t *ids = (int32_t *)malloc(mask->count * sizeof(int32_t));
+    uint32_t count = 0, lost = 0, i = 0;
+    const diti_json *wanted;
+    bool equal = diti_tokenizer_encode(tokenizer, text, ids, mask->count, &count, &lost, NULL) == DIT_OK;
+    for (wanted = mask->first; wanted; wanted = wanted->next, i++)
+        equal = equal && (i < count) == (wanted->number == 1);
+    free(ids);
+    return equal;
+}
+
+static inline bool golden_tokenizer_case(const diti_tokenizer *tokenizer, const diti_json *item, uint32_t length) {
+    const char *text = diti_json_string(item, "text", NULL);
+    const diti_json *ids = diti_json_get(item, "ids"), *padded = diti_json_get(item, "ids_padded"),
+                    *mask = diti_json_get(item, "attention_mask");
+    if (!text || !ids || !padded || !mask) return false;
+    return golden_ids_equal(tokenizer, text, ids, 0) && golden_ids_equal(tokenizer, text, padded, length) &&
+           golden_mask_equal(tokenizer, text, mask);
+}
+
+static inline void golden_tokenizer_cases(const diti_tokenizer *tokenizer, const diti_json *golden,
+                                          golden_tokenizer_result *result) {
+    const diti_json *cases = diti_json_get(golden, "cases"), *item;
+    for (item = cases ? cases->first : NULL; item; item = item->next) {
+        result->cases++;
+        if (golden_tokenizer_case(tokenizer, item, (uint32_t)diti_json_number(golden, "max_length", 0))) continue;
+        if (result->wrong++ == 0)
+            snprintf(result->message, sizeof result->message, "\"%s\"", diti_json_string(item, "text", ""));
+    }
+}
+
+/* file: spiece.model or tokenizer.json. No case counts as one wrong. */
+static inline golden_tokenizer_result golden_tokenizer(const diti_env *env, const char *file, const char *golden_file) {
+    golden_tokenizer_result result = {0, 0, ""};
+    dit_error err = DITI_ZERO;
+    diti_tokenizer *tokenizer = NULL;
+    diti_json *golden = test_read_json(env, golden_file);
+    size_t size;
+    char *data = test_read_file(file, &size);
+    if (data && diti_tokenizer_load(env, data, size, file, &tokenizer, &err) == DIT_OK)
+        golden_tokenizer_cases(tokenizer, golden, &result);
+    else
+        snprintf(result.message, sizeof result.message, "%s", data ? err.message : "cannot read it");
+    if (result.cases == 0) result.wrong = 1;
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(env, golden);
+    free(data);
+    return result;
+}
+#endif
