@@ -755,6 +755,8 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) D
 /* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
 DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
+/* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
+DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
@@ -967,7 +969,9 @@ DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
 
 DIT_INTERNAL bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
 
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
     size_t length = strlen(text), tail = strlen(suffix);
@@ -1021,6 +1025,25 @@ DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
     size_t i;
     for (i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
     return hash;
+}
+
+DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    unsigned char lead = size ? bytes[0] : 0xff, low = 0x80, high = 0xbf;
+    size_t length, i;
+    if (lead < 0x80) return 1;
+    if (lead < 0xc2 || lead > 0xf4) return 0;
+    length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (length > size) return 0;
+    if (lead == 0xe0) low = 0xa0;
+    if (lead == 0xed) high = 0x9f;
+    if (lead == 0xf0) low = 0x90;
+    if (lead == 0xf4) high = 0x8f;
+    if (bytes[1] < low || bytes[1] > high) return 0;
+    for (i = 2; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) return 0;
+    }
+    return length;
 }
 
 /* ======== src/base/float.c (edit it there; dit.h is generated) ======== */
@@ -1220,30 +1243,11 @@ static dit_result diti_json_escape(diti_json_parser *parser) {
     return DIT_OK;
 }
 
-/* Length of the valid UTF-8 sequence at text; 0 when there is none (RFC 3629: no overlong forms, no surrogates). */
-static size_t diti_json_utf8_length(const unsigned char *text, size_t size) {
-    unsigned char lead = text[0], low = 0x80, high = 0xbf;
-    size_t length, i;
-    if (lead < 0x80) return 1;
-    if (lead < 0xc2 || lead > 0xf4) return 0;
-    length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (length > size) return 0;
-    if (lead == 0xe0) low = 0xa0;
-    if (lead == 0xed) high = 0x9f;
-    if (lead == 0xf0) low = 0x90;
-    if (lead == 0xf4) high = 0x8f;
-    if (text[1] < low || text[1] > high) return 0;
-    for (i = 2; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    }
-    return length;
-}
-
 static dit_result diti_json_copy_character(diti_json_parser *parser) {
-    const unsigned char *text = (const unsigned char *)parser->text + parser->at;
-    size_t length = diti_json_utf8_length(text, parser->size - parser->at);
+    const char *text = parser->text + parser->at;
+    size_t length = diti_utf8_length(text, parser->size - parser->at);
     if (!length) return diti_json_fail(parser, "a string is not valid UTF-8");
-    if (*text < 0x20) return diti_json_fail(parser, "control character in a string");
+    if ((unsigned char)*text < 0x20) return diti_json_fail(parser, "control character in a string");
     memcpy(parser->strings, text, length);
     parser->strings += length;
     parser->at += length;
@@ -4377,6 +4381,1235 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
+
+/* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
+/* text: tokenizers. Apart from text.h because they need nothing of the graph. */
+#ifndef DITI_TOKENIZER_H
+#define DITI_TOKENIZER_H
+
+/* --- SentencePiece's normaliser (models.md 6.2): a byte trie whose values are offsets of replacement strings --- */
+typedef struct diti_normalizer {
+    uint32_t *trie; /* Darts units; NULL: characters stay as they are */
+    uint32_t trie_count;
+    char *replacements; /* NUL-terminated strings, and one NUL more at the end */
+    uint32_t replacements_size;
+    bool add_prefix;      /* one space before the first character */
+    bool collapse_spaces; /* runs become one space, none at the ends */
+    bool unicode_spaces;  /* whatever white space the trie leaves counts as a space */
+} diti_normalizer;
+DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
+                                                     size_t size, const char *name, dit_error *err);
+DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer);
+/* Normalised text with spaces written as U+2581; broken UTF-8 bytes become U+FFFD. *out is freed with diti_free. */
+DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
+                                            size_t length, char **out, size_t *out_length, dit_error *err);
+
+/* --- T5's SentencePiece unigram (models.md 6.2) --- */
+typedef enum diti_piece_type {
+    DITI_PIECE_NORMAL = 1,
+    DITI_PIECE_UNKNOWN = 2,
+    DITI_PIECE_CONTROL = 3,
+    DITI_PIECE_USER = 4,
+    DITI_PIECE_UNUSED = 5,
+    DITI_PIECE_BYTE = 6
+} diti_piece_type;
+typedef struct diti_piece {
+    const char *text; /* length bytes in the tokenizer's pool */
+    uint32_t length;
+    int32_t id;
+    float score;
+    diti_piece_type type;
+} diti_piece;
+typedef struct diti_piece_index { /* sorted by bytes, so that the pieces with a common beginning are neighbours */
+    diti_piece *pieces;
+    size_t capacity;
+    uint32_t count;
+} diti_piece_index;
+typedef struct diti_tokenizer {
+    diti_env env;
+    char *name; /* for messages */
+    diti_normalizer normalizer;
+    char *pool; /* the bytes of all pieces */
+    size_t pool_size, pool_used;
+    diti_piece_index words;    /* what Viterbi may choose */
+    diti_piece_index specials; /* "</s>" and its like: cut out of the text before anything else */
+    uint32_t capacity, count;  /* pieces announced, added so far */
+    int32_t byte_ids[256];     /* -1: no such piece */
+    bool byte_fallback;        /* unknown characters are spelled in bytes */
+    int32_t unknown, end, padding;
+    float unknown_score, min_score, max_score;
+} diti_tokenizer;
+
+/* data: the bytes of spiece.model, or of a tokenizer.json whose model is Unigram (told apart by content). */
+DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
+                                            diti_tokenizer **out, dit_error *err);
+/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
+DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
+                                                 diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
+/* Writes exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD), </s>, then <pad>. *count = ids
+   before the padding. Longer text is cut with </s> kept last; *lost = tokens that did not fit. */
+DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, int32_t *ids,
+                                              uint32_t capacity, uint32_t *count, uint32_t *lost, dit_error *err);
+
+/* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
+DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, const char *name, uint64_t piece_count,
+                                              uint64_t piece_bytes, diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
+                                           float score, diti_piece_type type, dit_error *err);
+DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
+DIT_INTERNAL dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
+                                                 diti_tokenizer **out, dit_error *err);
+#endif
+
+/* ======== src/text/normalize.c (edit it there; dit.h is generated) ======== */
+
+/* Bounds that no real map comes near; they keep hostile maps from costing more than the prompt's length. */
+#define DITI_NORMALIZED_LIMIT (16u << 20) /* bytes of normalised prompt */
+#define DITI_CHARSMAP_KEY 256u            /* bytes of a trie key */
+#define DITI_CHARSMAP_REPLACEMENT 1024u   /* bytes of a replacement string */
+
+/* --- the precompiled map: u32 byte size of the trie, the trie, the replacement strings --- */
+static uint32_t diti_normalize_u32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static bool diti_charsmap_strings_good(const diti_normalizer *normalizer) {
+    uint32_t i, length = 0;
+    for (i = 0; i < normalizer->replacements_size; i++) {
+        length = normalizer->replacements[i] ? length + 1 : 0;
+        if (length > DITI_CHARSMAP_REPLACEMENT) return false;
+    }
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
+                                                     size_t size, const char *name, dit_error *err) {
+    const uint8_t *bytes = (const uint8_t *)data;
+    uint32_t trie_size, i;
+    if (size == 0) return DIT_OK;
+    trie_size = size < 4 ? 0 : diti_normalize_u32(bytes);
+    if (trie_size == 0 || trie_size % 4 != 0 || trie_size > size - 4 || size - 4 - trie_size > UINT32_MAX - 1) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: the normaliser's character map is damaged: a trie of %lu bytes in a map of %lu", name,
+                         (unsigned long)trie_size, (unsigned long)size);
+    }
+    diti_normalizer_free(env, normalizer);
+    normalizer->trie_count = trie_size / 4;
+    normalizer->replacements_size = (uint32_t)(size - 4 - trie_size);
+    normalizer->trie = (uint32_t *)diti_alloc_array(env, normalizer->trie_count, sizeof(uint32_t));
+    normalizer->replacements = (char *)diti_alloc_zero(env, (size_t)normalizer->replacements_size + 1);
+    if (!normalizer->trie || !normalizer->replacements)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", name);
+    for (i = 0; i < normalizer->trie_count; i++) normalizer->trie[i] = diti_normalize_u32(bytes + 4 + (size_t)i * 4);
+    memcpy(normalizer->replacements, bytes + 4 + trie_size, normalizer->replacements_size);
+    if (diti_charsmap_strings_good(normalizer)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: the normaliser's character map is damaged: a replacement longer than %u bytes", name,
+                     DITI_CHARSMAP_REPLACEMENT);
+}
+
+DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer) {
+    diti_free(env, normalizer->trie);
+    diti_free(env, normalizer->replacements);
+    normalizer->trie = NULL;
+    normalizer->replacements = NULL;
+    normalizer->trie_count = 0;
+}
+
+static uint32_t diti_darts_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512u) >> 6); }
+
+/* Longest key of the trie that text starts with: its length (0: none) and the offset of its replacement. */
+static size_t diti_darts_longest(const diti_normalizer *normalizer, const char *text, size_t length, uint32_t *value) {
+    size_t i, matched = 0;
+    uint32_t unit, position;
+    if (!normalizer->trie) return 0;
+    position = diti_darts_offset(normalizer->trie[0]);
+    for (i = 0; i < length && i < DITI_CHARSMAP_KEY; i++) {
+        uint32_t byte = (uint8_t)text[i];
+        position ^= byte;
+        if (position >= normalizer->trie_count) break;
+        unit = normalizer->trie[position];
+        if ((unit & 0x800000ffu) != byte) break;
+        position ^= diti_darts_offset(unit);
+        if (position >= normalizer->trie_count) break;
+        if (!((unit >> 8) & 1u)) continue;
+        matched = i + 1;
+        *value = normalizer->trie[position] & 0x7fffffffu;
+    }
+    return matched;
+}
+
+/* --- normalising --- */
+typedef struct diti_normalize_run {
+    const diti_env *env;
+    char *text;
+    size_t size, capacity;
+} diti_normalize_run;
+
+static dit_result diti_normalize_append(diti_normalize_run *run, const char *text, size_t length, dit_error *err) {
+    if (run->size + length > DITI_NORMALIZED_LIMIT) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes after normalisation",
+                         DITI_NORMALIZED_LIMIT);
+    }
+    if (run->size + length > run->capacity) {
+        size_t wanted = (run->size + length) * 2;
+        char *bigger = (char *)diti_alloc(run->env, wanted);
+        if (!bigger) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the normalised prompt");
+        if (run->size) memcpy(bigger, run->text, run->size);
+        diti_free(run->env, run->text);
+        run->text = bigger;
+        run->capacity = wanted;
+    }
+    if (length) memcpy(run->text + run->size, text, length);
+    run->size += length;
+    return DIT_OK;
+}
+
+static dit_result diti_normalize_append_escaped(diti_normalize_run *run, const char *text, size_t length,
+                                                dit_error *err) {
+    size_t start = 0, i;
+    for (i = 0; i <= length; i++) {
+        dit_result result;
+        if (i < length && text[i] != ' ') continue;
+        result = diti_normalize_append(run, text + start, i - start, err);
+        if (result == DIT_OK && i < length) result = diti_normalize_append(run, "\xe2\x96\x81", 3, err);
+        if (result < 0) return result;
+        start = i + 1;
+    }
+    return DIT_OK;
+}
+
+/* Unicode's White_Space. */
+static bool diti_normalize_is_space(const char *text, size_t length) {
+    static const char spaces[][4] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
+                                     "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+    size_t i;
+    if (length == 1) return (*text >= '\t' && *text <= '\r') || *text == ' ';
+    if (length == 3 && memcmp(text, "\xe2\x80", 2) == 0 && (uint8_t)text[2] <= 0x8a) return true; /* U+2000..U+200A */
+    for (i = 0; i < DITI_COUNT(spaces); i++) {
+        if (strlen(spaces[i]) == length && memcmp(text, spaces[i], length) == 0) return true;
+    }
+    return false;
+}
+
+/* What the beginning of text becomes, and how many bytes of it that takes. */
+static size_t diti_normalize_prefix(const diti_normalizer *normalizer, const char *text, size_t length,
+                                    const char **piece, size_t *piece_length) {
+    uint32_t value = 0;
+    size_t matched = diti_darts_longest(normalizer, text, length, &value);
+    if (matched && value < normalizer->replacements_size) {
+        *piece = normalizer->replacements + value;
+        *piece_length = strlen(*piece);
+        return matched;
+    }
+    matched = diti_utf8_length(text, length);
+    if (normalizer->unicode_spaces && diti_normalize_is_space(text, matched)) {
+        *piece = " ";
+        *piece_length = 1;
+        return matched;
+    }
+    *piece = matched ? text : "\xef\xbf\xbd";
+    *piece_length = matched ? matched : 3;
+    return matched ? matched : 1;
+}
+
+static void diti_normalize_trim_end(diti_normalize_run *run) {
+    while (run->size >= 3 && memcmp(run->text + run->size - 3, "\xe2\x96\x81", 3) == 0) run->size -= 3;
+}
+
+static dit_result diti_normalize_all(diti_normalize_run *run, const diti_normalizer *normalizer, const char *text,
+                                     size_t length, dit_error *err) {
+    bool after_space = normalizer->collapse_spaces, begun = false;
+    size_t position = 0;
+    while (position < length) {
+        const char *piece;
+        size_t piece_length;
+        dit_result result = DIT_OK;
+        position += diti_normalize_prefix(normalizer, text + position, length - position, &piece, &piece_length);
+        while (after_space && piece_length && *piece == ' ') piece++, piece_length--;
+        if (piece_length == 0) continue;
+        if (!begun && normalizer->add_prefix) result = diti_normalize_append_escaped(run, " ", 1, err);
+        begun = true;
+        if (result == DIT_OK) result = diti_normalize_append_escaped(run, piece, piece_length, err);
+        if (result < 0) return result;
+        after_space = normalizer->collapse_spaces && piece[piece_length - 1] == ' ';
+    }
+    if (normalizer->collapse_spaces) diti_normalize_trim_end(run);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
+                                            size_t length, char **out, size_t *out_length, dit_error *err) {
+    diti_normalize_run run = DITI_ZERO;
+    dit_result result;
+    run.env = env;
+    result = diti_normalize_all(&run, normalizer, text, length, err);
+    if (result < 0) {
+        diti_free(env, run.text);
+        return result;
+    }
+    *out = run.text;
+    *out_length = run.size;
+    return DIT_OK;
+}
+
+/* ======== src/text/unigram.c (edit it there; dit.h is generated) ======== */
+
+#define DITI_PIECE_LIMIT 1024u /* bytes of one piece; SentencePiece trains pieces of at most 16 characters */
+#define DITI_PIECE_COUNT_LIMIT (4u << 20)
+
+/* --- the index: pieces sorted by bytes, searched by narrowing a range one byte at a time --- */
+static int diti_piece_compare(const diti_piece *a, const diti_piece *b) {
+    int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
+    if (order) return order;
+    if (a->length != b->length) return a->length < b->length ? -1 : 1;
+    return a->id < b->id ? -1 : 1; /* of equal pieces the lowest id is found */
+}
+
+static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t count) {
+    diti_piece moved = pieces[parent];
+    uint32_t child;
+    while ((child = parent * 2 + 1) < count) {
+        if (child + 1 < count && diti_piece_compare(&pieces[child], &pieces[child + 1]) < 0) child++;
+        if (diti_piece_compare(&moved, &pieces[child]) >= 0) break;
+        pieces[parent] = pieces[child];
+        parent = child;
+    }
+    pieces[parent] = moved;
+}
+
+/* Heap sort: no memory of its own and no slow case that a hostile file could choose. */
+static void diti_piece_index_sort(diti_piece_index *index) {
+    uint32_t i;
+    for (i = index->count / 2; i-- > 0;) diti_piece_sift_down(index->pieces, i, index->count);
+    for (i = index->count; i-- > 1;) {
+        diti_piece last = index->pieces[i];
+        index->pieces[i] = index->pieces[0];
+        index->pieces[0] = last;
+        diti_piece_sift_down(index->pieces, 0, i);
+    }
+}
+
+typedef struct diti_piece_range { /* the pieces that begin with the depth bytes read so far */
+    uint32_t low, high, depth;
+} diti_piece_range;
+
+static diti_piece_range diti_piece_range_all(const diti_piece_index *index) {
+    diti_piece_range range = DITI_ZERO;
+    range.high = index->count;
+    return range;
+}
+
+/* First piece of the range whose next byte is at least byte (0..256); pieces that end here come first. */
+static uint32_t diti_piece_bound(const diti_piece_index *index, diti_piece_range range, uint32_t byte) {
+    while (range.low < range.high) {
+        uint32_t middle = range.low + (range.high - range.low) / 2;
+        const diti_piece *piece = &index->pieces[middle];
+        if (piece->length <= range.depth || (uint8_t)piece->text[range.depth] < byte)
+            range.low = middle + 1;
+        else
+            range.high = middle;
+    }
+    return range.low;
+}
+
+static bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next) {
+    uint32_t byte = (uint8_t)next;
+    range->low = diti_piece_bound(index, *range, byte);
+    range->high = diti_piece_bound(index, *range, byte + 1);
+    range->depth++;
+    return range->low < range->high;
+}
+
+/* The piece that the bytes read so far spell, or NULL. */
+static const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range) {
+    const diti_piece *first = &index->pieces[range->low];
+    return first->length == range->depth ? first : NULL;
+}
+
+static const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length) {
+    diti_piece_range range = diti_piece_range_all(index);
+    const diti_piece *found = NULL;
+    size_t i;
+    for (i = 0; i < length && diti_piece_range_narrow(index, &range, text[i]); i++) {
+        const diti_piece *piece = diti_piece_range_exact(index, &range);
+        if (piece) found = piece;
+    }
+    return found;
+}
+
+static int32_t diti_piece_find(const diti_piece_index *index, const char *text) {
+    size_t length = strlen(text);
+    const diti_piece *piece = diti_piece_longest(index, text, length);
+    return piece && piece->length == length ? piece->id : -1;
+}
+
+/* --- building --- */
+DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
+    diti_env env;
+    if (!tokenizer) return;
+    env = tokenizer->env;
+    diti_normalizer_free(&env, &tokenizer->normalizer);
+    diti_free(&env, tokenizer->words.pieces);
+    diti_free(&env, tokenizer->specials.pieces);
+    diti_free(&env, tokenizer->pool);
+    diti_free(&env, tokenizer->name);
+    diti_free(&env, tokenizer);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, const char *name, uint64_t piece_count,
+                                              uint64_t piece_bytes, diti_tokenizer **out, dit_error *err) {
+    diti_tokenizer *tokenizer;
+    if (piece_count == 0) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is empty", name);
+    if (piece_count > DITI_PIECE_COUNT_LIMIT || piece_bytes > (uint64_t)DITI_PIECE_COUNT_LIMIT * 64) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: a vocabulary of %llu pieces in %llu bytes is too large (at most %u pieces)", name,
+                         (unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
+    }
+    tokenizer = (diti_tokenizer *)diti_alloc_zero(env, sizeof *tokenizer);
+    if (!tokenizer) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the tokenizer", name);
+    tokenizer->env = *env;
+    tokenizer->name = diti_copy_string(env, name);
+    tokenizer->pool = (char *)diti_alloc(env, (size_t)piece_bytes + 1);
+    tokenizer->pool_size = (size_t)piece_bytes;
+    tokenizer->capacity = (uint32_t)piece_count;
+    if (!tokenizer->name || !tokenizer->pool) {
+        diti_tokenizer_free(tokenizer);
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %llu pieces", name,
+                         (unsigned long long)piece_count);
+    }
+    memset(tokenizer->byte_ids, -1, sizeof tokenizer->byte_ids);
+    tokenizer->unknown = tokenizer->end = tokenizer->padding = -1;
+    tokenizer->min_score = INFINITY;
+    tokenizer->max_score = -INFINITY;
+    tokenizer->normalizer.add_prefix = tokenizer->normalizer.collapse_spaces = true;
+    *out = tokenizer;
+    return DIT_OK;
+}
+
+/* "<0x0A>" -> 10; -1 for anything else. */
+static int diti_piece_byte_value(const char *text, size_t length) {
+    int value = 0, i;
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    for (i = 3; i < 5; i++) {
+        const char *digits = "0123456789ABCDEF";
+        const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (!digit) return -1;
+        value = value * 16 + (int)(digit - digits);
+    }
+    return value;
+}
+
+static bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece) {
+    void *pieces = index->pieces;
+    bool good = diti_grow(env, &pieces, &index->capacity, index->count, sizeof *piece);
+    index->pieces = (diti_piece *)pieces;
+    if (good) index->pieces[index->count++] = *piece;
+    return good;
+}
+
+static bool diti_tokenizer_place(diti_tokenizer *tokenizer, const diti_piece *piece) {
+    int byte = diti_piece_byte_value(piece->text, piece->length);
+    switch (piece->type) {
+    case DITI_PIECE_NORMAL:
+        tokenizer->min_score = fminf(tokenizer->min_score, piece->score);
+        tokenizer->max_score = fmaxf(tokenizer->max_score, piece->score);
+        return diti_piece_index_add(&tokenizer->env, &tokenizer->words, piece);
+    case DITI_PIECE_USER: return diti_piece_index_add(&tokenizer->env, &tokenizer->words, piece);
+    case DITI_PIECE_UNKNOWN:
+        if (tokenizer->unknown < 0) tokenizer->unknown = piece->id;
+        return diti_piece_index_add(&tokenizer->env, &tokenizer->specials, piece);
+    case DITI_PIECE_CONTROL: return diti_piece_index_add(&tokenizer->env, &tokenizer->specials, piece);
+    case DITI_PIECE_BYTE:
+        if (byte >= 0) tokenizer->byte_ids[byte] = piece->id;
+        return true;
+    case DITI_PIECE_UNUSED: return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
+                                           float score, diti_piece_type type, dit_error *err) {
+    const char *name = tokenizer->name;
+    diti_piece piece;
+    if (tokenizer->count >= tokenizer->capacity || length > tokenizer->pool_size - tokenizer->pool_used)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more pieces than announced", name);
+    if (length > DITI_PIECE_LIMIT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %d is %lu bytes long (at most %u)", name, id,
+                         (unsigned long)length, DITI_PIECE_LIMIT);
+    if (!isfinite(score))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the score of piece %d is not a finite number", name, id);
+    piece.text = tokenizer->pool + tokenizer->pool_used;
+    piece.length = (uint32_t)length;
+    piece.id = id;
+    piece.score = score;
+    piece.type = type;
+    if (length) memcpy(tokenizer->pool + tokenizer->pool_used, text, length);
+    tokenizer->pool_used += length;
+    tokenizer->count++;
+    if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK; /* an empty piece never matches */
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
+}
+
+static bool diti_tokenizer_spells_bytes(const diti_tokenizer *tokenizer) {
+    int i;
+    for (i = 0; i < 256; i++) {
+        if (tokenizer->byte_ids[i] < 0) return false;
+    }
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    const char *name = tokenizer->name;
+    diti_piece_index_sort(&tokenizer->words);
+    diti_piece_index_sort(&tokenizer->specials);
+    if (tokenizer->end < 0) tokenizer->end = diti_piece_find(&tokenizer->specials, "</s>");
+    if (tokenizer->padding < 0) tokenizer->padding = diti_piece_find(&tokenizer->specials, "<pad>");
+    if (tokenizer->words.count == 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", name);
+    if (tokenizer->unknown < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no unknown piece (<unk>)", name);
+    if (tokenizer->end < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no end piece (</s>)", name);
+    if (tokenizer->padding < 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no padding piece (<pad>)", name);
+    if (tokenizer->min_score > tokenizer->max_score) tokenizer->min_score = tokenizer->max_score = 0.0f;
+    tokenizer->unknown_score = tokenizer->min_score - 10.0f;
+    tokenizer->byte_fallback = diti_tokenizer_spells_bytes(tokenizer);
+    return DIT_OK;
+}
+
+/* --- Viterbi: the segmentation with the largest sum of scores --- */
+typedef struct diti_lattice { /* per byte position: the best path that ends there */
+    float *score;
+    uint32_t *from; /* where its last piece begins; UINT32_MAX: not reached */
+    int32_t *id;    /* that piece */
+} diti_lattice;
+
+static void diti_lattice_free(const diti_env *env, diti_lattice *lattice) {
+    diti_free(env, lattice->score);
+    diti_free(env, lattice->from);
+    diti_free(env, lattice->id);
+}
+
+static bool diti_lattice_create(const diti_env *env, size_t length, diti_lattice *lattice) {
+    lattice->score = (float *)diti_alloc_array(env, length + 1, sizeof(float));
+    lattice->from = (uint32_t *)diti_alloc_array(env, length + 1, sizeof(uint32_t));
+    lattice->id = (int32_t *)diti_alloc_array(env, length + 1, sizeof(int32_t));
+    if (!lattice->score || !lattice->from || !lattice->id) return false;
+    memset(lattice->from, 0xff, (length + 1) * sizeof(uint32_t));
+    return true;
+}
+
+static void diti_lattice_relax(diti_lattice *lattice, uint32_t start, uint32_t end, float score, int32_t id) {
+    float total = lattice->score[start] + score;
+    if (lattice->from[end] != UINT32_MAX && total <= lattice->score[end]) return;
+    lattice->score[end] = total;
+    lattice->from[end] = start;
+    lattice->id[end] = id;
+}
+
+/* SentencePiece favours user pieces so much that they always win. */
+static float diti_piece_path_score(const diti_tokenizer *tokenizer, const diti_piece *piece) {
+    return piece->type == DITI_PIECE_USER ? (float)piece->length * tokenizer->max_score - 0.1f : piece->score;
+}
+
+static void diti_lattice_extend(const diti_tokenizer *tokenizer, diti_lattice *lattice, const char *text,
+                                uint32_t length, uint32_t start, uint32_t character) {
+    diti_piece_range range = diti_piece_range_all(&tokenizer->words);
+    bool known = false;
+    uint32_t end;
+    for (end = start + 1; end <= length && diti_piece_range_narrow(&tokenizer->words, &range, text[end - 1]); end++) {
+        const diti_piece *piece = diti_piece_range_exact(&tokenizer->words, &range);
+        if (!piece) continue;
+        diti_lattice_relax(lattice, start, end, diti_piece_path_score(tokenizer, piece), piece->id);
+        if (end == start + character) known = true;
+    }
+    if (!known) diti_lattice_relax(lattice, start, start + character, tokenizer->unknown_score, tokenizer->unknown);
+}
+
+/* Turns the chain of beginnings around: afterwards from[p] is the end of the piece that starts at p. */
+static void diti_lattice_reverse(diti_lattice *lattice, uint32_t length) {
+    uint32_t position = length, next = UINT32_MAX;
+    while (position) {
+        uint32_t before = lattice->from[position];
+        lattice->from[position] = next;
+        next = position;
+        position = before;
+    }
+    lattice->from[0] = next;
+}
+
+static void diti_lattice_fill(const diti_tokenizer *tokenizer, diti_lattice *lattice, const char *text,
+                              uint32_t length) {
+    uint32_t start, character;
+    for (start = 0; start < length; start += character) {
+        character = (uint32_t)diti_utf8_length(text + start, length - start);
+        if (character == 0) character = 1; /* a damaged character map can write broken text */
+        diti_lattice_extend(tokenizer, lattice, text, length, start, character);
+    }
+    diti_lattice_reverse(lattice, length);
+}
+
+/* --- encoding --- */
+typedef struct diti_token_sink {
+    int32_t *ids;
+    uint32_t room, count, lost;
+} diti_token_sink;
+
+static void diti_token_emit(diti_token_sink *sink, int32_t id) {
+    if (sink->count < sink->room)
+        sink->ids[sink->count++] = id;
+    else
+        sink->lost++;
+}
+
+static void diti_token_emit_bytes(const diti_tokenizer *tokenizer, diti_token_sink *sink, const char *text,
+                                  uint32_t length) {
+    uint32_t i;
+    for (i = 0; i < length; i++) diti_token_emit(sink, tokenizer->byte_ids[(uint8_t)text[i]]);
+}
+
+static void diti_token_emit_path(const diti_tokenizer *tokenizer, const diti_lattice *lattice, const char *text,
+                                 uint32_t length, diti_token_sink *sink) {
+    bool after_unknown = false;
+    uint32_t start, end;
+    for (start = 0; start < length; start = end) {
+        bool unknown;
+        end = lattice->from[start];
+        unknown = lattice->id[end] == tokenizer->unknown;
+        if (unknown && tokenizer->byte_fallback)
+            diti_token_emit_bytes(tokenizer, sink, text + start, end - start);
+        else if (!unknown || !after_unknown)
+            diti_token_emit(sink, lattice->id[end]);
+        after_unknown = unknown;
+    }
+}
+
+static dit_result diti_tokenizer_encode_segment(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                                diti_token_sink *sink, dit_error *err) {
+    diti_lattice lattice = DITI_ZERO;
+    char *normalized = NULL;
+    size_t size = 0;
+    dit_result result =
+        diti_normalizer_run(&tokenizer->env, &tokenizer->normalizer, text, length, &normalized, &size, err);
+    if (result < 0 || size == 0) {
+        diti_free(&tokenizer->env, normalized);
+        return result;
+    }
+    if (diti_lattice_create(&tokenizer->env, size, &lattice)) {
+        diti_lattice_fill(tokenizer, &lattice, normalized, (uint32_t)size);
+        diti_token_emit_path(tokenizer, &lattice, normalized, (uint32_t)size, sink);
+    } else {
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
+                           (unsigned long)size);
+    }
+    diti_lattice_free(&tokenizer->env, &lattice);
+    diti_free(&tokenizer->env, normalized);
+    return result;
+}
+
+/* Text between special pieces is encoded piece by piece, as transformers does. */
+static dit_result diti_tokenizer_encode_all(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                            diti_token_sink *sink, dit_error *err) {
+    size_t start = 0, position = 0;
+    while (position < length) {
+        const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
+        dit_result result;
+        if (!special) {
+            position++;
+            continue;
+        }
+        result = diti_tokenizer_encode_segment(tokenizer, text + start, position - start, sink, err);
+        if (result < 0) return result;
+        diti_token_emit(sink, special->id);
+        start = position += special->length;
+    }
+    return diti_tokenizer_encode_segment(tokenizer, text + start, length - start, sink, err);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, int32_t *ids,
+                                              uint32_t capacity, uint32_t *count, uint32_t *lost, dit_error *err) {
+    diti_token_sink sink = DITI_ZERO;
+    dit_result result;
+    uint32_t i;
+    if (capacity == 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least one token is needed", tokenizer->name);
+    sink.ids = ids;
+    sink.room = capacity - 1; /* </s> always fits */
+    result = diti_tokenizer_encode_all(tokenizer, text ? text : "", text ? strlen(text) : 0, &sink, err);
+    if (result < 0) return result;
+    ids[sink.count++] = tokenizer->end;
+    for (i = sink.count; i < capacity; i++) ids[i] = tokenizer->padding;
+    if (count) *count = sink.count;
+    if (lost) *lost = sink.lost;
+    return DIT_OK;
+}
+
+/* ======== src/text/unigram_spiece.c (edit it there; dit.h is generated) ======== */
+
+/* --- protobuf, as far as SentencePiece's ModelProto needs it --- */
+typedef struct diti_protobuf {
+    const uint8_t *data;
+    size_t size, position;
+} diti_protobuf;
+typedef struct diti_protobuf_field {
+    uint64_t number;     /* 1..2^29-1 */
+    uint64_t value;      /* varints and fixed sizes */
+    const uint8_t *data; /* length-delimited fields; NULL otherwise */
+    size_t size;
+} diti_protobuf_field;
+
+static bool diti_protobuf_varint(diti_protobuf *message, uint64_t *out) {
+    uint32_t shift;
+    *out = 0;
+    for (shift = 0; shift < 64 && message->position < message->size; shift += 7) {
+        uint8_t byte = message->data[message->position++];
+        *out |= (uint64_t)(byte & 0x7fu) << shift;
+        if (byte < 0x80) return true;
+    }
+    return false;
+}
+
+static bool diti_protobuf_fixed(diti_protobuf *message, uint32_t bytes, uint64_t *out) {
+    uint32_t i;
+    if (message->size - message->position < bytes) return false;
+    *out = 0;
+    for (i = 0; i < bytes; i++) *out |= (uint64_t)message->data[message->position++] << (8 * i);
+    return true;
+}
+
+static bool diti_protobuf_bytes(diti_protobuf *message, diti_protobuf_field *field) {
+    uint64_t size;
+    if (!diti_protobuf_varint(message, &size) || size > message->size - message->position) return false;
+    field->data = message->data + message->position;
+    field->size = (size_t)size;
+    message->position += (size_t)size;
+    return true;
+}
+
+/* 1: a field was read, 0: the message ended, -1: it is damaged. */
+static int diti_protobuf_next(diti_protobuf *message, diti_protobuf_field *field) {
+    uint64_t tag;
+    bool good;
+    memset(field, 0, sizeof *field);
+    if (message->position == message->size) return 0;
+    if (!diti_protobuf_varint(message, &tag)) return -1;
+    field->number = tag >> 3;
+    switch (tag & 7u) {
+    case 0: good = diti_protobuf_varint(message, &field->value); break;
+    case 1: good = diti_protobuf_fixed(message, 8, &field->value); break;
+    case 2: good = diti_protobuf_bytes(message, field); break;
+    case 5: good = diti_protobuf_fixed(message, 4, &field->value); break;
+    default: good = false;
+    }
+    return good && field->number ? 1 : -1;
+}
+
+static diti_protobuf diti_protobuf_open(const void *data, size_t size) {
+    diti_protobuf message = DITI_ZERO;
+    message.data = (const uint8_t *)data;
+    message.size = size;
+    return message;
+}
+
+/* --- spiece.model: ModelProto {1 pieces, 2 trainer, 3 normalizer} --- */
+typedef struct diti_spiece { /* SentencePiece {1 piece, 2 score, 3 type} */
+    const char *text;
+    size_t length;
+    float score;
+    uint64_t type;
+} diti_spiece;
+
+static bool diti_spiece_read(const diti_protobuf_field *source, diti_spiece *out) {
+    diti_protobuf message = diti_protobuf_open(source->data, source->size);
+    diti_protobuf_field field;
+    int more;
+    memset(out, 0, sizeof *out);
+    out->type = DITI_PIECE_NORMAL;
+    while ((more = diti_protobuf_next(&message, &field)) > 0) {
+        if (field.number == 1 && field.data) out->text = (const char *)field.data, out->length = field.size;
+        if (field.number == 2) {
+            uint32_t bits = (uint32_t)field.value;
+            memcpy(&out->score, &bits, sizeof bits);
+        }
+        if (field.number == 3) out->type = field.value;
+    }
+    return more == 0;
+}
+
+static dit_result diti_spiece_damaged(const char *name, size_t position, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: no SentencePiece model, or a damaged one (at byte %lu)", name,
+                     (unsigned long)position);
+}
+
+static dit_result diti_spiece_measure(const void *data, size_t size, const char *name, uint64_t *count, uint64_t *bytes,
+                                      dit_error *err) {
+    diti_protobuf message = diti_protobuf_open(data, size);
+    diti_protobuf_field field;
+    int more;
+    while ((more = diti_protobuf_next(&message, &field)) > 0) {
+        diti_spiece piece;
+        if (field.number != 1) continue;
+        if (!field.data || !diti_spiece_read(&field, &piece)) return diti_spiece_damaged(name, message.position, err);
+        *count += 1;
+        *bytes += piece.length;
+    }
+    return more < 0 ? diti_spiece_damaged(name, message.position, err) : DIT_OK;
+}
+
+static dit_result diti_spiece_add(diti_tokenizer *tokenizer, const diti_protobuf_field *field, dit_error *err) {
+    diti_spiece piece;
+    if (!diti_spiece_read(field, &piece)) return diti_spiece_damaged(tokenizer->name, 0, err);
+    if (piece.type < DITI_PIECE_NORMAL || piece.type > DITI_PIECE_BYTE) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %u has the unknown type %llu", tokenizer->name,
+                         tokenizer->count, (unsigned long long)piece.type);
+    }
+    return diti_tokenizer_add(tokenizer, piece.text, piece.length, (int32_t)tokenizer->count, piece.score,
+                              (diti_piece_type)piece.type, err);
+}
+
+/* TrainerSpec {3 model_type, 24 treat_whitespace_as_suffix} */
+static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, const diti_protobuf_field *source,
+                                            dit_error *err) {
+    static const char *const types[] = {"?", "unigram", "BPE", "word", "character"};
+    diti_protobuf message = diti_protobuf_open(source->data, source->size);
+    diti_protobuf_field field;
+    int more;
+    while ((more = diti_protobuf_next(&message, &field)) > 0) {
+        if (field.number == 3 && field.value != 1) {
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "%s: a SentencePiece model of type %s; only unigram is supported", tokenizer->name,
+                             field.value < DITI_COUNT(types) ? types[field.value] : "?");
+        }
+        if (field.number == 24 && field.value)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: treat_whitespace_as_suffix is not supported",
+                             tokenizer->name);
+    }
+    return more < 0 ? diti_spiece_damaged(tokenizer->name, message.position, err) : DIT_OK;
+}
+
+/* NormalizerSpec {2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces} */
+static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const diti_protobuf_field *source,
+                                              dit_error *err) {
+    diti_protobuf message = diti_protobuf_open(source->data, source->size);
+    diti_protobuf_field field;
+    dit_result result;
+    int more;
+    while ((more = diti_protobuf_next(&message, &field)) > 0) {
+        if (field.number == 2 && field.data) {
+            result = diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
+                                                  tokenizer->name, err);
+            if (result < 0) return result;
+        }
+        if (field.number == 3) tokenizer->normalizer.add_prefix = field.value != 0;
+        if (field.number == 4) tokenizer->normalizer.collapse_spaces = field.value != 0;
+        if (field.number == 5 && !field.value)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: escape_whitespaces false is not supported",
+                             tokenizer->name);
+    }
+    return more < 0 ? diti_spiece_damaged(tokenizer->name, message.position, err) : DIT_OK;
+}
+
+static dit_result diti_spiece_fill(diti_tokenizer *tokenizer, const void *data, size_t size, dit_error *err) {
+    diti_protobuf message = diti_protobuf_open(data, size);
+    diti_protobuf_field field;
+    dit_result result = DIT_OK;
+    while (result == DIT_OK && diti_protobuf_next(&message, &field) > 0) {
+        if (!field.data) continue;
+        if (field.number == 1) result = diti_spiece_add(tokenizer, &field, err);
+        if (field.number == 2) result = diti_spiece_check_trainer(tokenizer, &field, err);
+        if (field.number == 3) result = diti_spiece_read_normalizer(tokenizer, &field, err);
+    }
+    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+}
+
+static dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
+                                             diti_tokenizer **out, dit_error *err) {
+    uint64_t count = 0, bytes = 0;
+    diti_tokenizer *tokenizer;
+    dit_result result = diti_spiece_measure(data, size, name, &count, &bytes, err);
+    if (result == DIT_OK) result = diti_tokenizer_create(env, name, count, bytes, &tokenizer, err);
+    if (result < 0) return result;
+    result = diti_spiece_fill(tokenizer, data, size, err);
+    if (result == DIT_OK)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace. */
+DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
+                                            diti_tokenizer **out, dit_error *err) {
+    const char *text = (const char *)data;
+    size_t i = 0;
+    while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
+        i++;
+    if (i < size && text[i] == '{') return diti_tokenizer_load_json(env, data, size, name, out, err);
+    return diti_tokenizer_load_spiece(env, data, size, name, out, err);
+}
+
+/* ======== src/text/unigram_json.c (edit it there; dit.h is generated) ======== */
+
+/* tokenizer.json of the tokenizers library, as transformers writes it for SentencePiece unigram models. What its
+   normalizer and pre_tokenizer say must amount to SentencePiece's own rules (models.md 6.2); anything else is refused
+   by name. */
+
+/* --- base64 --- */
+static int diti_base64_value(char digit) {
+    if (digit >= 'A' && digit <= 'Z') return digit - 'A';
+    if (digit >= 'a' && digit <= 'z') return digit - 'a' + 26;
+    if (digit >= '0' && digit <= '9') return digit - '0' + 52;
+    if (digit == '+') return 62;
+    return digit == '/' ? 63 : -1;
+}
+
+/* Writes at most length * 3 / 4 bytes. */
+static bool diti_base64_decode(const char *text, size_t length, uint8_t *out, size_t *size) {
+    uint32_t bits = 0, held = 0;
+    size_t i;
+    while (length && text[length - 1] == '=') length--;
+    for (*size = 0, i = 0; i < length; i++) {
+        int value = diti_base64_value(text[i]);
+        if (value < 0) return false;
+        bits = bits << 6 | (uint32_t)value;
+        held += 6;
+        if (held < 8) continue;
+        held -= 8;
+        out[(*size)++] = (uint8_t)(bits >> held);
+    }
+    return true;
+}
+
+/* --- normalizer and pre_tokenizer --- */
+static dit_result diti_unigram_unsupported(const diti_tokenizer *tokenizer, const char *what, const char *type,
+                                           dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a unigram model",
+                     tokenizer->name, what, type);
+}
+
+static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const diti_json *object, dit_error *err) {
+    const diti_json *map = diti_json_get(object, "precompiled_charsmap");
+    uint8_t *bytes;
+    size_t size = 0;
+    dit_result result;
+    if (!map || map->kind != DITI_JSON_STRING)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the Precompiled normalizer has no precompiled_charsmap",
+                         tokenizer->name);
+    bytes = (uint8_t *)diti_alloc(&tokenizer->env, map->text_length + 1);
+    if (!bytes)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", tokenizer->name);
+    if (diti_base64_decode(map->text, map->text_length, bytes, &size))
+        result =
+            diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, bytes, size, tokenizer->name, err);
+    else
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: precompiled_charsmap is not base64", tokenizer->name);
+    diti_free(&tokenizer->env, bytes);
+    return result;
+}
+
+/* Only the replacement of runs of spaces is known; collapse_spaces does it. */
+static bool diti_unigram_collapses(const diti_json *replace) {
+    const diti_json *pattern = diti_json_get(replace, "pattern");
+    const char *regex = diti_json_string(pattern, "Regex", ""), *content = diti_json_string(replace, "content", "");
+    return diti_equal(regex, " {2,}") && (diti_equal(content, " ") || diti_equal(content, "\xe2\x96\x81"));
+}
+
+static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
+    const char *type = diti_json_string(normalizer, "type", "");
+    const diti_json *member;
+    if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
+        return DIT_OK; /* collapse_spaces strips */
+    if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
+    if (diti_equal(type, "Replace") && diti_unigram_collapses(normalizer)) return DIT_OK;
+    if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
+    member = diti_json_get(normalizer, "normalizers");
+    for (member = member ? member->first : NULL; member; member = member->next) {
+        dit_result result = diti_unigram_read_normalizer(tokenizer, member, err);
+        if (result < 0) return result;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_unigram_read_metaspace(diti_tokenizer *tokenizer, const diti_json *metaspace, dit_error *err) {
+    const char *scheme = diti_json_string(metaspace, "prepend_scheme", "always");
+    const char *replacement = diti_json_string(metaspace, "replacement", "\xe2\x96\x81");
+    if (!diti_equal(replacement, "\xe2\x96\x81"))
+        return diti_unigram_unsupported(tokenizer, "Metaspace replacement", replacement, err);
+    tokenizer->normalizer.add_prefix =
+        diti_json_bool(metaspace, "add_prefix_space", true) && !diti_equal(scheme, "never");
+    return DIT_OK;
+}
+
+static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
+                                                  dit_error *err) {
+    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    const diti_json *member;
+    if (diti_equal(type, "WhitespaceSplit")) {
+        tokenizer->normalizer.unicode_spaces = true; /* no piece spans two words, so splitting adds nothing else */
+        return DIT_OK;
+    }
+    if (diti_equal(type, "Metaspace")) return diti_unigram_read_metaspace(tokenizer, pre_tokenizer, err);
+    if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "pre_tokenizer", type, err);
+    member = diti_json_get(pre_tokenizer, "pretokenizers");
+    for (member = member ? member->first : NULL; member; member = member->next) {
+        dit_result result = diti_unigram_read_pre_tokenizer(tokenizer, member, err);
+        if (result < 0) return result;
+    }
+    return DIT_OK;
+}
+
+/* --- vocabulary: [[piece, score], …] in the order of the ids --- */
+typedef struct diti_unigram_source {
+    const diti_json *vocab, *added; /* arrays */
+    uint64_t unknown;
+    bool byte_fallback;
+    uint8_t *special; /* per id of the vocabulary: an added token, cut out of the text before anything else */
+} diti_unigram_source;
+
+static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
+                                          dit_error *err) {
+    const diti_json *model = diti_json_get(root, "model"), *unknown = diti_json_get(model, "unk_id");
+    const char *type = diti_json_string(model, "type", "Unigram");
+    source->vocab = diti_json_get(model, "vocab");
+    source->added = diti_json_get(root, "added_tokens");
+    source->byte_fallback = diti_json_bool(model, "byte_fallback", false);
+    if (!diti_equal(type, "Unigram"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a tokenizer of type %.60s; only Unigram is supported",
+                         name, type);
+    if (!source->vocab || source->vocab->kind != DITI_JSON_ARRAY)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
+    if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.unk_id names none of the %u pieces", name,
+                         source->vocab->count);
+    return DIT_OK;
+}
+
+static bool diti_unigram_added(const diti_json *token, const diti_json **content, uint64_t *id) {
+    *content = diti_json_get(token, "content");
+    return *content && (*content)->kind == DITI_JSON_STRING && diti_json_u64(diti_json_get(token, "id"), id) &&
+           *id <= INT32_MAX;
+}
+
+static dit_result diti_unigram_measure(const char *name, const diti_unigram_source *source, uint64_t *count,
+                                       uint64_t *bytes, dit_error *err) {
+    const diti_json *item, *content;
+    uint64_t id;
+    for (item = source->vocab->first; item; item = item->next) {
+        const diti_json *text = item->kind == DITI_JSON_ARRAY ? item->first : NULL;
+        if (!text || text->kind != DITI_JSON_STRING || !text->next || text->next->kind != DITI_JSON_NUMBER)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu of model.vocab is no [text, score]", name,
+                             (unsigned long long)*count);
+        *bytes += text->text_length;
+        *count += 1;
+    }
+    for (item = source->added ? source->added->first : NULL; item; item = item->next) {
+        if (!diti_unigram_added(item, &content, &id))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: an entry of added_tokens has no content or no id", name);
+        if (id < source->vocab->count) source->special[id] = 1;
+        *bytes += content->text_length;
+        *count += 1;
+    }
+    return DIT_OK;
+}
+
+static bool diti_unigram_is_byte(const char *text, size_t length) { return length == 6 && memcmp(text, "<0x", 3) == 0; }
+
+static diti_piece_type diti_unigram_type(const diti_unigram_source *source, uint32_t id, const diti_json *text) {
+    if (id == source->unknown) return DITI_PIECE_UNKNOWN;
+    if (source->special[id]) return DITI_PIECE_UNUSED; /* added_tokens adds it as a special */
+    return source->byte_fallback && diti_unigram_is_byte(text->text, text->text_length) ? DITI_PIECE_BYTE
+                                                                                        : DITI_PIECE_NORMAL;
+}
+
+static dit_result diti_unigram_add_pieces(diti_tokenizer *tokenizer, const diti_unigram_source *source,
+                                          dit_error *err) {
+    const diti_json *item, *content;
+    dit_result result = DIT_OK;
+    uint32_t id = 0;
+    uint64_t added_id;
+    for (item = source->vocab->first; item && result == DIT_OK; item = item->next, id++) {
+        const diti_json *text = item->first;
+        result = diti_tokenizer_add(tokenizer, text->text, text->text_length, (int32_t)id, (float)text->next->number,
+                                    diti_unigram_type(source, id, text), err);
+    }
+    for (item = source->added ? source->added->first : NULL; item && result == DIT_OK; item = item->next) {
+        if (!diti_unigram_added(item, &content, &added_id)) continue;
+        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)added_id, 0.0f,
+                                    DITI_PIECE_CONTROL, err);
+    }
+    return result;
+}
+
+static dit_result diti_unigram_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_unigram_source *source,
+                                    dit_error *err) {
+    dit_result result = diti_unigram_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
+    if (result == DIT_OK)
+        result = diti_unigram_read_pre_tokenizer(tokenizer, diti_json_get(root, "pre_tokenizer"), err);
+    if (result == DIT_OK) result = diti_unigram_add_pieces(tokenizer, source, err);
+    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+}
+
+static dit_result diti_unigram_build(const diti_env *env, const diti_json *root, const char *name,
+                                     diti_unigram_source *source, diti_tokenizer **out, dit_error *err) {
+    uint64_t count = 0, bytes = 0;
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result = diti_unigram_measure(name, source, &count, &bytes, err);
+    if (result == DIT_OK) result = diti_tokenizer_create(env, name, count, bytes, &tokenizer, err);
+    if (result == DIT_OK) result = diti_unigram_fill(tokenizer, root, source, err);
+    if (result == DIT_OK)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
+                                                 diti_tokenizer **out, dit_error *err) {
+    diti_unigram_source source = DITI_ZERO;
+    diti_json *root = NULL;
+    dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
+    if (result < 0) return result;
+    result = diti_unigram_read_model(root, name, &source, err);
+    if (result == DIT_OK) {
+        source.special = (uint8_t *)diti_alloc_zero(env, (size_t)source.vocab->count + 1);
+        if (!source.special)
+            result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the vocabulary", name);
+    }
+    if (result == DIT_OK) result = diti_unigram_build(env, root, name, &source, out, err);
+    diti_free(env, source.special);
+    diti_json_free(env, root);
+    return result;
+}
+
+/* ======== src/text/unigram_gguf.c (edit it there; dit.h is generated) ======== */
+
+/* --- tokenizer.ggml.* of a GGUF (models.md 9.3) --- */
+typedef struct diti_ggml_vocabulary {
+    uint64_t count;
+    const void *scores; /* count floats, not aligned; NULL: all 0 */
+    const void *types;  /* count int32, not aligned; NULL: all normal */
+} diti_ggml_vocabulary;
+
+/* A GGUF array of count 4-byte elements, whatever of the two type codes it has; NULL when the key is absent. */
+static dit_result diti_ggml_array(const diti_checkpoint *checkpoint, const char *key, uint32_t type, uint32_t or_type,
+                                  uint64_t count, const void **out, dit_error *err) {
+    uint64_t found = 0;
+    uint32_t found_type = 0;
+    *out = NULL;
+    if (!diti_checkpoint_array(checkpoint, key, out, &found, &found_type)) return DIT_OK;
+    if (found == count && (found_type == type || found_type == or_type)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "GGUF metadata: %s has %llu values of type %u where %llu pieces are named", key,
+                     (unsigned long long)found, found_type, (unsigned long long)count);
+}
+
+static dit_result diti_ggml_measure(const diti_checkpoint *checkpoint, diti_ggml_vocabulary *vocabulary,
+                                    uint64_t *bytes, dit_error *err) {
+    static const char key[] = "tokenizer.ggml.tokens";
+    size_t length = 0;
+    dit_result result;
+    *bytes = 0;
+    for (vocabulary->count = 0; diti_checkpoint_array_text(checkpoint, key, vocabulary->count, &length);
+         vocabulary->count++) {
+        if (!diti_add_u64(*bytes, length, bytes))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is too long", key);
+    }
+    result = diti_ggml_array(checkpoint, "tokenizer.ggml.scores", 6, 6, vocabulary->count, &vocabulary->scores, err);
+    if (result < 0) return result;
+    return diti_ggml_array(checkpoint, "tokenizer.ggml.token_type", 5, 4, vocabulary->count, &vocabulary->types, err);
+}
+
+static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                       diti_tokenizer *tokenizer, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint64_t i;
+    for (i = 0; i < vocabulary->count && result == DIT_OK; i++) {
+        size_t length = 0;
+        const char *text = diti_checkpoint_array_text(checkpoint, "tokenizer.ggml.tokens", i, &length);
+        float score = 0.0f;
+        int32_t type = DITI_PIECE_NORMAL;
+        if (vocabulary->scores) memcpy(&score, (const char *)vocabulary->scores + i * 4, 4);
+        if (vocabulary->types) memcpy(&type, (const char *)vocabulary->types + i * 4, 4);
+        if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
+                             (unsigned long long)i, type);
+        result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
+    }
+    return result;
+}
+
+/* An id of the metadata, when it is there; one outside the vocabulary is an error. */
+static dit_result diti_ggml_id(const diti_checkpoint *checkpoint, const char *key, const diti_tokenizer *tokenizer,
+                               int32_t *id, dit_error *err) {
+    const char *text = diti_checkpoint_text(checkpoint, key);
+    unsigned long value;
+    if (!text) return DIT_OK;
+    value = strtoul(text, NULL, 10);
+    if (value >= tokenizer->count)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s is %s, but there are %u pieces", tokenizer->name, key, text,
+                         tokenizer->count);
+    *id = (int32_t)value;
+    return DIT_OK;
+}
+
+static bool diti_ggml_flag(const diti_checkpoint *checkpoint, const char *key, bool otherwise) {
+    const char *text = diti_checkpoint_text(checkpoint, key);
+    return text ? !diti_equal(text, "0") && !diti_equal(text, "false") : otherwise;
+}
+
+static dit_result diti_ggml_read_normalizer(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer,
+                                            dit_error *err) {
+    static const char key[] = "tokenizer.ggml.precompiled_charsmap";
+    diti_normalizer *normalizer = &tokenizer->normalizer;
+    const void *map = NULL;
+    uint64_t size = 0;
+    uint32_t type = 0;
+    normalizer->add_prefix = diti_ggml_flag(checkpoint, "tokenizer.ggml.add_space_prefix", true);
+    normalizer->collapse_spaces = diti_ggml_flag(checkpoint, "tokenizer.ggml.remove_extra_whitespaces", true);
+    normalizer->unicode_spaces = true; /* older files carry no map, and every T5 map does at least this */
+    if (!diti_checkpoint_array(checkpoint, key, &map, &size, &type)) return DIT_OK;
+    if (type > 1) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s must be an array of bytes", tokenizer->name, key);
+    return diti_normalizer_set_charsmap(&tokenizer->env, normalizer, map, (size_t)size, tokenizer->name, err);
+}
+
+static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
+                                 diti_tokenizer *tokenizer, dit_error *err) {
+    dit_result result = diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err);
+    if (result == DIT_OK)
+        result = diti_ggml_id(checkpoint, "tokenizer.ggml.eos_token_id", tokenizer, &tokenizer->end, err);
+    if (result == DIT_OK)
+        result = diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err);
+    if (result == DIT_OK)
+        result = diti_ggml_id(checkpoint, "tokenizer.ggml.unknown_token_id", tokenizer, &tokenizer->unknown, err);
+    if (result == DIT_OK) result = diti_ggml_read_normalizer(checkpoint, tokenizer, err);
+    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
+                                                 diti_tokenizer **out, dit_error *err) {
+    const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
+    diti_ggml_vocabulary vocabulary = DITI_ZERO;
+    diti_tokenizer *tokenizer;
+    uint64_t bytes = 0;
+    dit_result result;
+    if (!diti_equal(model, "t5"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+                         model ? model : "(absent)");
+    result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
+    if (result == DIT_OK)
+        result = diti_tokenizer_create(env, "GGUF tokenizer", vocabulary.count, bytes, &tokenizer, err);
+    if (result < 0) return result;
+    result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
+    if (result == DIT_OK)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
 
 /* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
 /* sample: noise, schedules, solvers, guidance. Plain arithmetic, no Vulkan. */
