@@ -2475,8 +2475,9 @@ static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out
 static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_file *file, dit_error *err) {
     if (!diti_grow(&checkpoint->env, (void **)&checkpoint->files, &checkpoint->file_capacity, checkpoint->file_count,
                    sizeof *checkpoint->files)) {
+        dit_result result = diti_no_memory(diti_file_name(file), err);
         diti_file_close(file);
-        return diti_no_memory(diti_file_name(file), err);
+        return result;
     }
     checkpoint->files[checkpoint->file_count++] = file;
     return DIT_OK;
