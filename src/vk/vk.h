@@ -73,7 +73,8 @@ typedef struct diti_buffer {
     dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    void *hook_mapped; /* block.mapped as the application's allocator gave it, for its free */
+    VkDeviceSize charged; /* counted in memory_used */
+    void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 typedef struct diti_device {
@@ -123,6 +124,39 @@ typedef struct diti_device {
 /* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
+/* --- inside the room --- */
+DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk, void **library, dit_error *err);
+DIT_INTERNAL void diti_vulkan_unload(void **library);
+DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
+DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
+DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
+DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
+typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
+    bool timeline, fp16, storage16;
+} diti_features;
+DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
+DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
+typedef struct diti_candidate { /* a physical device, seen from dit */
+    VkPhysicalDevice physical;
+    dit_device_info info;
+    uint32_t queue_family; /* the first with COMPUTE */
+    char reason[160];      /* why dit cannot use it; empty: it can */
+} diti_candidate;
+/* All physical devices in Vulkan's order; freed with diti_free. */
+DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance, diti_candidate **out, uint32_t *count, dit_error *err);
+DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
+/* The candidate that choice names; NULL with an error that lists what there is. */
+DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice, dit_error *err);
+DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
+DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
+DIT_INTERNAL void diti_staging_free(diti_device *device);
+DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
+DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
+DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* Fills err for a failed Vulkan call and latches device loss. */
+DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
+DIT_INTERNAL void diti_queue_idle(diti_device *device);
+
 /* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
 DIT_INTERNAL void diti_atomic_store(int *value, int to);
@@ -144,6 +178,9 @@ DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const
 
 /* --- memory --- */
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+/* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
 /* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped, else staged. */
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, const void *data, VkDeviceSize size, dit_error *err);

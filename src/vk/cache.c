@@ -1,0 +1,142 @@
+#include "vk/vk.h"
+
+/* The cache blob: this header, then what vkGetPipelineCacheData gave. It is only good for the driver that made it, on
+   the machine that made it, so the header is stored as it lies in memory. */
+#define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
+#define DITI_CACHE_VERSION 1u
+typedef struct diti_cache_header {
+    uint32_t magic, version;
+    uint8_t uuid[16]; /* pipelineCacheUUID */
+    uint32_t vendor, device, driver_version;
+    uint32_t rung;      /* of us_per_gflop */
+    float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
+    uint32_t reserved;
+    uint64_t spirv_hash, data_size;
+    uint64_t checksum; /* of everything else, header first */
+} diti_cache_header;
+
+static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
+    diti_cache_header copy = *header;
+    uint64_t parts[2];
+    copy.checksum = 0;
+    parts[0] = diti_hash(&copy, sizeof copy);
+    parts[1] = diti_hash(data, size);
+    return diti_hash(parts, sizeof parts);
+}
+
+/* What every good blob of this device and this build starts with. */
+static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    memset(out, 0, sizeof *out);
+    out->magic = DITI_CACHE_MAGIC;
+    out->version = DITI_CACHE_VERSION;
+    memcpy(out->uuid, properties.properties.pipelineCacheUUID, sizeof out->uuid);
+    out->vendor = properties.properties.vendorID;
+    out->device = properties.properties.deviceID;
+    out->driver_version = properties.properties.driverVersion;
+    out->spirv_hash = diti_spirv_hash();
+}
+
+/* Some drivers trust the data they are given, so its own header is checked here too. */
+static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned char *data, size_t size) {
+    uint32_t words[4]; /* VkPipelineCacheHeaderVersionOne: header size, version, vendor, device, then the UUID */
+    if (!size) return true;
+    if (size < sizeof words + 16) return false;
+    memcpy(words, data, sizeof words);
+    return words[0] >= 32 && words[0] <= size && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           words[2] == header->vendor && words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
+}
+
+/* NULL when the blob may be used, else what is wrong with it. */
+static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
+                                    diti_cache_header *header) {
+    diti_cache_header mine;
+    if (size < sizeof *header) return "it is too short";
+    memcpy(header, blob, sizeof *header);
+    diti_cache_identity(device, &mine);
+    if (header->magic != mine.magic) return "it is no cache of dit";
+    if (header->version != mine.version) return "another version of dit wrote it";
+    if (memcmp(header->uuid, mine.uuid, sizeof mine.uuid) || header->vendor != mine.vendor ||
+        header->device != mine.device || header->driver_version != mine.driver_version) {
+        return "another device or driver wrote it";
+    }
+    if (header->spirv_hash != mine.spirv_hash) return "it belongs to other shaders";
+    if (header->data_size != size - sizeof *header) return "it is cut off or too long";
+    if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
+        return "its checksum is wrong";
+    }
+    if (!diti_cache_data_fits(header, blob + sizeof *header, size - sizeof *header)) return "its content is damaged";
+    return NULL;
+}
+
+static bool diti_cache_accept(diti_device *device, const void *blob, size_t size) {
+    diti_cache_header header;
+    const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
+    if (problem) {
+        diti_log(&device->env, DITI_LOG_WARNING, "the cache blob is ignored: %s", problem);
+        return false;
+    }
+    if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
+    VkPipelineCacheCreateInfo info = DITI_ZERO;
+    bool use = blob && size && diti_cache_accept(device, blob, size);
+    VkResult vr;
+    if (device->pipeline_cache) return DIT_OK; /* the application's */
+    info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    if (use) {
+        info.initialDataSize = size - sizeof(diti_cache_header);
+        info.pInitialData = (const unsigned char *)blob + sizeof(diti_cache_header);
+    }
+    vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
+    if (vr < 0 && use) { /* start empty rather than fail */
+        diti_log(&device->env, DITI_LOG_WARNING, "the driver refused the cache blob: %s", diti_vk_name(vr));
+        info.initialDataSize = 0;
+        info.pInitialData = NULL;
+        vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
+    }
+    if (vr < 0) {
+        device->pipeline_cache = VK_NULL_HANDLE;
+        return diti_device_fail(device, vr, "vkCreatePipelineCache", err);
+    }
+    device->owns_pipeline_cache = true;
+    return DIT_OK;
+}
+
+/* An application that gave a VkPipelineCache stores it itself: its data is not copied into the blob. */
+static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_error *err) {
+    VkResult vr;
+    *size = 0;
+    if (!device->owns_pipeline_cache) return DIT_OK;
+    vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, size, NULL);
+    return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
+    diti_cache_header header;
+    unsigned char *data = (unsigned char *)blob + sizeof header;
+    size_t data_size, room = *size;
+    VkResult vr = VK_SUCCESS;
+    dit_result result = diti_cache_data_size(device, &data_size, err);
+    if (result < 0) return result;
+    *size = sizeof header + data_size;
+    if (!blob) return DIT_OK;
+    if (room < *size) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
+                         (unsigned long long)*size, (unsigned long long)room);
+    }
+    if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
+    if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    diti_cache_identity(device, &header);
+    header.rung = (uint32_t)device->rung;
+    header.us_per_gflop = device->us_per_gflop;
+    header.data_size = data_size;
+    header.checksum = diti_cache_checksum(&header, data, data_size);
+    memcpy(blob, &header, sizeof header);
+    *size = sizeof header + data_size;
+    return DIT_OK;
+}

@@ -1,0 +1,337 @@
+#include "vk/vk.h"
+
+static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
+    diti_limits *out = &device->limits;
+    out->storage_range = limits->maxStorageBufferRange;
+    out->storage_alignment = limits->minStorageBufferOffsetAlignment;
+    out->group_count = limits->maxComputeWorkGroupCount[0];
+    out->group_invocations = limits->maxComputeWorkGroupInvocations;
+    if (limits->maxComputeWorkGroupSize[0] < out->group_invocations) {
+        out->group_invocations = limits->maxComputeWorkGroupSize[0];
+    }
+    out->shared_bytes = limits->maxComputeSharedMemorySize;
+    out->timestamp_period = limits->timestampPeriod;
+}
+
+static void diti_device_properties(diti_device *device) {
+    VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
+    VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    VkDeviceSize largest = (VkDeviceSize)1 << 30;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroup.pNext = &memory;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &subgroup;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    diti_device_sizes(device, &properties.properties.limits);
+    device->limits.subgroup_size = subgroup.subgroupSize;
+    /* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
+    if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
+    device->limits.allocation = largest;
+    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+static void diti_device_timestamps(diti_device *device, const char *overrides) {
+    VkQueueFamilyProperties families[64];
+    uint32_t count = DITI_COUNT(families);
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
+    if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
+    if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
+}
+
+static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_t limit) {
+    uint64_t wanted = diti_override_number(overrides, key, limit);
+    return wanted < limit && wanted ? wanted : limit;
+}
+
+static void diti_device_override(diti_device *device, const char *overrides) {
+    diti_limits *limits = &device->limits;
+    limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
+    limits->allocation = diti_lower_limit(overrides, "allocation", limits->allocation);
+    limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
+    limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
+    limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
+    device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
+    device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
+    device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
+    if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+    device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+    device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
+}
+
+/* The highest rung that the enabled features allow, or the one asked for. */
+static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
+    char wanted[32];
+    int rung;
+    device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
+    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) return DIT_OK;
+    for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
+        if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
+        if (rung > (int)device->rung) {
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
+                             device->info.name, wanted);
+        }
+        device->rung = (diti_rung)rung;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: there is no rung '%s'; rungs are base and fp16",
+                     wanted);
+}
+
+/* Everything that is known once the physical device and the queue family are. */
+static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    dit_result result;
+    diti_device_properties(device);
+    diti_device_timestamps(device, desc->overrides);
+    diti_device_override(device, desc->overrides);
+    diti_memory_init(device, desc->device_memory_limit);
+    result = diti_device_rung(device, desc->overrides, err);
+    if (result < 0) return result;
+    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+    device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name) {
+    VkExtensionProperties *list;
+    uint32_t i, count = 0;
+    bool found = false;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return false;
+    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
+    if (!list) return false;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, name)) found = true;
+    }
+    diti_free(&device->env, list);
+    return found;
+}
+
+/* --- a device of dit's own --- */
+
+/* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
+ * wrong. */
+static VkResult diti_device_create(diti_device *device) {
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
+    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
+    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkDeviceQueueCreateInfo queue = DITI_ZERO;
+    VkDeviceCreateInfo info = DITI_ZERO;
+    const char *portability = "VK_KHR_portability_subset"; /* must be enabled where it exists */
+    float priority = 1.0f;
+    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+    timeline.timelineSemaphore = VK_TRUE;
+    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+    fp16.pNext = &timeline;
+    fp16.shaderFloat16 = VK_TRUE;
+    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    storage.pNext = &fp16;
+    storage.storageBuffer16BitAccess = VK_TRUE;
+    queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queue.queueFamilyIndex = device->queue_family;
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.pNext = device->has_fp16 ? (const void *)&storage : (const void *)&timeline;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue;
+    info.ppEnabledExtensionNames = &portability;
+    info.enabledExtensionCount = diti_device_has_extension(device, portability) ? 1 : 0;
+    return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+}
+
+static dit_result diti_device_select(diti_device *device, const char *choice, dit_error *err) {
+    const diti_candidate *chosen;
+    diti_candidate *list;
+    uint32_t count;
+    dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
+    if (result < 0) return result;
+    chosen = diti_candidate_choose(list, count, choice, err);
+    if (chosen) {
+        device->physical = chosen->physical;
+        device->queue_family = chosen->queue_family;
+        device->info = chosen->info;
+    } else {
+        result = count ? DIT_ERROR_INVALID_ARGUMENT : DIT_ERROR_UNSUPPORTED_DEVICE;
+        if (err) result = err->result;
+    }
+    diti_free(&device->env, list);
+    return result;
+}
+
+static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    diti_features features;
+    VkResult vr;
+    dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
+    if (result < 0) return result;
+    device->owns_instance = true;
+    result = diti_instance_functions(&device->vk, device->instance, err);
+    if (result >= 0) result = diti_device_select(device, desc->devices, err);
+    if (result < 0) return result;
+    diti_features_supported(&device->vk, device->physical, &features);
+    device->has_fp16 = features.fp16 && features.storage16;
+    result = diti_device_describe(device, desc, err);
+    if (result < 0) return result;
+    vr = diti_device_create(device);
+    if (vr < 0) {
+        device->device = NULL;
+        return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
+    }
+    device->owns_device = true;
+    result = diti_device_functions(&device->vk, device->device, err);
+    if (result < 0) return result;
+    device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    return DIT_OK;
+}
+
+/* --- a device of the application's --- */
+
+static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
+    const char *missing = NULL;
+    if (!given->instance) missing = "instance";
+    if (!given->physical_device) missing = "physical_device";
+    if (!given->device) missing = "device";
+    if (!given->queue) missing = "queue";
+    if (!given->device_info) missing = "device_info (dit uses only what it says is enabled)";
+    if (missing) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: %s is missing", missing);
+    if (!given->lock_queue != !given->unlock_queue) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_vulkan: set both lock_queue and unlock_queue, or neither");
+    }
+    if (given->api_version && given->api_version < VK_API_VERSION_1_2) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "dit_vulkan: the instance was made for Vulkan %u.%u; dit needs apiVersion 1.2 or newer",
+                         VK_API_VERSION_MAJOR(given->api_version), VK_API_VERSION_MINOR(given->api_version));
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    bool requested = false;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
+                         given->queue_family, device->info.name);
+    }
+    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
+    }
+    if (requested) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u",
+                     given->queue_family);
+}
+
+static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    const dit_vulkan *given = desc->vulkan;
+    diti_features enabled;
+    diti_candidate candidate;
+    dit_result result = diti_wrap_check(given, err);
+    if (result < 0) return result;
+    device->instance = given->instance;
+    device->physical = given->physical_device;
+    device->queue = given->queue;
+    device->queue_family = given->queue_family;
+    device->lock_queue = given->lock_queue;
+    device->unlock_queue = given->unlock_queue;
+    device->lock_user = given->lock_user;
+    device->callbacks = given->host_callbacks;
+    device->pipeline_cache = given->pipeline_cache;
+    result = diti_instance_functions(&device->vk, device->instance, err);
+    if (result < 0) return result;
+    diti_candidate_fill(&device->vk, device->physical, &candidate);
+    device->info = candidate.info;
+    if (candidate.reason[0]) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
+                         candidate.reason);
+    }
+    diti_features_enabled(given->device_info, &enabled);
+    if (!enabled.timeline) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
+    }
+    device->has_fp16 = enabled.fp16 && enabled.storage16;
+    result = diti_wrap_queue(device, given, err);
+    if (result >= 0) result = diti_device_describe(device, desc, err);
+    if (result < 0) return result;
+    device->device = given->device;
+    return diti_device_functions(&device->vk, device->device, err);
+}
+
+/* --- both --- */
+
+/* dit_vulkan with nothing but get_instance_proc_addr: dit's own device, found through the application's loader. */
+static bool diti_device_is_given(const dit_context_desc *desc) {
+    const dit_vulkan *given = desc->vulkan_count ? desc->vulkan : NULL;
+    return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
+}
+
+static dit_result diti_device_check(const dit_context_desc *desc, dit_error *err) {
+    if (desc->vulkan_count > 1) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
+                         desc->vulkan_count);
+    }
+    if (desc->vulkan_count && !desc->vulkan) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "vulkan_count is 1, but vulkan is NULL");
+    }
+    if (diti_device_is_given(desc) && desc->devices) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "set devices or vulkan, not both");
+    }
+    if (!desc->device_allocator.alloc != !desc->device_allocator.free) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "device_allocator: set both alloc and free, or neither");
+    }
+    return diti_overrides_check(desc->overrides, err);
+}
+
+static dit_result diti_device_start(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    char loader[512];
+    bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
+    PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
+    dit_result result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
+    if (result < 0) return result;
+    device->allocator = desc->device_allocator;
+    device->max_dispatch_us = desc->max_dispatch_us ? desc->max_dispatch_us : 50000;
+    result = diti_device_is_given(desc) ? diti_device_wrap(device, desc, err) : diti_device_open_own(device, desc, err);
+    if (result >= 0) result = diti_cache_load(device, desc->cache, desc->cache_size, err);
+    if (result >= 0) result = diti_layouts_create(device, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+                                         dit_error *err) {
+    diti_device *device;
+    dit_result result = diti_device_check(desc, err);
+    *out = NULL;
+    if (result < 0) return result;
+    device = (diti_device *)diti_alloc_zero(env, sizeof *device);
+    if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
+    device->env = *env;
+    result = diti_device_start(device, desc, err);
+    if (result < 0) {
+        diti_device_close(device);
+        return result;
+    }
+    diti_log(env, DITI_LOG_INFO, "%s: rung %s, %.0f MB of device memory allowed", device->info.name, device->info.rung,
+             (double)device->memory_limit / 1e6);
+    *out = device;
+    return DIT_OK;
+}
+
+/* Whoever submitted work has waited for it; only a device of dit's own is made idle once more. */
+DIT_INTERNAL void diti_device_close(diti_device *device) {
+    diti_env env;
+    if (!device) return;
+    env = device->env;
+    if (device->device && device->vk.DestroyDevice) {
+        if (device->owns_device && device->vk.DeviceWaitIdle) device->vk.DeviceWaitIdle(device->device);
+        diti_staging_free(device);
+        diti_pipelines_free(device);
+        if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
+    }
+    if (device->owns_instance) diti_instance_destroy(&device->vk, device->instance);
+    diti_vulkan_unload(&device->library);
+    diti_free(&env, device);
+}

@@ -1,0 +1,301 @@
+#include "vk/vk.h"
+
+#define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
+
+/* --- limits --- */
+
+static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    if (!diti_device_has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) return 0;
+    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    memory.pNext = &budget;
+    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
+    return budget.heapBudget[heap] - budget.heapUsage[heap];
+}
+
+static uint32_t diti_memory_largest_heap(const diti_device *device) {
+    uint32_t i, best = 0;
+    VkDeviceSize size = 0;
+    for (i = 0; i < device->memory.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &device->memory.memoryHeaps[i];
+        if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || heap->size <= size) continue;
+        size = heap->size;
+        best = i;
+    }
+    return best;
+}
+
+DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    uint32_t i, heap;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    device->memory = memory.memoryProperties;
+    device->unified = true;
+    for (i = 0; i < device->memory.memoryHeapCount; i++) {
+        if (!(device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) device->unified = false;
+    }
+    heap = diti_memory_largest_heap(device);
+    device->memory_limit = limit ? limit : diti_memory_free_budget(device, heap);
+    if (!device->memory_limit) device->memory_limit = device->memory.memoryHeaps[heap].size / 5 * 4;
+}
+
+/* Host buffers take from the device's memory only where there is no other. */
+static bool diti_memory_counts(const diti_device *device, diti_memory_kind kind) {
+    return kind == DITI_MEMORY_DEVICE || device->unified;
+}
+
+static dit_result diti_memory_reserve(diti_device *device, VkDeviceSize size, const char *what, dit_error *err) {
+    VkDeviceSize used;
+    bool fits;
+    diti_lock(&device->lock);
+    used = device->memory_used;
+    fits = size <= device->memory_limit && used <= device->memory_limit - size;
+    if (fits) device->memory_used += size;
+    diti_unlock(&device->lock);
+    if (fits) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+                     "%s needs %.1f MB of device memory, but %.1f of the allowed %.1f MB are in use "
+                     "(device_memory_limit in the context's desc)",
+                     what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
+}
+
+static void diti_memory_release(diti_device *device, VkDeviceSize size) {
+    diti_lock(&device->lock);
+    device->memory_used -= size;
+    diti_unlock(&device->lock);
+}
+
+/* --- memory types --- */
+
+static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
+    switch (kind) {
+    case DITI_MEMORY_UPLOAD: return DITI_HOST_COHERENT;
+    case DITI_MEMORY_READBACK: return VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    case DITI_MEMORY_DEVICE: break;
+    }
+    return 0;
+}
+
+/* How well a type serves a kind, from 1 up; 0: not at all. Host types avoid device local memory (the small window of a
+   discrete GPU), device types avoid the host's. */
+static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind kind) {
+    const VkMemoryPropertyFlags special = VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
+                                          VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+    uint32_t local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) ? 1 : 0;
+    uint32_t visible = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) ? 1 : 0;
+    uint32_t cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) ? 1 : 0;
+    uint32_t coherent = (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) ? 1 : 0;
+    if ((flags & special) || (flags & diti_memory_required(kind)) != diti_memory_required(kind)) return 0;
+    switch (kind) {
+    case DITI_MEMORY_DEVICE: return 1 + 2 * local + (1 - visible);
+    case DITI_MEMORY_UPLOAD: return 1 + 2 * (1 - local) + (1 - cached);
+    case DITI_MEMORY_READBACK: return 1 + 4 * cached + 2 * coherent + (1 - local);
+    }
+    return 0;
+}
+
+/* The best type of those in bits; false when none is left. */
+static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
+    uint32_t i, score, best = 0;
+    for (i = 0; i < device->memory.memoryTypeCount; i++) {
+        if (!(bits >> i & 1u)) continue;
+        score = diti_memory_score(device->memory.memoryTypes[i].propertyFlags, kind);
+        if (score <= best) continue;
+        best = score;
+        *out = i;
+    }
+    return best > 0;
+}
+
+/* --- blocks --- */
+
+static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flags, diti_buffer *out, dit_error *err) {
+    bool wanted = out->kind != DITI_MEMORY_DEVICE;
+    VkResult vr;
+    out->coherent = (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0;
+    if (!wanted && (!device->maps_device_memory || (flags & DITI_HOST_COHERENT) != DITI_HOST_COHERENT)) return DIT_OK;
+    vr = device->vk.MapMemory(device->device, out->block.memory, 0, VK_WHOLE_SIZE, 0, &out->block.mapped);
+    if (vr >= 0) return DIT_OK;
+    out->block.mapped = NULL;
+    return wanted ? diti_device_fail(device, vr, "vkMapMemory", err) : DIT_OK; /* device memory can be staged */
+}
+
+/* Own memory: the next best type is tried when a heap is full, but device memory never falls back to the host's. */
+static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
+                                    uint32_t *type) {
+    VkMemoryAllocateInfo info = DITI_ZERO;
+    VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    uint32_t bits = need->memoryTypeBits, first_score = 0;
+    info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    info.allocationSize = need->size;
+    while (diti_memory_type(device, bits, out->kind, type)) {
+        uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
+        if (!first_score) first_score = score;
+        if (out->kind == DITI_MEMORY_DEVICE && first_score >= 3 && score < 3) break;
+        info.memoryTypeIndex = *type;
+        vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
+        if (vr != VK_ERROR_OUT_OF_DEVICE_MEMORY) break;
+        bits &= ~(1u << *type);
+    }
+    return vr;
+}
+
+static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements *need, const char *what,
+                                 diti_buffer *out, dit_error *err) {
+    dit_result result;
+    uint32_t type = 0;
+    VkResult vr = diti_block_allocate(device, need, out, &type);
+    if (vr < 0) {
+        out->block.memory = VK_NULL_HANDLE;
+        return diti_fail_vk(err, vr, "%s: vkAllocateMemory of %.1f MB: %s", what, (double)need->size / 1e6,
+                            diti_vk_name(vr));
+    }
+    out->block.size = need->size;
+    result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
+    if (result < 0) {
+        device->vk.FreeMemory(device->device, out->block.memory, device->callbacks);
+        memset(&out->block, 0, sizeof out->block);
+    }
+    return result;
+}
+
+/* True when every type that such memory can come from is coherent host memory: then a mapping may be used as it is. */
+static bool diti_memory_always_coherent(const diti_device *device, uint32_t bits) {
+    uint32_t i;
+    for (i = 0; i < device->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = device->memory.memoryTypes[i].propertyFlags;
+        if ((bits >> i & 1u) && (flags & DITI_HOST_COHERENT) != DITI_HOST_COHERENT) return false;
+    }
+    return true;
+}
+
+/* The application's memory: its type is unknown, so host kinds ask for coherent memory. */
+static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequirements *need, const char *what,
+                                    diti_buffer *out, dit_error *err) {
+    const dit_device_allocator *hook = &device->allocator;
+    bool host = out->kind != DITI_MEMORY_DEVICE;
+    VkMemoryPropertyFlags required = host ? DITI_HOST_COHERENT : 0;
+    VkMemoryPropertyFlags preferred = host ? 0 : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    VkResult vr;
+    if (out->kind == DITI_MEMORY_READBACK) preferred = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    vr = hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
+    if (vr < 0) {
+        memset(&out->block, 0, sizeof out->block);
+        return diti_fail_vk(err, vr, "%s: the device_allocator refused %.1f MB: %s", what, (double)need->size / 1e6,
+                            diti_vk_name(vr));
+    }
+    out->hook_mapped = out->block.mapped;
+    out->coherent = host || diti_memory_always_coherent(device, need->memoryTypeBits);
+    if (!host && (!device->maps_device_memory || !out->coherent)) out->block.mapped = NULL;
+    if (!host || out->block.mapped) return DIT_OK;
+    hook->free(device->ordinal, &out->block, hook->user);
+    memset(&out->block, 0, sizeof out->block);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%s: the device_allocator must map memory that it was asked for as HOST_VISIBLE", what);
+}
+
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
+                                          const char *what, diti_buffer *out, dit_error *err) {
+    bool counts = diti_memory_counts(device, kind);
+    dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
+    if (result < 0) return result;
+    out->kind = kind;
+    out->charged = counts ? need->size : 0;
+    if (device->allocator.alloc)
+        result = diti_block_hooked(device, need, what, out, err);
+    else
+        result = diti_block_own(device, need, what, out, err);
+    if (result < 0) {
+        if (counts) diti_memory_release(device, need->size);
+        return result;
+    }
+    diti_lock(&device->lock);
+    device->allocations++;
+    diti_unlock(&device->lock);
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
+    if (!buffer->block.memory) return;
+    if (device->allocator.free) {
+        buffer->block.mapped = buffer->hook_mapped;
+        device->allocator.free(device->ordinal, &buffer->block, device->allocator.user);
+    } else { /* freeing unmaps */
+        device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+    }
+    diti_memory_release(device, buffer->charged);
+    memset(&buffer->block, 0, sizeof buffer->block);
+}
+
+/* --- buffers --- */
+
+static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
+    VkMemoryRequirements need;
+    dit_result result;
+    VkResult vr;
+    device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
+    result = diti_block_create(device, &need, out->kind, what, out, err);
+    if (result < 0) return result;
+    vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
+    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err) {
+    VkBufferCreateInfo info = DITI_ZERO;
+    dit_result result;
+    VkResult vr;
+    memset(out, 0, sizeof *out);
+    if (!size || size > device->limits.allocation) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+                         "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,
+                         (unsigned long long)size, (unsigned long long)device->limits.allocation);
+    }
+    out->kind = kind;
+    out->size = size;
+    info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+    info.size = size;
+    info.usage =
+        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
+    if (vr < 0) {
+        memset(out, 0, sizeof *out);
+        return diti_device_fail(device, vr, "vkCreateBuffer", err);
+    }
+    result = diti_buffer_bind(device, what, out, err);
+    if (result < 0) diti_buffer_destroy(device, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
+    if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+    diti_block_destroy(device, buffer);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+/* Only own memory can be incoherent, and that is mapped whole, so no range needs rounding to nonCoherentAtomSize. */
+static VkMappedMemoryRange diti_buffer_range(const diti_buffer *buffer) {
+    VkMappedMemoryRange range = DITI_ZERO;
+    range.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE;
+    range.memory = buffer->block.memory;
+    range.size = VK_WHOLE_SIZE;
+    return range;
+}
+
+DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer) {
+    VkMappedMemoryRange range = diti_buffer_range(buffer);
+    if (buffer->coherent || !buffer->block.mapped) return;
+    device->vk.FlushMappedMemoryRanges(device->device, 1, &range);
+}
+
+DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer) {
+    VkMappedMemoryRange range = diti_buffer_range(buffer);
+    if (buffer->coherent || !buffer->block.mapped) return;
+    device->vk.InvalidateMappedMemoryRanges(device->device, 1, &range);
+}

@@ -1,0 +1,107 @@
+#include "vk/vk.h"
+
+/* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
+static const char *const diti_override_keys[] = {
+    "rung",          /* base, fp16: no higher than this */
+    "loader",        /* file name of the Vulkan loader */
+    "storage_range", /* bytes in one storage buffer binding */
+    "allocation",    /* bytes in one device memory allocation */
+    "shared",        /* bytes of shared memory in a workgroup */
+    "groups",        /* workgroups in a dispatch */
+    "invocations",   /* invocations in a workgroup */
+    "staging",       /* bytes copied to or from the device at a time */
+    "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
+    "timestamps",    /* 0: as on a queue without timestamps */
+    "fail_submit",   /* the n-th submit loses the device */
+    "fail_pipeline", /* the n-th pipeline cannot be compiled */
+};
+
+static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {
+    size_t key_length = strlen(key);
+    const char *at = overrides, *end;
+    for (; at && *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, ",");
+        if (strncmp(at, key, key_length) || at[key_length] != '=') continue;
+        *length = (size_t)(end - at) - key_length - 1;
+        return at + key_length + 1;
+    }
+    return NULL;
+}
+
+static bool diti_override_parse(const char *text, size_t length, uint64_t *out) {
+    uint64_t value = 0, unit = 1;
+    size_t i;
+    if (length && text[length - 1] == 'K') unit = 1024;
+    if (length && text[length - 1] == 'M') unit = 1024 * 1024;
+    if (length && text[length - 1] == 'G') unit = 1024 * 1024 * 1024;
+    if (unit > 1) length--;
+    if (!length) return false;
+    for (i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > UINT64_MAX / 10 - 1) return false;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    return diti_mul_u64(value, unit, out);
+}
+
+DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise) {
+    uint64_t value;
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    return text && diti_override_parse(text, length, &value) ? value : otherwise;
+}
+
+DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value) {
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    return text && strlen(value) == length && !strncmp(text, value, length);
+}
+
+DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size) {
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    if (!text || length >= size) return false;
+    memcpy(out, text, length);
+    out[length] = 0;
+    return true;
+}
+
+static bool diti_override_is_text(const char *key) { return diti_equal(key, "rung") || diti_equal(key, "loader"); }
+
+static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
+    char known[400];
+    size_t i, used = 0;
+    for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
+        if (used >= sizeof known) break;
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: unknown entry '%.*s'; known keys:%s",
+                     length < 60 ? (int)length : 60, entry, known);
+}
+
+static dit_result diti_override_check(const char *entry, size_t length, dit_error *err) {
+    size_t i, key_length;
+    uint64_t number;
+    for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
+        key_length = strlen(diti_override_keys[i]);
+        if (length <= key_length || entry[key_length] != '=') continue;
+        if (strncmp(entry, diti_override_keys[i], key_length)) continue;
+        if (diti_override_is_text(diti_override_keys[i])) return DIT_OK;
+        if (diti_override_parse(entry + key_length + 1, length - key_length - 1, &number)) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: %s wants a number such as 64, 16K, 1M or 1G",
+                         diti_override_keys[i]);
+    }
+    return diti_override_unknown(entry, length, err);
+}
+
+DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err) {
+    const char *at = overrides;
+    while (at && *at) {
+        size_t length = strcspn(at, ",");
+        dit_result result = diti_override_check(at, length, err);
+        if (result < 0) return result;
+        at += length;
+        if (*at) at++;
+    }
+    return DIT_OK;
+}

@@ -1,0 +1,174 @@
+#include "vk/vk.h"
+
+DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
+    VkDescriptorSetLayoutBinding bindings[DITI_MAX_BINDINGS];
+    VkDescriptorSetLayoutCreateInfo set = DITI_ZERO;
+    VkPipelineLayoutCreateInfo layout = DITI_ZERO;
+    VkPushConstantRange push = DITI_ZERO;
+    VkResult vr;
+    uint32_t i;
+    memset(bindings, 0, sizeof bindings);
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        bindings[i].binding = i;
+        bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        bindings[i].descriptorCount = 1;
+        bindings[i].stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    }
+    set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+    set.bindingCount = DITI_MAX_BINDINGS;
+    set.pBindings = bindings;
+    vr = device->vk.CreateDescriptorSetLayout(device->device, &set, device->callbacks, &device->set_layout);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateDescriptorSetLayout", err);
+    push.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    push.size = DITI_PUSH_WORDS * 4;
+    layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+    layout.setLayoutCount = 1;
+    layout.pSetLayouts = &device->set_layout;
+    layout.pushConstantRangeCount = 1;
+    layout.pPushConstantRanges = &push;
+    vr = device->vk.CreatePipelineLayout(device->device, &layout, device->callbacks, &device->pipeline_layout);
+    return vr < 0 ? diti_device_fail(device, vr, "vkCreatePipelineLayout", err) : DIT_OK;
+}
+
+/* Under the lock. */
+static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipeline *key) {
+    size_t i;
+    for (i = 0; i < device->pipeline_count; i++) {
+        diti_pipeline *pipeline = device->pipelines[i];
+        if (pipeline->module != key->module || pipeline->constant_count != key->constant_count) continue;
+        if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
+    }
+    return NULL;
+}
+
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, const diti_pipeline *key,
+                                     VkPipeline *out) {
+    VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
+    VkSpecializationInfo constants = DITI_ZERO;
+    VkComputePipelineCreateInfo info = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < key->constant_count; i++) {
+        entries[i].constantID = i;
+        entries[i].offset = i * 4;
+        entries[i].size = 4;
+    }
+    constants.mapEntryCount = key->constant_count;
+    constants.pMapEntries = entries;
+    constants.dataSize = key->constant_count * 4;
+    constants.pData = key->constants;
+    info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = module;
+    info.stage.pName = "main";
+    info.stage.pSpecializationInfo = &constants;
+    info.layout = device->pipeline_layout;
+    return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
+}
+
+static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *words, size_t count,
+                                         const diti_pipeline *key, VkPipeline *out) {
+    VkShaderModuleCreateInfo info = DITI_ZERO;
+    VkShaderModule module = VK_NULL_HANDLE;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    info.codeSize = count * 4;
+    info.pCode = words;
+    vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
+    if (vr < 0) return vr;
+    vr = diti_pipeline_create(device, module, key, out);
+    device->vk.DestroyShaderModule(device->device, module, device->callbacks);
+    return vr;
+}
+
+static bool diti_pipeline_must_fail(diti_device *device) {
+    bool fail;
+    diti_lock(&device->lock);
+    fail = device->fail_pipeline_after && ++device->pipelines_tried >= device->fail_pipeline_after;
+    diti_unlock(&device->lock);
+    return fail;
+}
+
+static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
+    uint32_t *words = NULL;
+    size_t count = 0;
+    dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
+    VkResult vr = VK_ERROR_UNKNOWN;
+    if (result < 0) return result;
+    if (!diti_pipeline_must_fail(device)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+    diti_free(&device->env, words);
+    if (vr >= 0) return DIT_OK;
+    key->pipeline = VK_NULL_HANDLE;
+    if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
+    return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,
+                        diti_spirv_name(key->module), diti_vk_name(vr));
+}
+
+/* Another thread may have compiled the same meanwhile: then its pipeline is kept, so that each exists once. */
+static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *made) {
+    diti_pipeline *found;
+    diti_lock(&device->lock);
+    found = diti_pipeline_find(device, made);
+    if (!found && diti_grow(&device->env, (void **)&device->pipelines, &device->pipeline_capacity,
+                            device->pipeline_count, sizeof(diti_pipeline *))) {
+        found = made;
+        device->pipelines[device->pipeline_count++] = made;
+        device->pipelines_compiled++;
+    }
+    diti_unlock(&device->lock);
+    return found;
+}
+
+static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *key, VkPipeline *out, dit_error *err) {
+    diti_pipeline *kept, *made = (diti_pipeline *)diti_alloc(&device->env, sizeof *made);
+    dit_result result;
+    if (!made) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    *made = *key;
+    result = diti_pipeline_compile(device, made, err);
+    kept = result < 0 ? NULL : diti_pipeline_insert(device, made);
+    if (kept)
+        *out = kept->pipeline;
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    if (kept == made) return result;
+    if (made->pipeline) device->vk.DestroyPipeline(device->device, made->pipeline, device->callbacks);
+    diti_free(&device->env, made);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+                                          uint32_t constant_count, VkPipeline *out, dit_error *err) {
+    diti_pipeline *found, key = DITI_ZERO;
+    *out = VK_NULL_HANDLE;
+    if (constant_count > DITI_MAX_CONSTANTS) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
+                         DITI_MAX_CONSTANTS);
+    }
+    key.module = module;
+    key.constant_count = constant_count;
+    if (constant_count) memcpy(key.constants, constants, constant_count * sizeof *constants);
+    diti_lock(&device->lock);
+    found = diti_pipeline_find(device, &key);
+    diti_unlock(&device->lock);
+    if (!found) return diti_pipeline_make(device, &key, out, err);
+    *out = found->pipeline;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
+    size_t i;
+    for (i = 0; i < device->pipeline_count; i++) {
+        device->vk.DestroyPipeline(device->device, device->pipelines[i]->pipeline, device->callbacks);
+        diti_free(&device->env, device->pipelines[i]);
+    }
+    diti_free(&device->env, device->pipelines);
+    if (device->pipeline_layout) {
+        device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
+    }
+    if (device->set_layout) {
+        device->vk.DestroyDescriptorSetLayout(device->device, device->set_layout, device->callbacks);
+    }
+    if (device->pipeline_cache && device->owns_pipeline_cache) {
+        device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, device->callbacks);
+    }
+}

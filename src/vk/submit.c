@@ -1,0 +1,149 @@
+#include "vk/vk.h"
+
+static void diti_queue_lock(diti_device *device) {
+    if (device->lock_queue)
+        device->lock_queue(device->lock_user);
+    else
+        diti_lock(&device->queue_lock);
+}
+
+static void diti_queue_unlock(diti_device *device) {
+    if (device->unlock_queue)
+        device->unlock_queue(device->lock_user);
+    else
+        diti_unlock(&device->queue_lock);
+}
+
+static dit_result diti_device_lost(dit_error *err) {
+    return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
+}
+
+/* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
+DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
+    if (vr == VK_ERROR_DEVICE_LOST) {
+        diti_atomic_store(&device->lost, 1);
+        return diti_device_lost(err);
+    }
+    return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
+}
+
+DIT_INTERNAL void diti_queue_idle(diti_device *device) {
+    diti_queue_lock(device);
+    if (!diti_atomic_load(&device->lost)) device->vk.QueueWaitIdle(device->queue);
+    diti_queue_unlock(device);
+}
+
+/* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
+static VkResult diti_queue_submit(diti_device *device, const VkSubmitInfo *info) {
+    if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
+    device->submits++;
+    if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
+        device->vk.QueueWaitIdle(device->queue);
+        diti_atomic_store(&device->lost, 1);
+        return VK_ERROR_DEVICE_LOST;
+    }
+    return device->vk.QueueSubmit(device->queue, 1, info, VK_NULL_HANDLE);
+}
+
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+    VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
+    VkSubmitInfo info = DITI_ZERO;
+    VkResult vr;
+    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    values.signalSemaphoreValueCount = timeline ? 1 : 0;
+    values.pSignalSemaphoreValues = &value;
+    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    info.pNext = &values;
+    info.commandBufferCount = count;
+    info.pCommandBuffers = commands;
+    info.signalSemaphoreCount = timeline ? 1 : 0;
+    info.pSignalSemaphores = &timeline;
+    diti_queue_lock(device);
+    vr = diti_queue_submit(device, &info);
+    diti_queue_unlock(device);
+    return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
+    VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+    VkSemaphoreCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    info.pNext = &type;
+    vr = device->vk.CreateSemaphore(device->device, &info, device->callbacks, out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkCreateSemaphore", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
+    VkResult vr;
+    if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
+    vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+                                           uint64_t timeout_ns, dit_error *err) {
+    VkSemaphoreWaitInfo info = DITI_ZERO;
+    VkResult vr;
+    if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline;
+    info.pValues = &value;
+    vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    if (vr == VK_TIMEOUT) return DIT_WORKING;
+    return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
+}
+
+static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                  VkCommandBuffer *out, dit_error *err) {
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBufferBeginInfo begin = DITI_ZERO;
+    VkResult vr;
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
+    vr = device->vk.BeginCommandBuffer(*out, &begin);
+    if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
+    record(device, *out, user);
+    vr = device->vk.EndCommandBuffer(*out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
+}
+
+static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                   dit_error *err) {
+    VkCommandBuffer commands = NULL;
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    dit_result result = diti_run_record(device, pool, record, user, &commands, err);
+    if (result >= 0) result = diti_timeline_create(device, &timeline, err);
+    if (result >= 0) result = diti_submit(device, &commands, 1, timeline, 1, err);
+    if (result >= 0) {
+        result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
+        if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
+    }
+    if (timeline) device->vk.DestroySemaphore(device->device, timeline, device->callbacks);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
+    VkCommandPoolCreateInfo info = DITI_ZERO;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    dit_result result;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+    info.queueFamilyIndex = device->queue_family;
+    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+    result = diti_run_in_pool(device, pool, record, user, err);
+    device->vk.DestroyCommandPool(device->device, pool, device->callbacks);
+    return result;
+}
