@@ -3721,7 +3721,8 @@ typedef struct diti_buffer {
     dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    void *hook_mapped; /* block.mapped as the application's allocator gave it, for its free */
+    VkDeviceSize charged; /* counted in memory_used */
+    void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 typedef struct diti_device {
@@ -3771,6 +3772,39 @@ typedef struct diti_device {
 /* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
+/* --- inside the room --- */
+DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk, void **library, dit_error *err);
+DIT_INTERNAL void diti_vulkan_unload(void **library);
+DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
+DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
+DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
+DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
+typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
+    bool timeline, fp16, storage16;
+} diti_features;
+DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
+DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
+typedef struct diti_candidate { /* a physical device, seen from dit */
+    VkPhysicalDevice physical;
+    dit_device_info info;
+    uint32_t queue_family; /* the first with COMPUTE */
+    char reason[160];      /* why dit cannot use it; empty: it can */
+} diti_candidate;
+/* All physical devices in Vulkan's order; freed with diti_free. */
+DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance, diti_candidate **out, uint32_t *count, dit_error *err);
+DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
+/* The candidate that choice names; NULL with an error that lists what there is. */
+DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice, dit_error *err);
+DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
+DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
+DIT_INTERNAL void diti_staging_free(diti_device *device);
+DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
+DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
+DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* Fills err for a failed Vulkan call and latches device loss. */
+DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
+DIT_INTERNAL void diti_queue_idle(diti_device *device);
+
 /* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
 DIT_INTERNAL void diti_atomic_store(int *value, int to);
@@ -3792,6 +3826,9 @@ DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const
 
 /* --- memory --- */
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+/* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
 /* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped, else staged. */
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, const void *data, VkDeviceSize size, dit_error *err);
@@ -3855,6 +3892,1838 @@ DIT_INTERNAL void diti_lock(int *lock) {
 }
 
 DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
+
+/* ======== src/vk/overrides.c (edit it there; dit.h is generated) ======== */
+
+/* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
+static const char *const diti_override_keys[] = {
+    "rung",          /* base, fp16: no higher than this */
+    "loader",        /* file name of the Vulkan loader */
+    "storage_range", /* bytes in one storage buffer binding */
+    "allocation",    /* bytes in one device memory allocation */
+    "shared",        /* bytes of shared memory in a workgroup */
+    "groups",        /* workgroups in a dispatch */
+    "invocations",   /* invocations in a workgroup */
+    "staging",       /* bytes copied to or from the device at a time */
+    "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
+    "timestamps",    /* 0: as on a queue without timestamps */
+    "fail_submit",   /* the n-th submit loses the device */
+    "fail_pipeline", /* the n-th pipeline cannot be compiled */
+};
+
+static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {
+    size_t key_length = strlen(key);
+    const char *at = overrides, *end;
+    for (; at && *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, ",");
+        if (strncmp(at, key, key_length) || at[key_length] != '=') continue;
+        *length = (size_t)(end - at) - key_length - 1;
+        return at + key_length + 1;
+    }
+    return NULL;
+}
+
+static bool diti_override_parse(const char *text, size_t length, uint64_t *out) {
+    uint64_t value = 0, unit = 1;
+    size_t i;
+    if (length && text[length - 1] == 'K') unit = 1024;
+    if (length && text[length - 1] == 'M') unit = 1024 * 1024;
+    if (length && text[length - 1] == 'G') unit = 1024 * 1024 * 1024;
+    if (unit > 1) length--;
+    if (!length) return false;
+    for (i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > UINT64_MAX / 10 - 1) return false;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    return diti_mul_u64(value, unit, out);
+}
+
+DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise) {
+    uint64_t value;
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    return text && diti_override_parse(text, length, &value) ? value : otherwise;
+}
+
+DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value) {
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    return text && strlen(value) == length && !strncmp(text, value, length);
+}
+
+DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size) {
+    size_t length = 0;
+    const char *text = diti_override_find(overrides, key, &length);
+    if (!text || length >= size) return false;
+    memcpy(out, text, length);
+    out[length] = 0;
+    return true;
+}
+
+static bool diti_override_is_text(const char *key) { return diti_equal(key, "rung") || diti_equal(key, "loader"); }
+
+static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
+    char known[400];
+    size_t i, used = 0;
+    for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
+        if (used >= sizeof known) break;
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: unknown entry '%.*s'; known keys:%s",
+                     length < 60 ? (int)length : 60, entry, known);
+}
+
+static dit_result diti_override_check(const char *entry, size_t length, dit_error *err) {
+    size_t i, key_length;
+    uint64_t number;
+    for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
+        key_length = strlen(diti_override_keys[i]);
+        if (length <= key_length || entry[key_length] != '=') continue;
+        if (strncmp(entry, diti_override_keys[i], key_length)) continue;
+        if (diti_override_is_text(diti_override_keys[i])) return DIT_OK;
+        if (diti_override_parse(entry + key_length + 1, length - key_length - 1, &number)) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: %s wants a number such as 64, 16K, 1M or 1G",
+                         diti_override_keys[i]);
+    }
+    return diti_override_unknown(entry, length, err);
+}
+
+DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err) {
+    const char *at = overrides;
+    while (at && *at) {
+        size_t length = strcspn(at, ",");
+        dit_result result = diti_override_check(at, length, err);
+        if (result < 0) return result;
+        at += length;
+        if (*at) at++;
+    }
+    return DIT_OK;
+}
+
+/* ======== src/vk/loader.c (edit it there; dit.h is generated) ======== */
+#if defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+
+#if defined(_WIN32)
+static const char *const diti_loader_names[] = {"vulkan-1.dll"};
+#define DITI_LOADER_HELP "install the graphics driver of the device's vendor"
+static void *diti_library_open(const char *name) { return (void *)LoadLibraryA(name); }
+static void diti_library_close(void *library) { FreeLibrary((HMODULE)library); }
+static PFN_vkGetInstanceProcAddr diti_library_entry(void *library) {
+    FARPROC symbol = GetProcAddress((HMODULE)library, "vkGetInstanceProcAddr");
+    PFN_vkGetInstanceProcAddr entry = NULL;
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
+}
+#else
+#if defined(__APPLE__)
+static const char *const diti_loader_names[] = {"libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"};
+#define DITI_LOADER_HELP "install the Vulkan SDK, or MoltenVK: brew install molten-vk vulkan-loader"
+#else
+static const char *const diti_loader_names[] = {"libvulkan.so.1", "libvulkan.so"};
+#define DITI_LOADER_HELP "install the Vulkan loader: apt-get install libvulkan1, or dnf install vulkan-loader"
+#endif
+static void *diti_library_open(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+static void diti_library_close(void *library) { dlclose(library); }
+static PFN_vkGetInstanceProcAddr diti_library_entry(void *library) {
+    void *symbol = dlsym(library, "vkGetInstanceProcAddr");
+    PFN_vkGetInstanceProcAddr entry = NULL;
+    memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from data to function pointers */
+    return entry;
+}
+#endif
+#define DITI_DRIVER_HELP                                                                                               \
+    "install a driver for this machine's GPU, or a software one: apt-get install mesa-vulkan-drivers"
+
+static dit_result diti_loader_open(const char *name, void **library, dit_error *err) {
+    size_t i;
+    if (name) {
+        *library = diti_library_open(name);
+        if (*library) return DIT_OK;
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "cannot load the Vulkan loader %s; %s", name,
+                         DITI_LOADER_HELP);
+    }
+    for (i = 0; i < DITI_COUNT(diti_loader_names); i++) {
+        *library = diti_library_open(diti_loader_names[i]);
+        if (*library) return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "cannot load the Vulkan loader %s; %s", diti_loader_names[0],
+                     DITI_LOADER_HELP);
+}
+
+DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
+                                         void **library, dit_error *err) {
+    dit_result result = DIT_OK;
+    *library = NULL;
+    if (!given) result = diti_loader_open(loader, library, err);
+    if (result < 0) return result;
+    vk->GetInstanceProcAddr = given ? given : diti_library_entry(*library);
+    if (!vk->GetInstanceProcAddr) {
+        diti_vulkan_unload(library);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan loader has no vkGetInstanceProcAddr; %s",
+                         DITI_LOADER_HELP);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_vulkan_unload(void **library) {
+    if (*library) diti_library_close(*library);
+    *library = NULL;
+}
+
+static dit_result diti_global_functions(diti_vk_api *vk, dit_error *err) {
+    PFN_vkGetInstanceProcAddr get = vk->GetInstanceProcAddr;
+    vk->CreateInstance = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
+    vk->EnumerateInstanceVersion = (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
+    vk->EnumerateInstanceExtensionProperties =
+        (PFN_vkEnumerateInstanceExtensionProperties)get(NULL, "vkEnumerateInstanceExtensionProperties");
+    if (vk->CreateInstance && vk->EnumerateInstanceVersion && vk->EnumerateInstanceExtensionProperties) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan loader is older than Vulkan 1.1; dit needs 1.2: %s",
+                     DITI_LOADER_HELP);
+}
+
+/* Devices that are not fully conformant (MoltenVK) show up only where this extension is enabled. */
+static bool diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk) {
+    VkExtensionProperties *list;
+    uint32_t i, count = 0;
+    bool found = false;
+    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return false;
+    list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
+    if (!list) return false;
+    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) found = true;
+    }
+    diti_free(env, list);
+    return found;
+}
+
+DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err) {
+    const char *portability = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
+    VkApplicationInfo application = DITI_ZERO;
+    VkInstanceCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    dit_result result = diti_global_functions(vk, err);
+    if (result < 0) return result;
+    application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+    application.pEngineName = "dit.h";
+    application.engineVersion = DIT_VERSION;
+    application.apiVersion = VK_API_VERSION_1_3; /* the newest that dit knows; older devices are fine */
+    info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+    info.pApplicationInfo = &application;
+    if (diti_instance_has_portability(env, vk)) {
+        info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+        info.enabledExtensionCount = 1;
+        info.ppEnabledExtensionNames = &portability;
+    }
+    vr = vk->CreateInstance(&info, NULL, out);
+    if (vr == VK_ERROR_INCOMPATIBLE_DRIVER) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan driver is installed: %s", DITI_DRIVER_HELP);
+    }
+    if (vr < 0) return diti_fail_vk(err, vr, "vkCreateInstance: %s", diti_vk_name(vr));
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance) {
+    if (!instance) return;
+    if (!vk->DestroyInstance) {
+        vk->DestroyInstance = (PFN_vkDestroyInstance)vk->GetInstanceProcAddr(instance, "vkDestroyInstance");
+    }
+    if (vk->DestroyInstance) vk->DestroyInstance(instance, NULL);
+}
+
+DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err) {
+    const char *missing = NULL;
+#define DITI_VK_LOAD(name)                                                                                             \
+    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(instance, "vk" #name);                                            \
+    if (!vk->name) missing = "vk" #name;
+    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_LOAD)
+#undef DITI_VK_LOAD
+    if (!missing) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan instance has no %s; dit needs Vulkan 1.2", missing);
+}
+
+DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err) {
+    const char *missing = NULL;
+#define DITI_VK_LOAD(name)                                                                                             \
+    vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name);                                                \
+    if (!vk->name) missing = "vk" #name;
+    DITI_VK_DEVICE_FUNCTIONS(DITI_VK_LOAD)
+#undef DITI_VK_LOAD
+    if (!missing) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan device has no %s; dit needs Vulkan 1.2", missing);
+}
+
+DIT_INTERNAL const char *diti_vk_name(VkResult result) {
+    switch ((int)result) {
+    case VK_SUCCESS: return "VK_SUCCESS";
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_INCOMPLETE: return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_FORMAT_NOT_SUPPORTED: return "VK_ERROR_FORMAT_NOT_SUPPORTED";
+    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_FRAGMENTATION: return "VK_ERROR_FRAGMENTATION";
+    case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
+    default: return "an unexpected VkResult";
+    }
+}
+
+/* ======== src/vk/features.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out) {
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
+    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
+    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkPhysicalDeviceFeatures2 features = DITI_ZERO;
+    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+    fp16.pNext = &timeline;
+    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    storage.pNext = &fp16;
+    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    features.pNext = &storage;
+    vk->GetPhysicalDeviceFeatures2(physical, &features);
+    out->timeline = timeline.timelineSemaphore != VK_FALSE;
+    out->fp16 = fp16.shaderFloat16 != VK_FALSE;
+    out->storage16 = storage.storageBuffer16BitAccess != VK_FALSE;
+}
+
+static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *out) {
+    switch ((int)at->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+        if (((const VkPhysicalDeviceVulkan11Features *)at)->storageBuffer16BitAccess) out->storage16 = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+        if (((const VkPhysicalDevice16BitStorageFeatures *)at)->storageBuffer16BitAccess) out->storage16 = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
+        if (((const VkPhysicalDeviceVulkan12Features *)at)->timelineSemaphore) out->timeline = true;
+        if (((const VkPhysicalDeviceVulkan12Features *)at)->shaderFloat16) out->fp16 = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
+        if (((const VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore) out->timeline = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
+        if (((const VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16) out->fp16 = true;
+        break;
+    default: break;
+    }
+}
+
+DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out) {
+    const VkBaseInStructure *at;
+    memset(out, 0, sizeof *out);
+    for (at = (const VkBaseInStructure *)info->pNext; at; at = at->pNext) diti_features_of_struct(at, out);
+}
+
+/* ======== src/vk/devices.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
+    switch (rung) {
+    case DITI_RUNG_BASE: return "base";
+    case DITI_RUNG_FP16: return "fp16";
+    case DITI_RUNG_COUNT: break;
+    }
+    return "none";
+}
+
+static bool diti_candidate_queue(const diti_vk_api *vk, VkPhysicalDevice physical, uint32_t *family) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+    for (i = 0; i < count; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+        *family = i;
+        return true;
+    }
+    return false;
+}
+
+static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevice physical) {
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    VkDeviceSize largest = 0;
+    uint32_t i;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    vk->GetPhysicalDeviceMemoryProperties2(physical, &memory);
+    for (i = 0; i < memory.memoryProperties.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &memory.memoryProperties.memoryHeaps[i];
+        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && heap->size > largest) largest = heap->size;
+    }
+    return largest;
+}
+
+/* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
+static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDeviceProperties *properties,
+                                   diti_candidate *out) {
+    const VkPhysicalDeviceLimits *limits = &properties->limits;
+    diti_features features = DITI_ZERO;
+    out->reason[0] = 0;
+    diti_format(out->info.rung, sizeof out->info.rung, "none");
+    if (properties->apiVersion < VK_API_VERSION_1_2) {
+        diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
+                    VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
+        return;
+    }
+    diti_features_supported(vk, out->physical, &features);
+    if (!features.timeline) {
+        diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
+    } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {
+        diti_format(out->reason, sizeof out->reason, "it has no compute queue");
+    } else if (limits->maxComputeSharedMemorySize < 16384 || limits->maxComputeWorkGroupInvocations < 256) {
+        diti_format(out->reason, sizeof out->reason,
+                    "workgroups of 256 with 16 KB of shared memory are too large for it");
+    } else if (limits->maxPerStageDescriptorStorageBuffers < DITI_MAX_BINDINGS) {
+        diti_format(out->reason, sizeof out->reason, "a shader can use only %u storage buffers, dit needs %u",
+                    limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
+    } else {
+        diti_format(out->info.rung, sizeof out->info.rung, "%s",
+                    diti_rung_name(features.fp16 && features.storage16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE));
+    }
+}
+
+DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out) {
+    VkPhysicalDeviceIDProperties id = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    memset(out, 0, sizeof *out);
+    id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &id;
+    vk->GetPhysicalDeviceProperties2(physical, &properties);
+    out->physical = physical;
+    diti_format(out->info.name, sizeof out->info.name, "%s", properties.properties.deviceName);
+    memcpy(out->info.uuid, id.deviceUUID, sizeof out->info.uuid);
+    out->info.vendor = properties.properties.vendorID;
+    out->info.type = (uint32_t)properties.properties.deviceType;
+    out->info.api_version = properties.properties.apiVersion;
+    out->info.driver_version = properties.properties.driverVersion;
+    out->info.memory = diti_candidate_memory(vk, physical);
+    diti_candidate_examine(vk, &properties.properties, out);
+}
+
+DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
+                                             diti_candidate **out, uint32_t *count, dit_error *err) {
+    VkPhysicalDevice physical[64]; /* more are ignored: VK_INCOMPLETE is a success */
+    diti_candidate *list;
+    uint32_t i, found = DITI_COUNT(physical);
+    VkResult vr = vk->EnumeratePhysicalDevices(instance, &found, physical);
+    *out = NULL;
+    *count = 0;
+    if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
+    list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
+    for (i = 0; i < found; i++) diti_candidate_fill(vk, physical[i], &list[i]);
+    *out = list;
+    *count = found;
+    return DIT_OK;
+}
+
+/* --- choosing --- */
+
+static int diti_candidate_score(const diti_candidate *candidate) {
+    switch (candidate->info.type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 5;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return 4;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return 3;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return 2;
+    default: return 1;
+    }
+}
+
+static bool diti_candidate_better(const diti_candidate *a, const diti_candidate *b) {
+    if (!b) return true;
+    if (diti_candidate_score(a) != diti_candidate_score(b)) return diti_candidate_score(a) > diti_candidate_score(b);
+    return a->info.memory > b->info.memory;
+}
+
+static int diti_hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* 32 hexadecimal digits, dashes anywhere between them. */
+static bool diti_uuid_parse(const char *text, uint8_t out[16]) {
+    int digits = 0, digit;
+    memset(out, 0, 16);
+    for (; *text; text++) {
+        if (*text == '-') continue;
+        digit = diti_hex_digit(*text);
+        if (digit < 0 || digits == 32) return false;
+        out[digits / 2] = (uint8_t)(out[digits / 2] * 16 + digit);
+        digits++;
+    }
+    return digits == 32;
+}
+
+/* The whole text as a number; false when it is none or too large for an index. */
+static bool diti_index_parse(const char *text, uint32_t *out) {
+    *out = 0;
+    if (!*text) return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || *out > 99999) return false;
+        *out = *out * 10 + (uint32_t)(*text - '0');
+    }
+    return true;
+}
+
+static char diti_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* Case is ignored, as people write "nvidia" and drivers "NVIDIA". */
+static bool diti_name_contains(const char *name, const char *part) {
+    size_t i;
+    for (; *name; name++) {
+        for (i = 0; part[i] && diti_lower(name[i]) == diti_lower(part[i]); i++) {
+        }
+        if (!part[i]) return true;
+    }
+    return false;
+}
+
+static bool diti_candidate_matches(const diti_candidate *candidate, const char *choice, const uint8_t *uuid) {
+    if (uuid) return !memcmp(candidate->info.uuid, uuid, 16);
+    return !choice || diti_name_contains(candidate->info.name, choice);
+}
+
+static const diti_candidate *diti_candidate_none(const diti_candidate *list, uint32_t count, const char *choice,
+                                                 dit_error *err) {
+    char names[300];
+    size_t used = 0;
+    uint32_t i;
+    names[0] = 0;
+    for (i = 0; i < count && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%u: %s", i ? ", " : "", i, list[i].info.name);
+    }
+    if (!count) {
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                  "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
+                  "apt-get install mesa-vulkan-drivers");
+    } else if (choice && strchr(choice, ',')) {
+        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
+                  choice, names);
+    } else {
+        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no Vulkan device is called '%s'; there are %s", choice, names);
+    }
+    return NULL;
+}
+
+static const diti_candidate *diti_candidate_usable(const diti_candidate *candidate, dit_error *err) {
+    if (!candidate->reason[0]) return candidate;
+    diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate->info.name, candidate->reason);
+    return NULL;
+}
+
+DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
+                                                         dit_error *err) {
+    const diti_candidate *best = NULL, *unusable = NULL;
+    bool by_uuid = choice && diti_starts_with(choice, "uuid:");
+    uint8_t uuid[16];
+    uint32_t i, index;
+    if (choice && !*choice) choice = NULL;
+    if (choice && diti_index_parse(choice, &index) && index < count) return diti_candidate_usable(&list[index], err);
+    if (by_uuid && !diti_uuid_parse(choice + 5, uuid)) {
+        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': a UUID has 32 hexadecimal digits", choice);
+        return NULL;
+    }
+    for (i = 0; i < count; i++) {
+        if (!diti_candidate_matches(&list[i], choice, by_uuid ? uuid : NULL)) continue;
+        if (list[i].reason[0])
+            unusable = &list[i];
+        else if (diti_candidate_better(&list[i], best))
+            best = &list[i];
+    }
+    if (best) return best;
+    return unusable ? diti_candidate_usable(unusable, err) : diti_candidate_none(list, count, choice, err);
+}
+
+/* --- the public list --- */
+
+static void diti_candidates_copy(const diti_candidate *list, uint32_t found, dit_device_info *out, uint32_t *count) {
+    uint32_t i;
+    if (!out || *count > found) *count = found;
+    for (i = 0; out && i < *count; i++) out[i] = list[i].info;
+}
+
+DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_error *err) {
+    diti_vk_api vk = DITI_ZERO;
+    VkInstance instance = NULL;
+    diti_candidate *list = NULL;
+    void *library = NULL;
+    uint32_t found = 0;
+    diti_env env;
+    dit_result result = diti_env_init(&env, NULL, NULL, err);
+    if (!count) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_list: count is NULL");
+    if (result >= 0) result = diti_vulkan_load(NULL, NULL, &vk, &library, err);
+    if (result >= 0) result = diti_instance_create(&env, &vk, &instance, err);
+    if (result >= 0) result = diti_instance_functions(&vk, instance, err);
+    if (result >= 0) result = diti_candidates_list(&env, &vk, instance, &list, &found, err);
+    if (result < 0) *count = 0;
+    else diti_candidates_copy(list, found, out, count);
+    diti_free(&env, list);
+    diti_instance_destroy(&vk, instance);
+    diti_vulkan_unload(&library);
+    return result;
+}
+
+/* ======== src/vk/submit.c (edit it there; dit.h is generated) ======== */
+
+static void diti_queue_lock(diti_device *device) {
+    if (device->lock_queue)
+        device->lock_queue(device->lock_user);
+    else
+        diti_lock(&device->queue_lock);
+}
+
+static void diti_queue_unlock(diti_device *device) {
+    if (device->unlock_queue)
+        device->unlock_queue(device->lock_user);
+    else
+        diti_unlock(&device->queue_lock);
+}
+
+static dit_result diti_device_lost(dit_error *err) {
+    return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
+}
+
+/* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
+DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
+    if (vr == VK_ERROR_DEVICE_LOST) {
+        diti_atomic_store(&device->lost, 1);
+        return diti_device_lost(err);
+    }
+    return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
+}
+
+DIT_INTERNAL void diti_queue_idle(diti_device *device) {
+    diti_queue_lock(device);
+    if (!diti_atomic_load(&device->lost)) device->vk.QueueWaitIdle(device->queue);
+    diti_queue_unlock(device);
+}
+
+/* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
+static VkResult diti_queue_submit(diti_device *device, const VkSubmitInfo *info) {
+    if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
+    device->submits++;
+    if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
+        device->vk.QueueWaitIdle(device->queue);
+        diti_atomic_store(&device->lost, 1);
+        return VK_ERROR_DEVICE_LOST;
+    }
+    return device->vk.QueueSubmit(device->queue, 1, info, VK_NULL_HANDLE);
+}
+
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+    VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
+    VkSubmitInfo info = DITI_ZERO;
+    VkResult vr;
+    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    values.signalSemaphoreValueCount = timeline ? 1 : 0;
+    values.pSignalSemaphoreValues = &value;
+    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    info.pNext = &values;
+    info.commandBufferCount = count;
+    info.pCommandBuffers = commands;
+    info.signalSemaphoreCount = timeline ? 1 : 0;
+    info.pSignalSemaphores = &timeline;
+    diti_queue_lock(device);
+    vr = diti_queue_submit(device, &info);
+    diti_queue_unlock(device);
+    return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
+    VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+    VkSemaphoreCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    info.pNext = &type;
+    vr = device->vk.CreateSemaphore(device->device, &info, device->callbacks, out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkCreateSemaphore", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
+    VkResult vr;
+    if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
+    vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+                                           uint64_t timeout_ns, dit_error *err) {
+    VkSemaphoreWaitInfo info = DITI_ZERO;
+    VkResult vr;
+    if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline;
+    info.pValues = &value;
+    vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    if (vr == VK_TIMEOUT) return DIT_WORKING;
+    return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
+}
+
+static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                  VkCommandBuffer *out, dit_error *err) {
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBufferBeginInfo begin = DITI_ZERO;
+    VkResult vr;
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
+    vr = device->vk.BeginCommandBuffer(*out, &begin);
+    if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
+    record(device, *out, user);
+    vr = device->vk.EndCommandBuffer(*out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
+}
+
+static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                   dit_error *err) {
+    VkCommandBuffer commands = NULL;
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    dit_result result = diti_run_record(device, pool, record, user, &commands, err);
+    if (result >= 0) result = diti_timeline_create(device, &timeline, err);
+    if (result >= 0) result = diti_submit(device, &commands, 1, timeline, 1, err);
+    if (result >= 0) {
+        result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
+        if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
+    }
+    if (timeline) device->vk.DestroySemaphore(device->device, timeline, device->callbacks);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
+    VkCommandPoolCreateInfo info = DITI_ZERO;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    dit_result result;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+    info.queueFamilyIndex = device->queue_family;
+    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+    result = diti_run_in_pool(device, pool, record, user, err);
+    device->vk.DestroyCommandPool(device->device, pool, device->callbacks);
+    return result;
+}
+
+/* ======== src/vk/memory.c (edit it there; dit.h is generated) ======== */
+
+#define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
+
+/* --- limits --- */
+
+static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    if (!diti_device_has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) return 0;
+    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    memory.pNext = &budget;
+    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
+    return budget.heapBudget[heap] - budget.heapUsage[heap];
+}
+
+static uint32_t diti_memory_largest_heap(const diti_device *device) {
+    uint32_t i, best = 0;
+    VkDeviceSize size = 0;
+    for (i = 0; i < device->memory.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &device->memory.memoryHeaps[i];
+        if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || heap->size <= size) continue;
+        size = heap->size;
+        best = i;
+    }
+    return best;
+}
+
+DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    uint32_t i, heap;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    device->memory = memory.memoryProperties;
+    device->unified = true;
+    for (i = 0; i < device->memory.memoryHeapCount; i++) {
+        if (!(device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) device->unified = false;
+    }
+    heap = diti_memory_largest_heap(device);
+    device->memory_limit = limit ? limit : diti_memory_free_budget(device, heap);
+    if (!device->memory_limit) device->memory_limit = device->memory.memoryHeaps[heap].size / 5 * 4;
+}
+
+/* Host buffers take from the device's memory only where there is no other. */
+static bool diti_memory_counts(const diti_device *device, diti_memory_kind kind) {
+    return kind == DITI_MEMORY_DEVICE || device->unified;
+}
+
+static dit_result diti_memory_reserve(diti_device *device, VkDeviceSize size, const char *what, dit_error *err) {
+    VkDeviceSize used;
+    bool fits;
+    diti_lock(&device->lock);
+    used = device->memory_used;
+    fits = size <= device->memory_limit && used <= device->memory_limit - size;
+    if (fits) device->memory_used += size;
+    diti_unlock(&device->lock);
+    if (fits) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+                     "%s needs %.1f MB of device memory, but %.1f of the allowed %.1f MB are in use "
+                     "(device_memory_limit in the context's desc)",
+                     what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
+}
+
+static void diti_memory_release(diti_device *device, VkDeviceSize size) {
+    diti_lock(&device->lock);
+    device->memory_used -= size;
+    diti_unlock(&device->lock);
+}
+
+/* --- memory types --- */
+
+static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
+    switch (kind) {
+    case DITI_MEMORY_UPLOAD: return DITI_HOST_COHERENT;
+    case DITI_MEMORY_READBACK: return VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    case DITI_MEMORY_DEVICE: break;
+    }
+    return 0;
+}
+
+/* How well a type serves a kind, from 1 up; 0: not at all. Host types avoid device local memory (the small window of a
+   discrete GPU), device types avoid the host's. */
+static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind kind) {
+    const VkMemoryPropertyFlags special = VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
+                                          VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+    uint32_t local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) ? 1 : 0;
+    uint32_t visible = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) ? 1 : 0;
+    uint32_t cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) ? 1 : 0;
+    uint32_t coherent = (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) ? 1 : 0;
+    if ((flags & special) || (flags & diti_memory_required(kind)) != diti_memory_required(kind)) return 0;
+    switch (kind) {
+    case DITI_MEMORY_DEVICE: return 1 + 2 * local + (1 - visible);
+    case DITI_MEMORY_UPLOAD: return 1 + 2 * (1 - local) + (1 - cached);
+    case DITI_MEMORY_READBACK: return 1 + 4 * cached + 2 * coherent + (1 - local);
+    }
+    return 0;
+}
+
+/* The best type of those in bits; false when none is left. */
+static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
+    uint32_t i, score, best = 0;
+    for (i = 0; i < device->memory.memoryTypeCount; i++) {
+        if (!(bits >> i & 1u)) continue;
+        score = diti_memory_score(device->memory.memoryTypes[i].propertyFlags, kind);
+        if (score <= best) continue;
+        best = score;
+        *out = i;
+    }
+    return best > 0;
+}
+
+/* --- blocks --- */
+
+static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flags, diti_buffer *out, dit_error *err) {
+    bool wanted = out->kind != DITI_MEMORY_DEVICE;
+    VkResult vr;
+    out->coherent = (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0;
+    if (!wanted && (!device->maps_device_memory || (flags & DITI_HOST_COHERENT) != DITI_HOST_COHERENT)) return DIT_OK;
+    vr = device->vk.MapMemory(device->device, out->block.memory, 0, VK_WHOLE_SIZE, 0, &out->block.mapped);
+    if (vr >= 0) return DIT_OK;
+    out->block.mapped = NULL;
+    return wanted ? diti_device_fail(device, vr, "vkMapMemory", err) : DIT_OK; /* device memory can be staged */
+}
+
+/* Own memory: the next best type is tried when a heap is full, but device memory never falls back to the host's. */
+static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
+                                    uint32_t *type) {
+    VkMemoryAllocateInfo info = DITI_ZERO;
+    VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    uint32_t bits = need->memoryTypeBits, first_score = 0;
+    info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    info.allocationSize = need->size;
+    while (diti_memory_type(device, bits, out->kind, type)) {
+        uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
+        if (!first_score) first_score = score;
+        if (out->kind == DITI_MEMORY_DEVICE && first_score >= 3 && score < 3) break;
+        info.memoryTypeIndex = *type;
+        vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
+        if (vr != VK_ERROR_OUT_OF_DEVICE_MEMORY) break;
+        bits &= ~(1u << *type);
+    }
+    return vr;
+}
+
+static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements *need, const char *what,
+                                 diti_buffer *out, dit_error *err) {
+    dit_result result;
+    uint32_t type = 0;
+    VkResult vr = diti_block_allocate(device, need, out, &type);
+    if (vr < 0) {
+        out->block.memory = VK_NULL_HANDLE;
+        return diti_fail_vk(err, vr, "%s: vkAllocateMemory of %.1f MB: %s", what, (double)need->size / 1e6,
+                            diti_vk_name(vr));
+    }
+    out->block.size = need->size;
+    result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
+    if (result < 0) {
+        device->vk.FreeMemory(device->device, out->block.memory, device->callbacks);
+        memset(&out->block, 0, sizeof out->block);
+    }
+    return result;
+}
+
+/* True when every type that such memory can come from is coherent host memory: then a mapping may be used as it is. */
+static bool diti_memory_always_coherent(const diti_device *device, uint32_t bits) {
+    uint32_t i;
+    for (i = 0; i < device->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = device->memory.memoryTypes[i].propertyFlags;
+        if ((bits >> i & 1u) && (flags & DITI_HOST_COHERENT) != DITI_HOST_COHERENT) return false;
+    }
+    return true;
+}
+
+/* The application's memory: its type is unknown, so host kinds ask for coherent memory. */
+static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequirements *need, const char *what,
+                                    diti_buffer *out, dit_error *err) {
+    const dit_device_allocator *hook = &device->allocator;
+    bool host = out->kind != DITI_MEMORY_DEVICE;
+    VkMemoryPropertyFlags required = host ? DITI_HOST_COHERENT : 0;
+    VkMemoryPropertyFlags preferred = host ? 0 : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    VkResult vr;
+    if (out->kind == DITI_MEMORY_READBACK) preferred = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    vr = hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
+    if (vr < 0) {
+        memset(&out->block, 0, sizeof out->block);
+        return diti_fail_vk(err, vr, "%s: the device_allocator refused %.1f MB: %s", what, (double)need->size / 1e6,
+                            diti_vk_name(vr));
+    }
+    out->hook_mapped = out->block.mapped;
+    out->coherent = host || diti_memory_always_coherent(device, need->memoryTypeBits);
+    if (!host && (!device->maps_device_memory || !out->coherent)) out->block.mapped = NULL;
+    if (!host || out->block.mapped) return DIT_OK;
+    hook->free(device->ordinal, &out->block, hook->user);
+    memset(&out->block, 0, sizeof out->block);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%s: the device_allocator must map memory that it was asked for as HOST_VISIBLE", what);
+}
+
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
+                                          const char *what, diti_buffer *out, dit_error *err) {
+    bool counts = diti_memory_counts(device, kind);
+    dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
+    if (result < 0) return result;
+    out->kind = kind;
+    out->charged = counts ? need->size : 0;
+    if (device->allocator.alloc)
+        result = diti_block_hooked(device, need, what, out, err);
+    else
+        result = diti_block_own(device, need, what, out, err);
+    if (result < 0) {
+        if (counts) diti_memory_release(device, need->size);
+        return result;
+    }
+    diti_lock(&device->lock);
+    device->allocations++;
+    diti_unlock(&device->lock);
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
+    if (!buffer->block.memory) return;
+    if (device->allocator.free) {
+        buffer->block.mapped = buffer->hook_mapped;
+        device->allocator.free(device->ordinal, &buffer->block, device->allocator.user);
+    } else { /* freeing unmaps */
+        device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+    }
+    diti_memory_release(device, buffer->charged);
+    memset(&buffer->block, 0, sizeof buffer->block);
+}
+
+/* --- buffers --- */
+
+static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
+    VkMemoryRequirements need;
+    dit_result result;
+    VkResult vr;
+    device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
+    result = diti_block_create(device, &need, out->kind, what, out, err);
+    if (result < 0) return result;
+    vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
+    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err) {
+    VkBufferCreateInfo info = DITI_ZERO;
+    dit_result result;
+    VkResult vr;
+    memset(out, 0, sizeof *out);
+    if (!size || size > device->limits.allocation) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+                         "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,
+                         (unsigned long long)size, (unsigned long long)device->limits.allocation);
+    }
+    out->kind = kind;
+    out->size = size;
+    info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+    info.size = size;
+    info.usage =
+        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
+    if (vr < 0) {
+        memset(out, 0, sizeof *out);
+        return diti_device_fail(device, vr, "vkCreateBuffer", err);
+    }
+    result = diti_buffer_bind(device, what, out, err);
+    if (result < 0) diti_buffer_destroy(device, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
+    if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+    diti_block_destroy(device, buffer);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+/* Only own memory can be incoherent, and that is mapped whole, so no range needs rounding to nonCoherentAtomSize. */
+static VkMappedMemoryRange diti_buffer_range(const diti_buffer *buffer) {
+    VkMappedMemoryRange range = DITI_ZERO;
+    range.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE;
+    range.memory = buffer->block.memory;
+    range.size = VK_WHOLE_SIZE;
+    return range;
+}
+
+DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer) {
+    VkMappedMemoryRange range = diti_buffer_range(buffer);
+    if (buffer->coherent || !buffer->block.mapped) return;
+    device->vk.FlushMappedMemoryRanges(device->device, 1, &range);
+}
+
+DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer) {
+    VkMappedMemoryRange range = diti_buffer_range(buffer);
+    if (buffer->coherent || !buffer->block.mapped) return;
+    device->vk.InvalidateMappedMemoryRanges(device->device, 1, &range);
+}
+
+/* ======== src/vk/transfer.c (edit it there; dit.h is generated) ======== */
+
+/* Copies between host and device that wait. What is mapped is copied directly, the rest in chunks through one staging
+   buffer that the device keeps. */
+
+static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,
+                                      dit_error *err) {
+    if (size <= buffer->size && offset <= buffer->size - size) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "bytes %llu to %llu are outside a buffer of %llu",
+                     (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)buffer->size);
+}
+
+/* Two threads may copy at once: the second finds the slot empty and makes a staging buffer of its own. */
+static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
+    VkDeviceSize size = device->staging_bytes;
+    diti_lock(&device->lock);
+    *out = device->staging;
+    memset(&device->staging, 0, sizeof device->staging);
+    diti_unlock(&device->lock);
+    if (out->buffer) return DIT_OK;
+    return diti_buffer_create(device, size, DITI_MEMORY_READBACK, "the staging buffer", out, err);
+}
+
+static void diti_staging_give(diti_device *device, diti_buffer *staging) {
+    diti_lock(&device->lock);
+    if (!device->staging.buffer) {
+        device->staging = *staging;
+        memset(staging, 0, sizeof *staging);
+    }
+    diti_unlock(&device->lock);
+    diti_buffer_destroy(device, staging);
+}
+
+DIT_INTERNAL void diti_staging_free(diti_device *device) { diti_buffer_destroy(device, &device->staging); }
+
+static void diti_transfer_barrier(diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                  VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = from_access;
+    barrier.dstAccessMask = to_access;
+    device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+typedef struct diti_transfer {
+    VkBuffer from, to;
+    VkBufferCopy region;
+} diti_transfer;
+
+static void diti_transfer_record(diti_device *device, VkCommandBuffer commands, void *user) {
+    const diti_transfer *transfer = (const diti_transfer *)user;
+    diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                          VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    device->vk.CmdCopyBuffer(commands, transfer->from, transfer->to, 1, &transfer->region);
+    diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                          VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+}
+
+static dit_result diti_transfer_run(diti_device *device, VkBuffer from, VkDeviceSize from_offset, VkBuffer to,
+                                    VkDeviceSize to_offset, VkDeviceSize size, dit_error *err) {
+    diti_transfer transfer = DITI_ZERO;
+    transfer.from = from;
+    transfer.to = to;
+    transfer.region.srcOffset = from_offset;
+    transfer.region.dstOffset = to_offset;
+    transfer.region.size = size;
+    return diti_run_now(device, diti_transfer_record, &transfer, err);
+}
+
+static dit_result diti_transfer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                      const unsigned char *data, VkDeviceSize size, dit_error *err) {
+    diti_buffer staging = DITI_ZERO;
+    VkDeviceSize done, part;
+    dit_result result = diti_staging_take(device, &staging, err);
+    for (done = 0; result >= 0 && done < size; done += part) {
+        part = size - done < staging.size ? size - done : staging.size;
+        memcpy(staging.block.mapped, data + done, (size_t)part);
+        diti_buffer_flush(device, &staging);
+        result = diti_transfer_run(device, staging.buffer, 0, buffer->buffer, offset + done, part, err);
+    }
+    diti_staging_give(device, &staging);
+    return result;
+}
+
+static dit_result diti_transfer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, unsigned char *data,
+                                     VkDeviceSize size, dit_error *err) {
+    diti_buffer staging = DITI_ZERO;
+    VkDeviceSize done, part;
+    dit_result result = diti_staging_take(device, &staging, err);
+    for (done = 0; result >= 0 && done < size; done += part) {
+        part = size - done < staging.size ? size - done : staging.size;
+        result = diti_transfer_run(device, buffer->buffer, offset + done, staging.buffer, 0, part, err);
+        if (result < 0) break;
+        diti_buffer_invalidate(device, &staging);
+        memcpy(data + done, staging.block.mapped, (size_t)part);
+    }
+    diti_staging_give(device, &staging);
+    return result;
+}
+
+static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands, void *user) {
+    (void)user;
+    diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                          VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+}
+
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                          const void *data, VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    if (result < 0 || !size) return result;
+    if (!buffer->block.mapped) {
+        return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);
+    }
+    memcpy((unsigned char *)buffer->block.mapped + offset, data, (size_t)size);
+    diti_buffer_flush(device, buffer);
+    return DIT_OK;
+}
+
+/* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                         VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    if (result < 0 || !size) return result;
+    if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
+    result = diti_run_now(device, diti_transfer_to_host, NULL, err);
+    if (result < 0) return result;
+    diti_buffer_invalidate(device, buffer);
+    memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
+    return DIT_OK;
+}
+
+/* ======== src/vk/pipeline.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
+    VkDescriptorSetLayoutBinding bindings[DITI_MAX_BINDINGS];
+    VkDescriptorSetLayoutCreateInfo set = DITI_ZERO;
+    VkPipelineLayoutCreateInfo layout = DITI_ZERO;
+    VkPushConstantRange push = DITI_ZERO;
+    VkResult vr;
+    uint32_t i;
+    memset(bindings, 0, sizeof bindings);
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        bindings[i].binding = i;
+        bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        bindings[i].descriptorCount = 1;
+        bindings[i].stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    }
+    set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+    set.bindingCount = DITI_MAX_BINDINGS;
+    set.pBindings = bindings;
+    vr = device->vk.CreateDescriptorSetLayout(device->device, &set, device->callbacks, &device->set_layout);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateDescriptorSetLayout", err);
+    push.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    push.size = DITI_PUSH_WORDS * 4;
+    layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+    layout.setLayoutCount = 1;
+    layout.pSetLayouts = &device->set_layout;
+    layout.pushConstantRangeCount = 1;
+    layout.pPushConstantRanges = &push;
+    vr = device->vk.CreatePipelineLayout(device->device, &layout, device->callbacks, &device->pipeline_layout);
+    return vr < 0 ? diti_device_fail(device, vr, "vkCreatePipelineLayout", err) : DIT_OK;
+}
+
+/* Under the lock. */
+static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipeline *key) {
+    size_t i;
+    for (i = 0; i < device->pipeline_count; i++) {
+        diti_pipeline *pipeline = device->pipelines[i];
+        if (pipeline->module != key->module || pipeline->constant_count != key->constant_count) continue;
+        if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
+    }
+    return NULL;
+}
+
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, const diti_pipeline *key,
+                                     VkPipeline *out) {
+    VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
+    VkSpecializationInfo constants = DITI_ZERO;
+    VkComputePipelineCreateInfo info = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < key->constant_count; i++) {
+        entries[i].constantID = i;
+        entries[i].offset = i * 4;
+        entries[i].size = 4;
+    }
+    constants.mapEntryCount = key->constant_count;
+    constants.pMapEntries = entries;
+    constants.dataSize = key->constant_count * 4;
+    constants.pData = key->constants;
+    info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = module;
+    info.stage.pName = "main";
+    info.stage.pSpecializationInfo = &constants;
+    info.layout = device->pipeline_layout;
+    return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
+}
+
+static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *words, size_t count,
+                                         const diti_pipeline *key, VkPipeline *out) {
+    VkShaderModuleCreateInfo info = DITI_ZERO;
+    VkShaderModule module = VK_NULL_HANDLE;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    info.codeSize = count * 4;
+    info.pCode = words;
+    vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
+    if (vr < 0) return vr;
+    vr = diti_pipeline_create(device, module, key, out);
+    device->vk.DestroyShaderModule(device->device, module, device->callbacks);
+    return vr;
+}
+
+static bool diti_pipeline_must_fail(diti_device *device) {
+    bool fail;
+    diti_lock(&device->lock);
+    fail = device->fail_pipeline_after && ++device->pipelines_tried >= device->fail_pipeline_after;
+    diti_unlock(&device->lock);
+    return fail;
+}
+
+static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
+    uint32_t *words = NULL;
+    size_t count = 0;
+    dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
+    VkResult vr = VK_ERROR_UNKNOWN;
+    if (result < 0) return result;
+    if (!diti_pipeline_must_fail(device)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+    diti_free(&device->env, words);
+    if (vr >= 0) return DIT_OK;
+    key->pipeline = VK_NULL_HANDLE;
+    if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
+    return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,
+                        diti_spirv_name(key->module), diti_vk_name(vr));
+}
+
+/* Another thread may have compiled the same meanwhile: then its pipeline is kept, so that each exists once. */
+static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *made) {
+    diti_pipeline *found;
+    diti_lock(&device->lock);
+    found = diti_pipeline_find(device, made);
+    if (!found && diti_grow(&device->env, (void **)&device->pipelines, &device->pipeline_capacity,
+                            device->pipeline_count, sizeof(diti_pipeline *))) {
+        found = made;
+        device->pipelines[device->pipeline_count++] = made;
+        device->pipelines_compiled++;
+    }
+    diti_unlock(&device->lock);
+    return found;
+}
+
+static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *key, VkPipeline *out, dit_error *err) {
+    diti_pipeline *kept, *made = (diti_pipeline *)diti_alloc(&device->env, sizeof *made);
+    dit_result result;
+    if (!made) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    *made = *key;
+    result = diti_pipeline_compile(device, made, err);
+    kept = result < 0 ? NULL : diti_pipeline_insert(device, made);
+    if (kept)
+        *out = kept->pipeline;
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    if (kept == made) return result;
+    if (made->pipeline) device->vk.DestroyPipeline(device->device, made->pipeline, device->callbacks);
+    diti_free(&device->env, made);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+                                          uint32_t constant_count, VkPipeline *out, dit_error *err) {
+    diti_pipeline *found, key = DITI_ZERO;
+    *out = VK_NULL_HANDLE;
+    if (constant_count > DITI_MAX_CONSTANTS) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
+                         DITI_MAX_CONSTANTS);
+    }
+    key.module = module;
+    key.constant_count = constant_count;
+    if (constant_count) memcpy(key.constants, constants, constant_count * sizeof *constants);
+    diti_lock(&device->lock);
+    found = diti_pipeline_find(device, &key);
+    diti_unlock(&device->lock);
+    if (!found) return diti_pipeline_make(device, &key, out, err);
+    *out = found->pipeline;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
+    size_t i;
+    for (i = 0; i < device->pipeline_count; i++) {
+        device->vk.DestroyPipeline(device->device, device->pipelines[i]->pipeline, device->callbacks);
+        diti_free(&device->env, device->pipelines[i]);
+    }
+    diti_free(&device->env, device->pipelines);
+    if (device->pipeline_layout) {
+        device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
+    }
+    if (device->set_layout) {
+        device->vk.DestroyDescriptorSetLayout(device->device, device->set_layout, device->callbacks);
+    }
+    if (device->pipeline_cache && device->owns_pipeline_cache) {
+        device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, device->callbacks);
+    }
+}
+
+/* ======== src/vk/cache.c (edit it there; dit.h is generated) ======== */
+
+/* The cache blob: this header, then what vkGetPipelineCacheData gave. It is only good for the driver that made it, on
+   the machine that made it, so the header is stored as it lies in memory. */
+#define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
+#define DITI_CACHE_VERSION 1u
+typedef struct diti_cache_header {
+    uint32_t magic, version;
+    uint8_t uuid[16]; /* pipelineCacheUUID */
+    uint32_t vendor, device, driver_version;
+    uint32_t rung;      /* of us_per_gflop */
+    float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
+    uint32_t reserved;
+    uint64_t spirv_hash, data_size;
+    uint64_t checksum; /* of everything else, header first */
+} diti_cache_header;
+
+static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
+    diti_cache_header copy = *header;
+    uint64_t parts[2];
+    copy.checksum = 0;
+    parts[0] = diti_hash(&copy, sizeof copy);
+    parts[1] = diti_hash(data, size);
+    return diti_hash(parts, sizeof parts);
+}
+
+/* What every good blob of this device and this build starts with. */
+static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    memset(out, 0, sizeof *out);
+    out->magic = DITI_CACHE_MAGIC;
+    out->version = DITI_CACHE_VERSION;
+    memcpy(out->uuid, properties.properties.pipelineCacheUUID, sizeof out->uuid);
+    out->vendor = properties.properties.vendorID;
+    out->device = properties.properties.deviceID;
+    out->driver_version = properties.properties.driverVersion;
+    out->spirv_hash = diti_spirv_hash();
+}
+
+/* Some drivers trust the data they are given, so its own header is checked here too. */
+static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned char *data, size_t size) {
+    uint32_t words[4]; /* VkPipelineCacheHeaderVersionOne: header size, version, vendor, device, then the UUID */
+    if (!size) return true;
+    if (size < sizeof words + 16) return false;
+    memcpy(words, data, sizeof words);
+    return words[0] >= 32 && words[0] <= size && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           words[2] == header->vendor && words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
+}
+
+/* NULL when the blob may be used, else what is wrong with it. */
+static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
+                                    diti_cache_header *header) {
+    diti_cache_header mine;
+    if (size < sizeof *header) return "it is too short";
+    memcpy(header, blob, sizeof *header);
+    diti_cache_identity(device, &mine);
+    if (header->magic != mine.magic) return "it is no cache of dit";
+    if (header->version != mine.version) return "another version of dit wrote it";
+    if (memcmp(header->uuid, mine.uuid, sizeof mine.uuid) || header->vendor != mine.vendor ||
+        header->device != mine.device || header->driver_version != mine.driver_version) {
+        return "another device or driver wrote it";
+    }
+    if (header->spirv_hash != mine.spirv_hash) return "it belongs to other shaders";
+    if (header->data_size != size - sizeof *header) return "it is cut off or too long";
+    if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
+        return "its checksum is wrong";
+    }
+    if (!diti_cache_data_fits(header, blob + sizeof *header, size - sizeof *header)) return "its content is damaged";
+    return NULL;
+}
+
+static bool diti_cache_accept(diti_device *device, const void *blob, size_t size) {
+    diti_cache_header header;
+    const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
+    if (problem) {
+        diti_log(&device->env, DITI_LOG_WARNING, "the cache blob is ignored: %s", problem);
+        return false;
+    }
+    if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
+    VkPipelineCacheCreateInfo info = DITI_ZERO;
+    bool use = blob && size && diti_cache_accept(device, blob, size);
+    VkResult vr;
+    if (device->pipeline_cache) return DIT_OK; /* the application's */
+    info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    if (use) {
+        info.initialDataSize = size - sizeof(diti_cache_header);
+        info.pInitialData = (const unsigned char *)blob + sizeof(diti_cache_header);
+    }
+    vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
+    if (vr < 0 && use) { /* start empty rather than fail */
+        diti_log(&device->env, DITI_LOG_WARNING, "the driver refused the cache blob: %s", diti_vk_name(vr));
+        info.initialDataSize = 0;
+        info.pInitialData = NULL;
+        vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
+    }
+    if (vr < 0) {
+        device->pipeline_cache = VK_NULL_HANDLE;
+        return diti_device_fail(device, vr, "vkCreatePipelineCache", err);
+    }
+    device->owns_pipeline_cache = true;
+    return DIT_OK;
+}
+
+/* An application that gave a VkPipelineCache stores it itself: its data is not copied into the blob. */
+static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_error *err) {
+    VkResult vr;
+    *size = 0;
+    if (!device->owns_pipeline_cache) return DIT_OK;
+    vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, size, NULL);
+    return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
+    diti_cache_header header;
+    unsigned char *data = (unsigned char *)blob + sizeof header;
+    size_t data_size, room = *size;
+    VkResult vr = VK_SUCCESS;
+    dit_result result = diti_cache_data_size(device, &data_size, err);
+    if (result < 0) return result;
+    *size = sizeof header + data_size;
+    if (!blob) return DIT_OK;
+    if (room < *size) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
+                         (unsigned long long)*size, (unsigned long long)room);
+    }
+    if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
+    if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    diti_cache_identity(device, &header);
+    header.rung = (uint32_t)device->rung;
+    header.us_per_gflop = device->us_per_gflop;
+    header.data_size = data_size;
+    header.checksum = diti_cache_checksum(&header, data, data_size);
+    memcpy(blob, &header, sizeof header);
+    *size = sizeof header + data_size;
+    return DIT_OK;
+}
+
+/* ======== src/vk/device.c (edit it there; dit.h is generated) ======== */
+
+static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
+    diti_limits *out = &device->limits;
+    out->storage_range = limits->maxStorageBufferRange;
+    out->storage_alignment = limits->minStorageBufferOffsetAlignment;
+    out->group_count = limits->maxComputeWorkGroupCount[0];
+    out->group_invocations = limits->maxComputeWorkGroupInvocations;
+    if (limits->maxComputeWorkGroupSize[0] < out->group_invocations) {
+        out->group_invocations = limits->maxComputeWorkGroupSize[0];
+    }
+    out->shared_bytes = limits->maxComputeSharedMemorySize;
+    out->timestamp_period = limits->timestampPeriod;
+}
+
+static void diti_device_properties(diti_device *device) {
+    VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
+    VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    VkDeviceSize largest = (VkDeviceSize)1 << 30;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroup.pNext = &memory;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &subgroup;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    diti_device_sizes(device, &properties.properties.limits);
+    device->limits.subgroup_size = subgroup.subgroupSize;
+    /* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
+    if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
+    device->limits.allocation = largest;
+    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+static void diti_device_timestamps(diti_device *device, const char *overrides) {
+    VkQueueFamilyProperties families[64];
+    uint32_t count = DITI_COUNT(families);
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
+    if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
+    if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
+}
+
+static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_t limit) {
+    uint64_t wanted = diti_override_number(overrides, key, limit);
+    return wanted < limit && wanted ? wanted : limit;
+}
+
+static void diti_device_override(diti_device *device, const char *overrides) {
+    diti_limits *limits = &device->limits;
+    limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
+    limits->allocation = diti_lower_limit(overrides, "allocation", limits->allocation);
+    limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
+    limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
+    limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
+    device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
+    device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
+    device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
+    if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+    device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+    device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
+}
+
+/* The highest rung that the enabled features allow, or the one asked for. */
+static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
+    char wanted[32];
+    int rung;
+    device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
+    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) return DIT_OK;
+    for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
+        if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
+        if (rung > (int)device->rung) {
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
+                             device->info.name, wanted);
+        }
+        device->rung = (diti_rung)rung;
+        return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: there is no rung '%s'; rungs are base and fp16",
+                     wanted);
+}
+
+/* Everything that is known once the physical device and the queue family are. */
+static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    dit_result result;
+    diti_device_properties(device);
+    diti_device_timestamps(device, desc->overrides);
+    diti_device_override(device, desc->overrides);
+    diti_memory_init(device, desc->device_memory_limit);
+    result = diti_device_rung(device, desc->overrides, err);
+    if (result < 0) return result;
+    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+    device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name) {
+    VkExtensionProperties *list;
+    uint32_t i, count = 0;
+    bool found = false;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return false;
+    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
+    if (!list) return false;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, name)) found = true;
+    }
+    diti_free(&device->env, list);
+    return found;
+}
+
+/* --- a device of dit's own --- */
+
+/* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
+ * wrong. */
+static VkResult diti_device_create(diti_device *device) {
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
+    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
+    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkDeviceQueueCreateInfo queue = DITI_ZERO;
+    VkDeviceCreateInfo info = DITI_ZERO;
+    const char *portability = "VK_KHR_portability_subset"; /* must be enabled where it exists */
+    float priority = 1.0f;
+    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+    timeline.timelineSemaphore = VK_TRUE;
+    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+    fp16.pNext = &timeline;
+    fp16.shaderFloat16 = VK_TRUE;
+    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    storage.pNext = &fp16;
+    storage.storageBuffer16BitAccess = VK_TRUE;
+    queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queue.queueFamilyIndex = device->queue_family;
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.pNext = device->has_fp16 ? (const void *)&storage : (const void *)&timeline;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue;
+    info.ppEnabledExtensionNames = &portability;
+    info.enabledExtensionCount = diti_device_has_extension(device, portability) ? 1 : 0;
+    return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
+}
+
+static dit_result diti_device_select(diti_device *device, const char *choice, dit_error *err) {
+    const diti_candidate *chosen;
+    diti_candidate *list;
+    uint32_t count;
+    dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
+    if (result < 0) return result;
+    chosen = diti_candidate_choose(list, count, choice, err);
+    if (chosen) {
+        device->physical = chosen->physical;
+        device->queue_family = chosen->queue_family;
+        device->info = chosen->info;
+    } else {
+        result = count ? DIT_ERROR_INVALID_ARGUMENT : DIT_ERROR_UNSUPPORTED_DEVICE;
+        if (err) result = err->result;
+    }
+    diti_free(&device->env, list);
+    return result;
+}
+
+static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    diti_features features;
+    VkResult vr;
+    dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
+    if (result < 0) return result;
+    device->owns_instance = true;
+    result = diti_instance_functions(&device->vk, device->instance, err);
+    if (result >= 0) result = diti_device_select(device, desc->devices, err);
+    if (result < 0) return result;
+    diti_features_supported(&device->vk, device->physical, &features);
+    device->has_fp16 = features.fp16 && features.storage16;
+    result = diti_device_describe(device, desc, err);
+    if (result < 0) return result;
+    vr = diti_device_create(device);
+    if (vr < 0) {
+        device->device = NULL;
+        return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
+    }
+    device->owns_device = true;
+    result = diti_device_functions(&device->vk, device->device, err);
+    if (result < 0) return result;
+    device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    return DIT_OK;
+}
+
+/* --- a device of the application's --- */
+
+static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
+    const char *missing = NULL;
+    if (!given->instance) missing = "instance";
+    if (!given->physical_device) missing = "physical_device";
+    if (!given->device) missing = "device";
+    if (!given->queue) missing = "queue";
+    if (!given->device_info) missing = "device_info (dit uses only what it says is enabled)";
+    if (missing) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: %s is missing", missing);
+    if (!given->lock_queue != !given->unlock_queue) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_vulkan: set both lock_queue and unlock_queue, or neither");
+    }
+    if (given->api_version && given->api_version < VK_API_VERSION_1_2) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "dit_vulkan: the instance was made for Vulkan %u.%u; dit needs apiVersion 1.2 or newer",
+                         VK_API_VERSION_MAJOR(given->api_version), VK_API_VERSION_MINOR(given->api_version));
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    bool requested = false;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
+                         given->queue_family, device->info.name);
+    }
+    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
+    }
+    if (requested) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u",
+                     given->queue_family);
+}
+
+static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    const dit_vulkan *given = desc->vulkan;
+    diti_features enabled;
+    diti_candidate candidate;
+    dit_result result = diti_wrap_check(given, err);
+    if (result < 0) return result;
+    device->instance = given->instance;
+    device->physical = given->physical_device;
+    device->queue = given->queue;
+    device->queue_family = given->queue_family;
+    device->lock_queue = given->lock_queue;
+    device->unlock_queue = given->unlock_queue;
+    device->lock_user = given->lock_user;
+    device->callbacks = given->host_callbacks;
+    device->pipeline_cache = given->pipeline_cache;
+    result = diti_instance_functions(&device->vk, device->instance, err);
+    if (result < 0) return result;
+    diti_candidate_fill(&device->vk, device->physical, &candidate);
+    device->info = candidate.info;
+    if (candidate.reason[0]) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
+                         candidate.reason);
+    }
+    diti_features_enabled(given->device_info, &enabled);
+    if (!enabled.timeline) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                         "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
+    }
+    device->has_fp16 = enabled.fp16 && enabled.storage16;
+    result = diti_wrap_queue(device, given, err);
+    if (result >= 0) result = diti_device_describe(device, desc, err);
+    if (result < 0) return result;
+    device->device = given->device;
+    return diti_device_functions(&device->vk, device->device, err);
+}
+
+/* --- both --- */
+
+/* dit_vulkan with nothing but get_instance_proc_addr: dit's own device, found through the application's loader. */
+static bool diti_device_is_given(const dit_context_desc *desc) {
+    const dit_vulkan *given = desc->vulkan_count ? desc->vulkan : NULL;
+    return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
+}
+
+static dit_result diti_device_check(const dit_context_desc *desc, dit_error *err) {
+    if (desc->vulkan_count > 1) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
+                         desc->vulkan_count);
+    }
+    if (desc->vulkan_count && !desc->vulkan) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "vulkan_count is 1, but vulkan is NULL");
+    }
+    if (diti_device_is_given(desc) && desc->devices) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "set devices or vulkan, not both");
+    }
+    if (!desc->device_allocator.alloc != !desc->device_allocator.free) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "device_allocator: set both alloc and free, or neither");
+    }
+    return diti_overrides_check(desc->overrides, err);
+}
+
+static dit_result diti_device_start(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    char loader[512];
+    bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
+    PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
+    dit_result result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
+    if (result < 0) return result;
+    device->allocator = desc->device_allocator;
+    device->max_dispatch_us = desc->max_dispatch_us ? desc->max_dispatch_us : 50000;
+    result = diti_device_is_given(desc) ? diti_device_wrap(device, desc, err) : diti_device_open_own(device, desc, err);
+    if (result >= 0) result = diti_cache_load(device, desc->cache, desc->cache_size, err);
+    if (result >= 0) result = diti_layouts_create(device, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+                                         dit_error *err) {
+    diti_device *device;
+    dit_result result = diti_device_check(desc, err);
+    *out = NULL;
+    if (result < 0) return result;
+    device = (diti_device *)diti_alloc_zero(env, sizeof *device);
+    if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
+    device->env = *env;
+    result = diti_device_start(device, desc, err);
+    if (result < 0) {
+        diti_device_close(device);
+        return result;
+    }
+    diti_log(env, DITI_LOG_INFO, "%s: rung %s, %.0f MB of device memory allowed", device->info.name, device->info.rung,
+             (double)device->memory_limit / 1e6);
+    *out = device;
+    return DIT_OK;
+}
+
+/* Whoever submitted work has waited for it; only a device of dit's own is made idle once more. */
+DIT_INTERNAL void diti_device_close(diti_device *device) {
+    diti_env env;
+    if (!device) return;
+    env = device->env;
+    if (device->device && device->vk.DestroyDevice) {
+        if (device->owns_device && device->vk.DeviceWaitIdle) device->vk.DeviceWaitIdle(device->device);
+        diti_staging_free(device);
+        diti_pipelines_free(device);
+        if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
+    }
+    if (device->owns_instance) diti_instance_destroy(&device->vk, device->instance);
+    diti_vulkan_unload(&device->library);
+    diti_free(&env, device);
+}
 
 /* ======== src/vk/spirv.c (edit it there; dit.h is generated) ======== */
 
