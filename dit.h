@@ -5862,52 +5862,76 @@ typedef struct diti_weight {
 } diti_weight;
 
 /* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
- * (q, k, v) lies in a row --- */
+   (q, k, v) lies in a row. Asking only notes shapes and places; diti_loader_finish makes the memory and uploads. The
+   first error sticks. --- */
 typedef struct diti_weight_block {
     diti_buffer buffer;
     VkDeviceSize used;
 } diti_weight_block;
+typedef struct diti_weights { /* the memory behind a component's weights */
+    diti_weight_block **blocks;
+    size_t block_count, block_capacity;
+    char **names; /* what diti_weight.name points at */
+    size_t name_count, name_capacity;
+    uint64_t bytes, parameters;
+} diti_weights;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
     const diti_env *env;
     const diti_checkpoint *checkpoint;
-    const char *prefix;                                                          /* in front of every name */
-    const char *(*rename)(void *user, const char *name, char *out, size_t size); /* other key namings; NULL: none */
+    const char *prefix; /* in front of every stored name */
+    char scope[128];    /* in front of every name asked for: "transformer_blocks.3." */
+    const char *(*rename)(void *user, const char *name, char *out,
+                          size_t size); /* from the names asked for to stored ones; NULL: the same */
     void *user;
-    dit_error error;            /* sticky, like a graph's */
-    diti_weight_block **blocks; /* owned; handed to the model by diti_loader_finish */
-    size_t block_count, block_capacity;
-    diti_buffer staging;
-    uint64_t bytes, parameters; /* of everything loaded so far */
-    uint64_t total_bytes;       /* for progress: 0 unknown */
+    const char *what; /* for progress: "transformer" */
     const dit_progress *progress;
+    dit_error error;
+    diti_weights weights;
+    struct diti_upload *uploads;
+    size_t upload_count, upload_capacity;
 } diti_loader;
-typedef struct diti_weights { /* the memory behind a component's weights */
-    diti_weight_block **blocks;
-    size_t block_count;
-    uint64_t bytes, parameters;
-} diti_weights;
+/* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
-                                    const diti_checkpoint *checkpoint, const char *prefix);
-DIT_INTERNAL bool diti_loader_has(diti_loader *loader, const char *name);
-/* A matrix in its stored type; shape [rows, columns...] is checked. Convolutions: rows = Cout, columns =
- * Cin*kernel*kernel, shape [Cout, Cin, k, k]. */
+                                    const diti_checkpoint *checkpoint, const char *prefix, const char *what,
+                                    const dit_progress *progress);
+DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
+/* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
+   [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name);
-/* Rows [first, first + rows) of a stored matrix whose full shape is [total_rows, columns] (fused qkv of original
- * checkpoints). */
-DIT_INTERNAL void diti_load_matrix_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows,
-                                        uint32_t total_rows, uint32_t columns, const char *name);
-/* Any stored float type, converted to F32 on the device; rows x columns values (biases: 1 x N). Absent names are an
- * error. */
+/* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
-/* out = a's rows, then b's: one matrix when they lie side by side in memory and have one type (q, k, v as one GEMM).
- * Same columns. */
-DIT_INTERNAL void diti_weight_append(diti_loader *loader, diti_weight *out, const diti_weight *more);
-DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out,
-                                           dit_error *err); /* on failure frees everything */
+/* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
+ * vectors must lie side by side. */
+DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
+/* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
+ * in out. */
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
+
+typedef struct diti_layer {
+    diti_weight weight, bias;
+} diti_layer;
+/* NAME.weight and NAME.bias: linear layers and convolutions. */
+DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                  uint32_t kernel, const char *name);
+/* NAME.weight and NAME.bias of a norm with affine: vectors. */
+DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
+/* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
+ * (diti_linear_joined). */
+typedef struct diti_joined {
+    diti_layer layers[3];
+    uint32_t count;
+} diti_joined;
+DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
+                                   uint32_t rows, uint32_t columns, bool biased);
+/* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
+   or its end, gives its start. NULL when no row fits or size is too small. */
+DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                     size_t size);
 
 /* --- tensors --- */
 typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
@@ -6044,6 +6068,9 @@ typedef struct diti_linear_desc {
  * chunk by chunk. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32 and name. */
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc);
 
 /* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables.
  */
