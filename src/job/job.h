@@ -1,0 +1,126 @@
+/* job: prompt -> image. The state machine behind the public calls. */
+#ifndef DITI_JOB_H
+#define DITI_JOB_H
+#include "graph/graph.h"
+#include "model/model.h"
+#include "sample/sample.h"
+#include "text/text.h"
+#include "vae/vae.h"
+
+struct dit_context {
+    diti_env env;
+    diti_device *device;
+    dit_progress progress;
+    dit_worker worker;
+    char *overrides;
+};
+
+struct dit_model {
+    diti_env env;
+    diti_device *device;       /* NULL after a dry run */
+    diti_package *packages[8]; /* [0]: desc.source; then one per component that lives elsewhere */
+    uint32_t package_count;
+    diti_transformer *transformer;
+    diti_t5 *text_encoder;
+    diti_tokenizer *tokenizer;
+    uint32_t tokenizer_limit;  /* model_max_length of the tokenizer's config; 0: unknown */
+    diti_vae *vae;
+    diti_json *scheduler;      /* parsed scheduler_config.json or NULL */
+    dit_model_info info;
+};
+
+/* A prompt's embedding on the host. */
+typedef struct diti_conditioning {
+    float *rows;               /* [tokens, columns] */
+    uint32_t tokens, columns, length; /* length: valid tokens */
+} diti_conditioning;
+
+/* What a request comes down to: everything the shape of a plan depends on. */
+typedef struct diti_job_shape {
+    uint32_t width, height, image_count, steps;
+    bool guided;
+    bool encodes[2];           /* prompt of the unconditional / conditional branch is encoded inside the plan */
+    bool stochastic;           /* fresh noise in every step */
+    uint32_t preview_interval;
+    bool swap;                 /* BGRA target */
+    bool scaled_input;         /* the model sees input * x */
+} diti_job_shape;
+
+typedef struct diti_job_request {
+    diti_job_shape shape;
+    diti_schedule schedule;
+    float guidance;
+    uint64_t seed;
+    dit_rng rng;
+    uint32_t latent_width, latent_height;
+    float *noise;              /* [image_count, C, h, w], unit normal */
+    float *step_noise;         /* [steps, image_count, C, h, w] when stochastic */
+    int32_t *ids;              /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];
+    diti_conditioning conditioning[2]; /* of those that are given */
+} diti_job_request;
+
+/* One entry of the run: a segment, replayed `times` times in a row (with previews between). */
+typedef struct diti_job_cursor {
+    uint32_t phase, repeat, slice;
+} diti_job_cursor;
+
+typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
+    VkImage image;
+    VkImageView view;
+    dit_block block;
+    VkFormat format;
+    VkImageLayout layout;
+    bool owned;
+    uint64_t value; /* of the plan's timeline when the copy is done */
+} diti_job_image;
+
+#define DITI_JOB_MAX_IMAGES 64u
+
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    const dit_model *model;
+    diti_job_request request;
+    dit_target target;
+    /* the plan and what the host exchanges with it */
+    diti_plan *plan;
+    diti_t5_use text;
+    diti_denoise denoise;
+    uint32_t encode_segment, step_segment, preview_segment, decode_segment; /* the run is every segment in order, steps repeated */
+    diti_tensor ids, lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step, rgba, rgb, preview;
+    diti_buffer health_readback; /* U32[4], copied at the end */
+    VkCommandPool command_pool;
+    VkCommandBuffer finish, preview_copy;
+    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
+    /* progress */
+    diti_job_cursor cursor;
+    bool finished_submitting, recorded_anything;
+    double total_us, submitted_us;
+    uint64_t slice_value;        /* timeline value of the newest slice */
+    struct { uint64_t value; float us; uint32_t step; double done_us; } flight[64]; /* submitted, not yet seen finished */
+    uint32_t flight_first, flight_count;
+    int cancel;                  /* atomic */
+    int status_lock;             /* guards status and error */
+    dit_status status;
+    dit_error error;
+    dit_counters counters;       /* of plans that this job dropped */
+};
+
+/* model.c */
+DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+/* conditioning.c: the blob of dit_encode_prompt */
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size, diti_conditioning *out, dit_error *err);
+DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt, int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+/* request.c: a desc checked and resolved */
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
+/* pipeline.c: the whole picture as one graph, and its host inputs */
+DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
+/* image.c */
+DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
+DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
+DIT_INTERNAL void diti_job_record_finish(dit_job *job, VkCommandBuffer commands);
+DIT_INTERNAL void diti_job_record_preview(dit_job *job, VkCommandBuffer commands);
+#endif
