@@ -440,6 +440,9 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
+/* Submits other commands in the plan's order, on its timeline. */
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);

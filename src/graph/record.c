@@ -156,7 +156,7 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
 }
 
 /* Learns what the newest finished slice really took. */
-static void diti_record_learn(diti_plan *plan) {
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     uint64_t ticks[2], done = 0, mask, elapsed;
     diti_plan_slice *slice;
     if (!plan->pending_value || !plan->queries) return;
@@ -179,7 +179,7 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
                                          dit_error *err) {
     diti_plan_slice *entry;
     dit_result result;
-    diti_record_learn(plan);
+    diti_plan_learn(plan);
     entry = &plan->slices[plan->segments[segment].first + slice];
     result = diti_submit(plan->device, &entry->primary, 1, plan->timeline, plan->submitted + 1, err);
     if (result < 0) return result;
@@ -191,6 +191,14 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
         plan->pending_slice = (uint32_t)(entry - plan->slices);
     }
     *value = plan->submitted;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err) {
+    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    if (result < 0) return result;
+    plan->counters.submits++;
+    *value = ++plan->submitted;
     return DIT_OK;
 }
 
