@@ -378,7 +378,8 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
-    float us;                       /* predicted, then measured */
+    float us;         /* predicted, then measured */
+    float planned_us; /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
@@ -434,6 +435,8 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
                                       uint32_t slice); /* predicted, corrected by timestamps */
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice); /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,

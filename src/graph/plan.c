@@ -109,11 +109,15 @@ static void diti_plan_free_blocks(diti_plan *plan) {
     diti_free(&plan->device->env, plan->blocks);
 }
 
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
+    if (plan && plan->submitted) diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
+}
+
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_device *device;
     if (!plan) return;
     device = plan->device;
-    if (plan->submitted) diti_timeline_wait(device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
+    diti_plan_wait(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
     if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
@@ -195,6 +199,8 @@ DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segm
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
     return plan->slices[plan->segments[segment].first + slice].us;
 }
+
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) { return plan->slices[plan->segments[segment].first + slice].planned_us; }
 
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
     uint32_t segment, slice;

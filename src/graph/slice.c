@@ -260,6 +260,7 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
         piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
         slice->count++;
         slice->us += piece->us;
+        slice->planned_us = slice->us;
     }
     return DIT_OK;
 }

@@ -60,22 +60,31 @@ typedef struct diti_job_request {
     diti_conditioning conditioning[2]; /* of those that are given */
 } diti_job_request;
 
-/* One entry of the run: a segment, replayed `times` times in a row (with previews between). */
+/* Where a run is: the next slice to submit. repeat counts steps. */
 typedef struct diti_job_cursor {
-    uint32_t phase, repeat, slice;
+    uint32_t segment, repeat, slice;
 } diti_job_cursor;
+
+typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
+    uint64_t value;        /* of the plan's timeline */
+    float us;              /* predicted */
+    double done_us;        /* predicted work of the run when it is finished */
+    uint32_t steps_done;
+    dit_stage stage;
+    bool preview;          /* brings a new preview */
+} diti_job_flight;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
-    VkImageView view;
-    dit_block block;
+    VkImageView view;      /* of dit's own images */
+    diti_buffer memory;    /* of dit's own images */
     VkFormat format;
-    VkImageLayout layout;
+    VkImageLayout layout;  /* that it is left in */
     bool owned;
-    uint64_t value; /* of the plan's timeline when the copy is done */
 } diti_job_image;
 
 #define DITI_JOB_MAX_IMAGES 64u
+#define DITI_JOB_MAX_FLIGHT 64u
 
 struct dit_job {
     diti_env env;
@@ -87,24 +96,24 @@ struct dit_job {
     diti_plan *plan;
     diti_t5_use text;
     diti_denoise denoise;
-    uint32_t encode_segment, step_segment, preview_segment, decode_segment; /* the run is every segment in order, steps repeated */
-    diti_tensor ids, lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step, rgba, rgb, preview;
-    diti_buffer health_readback; /* U32[4], copied at the end */
+    uint32_t encode_segment, step_segment, preview_segment, decode_segment; /* the run: every segment in order, steps repeated */
+    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step, preview;
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_buffer health_readback; /* uint32_t[4], copied at the end */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy;
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
-    /* progress */
+    /* the run */
     diti_job_cursor cursor;
-    bool finished_submitting, recorded_anything;
+    bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     double total_us, submitted_us;
-    uint64_t slice_value;        /* timeline value of the newest slice */
-    struct { uint64_t value; float us; uint32_t step; double done_us; } flight[64]; /* submitted, not yet seen finished */
+    diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
-    int cancel;                  /* atomic */
-    int status_lock;             /* guards status and error */
+    uint64_t finish_value;
+    int cancel;            /* atomic */
+    int status_lock;       /* guards status and error */
     dit_status status;
     dit_error error;
-    dit_counters counters;       /* of plans that this job dropped */
 };
 
 /* model.c */
@@ -118,9 +127,11 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
-/* image.c */
+/* run.c */
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
+/* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
-DIT_INTERNAL void diti_job_record_finish(dit_job *job, VkCommandBuffer commands);
-DIT_INTERNAL void diti_job_record_preview(dit_job *job, VkCommandBuffer commands);
+DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
+DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif

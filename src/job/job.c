@@ -1,0 +1,303 @@
+/* Jobs: created once with everything they need, then run slice by slice. */
+#include "job/job.h"
+
+/* --- creation --- */
+
+static double diti_segment_us(const dit_job *job, uint32_t segment) {
+    double us = 0;
+    uint32_t i;
+    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++) us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
+    return us;
+}
+
+static double diti_job_predict_us(const dit_job *job) {
+    double us = 0;
+    uint32_t segment, step;
+    for (segment = 0; segment < job->plan->segment_count; segment++) {
+        uint32_t times = segment == job->step_segment ? job->request.shape.steps : 1u;
+        if (segment == job->preview_segment) {
+            for (times = 0, step = 1; step <= job->request.shape.steps; step++) times += diti_job_preview_due(job, step) ? 1u : 0u;
+        }
+        us += diti_segment_us(job, segment) * times;
+    }
+    return us;
+}
+
+/* Back to the start of a run. */
+static void diti_job_rewind(dit_job *job) {
+    memset(&job->cursor, 0, sizeof job->cursor);
+    job->recording = job->begun = job->all_submitted = false;
+    job->submitted_us = 0;
+    job->flight_first = job->flight_count = 0;
+    job->finish_value = 0;
+    job->total_us = diti_job_predict_us(job);
+    diti_atomic_store(&job->cancel, 0);
+    diti_lock(&job->status_lock);
+    memset(&job->status, 0, sizeof job->status);
+    memset(&job->error, 0, sizeof job->error);
+    job->status.step_count = job->request.shape.steps;
+    job->status.result = DIT_WORKING;
+    diti_unlock(&job->status_lock);
+}
+
+static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkCommandBufferAllocateInfo allocate;
+    VkCommandBufferBeginInfo begin;
+    VkResult vk;
+    memset(&allocate, 0, sizeof allocate);
+    memset(&begin, 0, sizeof begin);
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = job->command_pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
+}
+
+static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = job->context->device->vk.EndCommandBuffer(commands);
+    job->plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
+}
+
+/* Copies into images are commands of the job, beside those of the plan. */
+static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkCommandPoolCreateInfo info;
+    dit_result result;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = device->queue_family;
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
+    result = diti_job_allocate_commands(job, &job->finish, err);
+    if (result < 0) return result;
+    diti_job_record_finish(job, job->finish);
+    result = diti_job_end_commands(job, job->finish, err);
+    if (result < 0 || !job->request.shape.preview_interval) return result;
+    result = diti_job_allocate_commands(job, &job->preview_copy, err);
+    if (result < 0) return result;
+    diti_job_record_preview(job, job->preview_copy);
+    return diti_job_end_commands(job, job->preview_copy, err);
+}
+
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_graph graph;
+    dit_result result;
+    diti_graph_init(&graph, job->context->device);
+    diti_job_emit(job, &graph);
+    result = diti_plan_create(&graph, progress, &job->plan, err);
+    diti_graph_free(&graph);
+    if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);
+    return result;
+}
+
+static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    dit_result result = diti_job_plan(job, desc->progress.func ? &desc->progress : &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_images_create(job, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    if (result == DIT_OK) diti_job_rewind(job);
+    return result;
+}
+
+static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
+    if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
+    if (desc->model && desc->model->device && desc->model->device != ctx->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err) {
+    dit_job *job;
+    dit_result result = diti_job_check(ctx, desc, err);
+    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
+    if (result < 0) return result;
+    *out = NULL;
+    job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
+    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    job->env = ctx->env;
+    job->context = ctx;
+    job->model = desc->model;
+    job->target = desc->target;
+    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (result == DIT_OK) result = diti_job_build(job, desc, err);
+    if (result != DIT_OK) {
+        dit_job_destroy(job);
+        return result;
+    }
+    *out = job;
+    return DIT_OK;
+}
+
+DIT_API void dit_job_destroy(dit_job *job) {
+    diti_device *device;
+    diti_env env;
+    if (!job) return;
+    env = job->env;
+    device = job->context->device;
+    diti_plan_wait(job->plan);
+    diti_free(&env, job->denoise.family);
+    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+    diti_job_images_destroy(job);
+    diti_plan_destroy(job->plan);
+    diti_job_request_free(&env, &job->request);
+    diti_free(&env, job);
+}
+
+/* --- memory questions --- */
+
+/* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
+static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
+    memset(device, 0, sizeof *device);
+    device->env = model->env;
+    device->rung = DITI_RUNG_FP16;
+    device->has_fp16 = true;
+    device->limits.storage_range = 0xffffffffu;
+    device->limits.allocation = (VkDeviceSize)1 << 30;
+    device->limits.storage_alignment = 256;
+    device->limits.group_count = 65535;
+    device->limits.group_invocations = 1024;
+    device->limits.shared_bytes = 32768;
+    device->limits.subgroup_size = 32;
+    device->max_dispatch_us = 50000;
+}
+
+static uint64_t diti_model_weight_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    if (model->transformer) bytes += model->transformer->weights.bytes;
+    if (model->text_encoder) bytes += diti_t5_weights(model->text_encoder)->bytes;
+    if (model->vae) bytes += diti_vae_weights(model->vae)->bytes;
+    return bytes;
+}
+
+static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
+    diti_plan_memory memory;
+    diti_graph graph;
+    dit_result result;
+    size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels * job->request.latent_width * job->request.latent_height;
+    VkDeviceSize pictures = (VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
+    diti_graph_init(&graph, device);
+    diti_job_emit(job, &graph);
+    result = diti_plan_measure(&graph, &memory, err);
+    diti_graph_free(&graph);
+    out->weights = diti_model_weight_bytes(job->model);
+    out->activations = memory.activations + memory.inputs + pictures;
+    out->peak = out->weights + out->activations;
+    out->host = (size_t)memory.inputs + sizeof *job + count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
+    return result;
+}
+
+DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
+    diti_device imaginary;
+    dit_job *job;
+    dit_result result;
+    if (!desc || !out || !desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
+    if (!ctx && desc->model->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
+    memset(out, 0, sizeof *out);
+    job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *job);
+    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    job->env = desc->model->env;
+    job->model = desc->model;
+    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (!ctx) diti_job_imaginary_device(desc->model, &imaginary);
+    if (result >= 0) result = diti_job_measure(job, ctx ? ctx->device : &imaginary, out, err);
+    diti_free(&job->env, job->denoise.family);
+    diti_job_request_free(&job->env, &job->request);
+    diti_free(&desc->model->env, job);
+    return result;
+}
+
+/* --- restart --- */
+
+static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request, dit_error *err) {
+    const diti_job_shape *now = &request->shape, *then = &job->request.shape;
+    const char *what = NULL;
+    if (desc->model != job->model) what = "model";
+    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0) what = "target";
+    else if (now->width != then->width || now->height != then->height) what = "width or height";
+    else if (now->image_count != then->image_count) what = "image_count";
+    else if (now->steps != then->steps) what = "steps";
+    else if (now->guided != then->guided) what = "guidance (on or off)";
+    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input) what = "sampler";
+    else if (now->preview_interval != then->preview_interval) what = "preview_interval";
+    else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1]) what = "which prompts are given as embeddings";
+    return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: %s differs from the job's; create a new job", what) : DIT_OK;
+}
+
+DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    diti_job_request request;
+    dit_result result;
+    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    result = diti_job_check(job->context, desc, err);
+    if (result < 0) return result;
+    result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
+    if (result < 0) return result;
+    result = diti_job_same_shape(job, desc, &request, err);
+    if (result < 0) {
+        diti_job_request_free(&job->env, &request);
+        return result;
+    }
+    diti_plan_wait(job->plan);
+    diti_job_request_free(&job->env, &job->request);
+    job->request = request;
+    result = diti_job_write_inputs(job, err);
+    diti_job_rewind(job);
+    return result;
+}
+
+/* --- questions --- */
+
+DIT_API void dit_job_cancel(dit_job *job) {
+    if (job) diti_atomic_store(&job->cancel, 1);
+}
+
+DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
+    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+    if (!job) return;
+    diti_lock(&shared->status_lock);
+    if (out) *out = job->status;
+    if (err) *err = job->error;
+    diti_unlock(&shared->status_lock);
+}
+
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (job) diti_plan_counters(job->plan, out);
+}
+
+static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
+    out->image = image->image;
+    out->view = image->view;
+    out->format = image->format;
+    out->layout = image->layout;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
+    out->value = value;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    dit_status status;
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
+    if (!job->all_submitted) return DIT_WORKING;
+    return diti_job_give(job, &job->images[image], job->finish_value, out);
+}
+
+DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
+    dit_status status;
+    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.preview_id == 0) return DIT_WORKING;
+    return diti_job_give(job, &job->preview_image, 0, out);
+}

@@ -1,0 +1,211 @@
+/* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
+#include "job/job.h"
+
+#define DITI_COEFFICIENTS 12u /* columns of the solver's table; see diti_solver_step */
+
+static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+    diti_elementwise_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.out = to;
+    desc.name = name;
+    return diti_elementwise(graph, from, &desc);
+}
+
+static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
+
+static uint32_t diti_emit_encoded(const dit_job *job) { return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u); }
+
+/* Text rows of both branches, [copies * tokens, columns]: from the encoder, from the caller, or one each. */
+static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model), columns = job->model->transformer->traits.text_columns;
+    uint32_t encoded_count = diti_emit_encoded(job), branch, next = 0;
+    diti_tensor encoded = 0, text;
+    if (encoded_count) {
+        job->text.batch = encoded_count;
+        job->text.tokens = tokens;
+        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, encoded_count * tokens, "token ids");
+        job->text.lengths = diti_tensor_input(graph, DITI_U32, 1, encoded_count, "encoded token counts");
+        encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
+    }
+    if (encoded_count == copies) return encoded;
+    text = diti_tensor_new(graph, DITI_F32, copies * tokens, columns, "text");
+    for (branch = 0; branch < copies; branch++) {
+        diti_tensor from, to = diti_tensor_view(graph, text, branch * tokens, tokens, 0, columns);
+        if (shape->encodes[branch]) {
+            from = diti_tensor_view(graph, encoded, next++ * tokens, tokens, 0, columns);
+        } else {
+            from = job->text_given[branch] = diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
+        }
+        diti_emit_copy(graph, from, to, "gather text");
+    }
+    return text;
+}
+
+static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+    const diti_family *family = job->model->transformer->family;
+    const diti_job_request *request = &job->request;
+    uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels, pixels = request->latent_width * request->latent_height;
+    diti_denoise *denoise = &job->denoise;
+    job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
+    job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+    job->lengths = diti_tensor_input(graph, DITI_U32, 1, diti_emit_copies(job), "token counts");
+    diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+    denoise->batch = request->shape.image_count;
+    denoise->copies = diti_emit_copies(job);
+    denoise->width = request->latent_width;
+    denoise->height = request->latent_height;
+    denoise->steps = request->shape.steps;
+    denoise->timestep_groups = 1;
+    denoise->text_batch = denoise->copies;
+    denoise->text_tokens = diti_model_text_tokens(job->model);
+    denoise->resolution[0] = (float)request->shape.height;
+    denoise->resolution[1] = (float)request->shape.width;
+    denoise->aspect = (float)request->shape.height / (float)request->shape.width;
+    denoise->latent = job->latent;
+    denoise->text = text;
+    denoise->text_lengths = job->lengths;
+    denoise->step = job->step;
+    family->prepare(job->model->transformer, graph, denoise);
+}
+
+static void diti_emit_step(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    diti_solver_desc solver;
+    diti_tensor prediction;
+    memset(&solver, 0, sizeof solver);
+    if (shape->scaled_input) {
+        job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+        job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+    }
+    prediction = job->model->transformer->family->step(job->model->transformer, graph, &job->denoise);
+    if (shape->stochastic) {
+        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"), planes, pixels);
+    }
+    job->coefficients = diti_tensor_input(graph, DITI_F32, shape->steps, DITI_COEFFICIENTS, "solver coefficients");
+    solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+    solver.x = job->latent;
+    solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver.h2 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 two steps before");
+    if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver.health = job->health;
+    solver.step = job->step;
+    solver.guided = shape->guided;
+    diti_solver_step(graph, prediction, &solver);
+    diti_advance_step(graph, job->step);
+}
+
+static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
+    uint32_t channels = job->model->transformer->traits.latent_channels;
+    return diti_tensor_view(graph, latents, image * channels, channels, 0, job->request.latent_width * job->request.latent_height);
+}
+
+/* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
+static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
+    diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width);
+    diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
+}
+
+DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t pixels = shape->width * shape->height, image;
+    diti_tensor text, rgba, rgb;
+    job->encode_segment = diti_graph_segment(graph, "encode", false);
+    text = diti_emit_text(job, graph);
+    diti_graph_segment(graph, "prepare", false);
+    diti_emit_prepare(job, graph, text);
+    job->step_segment = diti_graph_segment(graph, "step", true);
+    diti_emit_step(job, graph);
+    job->preview_segment = UINT32_MAX;
+    if (shape->preview_interval) {
+        job->preview_segment = diti_graph_segment(graph, "preview", true);
+        job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
+        diti_emit_decode(job, graph, diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+    }
+    job->decode_segment = diti_graph_segment(graph, "decode", false);
+    rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
+    rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
+    for (image = 0; image < shape->image_count; image++) {
+        job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+        job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
+        diti_emit_decode(job, graph, job->latents[image], job->rgba[image], job->rgb[image], job->health);
+    }
+}
+
+/* --- host inputs --- */
+
+static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job), encoded = diti_emit_encoded(job), branch;
+    const uint32_t first = request->shape.encodes[0] ? 0u : 1u; /* encoded branches are neighbours in ids and lengths */
+    dit_result result = diti_plan_write(job->plan, job->lengths, request->lengths, copies * sizeof(uint32_t), err);
+    for (branch = 0; branch < copies && result >= 0; branch++) {
+        const diti_conditioning *text = &request->conditioning[branch];
+        if (!request->shape.encodes[branch]) result = diti_plan_write(job->plan, job->text_given[branch], text->rows, (size_t)text->tokens * text->columns * sizeof(float), err);
+    }
+    if (result < 0 || !encoded) return result;
+    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens, (size_t)encoded * tokens * sizeof(int32_t), err);
+    if (result >= 0) result = diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
+    if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
+    return result;
+}
+
+static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+    uint32_t i;
+    for (i = 0; i < request->schedule.count; i++, table += DITI_COEFFICIENTS) {
+        const diti_step *step = &request->schedule.steps[i];
+        table[0] = step->x0_x;
+        table[1] = step->x0_m;
+        table[2] = step->clip;
+        table[3] = step->x_x;
+        table[4] = step->x_m;
+        table[5] = step->d0;
+        table[6] = step->d1;
+        table[7] = step->d2;
+        table[8] = step->noise;
+        table[9] = request->guidance;
+        table[10] = table[11] = 0;
+    }
+}
+
+/* Timesteps, solver coefficients and input scales of all steps. */
+static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t count = request->schedule.count, i;
+    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (DITI_COEFFICIENTS + 2), sizeof *values);
+    float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
+    dit_result result;
+    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+    for (i = 0; i < count; i++) {
+        timesteps[i] = request->schedule.steps[i].timestep;
+        scales[i] = request->schedule.steps[i].input;
+    }
+    diti_inputs_coefficients(request, table);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps, err);
+    if (result >= 0) result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table, err);
+    if (result >= 0 && job->input_scales) result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
+    diti_free(&job->env, values);
+    return result;
+}
+
+static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
+    diti_job_request *request = &job->request;
+    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels * request->latent_width * request->latent_height, i;
+    dit_result result;
+    for (i = 0; i < count; i++) request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
+    result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
+    if (result >= 0 && job->step_noise) result = diti_plan_write(job->plan, job->step_noise, request->step_noise, count * request->shape.steps * sizeof(float), err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+    dit_result result = diti_inputs_text(job, err);
+    if (result >= 0) result = diti_inputs_schedule(job, err);
+    if (result >= 0) result = diti_inputs_noise(job, err);
+    return result;
+}

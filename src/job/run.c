@@ -1,0 +1,328 @@
+/* Running: which slice comes next, how much may be in flight, when it is over. */
+#include "job/job.h"
+
+/* --- the order of slices --- */
+
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
+    uint32_t interval = job->request.shape.preview_interval;
+    return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
+}
+
+/* After the last slice of a segment: the next segment, or its next repetition. */
+static void diti_run_next_segment(const dit_job *job, diti_job_cursor *cursor) {
+    bool loop = cursor->segment == job->step_segment || cursor->segment == job->preview_segment;
+    if (cursor->segment == job->step_segment) {
+        cursor->repeat++;
+        if (diti_job_preview_due(job, cursor->repeat)) {
+            cursor->segment = job->preview_segment;
+            return;
+        }
+    }
+    if (!loop) cursor->segment++;
+    else cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+}
+
+static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
+    if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
+    cursor->slice = 0;
+    diti_run_next_segment(job, cursor);
+}
+
+static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
+
+static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
+    if (segment < job->step_segment) return DIT_STAGE_ENCODE;
+    return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+}
+
+/* --- bookkeeping --- */
+
+static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+    diti_lock(&job->status_lock);
+    job->status.result = result;
+    if (why) job->error = *why;
+    if (result == DIT_OK) {
+        job->status.stage = DIT_STAGE_DONE;
+        job->status.fraction = 1;
+        job->status.step = job->request.shape.steps;
+    }
+    diti_unlock(&job->status_lock);
+}
+
+static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
+    diti_run_end(job, why->result, why);
+    return why->result;
+}
+
+static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+    diti_lock(&job->status_lock);
+    job->status.stage = flight->stage;
+    job->status.step = flight->steps_done;
+    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    if (flight->preview) job->status.preview_id++;
+    if (job->total_us > 0) job->status.fraction = (float)(flight->done_us / job->total_us);
+    diti_unlock(&job->status_lock);
+}
+
+/* What the slice at the cursor will have done when it is finished. Moves the cursor. */
+static diti_job_flight diti_run_take(dit_job *job) {
+    diti_job_flight flight;
+    uint32_t segment = job->cursor.segment;
+    memset(&flight, 0, sizeof flight);
+    flight.us = diti_plan_slice_us(job->plan, segment, job->cursor.slice);
+    flight.stage = diti_run_stage(job, segment);
+    job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
+    flight.done_us = job->submitted_us;
+    diti_run_advance(job, &job->cursor);
+    flight.steps_done = job->cursor.repeat;
+    flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
+    return flight;
+}
+
+/* A last look at the latent and the picture: word 0 is the first bad step + 1, word 2 tells about the picture. */
+static dit_result diti_run_check_health(dit_job *job) {
+    uint32_t words[4];
+    dit_error error;
+    memset(&error, 0, sizeof error);
+    diti_buffer_invalidate(job->context->device, &job->health_readback);
+    memcpy(words, job->health_readback.block.mapped, sizeof words);
+    if (words[0]) diti_fail(&error, DIT_ERROR_NOT_FINITE, "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler", words[0], job->request.shape.steps);
+    else if (words[2]) diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
+    else return DIT_OK;
+    return diti_run_fail(job, &error);
+}
+
+/* --- step mode --- */
+
+static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) { return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT; }
+
+/* Drops what the GPU has finished from the ring. */
+static dit_result diti_run_poll(dit_job *job, dit_error *err) {
+    uint64_t done = 0;
+    dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
+    if (result < 0) return result;
+    diti_plan_learn(job->plan);
+    while (job->flight_count && job->flight[job->flight_first].value <= done) {
+        diti_run_report(job, &job->flight[job->flight_first]);
+        job->flight_first = diti_run_flight_index(job, 1);
+        job->flight_count--;
+    }
+    return DIT_OK;
+}
+
+static float diti_run_flight_us(const dit_job *job) {
+    float us = 0;
+    uint32_t i;
+    for (i = 0; i < job->flight_count; i++) us += job->flight[diti_run_flight_index(job, i)].us;
+    return us;
+}
+
+static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
+    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
+    if (job->flight_count == 0) return true;
+    if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
+    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <= (float)budget_us;
+}
+
+static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
+    dit_result result;
+    memset(flight, 0, sizeof *flight);
+    result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
+    flight->done_us = job->total_us;
+    flight->steps_done = job->request.shape.steps;
+    flight->stage = DIT_STAGE_DECODE;
+    job->finish_value = flight->value;
+    job->all_submitted = result >= 0;
+    return result;
+}
+
+static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
+    diti_job_cursor at = job->cursor;
+    dit_result result;
+    uint64_t value = 0;
+    *flight = diti_run_take(job);
+    result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+    flight->value = value;
+    return result;
+}
+
+static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
+    diti_job_flight *flight = &job->flight[diti_run_flight_index(job, job->flight_count)];
+    dit_result result = diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
+    if (result >= 0) job->flight_count++;
+    return result;
+}
+
+/* Common to both modes: DIT_WORKING when the run may go on. */
+static dit_result diti_run_begin(dit_job *job, bool recording) {
+    dit_status status;
+    dit_error error;
+    memset(&error, 0, sizeof error);
+    dit_job_status(job, &status, NULL);
+    if (status.result != DIT_WORKING) return status.result;
+    if (diti_atomic_load(&job->cancel)) {
+        diti_run_end(job, DIT_CANCELLED, NULL);
+        return DIT_CANCELLED;
+    }
+    if (job->begun && job->recording != recording) {
+        diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
+        return diti_run_fail(job, &error);
+    }
+    job->begun = true;
+    job->recording = recording;
+    return DIT_WORKING;
+}
+
+DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+    dit_error error;
+    dit_result result;
+    memset(&error, 0, sizeof error);
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_begin(job, false);
+    if (result != DIT_WORKING) return result;
+    result = diti_run_poll(job, &error);
+    while (result >= 0 && diti_run_may_submit(job, budget_us)) result = diti_run_submit_next(job, &error);
+    if (result < 0) return diti_run_fail(job, &error);
+    if (!job->all_submitted || job->flight_count) return DIT_WORKING;
+    result = diti_run_check_health(job);
+    if (result >= 0) diti_run_end(job, DIT_OK, NULL);
+    return result;
+}
+
+DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
+    dit_result result;
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    for (;;) {
+        uint32_t budget = job->context->device->max_dispatch_us;
+        uint64_t slice_ns, waited;
+        dit_error error;
+        memset(&error, 0, sizeof error);
+        result = dit_job_step(job, budget);
+        if (result != DIT_WORKING || timeout_ns == 0) return result;
+        /* Short waits, so that a cancel from another thread is seen; time is counted in what was waited for. */
+        slice_ns = timeout_ns < 10000000u ? timeout_ns : 10000000u;
+        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan), job->flight[job->flight_first].value, slice_ns, &error);
+        if (result < 0) return diti_run_fail(job, &error);
+        waited = result == DIT_WORKING ? slice_ns : 0;
+        if (timeout_ns != UINT64_MAX) timeout_ns -= waited;
+    }
+}
+
+/* --- record mode --- */
+
+static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
+    diti_job_cursor at = job->cursor;
+    diti_job_flight flight = diti_run_take(job);
+    diti_plan_execute(job->plan, at.segment, at.slice, commands);
+    if (flight.preview) diti_job_record_preview(job, commands);
+    diti_run_report(job, &flight);
+}
+
+DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    dit_error error;
+    dit_result result;
+    float us = 0;
+    memset(&error, 0, sizeof error);
+    if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_begin(job, true);
+    if (result != DIT_WORKING) return result;
+    result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (result < 0) return diti_run_fail(job, &error);
+    while (!diti_run_at_end(job)) {
+        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
+        us += next > 0 ? next : 1;
+        diti_run_record_slice(job, cmd);
+    }
+    diti_job_record_finish(job, cmd);
+    job->all_submitted = true;
+    diti_run_end(job, DIT_OK, NULL);
+    return DIT_OK;
+}
+
+/* --- reading back --- */
+
+static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst, dit_error *err) {
+    dit_status status;
+    dit_error why;
+    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame, (int)what);
+    }
+    dit_job_status(job, &status, &why);
+    if (what == DIT_READ_PREVIEW) {
+        if (!job->request.shape.preview_interval) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
+        return status.preview_id ? DIT_OK : DIT_WORKING;
+    }
+    if (status.result < 0 && err) *err = why;
+    if (status.result != DIT_OK) return status.result;
+    return job->recording ? diti_run_check_health(job) : DIT_OK;
+}
+
+static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
+    size_t need;
+    if (*row_pitch == 0) *row_pitch = row_bytes;
+    if (*row_pitch < row_bytes || !diti_mul_size(rows - 1, *row_pitch, &need) || need > SIZE_MAX - row_bytes || size < need + row_bytes) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu", (unsigned long long)rows, (unsigned long long)row_bytes,
+                         (unsigned long long)size, (unsigned long long)*row_pitch);
+    }
+    return DIT_OK;
+}
+
+static void diti_read_unswap(uint8_t *pixels, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++, pixels += 4) {
+        uint8_t blue = pixels[0];
+        pixels[0] = pixels[2];
+        pixels[2] = blue;
+    }
+}
+
+static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch, dit_error *err) {
+    size_t width = job->request.shape.width, height = job->request.shape.height, y;
+    uint8_t *pixels;
+    dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
+    if (result < 0) return result;
+    pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
+    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    result = diti_plan_read(job->plan, rgba, pixels, width * height * 4, err);
+    if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
+    for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch, dit_error *err) {
+    size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
+    dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
+    float *planes;
+    if (result < 0) return result;
+    planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
+    if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    result = diti_plan_read(job->plan, job->rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    for (y = 0; y < height && result >= 0; y++) {
+        for (x = 0; x < width; x++) {
+            for (c = 0; c < 3; c++) memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &planes[c * pixels + y * width + x], sizeof(float));
+        }
+    }
+    diti_free(&job->env, planes);
+    return result;
+}
+
+static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
+    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width * job->request.latent_height * sizeof(float);
+    if (size < need) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given", (unsigned long long)need, (unsigned long long)size);
+    return diti_plan_read(job->plan, job->latents[image], dst, need, err);
+}
+
+DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size, size_t row_pitch, dit_error *err) {
+    dit_result result = diti_read_check(job, what, image, frame, dst, err);
+    if (result != DIT_OK) return result;
+    switch (what) {
+    case DIT_READ_RGBA8: return diti_read_rgba(job, job->rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->preview, (uint8_t *)dst, size, row_pitch, err);
+    }
+    return DIT_ERROR_INVALID_ARGUMENT;
+}
