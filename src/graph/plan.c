@@ -200,7 +200,9 @@ DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, u
     return plan->slices[plan->segments[segment].first + slice].us;
 }
 
-DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) { return plan->slices[plan->segments[segment].first + slice].planned_us; }
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].planned_us;
+}
 
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
     uint32_t segment, slice;

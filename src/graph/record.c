@@ -194,7 +194,8 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err) {
     dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
     if (result < 0) return result;
     plan->counters.submits++;

@@ -6,7 +6,13 @@
 /* One UTF-8 character at text; its length, or 1 with *code = the byte itself where the encoding is broken. */
 static uint32_t diti_utf8_next(const char *text, uint32_t *code) {
     const unsigned char *bytes = (const unsigned char *)text;
-    uint32_t length = bytes[0] < 0x80 ? 1 : bytes[0] < 0xc2 ? 0 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : bytes[0] < 0xf5 ? 4 : 0, i;
+    uint32_t length = bytes[0] < 0x80   ? 1
+                      : bytes[0] < 0xc2 ? 0
+                      : bytes[0] < 0xe0 ? 2
+                      : bytes[0] < 0xf0 ? 3
+                      : bytes[0] < 0xf5 ? 4
+                                        : 0,
+             i;
     *code = bytes[0];
     if (length <= 1) return 1;
     *code = bytes[0] & (0xffu >> (length + 1));
@@ -20,8 +26,8 @@ static uint32_t diti_utf8_next(const char *text, uint32_t *code) {
     return length;
 }
 
-/* Lower case of the bicameral scripts whose cases lie at regular distances: Latin, Greek, Cyrillic, Armenian. Every pair that is
-   mapped has the same UTF-8 length. */
+/* Lower case of the bicameral scripts whose cases lie at regular distances: Latin, Greek, Cyrillic, Armenian. Every
+   pair that is mapped has the same UTF-8 length. */
 static uint32_t diti_lower_case(uint32_t c) {
     if ((c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7)) return c + 32;
     if (c >= 0x391 && c <= 0x3ab && c != 0x3a2) return c + 32;
@@ -30,7 +36,8 @@ static uint32_t diti_lower_case(uint32_t c) {
     if (c >= 0x531 && c <= 0x556) return c + 48;
     if (c == 0x178) return 0xff;
     if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e)) return c & 1 ? c + 1 : c;
-    if ((c >= 0x100 && c <= 0x177 && c != 0x130 && c != 0x131 && c != 0x138) || (c >= 0x460 && c <= 0x481) || (c >= 0x48a && c <= 0x4bf) || (c >= 0x4d0 && c <= 0x52f) || (c >= 0x1e00 && c <= 0x1e95) ||
+    if ((c >= 0x100 && c <= 0x177 && c != 0x130 && c != 0x131 && c != 0x138) || (c >= 0x460 && c <= 0x481) ||
+        (c >= 0x48a && c <= 0x4bf) || (c >= 0x4d0 && c <= 0x52f) || (c >= 0x1e00 && c <= 0x1e95) ||
         (c >= 0x1ea0 && c <= 0x1eff)) {
         return c & 1 ? c : c + 1;
     }
@@ -48,8 +55,8 @@ static void diti_utf8_put(char *out, uint32_t code, uint32_t length) {
 }
 
 static bool diti_is_space(uint32_t c) {
-    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-           c == 0x3000;
+    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
@@ -73,17 +80,22 @@ static char *diti_prompt_clean(const diti_env *env, const char *prompt) {
     return clean;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt, int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
+DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
+                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
     uint32_t lost = 0;
     dit_result result;
     char *clean;
     if (!model->tokenizer) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no tokenizer; add its spiece.model or tokenizer.json, or give prompt_embeds instead of a prompt");
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the model has no tokenizer; add its spiece.model or tokenizer.json, or give prompt_embeds instead of a prompt");
     }
     clean = diti_prompt_clean(env, prompt ? prompt : "");
     if (!clean) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt");
     result = diti_tokenizer_encode(model->tokenizer, clean, ids, tokens, length, &lost, err);
-    if (result >= 0 && lost) diti_log(env, DITI_LOG_WARNING, "the prompt is %u tokens too long for the model's %u; its end is ignored", lost, tokens);
+    if (result >= 0 && lost)
+        diti_log(env, DITI_LOG_WARNING, "the prompt is %u tokens too long for the model's %u; its end is ignored", lost,
+                 tokens);
     diti_free(env, clean);
     return result;
 }
@@ -96,25 +108,34 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
 
 static dit_result diti_blob_size(uint32_t tokens, uint32_t columns, size_t *rows_size, dit_error *err) {
     size_t count;
-    if (!diti_mul_size(tokens, columns, &count) || !diti_mul_size(count, sizeof(float), rows_size) || *rows_size > SIZE_MAX - DITI_BLOB_WORDS * 4) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning of %u tokens with %u channels is too large", tokens, columns);
+    if (!diti_mul_size(tokens, columns, &count) || !diti_mul_size(count, sizeof(float), rows_size) ||
+        *rows_size > SIZE_MAX - DITI_BLOB_WORDS * 4) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning of %u tokens with %u channels is too large",
+                         tokens, columns);
     }
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size, diti_conditioning *out, dit_error *err) {
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
+                                                    diti_conditioning *out, dit_error *err) {
     uint32_t words[DITI_BLOB_WORDS];
     const unsigned char *bytes = (const unsigned char *)blob;
     size_t rows_size = 0;
     uint64_t hash;
     memset(out, 0, sizeof *out);
-    if (!blob || size < sizeof words) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob", (unsigned long long)size);
+    if (!blob || size < sizeof words)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob",
+                         (unsigned long long)size);
     memcpy(words, blob, sizeof words);
-    if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
+    if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
     if (diti_blob_size(words[2], words[3], &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     hash = size > sizeof words ? diti_hash(bytes + sizeof words, size - sizeof words) : 0;
-    if (size != sizeof words + rows_size || words[4] > words[2] || words[2] == 0 || words[3] == 0 || words[5] != (uint32_t)hash || words[6] != (uint32_t)(hash >> 32)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
+    if (size != sizeof words + rows_size || words[4] > words[2] || words[2] == 0 || words[3] == 0 ||
+        words[5] != (uint32_t)hash || words[6] != (uint32_t)(hash >> 32)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
     }
     out->rows = (float *)diti_alloc(env, rows_size);
     if (!out->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
@@ -140,7 +161,8 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t toke
 }
 
 /* Runs the text encoder alone: ids -> rows [tokens, columns]. */
-static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens, uint32_t length, float *rows, size_t rows_size, dit_error *err) {
+static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
+                                  uint32_t length, float *rows, size_t rows_size, dit_error *err) {
     diti_graph graph;
     diti_t5_use use;
     diti_plan *plan = NULL;
@@ -156,7 +178,8 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
     use.ids = diti_tensor_input(&graph, DITI_U32, 1, tokens, "token ids");
     use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 1, "token counts");
     encoded = diti_t5_encode(model->text_encoder, &graph, &use);
-    keep.out = kept = diti_tensor_state(&graph, DITI_F32, tokens, diti_t5_get_traits(model->text_encoder)->columns, "prompt embedding");
+    keep.out = kept = diti_tensor_state(&graph, DITI_F32, tokens, diti_t5_get_traits(model->text_encoder)->columns,
+                                        "prompt embedding");
     keep.name = "keep embedding";
     diti_elementwise(&graph, encoded, &keep);
     result = diti_plan_create(&graph, NULL, &plan, err);
@@ -170,14 +193,20 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
     return result;
 }
 
-static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size, dit_error *err) {
-    if (!ctx || !model || !size) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
-    if (!model->text_encoder) return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
-    if (model->device != ctx->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s", model->device ? "with another context" : "as a dry run");
+static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size,
+                                    dit_error *err) {
+    if (!ctx || !model || !size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
+    if (!model->text_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
+    if (model->device != ctx->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
+                         model->device ? "with another context" : "as a dry run");
     return DIT_OK;
 }
 
-DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob, size_t *size, dit_error *err) {
+DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+                                     size_t *size, dit_error *err) {
     uint32_t tokens, columns, length = 0;
     size_t rows_size = 0, capacity;
     int32_t *ids;
@@ -191,11 +220,16 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
     capacity = *size;
     *size = DITI_BLOB_WORDS * 4 + rows_size;
     if (!blob) return DIT_OK;
-    if (capacity < *size) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size, (unsigned long long)capacity);
+    if (capacity < *size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
+                         (unsigned long long)capacity);
     ids = (int32_t *)diti_alloc_array(&ctx->env, tokens, sizeof *ids);
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
     result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
-    if (result >= 0) result = diti_encode_run(ctx, model, ids, tokens, length, (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), rows_size, err);
+    if (result >= 0)
+        result = diti_encode_run(ctx, model, ids, tokens, length,
+                                 (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), rows_size, err);
     if (result >= 0) diti_blob_write((unsigned char *)blob, rows_size, tokens, columns, length);
     diti_free(&ctx->env, ids);
     return result;

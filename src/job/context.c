@@ -6,7 +6,8 @@
 static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
 
 /* Runs one matrix product through the graph and times it. inputs: [n, n] activations and [n, n] weights, row-major. */
-static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, const float *input, float *output, dit_error *err) {
+static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, const float *input, float *output,
+                                 dit_error *err) {
     const uint32_t n = DITI_PROBE_SIZE;
     const size_t bytes = (size_t)n * n * sizeof(float);
     diti_linear_desc desc;
@@ -30,13 +31,15 @@ static dit_result diti_probe_run(diti_device *device, const diti_weight *weight,
     if (result >= 0) result = diti_plan_read(plan, y, output, bytes, err);
     if (result >= 0) {
         diti_plan_learn(plan);
-        if (diti_plan_last_slice_us(plan)) device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)n * (float)n * (float)n);
+        if (diti_plan_last_slice_us(plan))
+            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)n * (float)n * (float)n);
     }
     diti_plan_destroy(plan);
     return result;
 }
 
-/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 2e-2 (fp16); a broken driver misses by far more. */
+/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 2e-2 (fp16); a broken driver misses
+ * by far more. */
 static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
     const uint32_t n = DITI_PROBE_SIZE;
     double error = 0, norm = 0;
@@ -86,32 +89,47 @@ static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     for (;;) {
         bool agrees = false;
         dit_result result = diti_probe_device(device, &agrees, err);
-        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) return result;
+        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+            result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+            return result;
         if (diti_override_is(context->overrides, "selftest_fail", diti_rung_name(device->rung))) agrees = false;
         if (agrees) break;
         if (device->rung == DITI_RUNG_BASE) {
-            return result < 0 ? result : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "device %s computes a matrix product wrong even on the base rung; update its driver", device->info.name);
+            return result < 0
+                       ? result
+                       : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                                   "device %s computes a matrix product wrong even on the base rung; update its driver",
+                                   device->info.name);
         }
-        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of rung %s; using rung %s", device->info.name, diti_rung_name(device->rung),
-                 diti_rung_name((diti_rung)((int)device->rung - 1)));
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of rung %s; using rung %s",
+                 device->info.name, diti_rung_name(device->rung), diti_rung_name((diti_rung)((int)device->rung - 1)));
         device->rung = (diti_rung)((int)device->rung - 1);
     }
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
-    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name, diti_rung_name(device->rung),
-             device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
+             diti_rung_name(device->rung), device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
     return DIT_OK;
 }
 
 static dit_result diti_context_check(const dit_context_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: desc is NULL");
-    if (desc->_zero_begin || desc->_zero_end) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
     if (desc->vulkan_count > 1 || (desc->vulkan_count == 1) != (desc->vulkan != NULL)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: this version works with one device; vulkan_count must be 0 or 1 and match vulkan");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_context_desc: this version works with one device; vulkan_count must be 0 or 1 and match vulkan");
     }
-    if (desc->transport.rank_count > 1) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
-    if (desc->trace) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: this version writes no traces; trace must be false");
+    if (desc->transport.rank_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
+    if (desc->trace)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version writes no traces; trace must be false");
     if (desc->devices && strchr(desc->devices, ',')) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: this version works with one device; devices is \"%s\"", desc->devices);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version works with one device; devices is \"%s\"", desc->devices);
     }
     return DIT_OK;
 }
@@ -121,7 +139,8 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     context->progress = desc->progress;
     context->worker = desc->worker;
     context->overrides = diti_copy_string(&context->env, desc->overrides);
-    if (desc->overrides && !context->overrides) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    if (desc->overrides && !context->overrides)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_device_open(desc, &context->env, &context->device, err);
     return result < 0 ? result : diti_context_prove(context, err);
 }
@@ -148,7 +167,8 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
 }
 
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
-    if (!ctx || !size) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
+    if (!ctx || !size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
     return diti_cache_save(ctx->device, blob, size, err);
 }
 

@@ -9,8 +9,11 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
     result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
     if (result < 0) return result;
-    vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory, image->memory.block.offset);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
+    vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
+                                    image->memory.block.offset);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
@@ -26,7 +29,9 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
     info.subresourceRange.levelCount = 1;
     info.subresourceRange.layerCount = 1;
     vk = device->vk.CreateImageView(device->device, &info, device->callbacks, &image->view);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
@@ -45,7 +50,9 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     info.tiling = VK_IMAGE_TILING_OPTIMAL;
     info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
     vk = device->vk.CreateImage(device->device, &info, device->callbacks, &image->image);
-    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width, info.extent.height, diti_vk_name(vk));
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
+                            info.extent.height, diti_vk_name(vk));
     image->owned = true;
     result = diti_image_bind(job, image, err);
     return result < 0 ? result : diti_image_view(job, image, err);
@@ -59,10 +66,13 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-    dit_result result = diti_buffer_create(job->context->device, 4 * sizeof(uint32_t), DITI_MEMORY_READBACK, "health", &job->health_readback, err);
+    dit_result result = diti_buffer_create(job->context->device, 4 * sizeof(uint32_t), DITI_MEMORY_READBACK, "health",
+                                           &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0; i++) result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval) result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
+    for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
+        result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
+    if (result >= 0 && job->request.shape.preview_interval)
+        result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
 
@@ -107,7 +117,8 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
     to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
+    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                                                VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
 }
 
 /* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
@@ -115,9 +126,10 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     VkImageMemoryBarrier to_user = diti_image_barrier(image);
     const dit_target *target = &job->target;
     uint32_t own = job->context->device->queue_family;
-    VkPipelineStageFlags stage = target->dst_stage ? target->dst_stage : VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkPipelineStageFlags stage =
+        target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
-    to_user.dstAccessMask = target->dst_access ? target->dst_access : VK_ACCESS_MEMORY_READ_BIT;
+    to_user.dstAccessMask = target->dst_access ? target->dst_access : (VkAccessFlags)VK_ACCESS_MEMORY_READ_BIT;
     to_user.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
     to_user.newLayout = image->layout;
     if (!image->owned && target->dst_queue_family != own && target->dst_queue_family != VK_QUEUE_FAMILY_IGNORED) {
@@ -126,10 +138,12 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
         stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
     }
-    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1, &to_user);
+    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
+                                                &to_user);
 }
 
-static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba, const diti_job_image *image) {
+static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
+                                   const diti_job_image *image) {
     VkBufferImageCopy copy;
     VkDeviceSize size;
     VkBuffer buffer;
@@ -141,7 +155,8 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
     diti_image_begin_copy(job, commands, image);
-    job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1, &copy);
+    job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
+                                                  1, &copy);
     diti_image_end_copy(job, commands, image);
 }
 
@@ -157,13 +172,17 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                           NULL, 0, NULL);
 }
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count; i++) diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count; i++)
+        diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
-DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) { diti_image_record_copy(job, commands, job->preview, &job->preview_image); }
+DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
+    diti_image_record_copy(job, commands, job->preview, &job->preview_image);
+}

@@ -6,7 +6,8 @@
 static double diti_segment_us(const dit_job *job, uint32_t segment) {
     double us = 0;
     uint32_t i;
-    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++) us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
+    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++)
+        us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
     return us;
 }
 
@@ -16,7 +17,8 @@ static double diti_job_predict_us(const dit_job *job) {
     for (segment = 0; segment < job->plan->segment_count; segment++) {
         uint32_t times = segment == job->step_segment ? job->request.shape.steps : 1u;
         if (segment == job->preview_segment) {
-            for (times = 0, step = 1; step <= job->request.shape.steps; step++) times += diti_job_preview_due(job, step) ? 1u : 0u;
+            for (times = 0, step = 1; step <= job->request.shape.steps; step++)
+                times += diti_job_preview_due(job, step) ? 1u : 0u;
         }
         us += diti_segment_us(job, segment) * times;
     }
@@ -55,7 +57,8 @@ static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out,
     begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
     if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
+    return vk == VK_SUCCESS ? DIT_OK
+                            : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
@@ -108,7 +111,8 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
 
 static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
     if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
-    if (desc->model && desc->model->device && desc->model->device != ctx->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
+    if (desc->model && desc->model->device && desc->model->device != ctx->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
     return DIT_OK;
 }
 
@@ -179,8 +183,10 @@ static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory
     diti_plan_memory memory;
     diti_graph graph;
     dit_result result;
-    size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels * job->request.latent_width * job->request.latent_height;
-    VkDeviceSize pictures = (VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
+    size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+                   job->request.latent_width * job->request.latent_height;
+    VkDeviceSize pictures =
+        (VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
     diti_graph_init(&graph, device);
     diti_job_emit(job, &graph);
     result = diti_plan_measure(&graph, &memory, err);
@@ -188,7 +194,8 @@ static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory
     out->weights = diti_model_weight_bytes(job->model);
     out->activations = memory.activations + memory.inputs + pictures;
     out->peak = out->weights + out->activations;
-    out->host = (size_t)memory.inputs + sizeof *job + count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
+    out->host = (size_t)memory.inputs + sizeof *job +
+                count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
     return result;
 }
 
@@ -196,8 +203,11 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
     diti_device imaginary;
     dit_job *job;
     dit_result result;
-    if (!desc || !out || !desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
-    if (!ctx && desc->model->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
+    if (!desc || !out || !desc->model)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
+    if (!ctx && desc->model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
     memset(out, 0, sizeof *out);
     job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *job);
     if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
@@ -214,19 +224,31 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
 
 /* --- restart --- */
 
-static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request, dit_error *err) {
+static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,
+                                      dit_error *err) {
     const diti_job_shape *now = &request->shape, *then = &job->request.shape;
     const char *what = NULL;
-    if (desc->model != job->model) what = "model";
-    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0) what = "target";
-    else if (now->width != then->width || now->height != then->height) what = "width or height";
-    else if (now->image_count != then->image_count) what = "image_count";
-    else if (now->steps != then->steps) what = "steps";
-    else if (now->guided != then->guided) what = "guidance (on or off)";
-    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input) what = "sampler";
-    else if (now->preview_interval != then->preview_interval) what = "preview_interval";
-    else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1]) what = "which prompts are given as embeddings";
-    return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: %s differs from the job's; create a new job", what) : DIT_OK;
+    if (desc->model != job->model)
+        what = "model";
+    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0)
+        what = "target";
+    else if (now->width != then->width || now->height != then->height)
+        what = "width or height";
+    else if (now->image_count != then->image_count)
+        what = "image_count";
+    else if (now->steps != then->steps)
+        what = "steps";
+    else if (now->guided != then->guided)
+        what = "guidance (on or off)";
+    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input)
+        what = "sampler";
+    else if (now->preview_interval != then->preview_interval)
+        what = "preview_interval";
+    else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
+        what = "which prompts are given as embeddings";
+    return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                            "dit_job_restart: %s differs from the job's; create a new job", what)
+                : DIT_OK;
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {

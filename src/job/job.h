@@ -23,15 +23,17 @@ struct dit_model {
     diti_transformer *transformer;
     diti_t5 *text_encoder;
     diti_tokenizer *tokenizer;
-    uint32_t tokenizer_limit;  /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
+    const char *pipeline_variant; /* static; NULL: the transformer's guess */
+    uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
     diti_vae *vae;
-    diti_json *scheduler;      /* parsed scheduler_config.json or NULL */
+    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     dit_model_info info;
 };
 
 /* A prompt's embedding on the host. */
 typedef struct diti_conditioning {
-    float *rows;               /* [tokens, columns] */
+    float *rows;                      /* [tokens, columns] */
     uint32_t tokens, columns, length; /* length: valid tokens */
 } diti_conditioning;
 
@@ -39,11 +41,11 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
-    bool encodes[2];           /* prompt of the unconditional / conditional branch is encoded inside the plan */
-    bool stochastic;           /* fresh noise in every step */
+    bool encodes[2]; /* prompt of the unconditional / conditional branch is encoded inside the plan */
+    bool stochastic; /* fresh noise in every step */
     uint32_t preview_interval;
-    bool swap;                 /* BGRA target */
-    bool scaled_input;         /* the model sees input * x */
+    bool swap;         /* BGRA target */
+    bool scaled_input; /* the model sees input * x */
 } diti_job_shape;
 
 typedef struct diti_job_request {
@@ -53,9 +55,9 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;              /* [image_count, C, h, w], unit normal */
-    float *step_noise;         /* [steps, image_count, C, h, w] when stochastic */
-    int32_t *ids;              /* [copies, text tokens] of the branches that are encoded in the plan */
+    float *noise;      /* [image_count, C, h, w], unit normal */
+    float *step_noise; /* [steps, image_count, C, h, w] when stochastic */
+    int32_t *ids;      /* [copies, text tokens] of the branches that are encoded in the plan */
     uint32_t lengths[2];
     diti_conditioning conditioning[2]; /* of those that are given */
 } diti_job_request;
@@ -66,20 +68,20 @@ typedef struct diti_job_cursor {
 } diti_job_cursor;
 
 typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
-    uint64_t value;        /* of the plan's timeline */
-    float us;              /* predicted */
-    double done_us;        /* predicted work of the run when it is finished */
+    uint64_t value;              /* of the plan's timeline */
+    float us;                    /* predicted */
+    double done_us;              /* predicted work of the run when it is finished */
     uint32_t steps_done;
     dit_stage stage;
-    bool preview;          /* brings a new preview */
+    bool preview; /* brings a new preview */
 } diti_job_flight;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
-    VkImageView view;      /* of dit's own images */
-    diti_buffer memory;    /* of dit's own images */
+    VkImageView view;   /* of dit's own images */
+    diti_buffer memory; /* of dit's own images */
     VkFormat format;
-    VkImageLayout layout;  /* that it is left in */
+    VkImageLayout layout; /* that it is left in */
     bool owned;
 } diti_job_image;
 
@@ -96,10 +98,13 @@ struct dit_job {
     diti_plan *plan;
     diti_t5_use text;
     diti_denoise denoise;
-    uint32_t encode_segment, step_segment, preview_segment, decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step, preview;
-    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES], latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
-    diti_buffer health_readback; /* uint32_t[4], copied at the end */
+    uint32_t encode_segment, step_segment, preview_segment,
+        decode_segment; /* the run: every segment in order, steps repeated */
+    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+        preview;
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
+        latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_buffer health_readback;      /* uint32_t[4], copied at the end */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy;
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
@@ -110,8 +115,8 @@ struct dit_job {
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
-    int cancel;            /* atomic */
-    int status_lock;       /* guards status and error */
+    int cancel;      /* atomic */
+    int status_lock; /* guards status and error */
     dit_status status;
     dit_error error;
 };
@@ -119,10 +124,13 @@ struct dit_job {
 /* model.c */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
 /* conditioning.c: the blob of dit_encode_prompt */
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size, diti_conditioning *out, dit_error *err);
-DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt, int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
+                                                    diti_conditioning *out, dit_error *err);
+DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
+                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
 /* request.c: a desc checked and resolved */
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);

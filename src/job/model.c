@@ -3,7 +3,9 @@
 
 static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
     dit_result result;
-    if (model->package_count == DITI_COUNT(model->packages)) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: more than %u components", (unsigned)DITI_COUNT(model->packages) - 1);
+    if (model->package_count == DITI_COUNT(model->packages))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: more than %u components",
+                         (unsigned)DITI_COUNT(model->packages) - 1);
     result = diti_package_open(&model->env, source, out, err);
     if (result >= 0) model->packages[model->package_count++] = *out;
     return result;
@@ -11,8 +13,10 @@ static dit_result diti_model_open(dit_model *model, const dit_source *source, di
 
 static bool diti_source_given(const dit_source *source) { return source->path || source->data || source->read_at; }
 
-/* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single part. */
-static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out, bool *alone, dit_error *err) {
+/* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
+ * part. */
+static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out,
+                                     bool *alone, dit_error *err) {
     uint32_t i;
     *out = NULL;
     *alone = false;
@@ -31,7 +35,8 @@ static dit_result diti_model_package(dit_model *model, const dit_model_desc *des
 }
 
 /* A component's config.json (or scheduler_config.json), parsed; *out stays NULL where there is none. */
-static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder, const char *file, bool alone, diti_json **out, dit_error *err) {
+static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
+                                    const char *file, bool alone, diti_json **out, dit_error *err) {
     char path[128], *text = NULL;
     size_t size = 0;
     dit_result result;
@@ -50,7 +55,8 @@ typedef struct diti_model_part { /* what a loader of one component needs */
     diti_json *config;
 } diti_model_part;
 
-static dit_result diti_model_find(dit_model *model, const dit_model_desc *desc, dit_role role, const char *folder, diti_model_part *part, dit_error *err) {
+static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, dit_role role, const char *folder,
+                                    diti_model_part *part, dit_error *err) {
     bool alone;
     dit_result result;
     memset(part, 0, sizeof *part);
@@ -63,9 +69,10 @@ static dit_result diti_model_find(dit_model *model, const dit_model_desc *desc, 
 
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_model_part part;
-    dit_result result = diti_model_find(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress, &model->transformer, err);
+        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix,
+                                       &desc->progress, &model->transformer, err);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -73,9 +80,10 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 
 static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_model_part part;
-    dit_result result = diti_model_find(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress, &model->text_encoder, err);
+        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+                              &model->text_encoder, err);
     }
     diti_json_free(&model->env, part.config);
     /* A llama.cpp T5 brings its vocabulary along. */
@@ -87,15 +95,17 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
 
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_model_part part;
-    dit_result result = diti_model_find(model, desc, DIT_ROLE_VAE, "vae", &part, err);
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress, &model->vae, err);
+        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+                               &model->vae, err);
     }
     diti_json_free(&model->env, part.config);
     return result;
 }
 
-static dit_result diti_model_read_tokenizer(dit_model *model, const diti_package *package, const char *path, dit_error *err) {
+static dit_result diti_model_read_tokenizer(dit_model *model, const diti_package *package, const char *path,
+                                            dit_error *err) {
     char *data = NULL;
     size_t size = 0;
     dit_result result;
@@ -114,8 +124,10 @@ static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_de
     dit_result result = diti_model_package(model, desc, DIT_ROLE_TOKENIZER_1, &package, &alone, err);
     if (result < 0 || !package) return result;
     result = diti_model_read_tokenizer(model, package, alone ? "spiece.model" : "tokenizer/spiece.model", err);
-    if (result >= 0) result = diti_model_read_tokenizer(model, package, alone ? "tokenizer.json" : "tokenizer/tokenizer.json", err);
-    if (result >= 0) result = diti_model_config(model, package, "tokenizer", "tokenizer_config.json", alone, &config, err);
+    if (result >= 0)
+        result = diti_model_read_tokenizer(model, package, alone ? "tokenizer.json" : "tokenizer/tokenizer.json", err);
+    if (result >= 0)
+        result = diti_model_config(model, package, "tokenizer", "tokenizer_config.json", alone, &config, err);
     limit = diti_json_number(config, "model_max_length", 0);
     if (limit >= 1 && limit <= 4096) model->tokenizer_limit = (uint32_t)limit;
     diti_json_free(&model->env, config);
@@ -130,26 +142,56 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
     return diti_model_config(model, package, "scheduler", "scheduler_config.json", alone, &model->scheduler, err);
 }
 
+/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
+static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_package *package;
+    diti_json *index = NULL;
+    const char *name;
+    bool alone;
+    dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
+    if (result < 0 || !package || alone) return result;
+    result = diti_model_config(model, package, "", "model_index.json", true, &index, err);
+    name = diti_json_string(index, "_class_name", "");
+    if (diti_equal(name, "PixArtAlphaPipeline")) {
+        model->pipeline_tokens = 120;
+        model->pipeline_variant = "alpha";
+    } else if (diti_equal(name, "PixArtSigmaPipeline")) {
+        model->pipeline_tokens = 300;
+        model->pipeline_variant = "sigma";
+    }
+    diti_json_free(&model->env, index);
+    return result;
+}
+
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t factor = model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
-    diti_format(model->info.variant, sizeof model->info.variant, "%s", traits->variant);
+    diti_format(model->info.variant, sizeof model->info.variant, "%s",
+                model->pipeline_variant ? model->pipeline_variant : traits->variant);
     model->info.default_width = model->info.default_height = traits->default_size * factor;
     model->info.size_multiple = traits->patch * factor;
     model->info.default_steps = traits->default_steps;
     model->info.default_guidance = traits->default_guidance;
+    model->info.latent_channels = traits->latent_channels;
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
 
 static void diti_model_describe(dit_model *model) {
     dit_model_info *info = &model->info;
-    if (model->transformer) diti_model_describe_transformer(model);
-    else info->missing |= 1u << DIT_ROLE_TRANSFORMER;
-    if (model->text_encoder) info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
-    else info->missing |= 1u << DIT_ROLE_TEXT_1;
-    if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
-    else info->missing |= 1u << DIT_ROLE_VAE;
+    if (model->transformer)
+        diti_model_describe_transformer(model);
+    else
+        info->missing |= 1u << DIT_ROLE_TRANSFORMER;
+    if (model->text_encoder)
+        info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
+    else
+        info->missing |= 1u << DIT_ROLE_TEXT_1;
+    if (model->vae)
+        info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
+    else
+        info->missing |= 1u << DIT_ROLE_VAE;
+    if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 }
@@ -160,12 +202,15 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
     if (model->text_encoder && diti_t5_get_traits(model->text_encoder)->columns != traits->text_columns) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the text encoder gives %u channels, the transformer wants %u; they belong to different models", diti_t5_get_traits(model->text_encoder)->columns,
-                         traits->text_columns);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the text encoder gives %u channels, the transformer wants %u; they belong to different models",
+            diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
     }
     if (model->vae && diti_vae_get_traits(model->vae)->latent_channels != traits->latent_channels) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the VAE has %u latent channels, the transformer %u; they belong to different models", diti_vae_get_traits(model->vae)->latent_channels,
-                         traits->latent_channels);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the VAE has %u latent channels, the transformer %u; they belong to different models",
+                         diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
     return DIT_OK;
 }
@@ -173,7 +218,8 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->package_count = 1; /* [0] belongs to desc->source */
-    result = diti_model_load_scheduler(model, desc, err);
+    result = diti_model_read_index(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tokenizer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_text_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
@@ -181,7 +227,9 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->text_encoder && !model->vae) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s holds no transformer, text encoder or VAE that dit knows", desc->source.path ? desc->source.path : "the source");
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s holds no transformer, text encoder or VAE that dit knows",
+                         desc->source.path ? desc->source.path : "the source");
     }
     diti_model_describe(model);
     return DIT_OK;
@@ -197,13 +245,29 @@ static void diti_model_close_packages(dit_model *model) {
 
 static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
-    if (desc->_zero_begin || desc->_zero_end) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: the guard members are not zero; initialise the struct with {0}");
-    if (!ctx && !desc->dry_run) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: ctx is NULL; only a dry run works without a context");
-    if (!diti_source_given(&desc->source) && desc->component_count == 0) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: neither source nor components name anything to load");
-    if (desc->component_count && !desc->components) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u", desc->component_count);
-    if (desc->type_count) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: this version keeps the stored types; convert with dit-convert and leave types empty");
-    if (desc->weight_budget) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
-    if (desc->release_text_encoders) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: this version keeps text encoders resident; release_text_encoders must be false");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: the guard members are not zero; initialise the struct with {0}");
+    if (!ctx && !desc->dry_run)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_load: ctx is NULL; only a dry run works without a context");
+    if (!diti_source_given(&desc->source) && desc->component_count == 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: neither source nor components name anything to load");
+    if (desc->component_count && !desc->components)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
+                         desc->component_count);
+    if (desc->type_count)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_model_desc: this version keeps the stored types; convert with dit-convert and leave types empty");
+    if (desc->weight_budget)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
+    if (desc->release_text_encoders)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_model_desc: this version keeps text encoders resident; release_text_encoders must be false");
     return DIT_OK;
 }
 
@@ -238,8 +302,10 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 
 DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
     if (!out) return;
-    if (model) *out = model->info;
-    else memset(out, 0, sizeof *out);
+    if (model)
+        *out = model->info;
+    else
+        memset(out, 0, sizeof *out);
 }
 
 DIT_API void dit_model_destroy(dit_model *model) {
@@ -255,8 +321,10 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_free(&env, model);
 }
 
-/* How many tokens of text the transformer is given: what it was trained for, or what the tokenizer's config allows if that is less. */
+/* How many tokens of text the transformer is given: what its pipeline was made for, or what the tokenizer's config
+   allows if that is less. */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
-    uint32_t tokens = model->transformer ? model->transformer->traits.text_tokens : 0;
+    uint32_t tokens = model->pipeline_tokens;
+    if (tokens == 0 && model->transformer) tokens = model->transformer->traits.text_tokens;
     return model->tokenizer_limit && (tokens == 0 || model->tokenizer_limit < tokens) ? model->tokenizer_limit : tokens;
 }

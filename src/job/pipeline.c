@@ -13,12 +13,15 @@ static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tens
 
 static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
-static uint32_t diti_emit_encoded(const dit_job *job) { return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u); }
+static uint32_t diti_emit_encoded(const dit_job *job) {
+    return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
+}
 
 /* Text rows of both branches, [copies * tokens, columns]: from the encoder, from the caller, or one each. */
 static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model), columns = job->model->transformer->traits.text_columns;
+    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model),
+             columns = job->model->transformer->traits.text_columns;
     uint32_t encoded_count = diti_emit_encoded(job), branch, next = 0;
     diti_tensor encoded = 0, text;
     if (encoded_count) {
@@ -35,7 +38,8 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
         if (shape->encodes[branch]) {
             from = diti_tensor_view(graph, encoded, next++ * tokens, tokens, 0, columns);
         } else {
-            from = job->text_given[branch] = diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
+            from = job->text_given[branch] =
+                diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
         }
         diti_emit_copy(graph, from, to, "gather text");
     }
@@ -45,7 +49,8 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
-    uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels, pixels = request->latent_width * request->latent_height;
+    uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels,
+             pixels = request->latent_width * request->latent_height;
     diti_denoise *denoise = &job->denoise;
     job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
@@ -58,7 +63,6 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    denoise->timestep_groups = 1;
     denoise->text_batch = denoise->copies;
     denoise->text_tokens = diti_model_text_tokens(job->model);
     denoise->resolution[0] = (float)request->shape.height;
@@ -84,7 +88,8 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
     prediction = job->model->transformer->family->step(job->model->transformer, graph, &job->denoise);
     if (shape->stochastic) {
         job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
-        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"), planes, pixels);
+        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
+                                           planes, pixels);
     }
     job->coefficients = diti_tensor_input(graph, DITI_F32, shape->steps, DITI_COEFFICIENTS, "solver coefficients");
     solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
@@ -101,12 +106,15 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
 
 static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
     uint32_t channels = job->model->transformer->traits.latent_channels;
-    return diti_tensor_view(graph, latents, image * channels, channels, 0, job->request.latent_width * job->request.latent_height);
+    return diti_tensor_view(graph, latents, image * channels, channels, 0,
+                            job->request.latent_width * job->request.latent_height);
 }
 
 /* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
-static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
-    diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width);
+static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
+                             diti_tensor rgb, diti_tensor health) {
+    diti_tensor rows =
+        diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width);
     diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -141,16 +149,22 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
-    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job), encoded = diti_emit_encoded(job), branch;
+    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job),
+             encoded = diti_emit_encoded(job), branch;
     const uint32_t first = request->shape.encodes[0] ? 0u : 1u; /* encoded branches are neighbours in ids and lengths */
     dit_result result = diti_plan_write(job->plan, job->lengths, request->lengths, copies * sizeof(uint32_t), err);
     for (branch = 0; branch < copies && result >= 0; branch++) {
         const diti_conditioning *text = &request->conditioning[branch];
-        if (!request->shape.encodes[branch]) result = diti_plan_write(job->plan, job->text_given[branch], text->rows, (size_t)text->tokens * text->columns * sizeof(float), err);
+        if (!request->shape.encodes[branch])
+            result = diti_plan_write(job->plan, job->text_given[branch], text->rows,
+                                     (size_t)text->tokens * text->columns * sizeof(float), err);
     }
     if (result < 0 || !encoded) return result;
-    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens, (size_t)encoded * tokens * sizeof(int32_t), err);
-    if (result >= 0) result = diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
+    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens,
+                             (size_t)encoded * tokens * sizeof(int32_t), err);
+    if (result >= 0)
+        result =
+            diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
     if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
     return result;
 }
@@ -186,20 +200,29 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         scales[i] = request->schedule.steps[i].input;
     }
     diti_inputs_coefficients(request, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps, err);
-    if (result >= 0) result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table, err);
-    if (result >= 0 && job->input_scales) result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
+                                                           err);
+    if (result >= 0)
+        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table,
+                                 err);
+    if (result >= 0 && job->input_scales)
+        result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
     return result;
 }
 
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
-    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels * request->latent_width * request->latent_height, i;
+    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
+                   request->latent_width * request->latent_height,
+           i;
     dit_result result;
-    for (i = 0; i < count; i++) request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
+    for (i = 0; i < count; i++)
+        request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
     result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->step_noise) result = diti_plan_write(job->plan, job->step_noise, request->step_noise, count * request->shape.steps * sizeof(float), err);
+    if (result >= 0 && job->step_noise)
+        result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
+                                 count * request->shape.steps * sizeof(float), err);
     return result;
 }
 

@@ -6,30 +6,57 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "job: desc is NULL");
-    if (desc->_zero_begin || desc->_zero_end) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->class_labels) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this model is prompted by text; class_labels must be NULL");
-    if (desc->frame_count > 1) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
-    if (desc->init_image || desc->mask || desc->reference_count) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this version starts from noise; init_image, mask and references must be empty");
-    if (desc->adapter_count) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
-    if (desc->split || desc->cache) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this version works on one device without caching; split and cache must be NULL");
-    if (desc->clip_skip) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this model has no CLIP encoder; clip_skip must be 0");
-    if (desc->input_count && !desc->inputs) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u", desc->input_count);
+    if (desc->class_labels)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    if (desc->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
+    if (desc->init_image || desc->mask || desc->reference_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version starts from noise; init_image, mask and references must be empty");
+    if (desc->adapter_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+    if (desc->split || desc->cache)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this version works on one device without caching; split and cache must be NULL");
+    if (desc->clip_skip)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model has no CLIP encoder; clip_skip must be 0");
+    if (desc->input_count && !desc->inputs)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
+                         desc->input_count);
     return DIT_OK;
 }
 
 static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_error *err) {
-    if (!(guidance->scale >= 0 && guidance->scale <= 1000)) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000", (double)guidance->scale);
-    if (guidance->distilled != 0 || guidance->rescale != 0 || guidance->skip_layer != 0 || guidance->first != 0 || (guidance->last != 0 && guidance->last != 1)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: this model is guided by scale alone; distilled, rescale, skip_layer, first and last must be 0");
+    if (!(guidance->scale >= 0 && guidance->scale <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
+                         (double)guidance->scale);
+    if (guidance->distilled != 0 || guidance->rescale != 0 || guidance->skip_layer != 0 || guidance->first != 0 ||
+        (guidance->last != 0 && guidance->last != 1)) {
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_guidance: this model is guided by scale alone; distilled, rescale, skip_layer, first and last must be 0");
     }
     return DIT_OK;
 }
 
 static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
-    if (!model->device) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded as a dry run and makes no jobs");
-    if (!model->transformer) return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no transformer; load a whole pipeline or add the component");
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder) return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
+    if (!model->transformer)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the model has no transformer; load a whole pipeline or add the component");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
     return DIT_OK;
 }
 
@@ -41,26 +68,36 @@ static uint32_t diti_nearest_multiple(uint32_t side, uint32_t unit) {
     return nearest ? nearest : unit;
 }
 
-static dit_result diti_request_side(const char *name, uint32_t given, uint32_t standard, uint32_t unit, uint32_t *out, dit_error *err) {
+static dit_result diti_request_side(const char *name, uint32_t given, uint32_t standard, uint32_t unit, uint32_t *out,
+                                    dit_error *err) {
     *out = given ? given : standard;
     if (*out % unit == 0 && *out <= DITI_MAX_SIDE) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s %u is not possible with this model: it must be a multiple of %u up to %u; the nearest is %u", name, given, unit, DITI_MAX_SIDE / unit * unit,
-                     diti_nearest_multiple(given, unit));
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%s %u is not possible with this model: it must be a multiple of %u up to %u; the nearest is %u",
+                     name, given, unit, DITI_MAX_SIDE / unit * unit, diti_nearest_multiple(given, unit));
 }
 
-static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out, dit_error *err) {
+static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                    dit_error *err) {
     const dit_model_info *info = &model->info;
     uint32_t factor = diti_vae_get_traits(model->vae)->factor;
-    dit_result result = diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
-    if (result >= 0) result = diti_request_side("height", desc->height, info->default_height, info->size_multiple, &out->shape.height, err);
+    dit_result result =
+        diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
+    if (result >= 0)
+        result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
+                                   &out->shape.height, err);
     if (result < 0) return result;
     out->latent_width = out->shape.width / factor;
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
     out->shape.image_count = desc->image_count ? desc->image_count : 1;
-    if (out->shape.steps > DITI_MAX_STEPS) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps, DITI_MAX_STEPS);
+    if (out->shape.steps > DITI_MAX_STEPS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps,
+                         DITI_MAX_STEPS);
     if (out->shape.image_count > DITI_JOB_MAX_IMAGES) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "image_count is %u; one job makes at most %u, run more jobs for more", out->shape.image_count, DITI_JOB_MAX_IMAGES);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "image_count is %u; one job makes at most %u, run more jobs for more", out->shape.image_count,
+                         DITI_JOB_MAX_IMAGES);
     }
     return DIT_OK;
 }
@@ -72,10 +109,14 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
     case VK_FORMAT_R8G8B8A8_SRGB: break;
     case VK_FORMAT_B8G8R8A8_UNORM:
     case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
-    default: return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+    default:
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
     }
-    if (target->image && target->format == VK_FORMAT_UNDEFINED) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
-    if (target->image && out->shape.image_count > 1) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
+    if (target->image && target->format == VK_FORMAT_UNDEFINED)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
+    if (target->image && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
     return DIT_OK;
 }
 
@@ -90,29 +131,40 @@ static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char
 }
 
 static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
-    static const char *const known[] = {"noise", "prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds", "negative_prompt_attention_mask"};
+    static const char *const known[] = {"noise", "prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
+                                        "negative_prompt_attention_mask"};
     uint32_t i, k;
     for (i = 0; i < desc->input_count; i++) {
         const dit_tensor *input = &desc->inputs[i];
-        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++) {}
-        if (k == DITI_COUNT(known)) {
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, negative_prompt_embeds, negative_prompt_attention_mask",
-                             input->name ? input->name : "(NULL)");
+        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++) {
         }
-        if (!input->data || input->rank > 5) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions", input->name);
+        if (k == DITI_COUNT(known)) {
+            return diti_fail(
+                err, DIT_ERROR_INVALID_ARGUMENT,
+                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, negative_prompt_embeds, negative_prompt_attention_mask",
+                input->name ? input->name : "(NULL)");
+        }
+        if (!input->data || input->rank > 5)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
+                             input->name);
     }
     return DIT_OK;
 }
 
 /* The input's values as float, count of them expected; *out freed with diti_free. */
-static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out, dit_error *err) {
+static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                      dit_error *err) {
     uint64_t have = 1, bytes;
     uint32_t d;
     for (d = 0; d < input->rank; d++) {
-        if (!diti_mul_u64(have, input->shape[d], &have)) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has an impossible shape", input->name);
+        if (!diti_mul_u64(have, input->shape[d], &have))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has an impossible shape", input->name);
     }
-    if (have != count) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name, (unsigned long long)have, (unsigned long long)count);
-    if ((input->type != DIT_TYPE_F32 && input->type != DIT_TYPE_F16 && input->type != DIT_TYPE_BF16) || !diti_type_bytes(input->type, 1, have, &bytes)) {
+    if (have != count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
+                         (unsigned long long)have, (unsigned long long)count);
+    if ((input->type != DIT_TYPE_F32 && input->type != DIT_TYPE_F16 && input->type != DIT_TYPE_BF16) ||
+        !diti_type_bytes(input->type, 1, have, &bytes)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
@@ -124,7 +176,9 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
 static dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {
-        if (!(values[i] - values[i] == 0)) return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu", name, (unsigned long long)i);
+        if (!(values[i] - values[i] == 0))
+            return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu",
+                             name, (unsigned long long)i);
     }
     return DIT_OK;
 }
@@ -143,22 +197,31 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
     uint64_t count = 1, i;
     uint32_t d;
     for (d = 0; d < mask->rank; d++) count *= mask->shape[d] <= tokens ? mask->shape[d] : (uint64_t)tokens + 1;
-    if (count != tokens) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have %u values, one per token of the embedding", mask->name, tokens);
+    if (count != tokens)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "input %s must have %u values, one per token of the embedding", mask->name, tokens);
     *length = 0;
     for (i = 0; i < tokens; i++) {
         double value = diti_mask_value(mask, i);
-        if (value != 0 && value != 1) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must hold ones and zeros as I32, I64 or F32", mask->name);
-        if (value == 1 && *length != i) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be ones followed by zeros", mask->name);
+        if (value != 0 && value != 1)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must hold ones and zeros as I32, I64 or F32",
+                             mask->name);
+        if (value == 1 && *length != i)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be ones followed by zeros", mask->name);
         *length += value == 1;
     }
     return DIT_OK;
 }
 
 /* prompt_embeds [1, tokens, columns] with its mask. */
-static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask, diti_conditioning *out, dit_error *err) {
-    uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0, columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
+static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
+                                      diti_conditioning *out, dit_error *err) {
+    uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
+             columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
     dit_result result;
-    if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, tokens, channels]", embeds->name);
+    if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, tokens, channels]",
+                         embeds->name);
     out->tokens = out->length = (uint32_t)tokens;
     out->columns = (uint32_t)columns;
     result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
@@ -167,12 +230,18 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
     return result;
 }
 
-/* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be masked there. */
-static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text, dit_error *err) {
+/* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
+ * masked there. */
+static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text,
+                                          dit_error *err) {
     uint32_t tokens = diti_model_text_tokens(model), columns = model->transformer->traits.text_columns;
     float *rows;
-    if (text->columns != columns) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u", text->columns, columns);
-    if (text->length > tokens) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
+    if (text->columns != columns)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u",
+                         text->columns, columns);
+    if (text->length > tokens)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
     if (text->tokens == tokens) return DIT_OK;
     rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
@@ -183,37 +252,48 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
     return DIT_OK;
 }
 
-static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc, uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
+static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                      uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
     const dit_tensor *embeds = diti_request_input(desc, conditional ? "prompt_embeds" : "negative_prompt_embeds");
-    const dit_tensor *mask = diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
+    const dit_tensor *mask =
+        diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
     diti_conditioning *text = &out->conditioning[branch];
     uint32_t tokens = diti_model_text_tokens(model);
     dit_result result;
     if (embeds || blob) {
         result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
-                        : diti_conditioning_from_blob(env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text, err);
+                        : diti_conditioning_from_blob(
+                              env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
+                              err);
         if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
         out->lengths[branch] = text->length;
         return result;
     }
-    if (!model->text_encoder) return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no text encoder; add the component or give %sprompt_embeds", conditional ? "" : "negative_");
+    if (!model->text_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the model has no text encoder; add the component or give %sprompt_embeds",
+                         conditional ? "" : "negative_");
     out->shape.encodes[branch] = true;
-    return diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt, out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+    return diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
+                                 out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
 }
 
-static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err) {
+static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                    diti_job_request *out, dit_error *err) {
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
     dit_result result = DIT_OK;
     out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
     if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
-    for (branch = 0; branch < copies && result >= 0; branch++) result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
+    for (branch = 0; branch < copies && result >= 0; branch++)
+        result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
     return result;
 }
 
 /* --- noise --- */
 
-static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out, size_t count) {
+static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
+                              size_t count) {
     diti_random random;
     uint32_t d;
     /* out: [draws][count], the draws of one generator in order */
@@ -225,19 +305,25 @@ static void diti_request_draw(const diti_job_request *request, uint64_t seed, ui
     for (d = 0; d < draws; d++) diti_random_normal(&random, out + d * count, count);
 }
 
-static dit_result diti_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err) {
-    size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height, all = per_image * out->shape.image_count;
+static dit_result diti_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                     diti_job_request *out, dit_error *err) {
+    size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
+           all = per_image * out->shape.image_count;
     uint32_t draws = out->shape.stochastic ? out->shape.steps + 1 : 1, image, d;
     const dit_tensor *given = diti_request_input(desc, "noise");
     float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     dit_result result = DIT_OK;
     out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
-    if (out->shape.stochastic) out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
-    if (!drawn || !out->noise || (out->shape.stochastic && !out->step_noise)) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
+    if (out->shape.stochastic)
+        out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
+    if (!drawn || !out->noise || (out->shape.stochastic && !out->step_noise))
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
     for (image = 0; image < out->shape.image_count && result >= 0; image++) {
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         memcpy(out->noise + image * per_image, drawn, per_image * sizeof *drawn);
-        for (d = 1; d < draws; d++) memcpy(out->step_noise + (size_t)(d - 1) * all + image * per_image, drawn + d * per_image, per_image * sizeof *drawn);
+        for (d = 1; d < draws; d++)
+            memcpy(out->step_noise + (size_t)(d - 1) * all + image * per_image, drawn + d * per_image,
+                   per_image * sizeof *drawn);
     }
     diti_free(env, drawn);
     if (result >= 0 && given) {
@@ -251,7 +337,8 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 
 /* --- schedule --- */
 
-static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err) {
+static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                        diti_job_request *out, dit_error *err) {
     diti_schedule_request wanted;
     uint32_t patch = model->transformer->traits.patch, i;
     dit_result result;
@@ -272,7 +359,8 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc, diti_job_request *out, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err) {
     dit_result result;
     memset(out, 0, sizeof *out);
     result = diti_request_check_desc(desc, err);
@@ -287,7 +375,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->shape.preview_interval = desc->preview_interval;
     out->seed = desc->seed;
     out->rng = desc->rng;
-    if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
     result = diti_request_schedule(model, env, desc, out, err);
     if (result >= 0) result = diti_request_text(model, env, desc, out, err);
     if (result >= 0) result = diti_request_noise(model, env, desc, out, err);

@@ -18,8 +18,10 @@ static void diti_run_next_segment(const dit_job *job, diti_job_cursor *cursor) {
             return;
         }
     }
-    if (!loop) cursor->segment++;
-    else cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+    if (!loop)
+        cursor->segment++;
+    else
+        cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
@@ -86,15 +88,22 @@ static dit_result diti_run_check_health(dit_job *job) {
     memset(&error, 0, sizeof error);
     diti_buffer_invalidate(job->context->device, &job->health_readback);
     memcpy(words, job->health_readback.block.mapped, sizeof words);
-    if (words[0]) diti_fail(&error, DIT_ERROR_NOT_FINITE, "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler", words[0], job->request.shape.steps);
-    else if (words[2]) diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
-    else return DIT_OK;
+    if (words[0])
+        diti_fail(&error, DIT_ERROR_NOT_FINITE,
+                  "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
+                  words[0], job->request.shape.steps);
+    else if (words[2])
+        diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
+    else
+        return DIT_OK;
     return diti_run_fail(job, &error);
 }
 
 /* --- step mode --- */
 
-static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) { return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT; }
+static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
+    return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
+}
 
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
@@ -121,7 +130,8 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
     if (job->flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
-    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <= (float)budget_us;
+    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
+           (float)budget_us;
 }
 
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
@@ -149,7 +159,8 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
 
 static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
     diti_job_flight *flight = &job->flight[diti_run_flight_index(job, job->flight_count)];
-    dit_result result = diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
+    dit_result result =
+        diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
     if (result >= 0) job->flight_count++;
     return result;
 }
@@ -202,7 +213,8 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         if (result != DIT_WORKING || timeout_ns == 0) return result;
         /* Short waits, so that a cancel from another thread is seen; time is counted in what was waited for. */
         slice_ns = timeout_ns < 10000000u ? timeout_ns : 10000000u;
-        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan), job->flight[job->flight_first].value, slice_ns, &error);
+        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
+                                    job->flight[job->flight_first].value, slice_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
         waited = result == DIT_WORKING ? slice_ns : 0;
         if (timeout_ns != UINT64_MAX) timeout_ns -= waited;
@@ -243,15 +255,20 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 
 /* --- reading back --- */
 
-static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst, dit_error *err) {
+static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
+                                  dit_error *err) {
     dit_status status;
     dit_error why;
-    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 || (int)what > DIT_READ_PREVIEW) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame, (int)what);
+    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 ||
+        (int)what > DIT_READ_PREVIEW) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
+                         (int)what);
     }
     dit_job_status(job, &status, &why);
     if (what == DIT_READ_PREVIEW) {
-        if (!job->request.shape.preview_interval) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
+        if (!job->request.shape.preview_interval)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
         return status.preview_id ? DIT_OK : DIT_WORKING;
     }
     if (status.result < 0 && err) *err = why;
@@ -262,9 +279,12 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
 static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
     size_t need;
     if (*row_pitch == 0) *row_pitch = row_bytes;
-    if (*row_pitch < row_bytes || !diti_mul_size(rows - 1, *row_pitch, &need) || need > SIZE_MAX - row_bytes || size < need + row_bytes) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu", (unsigned long long)rows, (unsigned long long)row_bytes,
-                         (unsigned long long)size, (unsigned long long)*row_pitch);
+    if (*row_pitch < row_bytes || !diti_mul_size(rows - 1, *row_pitch, &need) || need > SIZE_MAX - row_bytes ||
+        size < need + row_bytes) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu",
+                         (unsigned long long)rows, (unsigned long long)row_bytes, (unsigned long long)size,
+                         (unsigned long long)*row_pitch);
     }
     return DIT_OK;
 }
@@ -278,7 +298,8 @@ static void diti_read_unswap(uint8_t *pixels, size_t count) {
     }
 }
 
-static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch, dit_error *err) {
+static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch,
+                                 dit_error *err) {
     size_t width = job->request.shape.width, height = job->request.shape.height, y;
     uint8_t *pixels;
     dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
@@ -292,7 +313,8 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     return result;
 }
 
-static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch, dit_error *err) {
+static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch,
+                                dit_error *err) {
     size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
     dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
     float *planes;
@@ -302,7 +324,9 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     result = diti_plan_read(job->plan, job->rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
-            for (c = 0; c < 3; c++) memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &planes[c * pixels + y * width + x], sizeof(float));
+            for (c = 0; c < 3; c++)
+                memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &planes[c * pixels + y * width + x],
+                       sizeof(float));
         }
     }
     diti_free(&job->env, planes);
@@ -310,12 +334,16 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 }
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
-    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width * job->request.latent_height * sizeof(float);
-    if (size < need) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given", (unsigned long long)need, (unsigned long long)size);
+    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
+                  job->request.latent_height * sizeof(float);
+    if (size < need)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
+                         (unsigned long long)need, (unsigned long long)size);
     return diti_plan_read(job->plan, job->latents[image], dst, need, err);
 }
 
-DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size, size_t row_pitch, dit_error *err) {
+DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
+                                size_t row_pitch, dit_error *err) {
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
     switch (what) {

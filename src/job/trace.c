@@ -17,7 +17,8 @@ DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) {
     (void)range;
 }
 
-DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user), void *user, dit_error *err) {
+DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
+                                   void *user, dit_error *err) {
     (void)ctx;
     (void)write;
     (void)user;
