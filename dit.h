@@ -6209,7 +6209,8 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
-    float us;                       /* predicted, then measured */
+    float us;         /* predicted, then measured */
+    float planned_us; /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
@@ -6265,12 +6266,17 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
                                       uint32_t slice); /* predicted, corrected by timestamps */
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice); /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
+/* Submits other commands in the plan's order, on its timeline. */
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
@@ -6278,6 +6284,1097 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
+
+/* ======== src/graph/graph.c (edit it there; dit.h is generated) ======== */
+
+#define DITI_UNUSED_YET UINT32_MAX
+
+DIT_INTERNAL uint32_t diti_element_size(diti_element element) { return element == DITI_F16 ? 2u : 4u; }
+
+DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
+    memset(graph, 0, sizeof *graph);
+    graph->device = device;
+    graph->tensor_count = 1; /* 0 means "none" */
+    graph->activation = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+}
+
+DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
+    if (!graph->device) return;
+    diti_free(&graph->device->env, graph->tensors);
+    diti_free(&graph->device->env, graph->dispatches);
+    memset(graph, 0, sizeof *graph);
+}
+
+DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph) { return graph->error.result < 0; }
+
+DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) {
+    va_list args;
+    if (diti_graph_failed(graph)) return 0;
+    graph->error.result = result;
+    va_start(args, format);
+    vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
+    va_end(args);
+    return 0;
+}
+
+DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
+    diti_segment *segment;
+    if (graph->segment_count == DITI_COUNT(graph->segments)) {
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "the plan has more than %u segments",
+                               (unsigned)DITI_COUNT(graph->segments));
+    }
+    segment = &graph->segments[graph->segment_count];
+    diti_format(segment->name, sizeof segment->name, "%s", name);
+    segment->first = (uint32_t)graph->dispatch_count;
+    segment->repeated = repeated;
+    return graph->segment_count++;
+}
+
+/* Appends a tensor; the pointer is valid until the next tensor is made. */
+static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
+    diti_tensor_info *info;
+    *out = 0;
+    if (diti_graph_failed(graph)) return NULL;
+    if (!diti_grow(&graph->device->env, (void **)&graph->tensors, &graph->tensor_capacity, graph->tensor_count,
+                   sizeof *graph->tensors)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u tensors",
+                        (unsigned)graph->tensor_count);
+        return NULL;
+    }
+    *out = (diti_tensor)graph->tensor_count++;
+    info = &graph->tensors[*out];
+    memset(info, 0, sizeof *info);
+    info->parent = *out;
+    info->first_use = DITI_UNUSED_YET;
+    return info;
+}
+
+static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, diti_element format, uint32_t rows,
+                                    uint32_t columns, const char *name) {
+    diti_tensor tensor;
+    diti_tensor_info *info;
+    uint64_t elements;
+    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 3u) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s has the impossible shape [%u, %u]", name,
+                               rows, columns);
+    }
+    info = diti_graph_add(graph, &tensor);
+    if (!info) return 0;
+    diti_format(info->name, sizeof info->name, "%s", name);
+    info->storage = storage;
+    info->format = format;
+    info->rows = rows;
+    info->columns = columns;
+    info->pitch = columns == 1 ? 1 : (columns + 3u) & ~3u;
+    elements = (uint64_t)rows * info->pitch;
+    info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
+    if (elements > UINT32_MAX) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] has more than 2^32 elements",
+                               name, rows, columns);
+    }
+    return tensor;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                         const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_STATE, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name) {
+    return diti_tensor_make(graph, DITI_STORAGE_INPUT, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+                                          uint32_t column, uint32_t columns) {
+    diti_tensor view;
+    diti_tensor_info *info, base;
+    if (diti_graph_failed(graph)) return 0;
+    base = *diti_tensor_get(graph, tensor);
+    if ((uint64_t)row + rows > base.rows || (uint64_t)column + columns > base.columns || rows == 0 || columns == 0) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "view [%u+%u, %u+%u] lies outside tensor %s [%u, %u]",
+                               row, rows, column, columns, base.name, base.rows, base.columns);
+    }
+    info = diti_graph_add(graph, &view);
+    if (!info) return 0;
+    *info = base;
+    info->rows = rows;
+    info->columns = columns;
+    info->first = base.first + (uint64_t)row * base.pitch + column;
+    return view;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns) {
+    diti_tensor view;
+    diti_tensor_info *info, base;
+    if (diti_graph_failed(graph)) return 0;
+    base = *diti_tensor_get(graph, tensor);
+    if ((base.pitch != base.columns && base.rows > 1) ||
+        (uint64_t)rows * columns != (uint64_t)base.rows * base.columns) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] cannot be seen as [%u, %u]",
+                               base.name, base.rows, base.columns, rows, columns);
+    }
+    info = diti_graph_add(graph, &view);
+    if (!info) return 0;
+    *info = base;
+    info->rows = rows;
+    info->columns = columns;
+    info->pitch = columns;
+    return view;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    diti_tensor tensor;
+    diti_tensor_info *info;
+    if (part >= weight->part_count)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the weight %s is missing",
+                               weight->name ? weight->name : "");
+    info = diti_graph_add(graph, &tensor);
+    if (!info) return 0;
+    diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
+    info->storage = DITI_STORAGE_WEIGHT;
+    info->format = weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->rows = weight->parts[part].rows;
+    info->columns = weight->columns;
+    info->pitch = weight->columns;
+    info->part = &weight->parts[part];
+    diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    return tensor;
+}
+
+DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
+    return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
+}
+
+static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
+    diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
+    if (parent->first_use == DITI_UNUSED_YET) parent->first_use = dispatch;
+    parent->last_use = dispatch;
+}
+
+DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
+    diti_dispatch *copy;
+    uint32_t i;
+    if (diti_graph_failed(graph)) return;
+    if (graph->segment_count == 0) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s comes before the first segment", dispatch->name);
+        return;
+    }
+    if (!diti_grow(&graph->device->env, (void **)&graph->dispatches, &graph->dispatch_capacity, graph->dispatch_count,
+                   sizeof *graph->dispatches)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u dispatches",
+                        (unsigned)graph->dispatch_count);
+        return;
+    }
+    for (i = 0; i < dispatch->binding_count; i++) {
+        if (dispatch->bindings[i].tensor)
+            diti_graph_use(graph, dispatch->bindings[i].tensor, (uint32_t)graph->dispatch_count);
+    }
+    copy = &graph->dispatches[graph->dispatch_count++];
+    *copy = *dispatch;
+    copy->segment = graph->segment_count - 1;
+    graph->segments[copy->segment].count++;
+}
+
+/* ======== src/graph/arena.c (edit it there; dit.h is generated) ======== */
+/* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
+
+#define DITI_NEVER_USED UINT32_MAX
+
+static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
+    return (value + alignment - 1) / alignment * alignment;
+}
+
+/* A run of repeated segments is one loop: whatever comes into it from before must survive until its last dispatch. */
+static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        diti_tensor_info *tensor = &graph->tensors[i];
+        if (tensor->first_use < first && tensor->last_use >= first && tensor->last_use < end)
+            tensor->last_use = end - 1;
+    }
+}
+
+static void diti_arena_widen(diti_graph *graph) {
+    uint32_t s = 0, start, end;
+    while (s < graph->segment_count) {
+        if (!graph->segments[s].repeated) {
+            s++;
+            continue;
+        }
+        start = graph->segments[s].first;
+        while (s < graph->segment_count && graph->segments[s].repeated) s++;
+        end = graph->segments[s - 1].first + graph->segments[s - 1].count;
+        diti_arena_widen_loop(graph, start, end);
+    }
+}
+
+static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_tensor_info *b) {
+    return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
+}
+
+/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
+   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
+static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
+                                        uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
+    VkDeviceSize offset = 0, end;
+    size_t i;
+    for (i = 0; i < placed_count; i++) {
+        const diti_tensor_info *other = &graph->tensors[placed[i]];
+        if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
+        if (offset + tensor->bytes <= other->offset) break;
+        end = diti_align_up(other->offset + other->bytes, alignment);
+        if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t count, uint32_t tensor) {
+    size_t i = count;
+    while (i > 0 && graph->tensors[placed[i - 1]].offset > graph->tensors[tensor].offset) {
+        placed[i] = placed[i - 1];
+        i--;
+    }
+    placed[i] = tensor;
+}
+
+static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
+    if (!diti_grow(&plan->device->env, (void **)&plan->blocks, &plan->block_capacity, plan->block_count,
+                   sizeof *plan->blocks))
+        return false;
+    memset(&plan->blocks[plan->block_count], 0, sizeof plan->blocks[0]);
+    plan->blocks[plan->block_count++].storage = storage;
+    return true;
+}
+
+static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
+                                   uint32_t index, dit_error *err) {
+    diti_tensor_info *tensor = &graph->tensors[index];
+    VkDeviceSize limit = graph->device->limits.allocation, alignment = graph->device->limits.storage_alignment,
+                 offset = 0;
+    uint32_t block;
+    if (alignment < 16) alignment = 16;
+    if (tensor->bytes > limit) {
+        return diti_fail(
+            err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; ask for a smaller image or batch",
+            tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
+    }
+    for (block = 0; block < plan->block_count; block++) {
+        if (plan->blocks[block].storage != tensor->storage) continue;
+        offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+        if (offset + tensor->bytes <= limit) break;
+    }
+    if (block == plan->block_count) {
+        if (!diti_arena_new_block(plan, tensor->storage))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        offset = 0;
+    }
+    tensor->block = block;
+    tensor->offset = offset;
+    if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
+    diti_arena_insert(graph, placed, (*placed_count)++, index);
+    return DIT_OK;
+}
+
+/* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
+static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *scratch, size_t count) {
+    size_t half = count / 2, i = 0, left = 0, right = half;
+    if (count < 2) return;
+    diti_arena_sort(graph, order, scratch, half);
+    diti_arena_sort(graph, order + half, scratch, count - half);
+    while (i < count) {
+        bool take_left =
+            right == count || (left < half && graph->tensors[order[left]].bytes >= graph->tensors[order[right]].bytes);
+        scratch[i++] = take_left ? order[left++] : order[right++];
+    }
+    memcpy(order, scratch, count * sizeof *order);
+}
+
+static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
+    const diti_tensor_info *tensor = &graph->tensors[index];
+    return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
+           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_NEVER_USED);
+}
+
+static void diti_arena_copy_to_views(diti_graph *graph) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        const diti_tensor_info *parent = &graph->tensors[graph->tensors[i].parent];
+        graph->tensors[i].block = parent->block;
+        graph->tensors[i].offset = parent->offset;
+    }
+}
+
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
+    const diti_env *env = &graph->device->env;
+    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
+    size_t count = 0, placed_count = 0, i;
+    dit_result result = DIT_OK;
+    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_arena_widen(graph);
+    for (i = 1; i < graph->tensor_count; i++) {
+        if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
+    }
+    diti_arena_sort(graph, order, order + graph->tensor_count, count);
+    for (i = 0; i < count && result >= 0; i++) {
+        result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
+    }
+    diti_free(env, order);
+    if (result >= 0) diti_arena_copy_to_views(graph);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
+    diti_plan plan;
+    dit_result result;
+    size_t i;
+    memset(&plan, 0, sizeof plan);
+    memset(out, 0, sizeof *out);
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan.device = graph->device;
+    result = diti_plan_assign_memory(graph, &plan, err);
+    for (i = 0; i < plan.block_count && result >= 0; i++) {
+        *(plan.blocks[i].storage == DITI_STORAGE_INPUT ? &out->inputs : &out->activations) += plan.blocks[i].size;
+        out->blocks++;
+    }
+    diti_free(&graph->device->env, plan.blocks);
+    return result;
+}
+
+/* ======== src/graph/slice.c (edit it there; dit.h is generated) ======== */
+/* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
+   gathered into command buffers of about that budget. */
+
+/* Microseconds of the whole dispatch. A software driver computes about as fast as it moves memory, a GPU moves a byte
+   in the time of ten operations; the overhead is one launch. Timestamps correct whole slices later. */
+static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *dispatch) {
+    static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f}; /* to a GEMM of as many operations */
+    float us_per_gflop = device->us_per_gflop > 0 ? device->us_per_gflop : device->is_cpu ? 100000.0f : 500.0f;
+    float us_per_gigabyte = us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
+    float us = device->is_cpu ? 10.0f : 5.0f;
+    us += (float)(dispatch->flops * 1e-9) * us_per_gflop * relative[dispatch->cost_kind];
+    us += (float)(dispatch->memory_bytes * 1e-9) * us_per_gigabyte;
+    return us;
+}
+
+/* Byte range of its memory that workgroups [first, end) touch through a binding. */
+static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
+                             const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
+                             uint64_t *stop) {
+    uint64_t size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format), from, to,
+             div = binding->group_div ? binding->group_div : 1;
+    uint64_t low = tensor->first * size, high = parent->bytes;
+    if (binding->group_step) {
+        from = first / div * binding->group_step;
+        to = ((end - 1) / div + 1) * binding->group_step + binding->after;
+        from = from > binding->before ? from - binding->before : 0;
+        if (tensor->first * size + to * size < high) high = (tensor->first + to) * size;
+        low += from * size;
+    }
+    *begin = low;
+    *stop = (high + 15u) & ~(uint64_t)15u;
+    if (*stop > parent->bytes) *stop = parent->bytes;
+}
+
+static VkDeviceSize diti_slice_memory_offset(const diti_tensor_info *parent) {
+    return parent->storage == DITI_STORAGE_WEIGHT ? parent->part->offset : parent->offset;
+}
+
+/* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
+ *smallest step fits, culprit is then the binding. */
+static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
+                               uint32_t *culprit) {
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        VkDeviceSize alignment = plan->device->limits.storage_alignment;
+        if (!binding->tensor) continue;
+        for (;;) {
+            uint64_t begin, stop;
+            diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
+            begin = (diti_slice_memory_offset(parent) + begin) / alignment * alignment;
+            if (diti_slice_memory_offset(parent) + stop - begin <= plan->device->limits.storage_range) break;
+            *culprit = i;
+            if (groups <= align || binding->group_step == 0) return 0;
+            groups = (groups / 2 + align - 1) / align * align;
+        }
+    }
+    return groups;
+}
+
+static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t culprit,
+                                       dit_error *err) {
+    const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_DEVICE,
+        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image",
+        dispatch->name, tensor->name, tensor->rows, tensor->columns,
+        (unsigned long long)plan->device->limits.storage_range);
+}
+
+/* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */
+static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
+                            VkDescriptorBufferInfo *ranges) {
+    VkDeviceSize alignment = plan->device->limits.storage_alignment;
+    uint32_t i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        uint64_t begin, stop, size, base, zero;
+        if (!binding->tensor) continue;
+        diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
+                         &stop);
+        base = diti_slice_memory_offset(parent);
+        size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format);
+        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
+                                               wraps, as in the kernel */
+        ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer
+                                                                  : plan->blocks[parent->block].buffer.buffer;
+        ranges[i].offset = (base + begin) / alignment * alignment;
+        ranges[i].range = base + stop - ranges[i].offset;
+        slice->push[binding->offset_word] =
+            (uint32_t)((int64_t)(zero - ranges[i].offset) / (int64_t)binding->element_bytes);
+    }
+}
+
+static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
+                                 const VkDescriptorBufferInfo *ranges) {
+    VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
+    uint32_t i, count = 0;
+    memset(writes, 0, sizeof writes);
+    for (i = 0; i < dispatch->binding_count; i++) {
+        if (!dispatch->bindings[i].tensor) continue;
+        writes[count].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[count].dstSet = set;
+        writes[count].dstBinding = i;
+        writes[count].descriptorCount = 1;
+        writes[count].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[count].pBufferInfo = &ranges[i];
+        count++;
+    }
+    plan->device->vk.UpdateDescriptorSets(plan->device->device, count, writes, 0, NULL);
+}
+
+DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+    VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
+    VkDescriptorSetAllocateInfo info;
+    size_t i;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+    info.descriptorPool = plan->descriptors;
+    info.descriptorSetCount = 1;
+    info.pSetLayouts = &plan->device->set_layout;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *slice = &plan->dispatches[i];
+        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        if (vk != VK_SUCCESS)
+            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
+                                plan->sources[slice->source].name, (int)vk);
+        memset(ranges, 0, sizeof ranges);
+        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
+        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
+                                    dit_error *err) {
+    diti_plan_dispatch *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
+                   sizeof *plan->dispatches)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->dispatches[plan->dispatch_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->source = source;
+    slice->first_group = first;
+    slice->groups = groups;
+    slice->us = us;
+    memcpy(slice->push, plan->sources[source].push, sizeof slice->push);
+    slice->push[0] = first;
+    return DIT_OK;
+}
+
+static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = plan->device->limits.group_count,
+             first = 0, groups, culprit = 0;
+    float us = diti_slice_cost_us(plan->device, dispatch), budget = (float)plan->device->max_dispatch_us;
+    if (us > budget) {
+        uint32_t by_cost = (uint32_t)((double)dispatch->groups * budget / us);
+        if (by_cost < most) most = by_cost;
+    }
+    most = most / align * align;
+    if (most == 0) most = align;
+    while (first < dispatch->groups) {
+        groups = dispatch->groups - first < most ? dispatch->groups - first : most;
+        groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
+        if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
+        if (diti_slice_append(plan, source, first, groups, us * (float)groups / (float)dispatch->groups, err) < 0)
+            return DIT_ERROR_OUT_OF_HOST_MEMORY;
+        first += groups;
+    }
+    return DIT_OK;
+}
+
+/* --- barriers: one is needed where a dispatch touches what another wrote, or writes what another read, since the last
+ * one --- */
+
+typedef struct diti_hazard {
+    VkBuffer buffer; /* of a block; weights are never written */
+    uint64_t begin, end;
+    bool written;
+    uint32_t source;
+} diti_hazard;
+typedef struct diti_hazards {
+    diti_hazard items[256];
+    uint32_t count;
+} diti_hazards;
+
+static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard *with, bool reads) {
+    uint32_t i;
+    for (i = 0; i < hazards->count; i++) {
+        const diti_hazard *item = &hazards->items[i];
+        if (item->source == with->source || item->buffer != with->buffer || item->end <= with->begin ||
+            with->end <= item->begin)
+            continue;
+        if (with->written || (reads && item->written)) return true;
+    }
+    return false;
+}
+
+static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t i, count = 0;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_tensor_info *parent = &plan->tensors[plan->tensors[dispatch->bindings[i].tensor].parent];
+        if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
+        out[count].buffer = plan->blocks[parent->block].buffer.buffer;
+        out[count].begin = parent->offset;
+        out[count].end = parent->offset + parent->bytes;
+        out[count].written = dispatch->bindings[i].writes;
+        out[count].source = source;
+        count++;
+    }
+    return count;
+}
+
+static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
+    diti_hazard mine[DITI_MAX_BINDINGS];
+    uint32_t count = diti_hazards_of(plan, source, mine), i;
+    bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
+    for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
+    if (barrier) hazards->count = 0;
+    for (i = 0; i < count; i++) hazards->items[hazards->count++] = mine[i];
+    return barrier;
+}
+
+/* --- gathering into command buffers --- */
+
+static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
+    diti_plan_slice *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
+                   sizeof *plan->slices)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->slices[plan->slice_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->segment = segment;
+    slice->first = (uint32_t)plan->dispatch_count;
+    plan->segments[segment].count++;
+    return DIT_OK;
+}
+
+/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
+ * with a barrier. */
+static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
+                                    dit_error *err) {
+    size_t i;
+    for (i = from; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *piece = &plan->dispatches[i];
+        diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
+        if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) {
+            if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+            slice = &plan->slices[plan->slice_count - 1];
+            slice->first = (uint32_t)i;
+            hazards->count = 0;
+        }
+        piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        slice->count++;
+        slice->us += piece->us;
+        slice->planned_us = slice->us;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
+                                     dit_error *err) {
+    diti_hazards hazards;
+    uint32_t i;
+    dit_result result;
+    hazards.count = 0;
+    plan->segments[segment].first = (uint32_t)plan->slice_count;
+    plan->segments[segment].count = 0;
+    result = diti_slice_open(plan, segment, err);
+    for (i = first; i < first + count && result >= 0; i++) {
+        size_t from = plan->dispatch_count;
+        result = diti_slice_cut(plan, i, err);
+        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    uint32_t segment;
+    dit_result result = DIT_OK;
+    plan->segment_count = graph->segment_count;
+    for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
+        plan->segments[segment] = graph->segments[segment];
+        result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+    }
+    return result;
+}
+
+/* ======== src/graph/record.c (edit it there; dit.h is generated) ======== */
+/* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
+
+static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                VkPipelineStageFlags to) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* The start of a run: states become zero, inputs arrive from the host's staging memory. */
+static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        const diti_plan_block *block = &plan->blocks[i];
+        VkBufferCopy copy;
+        memset(&copy, 0, sizeof copy);
+        copy.size = block->size;
+        if (block->storage == DITI_STORAGE_STATE)
+            plan->device->vk.CmdFillBuffer(commands, block->buffer.buffer, 0, VK_WHOLE_SIZE, 0);
+        if (block->storage == DITI_STORAGE_INPUT)
+            plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+    }
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+}
+
+static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const diti_vk_api *vk = &plan->device->vk;
+    VkPipeline bound = VK_NULL_HANDLE;
+    uint32_t i;
+    diti_record_barrier(plan, commands, work, work);
+    if (slice == &plan->slices[0]) diti_record_start(plan, commands);
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        const diti_plan_dispatch *dispatch = &plan->dispatches[i];
+        const diti_dispatch *source = &plan->sources[dispatch->source];
+        if (dispatch->barrier && i > slice->first)
+            diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+        if (dispatch->pipeline != bound)
+            vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+        bound = dispatch->pipeline;
+        vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan->device->pipeline_layout, 0, 1,
+                                  &dispatch->set, 0, NULL);
+        vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             source->push_count * 4u, dispatch->push);
+        vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+    }
+}
+
+static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
+    VkCommandBufferInheritanceInfo inheritance;
+    VkCommandBufferBeginInfo info;
+    VkResult vk;
+    memset(&inheritance, 0, sizeof inheritance);
+    memset(&info, 0, sizeof info);
+    inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+    info.pInheritanceInfo = secondary ? &inheritance : NULL;
+    vk = plan->device->vk.BeginCommandBuffer(commands, &info);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = plan->device->vk.EndCommandBuffer(commands);
+    plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLevel level, VkCommandBuffer *out,
+                                       dit_error *err) {
+    VkCommandBufferAllocateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = plan->commands;
+    info.level = level;
+    info.commandBufferCount = 1;
+    vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkAllocateCommandBuffers failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
+    diti_plan_slice *slice = &plan->slices[index];
+    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
+    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
+    if (result < 0) return result;
+    if (plan->queries) {
+        plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
+        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
+                                           (uint32_t)index * 2);
+    }
+    diti_record_slice(plan, slice, slice->primary);
+    if (plan->queries)
+        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries,
+                                           (uint32_t)index * 2 + 1);
+    return diti_record_end(plan, slice->primary, err);
+}
+
+static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
+    VkCommandPoolCreateInfo commands;
+    VkQueryPoolCreateInfo queries;
+    VkResult vk;
+    memset(&commands, 0, sizeof commands);
+    memset(&queries, 0, sizeof queries);
+    commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    commands.queueFamilyIndex = plan->device->queue_family;
+    vk = plan->device->vk.CreateCommandPool(plan->device->device, &commands, plan->device->callbacks, &plan->commands);
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
+    if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
+    queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    queries.queryCount = (uint32_t)plan->slice_count * 2;
+    vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
+}
+
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_record_create_pools(plan, err);
+    size_t i;
+    if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) result = diti_record_primary(plan, i, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        diti_plan_slice *slice = &plan->slices[i];
+        if (slice->secondary) continue;
+        result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
+        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
+        if (result < 0) return result;
+        diti_record_slice(plan, slice, slice->secondary);
+        result = diti_record_end(plan, slice->secondary, err);
+    }
+    return result;
+}
+
+static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
+    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
+    plan->counters.dispatches += entry->count;
+    return entry;
+}
+
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
+    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
+}
+
+/* Learns what the newest finished slice really took. */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
+    uint64_t ticks[2], done = 0, mask, elapsed;
+    diti_plan_slice *slice;
+    if (!plan->pending_value || !plan->queries) return;
+    if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
+    slice = &plan->slices[plan->pending_slice];
+    plan->pending_value = 0;
+    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, plan->pending_slice * 2, 2,
+                                             sizeof ticks, ticks, sizeof ticks[0],
+                                             VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    mask = plan->device->limits.timestamp_bits >= 64 ? UINT64_MAX
+                                                     : ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
+    elapsed = (ticks[1] - ticks[0]) & mask;
+    slice->us = (float)((double)elapsed * plan->device->limits.timestamp_period * 1e-3);
+    slice->measured = true;
+    plan->last_slice_us = (uint32_t)slice->us;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err) {
+    diti_plan_slice *entry;
+    dit_result result;
+    diti_plan_learn(plan);
+    entry = &plan->slices[plan->segments[segment].first + slice];
+    result = diti_submit(plan->device, &entry->primary, 1, plan->timeline, plan->submitted + 1, err);
+    if (result < 0) return result;
+    diti_record_count(plan, segment, slice);
+    plan->counters.submits++;
+    plan->submitted++;
+    if (!plan->pending_value) {
+        plan->pending_value = plan->submitted;
+        plan->pending_slice = (uint32_t)(entry - plan->slices);
+    }
+    *value = plan->submitted;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err) {
+    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    if (result < 0) return result;
+    plan->counters.submits++;
+    *value = ++plan->submitted;
+    return DIT_OK;
+}
+
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
+
+DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan) { return plan->submitted; }
+
+DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
+
+DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
+
+/* ======== src/graph/plan.c (edit it there; dit.h is generated) ======== */
+/* The life of a plan: memory, pipelines, descriptor sets, host access. */
+
+static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_plan_block *block = &plan->blocks[i];
+        const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
+                           : block->storage == DITI_STORAGE_STATE ? "sampler state"
+                                                                  : "inputs";
+        dit_result result =
+            diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
+        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
+            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
+        }
+        if (result < 0) return result;
+        plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
+        if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_progress *progress, dit_error *err) {
+    uint64_t before = plan->device->pipelines_compiled;
+    size_t i;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_dispatch *dispatch = &plan->sources[plan->dispatches[i].source];
+        dit_result result = diti_pipeline_get(plan->device, dispatch->module, dispatch->constants,
+                                              dispatch->constant_count, &plan->dispatches[i].pipeline, err);
+        if (result < 0) return result;
+        if (progress && progress->func &&
+            !progress->func("preparing kernels", i + 1, plan->dispatch_count, progress->user))
+            return DIT_CANCELLED;
+    }
+    plan->counters.pipelines = plan->device->pipelines_compiled - before;
+    return DIT_OK;
+}
+
+static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
+    VkDescriptorPoolSize size;
+    VkDescriptorPoolCreateInfo info;
+    VkResult vk;
+    if (plan->dispatch_count == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    size.descriptorCount = (uint32_t)plan->dispatch_count * DITI_MAX_BINDINGS;
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = (uint32_t)plan->dispatch_count;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    vk =
+        plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
+    return diti_plan_write_sets(plan, err);
+}
+
+/* Moves the arrays out of the graph: the plan goes on with them. */
+static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
+    plan->tensors = graph->tensors;
+    plan->tensor_count = graph->tensor_count;
+    plan->sources = graph->dispatches;
+    plan->source_count = graph->dispatch_count;
+    graph->tensors = NULL;
+    graph->dispatches = NULL;
+    graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
+}
+
+static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = diti_plan_assign_memory(graph, plan, err);
+    if (result < 0) return result;
+    diti_plan_take(plan, graph);
+    result = diti_plan_create_buffers(plan, err);
+    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
+    if (result >= 0) result = diti_plan_create_pipelines(plan, progress, err);
+    if (result != DIT_OK) return result;
+    result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0) result = diti_plan_record_primaries(plan, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err) {
+    diti_plan *plan;
+    dit_result result;
+    *out = NULL;
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
+    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    plan->device = graph->device;
+    result = diti_plan_build(plan, graph, progress, err);
+    if (result != DIT_OK) {
+        diti_plan_destroy(plan);
+        return result;
+    }
+    *out = plan;
+    return DIT_OK;
+}
+
+static void diti_plan_free_blocks(diti_plan *plan) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_buffer_destroy(plan->device, &plan->blocks[i].buffer);
+        diti_buffer_destroy(plan->device, &plan->blocks[i].staging);
+    }
+    diti_free(&plan->device->env, plan->blocks);
+}
+
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
+    if (plan && plan->submitted) diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
+}
+
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
+    diti_device *device;
+    if (!plan) return;
+    device = plan->device;
+    diti_plan_wait(plan);
+    if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
+    if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
+    if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
+    if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
+    diti_plan_free_blocks(plan);
+    diti_free(&device->env, plan->tensors);
+    diti_free(&device->env, plan->sources);
+    diti_free(&device->env, plan->dispatches);
+    diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan);
+}
+
+/* --- host access --- */
+
+static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
+    return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
+}
+
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[input];
+    const unsigned char *from = (const unsigned char *)data;
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element;
+    diti_plan_block *block;
+    unsigned char *to;
+    uint32_t row;
+    if (info->storage != DITI_STORAGE_INPUT || !diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is [%u, %u] of %u bytes, %llu bytes were given",
+                         info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    block = &plan->blocks[info->block];
+    to = (unsigned char *)block->staging.block.mapped + info->offset + info->first * element;
+    for (row = 0; row < info->rows; row++)
+        memcpy(to + (size_t)row * info->pitch * element, from + row * row_bytes, row_bytes);
+    diti_buffer_flush(plan->device, &block->staging);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
+           pitch_bytes = info->pitch * element, all;
+    unsigned char *pitched;
+    dit_result result;
+    uint32_t row;
+    if (!diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
+                         info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    if (plan->submitted) {
+        result = diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, err);
+        if (result < 0) return result;
+    }
+    all = (info->rows - 1) * pitch_bytes + row_bytes;
+    pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
+    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
+                              pitched, all, err);
+    for (row = 0; row < info->rows && result >= 0; row++)
+        memcpy((unsigned char *)data + row * row_bytes, pitched + row * pitch_bytes, row_bytes);
+    diti_free(&plan->device->env, pitched);
+    return result;
+}
+
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    VkDeviceSize element = diti_element_size(info->format);
+    *offset = info->offset + info->first * element;
+    *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+    return plan->blocks[info->block].buffer.buffer;
+}
+
+DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
+    return plan->segments[segment].count;
+}
+
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].us;
+}
+
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].planned_us;
+}
+
+DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
+    uint32_t segment, slice;
+    uint64_t value = 0;
+    for (segment = first; segment < first + count; segment++) {
+        for (slice = 0; slice < plan->segments[segment].count; slice++) {
+            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
+            if (result < 0) return result;
+        }
+    }
+    return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
+}
 
 /* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
 /* text: tokenizers. Apart from text.h because they need nothing of the graph. */
