@@ -33,10 +33,10 @@ build/dit-%: tools/dit-%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D)
-	$(COMPILE) -O1 $< -o $@ $(LIBS)
+	$(COMPILE) -O1 -Wno-unused-function $< -o $@ $(LIBS)
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D)
-	$(COMPILE) $(SANITIZE) $< -o $@ $(LIBS)
+	$(COMPILE) $(SANITIZE) -Wno-unused-function $< -o $@ $(LIBS)
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D)
 	clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
