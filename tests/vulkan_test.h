@@ -13,10 +13,18 @@
 #define VULKAN_TEST_H
 #include "test.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <vulkan/vulkan_core.h>
 
-static char test_layer_folder[256]; /* holds vk_layer_settings.txt and the layers' log; empty: layers are off */
+/* The layers write to a pipe that a thread reads: a file would be cut to nothing by each new instance. */
+static struct test_layers {
+    int on, pipe[2];
+    pthread_t reader;
+    pthread_mutex_t lock;
+    pthread_cond_t marked;
+    int lines, printed, marks; /* under the lock; printed: how many lines may still be shown */
+} test_layers;
 
 static inline PFN_vkVoidFunction test_vulkan_function(VkInstance instance, const char *name) {
     void *loader = dlopen("libvulkan.so.1", RTLD_NOW);
@@ -36,8 +44,8 @@ static inline int test_vulkan_has_layers(void) {
     return 0;
 }
 
-/* The loader unmaps a driver with the last instance, and a leak checker then cannot see what the driver's own globals
- * still hold. Mapping the driver once more, for good, keeps such a report about this program. */
+/* The loader unmaps drivers and layers with the last instance, and a leak checker then cannot see what their own
+ * globals still hold. Mapping them once more, for good, keeps its report about this program. */
 static inline void test_keep_driver(const char *manifest) {
     char text[4096], *name, *end;
     FILE *file = fopen(manifest, "rb");
@@ -52,31 +60,89 @@ static inline void test_keep_driver(const char *manifest) {
     dlopen(name + 1, RTLD_LAZY | RTLD_NODELETE);
 }
 
+/* What the layers themselves never free is not this program's either. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libVkLayer_khronos_validation"; }
+
 static inline void test_keep_drivers(void) {
     const char *list = getenv("VK_ICD_FILENAMES");
     char names[4096], *name, *rest = names;
     snprintf(names, sizeof names, "%s", list ? list : "");
     while ((name = strsep(&rest, ":"))) test_keep_driver(name);
+    dlopen("libVkLayer_khronos_validation.so", RTLD_LAZY | RTLD_NODELETE);
+}
+
+static void *test_layer_reader(void *unused) {
+    char line[8192];
+    FILE *file = fdopen(test_layers.pipe[0], "r");
+    (void)unused;
+    while (file && fgets(line, sizeof line, file)) {
+        pthread_mutex_lock(&test_layers.lock);
+        if (line[0] == '\1') {
+            test_layers.marks++;
+            pthread_cond_signal(&test_layers.marked);
+        } else if (strspn(line, " \t\r\n") != strlen(line)) {
+            test_layers.lines++;
+            if (test_layers.printed-- > 0) fprintf(stderr, "    layers: %s", line);
+        }
+        pthread_mutex_unlock(&test_layers.lock);
+    }
+    return NULL;
+}
+
+/* How many lines the layers wrote since the last call. A mark sent through the pipe says when all of them were read. */
+static inline int test_layer_messages(void) {
+    int lines, marks;
+    if (!test_layers.on) return 0;
+    pthread_mutex_lock(&test_layers.lock);
+    marks = test_layers.marks;
+    if (write(test_layers.pipe[1], "\1\n", 2) == 2)
+        while (test_layers.marks == marks) pthread_cond_wait(&test_layers.marked, &test_layers.lock);
+    lines = test_layers.lines;
+    test_layers.lines = 0;
+    pthread_mutex_unlock(&test_layers.lock);
+    return lines;
 }
 
 static inline void test_layer_settings(int full) {
-    char path[300];
+    char folder[256], path[300];
     FILE *file;
-    snprintf(test_layer_folder, sizeof test_layer_folder, "%s/dit-layers-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(test_layer_folder)) {
-        CHECK_MESSAGE(0, "cannot make the folder %s", test_layer_folder);
-        test_layer_folder[0] = 0;
-        return;
-    }
-    snprintf(path, sizeof path, "%s/vk_layer_settings.txt", test_layer_folder);
+    snprintf(folder, sizeof folder, "%s/dit-layers-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!CHECK_MESSAGE(mkdtemp(folder), "cannot make a folder like %s", folder)) return;
+    snprintf(path, sizeof path, "%s/vk_layer_settings.txt", folder);
     file = fopen(path, "wb");
+    if (!CHECK_MESSAGE(file, "cannot write %s", path)) return;
     fprintf(file, "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n");
     fprintf(file, "khronos_validation.report_flags = error,warn,perf\n");
-    fprintf(file, "khronos_validation.log_filename = %s/log\n", test_layer_folder);
+    fprintf(file, "khronos_validation.log_filename = /dev/fd/%d\n", test_layers.pipe[1]);
     fprintf(file, "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT%s\n",
             full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "");
     fclose(file);
+    setenv("VK_LAYER_SETTINGS_PATH", folder, 1);
+    setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
+}
+
+/* A call that is wrong on purpose must be heard of: else silence would prove nothing. Reads the settings, too. */
+static inline void test_layer_self_test(void) {
+    VkApplicationInfo wrong = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, NULL, 0, NULL, 0, VK_API_VERSION_1_2};
+    VkInstanceCreateInfo info = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, 0, &wrong, 0, NULL, 0, NULL};
+    VkInstance instance = NULL;
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)test_vulkan_function(NULL, "vkCreateInstance");
+    test_layers.printed = 0;
+    if (!CHECK_MESSAGE(create && create(&info, NULL, &instance) == VK_SUCCESS, "no Vulkan instance can be made"))
+        return;
+    ((PFN_vkEnumeratePhysicalDevices)test_vulkan_function(instance, "vkEnumeratePhysicalDevices"))(instance, NULL,
+                                                                                                   NULL);
+    CHECK_MESSAGE(test_layer_messages() > 0, "the validation layers did not object to a wrong structure type");
+    ((PFN_vkDestroyInstance)test_vulkan_function(instance, "vkDestroyInstance"))(instance, NULL);
+    test_layers.printed = 8;
+}
+
+static inline void test_layer_clean(void) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/vk_layer_settings.txt", getenv("VK_LAYER_SETTINGS_PATH"));
+    remove(path);
+    rmdir(getenv("VK_LAYER_SETTINGS_PATH"));
 }
 
 static inline void test_vulkan_begin(void) {
@@ -84,43 +150,18 @@ static inline void test_vulkan_begin(void) {
     test_keep_drivers();
     if (layers && !strcmp(layers, "0")) return;
     if (!CHECK_MESSAGE(test_vulkan_has_layers(), "VK_LAYER_KHRONOS_validation is not installed (make setup)")) return;
+    pthread_mutex_init(&test_layers.lock, NULL);
+    pthread_cond_init(&test_layers.marked, NULL);
+    if (!CHECK(pipe(test_layers.pipe) == 0)) return;
+    test_layers.on = CHECK(pthread_create(&test_layers.reader, NULL, test_layer_reader, NULL) == 0);
     test_layer_settings(layers && !strcmp(layers, "full"));
-    setenv("VK_LAYER_SETTINGS_PATH", test_layer_folder, 1);
-    setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
-}
-
-/* Counts the lines that the layers wrote so far, and prints the first of them; -1 when they never ran. */
-static inline int test_layer_messages(int print) {
-    char path[300], line[8192];
-    int count = 0;
-    FILE *file;
-    snprintf(path, sizeof path, "%s/log", test_layer_folder);
-    file = fopen(path, "rb");
-    if (!file) return -1;
-    while (fgets(line, sizeof line, file)) {
-        if (strspn(line, " \t\r\n") == strlen(line)) continue;
-        if (count++ < print) fprintf(stderr, "    layers: %s", line);
-    }
-    fclose(file);
-    return count;
-}
-
-static inline void test_layer_clean(void) {
-    char path[300];
-    snprintf(path, sizeof path, "%s/log", test_layer_folder);
-    remove(path);
-    snprintf(path, sizeof path, "%s/vk_layer_settings.txt", test_layer_folder);
-    remove(path);
-    rmdir(test_layer_folder);
-    test_layer_folder[0] = 0;
+    test_layer_self_test();
 }
 
 static inline void test_vulkan_end(void) {
-    int messages;
-    if (!test_layer_folder[0]) return;
-    messages = test_layer_messages(8);
-    CHECK_MESSAGE(messages >= 0, "the validation layers never ran: no instance was made, or the loader left them out");
-    CHECK_MESSAGE(messages <= 0, "the validation layers wrote %d lines", messages);
+    int messages = test_layer_messages();
+    if (!test_layers.on) return;
+    CHECK_MESSAGE(messages == 0, "the validation layers wrote %d lines", messages);
     test_layer_clean();
 }
 #endif
