@@ -24,22 +24,23 @@ PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c
            $(patsubst tools/%.c,build/%,$(wildcard tools/dit-*.c))
 
 all: $(PROGRAMS)
+	@:
 
-build/dit: examples/txt2img.c dit.h
+build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/%: examples/%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/dit-%: tools/dit-%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
-	@mkdir -p $(@D)
-	$(COMPILE) -O1 -Wno-unused-function $< -o $@ $(LIBS)
+	@mkdir -p $(@D) && echo '  $@'
+	@$(COMPILE) -O1 -Wno-unused-function $< -o $@ $(LIBS)
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
-	@mkdir -p $(@D)
-	$(COMPILE) $(SANITIZE) -Wno-unused-function $< -o $@ $(LIBS)
+	@mkdir -p $(@D) && echo '  $@'
+	@$(COMPILE) $(SANITIZE) -Wno-unused-function $< -o $@ $(LIBS)
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
-	@mkdir -p $(@D)
-	clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
+	@mkdir -p $(@D) && echo '  $@'
+	@clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)
@@ -56,8 +57,8 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all:
 	@sh tools/setup.sh test
-	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(TESTS:%=build/asan/%)
-	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) sh tests/run.sh $(NAMES)
+	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(TESTS:%=build/asan/%) $(FUZZERS)
+	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync: build/amalgamate
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)

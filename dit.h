@@ -1,4 +1,3 @@
-/* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */
 /* dit.h - version 0.1.0 - pictures from quantized diffusion transformers, on any Vulkan 1.2 device. MIT licence.
 
    In exactly one C or C++ file of your program:

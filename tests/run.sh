@@ -9,6 +9,7 @@
 #   lavapipe4 lavapipe16   on lavapipe with subgroups of 4 and 16 instead of 8
 #   devices3               on three lavapipe devices and SwiftShader
 #   gpuav                  on lavapipe with GPU-assisted validation
+# The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh; without names they run as well.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
 set -u
@@ -98,14 +99,27 @@ run_part() { # run_part NAME WAY
     if count "$title" "$log" $code $(($(date +%s) - start)); then cp "$log" "$stamp"; else rm -f "$stamp"; fi
 }
 
+run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`
+    name=$1 log=$logs/$1.log start=$(date +%s)
+    shift
+    "$@" >"$log" 2>&1
+    code=$?
+    count "$name" "$log" $code $(($(date +%s) - start))
+}
+
 if [ $# = 0 ]; then
+    set --
     for source in tests/*.c; do
         name=$(basename "$source" .c)
         case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac
     done
 fi
 for name in "$@"; do
-    for way in $(ways_of "$name"); do run_part "$name" "$way"; done
+    case $name in
+    check) run_tool check sh tools/check.sh ;;
+    fuzz) run_tool fuzz sh tests/fuzz.sh "${FUZZ_SECONDS:-10}" ;;
+    *) for way in $(ways_of "$name"); do run_part "$name" "$way"; done ;;
+    esac
 done
 [ $((passed + failed)) -gt 0 ] || fail "no test was run"
 echo

@@ -82,7 +82,6 @@ static text amalgamate(const char *folder, char *order) {
     text out = {0};
     char *name;
     int count = 0;
-    append_string(&out, "/* dit.h - generated from src/ by `make dit.h`: edit the files there, never this one. */\n");
     for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n"))
         if (name[0] != '#') append_named(&out, folder, name, count++ ? append_source : append_api);
     append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");

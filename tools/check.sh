@@ -22,7 +22,7 @@ check() { # check TITLE COMMAND...: prints one line; a command that fails says w
 
 skip() { # skip TITLE REASON
     skipped=$((skipped + 1))
-    printf '  skipped %s: %s\n' "$1" "$2"
+    printf 'skipped: %s: %s\n' "$1" "$2"
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
