@@ -2,10 +2,11 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
+#include "files.h"
 #include "model_files.h"
 #include <locale.h>
 
-static counting count;
+static test_memory memory;
 static diti_env env;
 
 static diti_json *parse(const char *text, dit_error *err) {
@@ -80,7 +81,7 @@ static void test_tree(void) {
     CHECK(diti_json_number(root, "missing", 7) == 7 && diti_json_bool(root, "missing", true));
     CHECK(diti_json_get(NULL, "a") == NULL && diti_json_get(a, "a") == NULL && diti_json_get(root, ""));
     diti_json_free(&env, root);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_refusals(void) {
@@ -126,7 +127,7 @@ static void test_refusals(void) {
     diti_json_free(&env, root);
     memset(number, '1', sizeof number), number[sizeof number - 1] = 0;
     refuses(number, "too long");
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 /* Duplicates among many keys, and time that grows with the size only. */
@@ -153,13 +154,13 @@ static void test_many_keys(void) {
 /* Every allocation fails once. */
 static void test_no_memory(void) {
     diti_json *root = NULL;
-    for (size_t nth = 1; !root; nth++) {
+    for (long nth = 1; !root; nth++) {
         dit_error err = {0};
-        count.calls = 0, count.fail_at = nth;
+        memory.calls = 0, memory.fail_at = nth;
         root = parse("{\"a\":[{\"b\":1,\"c\":{\"d\":2}}]}", &err);
-        CHECK(root || (err.result == DIT_ERROR_OUT_OF_HOST_MEMORY && count.live == 0));
+        CHECK(root || (err.result == DIT_ERROR_OUT_OF_HOST_MEMORY && memory.alive == 0));
     }
-    count.fail_at = 0;
+    memory.fail_at = 0;
     diti_json_free(&env, root);
 }
 
@@ -230,7 +231,7 @@ static void test_rounding(void) {
 }
 
 int main(void) {
-    env = counting_env(&count);
+    env = test_env(&memory);
     test_values();
     test_tree();
     test_refusals();
@@ -239,6 +240,6 @@ int main(void) {
     test_locale();
     test_small_floats();
     test_rounding();
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
     return TEST_END("base");
 }

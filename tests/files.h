@@ -30,16 +30,16 @@ typedef struct test_memory {
 
 static inline void *test_memory_alloc(size_t size, size_t align, void *user) {
     test_memory *memory = (test_memory *)user;
-    void *block;
-    if (++memory->calls == memory->fail_at) return NULL;
-    block = diti_default_alloc(size, align, NULL);
-    if (block) memory->alive++;
+    void *block = NULL; /* of the exact size, so that AddressSanitizer sees what goes past its end */
+    if (++memory->calls == memory->fail_at || posix_memalign(&block, align, size) != 0) return NULL;
+    memory->alive++;
     return block;
 }
 
 static inline void test_memory_free(void *block, size_t size, void *user) {
+    (void)size;
     ((test_memory *)user)->alive--;
-    diti_default_free(block, size, NULL);
+    free(block);
 }
 
 static inline diti_env test_env(test_memory *memory) {

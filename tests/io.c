@@ -3,10 +3,11 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
+#include "files.h"
 #include "model_files.h"
 #include <dirent.h>
 
-static counting count;
+static test_memory memory;
 static diti_env env;
 
 static diti_checkpoint *open_source(const dit_source *source) {
@@ -20,17 +21,6 @@ static diti_checkpoint *open_path(const char *path) {
     dit_source source = {0};
     source.path = path;
     return open_source(&source);
-}
-
-static bytes read_file(const char *path) {
-    bytes out = {0};
-    unsigned char part[65536];
-    size_t got;
-    FILE *file = fopen(path, "rb");
-    if (!CHECK_MESSAGE(file, "%s", path)) exit(TEST_END("io"));
-    while ((got = fread(part, 1, sizeof part, file)) > 0) bytes_add(&out, part, got);
-    fclose(file);
-    return out;
 }
 
 /* --- types --- */
@@ -146,7 +136,7 @@ static void test_safetensors(void) {
     source = callback_source(&file);
     check_small(open_source(&source));
     bytes_free(&file);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_shards(void) {
@@ -168,7 +158,7 @@ static void test_shards(void) {
     }
     diti_checkpoint_close(whole);
     diti_checkpoint_close(sharded);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 /* --- GGUF --- */
@@ -204,12 +194,14 @@ static void check_metadata(diti_checkpoint *types) {
 }
 
 static void test_gguf_metadata(void) {
-    bytes file = read_file("tests/fixtures/gguf_types/all_types.gguf");
-    dit_source source = callback_source(&file);
+    bytes file = {0};
+    dit_source source;
+    file.data = (unsigned char *)test_read_file("tests/fixtures/gguf_types/all_types.gguf", &file.size);
+    source = callback_source(&file);
     check_metadata(open_path("tests/fixtures/gguf_types/all_types.gguf"));
     check_metadata(open_source(&source));
     bytes_free(&file);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_gguf_numbers(void) {
@@ -326,7 +318,7 @@ static void test_split_gguf(void) {
     CHECK(!open_member(&all, "t/m-00001-of-00002.gguf", &err) && strstr(err.message, "m-00002-of-00002.gguf"));
     all.count = 2;
     folder_free(&all);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_t5_gguf(void) {
@@ -408,7 +400,7 @@ static void test_folder_package(void) {
     lacks_component(package, "");
     diti_package_close(package);
     folder_free(&all);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_path_package(void) {
@@ -445,7 +437,7 @@ static void test_bundle(void) {
     lacks_component(package, "text_encoder");
     diti_package_close(package);
     bytes_free(&file);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 static void test_single_file(void) {
@@ -466,7 +458,7 @@ static void test_single_file(void) {
     has_component(package, "text_encoder_3", "text_encoders.t5xxl.transformer.", "e");
     diti_package_close(package);
     bytes_free(&file);
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
 }
 
 /* Of a single T5 the first encoder of PixArt, of CLIP-L and T5 those of FLUX. */
@@ -508,16 +500,16 @@ static void test_no_memory(void) {
     folder_add(&all, "transformer/2.safetensors", named_safetensors("b"));
     folder_add(&all, "gguf/model.gguf", reshaped_gguf());
     for (int gguf = 0; gguf < 2; gguf++) {
-        size_t nth = 1;
+        long nth = 1;
         do {
             dit_error err = {0};
-            count.calls = 0, count.fail_at = nth++;
+            memory.calls = 0, memory.fail_at = nth++;
             result = open_all(&all, gguf ? "gguf" : "transformer", &err);
-            CHECK(count.live == 0 &&
+            CHECK(memory.alive == 0 &&
                   (result == DIT_OK || (result == DIT_ERROR_OUT_OF_HOST_MEMORY && strstr(err.message, "memory"))));
         } while (result < 0 && nth < 1000);
         CHECK_MESSAGE(result == DIT_OK && nth > 10, "%d", result);
-        count.fail_at = 0;
+        memory.fail_at = 0;
     }
     folder_free(&all);
 }
@@ -562,7 +554,7 @@ static void walk(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    env = counting_env(&count);
+    env = test_env(&memory);
     for (int i = 1; i < argc; i++) walk(argv[i]);
     if (argc > 1) return TEST_END("io");
     test_types_of_ggml();
@@ -581,6 +573,6 @@ int main(int argc, char **argv) {
     test_single_file();
     test_encoder_numbers();
     test_no_memory();
-    CHECK(count.live == 0);
+    CHECK(memory.alive == 0);
     return TEST_END("io");
 }

@@ -1,34 +1,7 @@
-/* Model files made in memory, an allocator that counts and fails on demand, and a folder behind dit_source's open hook.
- * Include it after dit.h's implementation and test.h. */
+/* Model files made in memory, and a folder behind dit_source's open hook.
+ * Include it after dit.h's implementation. */
 #ifndef MODEL_FILES_H
 #define MODEL_FILES_H
-
-/* --- an allocator that knows what is alive and can fail one call --- */
-
-typedef struct counting {
-    size_t live, calls, fail_at; /* fail_at: this call, counted from 1, gets NULL; 0: none */
-} counting;
-
-static inline void *counting_alloc(size_t size, size_t align, void *user) {
-    counting *count = user;
-    void *memory = NULL;
-    if (++count->calls == count->fail_at || posix_memalign(&memory, align, size) != 0) return NULL;
-    count->live++;
-    return memory;
-}
-
-static inline void counting_free(void *memory, size_t size, void *user) {
-    (void)size;
-    ((counting *)user)->live--;
-    free(memory);
-}
-
-static inline diti_env counting_env(counting *count) {
-    dit_allocator allocator = {counting_alloc, counting_free, count};
-    diti_env env;
-    CHECK(diti_env_init(&env, &allocator, NULL, NULL) == DIT_OK);
-    return env;
-}
 
 /* --- bytes that grow --- */
 
