@@ -1,0 +1,234 @@
+/* dit-convert: quantization byte for byte as ggml does it, whole folders, the same bytes from every run, errors. */
+#define main convert_main
+#include "../tools/dit-convert.c"
+#undef main
+#include "test.h"
+#include "files.h"
+#include "model_files.h"
+
+static const char *const folder_path = "tests/fixtures/pipe_pixart_sigma";
+static const char *const output = "build/convert_test.gguf";
+
+static int run(const char *type, const char *input, const char *out) {
+    char *arguments[] = {"dit-convert", "--type", (char *)type, "--name", "test", (char *)input, (char *)out, NULL};
+    return convert_main(7, arguments);
+}
+
+static diti_package *open_package(const diti_env *env, const char *path) {
+    dit_source source = {0};
+    dit_error err = {0};
+    diti_package *package = NULL;
+    source.path = path;
+    CHECK_MESSAGE(diti_package_open(env, &source, &package, &err) == DIT_OK, "%s", err.message);
+    return package;
+}
+
+/* The fixture holds one tensor of random numbers, quantized by ggml itself. */
+static void test_as_ggml(const diti_env *env) {
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0,
+                                     DIT_TYPE_Q5_1, DIT_TYPE_F16,  DIT_TYPE_BF16};
+    static float values[2560];
+    static uint8_t ours[10240], theirs[10240];
+    dit_error err = {0};
+    dit_source source = {0};
+    diti_checkpoint *file = NULL;
+    source.path = "tests/fixtures/gguf_types/all_types.gguf";
+    if (!CHECK(diti_checkpoint_open(env, &source, &file, &err) == DIT_OK)) return;
+    CHECK(diti_checkpoint_read_float(file, diti_checkpoint_find(file, "t.F32"), values, 2560, &err) == DIT_OK);
+    for (size_t i = 0; i < DITI_COUNT(types); i++) {
+        const diti_stored_tensor *tensor;
+        char name[16];
+        snprintf(name, sizeof name, "t.%s", diti_type_name(types[i]));
+        tensor = diti_checkpoint_find(file, name);
+        if (!CHECK(tensor && diti_checkpoint_read(file, tensor, 0, theirs, (size_t)tensor->size, &err) == DIT_OK))
+            continue;
+        encode(types[i], values, 2560, ours);
+        CHECK_MESSAGE(memcmp(ours, theirs, (size_t)tensor->size) == 0, "%s differs from ggml's", name);
+    }
+    diti_checkpoint_close(file);
+}
+
+/* Blocks of zeros, of one value, and with the extremes at the ends give what they can represent exactly. */
+static void test_exact_blocks(void) {
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0, DIT_TYPE_Q5_1};
+    float x[32] = {0}, y[32];
+    uint8_t block[34];
+    for (size_t i = 0; i < DITI_COUNT(types); i++) {
+        for (int value = -2; value <= 2; value++) {
+            for (int k = 0; k < 32; k++) x[k] = (float)value;
+            encode(types[i], x, 32, block);
+            diti_type_to_float(types[i], block, 32, y);
+            for (int k = 0; k < 32; k++) CHECK(fabsf(x[k] - y[k]) <= 0.01f * fabsf(x[k]));
+        }
+    }
+}
+
+static void check_same_tensor(const diti_checkpoint *a, const diti_stored_tensor *x, const diti_checkpoint *b,
+                              const diti_stored_tensor *y, double tolerance) {
+    uint64_t count = diti_stored_tensor_elements(x);
+    float *u = malloc((size_t)count * 4), *v = malloc((size_t)count * 4);
+    double error = 0, size = 0;
+    dit_error err = {0};
+    CHECK(diti_checkpoint_read_float(a, x, u, count, &err) == DIT_OK &&
+          diti_checkpoint_read_float(b, y, v, count, &err) == DIT_OK);
+    for (uint64_t i = 0; i < count; i++) error += pow((double)u[i] - v[i], 2), size += pow(u[i], 2);
+    CHECK_MESSAGE(sqrt(error) <= tolerance * sqrt(size), "%s: %g", x->name, sqrt(error / size));
+    free(u), free(v);
+}
+
+/* tolerance: half a step over the spread of values uniform or normal in a block of 32, with some room. */
+static size_t check_component(diti_package *from, diti_package *to, const char *component, dit_type type,
+                              double tolerance) {
+    const diti_checkpoint *a, *b;
+    const char *own, *prefix;
+    dit_error err = {0};
+    size_t converted = 0;
+    if (!CHECK(diti_package_component(from, component, &a, &own, &err) == DIT_OK && a)) return 0;
+    if (!CHECK(diti_package_component(to, component, &b, &prefix, &err) == DIT_OK && b)) return 0;
+    for (uint32_t i = 0; i < diti_checkpoint_count(a); i++) {
+        const diti_stored_tensor *x = diti_checkpoint_tensor(a, i), *y;
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", prefix, x->name);
+        y = diti_checkpoint_find(b, name);
+        if (!CHECK_MESSAGE(y, "%s is missing", name)) continue;
+        CHECK(y->rank == x->rank && memcmp(x->shape, y->shape, sizeof x->shape) == 0);
+        if (y->type == type) converted++;
+        check_same_tensor(a, x, b, y, y->type == x->type ? 0 : y->type == DIT_TYPE_F16 ? 5e-4 : tolerance);
+        if (x->rank == 1 || is_sensitive(x->name)) CHECK(y->type == x->type);
+    }
+    return converted;
+}
+
+static void check_file(const diti_env *env, diti_package *from, diti_package *to, const char *path) {
+    char *a, *b;
+    size_t a_size, b_size;
+    dit_error err = {0};
+    CHECK(diti_package_read(from, path, &a, &a_size, &err) == DIT_OK &&
+          diti_package_read(to, path, &b, &b_size, &err) == DIT_OK);
+    CHECK_MESSAGE(a && b && a_size == b_size && memcmp(a, b, a_size) == 0, "%s", path);
+    diti_free(env, a), diti_free(env, b);
+}
+
+static void test_folder(const diti_env *env, const char *type_name, double tolerance) {
+    static const char *const components[] = {"transformer", "text_encoder", "vae"};
+    static const char *const files[] = {
+        "model_index.json",       "scheduler/scheduler_config.json", "tokenizer/spiece.model",
+        "vae/config.json",        "tokenizer/tokenizer_config.json", "text_encoder/config.json",
+        "transformer/config.json"};
+    size_t first_size, second_size, converted = 0;
+    char *first, *second;
+    diti_package *from, *to;
+    dit_type type;
+    CHECK(diti_type_from_name(type_name, &type) && run(type_name, folder_path, output) == 0);
+    first = test_read_file(output, &first_size);
+    CHECK(run(type_name, folder_path, output) == 0);
+    second = test_read_file(output, &second_size);
+    CHECK(first && second && first_size == second_size && memcmp(first, second, first_size) == 0);
+    free(first), free(second);
+    from = open_package(env, folder_path), to = open_package(env, output);
+    if (!from || !to) return;
+    for (size_t i = 0; i < DITI_COUNT(components); i++)
+        converted += check_component(from, to, components[i], type, tolerance);
+    CHECK_MESSAGE(converted >= 18, "only %zu tensors became %s", converted, type_name);
+    for (size_t i = 0; i < DITI_COUNT(files); i++) check_file(env, from, to, files[i]);
+    diti_package_close(from), diti_package_close(to);
+    remove(output);
+}
+
+static void test_component_folder(const diti_env *env) {
+    diti_package *from, *to;
+    CHECK(run("q8_0", "tests/fixtures/t5_encoder_sharded", output) == 0);
+    from = open_package(env, "tests/fixtures/t5_encoder_sharded"), to = open_package(env, output);
+    if (!from || !to) return;
+    CHECK(check_component(from, to, "", DIT_TYPE_Q8_0, 0.01) > 5);
+    check_file(env, from, to, "config.json");
+    diti_package_close(from), diti_package_close(to);
+    remove(output);
+}
+
+static void test_classes(void) {
+    diti_stored_tensor tensor = {0};
+    tensor.type = DIT_TYPE_F32, tensor.rank = 2, tensor.shape[0] = 8, tensor.shape[1] = 64;
+    tensor.name = "transformer_blocks.0.attn1.to_q.weight";
+    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q4_0 && choose_type(DIT_TYPE_F16, &tensor) == DIT_TYPE_F16);
+    tensor.name = "single_transformer_blocks.0.proj_out.weight";
+    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q4_0);
+    tensor.name = "proj_out.weight";
+    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_F32);
+    tensor.name = "adaln_single.linear.weight";
+    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q8_0 && choose_type(DIT_TYPE_BF16, &tensor) == DIT_TYPE_BF16);
+    tensor.name = "scale_shift_table";
+    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_F32);
+    tensor.name = "conv.weight", tensor.shape[1] = 48;
+    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_F16);
+    tensor.rank = 4, tensor.shape[2] = tensor.shape[3] = 2;
+    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_Q8_0);
+    tensor.type = DIT_TYPE_I64;
+    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_I64);
+}
+
+/* The bundled model: all parts inside, at most 20 MB, its convolutions quantized with their shapes kept. */
+static void test_bundled_model(const diti_env *env) {
+    static const char *const components[] = {"transformer", "text_encoder", "vae"};
+    diti_package *package = open_package(env, "models/emoji-q8_0.gguf");
+    const diti_checkpoint *file;
+    const char *prefix;
+    dit_error err = {0};
+    size_t convolutions = 0;
+    char *text;
+    size_t size;
+    if (!package) return;
+    for (size_t i = 0; i < DITI_COUNT(components); i++) {
+        CHECK(diti_package_component(package, components[i], &file, &prefix, &err) == DIT_OK && file && *prefix);
+    }
+    for (uint32_t i = 0; i < diti_checkpoint_count(file); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(file, i);
+        if (tensor->rank == 4 && tensor->type == DIT_TYPE_Q8_0) convolutions++;
+        CHECK(tensor->type == DIT_TYPE_Q8_0 || tensor->type == DIT_TYPE_F16);
+    }
+    CHECK_MESSAGE(convolutions == 36, "%zu", convolutions);
+    CHECK(diti_package_read(package, "tokenizer/spiece.model", &text, &size, &err) == DIT_OK && size == 262170);
+    diti_free(env, text);
+    diti_package_close(package);
+    text = test_read_file("models/emoji-q8_0.gguf", &size);
+    CHECK(size > 0 && size <= 20000000);
+    free(text);
+}
+
+/* Each says one line on stderr and leaves no file. */
+static void test_errors(void) {
+    static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
+    const float values[] = {1, NAN};
+    bytes file = safetensors_bytes("{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8);
+    char *too_few[] = {"dit-convert", "in", NULL}, *unknown[] = {"dit-convert", "--fast", "in", "out.gguf", NULL};
+    FILE *out = fopen("build/convert_test.safetensors", "wb");
+    for (size_t i = 0; i < DITI_COUNT(wrong_types); i++) CHECK(run(wrong_types[i], folder_path, output) == EXIT_USAGE);
+    CHECK(convert_main(2, too_few) == EXIT_USAGE && convert_main(4, unknown) == EXIT_USAGE);
+    CHECK(run("q8_0", folder_path, "build/convert_test.bin") == EXIT_USAGE);
+    CHECK(run("q8_0", "tests/fixtures/no_such_folder", output) == EXIT_FAILURE);
+    CHECK(run("q8_0", "tests", output) == EXIT_FAILURE);
+    CHECK(run("q8_0", folder_path, "build/no_such_folder/a.gguf") == EXIT_FAILURE);
+    memcpy(file.data + file.size - 8, values, 8);
+    if (CHECK(out)) fwrite(file.data, 1, file.size, out), fclose(out);
+    CHECK(run("f16", "build/convert_test.safetensors", output) == EXIT_FAILURE);
+    CHECK(!fopen(output, "rb") && !fopen("build/convert_test.gguf.part", "rb"));
+    remove("build/convert_test.safetensors");
+    bytes_free(&file);
+}
+
+int main(void) {
+    diti_env env = test_env(NULL);
+    test_as_ggml(&env);
+    test_exact_blocks();
+    test_classes();
+    test_folder(&env, "q8_0", 0.01);
+    test_folder(&env, "q4_0", 0.15);
+    test_folder(&env, "q4_1", 0.15);
+    test_folder(&env, "q5_0", 0.08);
+    test_folder(&env, "q5_1", 0.08);
+    test_folder(&env, "bf16", 0.004);
+    test_component_folder(&env);
+    test_bundled_model(&env);
+    test_errors();
+    return TEST_END("convert");
+}

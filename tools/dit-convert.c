@@ -1,0 +1,596 @@
+/* dit-convert: a diffusers folder becomes one GGUF that dit.h opens by itself: weights of all components,
+ * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+
+static const char usage_text[] =
+    "usage: dit-convert [--type TYPE] [--name NAME] INPUT OUTPUT.gguf\n"
+    "\n"
+    "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors or GGUF file\n"
+    "--type TYPE of the linear weights and convolutions: f32, f16, bf16, q8_0 (the default), q5_1, q5_0, q4_1 or q4_0;\n"
+    "            K-quants are read by dit.h, but not written by this tool\n"
+    "--name NAME the model's name in the file; else the name of INPUT\n"
+    "\n"
+    "Norms, biases, tables, patch and time embedders and final projections keep their stored type. With 4 and 5 bits the\n"
+    "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16.\n";
+
+enum { CHUNK = 65536, ALIGNMENT = 32, EXIT_USAGE = 2 };
+
+typedef struct out_tensor {
+    char *name;
+    const diti_checkpoint *from;
+    const diti_stored_tensor *stored;
+    dit_type type;
+    bool flat; /* written as [shape[0], the rest] with its torch shape in the metadata */
+    uint64_t size, offset;
+} out_tensor;
+
+typedef struct small_file {
+    char *path, *data;
+    size_t size;
+} small_file;
+
+typedef struct converter {
+    diti_env env;
+    const char *input, *output, *name;
+    dit_type type;
+    diti_package *package;
+    out_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    small_file *files;
+    size_t file_count, file_capacity;
+    FILE *out;
+    uint64_t written;
+    dit_error *err;
+} converter;
+
+static dit_result no_memory(converter *convert) {
+    return diti_fail(convert->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", convert->input);
+}
+
+/* --- which type a tensor gets (by class, from what published quantizations skip) --- */
+
+static bool contains_one_of(const char *name, const char *const *parts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(name, parts[i])) return true;
+    }
+    return false;
+}
+
+/* Patch embedders, embedders of single numbers and sizes, final projections, position and relative tables, long skips.
+ */
+static bool is_sensitive(const char *name) {
+    static const char *const parts[] = {"pos_embed",
+                                        "patch_embed",
+                                        "x_embedder",
+                                        "img_in.",
+                                        "timestep_embedder",
+                                        "time_embed",
+                                        "t_embedder",
+                                        "time_in.",
+                                        "time_text_embed",
+                                        "guidance_in.",
+                                        "guidance_embed",
+                                        "vector_in.",
+                                        "y_embedder",
+                                        "resolution_embedder",
+                                        "aspect_ratio_embedder",
+                                        "size_embedder",
+                                        "csize_embedder",
+                                        "ar_embedder",
+                                        "extra_embedder",
+                                        "style_embedder",
+                                        "fps_embedder",
+                                        "proj_out.",
+                                        "final_layer",
+                                        "norm_out",
+                                        "relative_attention_bias",
+                                        "position_embedding",
+                                        "skip_linear",
+                                        "conv_in.",
+                                        "conv_out."};
+    /* Blocks of FLUX end in a large proj_out of their own, which is no final projection. */
+    if (strstr(name, "blocks.") && strstr(name, "proj_out.")) return false;
+    return contains_one_of(name, parts, DITI_COUNT(parts));
+}
+
+/* Needs 8 bits where the rest has fewer: modulation, and the text stream of joint blocks. */
+static bool is_delicate(const char *name) {
+    static const char *const parts[] = {"adaln",        "adaLN",        "modulation",           "_mod.",
+                                        ".norm.linear", "norm1.linear", "norm1_context.linear", "add_q_proj",
+                                        "add_k_proj",   "add_v_proj",   "to_add_out",           "ff_context",
+                                        "txt_attn",     "txt_mlp",      "context_block"};
+    return contains_one_of(name, parts, DITI_COUNT(parts));
+}
+
+static uint64_t row_length(const diti_stored_tensor *tensor) {
+    return tensor->shape[0] ? diti_stored_tensor_elements(tensor) / tensor->shape[0] : 0;
+}
+
+/* F8 has no place in a GGUF; F16 holds all its values. */
+static dit_type kept_type(dit_type stored) {
+    return stored == DIT_TYPE_F8_E4M3 || stored == DIT_TYPE_F8_E5M2 ? DIT_TYPE_F16 : stored;
+}
+
+static dit_type choose_type(dit_type wanted, const diti_stored_tensor *tensor) {
+    bool few_bits = diti_type_block(wanted) > 1 && wanted != DIT_TYPE_Q8_0;
+    if (tensor->type == DIT_TYPE_I32 || tensor->type == DIT_TYPE_I64) return tensor->type;
+    if (tensor->rank < 2 || !diti_ends_with(tensor->name, ".weight") || is_sensitive(tensor->name))
+        return kept_type(tensor->type);
+    if (few_bits && is_delicate(tensor->name)) wanted = DIT_TYPE_Q8_0;
+    if (row_length(tensor) % diti_type_block(wanted) == 0) return wanted;
+    return tensor->type == DIT_TYPE_BF16 ? DIT_TYPE_BF16 : DIT_TYPE_F16;
+}
+
+/* --- collecting --- */
+
+static dit_result add_tensor(converter *convert, const char *component, const diti_checkpoint *from, const char *prefix,
+                             const diti_stored_tensor *stored) {
+    const char *rest = stored->name + strlen(prefix);
+    size_t size = strlen(component) + strlen(rest) + 2;
+    out_tensor *tensor;
+    if (stored->type == DIT_TYPE_STORED)
+        return diti_checkpoint_read(from, stored, 0, NULL, 0, convert->err); /* says why */
+    if (!diti_grow(&convert->env, (void **)&convert->tensors, &convert->tensor_capacity, convert->tensor_count,
+                   sizeof *tensor)) {
+        return no_memory(convert);
+    }
+    tensor = &convert->tensors[convert->tensor_count];
+    tensor->name = diti_alloc(&convert->env, size);
+    if (!tensor->name) return no_memory(convert);
+    diti_format(tensor->name, size, *component ? "%s.%s" : "%s%s", component, rest);
+    tensor->from = from;
+    tensor->stored = stored;
+    tensor->type = choose_type(convert->type, stored);
+    tensor->flat = stored->rank > 4 || (stored->rank > 2 && diti_type_block(tensor->type) > 1);
+    if (!diti_type_bytes(tensor->type, 1, diti_stored_tensor_elements(stored), &tensor->size)) {
+        diti_free(&convert->env, tensor->name);
+        return diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' does not fill the blocks of %s",
+                         convert->input, stored->name, diti_type_name(tensor->type));
+    }
+    convert->tensor_count++;
+    return DIT_OK;
+}
+
+static dit_result add_component(converter *convert, const char *component) {
+    const diti_checkpoint *from;
+    const char *prefix;
+    dit_result result = diti_package_component(convert->package, component, &from, &prefix, convert->err);
+    for (uint32_t i = 0; result >= 0 && from && i < diti_checkpoint_count(from); i++) {
+        const diti_stored_tensor *stored = diti_checkpoint_tensor(from, i);
+        if (diti_starts_with(stored->name, prefix)) result = add_tensor(convert, component, from, prefix, stored);
+    }
+    return result;
+}
+
+static dit_result add_file(converter *convert, const char *folder, const char *name) {
+    char path[512];
+    small_file file = {0};
+    dit_result result;
+    if (!diti_format(path, sizeof path, *folder ? "%s/%s" : "%s%s", folder, name)) return DIT_OK;
+    result = diti_package_read(convert->package, path, &file.data, &file.size, convert->err);
+    if (result < 0 || !file.data) return result;
+    file.path = diti_copy_string(&convert->env, path);
+    if (!file.path || !diti_grow(&convert->env, (void **)&convert->files, &convert->file_capacity, convert->file_count,
+                                 sizeof file)) {
+        diti_free(&convert->env, file.path);
+        diti_free(&convert->env, file.data);
+        return no_memory(convert);
+    }
+    convert->files[convert->file_count++] = file;
+    return DIT_OK;
+}
+
+static dit_result add_files(converter *convert, const char *folder) {
+    static const char *const names[] = {"config.json",
+                                        "scheduler_config.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "spiece.model",
+                                        "tokenizer.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "vocab.txt"};
+    dit_result result = DIT_OK;
+    for (size_t i = 0; i < DITI_COUNT(names) && result >= 0; i++) result = add_file(convert, folder, names[i]);
+    return result;
+}
+
+/* model_index.json names each component with [library, class]. */
+static dit_result add_indexed_files(converter *convert, const char *text, size_t size) {
+    diti_json *index;
+    dit_result result = diti_json_parse(&convert->env, text, size, "model_index.json", &index, convert->err);
+    if (result < 0) return result;
+    for (const diti_json *entry = index->kind == DITI_JSON_OBJECT ? index->first : NULL; entry && result >= 0;
+         entry = entry->next) {
+        if (entry->kind == DITI_JSON_ARRAY) result = add_files(convert, entry->key);
+    }
+    diti_json_free(&convert->env, index);
+    return result;
+}
+
+static dit_result add_everything(converter *convert) {
+    static const char *const components[] = {"transformer", "text_encoder", "text_encoder_2", "text_encoder_3", "vae"};
+    dit_result result = add_file(convert, "", "model_index.json");
+    if (result < 0) return result;
+    if (convert->file_count) {
+        result = add_indexed_files(convert, convert->files[0].data, convert->files[0].size);
+        for (size_t i = 0; i < DITI_COUNT(components) && result >= 0; i++)
+            result = add_component(convert, components[i]);
+    } else {
+        result = add_files(convert, "");
+        if (result >= 0) result = add_component(convert, "");
+    }
+    if (result >= 0 && !convert->tensor_count) {
+        result = diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: no weights found: neither safetensors nor GGUF",
+                           convert->input);
+    }
+    return result;
+}
+
+/* --- ggml's reference quantization of one block of 32 --- */
+
+static void store_half(uint8_t *out, float value) {
+    uint16_t half = diti_float_to_half(value);
+    out[0] = (uint8_t)half;
+    out[1] = (uint8_t)(half >> 8);
+}
+
+/* The element of largest magnitude, with its sign. */
+static float extreme(const float *x) {
+    float found = 0;
+    for (int i = 0; i < 32; i++) {
+        if (fabsf(x[i]) > fabsf(found)) found = x[i];
+    }
+    return found;
+}
+
+static void range(const float *x, float *least, float *most) {
+    *least = *most = x[0];
+    for (int i = 1; i < 32; i++) {
+        if (x[i] < *least) *least = x[i];
+        if (x[i] > *most) *most = x[i];
+    }
+}
+
+static void quantize_q8_0(const float *x, uint8_t *block) {
+    float scale = fabsf(extreme(x)) / 127, inverse = scale != 0 ? 1 / scale : 0;
+    store_half(block, scale);
+    for (int i = 0; i < 32; i++) block[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inverse);
+}
+
+/* The codes of a type with 2^bits levels: symmetric around levels / 2, or from the least value up. Returns scale and
+ * offset. */
+static void codes_symmetric(const float *x, int levels, uint8_t *codes, float *scale) {
+    float half = (float)(levels / 2), inverse;
+    *scale = extreme(x) / -half;
+    inverse = *scale != 0 ? 1 / *scale : 0;
+    for (int i = 0; i < 32; i++) {
+        int code = (int)(x[i] * inverse + (half + 0.5f));
+        codes[i] = (uint8_t)(code < levels ? code : levels - 1);
+    }
+}
+
+static void codes_with_offset(const float *x, int levels, uint8_t *codes, float *scale, float *least) {
+    float most, inverse;
+    range(x, least, &most);
+    *scale = (most - *least) / (float)(levels - 1);
+    inverse = *scale != 0 ? 1 / *scale : 0;
+    for (int i = 0; i < 32; i++) {
+        int code = (int)((x[i] - *least) * inverse + 0.5f);
+        codes[i] = (uint8_t)(code < levels ? code : levels - 1);
+    }
+}
+
+static void store_nibbles(const uint8_t *codes, uint8_t *out) {
+    for (int i = 0; i < 16; i++) out[i] = (uint8_t)((codes[i] & 15) | (codes[i + 16] & 15) << 4);
+}
+
+static void store_fifth_bits(const uint8_t *codes, uint8_t *out) {
+    memset(out, 0, 4);
+    for (int i = 0; i < 32; i++) out[i / 8] = (uint8_t)(out[i / 8] | (codes[i] >> 4) << i % 8);
+}
+
+static void quantize_block(dit_type type, const float *x, uint8_t *block) {
+    uint8_t codes[32];
+    float scale, least = 0;
+    bool offset = type == DIT_TYPE_Q4_1 || type == DIT_TYPE_Q5_1, five = type == DIT_TYPE_Q5_0 || type == DIT_TYPE_Q5_1;
+    if (type == DIT_TYPE_Q8_0) {
+        quantize_q8_0(x, block);
+        return;
+    }
+    if (offset)
+        codes_with_offset(x, five ? 32 : 16, codes, &scale, &least);
+    else
+        codes_symmetric(x, five ? 32 : 16, codes, &scale);
+    store_half(block, scale);
+    block += 2;
+    if (offset) {
+        store_half(block, least);
+        block += 2;
+    }
+    if (five) {
+        store_fifth_bits(codes, block);
+        block += 4;
+    }
+    store_nibbles(codes, block);
+}
+
+static void encode(dit_type type, const float *values, size_t count, uint8_t *out) {
+    uint32_t block = diti_type_block(type), bytes = diti_type_block_bytes(type);
+    for (size_t i = 0; i < count; i += block, out += bytes) {
+        uint16_t bfloat = diti_float_to_bfloat(values[i]);
+        switch (type) {
+        case DIT_TYPE_F32: memcpy(out, &values[i], 4); break;
+        case DIT_TYPE_F16: store_half(out, values[i]); break;
+        case DIT_TYPE_BF16: memcpy(out, &bfloat, 2); break;
+        default: quantize_block(type, values + i, out); break;
+        }
+    }
+}
+
+/* --- writing --- */
+
+static dit_result put(converter *convert, const void *data, size_t size) {
+    convert->written += size;
+    if (fwrite(data, 1, size, convert->out) == size) return DIT_OK;
+    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written; is the disk full?", convert->output);
+}
+
+static dit_result put_number(converter *convert, uint64_t value, size_t size) {
+    uint8_t raw[8];
+    for (int i = 0; i < 8; i++) raw[i] = (uint8_t)(value >> 8 * i);
+    return put(convert, raw, size);
+}
+
+static dit_result put_text(converter *convert, const char *text) {
+    dit_result result = put_number(convert, strlen(text), 8);
+    return result < 0 ? result : put(convert, text, strlen(text));
+}
+
+static dit_result put_key(converter *convert, const char *prefix, const char *name, uint32_t type) {
+    dit_result result = put_number(convert, strlen(prefix) + strlen(name), 8);
+    if (result >= 0) result = put(convert, prefix, strlen(prefix));
+    if (result >= 0) result = put(convert, name, strlen(name));
+    return result < 0 ? result : put_number(convert, type, 4);
+}
+
+static dit_result put_array_head(converter *convert, const char *prefix, const char *name, uint32_t type,
+                                 uint64_t count) {
+    dit_result result = put_key(convert, prefix, name, DITI_GGUF_ARRAY);
+    if (result >= 0) result = put_number(convert, type, 4);
+    return result < 0 ? result : put_number(convert, count, 8);
+}
+
+static dit_result put_padding(converter *convert) {
+    static const uint8_t zeros[ALIGNMENT] = {0};
+    return put(convert, zeros, (size_t)(-convert->written % ALIGNMENT));
+}
+
+static dit_result put_metadata(converter *convert) {
+    dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
+    if (result >= 0) result = put_text(convert, "dit");
+    if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
+    if (result >= 0) result = put_text(convert, convert->name);
+    if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
+    if (result >= 0) result = put_number(convert, 2, 4);
+    for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
+        const small_file *file = &convert->files[i];
+        result = put_array_head(convert, "dit.file.", file->path, DITI_GGUF_U8, file->size);
+        if (result >= 0) result = put(convert, file->data, file->size);
+    }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (!tensor->flat) continue;
+        result = put_array_head(convert, "comfy.gguf.orig_shape.", tensor->name, DITI_GGUF_I32, tensor->stored->rank);
+        for (uint32_t d = 0; d < tensor->stored->rank && result >= 0; d++)
+            result = put_number(convert, tensor->stored->shape[d], 4);
+    }
+    return result;
+}
+
+static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) {
+    uint32_t rank = tensor->flat ? 2 : tensor->stored->rank, id = 0;
+    dit_result result = put_text(convert, tensor->name);
+    if (result >= 0) result = put_number(convert, rank, 4);
+    if (result >= 0 && tensor->flat) {
+        result = put_number(convert, row_length(tensor->stored), 8);
+        if (result >= 0) result = put_number(convert, tensor->stored->shape[0], 8);
+    }
+    for (uint32_t d = rank; !tensor->flat && d-- > 0 && result >= 0;)
+        result = put_number(convert, tensor->stored->shape[d], 8);
+    for (size_t i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
+        if (diti_gguf_types[i].type == tensor->type) id = diti_gguf_types[i].id;
+    }
+    if (result >= 0) result = put_number(convert, id, 4);
+    return result < 0 ? result : put_number(convert, tensor->offset, 8);
+}
+
+static dit_result put_header(converter *convert) {
+    uint64_t offset = 0, keys = 3 + convert->file_count;
+    dit_result result = put(convert, "GGUF", 4);
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        out_tensor *tensor = &convert->tensors[i];
+        tensor->offset = offset;
+        offset += (tensor->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (tensor->flat) keys++;
+    }
+    if (result >= 0) result = put_number(convert, 3, 4);
+    if (result >= 0) result = put_number(convert, convert->tensor_count, 8);
+    if (result >= 0) result = put_number(convert, keys, 8);
+    if (result >= 0) result = put_metadata(convert);
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
+        result = put_tensor_info(convert, &convert->tensors[i]);
+    return result < 0 ? result : put_padding(convert);
+}
+
+/* Quantized blocks have no NaN, F16 no large values: better an error than a picture of noise. */
+static dit_result check_values(converter *convert, const out_tensor *tensor, const float *values, size_t count) {
+    float limit = tensor->type == DIT_TYPE_F16 || diti_type_block(tensor->type) > 1 ? 65504.0f : INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        if (fabsf(values[i]) <= limit) continue;
+        return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': %g does not fit %s", convert->input,
+                         tensor->stored->name, (double)values[i], diti_type_name(tensor->type));
+    }
+    return DIT_OK;
+}
+
+/* Copies what keeps its type; else decodes and encodes CHUNK elements at a time. */
+static dit_result put_elements(converter *convert, const out_tensor *tensor, uint64_t first, size_t count) {
+    static uint8_t stored[8 * CHUNK], encoded[8 * CHUNK];
+    static float values[CHUNK];
+    uint32_t block = diti_type_block(tensor->stored->type), bytes = diti_type_block_bytes(tensor->stored->type);
+    size_t size = count / block * bytes;
+    dit_result result =
+        diti_checkpoint_read(tensor->from, tensor->stored, first / block * bytes, stored, size, convert->err);
+    if (result < 0) return result;
+    if (tensor->type == tensor->stored->type) return put(convert, stored, size);
+    diti_type_to_float(tensor->stored->type, stored, count, values);
+    result = check_values(convert, tensor, values, count);
+    if (result < 0) return result;
+    encode(tensor->type, values, count, encoded);
+    return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
+}
+
+static dit_result put_tensor(converter *convert, const out_tensor *tensor) {
+    uint64_t elements = diti_stored_tensor_elements(tensor->stored);
+    for (uint64_t first = 0; first < elements; first += CHUNK) {
+        uint64_t left = elements - first;
+        dit_result result = put_elements(convert, tensor, first, left < CHUNK ? (size_t)left : CHUNK);
+        if (result < 0) return result;
+    }
+    return put_padding(convert);
+}
+
+static dit_result put_all(converter *convert, const char *temporary) {
+    dit_result result;
+    convert->out = fopen(temporary, "wb");
+    if (!convert->out) return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be created", temporary);
+    result = put_header(convert);
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
+        result = put_tensor(convert, &convert->tensors[i]);
+    if (fclose(convert->out) != 0 && result >= 0) {
+        result = diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written; is the disk full?", convert->output);
+    }
+    if (result >= 0 && rename(temporary, convert->output) != 0) {
+        result = diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be replaced", convert->output);
+    }
+    if (result < 0) remove(temporary);
+    return result;
+}
+
+static dit_result write_output(converter *convert) {
+    size_t size = strlen(convert->output) + 6;
+    char *temporary = diti_alloc(&convert->env, size);
+    dit_result result;
+    if (!temporary) return no_memory(convert);
+    diti_format(temporary, size, "%s.part", convert->output);
+    result = put_all(convert, temporary);
+    diti_free(&convert->env, temporary);
+    return result;
+}
+
+/* --- the program --- */
+
+static void report(const converter *convert) {
+    printf("%s: %.1f MB, %zu tensors:", convert->output, (double)convert->written / 1e6, convert->tensor_count);
+    for (int type = 1; type <= DIT_TYPE_I64; type++) {
+        uint64_t size = 0;
+        size_t count = 0;
+        for (size_t i = 0; i < convert->tensor_count; i++) {
+            if (convert->tensors[i].type != (dit_type)type) continue;
+            size += convert->tensors[i].size;
+            count++;
+        }
+        if (count) printf(" %zu %s (%.1f MB)", count, diti_type_name((dit_type)type), (double)size / 1e6);
+    }
+    printf("\n");
+}
+
+static dit_result convert_model(converter *convert) {
+    dit_source source = {0};
+    dit_result result = diti_env_init(&convert->env, NULL, NULL, convert->err);
+    source.path = convert->input;
+    if (result >= 0) result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
+    if (result >= 0) result = add_everything(convert);
+    if (result >= 0) result = write_output(convert);
+    if (result >= 0) report(convert);
+    return result;
+}
+
+static void clean_up(converter *convert) {
+    for (size_t i = 0; i < convert->tensor_count; i++) diti_free(&convert->env, convert->tensors[i].name);
+    for (size_t i = 0; i < convert->file_count; i++) {
+        diti_free(&convert->env, convert->files[i].path);
+        diti_free(&convert->env, convert->files[i].data);
+    }
+    diti_free(&convert->env, convert->tensors);
+    diti_free(&convert->env, convert->files);
+    diti_package_close(convert->package);
+}
+
+static bool writable_type(const char *name, dit_type *out) {
+    return diti_type_from_name(name, out) && *out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 &&
+           *out != DIT_TYPE_F8_E4M3 && *out != DIT_TYPE_F8_E5M2;
+}
+
+/* The last part of a path: "models/emoji/" gives "emoji". */
+static const char *base_name(const char *path, char *out, size_t size) {
+    size_t end = strlen(path), start;
+    while (end > 0 && path[end - 1] == '/') end--;
+    for (start = end; start > 0 && path[start - 1] != '/'; start--) {
+    }
+    diti_format(out, size, "%.*s", (int)(end - start), path + start);
+    return out;
+}
+
+static bool usage(const char *problem, const char *argument) {
+    fprintf(stderr, "dit-convert: %s%s; see dit-convert --help\n", problem, argument);
+    return false;
+}
+
+static bool parse_arguments(converter *convert, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        if (strcmp(argument, "--type") == 0 || strcmp(argument, "--name") == 0) {
+            if (++i == argc) return usage("a value is missing after ", argument);
+            if (argument[2] == 'n')
+                convert->name = argv[i];
+            else if (!writable_type(argv[i], &convert->type))
+                return usage("cannot write the type ", argv[i]);
+        } else if (argument[0] == '-') {
+            return usage("unknown option ", argument);
+        } else if (!convert->input) {
+            convert->input = argument;
+        } else if (!convert->output) {
+            convert->output = argument;
+        } else {
+            return usage("one argument too many: ", argument);
+        }
+    }
+    if (!convert->output) return usage("INPUT and OUTPUT.gguf are needed", "");
+    if (!diti_ends_with(convert->output, ".gguf"))
+        return usage("the output's name must end in .gguf: ", convert->output);
+    return true;
+}
+
+int main(int argc, char **argv) {
+    converter convert = {0};
+    dit_error err = {0};
+    char name[256];
+    dit_result result;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(usage_text, stdout);
+        return EXIT_SUCCESS;
+    }
+    convert.type = DIT_TYPE_Q8_0;
+    convert.err = &err;
+    if (!parse_arguments(&convert, argc, argv)) return EXIT_USAGE;
+    if (!convert.name) convert.name = base_name(convert.input, name, sizeof name);
+    result = convert_model(&convert);
+    clean_up(&convert);
+    if (result >= 0) return EXIT_SUCCESS;
+    fprintf(stderr, "dit-convert: %s\n", err.message);
+    return EXIT_FAILURE;
+}
