@@ -88,6 +88,9 @@ DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, d
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
+/* A whole number from 1 to most; otherwise when key is absent or null. Anything else is an error that names the key. */
+DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
+                                       uint32_t *out, dit_error *err);
 
 /* --- small floats, bit patterns; every conversion rounds to nearest, ties to even --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);

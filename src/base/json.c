@@ -409,3 +409,17 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
     }
     return true;
 }
+
+DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
+                                       uint32_t *out, dit_error *err) {
+    const diti_json *value = diti_json_get(object, key);
+    uint64_t number;
+    *out = otherwise;
+    if (!value || value->kind == DITI_JSON_NULL) return DIT_OK;
+    if (!diti_json_u64(value, &number) || number < 1 || number > most) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: %s must be a whole number from 1 to %u", key,
+                         (unsigned)most);
+    }
+    *out = (uint32_t)number;
+    return DIT_OK;
+}

@@ -66,6 +66,10 @@ DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, co
                                     const dit_progress *progress);
 DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
+/* How many names before0after, before1after, ... exist. */
+DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
+/* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
+DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,

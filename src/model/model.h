@@ -71,13 +71,6 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
-/* How many names before0after, before1after, ... exist. */
-DIT_INTERNAL uint32_t diti_model_count(const diti_checkpoint *checkpoint, const char *prefix, const char *before,
-                                       const char *after);
-/* A positive integer of config up to most, otherwise when the key is absent or null; anything else is an error that
- * names the key. */
-DIT_INTERNAL dit_result diti_config_u32(const diti_json *config, const char *key, uint32_t otherwise, uint32_t most,
-                                        uint32_t *out, dit_error *err);
 /* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
  */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);

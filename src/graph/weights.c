@@ -1,0 +1,547 @@
+#include "graph/graph.h"
+
+/* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
+   memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
+   total. */
+
+#define DITI_WEIGHT_ALIGN 16u
+#define DITI_STAGING_BYTES (16u << 20)
+
+struct diti_upload {
+    const diti_stored_tensor *tensor;
+    uint64_t offset, size; /* stored bytes */
+    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    diti_weight_block *block;
+    VkDeviceSize target;
+};
+
+static void diti_loader_fail_memory(diti_loader *loader) {
+    diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+}
+
+DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
+                                    const diti_checkpoint *checkpoint, const char *prefix, const char *what,
+                                    const dit_progress *progress) {
+    memset(loader, 0, sizeof *loader);
+    loader->device = device;
+    loader->env = env;
+    loader->checkpoint = checkpoint;
+    loader->prefix = prefix ? prefix : "";
+    loader->what = what;
+    loader->progress = progress && progress->func ? progress : NULL;
+}
+
+DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(loader->scope, sizeof loader->scope, format, args);
+    va_end(args);
+}
+
+/* What the file calls it; false when that is longer than any name in a file that is read. */
+static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
+    char asked[256], renamed[256];
+    const char *stored = asked;
+    if (!diti_format(asked, sizeof asked, "%s%s", loader->scope, name)) return false;
+    if (loader->rename) stored = loader->rename(loader->user, asked, renamed, sizeof renamed);
+    return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
+    char stored[512];
+    if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
+    return diti_checkpoint_find(loader->checkpoint, stored);
+}
+
+DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after) {
+    char name[200];
+    uint32_t count = 0;
+    while (count < UINT16_MAX && diti_format(name, sizeof name, "%s%u%s", before, (unsigned)count, after) &&
+           diti_loader_find(loader, name)) {
+        count++;
+    }
+    return count;
+}
+
+DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {
+    const diti_stored_tensor *tensor = diti_loader_find(loader, name);
+    if (!tensor || index >= tensor->rank || tensor->shape[index] > (1u << 24)) return 0;
+    return (uint32_t)tensor->shape[index];
+}
+
+static const diti_stored_tensor *diti_loader_expect(diti_loader *loader, const char *name) {
+    const diti_stored_tensor *tensor;
+    char stored[512];
+    if (loader->error.result < 0) return NULL;
+    tensor = diti_loader_find(loader, name);
+    if (tensor) return tensor;
+    if (!diti_loader_name(loader, name, stored, sizeof stored)) diti_format(stored, sizeof stored, "%s", name);
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.200s is missing",
+              diti_checkpoint_name(loader->checkpoint), stored);
+    return NULL;
+}
+
+static void diti_shape_text(const uint64_t *shape, uint32_t rank, char *out, size_t size) {
+    size_t used = 0;
+    uint32_t i;
+    out[0] = 0;
+    for (i = 0; i < rank && used + 24 < size; i++) {
+        snprintf(out + used, size - used, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
+        used += strlen(out + used);
+    }
+}
+
+static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor *tensor, const uint64_t *expected,
+                                   uint32_t rank) {
+    char found[128], wanted[128];
+    diti_shape_text(tensor->shape, tensor->rank, found, sizeof found);
+    diti_shape_text(expected, rank, wanted, sizeof wanted);
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.160s has shape [%s], expected [%s]",
+              diti_checkpoint_name(loader->checkpoint), tensor->name, found, wanted);
+    return false;
+}
+
+/* [rows, columns], [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
+                              uint32_t kernel) {
+    uint64_t expected[4];
+    uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
+    expected[0] = rows;
+    expected[1] = columns / area;
+    expected[2] = expected[3] = kernel;
+    if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    for (i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    return true;
+}
+
+/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
+static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
+    uint64_t expected[2];
+    const uint64_t *shape = tensor->shape;
+    uint32_t rank = tensor->rank;
+    expected[0] = rows;
+    expected[1] = columns;
+    while (rank > 1 && shape[0] == 1) shape++, rank--;
+    if (rows == 1 && rank == 1 && shape[0] == columns) return true;
+    if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
+    return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
+}
+
+static VkDeviceSize diti_loader_block_limit(const diti_loader *loader) {
+    return loader->device ? loader->device->limits.allocation & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
+}
+
+/* The most bytes of one part: a binding may start up to one alignment before the part. */
+static VkDeviceSize diti_loader_part_limit(const diti_loader *loader) {
+    VkDeviceSize block = diti_loader_block_limit(loader), range;
+    if (!loader->device) return block;
+    range = loader->device->limits.storage_range - loader->device->limits.storage_alignment;
+    return (range < block ? range : block) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+}
+
+static diti_weight_block *diti_loader_new_block(diti_loader *loader) {
+    diti_weights *weights = &loader->weights;
+    diti_weight_block *block = (diti_weight_block *)diti_alloc_zero(loader->env, sizeof *block);
+    void *array = weights->blocks;
+    if (!block || !diti_grow(loader->env, &array, &weights->block_capacity, weights->block_count, sizeof block)) {
+        diti_free(loader->env, block);
+        diti_loader_fail_memory(loader);
+        return NULL;
+    }
+    weights->blocks = (diti_weight_block **)array;
+    weights->blocks[weights->block_count++] = block;
+    return block;
+}
+
+/* Room for bytes in the newest block, or in a new one. */
+static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize bytes, VkDeviceSize *offset) {
+    size_t count = loader->weights.block_count;
+    diti_weight_block *block = count ? loader->weights.blocks[count - 1] : NULL;
+    VkDeviceSize limit = diti_loader_block_limit(loader);
+    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+    if (!block || bytes > limit || block->used > limit - bytes) block = diti_loader_new_block(loader);
+    if (!block) return NULL;
+    *offset = block->used;
+    block->used += bytes;
+    return block;
+}
+
+static bool diti_loader_add_upload(diti_loader *loader, const struct diti_upload *upload) {
+    void *array = loader->uploads;
+    if (!diti_grow(loader->env, &array, &loader->upload_capacity, loader->upload_count, sizeof *upload)) {
+        diti_loader_fail_memory(loader);
+        return false;
+    }
+    loader->uploads = (struct diti_upload *)array;
+    loader->uploads[loader->upload_count++] = *upload;
+    return true;
+}
+
+static const char *diti_loader_keep_name(diti_loader *loader, const char *name) {
+    diti_weights *weights = &loader->weights;
+    char *copy = diti_copy_string(loader->env, name);
+    void *array = weights->names;
+    if (!copy || !diti_grow(loader->env, &array, &weights->name_capacity, weights->name_count, sizeof copy)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return "";
+    }
+    weights->names = (char **)array;
+    return weights->names[weights->name_count++] = copy;
+}
+
+static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                     dit_type type, uint32_t rows, uint32_t columns) {
+    out->name = diti_loader_keep_name(loader, tensor->name);
+    out->type = type;
+    out->rows = rows;
+    out->columns = columns;
+    out->kernel = 1;
+    loader->weights.parameters += (uint64_t)rows * columns;
+}
+
+/* Places rows [first, first + rows) of a stored matrix as one part. */
+static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                 uint32_t first, uint32_t rows, uint64_t row_bytes) {
+    struct diti_upload upload = DITI_ZERO;
+    diti_weight_part *part = &out->parts[out->part_count];
+    upload.tensor = tensor;
+    upload.offset = first * row_bytes;
+    upload.size = rows * row_bytes;
+    upload.block = diti_loader_place(loader, upload.size, &upload.target);
+    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
+    part->buffer = &upload.block->buffer;
+    part->offset = upload.target;
+    part->first_row = first;
+    part->rows = rows;
+    out->part_count++;
+}
+
+static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    uint64_t row_bytes, most;
+    uint32_t first, count;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!diti_loader_is_matrix_type(tensor->type) || !diti_type_bytes(tensor->type, 1, columns, &row_bytes)) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+        return;
+    }
+    most = diti_loader_part_limit(loader) / row_bytes;
+    if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
+                  "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
+        return;
+    }
+    diti_loader_start_weight(loader, out, tensor, tensor->type, rows, columns);
+    out->kernel = kernel;
+    for (first = 0; first < rows && !loader->error.result; first += count) {
+        count = rows - first < most ? rows - first : (uint32_t)most;
+        diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
+    }
+}
+
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    struct diti_upload upload = DITI_ZERO;
+    uint64_t count = (uint64_t)rows * columns;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
+    if (count > diti_loader_part_limit(loader) / sizeof(float)) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
+                  "%s: tensor %.200s is larger than this device's storage buffer limit",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name);
+        return;
+    }
+    diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, rows, columns);
+    upload.tensor = tensor;
+    upload.size = tensor->size;
+    upload.floats = (uint32_t)count;
+    upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
+    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
+    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].offset = upload.target;
+    out->parts[0].rows = rows;
+    out->part_count = 1;
+}
+
+static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
+    uint64_t bytes = 0;
+    diti_type_bytes(weight->type, part->rows, weight->columns, &bytes);
+    return bytes;
+}
+
+/* Grows a's last part by b's first where b begins in memory at the byte where a ends. */
+static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
+    const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
+    uint64_t bytes = diti_part_bytes(a, last);
+    return last->buffer == next->buffer && last->offset + bytes == next->offset &&
+           bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
+}
+
+/* Vectors [1, N] grow along their only row. */
+static bool diti_vector_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
+    if (out->rows != 1 || more->rows != 1 || !diti_weight_touches(loader, out, more)) return false;
+    out->columns += more->columns;
+    return true;
+}
+
+DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
+    uint32_t i = 0;
+    if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
+    if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
+    if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
+    if (diti_weight_touches(loader, out, more)) out->parts[out->part_count - 1].rows += more->parts[i++].rows;
+    for (; i < more->part_count; i++) {
+        diti_weight_part *part = &out->parts[out->part_count++];
+        *part = more->parts[i];
+        part->first_row += out->rows;
+    }
+    out->rows += more->rows;
+    return true;
+}
+
+DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                  uint32_t kernel, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    diti_format(full, sizeof full, "%s.bias", name);
+    diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_vector(loader, &out->weight, 1, columns, full);
+    diti_format(full, sizeof full, "%s.bias", name);
+    diti_load_vector(loader, &out->bias, 1, columns, full);
+}
+
+/* One matrix of all, when every pair can be appended; else out stays as it was. */
+static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) {
+    diti_layer all = out->layers[0];
+    uint32_t i;
+    for (i = 1; i < out->count; i++) {
+        if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
+        if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
+    }
+    out->layers[0] = all;
+    out->count = 1;
+}
+
+DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
+                                   uint32_t rows, uint32_t columns, bool biased) {
+    char full[160];
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    for (i = 0; i < count; i++) {
+        diti_format(full, sizeof full, "%s.weight", names[i]);
+        diti_load_matrix(loader, &out->layers[i].weight, rows, columns, 1, full);
+    }
+    for (i = 0; biased && i < count; i++) {
+        diti_format(full, sizeof full, "%s.bias", names[i]);
+        diti_load_vector(loader, &out->layers[i].bias, 1, rows, full);
+    }
+    if (!loader->error.result) diti_join(loader, out, biased);
+}
+
+DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                     size_t size) {
+    const char *stored = NULL;
+    size_t i, length, longest = 0;
+    for (i = 0; i < count; i++) {
+        length = strlen(pairs[i][0]);
+        if (length <= longest || strncmp(name, pairs[i][0], length) != 0) continue;
+        if (name[length] && name[length] != '.') continue;
+        stored = pairs[i][1];
+        longest = length;
+    }
+    return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
+}
+
+/* ---- uploading ---- */
+
+typedef struct diti_upload_run {
+    diti_loader *loader;
+    diti_buffer staging; /* where device memory is not mapped */
+    uint64_t chunk;      /* bytes at a time */
+    VkBufferCopy region;
+    VkBuffer target;
+    uint64_t done;
+} diti_upload_run;
+
+static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
+    const diti_loader *loader = run->loader;
+    run->done += bytes;
+    if (!loader->progress) return DIT_OK;
+    if (loader->progress->func(loader->what, run->done, loader->weights.bytes, loader->progress->user)) return DIT_OK;
+    return diti_fail(&run->loader->error, DIT_CANCELLED, "loading of %s was cancelled", loader->what);
+}
+
+static void diti_upload_record(diti_device *device, VkCommandBuffer commands, void *user) {
+    const diti_upload_run *run = (const diti_upload_run *)user;
+    VkMemoryBarrier barrier = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, NULL, VK_ACCESS_TRANSFER_WRITE_BIT,
+                               VK_ACCESS_SHADER_READ_BIT};
+    device->vk.CmdCopyBuffer(commands, run->staging.buffer, run->target, 1, &run->region);
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
+                                  &barrier, 0, NULL, 0, NULL);
+}
+
+/* Where the host writes the next bytes for buffer: the buffer itself, or the staging buffer. */
+static unsigned char *diti_upload_place(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset) {
+    if (buffer->block.mapped) return (unsigned char *)buffer->block.mapped + offset;
+    return (unsigned char *)run->staging.block.mapped;
+}
+
+static dit_result diti_upload_send(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset,
+                                   VkDeviceSize size) {
+    diti_device *device = run->loader->device;
+    if (buffer->block.mapped) return DIT_OK;
+    diti_buffer_flush(device, &run->staging);
+    run->target = buffer->buffer;
+    run->region.srcOffset = 0;
+    run->region.dstOffset = offset;
+    run->region.size = size;
+    return diti_run_now(device, diti_upload_record, run, &run->loader->error);
+}
+
+static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    const diti_buffer *buffer = &upload->block->buffer;
+    uint64_t done, size;
+    dit_result result = DIT_OK;
+    for (done = 0; done < upload->size && result == DIT_OK; done += size) {
+        unsigned char *place = diti_upload_place(run, buffer, upload->target + done);
+        size = upload->size - done < run->chunk ? upload->size - done : run->chunk;
+        result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done, place, (size_t)size,
+                                      &loader->error);
+        if (result == DIT_OK) result = diti_upload_send(run, buffer, upload->target + done, size);
+        if (result == DIT_OK) result = diti_upload_progress(run, size);
+    }
+    return result;
+}
+
+static dit_result diti_upload_values(diti_upload_run *run, const struct diti_upload *upload, const float *values) {
+    const diti_buffer *buffer = &upload->block->buffer;
+    uint64_t done, size, total = (uint64_t)upload->floats * sizeof(float);
+    dit_result result = DIT_OK;
+    for (done = 0; done < total && result == DIT_OK; done += size) {
+        size = total - done < run->chunk ? total - done : run->chunk;
+        memcpy(diti_upload_place(run, buffer, upload->target + done), (const unsigned char *)values + done,
+               (size_t)size);
+        result = diti_upload_send(run, buffer, upload->target + done, size);
+        if (result == DIT_OK) result = diti_upload_progress(run, size);
+    }
+    return result;
+}
+
+static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    float *values = (float *)diti_alloc_array(loader->env, upload->floats, sizeof(float));
+    dit_result result;
+    if (!values) {
+        diti_loader_fail_memory(loader);
+        return loader->error.result;
+    }
+    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, values, upload->floats, &loader->error);
+    if (result == DIT_OK) result = diti_upload_values(run, upload, values);
+    diti_free(loader->env, values);
+    return result;
+}
+
+/* Makes all blocks; *mapped says whether the host can write into every one. */
+static dit_result diti_loader_make_blocks(diti_loader *loader, bool *mapped) {
+    size_t i;
+    *mapped = true;
+    for (i = 0; i < loader->weights.block_count; i++) {
+        diti_weight_block *block = loader->weights.blocks[i];
+        dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
+                                               &block->buffer, &loader->error);
+        if (result != DIT_OK) return result;
+        if (!block->buffer.block.mapped) *mapped = false;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_loader_upload(diti_loader *loader) {
+    diti_upload_run run = DITI_ZERO;
+    VkDeviceSize limit = diti_loader_block_limit(loader);
+    bool mapped;
+    size_t i;
+    dit_result result = diti_loader_make_blocks(loader, &mapped);
+    run.loader = loader;
+    run.chunk = limit < DITI_STAGING_BYTES ? limit : DITI_STAGING_BYTES;
+    if (result == DIT_OK && !mapped) {
+        result = diti_buffer_create(loader->device, run.chunk, DITI_MEMORY_UPLOAD, "staging of weights", &run.staging,
+                                    &loader->error);
+    }
+    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
+        const struct diti_upload *upload = &loader->uploads[i];
+        result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
+    }
+    for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
+        diti_buffer_flush(loader->device, &loader->weights.blocks[i]->buffer);
+    }
+    diti_buffer_destroy(loader->device, &run.staging);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
+    size_t i;
+    dit_result result = loader->error.result;
+    for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
+    if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
+    diti_free(loader->env, loader->uploads);
+    loader->uploads = NULL;
+    if (result != DIT_OK) {
+        diti_weights_free(loader->device, loader->env, &loader->weights);
+        if (err) *err = loader->error;
+        return result;
+    }
+    *out = loader->weights;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
+    size_t i;
+    for (i = 0; i < weights->block_count; i++) {
+        if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
+        diti_free(env, weights->blocks[i]);
+    }
+    for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    diti_free(env, weights->blocks);
+    diti_free(env, weights->names);
+    memset(weights, 0, sizeof *weights);
+}
+
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc) {
+    diti_linear_desc one = *desc;
+    uint32_t i, total = 0, column = 0;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    if (diti_graph_failed(graph)) return 0;
+    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
+    for (i = 0; i < joined->count; i++) {
+        const diti_layer *layer = &joined->layers[i];
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        diti_linear(graph, x, &layer->weight, &part);
+        column += layer->weight.rows;
+    }
+    return one.out;
+}

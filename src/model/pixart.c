@@ -1,0 +1,630 @@
+#include "model/model.h"
+
+/* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
+   block, and one timestep embedding modulates all of them through small tables of their own. */
+
+#define DITI_PIXART_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_pixart_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption;     /* columns of the text encoder's output */
+    uint32_t sample_size; /* latent size of the training: its grid is the unit of positions */
+    float interpolation, eps;
+    bool sized; /* micro-conditions: resolution and aspect ratio */
+} diti_pixart_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_pixart_keys[][2] = {
+    {"pos_embed.proj", "x_embedder.proj"},
+    {"adaln_single.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"adaln_single.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"adaln_single.emb.resolution_embedder.linear_1", "csize_embedder.mlp.0"},
+    {"adaln_single.emb.resolution_embedder.linear_2", "csize_embedder.mlp.2"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_1", "ar_embedder.mlp.0"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_2", "ar_embedder.mlp.2"},
+    {"adaln_single.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_pixart_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.net.0.proj", "mlp.fc1"},
+    {"ff.net.2", "mlp.fc2"},
+};
+
+/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
+static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
+    static const char blocks[] = "transformer_";
+    const char *rest;
+    size_t start;
+    (void)user;
+    if (!diti_starts_with(name, blocks)) {
+        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
+    }
+    name += sizeof blocks - 1;
+    rest = strchr(name + strlen("blocks."), '.');
+    if (!rest) return NULL;
+    start = (size_t)(rest + 1 - name);
+    if (start >= size) return NULL;
+    memcpy(out, name, start);
+    rest = diti_rename(diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys), rest + 1, out + start, size - start);
+    return rest ? out : NULL;
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_pixart_embedder { /* sinusoids -> linear -> silu -> linear */
+    diti_layer in, out;
+} diti_pixart_embedder;
+
+typedef struct diti_pixart_block {
+    diti_joined qkv;     /* [3D, D] */
+    diti_layer out;      /* [D, D] */
+    diti_layer text_q;   /* [D, D] */
+    diti_joined text_kv; /* [2D, D] */
+    diti_layer text_out; /* [D, D] */
+    diti_layer ff_in;    /* [4D, D] */
+    diti_layer ff_out;   /* [D, 4D] */
+} diti_pixart_block;
+
+typedef struct diti_pixart {
+    diti_transformer base;
+    diti_pixart_config config;
+    diti_layer patch;                              /* [D, C * p * p] */
+    diti_pixart_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
+    diti_layer modulation;                         /* [6D, D] */
+    diti_layer caption_in, caption_out;            /* [D, caption], [D, D] */
+    diti_weight tables;                            /* F32 [6 * blocks, D] */
+    diti_weight final_table;                       /* F32 [2, D] */
+    diti_layer proj_out;                           /* [p * p * out_channels, D] */
+    diti_pixart_block *blocks;
+} diti_pixart;
+
+static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
+    return (const diti_pixart *)(const void *)transformer;
+}
+
+static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
+           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
+           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
+}
+
+static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
+           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
+}
+
+/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
+static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+    const char *name = diti_json_string(config, "_class_name", "");
+    const diti_stored_tensor *patch;
+    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
+    if (diti_equal(name, "Transformer2DModel")) {
+        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
+    }
+    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
+    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
+    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
+    return diti_pixart_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* Originals were trained on 1024 pixels where they have micro-conditions or a long caption, else on 512, unless they
+   keep their position table [1, grid * grid, D]. */
+static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
+    const char *prefix = loader->prefix;
+    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
+    const diti_stored_tensor *caption = diti_model_find(loader->checkpoint, prefix, "y_embedder.y_embedding");
+    if (table && table->rank == 3 && table->shape[1] <= 1u << 20) {
+        return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
+    }
+    return config->sized || (caption && caption->rank == 2 && caption->shape[0] > 120) ? 128u : 64u;
+}
+
+/* Everything but what only config.json knows, from the tensors. */
+static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
+    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
+    config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a PixArt transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->blocks    ? "blocks"
+                         : !config->caption ? "caption_projection"
+                                            : "patch embedding");
+    }
+    config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_check(const diti_pixart_config *config, const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
+    const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
+                         activation, norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 12) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 12)",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "PixArt transformer: %u blocks, patches of %u, %u channels out of %u are out of range",
+                         (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->out_channels,
+                         (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
+                                          dit_error *err) {
+    uint32_t widest;
+    dit_result result = diti_pixart_read_shapes(loader, config, err);
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    if (result == DIT_OK) result = diti_json_size(json, "in_channels", config->channels, 1024, &config->channels, err);
+    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 1024, &config->patch, err);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
+    }
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
+    }
+    widest = result == DIT_OK ? config->width / config->head_dim : 0;
+    if (result == DIT_OK) result = diti_json_size(json, "num_attention_heads", widest, 1024, &config->heads, err);
+    config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
+                                &config->sample_size, err);
+    }
+    if (result != DIT_OK) return result;
+    config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
+    config->interpolation = (float)diti_json_number(json, "interpolation_scale", (double)config->interpolation);
+    config->eps = (float)diti_json_number(json, "norm_eps", 1e-6);
+    if (!(config->interpolation > 0) || !(config->eps >= 0)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: interpolation_scale and norm_eps must be positive");
+    }
+    return diti_pixart_check(config, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_pixart_load_embedder(diti_loader *loader, diti_pixart_embedder *out, uint32_t width,
+                                      const char *name) {
+    diti_loader_scope(loader, "adaln_single.emb.%s.", name);
+    diti_load_layer(loader, &out->in, width, 256, 1, "linear_1");
+    diti_load_layer(loader, &out->out, width, width, 1, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
+                                                                                                "attn2.to_v"};
+    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
+    bool original = loader->rename != NULL;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    if (original)
+        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
+    else
+        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+    if (original)
+        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
+    else
+        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* All blocks' tables in a row, so that one op can add the timestep to all of them. */
+static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
+    diti_weight one;
+    uint32_t i;
+    for (i = 0; i < model->config.blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_load_vector(loader, i ? &one : &model->tables, 6, model->config.width, "scale_shift_table");
+        if (i && !loader->error.result) diti_weight_append(loader, &model->tables, &one);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_pixart_load_embedder(loader, &model->time, width, "timestep_embedder");
+    if (config->sized) {
+        diti_pixart_load_embedder(loader, &model->resolution, width / 3, "resolution_embedder");
+        diti_pixart_load_embedder(loader, &model->aspect, width / 3, "aspect_ratio_embedder");
+    }
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    diti_pixart_load_tables(loader, model);
+    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, &model->blocks[i], i, width);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+}
+
+static void diti_pixart_set_traits(diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->family = "pixart";
+    traits->variant = config->sized ? "alpha" : "sigma";
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->text_tokens = config->sized ? 120 : 300;
+    traits->text_columns = config->caption;
+    traits->default_steps = 20;
+    traits->default_guidance = 4.5f;
+    traits->wants_size = config->sized;
+}
+
+static void diti_pixart_destroy(diti_transformer *transformer) {
+    diti_pixart *model = (diti_pixart *)(void *)transformer;
+    diti_env env = transformer->env;
+    diti_weights_free(transformer->device, &env, &transformer->weights);
+    diti_free(&env, model->blocks);
+    diti_free(&env, model);
+}
+
+static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+    model->blocks =
+        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    diti_pixart_load_weights(loader, model);
+    diti_pixart_set_traits(model);
+    return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                   const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                                   diti_transformer **out, dit_error *err) {
+    diti_pixart_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_pixart *model;
+    dit_result result;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", progress);
+    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
+    result = diti_pixart_read_config(&loader, config, &read, err);
+    if (result != DIT_OK) return result;
+    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    model->base.family = diti_pixart_family();
+    model->base.device = device;
+    model->base.env = *env;
+    model->config = read;
+    result = diti_pixart_fill(model, &loader, err);
+    if (result != DIT_OK)
+        diti_pixart_destroy(&model->base);
+    else
+        *out = &model->base;
+    return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids;         /* input F32 [steps, 256] */
+    diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
+    diti_tensor positions;         /* input F32 [tokens, D] */
+    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for the blocks, two for the final layer */
+    diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+} diti_pixart_state;
+
+static diti_tensor diti_pixart_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                      diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* TMLP of models.md 2.2: F32 rows. */
+static diti_tensor diti_pixart_embed(diti_graph *graph, const diti_pixart_embedder *embedder, diti_tensor sinusoids,
+                                     diti_tensor out) {
+    diti_tensor h = diti_pixart_linear(graph, sinusoids, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
+    return diti_pixart_linear(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+}
+
+static diti_tensor diti_pixart_add(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                   const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* Thirds of D: height, width, aspect ratio. */
+static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
+    uint32_t i, third = model->config.width / 3;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
+    for (i = 0; i < 3; i++) {
+        diti_pixart_embed(graph, i < 2 ? &model->resolution : &model->aspect,
+                          diti_tensor_view(graph, sizes, i, 1, 0, 256),
+                          diti_tensor_view(graph, out, 0, 1, i * third, third));
+    }
+    return out;
+}
+
+/* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
+static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
+                                          uint32_t steps) {
+    uint32_t i, width = model->config.width;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
+    diti_tensor time = diti_pixart_embed(graph, &model->time, state->sinusoids, 0);
+    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
+    diti_elementwise_desc silu = DITI_ZERO;
+    if (state->sizes) {
+        time = diti_pixart_add(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
+    }
+    silu.activation = DITI_ACTIVATION_SILU;
+    silu.out_f32 = true;
+    silu.name = "modulation_silu";
+    active = diti_elementwise(graph, time, &silu);
+    diti_pixart_linear(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+        diti_pixart_add(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                        diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+    }
+    return all;
+}
+
+/* Caption projection, then keys and values of every block's cross attention. */
+static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
+                                     diti_pixart_state *state) {
+    diti_linear_desc desc = DITI_ZERO;
+    uint32_t i;
+    diti_tensor y =
+        diti_pixart_linear(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+    y = diti_pixart_linear(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
+    desc.name = "text_kv";
+    for (i = 0; i < model->config.blocks; i++) {
+        state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
+    }
+}
+
+static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch);
+    diti_pixart_state *state = (diti_pixart_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    if (!state) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        return;
+    }
+    denoise->family = state;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
+    state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    diti_pixart_project_text(model, graph, denoise->text, state);
+}
+
+static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
+                                              diti_tensor positions, dit_error *err) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+    uint32_t base = config->sample_size / config->patch;
+    size_t count = (size_t)rows * columns * config->width;
+    float *table = (float *)diti_alloc_array(&model->base.env, count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    diti_position_table(rows, columns, config->width, (float)((double)rows / base), (float)((double)columns / base),
+                        config->interpolation, table);
+    result = diti_plan_write(plan, positions, table, count * sizeof(float), err);
+    diti_free(&model->base.env, table);
+    return result;
+}
+
+static dit_result diti_pixart_write_sinusoids(const diti_pixart *model, diti_plan *plan, diti_tensor input,
+                                              const float *values, uint32_t count, dit_error *err) {
+    float *rows = (float *)diti_alloc_array(&model->base.env, (size_t)count * 256, sizeof(float));
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    diti_sinusoid(values, count, 256, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_free(&model->base.env, rows);
+    return result;
+}
+
+static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
+    float sizes[3];
+    dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
+    if (result == DIT_OK) {
+        result = diti_pixart_write_sinusoids(model, plan, state->sinusoids, timesteps, denoise->steps, err);
+    }
+    if (result != DIT_OK || !state->sizes) return result;
+    sizes[0] = denoise->resolution[0];
+    sizes[1] = denoise->resolution[1];
+    sizes[2] = denoise->aspect;
+    return diti_pixart_write_sinusoids(model, plan, state->sizes, sizes, 3, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_pixart_step {
+    const diti_pixart *model;
+    const diti_denoise *denoise;
+    const diti_pixart_state *state;
+    uint32_t batch, tokens;
+    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
+    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
+} diti_pixart_step;
+
+/* This step's rows: the timestep's modulation plus every block's own table. */
+static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
+    const diti_pixart *model = step->model;
+    uint32_t i, width = model->config.width;
+    diti_tensor row = diti_select_row(graph, step->state->modulation, step->denoise->step, "select_modulation");
+    row = diti_tensor_reshape(graph, row, 8, width);
+    step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
+    step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
+    row = diti_tensor_view(graph, row, 0, 6, 0, width);
+    for (i = 0; i < model->tables.part_count; i++) {
+        const diti_weight_part *part = &model->tables.parts[i];
+        diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
+        diti_pixart_add(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
+    }
+}
+
+/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. */
+static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
+    const diti_denoise *d = step->denoise;
+    const diti_pixart_config *config = &step->model->config;
+    diti_tensor x = diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch,
+                                  d->copies, d->input_scale);
+    x = diti_pixart_linear(graph, x, &step->model->patch, DITI_ACTIVATION_NONE, 0, true, "patch_embed");
+    return diti_pixart_add(graph, x, step->state->positions, 0, "positions");
+}
+
+/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
+static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, uint32_t width,
+                                    float eps, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = eps;
+    desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
+    desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * layer(h), in place; gate 0: none. */
+static void diti_pixart_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor h) {
+    const diti_pixart_config *config = &step->model->config;
+    uint32_t width = config->width, rows = step->batch * step->tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = step->batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.name = "attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+}
+
+/* Images that share a prompt are queries of one attention: text_batch items. */
+static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+    const diti_pixart_config *config = &step->model->config;
+    const diti_denoise *d = step->denoise;
+    uint32_t width = config->width, rows = d->text_batch * d->text_tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    desc.batch = d->text_batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.key_lengths = d->text_lengths;
+    desc.name = "text_attention";
+    return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
+                          diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+}
+
+/* models.md 3.2, 5; x F32 [batch * tokens, D] is changed in place. */
+static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
+    const diti_pixart_block *block = &step->model->blocks[index];
+    uint32_t width = step->model->config.width, first = 6 * index;
+    float eps = step->model->config.eps;
+    diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
+    diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
+    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, width, eps, "norm1");
+    h = diti_pixart_self_attention(graph, step, block, h);
+    diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
+    h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
+    diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
+    h = diti_pixart_norm(graph, x, step->tables, first + 3, width, eps, "norm2");
+    h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
+}
+
+/* F32 [batch * tokens, p * p * out_channels]. */
+static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
+    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, step->model->config.width, 1e-6f, "norm_out");
+    return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+                                   diti_pixart_step *step) {
+    memset(step, 0, sizeof *step);
+    step->model = model;
+    step->denoise = denoise;
+    step->state = (const diti_pixart_state *)denoise->family;
+    step->batch = denoise->copies * denoise->batch;
+    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
+    diti_pixart_select(graph, step);
+}
+
+static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_config *config = &model->config;
+    diti_pixart_step step;
+    diti_tensor x;
+    uint32_t i;
+    if (diti_graph_failed(graph) || !denoise->family) return 0;
+    diti_pixart_begin_step(model, graph, denoise, &step);
+    x = diti_pixart_patches(graph, &step);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
+    x = diti_pixart_final(graph, &step, x);
+    return diti_unpatchify(graph, x, step.batch, config->channels, config->out_channels, denoise->height,
+                           denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_pixart_family(void) {
+    static const diti_family family = {
+        "pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
+        diti_pixart_run, diti_pixart_write_inputs};
+    return &family;
+}

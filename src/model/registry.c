@@ -1,0 +1,31 @@
+#include "model/model.h"
+
+static const diti_family *diti_family_at(size_t index) { return index == 0 ? diti_pixart_family() : NULL; }
+
+/* What an unknown model looks like: its class, else one of its tensors. */
+static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
+    const char *name = diti_json_string(config, "_class_name", NULL);
+    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
+    if (!name) name = first ? first->name : "none";
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (PixArt): %s %.200s",
+                     diti_checkpoint_name(checkpoint), what, name);
+}
+
+DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const dit_progress *progress, diti_transformer **out, dit_error *err) {
+    const diti_family *family;
+    size_t i;
+    *out = NULL;
+    if (!prefix) prefix = "";
+    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
+        if (!family->recognise(config, checkpoint, prefix)) continue;
+        return family->load(device, env, config, checkpoint, prefix, progress, out, err);
+    }
+    return diti_family_fail(config, checkpoint, err);
+}
+
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
+    if (transformer) transformer->family->destroy(transformer);
+}

@@ -1,0 +1,501 @@
+#include "vae/vae.h"
+
+/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
+   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
+
+#define DITI_KL_MAX_LEVELS 8u
+#define DITI_KL_MAX_RESNETS 8u
+
+typedef struct diti_kl_resnet {
+    diti_layer norm1, conv1, norm2, conv2;
+    diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
+    uint32_t channels;   /* of the output */
+} diti_kl_resnet;
+
+typedef struct diti_kl_attention {
+    diti_layer norm;
+    diti_joined qkv;
+    diti_layer out;
+    bool present;
+} diti_kl_attention;
+
+typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
+    diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
+    uint32_t count;
+    diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
+} diti_kl_level;
+
+typedef struct diti_kl_half { /* decoder or encoder */
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_kl_attention attention;
+    diti_kl_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_kl_half;
+
+struct diti_vae {
+    diti_device *device;
+    diti_env env;
+    diti_vae_traits traits;
+    diti_weights weights;
+    uint32_t groups;
+    bool wide; /* residuals in F32 whatever the activation format */
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+};
+
+/* ---- key names: asked for as diffusers has them ---- */
+
+/* Replaces the first occurrence of from; false when the result does not fit. */
+static bool diti_kl_replace(char *text, size_t size, const char *from, const char *to) {
+    char *place = strstr(text, from);
+    size_t from_length = strlen(from), to_length = strlen(to), rest;
+    if (!place) return true;
+    rest = strlen(place + from_length) + 1;
+    if ((size_t)(place - text) + to_length + rest > size) return false;
+    memmove(place + to_length, place + from_length, rest);
+    memcpy(place, to, to_length);
+    return true;
+}
+
+static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                       size_t size) {
+    size_t i;
+    if (!diti_format(out, size, "%s", name)) return NULL;
+    for (i = 0; i < count; i++)
+        if (!diti_kl_replace(out, size, pairs[i][0], pairs[i][1])) return NULL;
+    return out;
+}
+
+/* Very old diffusers files differ in the attention only. */
+static const char *diti_kl_old_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"attentions.0.to_q", "attentions.0.query"},
+                                           {"attentions.0.to_k", "attentions.0.key"},
+                                           {"attentions.0.to_v", "attentions.0.value"},
+                                           {"attentions.0.to_out.0", "attentions.0.proj_attn"}};
+    (void)user;
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+/* LDM and BFL; the decoder's levels are numbered from the pixels, user: how many there are. */
+static const char *diti_kl_ldm_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"mid_block.resnets.0.", "mid.block_1."},
+                                           {"mid_block.resnets.1.", "mid.block_2."},
+                                           {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+                                           {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+                                           {"mid_block.attentions.0.to_", "mid.attn_1."},
+                                           {"down_blocks.", "down."},
+                                           {".resnets.", ".block."},
+                                           {"upsamplers.0.conv", "upsample.conv"},
+                                           {"downsamplers.0.conv", "downsample.conv"},
+                                           {"conv_shortcut", "nin_shortcut"},
+                                           {"conv_norm_out", "norm_out"}};
+    static const char up[] = "decoder.up_blocks.";
+    const uint32_t *levels = (const uint32_t *)user;
+    char renumbered[256];
+    unsigned level;
+    const char *rest;
+    if (diti_starts_with(name, up)) {
+        level = (unsigned)strtoul(name + sizeof up - 1, NULL, 10);
+        rest = strchr(name + sizeof up - 1, '.');
+        if (!rest || level >= *levels) return NULL;
+        if (!diti_format(renumbered, sizeof renumbered, "decoder.up.%u%s", *levels - 1 - level, rest)) return NULL;
+        name = renumbered;
+    }
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
+    *levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
+    if (diti_loader_find(loader, "decoder.mid.block_1.conv1.weight") ||
+        diti_loader_find(loader, "encoder.mid.block_1.conv1.weight")) {
+        loader->rename = diti_kl_ldm_name;
+        loader->user = levels;
+    } else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
+               diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
+        loader->rename = diti_kl_old_name;
+    }
+}
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_kl_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight")) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+/* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
+
+static void diti_kl_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[sizeof loader->scope];
+    memcpy(scope, loader->scope, sizeof scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    out->channels = diti_loader_dimension(loader, "conv1.weight", 0);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    diti_load_layer(loader, &out->conv1, out->channels, 9 * channels, 3, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_load_layer(loader, &out->conv2, out->channels, 9 * out->channels, 3, "conv2");
+    if (channels != out->channels) diti_load_layer(loader, &out->shortcut, out->channels, channels, 1, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+}
+
+static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels, const char *name) {
+    static const char *const qkv[] = {"attentions.0.to_q", "attentions.0.to_k", "attentions.0.to_v"};
+    diti_loader_scope(loader, "%s.mid_block.", name);
+    diti_kl_load_resnet(loader, &half->mid[0], channels, "resnets.0");
+    half->attention.present = diti_loader_find(loader, "attentions.0.group_norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "attentions.0.group_norm");
+        diti_load_joined(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
+    }
+    diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Returns the channels that the level gives. */
+static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels, const char *sampler) {
+    char name[32];
+    uint32_t i;
+    level->count = diti_loader_count(loader, "resnets.", ".conv1.weight");
+    if (level->count > DITI_KL_MAX_RESNETS) level->count = 0;
+    if (!level->count && !loader->error.result) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s must hold 1 to %u resnets",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        diti_kl_load_resnet(loader, &level->resnets[i], channels, name);
+        channels = level->resnets[i].channels;
+    }
+    diti_format(name, sizeof name, "%s.weight", sampler);
+    if (diti_loader_find(loader, name)) diti_load_layer(loader, &level->resample, channels, 9 * channels, 3, sampler);
+    return channels;
+}
+
+static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
+                                    const char *blocks, const char *sampler) {
+    uint32_t i;
+    half->level_count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
+    if (!half->level_count || half->level_count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), (unsigned)half->level_count, DITI_KL_MAX_LEVELS);
+        return channels;
+    }
+    half->levels = (diti_kl_level *)diti_alloc_array(env, half->level_count, sizeof *half->levels);
+    if (!half->levels) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+        return channels;
+    }
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
+        channels = diti_kl_load_level(loader, &half->levels[i], channels, sampler);
+    }
+    diti_loader_scope(loader, "%s", "");
+    return channels;
+}
+
+static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->decoder;
+    uint32_t latent = vae->traits.latent_channels,
+             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    half->present = true;
+    if (diti_loader_find(loader, "post_quant_conv.weight")) {
+        diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
+    }
+    diti_load_layer(loader, &half->conv_in, channels, 9 * latent, 3, "decoder.conv_in");
+    diti_kl_load_mid(loader, half, channels, "decoder");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
+    diti_load_norm(loader, &half->norm_out, channels, "decoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, 3, 9 * channels, 3, "decoder.conv_out");
+}
+
+static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->encoder;
+    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
+    half->present = true;
+    diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
+    diti_kl_load_mid(loader, half, channels, "encoder");
+    diti_load_norm(loader, &half->norm_out, channels, "encoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, moments, 9 * channels, 3, "encoder.conv_out");
+    if (diti_loader_find(loader, "quant_conv.weight")) {
+        diti_load_layer(loader, &vae->quant, moments, moments, 1, "quant_conv");
+    }
+}
+
+/* ---- configuration ---- */
+
+/* The most groups up to 32 that divide every number of channels, as powers of two. */
+static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    uint32_t i, groups = 32, count = diti_checkpoint_count(checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, i);
+        if (!diti_starts_with(tensor->name, loader->prefix) || tensor->rank != 4 || tensor->shape[2] != 3) continue;
+        if (tensor->shape[1] == 3 || tensor->shape[1] == latent) continue; /* not normalised: image and latent */
+        while (groups > 1 && tensor->shape[1] % groups) groups /= 2;
+    }
+    return groups;
+}
+
+/* By latent channels, where no config.json says them: SD, FLUX. */
+static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
+    bool sixteen = vae->traits.latent_channels == 16;
+    vae->traits.scale = (float)diti_json_number(json, "scaling_factor", sixteen ? 0.3611 : 0.18215);
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", sixteen && !json ? 0.1159 : 0.0);
+}
+
+static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
+    const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
+    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not an autoencoder that dit.h knows (AutoencoderKL): %.80s",
+                         diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
+    }
+    vae->traits.latent_channels = latent;
+    vae->wide = diti_json_bool(json, "force_upcast", true);
+    diti_kl_read_scale(vae, json);
+    if (!(vae->traits.scale > 0))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+    return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
+}
+
+static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *half, dit_error *err) {
+    uint32_t i, j;
+    for (i = 0; i < half->level_count; i++)
+        for (j = 0; j < half->levels[i].count; j++)
+            if (half->levels[i].resnets[j].channels % vae->groups) {
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                                 "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                                 (unsigned)half->levels[i].resnets[j].channels, (unsigned)vae->groups);
+            }
+    return DIT_OK;
+}
+
+/* Every level but the last doubles the size. */
+static uint32_t diti_kl_factor(const diti_kl_half *half) {
+    uint32_t i, factor = 1;
+    for (i = 0; i < half->level_count; i++) factor <<= half->levels[i].resample.weight.part_count ? 1 : 0;
+    return factor;
+}
+
+static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *err) {
+    dit_result result;
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
+    vae->traits.has_decoder = vae->decoder.present;
+    vae->traits.has_encoder = vae->encoder.present;
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_loader_finish(loader, &vae->weights, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->decoder, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const dit_progress *progress, diti_vae **out, dit_error *err) {
+    diti_loader loader;
+    uint32_t ldm_levels;
+    dit_result result;
+    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
+    *out = NULL;
+    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+    vae->device = device;
+    vae->env = *env;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", progress);
+    diti_kl_choose_prefix(&loader);
+    diti_kl_choose_names(&loader, &ldm_levels);
+    result = diti_kl_read_config(vae, &loader, config, err);
+    if (result == DIT_OK) result = diti_kl_fill(vae, &loader, err);
+    if (result != DIT_OK)
+        diti_vae_destroy(vae);
+    else
+        *out = vae;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    diti_env env;
+    if (!vae) return;
+    env = vae->env;
+    diti_weights_free(vae->device, &env, &vae->weights);
+    diti_free(&env, vae->decoder.levels);
+    diti_free(&env, vae->encoder.levels);
+    diti_free(&env, vae);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+
+/* ---- computing ---- */
+
+typedef struct diti_kl_size { /* of the image so far */
+    uint32_t height, width;
+} diti_kl_size;
+
+static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                bool silu, const char *name) {
+    diti_group_norm_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.groups = vae->groups;
+    desc.eps = 1e-6f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
+    desc.silu = silu;
+    desc.name = name;
+    return diti_group_norm(graph, x, &desc);
+}
+
+/* 3x3 or 1x1 with the same size in and out. */
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
+                                diti_tensor residual, bool out_f32, const char *name) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size.height;
+    desc.width = size.width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
+    desc.bias = &layer->bias;
+    desc.residual = residual;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                    diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = 1;
+    desc.upsample = true;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_upsample";
+    size->height *= 2;
+    size->width *= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+/* Zeros on the right and below only. */
+static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                      diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 2;
+    desc.pad_after = 1;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_downsample";
+    size->height /= 2;
+    size->width /= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                      const diti_kl_resnet *resnet, diti_kl_size size) {
+    diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
+    if (resnet->shortcut.weight.part_count) {
+        shortcut = diti_kl_conv(graph, x, &resnet->shortcut, size, 0, vae->wide, "vae_shortcut");
+    }
+    return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
+}
+
+/* One head of all channels. */
+static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                         const diti_kl_attention *attention, diti_kl_size size) {
+    uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor h = diti_kl_norm(graph, vae, x, &attention->norm, false, "vae_attention_norm");
+    joined.name = "vae_qkv";
+    h = diti_linear_joined(graph, h, &attention->qkv, &joined);
+    desc.batch = 1;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+    return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
+}
+
+static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                   diti_kl_size size) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
+}
+
+static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
+                                     bool up, diti_kl_size *size) {
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
+    if (!level->resample.weight.part_count) return x;
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
+              : diti_kl_downsample(graph, vae, x, &level->resample, size);
+}
+
+static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                  diti_kl_size size, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->decoder;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    size.height = height;
+    size.width = width;
+    x = diti_planar_to_rows(graph, latent, 1, vae->traits.latent_channels, 1.0f / vae->traits.scale, vae->traits.shift);
+    if (vae->post_quant.weight.part_count) {
+        x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
+    }
+    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &size);
+    return diti_kl_finish(graph, vae, x, half, size, true);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->encoder;
+    bool quant = vae->quant.weight.part_count != 0;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    size.height = height;
+    size.width = width;
+    x = diti_kl_conv(graph, image, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
+}
