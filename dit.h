@@ -778,6 +778,9 @@ DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, d
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
+/* A whole number from 1 to most; otherwise when key is absent or null. Anything else is an error that names the key. */
+DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
+                                       uint32_t *out, dit_error *err);
 
 /* --- small floats, bit patterns; every conversion rounds to nearest, ties to even --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);
@@ -1518,6 +1521,20 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
         if (!diti_mul_u64(*out, 10, out) || !diti_add_u64(*out, (uint64_t)(c - '0'), out)) return false;
     }
     return true;
+}
+
+DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
+                                       uint32_t *out, dit_error *err) {
+    const diti_json *value = diti_json_get(object, key);
+    uint64_t number;
+    *out = otherwise;
+    if (!value || value->kind == DITI_JSON_NULL) return DIT_OK;
+    if (!diti_json_u64(value, &number) || number < 1 || number > most) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: %s must be a whole number from 1 to %u", key,
+                         (unsigned)most);
+    }
+    *out = (uint32_t)number;
+    return DIT_OK;
 }
 
 /* ======== src/io/io.h (edit it there; dit.h is generated) ======== */
@@ -5896,6 +5913,10 @@ DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, co
                                     const dit_progress *progress);
 DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
+/* How many names before0after, before1after, ... exist. */
+DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
+/* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
+DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -6283,6 +6304,554 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
+
+/* ======== src/graph/weights.c (edit it there; dit.h is generated) ======== */
+
+/* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
+   memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
+   total. */
+
+#define DITI_WEIGHT_ALIGN 16u
+#define DITI_STAGING_BYTES (16u << 20)
+
+struct diti_upload {
+    const diti_stored_tensor *tensor;
+    uint64_t offset, size; /* stored bytes */
+    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    diti_weight_block *block;
+    VkDeviceSize target;
+};
+
+static void diti_loader_fail_memory(diti_loader *loader) {
+    diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+}
+
+DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
+                                    const diti_checkpoint *checkpoint, const char *prefix, const char *what,
+                                    const dit_progress *progress) {
+    memset(loader, 0, sizeof *loader);
+    loader->device = device;
+    loader->env = env;
+    loader->checkpoint = checkpoint;
+    loader->prefix = prefix ? prefix : "";
+    loader->what = what;
+    loader->progress = progress && progress->func ? progress : NULL;
+}
+
+DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(loader->scope, sizeof loader->scope, format, args);
+    va_end(args);
+}
+
+/* What the file calls it; false when that is longer than any name in a file that is read. */
+static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
+    char asked[256], renamed[256];
+    const char *stored = asked;
+    if (!diti_format(asked, sizeof asked, "%s%s", loader->scope, name)) return false;
+    if (loader->rename) stored = loader->rename(loader->user, asked, renamed, sizeof renamed);
+    return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
+    char stored[512];
+    if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
+    return diti_checkpoint_find(loader->checkpoint, stored);
+}
+
+DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after) {
+    char name[200];
+    uint32_t count = 0;
+    while (count < UINT16_MAX && diti_format(name, sizeof name, "%s%u%s", before, (unsigned)count, after) &&
+           diti_loader_find(loader, name)) {
+        count++;
+    }
+    return count;
+}
+
+DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {
+    const diti_stored_tensor *tensor = diti_loader_find(loader, name);
+    if (!tensor || index >= tensor->rank || tensor->shape[index] > (1u << 24)) return 0;
+    return (uint32_t)tensor->shape[index];
+}
+
+static const diti_stored_tensor *diti_loader_expect(diti_loader *loader, const char *name) {
+    const diti_stored_tensor *tensor;
+    char stored[512];
+    if (loader->error.result < 0) return NULL;
+    tensor = diti_loader_find(loader, name);
+    if (tensor) return tensor;
+    if (!diti_loader_name(loader, name, stored, sizeof stored)) diti_format(stored, sizeof stored, "%s", name);
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.200s is missing",
+              diti_checkpoint_name(loader->checkpoint), stored);
+    return NULL;
+}
+
+static void diti_shape_text(const uint64_t *shape, uint32_t rank, char *out, size_t size) {
+    size_t used = 0;
+    uint32_t i;
+    out[0] = 0;
+    for (i = 0; i < rank && used + 24 < size; i++) {
+        snprintf(out + used, size - used, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
+        used += strlen(out + used);
+    }
+}
+
+static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor *tensor, const uint64_t *expected,
+                                   uint32_t rank) {
+    char found[128], wanted[128];
+    diti_shape_text(tensor->shape, tensor->rank, found, sizeof found);
+    diti_shape_text(expected, rank, wanted, sizeof wanted);
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.160s has shape [%s], expected [%s]",
+              diti_checkpoint_name(loader->checkpoint), tensor->name, found, wanted);
+    return false;
+}
+
+/* [rows, columns], [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
+                              uint32_t kernel) {
+    uint64_t expected[4];
+    uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
+    expected[0] = rows;
+    expected[1] = columns / area;
+    expected[2] = expected[3] = kernel;
+    if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    for (i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] != expected[i]) return diti_loader_fail_shape(loader, tensor, expected, rank);
+    return true;
+}
+
+/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
+static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
+    uint64_t expected[2];
+    const uint64_t *shape = tensor->shape;
+    uint32_t rank = tensor->rank;
+    expected[0] = rows;
+    expected[1] = columns;
+    while (rank > 1 && shape[0] == 1) shape++, rank--;
+    if (rows == 1 && rank == 1 && shape[0] == columns) return true;
+    if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
+    return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
+}
+
+static VkDeviceSize diti_loader_block_limit(const diti_loader *loader) {
+    return loader->device ? loader->device->limits.allocation & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
+}
+
+/* The most bytes of one part: a binding may start up to one alignment before the part. */
+static VkDeviceSize diti_loader_part_limit(const diti_loader *loader) {
+    VkDeviceSize block = diti_loader_block_limit(loader), range;
+    if (!loader->device) return block;
+    range = loader->device->limits.storage_range - loader->device->limits.storage_alignment;
+    return (range < block ? range : block) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+}
+
+static diti_weight_block *diti_loader_new_block(diti_loader *loader) {
+    diti_weights *weights = &loader->weights;
+    diti_weight_block *block = (diti_weight_block *)diti_alloc_zero(loader->env, sizeof *block);
+    void *array = weights->blocks;
+    if (!block || !diti_grow(loader->env, &array, &weights->block_capacity, weights->block_count, sizeof block)) {
+        diti_free(loader->env, block);
+        diti_loader_fail_memory(loader);
+        return NULL;
+    }
+    weights->blocks = (diti_weight_block **)array;
+    weights->blocks[weights->block_count++] = block;
+    return block;
+}
+
+/* Room for bytes in the newest block, or in a new one. */
+static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize bytes, VkDeviceSize *offset) {
+    size_t count = loader->weights.block_count;
+    diti_weight_block *block = count ? loader->weights.blocks[count - 1] : NULL;
+    VkDeviceSize limit = diti_loader_block_limit(loader);
+    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+    if (!block || bytes > limit || block->used > limit - bytes) block = diti_loader_new_block(loader);
+    if (!block) return NULL;
+    *offset = block->used;
+    block->used += bytes;
+    return block;
+}
+
+static bool diti_loader_add_upload(diti_loader *loader, const struct diti_upload *upload) {
+    void *array = loader->uploads;
+    if (!diti_grow(loader->env, &array, &loader->upload_capacity, loader->upload_count, sizeof *upload)) {
+        diti_loader_fail_memory(loader);
+        return false;
+    }
+    loader->uploads = (struct diti_upload *)array;
+    loader->uploads[loader->upload_count++] = *upload;
+    return true;
+}
+
+static const char *diti_loader_keep_name(diti_loader *loader, const char *name) {
+    diti_weights *weights = &loader->weights;
+    char *copy = diti_copy_string(loader->env, name);
+    void *array = weights->names;
+    if (!copy || !diti_grow(loader->env, &array, &weights->name_capacity, weights->name_count, sizeof copy)) {
+        diti_free(loader->env, copy);
+        diti_loader_fail_memory(loader);
+        return "";
+    }
+    weights->names = (char **)array;
+    return weights->names[weights->name_count++] = copy;
+}
+
+static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                     dit_type type, uint32_t rows, uint32_t columns) {
+    out->name = diti_loader_keep_name(loader, tensor->name);
+    out->type = type;
+    out->rows = rows;
+    out->columns = columns;
+    out->kernel = 1;
+    loader->weights.parameters += (uint64_t)rows * columns;
+}
+
+/* Places rows [first, first + rows) of a stored matrix as one part. */
+static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                 uint32_t first, uint32_t rows, uint64_t row_bytes) {
+    struct diti_upload upload = DITI_ZERO;
+    diti_weight_part *part = &out->parts[out->part_count];
+    upload.tensor = tensor;
+    upload.offset = first * row_bytes;
+    upload.size = rows * row_bytes;
+    upload.block = diti_loader_place(loader, upload.size, &upload.target);
+    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
+    part->buffer = &upload.block->buffer;
+    part->offset = upload.target;
+    part->first_row = first;
+    part->rows = rows;
+    out->part_count++;
+}
+
+static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    uint64_t row_bytes, most;
+    uint32_t first, count;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!diti_loader_is_matrix_type(tensor->type) || !diti_type_bytes(tensor->type, 1, columns, &row_bytes)) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+        return;
+    }
+    most = diti_loader_part_limit(loader) / row_bytes;
+    if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
+                  "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
+        return;
+    }
+    diti_loader_start_weight(loader, out, tensor, tensor->type, rows, columns);
+    out->kernel = kernel;
+    for (first = 0; first < rows && !loader->error.result; first += count) {
+        count = rows - first < most ? rows - first : (uint32_t)most;
+        diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
+    }
+}
+
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    struct diti_upload upload = DITI_ZERO;
+    uint64_t count = (uint64_t)rows * columns;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
+    if (count > diti_loader_part_limit(loader) / sizeof(float)) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
+                  "%s: tensor %.200s is larger than this device's storage buffer limit",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name);
+        return;
+    }
+    diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, rows, columns);
+    upload.tensor = tensor;
+    upload.size = tensor->size;
+    upload.floats = (uint32_t)count;
+    upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
+    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
+    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].offset = upload.target;
+    out->parts[0].rows = rows;
+    out->part_count = 1;
+}
+
+static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
+    uint64_t bytes = 0;
+    diti_type_bytes(weight->type, part->rows, weight->columns, &bytes);
+    return bytes;
+}
+
+/* Grows a's last part by b's first where b begins in memory at the byte where a ends. */
+static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
+    const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
+    uint64_t bytes = diti_part_bytes(a, last);
+    return last->buffer == next->buffer && last->offset + bytes == next->offset &&
+           bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
+}
+
+/* Vectors [1, N] grow along their only row. */
+static bool diti_vector_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
+    if (out->rows != 1 || more->rows != 1 || !diti_weight_touches(loader, out, more)) return false;
+    out->columns += more->columns;
+    return true;
+}
+
+DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
+    uint32_t i = 0;
+    if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
+    if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
+    if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
+    if (diti_weight_touches(loader, out, more)) out->parts[out->part_count - 1].rows += more->parts[i++].rows;
+    for (; i < more->part_count; i++) {
+        diti_weight_part *part = &out->parts[out->part_count++];
+        *part = more->parts[i];
+        part->first_row += out->rows;
+    }
+    out->rows += more->rows;
+    return true;
+}
+
+DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+                                  uint32_t kernel, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    diti_format(full, sizeof full, "%s.bias", name);
+    diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_vector(loader, &out->weight, 1, columns, full);
+    diti_format(full, sizeof full, "%s.bias", name);
+    diti_load_vector(loader, &out->bias, 1, columns, full);
+}
+
+/* One matrix of all, when every pair can be appended; else out stays as it was. */
+static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) {
+    diti_layer all = out->layers[0];
+    uint32_t i;
+    for (i = 1; i < out->count; i++) {
+        if (!diti_weight_append(loader, &all.weight, &out->layers[i].weight)) return;
+        if (biased && !diti_weight_append(loader, &all.bias, &out->layers[i].bias)) return;
+    }
+    out->layers[0] = all;
+    out->count = 1;
+}
+
+DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
+                                   uint32_t rows, uint32_t columns, bool biased) {
+    char full[160];
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    for (i = 0; i < count; i++) {
+        diti_format(full, sizeof full, "%s.weight", names[i]);
+        diti_load_matrix(loader, &out->layers[i].weight, rows, columns, 1, full);
+    }
+    for (i = 0; biased && i < count; i++) {
+        diti_format(full, sizeof full, "%s.bias", names[i]);
+        diti_load_vector(loader, &out->layers[i].bias, 1, rows, full);
+    }
+    if (!loader->error.result) diti_join(loader, out, biased);
+}
+
+DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                     size_t size) {
+    const char *stored = NULL;
+    size_t i, length, longest = 0;
+    for (i = 0; i < count; i++) {
+        length = strlen(pairs[i][0]);
+        if (length <= longest || strncmp(name, pairs[i][0], length) != 0) continue;
+        if (name[length] && name[length] != '.') continue;
+        stored = pairs[i][1];
+        longest = length;
+    }
+    return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
+}
+
+/* ---- uploading ---- */
+
+typedef struct diti_upload_run {
+    diti_loader *loader;
+    diti_buffer staging; /* where device memory is not mapped */
+    uint64_t chunk;      /* bytes at a time */
+    VkBufferCopy region;
+    VkBuffer target;
+    uint64_t done;
+} diti_upload_run;
+
+static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
+    const diti_loader *loader = run->loader;
+    run->done += bytes;
+    if (!loader->progress) return DIT_OK;
+    if (loader->progress->func(loader->what, run->done, loader->weights.bytes, loader->progress->user)) return DIT_OK;
+    return diti_fail(&run->loader->error, DIT_CANCELLED, "loading of %s was cancelled", loader->what);
+}
+
+static void diti_upload_record(diti_device *device, VkCommandBuffer commands, void *user) {
+    const diti_upload_run *run = (const diti_upload_run *)user;
+    VkMemoryBarrier barrier = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, NULL, VK_ACCESS_TRANSFER_WRITE_BIT,
+                               VK_ACCESS_SHADER_READ_BIT};
+    device->vk.CmdCopyBuffer(commands, run->staging.buffer, run->target, 1, &run->region);
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
+                                  &barrier, 0, NULL, 0, NULL);
+}
+
+/* Where the host writes the next bytes for buffer: the buffer itself, or the staging buffer. */
+static unsigned char *diti_upload_place(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset) {
+    if (buffer->block.mapped) return (unsigned char *)buffer->block.mapped + offset;
+    return (unsigned char *)run->staging.block.mapped;
+}
+
+static dit_result diti_upload_send(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset,
+                                   VkDeviceSize size) {
+    diti_device *device = run->loader->device;
+    if (buffer->block.mapped) return DIT_OK;
+    diti_buffer_flush(device, &run->staging);
+    run->target = buffer->buffer;
+    run->region.srcOffset = 0;
+    run->region.dstOffset = offset;
+    run->region.size = size;
+    return diti_run_now(device, diti_upload_record, run, &run->loader->error);
+}
+
+static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    const diti_buffer *buffer = &upload->block->buffer;
+    uint64_t done, size;
+    dit_result result = DIT_OK;
+    for (done = 0; done < upload->size && result == DIT_OK; done += size) {
+        unsigned char *place = diti_upload_place(run, buffer, upload->target + done);
+        size = upload->size - done < run->chunk ? upload->size - done : run->chunk;
+        result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done, place, (size_t)size,
+                                      &loader->error);
+        if (result == DIT_OK) result = diti_upload_send(run, buffer, upload->target + done, size);
+        if (result == DIT_OK) result = diti_upload_progress(run, size);
+    }
+    return result;
+}
+
+static dit_result diti_upload_values(diti_upload_run *run, const struct diti_upload *upload, const float *values) {
+    const diti_buffer *buffer = &upload->block->buffer;
+    uint64_t done, size, total = (uint64_t)upload->floats * sizeof(float);
+    dit_result result = DIT_OK;
+    for (done = 0; done < total && result == DIT_OK; done += size) {
+        size = total - done < run->chunk ? total - done : run->chunk;
+        memcpy(diti_upload_place(run, buffer, upload->target + done), (const unsigned char *)values + done,
+               (size_t)size);
+        result = diti_upload_send(run, buffer, upload->target + done, size);
+        if (result == DIT_OK) result = diti_upload_progress(run, size);
+    }
+    return result;
+}
+
+static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    float *values = (float *)diti_alloc_array(loader->env, upload->floats, sizeof(float));
+    dit_result result;
+    if (!values) {
+        diti_loader_fail_memory(loader);
+        return loader->error.result;
+    }
+    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, values, upload->floats, &loader->error);
+    if (result == DIT_OK) result = diti_upload_values(run, upload, values);
+    diti_free(loader->env, values);
+    return result;
+}
+
+/* Makes all blocks; *mapped says whether the host can write into every one. */
+static dit_result diti_loader_make_blocks(diti_loader *loader, bool *mapped) {
+    size_t i;
+    *mapped = true;
+    for (i = 0; i < loader->weights.block_count; i++) {
+        diti_weight_block *block = loader->weights.blocks[i];
+        dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
+                                               &block->buffer, &loader->error);
+        if (result != DIT_OK) return result;
+        if (!block->buffer.block.mapped) *mapped = false;
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_loader_upload(diti_loader *loader) {
+    diti_upload_run run = DITI_ZERO;
+    VkDeviceSize limit = diti_loader_block_limit(loader);
+    bool mapped;
+    size_t i;
+    dit_result result = diti_loader_make_blocks(loader, &mapped);
+    run.loader = loader;
+    run.chunk = limit < DITI_STAGING_BYTES ? limit : DITI_STAGING_BYTES;
+    if (result == DIT_OK && !mapped) {
+        result = diti_buffer_create(loader->device, run.chunk, DITI_MEMORY_UPLOAD, "staging of weights", &run.staging,
+                                    &loader->error);
+    }
+    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
+        const struct diti_upload *upload = &loader->uploads[i];
+        result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
+    }
+    for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
+        diti_buffer_flush(loader->device, &loader->weights.blocks[i]->buffer);
+    }
+    diti_buffer_destroy(loader->device, &run.staging);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
+    size_t i;
+    dit_result result = loader->error.result;
+    for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
+    if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
+    diti_free(loader->env, loader->uploads);
+    loader->uploads = NULL;
+    if (result != DIT_OK) {
+        diti_weights_free(loader->device, loader->env, &loader->weights);
+        if (err) *err = loader->error;
+        return result;
+    }
+    *out = loader->weights;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
+    size_t i;
+    for (i = 0; i < weights->block_count; i++) {
+        if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
+        diti_free(env, weights->blocks[i]);
+    }
+    for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    diti_free(env, weights->blocks);
+    diti_free(env, weights->names);
+    memset(weights, 0, sizeof *weights);
+}
+
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc) {
+    diti_linear_desc one = *desc;
+    uint32_t i, total = 0, column = 0;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    if (diti_graph_failed(graph)) return 0;
+    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
+    for (i = 0; i < joined->count; i++) {
+        const diti_layer *layer = &joined->layers[i];
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        diti_linear(graph, x, &layer->weight, &part);
+        column += layer->weight.rows;
+    }
+    return one.out;
+}
 
 /* ======== src/graph/graph.c (edit it there; dit.h is generated) ======== */
 
@@ -8602,6 +9171,1699 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
     else
         diti_tokenizer_free(tokenizer);
     return result;
+}
+
+/* ======== src/text/text.h (edit it there; dit.h is generated) ======== */
+/* text: tokenizers and text encoders. */
+#ifndef DITI_TEXT_H
+#define DITI_TEXT_H
+
+/* --- T5, mT5, umT5 encoders (models.md 5.1) --- */
+typedef struct diti_t5 diti_t5;
+typedef struct diti_t5_traits {
+    uint32_t columns, vocabulary, layers;
+} diti_t5_traits;
+/* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
+DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                     const diti_checkpoint *checkpoint, const char *prefix,
+                                     const dit_progress *progress, diti_t5 **out, dit_error *err);
+DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
+DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
+DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
+/* ids U32 [1, batch * tokens]; lengths U32 [1, batch] masks the padding (0: padding is attended, as SD3 and FLUX do)
+   -> F32 [batch * tokens, columns]. diti_t5_encode declares inputs for relative positions, one for each table of the
+   model; diti_t5_write_inputs fills them once the plan exists. */
+#define DITI_T5_MAX_BLOCKS 64u
+typedef struct diti_t5_use {
+    uint32_t batch, tokens;
+    diti_tensor ids, lengths;
+    diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
+} diti_t5_use;
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+                                             dit_error *err);
+#endif
+
+/* ======== src/text/t5.c (edit it there; dit.h is generated) ======== */
+
+/* T5 1.1, mT5 and umT5 encoders (models.md 5.1): RMS norms, no biases, unscaled scores with a relative position bias
+   that depends on key - query only, and a gated feed-forward. */
+
+typedef struct diti_t5_block {
+    diti_weight norm;           /* [d] */
+    diti_joined qkv;            /* [3 * inner, d] */
+    diti_weight out;            /* [d, inner] */
+    diti_weight ff_norm;        /* [d] */
+    diti_weight gate, up, down; /* wi_0, wi_1 [ff, d]; wo [d, ff] */
+    float *bias;                /* own table [buckets, heads] on the host; NULL: that of the blocks before */
+} diti_t5_block;
+
+typedef struct diti_t5_config {
+    uint32_t columns, vocabulary, blocks; /* columns: d */
+    uint32_t heads, head_dim, inner, hidden;
+    uint32_t buckets, max_distance;
+    float eps;
+} diti_t5_config;
+
+struct diti_t5 {
+    diti_device *device;
+    diti_env env;
+    diti_t5_config config;
+    diti_t5_traits traits;
+    diti_weights weights;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight final_norm; /* [d] */
+    diti_t5_block *blocks;
+};
+
+/* ---- key table: names asked for are transformers'; llama.cpp calls them so ---- */
+
+static const char *const diti_t5_llama_keys[][2] = {
+    {"shared", "token_embd"},
+    {"encoder.final_layer_norm", "enc.output_norm"},
+};
+static const char *const diti_t5_llama_block_keys[][2] = {
+    {"layer.0.layer_norm", "attn_norm"},       {"layer.0.SelfAttention.q", "attn_q"},
+    {"layer.0.SelfAttention.k", "attn_k"},     {"layer.0.SelfAttention.v", "attn_v"},
+    {"layer.0.SelfAttention.o", "attn_o"},     {"layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"},
+    {"layer.1.layer_norm", "ffn_norm"},        {"layer.1.DenseReluDense.wi_0", "ffn_gate"},
+    {"layer.1.DenseReluDense.wi_1", "ffn_up"}, {"layer.1.DenseReluDense.wo", "ffn_down"},
+};
+
+/* "encoder.block.3.layer.0.SelfAttention.q.weight" -> "enc.blk.3.attn_q.weight" */
+static const char *diti_t5_llama_name(void *user, const char *name, char *out, size_t size) {
+    static const char block[] = "encoder.block.";
+    const char *number = name + sizeof block - 1, *rest;
+    size_t used;
+    (void)user;
+    if (!diti_starts_with(name, block)) {
+        return diti_rename(diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys), name, out, size);
+    }
+    rest = strchr(number, '.');
+    if (!rest || !diti_format(out, size, "enc.blk.%.*s.", (int)(rest - number), number)) return NULL;
+    used = strlen(out);
+    rest =
+        diti_rename(diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys), rest + 1, out + used, size - used);
+    return rest ? out : NULL;
+}
+
+/* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
+
+static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
+    const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
+    double eps = diti_json_number(json, "layer_norm_epsilon", text ? strtod(text, NULL) : 1e-6);
+    return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
+}
+
+static dit_result diti_t5_check_activation(const diti_json *json, dit_error *err) {
+    const char *name = diti_json_string(json, "feed_forward_proj", "gated-gelu");
+    if (diti_equal(name, "gated-gelu")) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
+}
+
+static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json, diti_t5_config *config,
+                                      dit_error *err) {
+    static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
+    static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+    dit_result result = diti_t5_check_activation(json, err);
+    config->columns = diti_loader_dimension(loader, q, 1);
+    config->inner = diti_loader_dimension(loader, q, 0);
+    config->buckets = diti_loader_dimension(loader, bias, 0);
+    config->heads = diti_loader_dimension(loader, bias, 1);
+    config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
+    config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
+    if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
+    config->blocks = diti_loader_count(loader, "encoder.block.", ".layer.0.SelfAttention.q.weight");
+    config->eps = diti_t5_eps(json, loader->checkpoint);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "relative_attention_max_distance", 128, 1u << 20, &config->max_distance, err);
+    }
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->heads || !config->hidden || !config->vocabulary || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
+                         file,
+                         !config->heads        ? "the relative position table of block 0"
+                         : !config->vocabulary ? "the token embedding"
+                                               : "a matrix of block 0");
+    }
+    config->head_dim = config->inner / config->heads;
+    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_T5_MAX_BLOCKS ||
+        config->buckets < 4 || config->buckets % 4 || config->buckets / 4 >= config->max_distance) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a T5 encoder of %u blocks with %u columns in %u heads and %u position buckets is not known", file,
+            (unsigned)config->blocks, (unsigned)config->inner, (unsigned)config->heads, (unsigned)config->buckets);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
+    static const char name[] = "layer.0.SelfAttention.relative_attention_bias.weight";
+    const diti_stored_tensor *tensor = diti_loader_find(loader, name);
+    uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
+    if (!tensor || loader->error.result) return;
+    block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
+    if (!block->bias) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+        return;
+    }
+    diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
+}
+
+static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index) {
+    static const char *const qkv[] = {"layer.0.SelfAttention.q", "layer.0.SelfAttention.k", "layer.0.SelfAttention.v"};
+    const diti_t5_config *config = &t5->config;
+    diti_t5_block *block = &t5->blocks[index];
+    uint32_t d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
+    diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
+    diti_load_matrix(loader, &block->out, d, config->inner, 1, "layer.0.SelfAttention.o.weight");
+    diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
+    diti_load_matrix(loader, &block->gate, hidden, d, 1, "layer.1.DenseReluDense.wi_0.weight");
+    diti_load_matrix(loader, &block->up, hidden, d, 1, "layer.1.DenseReluDense.wi_1.weight");
+    diti_load_matrix(loader, &block->down, d, hidden, 1, "layer.1.DenseReluDense.wo.weight");
+    diti_t5_load_table(loader, t5, block);
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
+    const diti_t5_config *config = &t5->config;
+    const char *embedding = "shared.weight";
+    uint32_t i;
+    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
+    diti_load_matrix(loader, &t5->embedding, config->vocabulary, config->columns, 1, embedding);
+    for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
+    diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
+}
+
+static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err) {
+    t5->blocks = (diti_t5_block *)diti_alloc_array(&t5->env, t5->config.blocks, sizeof *t5->blocks);
+    if (!t5->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    t5->traits.columns = t5->config.columns;
+    t5->traits.vocabulary = t5->config.vocabulary;
+    t5->traits.layers = t5->config.blocks;
+    diti_t5_load_weights(loader, t5);
+    return diti_loader_finish(loader, &t5->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                     const diti_checkpoint *checkpoint, const char *prefix,
+                                     const dit_progress *progress, diti_t5 **out, dit_error *err) {
+    diti_t5_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_t5 *t5;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", progress);
+    if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
+    result = diti_t5_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    t5 = (diti_t5 *)diti_alloc_zero(env, sizeof *t5);
+    if (!t5) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    t5->device = device;
+    t5->env = *env;
+    t5->config = read;
+    result = diti_t5_fill(t5, &loader, err);
+    if (result != DIT_OK)
+        diti_t5_destroy(t5);
+    else
+        *out = t5;
+    return result;
+}
+
+DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
+    diti_env env;
+    uint32_t i;
+    if (!t5) return;
+    env = t5->env;
+    diti_weights_free(t5->device, &env, &t5->weights);
+    for (i = 0; t5->blocks && i < t5->config.blocks; i++) diti_free(&env, t5->blocks[i].bias);
+    diti_free(&env, t5->blocks);
+    diti_free(&env, t5);
+}
+
+DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
+
+DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
+
+/* ---- relative positions ---- */
+
+/* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
+   The logarithm is float32 and truncated, as in the reference. */
+static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
+    uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
+    uint64_t distance = (uint64_t)(relative < 0 ? -relative : relative);
+    float place;
+    if (distance < exact) return first + (uint32_t)distance;
+    place = logf((float)distance / (float)exact) / (float)log((double)config->max_distance / exact);
+    far = exact + (uint32_t)(place * (float)(half - exact));
+    return first + (far < half ? far : half - 1);
+}
+
+/* out [heads, 2 * tokens - 1]: element key - query + tokens - 1. */
+static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, uint32_t tokens, float *out) {
+    uint32_t width = 2 * tokens - 1, head, i;
+    for (i = 0; i < width; i++) {
+        const float *row = bias + (size_t)diti_t5_bucket(config, (int64_t)i - (int64_t)tokens + 1) * config->heads;
+        for (head = 0; head < config->heads; head++) out[(size_t)head * width + i] = row[head];
+    }
+}
+
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+                                             dit_error *err) {
+    size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
+    float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
+        if (!t5->blocks[i].bias) continue;
+        diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
+        result = diti_plan_write(plan, use->bias[i], table, count * sizeof(float), err);
+    }
+    diti_free(&t5->env, table);
+    return result;
+}
+
+/* ---- the encoder ---- */
+
+static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tensor x, const diti_weight *weight,
+                                bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = t5->config.eps;
+    desc.weight = weight;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += weight h, in place. */
+static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                             const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, weight, &desc);
+}
+
+static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
+                                     const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
+    const diti_t5_config *config = &t5->config;
+    uint32_t rows = use->batch * use->tokens, inner = config->inner;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "t5_qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f;
+    desc.key_lengths = use->lengths;
+    desc.bias = bias;
+    desc.name = "t5_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),
+                          diti_tensor_view(graph, qkv, 0, rows, inner, inner),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * inner, inner), &desc);
+}
+
+/* gelu(wi_0 h) * (wi_1 h) */
+static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, diti_tensor h) {
+    diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
+    up.name = "t5_up";
+    gate.multiply = diti_linear(graph, h, &block->up, &up);
+    gate.activation = DITI_ACTIVATION_GELU_TANH;
+    gate.name = "t5_gate";
+    return diti_linear(graph, h, &block->gate, &gate);
+}
+
+/* x F32 [batch * tokens, d] is changed in place. */
+static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
+                              diti_tensor x, diti_tensor bias) {
+    const diti_t5_block *block = &t5->blocks[index];
+    diti_tensor h = diti_t5_norm(graph, t5, x, &block->norm, false, "t5_norm1");
+    h = diti_t5_attention(t5, graph, use, block, h, bias);
+    diti_t5_residual(graph, x, h, &block->out, "t5_attention_out");
+    h = diti_t5_norm(graph, t5, x, &block->ff_norm, false, "t5_norm2");
+    h = diti_t5_gated(graph, block, h);
+    diti_t5_residual(graph, x, h, &block->down, "t5_down");
+}
+
+/* The table that block index uses: its own, else that of the last block before it that has one. */
+static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use, uint32_t index) {
+    if (!t5->blocks[index].bias) return index ? diti_t5_bias(t5, graph, use, index - 1) : 0;
+    if (!use->bias[index]) {
+        use->bias[index] =
+            diti_tensor_input(graph, DITI_F32, t5->config.heads, 2 * use->tokens - 1, "relative_positions");
+    }
+    return use->bias[index];
+}
+
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
+    diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
+    uint32_t i;
+    for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
+    }
+    return diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
+}
+
+/* ======== src/model/model.h (edit it there; dit.h is generated) ======== */
+/* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
+ * denoiser evaluation. */
+#ifndef DITI_MODEL_H
+#define DITI_MODEL_H
+
+/* What a family tells the job. */
+typedef struct diti_model_traits {
+    const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    uint32_t latent_channels;     /* C */
+    uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
+    uint32_t patch;
+    uint32_t default_size; /* latent height and width */
+    uint32_t text_tokens,
+        text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
+    uint32_t default_steps;
+    float default_guidance;
+    bool wants_size; /* resolution and aspect below are used */
+} diti_model_traits;
+
+/* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
+ * images. */
+typedef struct diti_denoise {
+    uint32_t batch, copies;
+    uint32_t height, width;           /* of the latent, multiples of the patch */
+    uint32_t steps;                   /* rows of the timestep tables */
+    uint32_t text_batch, text_tokens; /* text rows are [text_batch * text_tokens, text_columns]; text_batch is copies
+                                         (images share a prompt) or copies * batch */
+    float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
+    diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
+    diti_tensor input_scale;          /* F32 [1, 1], or 0 */
+    diti_tensor text;                 /* F32 or activation format [text_batch * text_tokens, text_columns] */
+    diti_tensor text_lengths;         /* U32 [1, text_batch] valid tokens of each; 0: all */
+    diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+    void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
+} diti_denoise;
+
+typedef struct diti_transformer diti_transformer;
+typedef struct diti_family {
+    const char *name;
+    /* true when config (may be NULL) or the tensors under prefix are this family's. */
+    bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
+    /* What config (may be NULL) does not say comes from shapes. */
+    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
+                       const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                       diti_transformer **out, dit_error *err);
+    void (*destroy)(diti_transformer *transformer);
+    void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
+                    diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
+    diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
+                        diti_denoise *denoise); /* prediction planar F32 [copies * batch * C, height * width] */
+    /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
+    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
+                               const float *timesteps, dit_error *err);
+} diti_family;
+struct diti_transformer { /* first member of every family's own struct */
+    const diti_family *family;
+    diti_model_traits traits;
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+};
+/* Finds the family; the error names what the file looks like. */
+DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const dit_progress *progress, diti_transformer **out, dit_error *err);
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
+
+/* --- for the families --- */
+/* The tensor prefix + name, NULL when absent. */
+DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
+                                                       const char *name);
+/* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
+ */
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
+/* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
+ * references round. dim is a multiple of 4. */
+DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
+                                      float divide_x, float interpolation, float *out);
+
+DIT_INTERNAL const diti_family *diti_pixart_family(void);
+#endif
+
+/* ======== src/model/common.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
+                                                       const char *name) {
+    char full[320];
+    if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
+    return diti_checkpoint_find(checkpoint, full);
+}
+
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+    uint32_t row, i, half = dim / 2;
+    for (i = 0; i < half; i++) {
+        float exponent = (float)-9.210340371976184 * (float)i / (float)half; /* -ln(10000) */
+        float frequency = expf(exponent);
+        for (row = 0; row < count; row++) {
+            float angle = timesteps[row] * frequency;
+            out[(size_t)row * dim + i] = cosf(angle);
+            out[(size_t)row * dim + half + i] = sinf(angle);
+        }
+    }
+}
+
+/* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
+static void diti_position_row(double position, uint32_t dim, float *out) {
+    uint32_t i, half = dim / 2;
+    for (i = 0; i < half; i++) {
+        double angle = position * (1.0 / pow(10000.0, (double)i / (double)half));
+        out[i] = (float)sin(angle);
+        out[half + i] = (float)cos(angle);
+    }
+}
+
+DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
+                                      float divide_x, float interpolation, float *out) {
+    uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
+    size_t line = (size_t)grid_width * dim;
+    for (x = 0; x < grid_width; x++) {
+        diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
+    }
+    for (y = 0; y < grid_height; y++) {
+        float *first = out + y * line + half;
+        diti_position_row((double)((float)y / divide_y / interpolation), half, first);
+        for (x = 0; x < grid_width; x++) {
+            float *token = out + y * line + (size_t)x * dim;
+            if (y > 0) memcpy(token, out + (size_t)x * dim, half * sizeof(float));
+            if (x > 0) memcpy(token + half, first, half * sizeof(float));
+        }
+    }
+}
+
+/* ======== src/model/pixart.c (edit it there; dit.h is generated) ======== */
+
+/* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
+   block, and one timestep embedding modulates all of them through small tables of their own. */
+
+#define DITI_PIXART_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_pixart_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption;     /* columns of the text encoder's output */
+    uint32_t sample_size; /* latent size of the training: its grid is the unit of positions */
+    float interpolation, eps;
+    bool sized; /* micro-conditions: resolution and aspect ratio */
+} diti_pixart_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_pixart_keys[][2] = {
+    {"pos_embed.proj", "x_embedder.proj"},
+    {"adaln_single.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"adaln_single.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"adaln_single.emb.resolution_embedder.linear_1", "csize_embedder.mlp.0"},
+    {"adaln_single.emb.resolution_embedder.linear_2", "csize_embedder.mlp.2"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_1", "ar_embedder.mlp.0"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_2", "ar_embedder.mlp.2"},
+    {"adaln_single.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_pixart_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.net.0.proj", "mlp.fc1"},
+    {"ff.net.2", "mlp.fc2"},
+};
+
+/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
+static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
+    static const char blocks[] = "transformer_";
+    const char *rest;
+    size_t start;
+    (void)user;
+    if (!diti_starts_with(name, blocks)) {
+        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
+    }
+    name += sizeof blocks - 1;
+    rest = strchr(name + strlen("blocks."), '.');
+    if (!rest) return NULL;
+    start = (size_t)(rest + 1 - name);
+    if (start >= size) return NULL;
+    memcpy(out, name, start);
+    rest = diti_rename(diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys), rest + 1, out + start, size - start);
+    return rest ? out : NULL;
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_pixart_embedder { /* sinusoids -> linear -> silu -> linear */
+    diti_layer in, out;
+} diti_pixart_embedder;
+
+typedef struct diti_pixart_block {
+    diti_joined qkv;     /* [3D, D] */
+    diti_layer out;      /* [D, D] */
+    diti_layer text_q;   /* [D, D] */
+    diti_joined text_kv; /* [2D, D] */
+    diti_layer text_out; /* [D, D] */
+    diti_layer ff_in;    /* [4D, D] */
+    diti_layer ff_out;   /* [D, 4D] */
+} diti_pixart_block;
+
+typedef struct diti_pixart {
+    diti_transformer base;
+    diti_pixart_config config;
+    diti_layer patch;                              /* [D, C * p * p] */
+    diti_pixart_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
+    diti_layer modulation;                         /* [6D, D] */
+    diti_layer caption_in, caption_out;            /* [D, caption], [D, D] */
+    diti_weight tables;                            /* F32 [6 * blocks, D] */
+    diti_weight final_table;                       /* F32 [2, D] */
+    diti_layer proj_out;                           /* [p * p * out_channels, D] */
+    diti_pixart_block *blocks;
+} diti_pixart;
+
+static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
+    return (const diti_pixart *)(const void *)transformer;
+}
+
+static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
+           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
+           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
+}
+
+static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
+           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
+}
+
+/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
+static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+    const char *name = diti_json_string(config, "_class_name", "");
+    const diti_stored_tensor *patch;
+    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
+    if (diti_equal(name, "Transformer2DModel")) {
+        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
+    }
+    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
+    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
+    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
+    return diti_pixart_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* Originals were trained on 1024 pixels where they have micro-conditions or a long caption, else on 512, unless they
+   keep their position table [1, grid * grid, D]. */
+static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
+    const char *prefix = loader->prefix;
+    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
+    const diti_stored_tensor *caption = diti_model_find(loader->checkpoint, prefix, "y_embedder.y_embedding");
+    if (table && table->rank == 3 && table->shape[1] <= 1u << 20) {
+        return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
+    }
+    return config->sized || (caption && caption->rank == 2 && caption->shape[0] > 120) ? 128u : 64u;
+}
+
+/* Everything but what only config.json knows, from the tensors. */
+static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
+    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
+    config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a PixArt transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->blocks    ? "blocks"
+                         : !config->caption ? "caption_projection"
+                                            : "patch embedding");
+    }
+    config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_check(const diti_pixart_config *config, const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
+    const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
+                         activation, norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 12) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 12)",
+                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "PixArt transformer: %u blocks, patches of %u, %u channels out of %u are out of range",
+                         (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->out_channels,
+                         (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
+                                          dit_error *err) {
+    uint32_t widest;
+    dit_result result = diti_pixart_read_shapes(loader, config, err);
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    if (result == DIT_OK) result = diti_json_size(json, "in_channels", config->channels, 1024, &config->channels, err);
+    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 1024, &config->patch, err);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
+    }
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
+    }
+    widest = result == DIT_OK ? config->width / config->head_dim : 0;
+    if (result == DIT_OK) result = diti_json_size(json, "num_attention_heads", widest, 1024, &config->heads, err);
+    config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
+                                &config->sample_size, err);
+    }
+    if (result != DIT_OK) return result;
+    config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
+    config->interpolation = (float)diti_json_number(json, "interpolation_scale", (double)config->interpolation);
+    config->eps = (float)diti_json_number(json, "norm_eps", 1e-6);
+    if (!(config->interpolation > 0) || !(config->eps >= 0)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: interpolation_scale and norm_eps must be positive");
+    }
+    return diti_pixart_check(config, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_pixart_load_embedder(diti_loader *loader, diti_pixart_embedder *out, uint32_t width,
+                                      const char *name) {
+    diti_loader_scope(loader, "adaln_single.emb.%s.", name);
+    diti_load_layer(loader, &out->in, width, 256, 1, "linear_1");
+    diti_load_layer(loader, &out->out, width, width, 1, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
+                                                                                                "attn2.to_v"};
+    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
+    bool original = loader->rename != NULL;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    if (original)
+        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
+    else
+        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+    if (original)
+        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
+    else
+        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* All blocks' tables in a row, so that one op can add the timestep to all of them. */
+static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
+    diti_weight one;
+    uint32_t i;
+    for (i = 0; i < model->config.blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_load_vector(loader, i ? &one : &model->tables, 6, model->config.width, "scale_shift_table");
+        if (i && !loader->error.result) diti_weight_append(loader, &model->tables, &one);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_pixart_load_embedder(loader, &model->time, width, "timestep_embedder");
+    if (config->sized) {
+        diti_pixart_load_embedder(loader, &model->resolution, width / 3, "resolution_embedder");
+        diti_pixart_load_embedder(loader, &model->aspect, width / 3, "aspect_ratio_embedder");
+    }
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    diti_pixart_load_tables(loader, model);
+    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, &model->blocks[i], i, width);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+}
+
+static void diti_pixart_set_traits(diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->family = "pixart";
+    traits->variant = config->sized ? "alpha" : "sigma";
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->text_tokens = config->sized ? 120 : 300;
+    traits->text_columns = config->caption;
+    traits->default_steps = 20;
+    traits->default_guidance = 4.5f;
+    traits->wants_size = config->sized;
+}
+
+static void diti_pixart_destroy(diti_transformer *transformer) {
+    diti_pixart *model = (diti_pixart *)(void *)transformer;
+    diti_env env = transformer->env;
+    diti_weights_free(transformer->device, &env, &transformer->weights);
+    diti_free(&env, model->blocks);
+    diti_free(&env, model);
+}
+
+static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+    model->blocks =
+        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    diti_pixart_load_weights(loader, model);
+    diti_pixart_set_traits(model);
+    return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                   const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                                   diti_transformer **out, dit_error *err) {
+    diti_pixart_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_pixart *model;
+    dit_result result;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", progress);
+    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
+    result = diti_pixart_read_config(&loader, config, &read, err);
+    if (result != DIT_OK) return result;
+    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    model->base.family = diti_pixart_family();
+    model->base.device = device;
+    model->base.env = *env;
+    model->config = read;
+    result = diti_pixart_fill(model, &loader, err);
+    if (result != DIT_OK)
+        diti_pixart_destroy(&model->base);
+    else
+        *out = &model->base;
+    return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids;         /* input F32 [steps, 256] */
+    diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
+    diti_tensor positions;         /* input F32 [tokens, D] */
+    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for the blocks, two for the final layer */
+    diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+} diti_pixart_state;
+
+static diti_tensor diti_pixart_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                      diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* TMLP of models.md 2.2: F32 rows. */
+static diti_tensor diti_pixart_embed(diti_graph *graph, const diti_pixart_embedder *embedder, diti_tensor sinusoids,
+                                     diti_tensor out) {
+    diti_tensor h = diti_pixart_linear(graph, sinusoids, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
+    return diti_pixart_linear(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+}
+
+static diti_tensor diti_pixart_add(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                   const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* Thirds of D: height, width, aspect ratio. */
+static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
+    uint32_t i, third = model->config.width / 3;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
+    for (i = 0; i < 3; i++) {
+        diti_pixart_embed(graph, i < 2 ? &model->resolution : &model->aspect,
+                          diti_tensor_view(graph, sizes, i, 1, 0, 256),
+                          diti_tensor_view(graph, out, 0, 1, i * third, third));
+    }
+    return out;
+}
+
+/* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
+static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
+                                          uint32_t steps) {
+    uint32_t i, width = model->config.width;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
+    diti_tensor time = diti_pixart_embed(graph, &model->time, state->sinusoids, 0);
+    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
+    diti_elementwise_desc silu = DITI_ZERO;
+    if (state->sizes) {
+        time = diti_pixart_add(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
+    }
+    silu.activation = DITI_ACTIVATION_SILU;
+    silu.out_f32 = true;
+    silu.name = "modulation_silu";
+    active = diti_elementwise(graph, time, &silu);
+    diti_pixart_linear(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+        diti_pixart_add(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                        diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+    }
+    return all;
+}
+
+/* Caption projection, then keys and values of every block's cross attention. */
+static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
+                                     diti_pixart_state *state) {
+    diti_linear_desc desc = DITI_ZERO;
+    uint32_t i;
+    diti_tensor y =
+        diti_pixart_linear(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+    y = diti_pixart_linear(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
+    desc.name = "text_kv";
+    for (i = 0; i < model->config.blocks; i++) {
+        state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
+    }
+}
+
+static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch);
+    diti_pixart_state *state = (diti_pixart_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    if (!state) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        return;
+    }
+    denoise->family = state;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
+    state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    diti_pixart_project_text(model, graph, denoise->text, state);
+}
+
+static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
+                                              diti_tensor positions, dit_error *err) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+    uint32_t base = config->sample_size / config->patch;
+    size_t count = (size_t)rows * columns * config->width;
+    float *table = (float *)diti_alloc_array(&model->base.env, count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    diti_position_table(rows, columns, config->width, (float)((double)rows / base), (float)((double)columns / base),
+                        config->interpolation, table);
+    result = diti_plan_write(plan, positions, table, count * sizeof(float), err);
+    diti_free(&model->base.env, table);
+    return result;
+}
+
+static dit_result diti_pixart_write_sinusoids(const diti_pixart *model, diti_plan *plan, diti_tensor input,
+                                              const float *values, uint32_t count, dit_error *err) {
+    float *rows = (float *)diti_alloc_array(&model->base.env, (size_t)count * 256, sizeof(float));
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    diti_sinusoid(values, count, 256, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_free(&model->base.env, rows);
+    return result;
+}
+
+static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
+    float sizes[3];
+    dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
+    if (result == DIT_OK) {
+        result = diti_pixart_write_sinusoids(model, plan, state->sinusoids, timesteps, denoise->steps, err);
+    }
+    if (result != DIT_OK || !state->sizes) return result;
+    sizes[0] = denoise->resolution[0];
+    sizes[1] = denoise->resolution[1];
+    sizes[2] = denoise->aspect;
+    return diti_pixart_write_sinusoids(model, plan, state->sizes, sizes, 3, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_pixart_step {
+    const diti_pixart *model;
+    const diti_denoise *denoise;
+    const diti_pixart_state *state;
+    uint32_t batch, tokens;
+    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
+    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
+} diti_pixart_step;
+
+/* This step's rows: the timestep's modulation plus every block's own table. */
+static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
+    const diti_pixart *model = step->model;
+    uint32_t i, width = model->config.width;
+    diti_tensor row = diti_select_row(graph, step->state->modulation, step->denoise->step, "select_modulation");
+    row = diti_tensor_reshape(graph, row, 8, width);
+    step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
+    step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
+    row = diti_tensor_view(graph, row, 0, 6, 0, width);
+    for (i = 0; i < model->tables.part_count; i++) {
+        const diti_weight_part *part = &model->tables.parts[i];
+        diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
+        diti_pixart_add(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
+    }
+}
+
+/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. */
+static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
+    const diti_denoise *d = step->denoise;
+    const diti_pixart_config *config = &step->model->config;
+    diti_tensor x = diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch,
+                                  d->copies, d->input_scale);
+    x = diti_pixart_linear(graph, x, &step->model->patch, DITI_ACTIVATION_NONE, 0, true, "patch_embed");
+    return diti_pixart_add(graph, x, step->state->positions, 0, "positions");
+}
+
+/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
+static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, uint32_t width,
+                                    float eps, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = eps;
+    desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
+    desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * layer(h), in place; gate 0: none. */
+static void diti_pixart_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor h) {
+    const diti_pixart_config *config = &step->model->config;
+    uint32_t width = config->width, rows = step->batch * step->tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = step->batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.name = "attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+}
+
+/* Images that share a prompt are queries of one attention: text_batch items. */
+static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+    const diti_pixart_config *config = &step->model->config;
+    const diti_denoise *d = step->denoise;
+    uint32_t width = config->width, rows = d->text_batch * d->text_tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    desc.batch = d->text_batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.key_lengths = d->text_lengths;
+    desc.name = "text_attention";
+    return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
+                          diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+}
+
+/* models.md 3.2, 5; x F32 [batch * tokens, D] is changed in place. */
+static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
+    const diti_pixart_block *block = &step->model->blocks[index];
+    uint32_t width = step->model->config.width, first = 6 * index;
+    float eps = step->model->config.eps;
+    diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
+    diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
+    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, width, eps, "norm1");
+    h = diti_pixart_self_attention(graph, step, block, h);
+    diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
+    h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
+    diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
+    h = diti_pixart_norm(graph, x, step->tables, first + 3, width, eps, "norm2");
+    h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
+}
+
+/* F32 [batch * tokens, p * p * out_channels]. */
+static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
+    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, step->model->config.width, 1e-6f, "norm_out");
+    return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+                                   diti_pixart_step *step) {
+    memset(step, 0, sizeof *step);
+    step->model = model;
+    step->denoise = denoise;
+    step->state = (const diti_pixart_state *)denoise->family;
+    step->batch = denoise->copies * denoise->batch;
+    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
+    diti_pixart_select(graph, step);
+}
+
+static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_config *config = &model->config;
+    diti_pixart_step step;
+    diti_tensor x;
+    uint32_t i;
+    if (diti_graph_failed(graph) || !denoise->family) return 0;
+    diti_pixart_begin_step(model, graph, denoise, &step);
+    x = diti_pixart_patches(graph, &step);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
+    x = diti_pixart_final(graph, &step, x);
+    return diti_unpatchify(graph, x, step.batch, config->channels, config->out_channels, denoise->height,
+                           denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_pixart_family(void) {
+    static const diti_family family = {
+        "pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
+        diti_pixart_run, diti_pixart_write_inputs};
+    return &family;
+}
+
+/* ======== src/model/registry.c (edit it there; dit.h is generated) ======== */
+
+static const diti_family *diti_family_at(size_t index) { return index == 0 ? diti_pixart_family() : NULL; }
+
+/* What an unknown model looks like: its class, else one of its tensors. */
+static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
+    const char *name = diti_json_string(config, "_class_name", NULL);
+    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
+    if (!name) name = first ? first->name : "none";
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (PixArt): %s %.200s",
+                     diti_checkpoint_name(checkpoint), what, name);
+}
+
+DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const dit_progress *progress, diti_transformer **out, dit_error *err) {
+    const diti_family *family;
+    size_t i;
+    *out = NULL;
+    if (!prefix) prefix = "";
+    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
+        if (!family->recognise(config, checkpoint, prefix)) continue;
+        return family->load(device, env, config, checkpoint, prefix, progress, out, err);
+    }
+    return diti_family_fail(config, checkpoint, err);
+}
+
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
+    if (transformer) transformer->family->destroy(transformer);
+}
+
+/* ======== src/vae/vae.h (edit it there; dit.h is generated) ======== */
+/* vae: decoders and encoders between latents and pixels. */
+#ifndef DITI_VAE_H
+#define DITI_VAE_H
+
+typedef struct diti_vae diti_vae;
+typedef struct diti_vae_traits {
+    uint32_t latent_channels, factor; /* pixels per latent element in each direction */
+    float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
+    bool has_encoder, has_decoder;
+} diti_vae_traits;
+/* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const dit_progress *progress, diti_vae **out, dit_error *err);
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. */
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width);
+/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
+   then log-variance (to be clamped to [-30, 20] by who draws from it). */
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width);
+#endif
+
+/* ======== src/vae/kl.c (edit it there; dit.h is generated) ======== */
+
+/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
+   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
+
+#define DITI_KL_MAX_LEVELS 8u
+#define DITI_KL_MAX_RESNETS 8u
+
+typedef struct diti_kl_resnet {
+    diti_layer norm1, conv1, norm2, conv2;
+    diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
+    uint32_t channels;   /* of the output */
+} diti_kl_resnet;
+
+typedef struct diti_kl_attention {
+    diti_layer norm;
+    diti_joined qkv;
+    diti_layer out;
+    bool present;
+} diti_kl_attention;
+
+typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
+    diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
+    uint32_t count;
+    diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
+} diti_kl_level;
+
+typedef struct diti_kl_half { /* decoder or encoder */
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_kl_attention attention;
+    diti_kl_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_kl_half;
+
+struct diti_vae {
+    diti_device *device;
+    diti_env env;
+    diti_vae_traits traits;
+    diti_weights weights;
+    uint32_t groups;
+    bool wide; /* residuals in F32 whatever the activation format */
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+};
+
+/* ---- key names: asked for as diffusers has them ---- */
+
+/* Replaces the first occurrence of from; false when the result does not fit. */
+static bool diti_kl_replace(char *text, size_t size, const char *from, const char *to) {
+    char *place = strstr(text, from);
+    size_t from_length = strlen(from), to_length = strlen(to), rest;
+    if (!place) return true;
+    rest = strlen(place + from_length) + 1;
+    if ((size_t)(place - text) + to_length + rest > size) return false;
+    memmove(place + to_length, place + from_length, rest);
+    memcpy(place, to, to_length);
+    return true;
+}
+
+static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                       size_t size) {
+    size_t i;
+    if (!diti_format(out, size, "%s", name)) return NULL;
+    for (i = 0; i < count; i++)
+        if (!diti_kl_replace(out, size, pairs[i][0], pairs[i][1])) return NULL;
+    return out;
+}
+
+/* Very old diffusers files differ in the attention only. */
+static const char *diti_kl_old_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"attentions.0.to_q", "attentions.0.query"},
+                                           {"attentions.0.to_k", "attentions.0.key"},
+                                           {"attentions.0.to_v", "attentions.0.value"},
+                                           {"attentions.0.to_out.0", "attentions.0.proj_attn"}};
+    (void)user;
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+/* LDM and BFL; the decoder's levels are numbered from the pixels, user: how many there are. */
+static const char *diti_kl_ldm_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"mid_block.resnets.0.", "mid.block_1."},
+                                           {"mid_block.resnets.1.", "mid.block_2."},
+                                           {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+                                           {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+                                           {"mid_block.attentions.0.to_", "mid.attn_1."},
+                                           {"down_blocks.", "down."},
+                                           {".resnets.", ".block."},
+                                           {"upsamplers.0.conv", "upsample.conv"},
+                                           {"downsamplers.0.conv", "downsample.conv"},
+                                           {"conv_shortcut", "nin_shortcut"},
+                                           {"conv_norm_out", "norm_out"}};
+    static const char up[] = "decoder.up_blocks.";
+    const uint32_t *levels = (const uint32_t *)user;
+    char renumbered[256];
+    unsigned level;
+    const char *rest;
+    if (diti_starts_with(name, up)) {
+        level = (unsigned)strtoul(name + sizeof up - 1, NULL, 10);
+        rest = strchr(name + sizeof up - 1, '.');
+        if (!rest || level >= *levels) return NULL;
+        if (!diti_format(renumbered, sizeof renumbered, "decoder.up.%u%s", *levels - 1 - level, rest)) return NULL;
+        name = renumbered;
+    }
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
+    *levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
+    if (diti_loader_find(loader, "decoder.mid.block_1.conv1.weight") ||
+        diti_loader_find(loader, "encoder.mid.block_1.conv1.weight")) {
+        loader->rename = diti_kl_ldm_name;
+        loader->user = levels;
+    } else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
+               diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
+        loader->rename = diti_kl_old_name;
+    }
+}
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_kl_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight")) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+/* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
+
+static void diti_kl_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[sizeof loader->scope];
+    memcpy(scope, loader->scope, sizeof scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    out->channels = diti_loader_dimension(loader, "conv1.weight", 0);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    diti_load_layer(loader, &out->conv1, out->channels, 9 * channels, 3, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_load_layer(loader, &out->conv2, out->channels, 9 * out->channels, 3, "conv2");
+    if (channels != out->channels) diti_load_layer(loader, &out->shortcut, out->channels, channels, 1, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+}
+
+static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels, const char *name) {
+    static const char *const qkv[] = {"attentions.0.to_q", "attentions.0.to_k", "attentions.0.to_v"};
+    diti_loader_scope(loader, "%s.mid_block.", name);
+    diti_kl_load_resnet(loader, &half->mid[0], channels, "resnets.0");
+    half->attention.present = diti_loader_find(loader, "attentions.0.group_norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "attentions.0.group_norm");
+        diti_load_joined(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
+    }
+    diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Returns the channels that the level gives. */
+static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels, const char *sampler) {
+    char name[32];
+    uint32_t i;
+    level->count = diti_loader_count(loader, "resnets.", ".conv1.weight");
+    if (level->count > DITI_KL_MAX_RESNETS) level->count = 0;
+    if (!level->count && !loader->error.result) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s must hold 1 to %u resnets",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        diti_kl_load_resnet(loader, &level->resnets[i], channels, name);
+        channels = level->resnets[i].channels;
+    }
+    diti_format(name, sizeof name, "%s.weight", sampler);
+    if (diti_loader_find(loader, name)) diti_load_layer(loader, &level->resample, channels, 9 * channels, 3, sampler);
+    return channels;
+}
+
+static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
+                                    const char *blocks, const char *sampler) {
+    uint32_t i;
+    half->level_count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
+    if (!half->level_count || half->level_count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), (unsigned)half->level_count, DITI_KL_MAX_LEVELS);
+        return channels;
+    }
+    half->levels = (diti_kl_level *)diti_alloc_array(env, half->level_count, sizeof *half->levels);
+    if (!half->levels) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+        return channels;
+    }
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
+        channels = diti_kl_load_level(loader, &half->levels[i], channels, sampler);
+    }
+    diti_loader_scope(loader, "%s", "");
+    return channels;
+}
+
+static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->decoder;
+    uint32_t latent = vae->traits.latent_channels,
+             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    half->present = true;
+    if (diti_loader_find(loader, "post_quant_conv.weight")) {
+        diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
+    }
+    diti_load_layer(loader, &half->conv_in, channels, 9 * latent, 3, "decoder.conv_in");
+    diti_kl_load_mid(loader, half, channels, "decoder");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
+    diti_load_norm(loader, &half->norm_out, channels, "decoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, 3, 9 * channels, 3, "decoder.conv_out");
+}
+
+static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->encoder;
+    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
+    half->present = true;
+    diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
+    diti_kl_load_mid(loader, half, channels, "encoder");
+    diti_load_norm(loader, &half->norm_out, channels, "encoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, moments, 9 * channels, 3, "encoder.conv_out");
+    if (diti_loader_find(loader, "quant_conv.weight")) {
+        diti_load_layer(loader, &vae->quant, moments, moments, 1, "quant_conv");
+    }
+}
+
+/* ---- configuration ---- */
+
+/* The most groups up to 32 that divide every number of channels, as powers of two. */
+static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    uint32_t i, groups = 32, count = diti_checkpoint_count(checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, i);
+        if (!diti_starts_with(tensor->name, loader->prefix) || tensor->rank != 4 || tensor->shape[2] != 3) continue;
+        if (tensor->shape[1] == 3 || tensor->shape[1] == latent) continue; /* not normalised: image and latent */
+        while (groups > 1 && tensor->shape[1] % groups) groups /= 2;
+    }
+    return groups;
+}
+
+/* By latent channels, where no config.json says them: SD, FLUX. */
+static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
+    bool sixteen = vae->traits.latent_channels == 16;
+    vae->traits.scale = (float)diti_json_number(json, "scaling_factor", sixteen ? 0.3611 : 0.18215);
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", sixteen && !json ? 0.1159 : 0.0);
+}
+
+static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
+    const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
+    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not an autoencoder that dit.h knows (AutoencoderKL): %.80s",
+                         diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
+    }
+    vae->traits.latent_channels = latent;
+    vae->wide = diti_json_bool(json, "force_upcast", true);
+    diti_kl_read_scale(vae, json);
+    if (!(vae->traits.scale > 0))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+    return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
+}
+
+static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *half, dit_error *err) {
+    uint32_t i, j;
+    for (i = 0; i < half->level_count; i++)
+        for (j = 0; j < half->levels[i].count; j++)
+            if (half->levels[i].resnets[j].channels % vae->groups) {
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                                 "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                                 (unsigned)half->levels[i].resnets[j].channels, (unsigned)vae->groups);
+            }
+    return DIT_OK;
+}
+
+/* Every level but the last doubles the size. */
+static uint32_t diti_kl_factor(const diti_kl_half *half) {
+    uint32_t i, factor = 1;
+    for (i = 0; i < half->level_count; i++) factor <<= half->levels[i].resample.weight.part_count ? 1 : 0;
+    return factor;
+}
+
+static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *err) {
+    dit_result result;
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
+    vae->traits.has_decoder = vae->decoder.present;
+    vae->traits.has_encoder = vae->encoder.present;
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_loader_finish(loader, &vae->weights, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->decoder, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const dit_progress *progress, diti_vae **out, dit_error *err) {
+    diti_loader loader;
+    uint32_t ldm_levels;
+    dit_result result;
+    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
+    *out = NULL;
+    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+    vae->device = device;
+    vae->env = *env;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", progress);
+    diti_kl_choose_prefix(&loader);
+    diti_kl_choose_names(&loader, &ldm_levels);
+    result = diti_kl_read_config(vae, &loader, config, err);
+    if (result == DIT_OK) result = diti_kl_fill(vae, &loader, err);
+    if (result != DIT_OK)
+        diti_vae_destroy(vae);
+    else
+        *out = vae;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    diti_env env;
+    if (!vae) return;
+    env = vae->env;
+    diti_weights_free(vae->device, &env, &vae->weights);
+    diti_free(&env, vae->decoder.levels);
+    diti_free(&env, vae->encoder.levels);
+    diti_free(&env, vae);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+
+/* ---- computing ---- */
+
+typedef struct diti_kl_size { /* of the image so far */
+    uint32_t height, width;
+} diti_kl_size;
+
+static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                bool silu, const char *name) {
+    diti_group_norm_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.groups = vae->groups;
+    desc.eps = 1e-6f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
+    desc.silu = silu;
+    desc.name = name;
+    return diti_group_norm(graph, x, &desc);
+}
+
+/* 3x3 or 1x1 with the same size in and out. */
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
+                                diti_tensor residual, bool out_f32, const char *name) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size.height;
+    desc.width = size.width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
+    desc.bias = &layer->bias;
+    desc.residual = residual;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                    diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = 1;
+    desc.upsample = true;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_upsample";
+    size->height *= 2;
+    size->width *= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+/* Zeros on the right and below only. */
+static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                      diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 2;
+    desc.pad_after = 1;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_downsample";
+    size->height /= 2;
+    size->width /= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                      const diti_kl_resnet *resnet, diti_kl_size size) {
+    diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
+    if (resnet->shortcut.weight.part_count) {
+        shortcut = diti_kl_conv(graph, x, &resnet->shortcut, size, 0, vae->wide, "vae_shortcut");
+    }
+    return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
+}
+
+/* One head of all channels. */
+static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                         const diti_kl_attention *attention, diti_kl_size size) {
+    uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor h = diti_kl_norm(graph, vae, x, &attention->norm, false, "vae_attention_norm");
+    joined.name = "vae_qkv";
+    h = diti_linear_joined(graph, h, &attention->qkv, &joined);
+    desc.batch = 1;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+    return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
+}
+
+static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                   diti_kl_size size) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
+}
+
+static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
+                                     bool up, diti_kl_size *size) {
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
+    if (!level->resample.weight.part_count) return x;
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
+              : diti_kl_downsample(graph, vae, x, &level->resample, size);
+}
+
+static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                  diti_kl_size size, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->decoder;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    size.height = height;
+    size.width = width;
+    x = diti_planar_to_rows(graph, latent, 1, vae->traits.latent_channels, 1.0f / vae->traits.scale, vae->traits.shift);
+    if (vae->post_quant.weight.part_count) {
+        x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
+    }
+    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &size);
+    return diti_kl_finish(graph, vae, x, half, size, true);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->encoder;
+    bool quant = vae->quant.weight.part_count != 0;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    size.height = height;
+    size.width = width;
+    x = diti_kl_conv(graph, image, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
 }
 
 /* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
