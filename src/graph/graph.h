@@ -325,11 +325,11 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels);
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
-   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, 0, 0). x, h1, h2
-   (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes step
-   + 1 when a new latent is not finite for the first time (step read from word 1 = the step state). */
+   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step number from 1
+   on, 0). x, h1, h2 (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state;
+   word 0 becomes the number of the first step whose prediction or new latent is not finite. */
 typedef struct diti_solver_desc {
-    diti_tensor x, h1, h2, x0, noise, coefficients, health, step;
+    diti_tensor x, h1, h2, x0, noise, coefficients, health;
     bool guided;
 } diti_solver_desc;
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
@@ -359,8 +359,8 @@ typedef struct diti_group_norm_desc {
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
-/* rows [pixels, >= 3] -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA) and planar F32 [3, pixels] in 0..1
-   in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
+/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
+   mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 

@@ -95,22 +95,23 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
     }
 }
 
+/* Every binding of the layout is written: what an op leaves out repeats its first buffer, since a shader names all of them. */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
                                  const VkDescriptorBufferInfo *ranges) {
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
-    uint32_t i, count = 0;
+    uint32_t i, first = 0;
+    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].tensor) first++;
     memset(writes, 0, sizeof writes);
-    for (i = 0; i < dispatch->binding_count; i++) {
-        if (!dispatch->bindings[i].tensor) continue;
-        writes[count].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-        writes[count].dstSet = set;
-        writes[count].dstBinding = i;
-        writes[count].descriptorCount = 1;
-        writes[count].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        writes[count].pBufferInfo = &ranges[i];
-        count++;
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        bool used = i < dispatch->binding_count && dispatch->bindings[i].tensor;
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = set;
+        writes[i].dstBinding = i;
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &ranges[used ? i : first];
     }
-    plan->device->vk.UpdateDescriptorSets(plan->device->device, count, writes, 0, NULL);
+    plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {

@@ -98,7 +98,6 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
     solver.h2 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 two steps before");
     if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
     solver.health = job->health;
-    solver.step = job->step;
     solver.guided = shape->guided;
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, job->step);
@@ -183,7 +182,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
         table[7] = step->d2;
         table[8] = step->noise;
         table[9] = request->guidance;
-        table[10] = table[11] = 0;
+        table[10] = (float)(i + 1); /* what health says when this step goes wrong */
+        table[11] = 0;
     }
 }
 

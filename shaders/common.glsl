@@ -1,0 +1,45 @@
+// What every kernel shares. A tensor is a matrix of F32 or F16 elements with a pitch; both formats are read and written through
+// 32-bit words, four elements at a time, so that one module serves every rung and needs no 16-bit feature of the device.
+#extension GL_EXT_control_flow_attributes : require
+
+#define FORMAT_F32 0u
+#define FORMAT_F16 1u
+
+vec4 unpack4(uvec2 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
+uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+
+// A binding that is read. `at` counts elements from the start of the binding.
+//   NAME_load1: one element. NAME_load4: four, at is a multiple of 4. NAME_some: the first count of four (the rest is 0), any at.
+#define READABLE(BINDING, NAME, ACCESS)                                                                                    \
+    layout(binding = BINDING) ACCESS buffer NAME##_F4 { vec4 NAME##_f4[]; };                                               \
+    layout(binding = BINDING) ACCESS buffer NAME##_H4 { uvec2 NAME##_h4[]; };                                              \
+    layout(binding = BINDING) ACCESS buffer NAME##_F1 { float NAME##_f1[]; };                                              \
+    layout(binding = BINDING) ACCESS buffer NAME##_U1 { uint NAME##_u1[]; };                                               \
+    float NAME##_load1(uint format, uint at) {                                                                             \
+        return format == FORMAT_F32 ? NAME##_f1[at] : unpackHalf2x16(NAME##_u1[at >> 1])[at & 1u];                         \
+    }                                                                                                                      \
+    vec4 NAME##_load4(uint format, uint at) {                                                                              \
+        return format == FORMAT_F32 ? NAME##_f4[at >> 2] : unpack4(NAME##_h4[at >> 2]);                                    \
+    }                                                                                                                      \
+    vec4 NAME##_some(uint format, uint at, uint count) {                                                                   \
+        vec4 v = vec4(0.0);                                                                                                \
+        for (uint i = 0u; i < min(count, 4u); i++) v[i] = NAME##_load1(format, at + i);                                    \
+        return v;                                                                                                          \
+    }
+
+// A binding that is written (and read). NAME_store4: four elements, at is a multiple of 4. NAME_store_some: the first count of four;
+// F16 wants an even at, and an odd last element takes the element of padding behind it with it.
+#define WRITABLE(BINDING, NAME)                                                                         \
+    READABLE(BINDING, NAME, )                                                                           \
+    void NAME##_store4(uint format, uint at, vec4 v) {                                                  \
+        if (format == FORMAT_F32) NAME##_f4[at >> 2] = v;                                               \
+        else NAME##_h4[at >> 2] = pack4(v);                                                             \
+    }                                                                                                   \
+    void NAME##_store_some(uint format, uint at, uint count, vec4 v) {                                  \
+        if (format == FORMAT_F32) {                                                                     \
+            for (uint i = 0u; i < min(count, 4u); i++) NAME##_f1[at + i] = v[i];                        \
+        } else {                                                                                        \
+            NAME##_u1[at >> 1] = packHalf2x16(v.xy);                                                    \
+            if (count > 2u) NAME##_u1[(at >> 1) + 1u] = packHalf2x16(v.zw);                             \
+        }                                                                                               \
+    }

@@ -1,0 +1,95 @@
+#version 450
+// Between planes (latents, pictures: [channels, height * width]) and rows (tokens, pixels: [positions, channels]). One invocation makes
+// four neighbouring columns of the result; results have room for whole groups of four.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+#define OP_PATCHIFY 0u       // planes -> tokens, column (c, dy, dx), times an optional scale
+#define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
+#define OP_PLANES_TO_ROWS 2u // value * scale + shift
+#define OP_ROWS_TO_PLANES 3u
+#define OP_IMAGE 4u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint OP = OP_PATCHIFY;
+layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
+layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
+layout(constant_id = 4) const bool SCALED = false; // patchify: binding 1 holds one float
+layout(constant_id = 5) const bool RGBA = false;
+layout(constant_id = 6) const bool RGB = false;
+layout(constant_id = 7) const bool SWAP = false;   // BGRA
+layout(constant_id = 8) const bool WATCH = false;  // report values that are not finite
+
+layout(push_constant) uniform Push {
+    uint first_group;
+    uint rows, columns; // of the result; image: 1 row of pixels
+    uint in_offset, in_pitch;
+    uint out_offset, out_pitch;
+    uint scale_offset;
+    uint batch, channels, grid_height, grid_width, patch_size, token_channels;
+    float scale, shift;
+    uint rgb_offset, rgb_pitch, health_offset;
+};
+
+READABLE(0, src, readonly)
+READABLE(1, factor, readonly)
+WRITABLE(2, dst)
+WRITABLE(3, rgb)
+layout(binding = 4) buffer Health { uint health[]; };
+
+float source(uint row, uint column) { return src_load1(IN_FORMAT, in_offset + row * in_pitch + column); }
+
+float patchify(uint row, uint column) {
+    uint area = grid_height * grid_width, item = row / area % batch, y = row % area / grid_width, x = row % grid_width;
+    uint c = column / (patch_size * patch_size), dy = column / patch_size % patch_size, dx = column % patch_size;
+    float v = source(item * channels + c, (y * patch_size + dy) * (grid_width * patch_size) + x * patch_size + dx);
+    return SCALED ? v * factor_f1[scale_offset] : v;
+}
+
+float unpatchify(uint row, uint column) {
+    uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width, x = column % width;
+    uint token = (item * grid_height + y / patch_size) * grid_width + x / patch_size;
+    return source(token, (y % patch_size * patch_size + x % patch_size) * token_channels + c);
+}
+
+float planes_to_rows(uint row, uint column) {
+    uint area = grid_height * grid_width;
+    return source(row / area * channels + column, row % area) * scale + shift;
+}
+
+float rows_to_planes(uint row, uint column) {
+    uint area = grid_height * grid_width;
+    return source(row / channels * area + column, row % channels);
+}
+
+float value(uint row, uint column) {
+    if (column >= columns) return 0.0;
+    if (OP == OP_PATCHIFY) return patchify(row, column);
+    if (OP == OP_UNPATCHIFY) return unpatchify(row, column);
+    if (OP == OP_PLANES_TO_ROWS) return planes_to_rows(row, column);
+    return rows_to_planes(row, column);
+}
+
+// models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.
+void image(uint pixel) {
+    vec3 v = vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)), unit = v * 0.5 + 0.5;
+    uvec3 byte_value = uvec3(roundEven(clamp(unit, 0.0, 1.0) * 255.0));
+    if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u)))) atomicOr(health[health_offset + 2u], 1u);
+    if (SWAP) byte_value = byte_value.bgr;
+    if (RGBA) dst_u1[out_offset + pixel] = byte_value.r | byte_value.g << 8 | byte_value.b << 16 | 0xff000000u;
+    if (RGB) {
+        for (uint c = 0u; c < 3u; c++) rgb_f1[rgb_offset + c * rgb_pitch + pixel] = unit[c];
+    }
+}
+
+void main() {
+    uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (i >= rows * quads) return;
+    uint row = i / quads, column = i % quads * 4u;
+    if (OP == OP_IMAGE) {
+        for (uint p = column; p < min(column + 4u, columns); p++) image(p);
+        return;
+    }
+    vec4 v = vec4(value(row, column), value(row, column + 1u), value(row, column + 2u), value(row, column + 3u));
+    dst_store4(OUT_FORMAT, out_offset + row * out_pitch + column, v);
+}
