@@ -6172,11 +6172,11 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels);
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
-   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, 0, 0). x, h1, h2
-   (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes step
-   + 1 when a new latent is not finite for the first time (step read from word 1 = the step state). */
+   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step number from 1
+   on, 0). x, h1, h2 (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state;
+   word 0 becomes the number of the first step whose prediction or new latent is not finite. */
 typedef struct diti_solver_desc {
-    diti_tensor x, h1, h2, x0, noise, coefficients, health, step;
+    diti_tensor x, h1, h2, x0, noise, coefficients, health;
     bool guided;
 } diti_solver_desc;
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
@@ -6206,8 +6206,8 @@ typedef struct diti_group_norm_desc {
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
-/* rows [pixels, >= 3] -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA) and planar F32 [3, pixels] in 0..1
-   in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
+/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
+   mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 
@@ -7296,22 +7296,23 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
     }
 }
 
+/* Every binding of the layout is written: what an op leaves out repeats its first buffer, since a shader names all of them. */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
                                  const VkDescriptorBufferInfo *ranges) {
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
-    uint32_t i, count = 0;
+    uint32_t i, first = 0;
+    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].tensor) first++;
     memset(writes, 0, sizeof writes);
-    for (i = 0; i < dispatch->binding_count; i++) {
-        if (!dispatch->bindings[i].tensor) continue;
-        writes[count].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-        writes[count].dstSet = set;
-        writes[count].dstBinding = i;
-        writes[count].descriptorCount = 1;
-        writes[count].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        writes[count].pBufferInfo = &ranges[i];
-        count++;
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        bool used = i < dispatch->binding_count && dispatch->bindings[i].tensor;
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = set;
+        writes[i].dstBinding = i;
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &ranges[used ? i : first];
     }
-    plan->device->vk.UpdateDescriptorSets(plan->device->device, count, writes, 0, NULL);
+    plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
@@ -7923,6 +7924,329 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
         }
     }
     return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
+}
+
+/* ======== src/graph/ops_elementwise.c (edit it there; dit.h is generated) ======== */
+/* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
+ */
+
+#define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
+
+/* Numbers shared with the shaders. */
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER };
+enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_ROWS_TO_PLANES, DITI_OP_IMAGE };
+
+static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                             uint32_t op) {
+    memset(dispatch, 0, sizeof *dispatch);
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_spirv_find(module, &dispatch->module)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
+        return false;
+    }
+    dispatch->name = name;
+    dispatch->constants[0] = DITI_ELEMENTWISE_GROUP;
+    dispatch->constants[1] = op;
+    dispatch->constant_count = 10;
+    dispatch->cost_kind = DITI_COST_MEMORY;
+    return true;
+}
+
+/* Binding number `index`: the whole tensor, its offset in push word `word`. */
+static void diti_small_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                            uint8_t word, bool reads, bool writes) {
+    diti_binding *binding = &dispatch->bindings[index];
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
+    if (!tensor) return;
+    binding->tensor = tensor;
+    binding->reads = reads;
+    binding->writes = writes;
+    binding->offset_word = word;
+    binding->element_bytes = (uint8_t)diti_element_size(info->format);
+    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
+}
+
+/* Rows without gaps are one run of elements, so a slice of workgroups touches one run of them. */
+static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index) {
+    const diti_tensor_info *info = diti_tensor_get(graph, dispatch->bindings[index].tensor);
+    if (!dispatch->bindings[index].tensor || info->columns % 4 != 0 || info->pitch != info->columns) return;
+    dispatch->bindings[index].group_div = 1;
+    dispatch->bindings[index].group_step = DITI_ELEMENTWISE_GROUP * 4u;
+}
+
+/* rows x columns of results, four columns to an invocation. */
+static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
+                            uint32_t push_count) {
+    uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
+    if (invocations > UINT32_MAX - DITI_ELEMENTWISE_GROUP) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s on [%u, %u] is too large", dispatch->name, rows,
+                        columns);
+        return;
+    }
+    dispatch->push[1] = rows;
+    dispatch->push[2] = columns;
+    dispatch->push_count = push_count;
+    dispatch->groups = (uint32_t)((invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP);
+    diti_graph_dispatch(graph, dispatch);
+}
+
+static bool diti_small_vector(const diti_tensor_info *info) {
+    return info->first % 4 == 0 && info->pitch % 4 == 0 && info->columns % 4 == 0;
+}
+
+static bool diti_small_is_float(const diti_tensor_info *info) { return info->format != DITI_U32; }
+
+static uint32_t diti_float_word(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+/* --- elementwise.comp --- */
+
+static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
+                                   const diti_tensor_info *add, const char *name) {
+    if (x->rows == out->rows && x->columns == out->columns && (!add || add->columns == x->columns) &&
+        diti_small_is_float(x) && diti_small_is_float(out))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name, x->name,
+                    x->rows, x->columns, out->name, out->rows, out->columns);
+    return false;
+}
+
+DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc) {
+    const diti_tensor_info *from = diti_tensor_get(graph, x), *to, *add;
+    const char *name = desc->name ? desc->name : "elementwise";
+    diti_tensor out = desc->out;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return 0;
+    if (!out)
+        out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, from->rows, from->columns, name);
+    if (!out) return 0;
+    from = diti_tensor_get(graph, x); /* making a tensor may move the table */
+    to = diti_tensor_get(graph, out);
+    add = desc->add ? diti_tensor_get(graph, desc->add) : NULL;
+    if (!diti_elementwise_check(graph, from, to, add, name)) return 0;
+    dispatch.constants[2] = from->format;
+    dispatch.constants[3] = to->format;
+    dispatch.constants[4] = (uint32_t)desc->activation;
+    dispatch.constants[5] = add != NULL;
+    dispatch.constants[6] = diti_small_vector(from) && diti_small_vector(to) && (!add || diti_small_vector(add));
+    dispatch.push[4] = from->pitch;
+    dispatch.push[6] = add ? add->pitch : 0;
+    dispatch.push[7] = add ? add->rows : 0;
+    dispatch.push[9] = to->pitch;
+    dispatch.push[10] = diti_float_word(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[11] = diti_float_word(desc->offset);
+    diti_small_bind(graph, &dispatch, 0, x, 3, true, false);
+    diti_small_bind(graph, &dispatch, 1, desc->add, 5, true, false);
+    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, 12);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
+    const diti_tensor_info *from = diti_tensor_get(graph, table);
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_SELECT)) return 0;
+    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
+    if (!out) return 0;
+    from = diti_tensor_get(graph, table);
+    if (from->format != DITI_F32)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
+    dispatch.constants[6] = diti_small_vector(from);
+    dispatch.push[4] = from->pitch;
+    dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
+    diti_small_bind(graph, &dispatch, 0, table, 3, true, false);
+    diti_small_bind(graph, &dispatch, 1, step, 5, true, false);
+    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.memory_bytes = 8.0 * from->columns;
+    diti_small_emit(graph, &dispatch, 1, from->columns, 12);
+    return out;
+}
+
+DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
+    diti_small_bind(graph, &dispatch, 2, step, 8, true, true);
+    diti_small_emit(graph, &dispatch, 1, 1, 12);
+}
+
+/* x, h1, h2, x0 and noise have one shape and whole groups of four columns in memory. */
+static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other) {
+    const diti_tensor_info *a = diti_tensor_get(graph, x), *b = diti_tensor_get(graph, other);
+    if (!other) return true;
+    if (b->format == DITI_F32 && a->rows == b->rows && a->columns == b->columns && a->pitch == b->pitch &&
+        b->first % 4 == 0 && b->pitch % 4 == 0)
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] does not match %s [%u, %u]", b->name,
+                    b->rows, b->columns, a->name, a->rows, a->columns);
+    return false;
+}
+
+DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x), *m = diti_tensor_get(graph, prediction);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "solver step", "elementwise", DITI_OP_SOLVER)) return;
+    if (!diti_solver_fits(graph, desc->x, desc->x) || !diti_solver_fits(graph, desc->x, desc->h1) ||
+        !diti_solver_fits(graph, desc->x, desc->h2) || !diti_solver_fits(graph, desc->x, desc->x0) ||
+        !diti_solver_fits(graph, desc->x, desc->noise)) {
+        return;
+    }
+    if (m->format != DITI_F32 || m->rows != x->rows * (desc->guided ? 2u : 1u) || m->columns != x->columns ||
+        m->pitch % 4 || m->first % 4) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "solver step: prediction %s [%u, %u] does not match %s [%u, %u]", m->name, m->rows, m->columns,
+                        x->name, x->rows, x->columns);
+        return;
+    }
+    dispatch.constants[7] = desc->guided;
+    dispatch.constants[8] = desc->x0 != 0;
+    dispatch.constants[9] = desc->noise != 0;
+    dispatch.push[4] = m->pitch;
+    dispatch.push[9] = x->pitch;
+    diti_small_bind(graph, &dispatch, 0, prediction, 3, true, false);
+    diti_small_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
+    diti_small_bind(graph, &dispatch, 2, desc->x, 8, true, true);
+    diti_small_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
+    diti_small_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
+    diti_small_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
+    diti_small_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
+    diti_small_bind(graph, &dispatch, 7, desc->health, 16, true, true);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, 17);
+}
+
+/* --- pixels.comp --- */
+
+static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
+                             uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
+                             uint32_t patch, uint32_t token_channels) {
+    dispatch->constants[2] = from->format;
+    dispatch->constants[3] = to->format;
+    dispatch->push[4] = from->pitch;
+    dispatch->push[6] = to->pitch;
+    dispatch->push[8] = batch;
+    dispatch->push[9] = channels;
+    dispatch->push[10] = grid_height;
+    dispatch->push[11] = grid_width;
+    dispatch->push[12] = patch;
+    dispatch->push[13] = token_channels;
+    dispatch->push[14] = diti_float_word(1.0f);
+}
+
+static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor from, diti_tensor to) {
+    diti_small_bind(graph, dispatch, 0, from, 3, true, false);
+    diti_small_bind(graph, dispatch, 2, to, 5, false, true);
+    diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns, 19);
+}
+
+static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, uint64_t rows, uint64_t columns,
+                            const char *name) {
+    if (tensor->rows == rows && tensor->columns == columns) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s is [%u, %u], wanted is [%llu, %llu]", name,
+                    tensor->name, tensor->rows, tensor->columns, (unsigned long long)rows, (unsigned long long)columns);
+    return false;
+}
+
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
+                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
+                                       diti_tensor input) {
+    const diti_tensor_info *from = diti_tensor_get(graph, latent);
+    uint32_t grid_height = height / patch, grid_width = width / patch;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
+    if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
+    out = diti_tensor_new(graph, graph->activation, copies * batch * grid_height * grid_width, channels * patch * patch,
+                          "patches");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
+                     grid_height, grid_width, patch, 0);
+    dispatch.constants[4] = input != 0;
+    diti_small_bind(graph, &dispatch, 1, input, 7, true, false);
+    diti_pixels_emit(graph, &dispatch, latent, out);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+    const diti_tensor_info *from = diti_tensor_get(graph, tokens);
+    uint32_t grid_height = height / patch, grid_width = width / patch;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", DITI_OP_UNPATCHIFY)) return 0;
+    if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
+                         (uint64_t)patch * patch * out_channels, "unpatchify"))
+        return 0;
+    out = diti_tensor_new(graph, DITI_F32, batch * channels, height * width, "prediction");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), batch, channels,
+                     grid_height, grid_width, patch, out_channels);
+    diti_pixels_emit(graph, &dispatch, tokens, out);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
+                                             float scale, float shift) {
+    uint32_t area = diti_tensor_get(graph, planar)->columns;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "planes to rows", "pixels", DITI_OP_PLANES_TO_ROWS)) return 0;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, planar), (uint64_t)batch * channels, area, "planes to rows"))
+        return 0;
+    out = diti_tensor_new(graph, graph->activation, batch * area, channels, "rows");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
+                     1, 0);
+    dispatch.push[14] = diti_float_word(scale);
+    dispatch.push[15] = diti_float_word(shift);
+    diti_pixels_emit(graph, &dispatch, planar, out);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels) {
+    uint32_t area = diti_tensor_get(graph, rows)->rows / (batch ? batch : 1u);
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "rows to planes", "pixels", DITI_OP_ROWS_TO_PLANES)) return 0;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)batch * area, channels, "rows to planes"))
+        return 0;
+    out = diti_tensor_new(graph, DITI_F32, batch * channels, area, "planes");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, out), batch, channels, 1, area, 1,
+                     0);
+    diti_pixels_emit(graph, &dispatch, rows, out);
+    return out;
+}
+
+DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
+                                 diti_tensor health) {
+    const diti_tensor_info *from = diti_tensor_get(graph, rows);
+    uint32_t pixels = from->rows;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "image", "pixels", DITI_OP_IMAGE)) return;
+    if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
+        (rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op image: %s has %u channels, 3 are needed", from->name,
+                        from->columns);
+        return;
+    }
+    dispatch.constants[2] = from->format;
+    dispatch.constants[5] = rgba != 0;
+    dispatch.constants[6] = rgb != 0;
+    dispatch.constants[7] = swap;
+    dispatch.constants[8] = health != 0;
+    dispatch.push[4] = from->pitch;
+    dispatch.push[17] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
+    diti_small_bind(graph, &dispatch, 0, rows, 3, true, false);
+    diti_small_bind(graph, &dispatch, 2, rgba, 5, false, true);
+    diti_small_bind(graph, &dispatch, 3, rgb, 16, false, true);
+    diti_small_bind(graph, &dispatch, 4, health, 18, true, true);
+    diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }
 
 /* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
