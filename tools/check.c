@@ -197,18 +197,32 @@ static void add_function(const char *path, int line, int length) {
     if (length > longest) longest = length, snprintf(longest_where, sizeof longest_where, "%s:%d", path, line);
 }
 
+static void blank_comments(char *text) {
+    char *begin, *end;
+    for (; (begin = strstr(text, "/*")) && (end = strstr(begin, "*/")); text = end)
+        for (end += 2; begin < end; begin++)
+            if (*begin != '\n') *begin = ' ';
+}
+
+/* The brace that opens the body of the function whose definition begins a line here; NULL when none does. */
+static const char *body_of(const char *line) {
+    const char *brace = line + strcspn(line, ";={"), *before = brace;
+    if (!isalpha((unsigned char)*line) || *brace != '{') return NULL;
+    while (before > line && isspace((unsigned char)before[-1])) before--;
+    return before[-1] == ')' ? brace : NULL;
+}
+
 static void measure_functions(const char *room, const char *path) {
     char *text = read_file(path), *line = text;
-    int number = 1, begin = 0;
     (void)room;
-    for (; *line; number++) {
-        char *end = line + strcspn(line, "\n");
-        int is_code =
-            isalpha((unsigned char)*line) && memchr(line, '(', (size_t)(end - line)) && !strchr(";\\", end[-1]);
-        if (is_code && !begin && end[-1] == '}') add_function(path, number, 1);
-        if (is_code && !begin && end[-1] != '}') begin = number;
-        if (*line == '}' && begin) add_function(path, begin, number - begin + 1), begin = 0;
-        line = *end ? end + 1 : end;
+    blank_comments(text);
+    while (*line) {
+        const char *brace = body_of(line), *end = brace ? strstr(brace, "\n}") : NULL;
+        if (brace && strcspn(brace, "}") < strcspn(brace, "\n")) end = brace;
+        if (end) add_function(path, line_of(text, line), line_of(line, end) + (end != brace));
+        line += end ? (size_t)(end + 1 - line) : strcspn(line, "\n");
+        line += strcspn(line, "\n");
+        line += *line == '\n';
     }
     free(text);
 }
