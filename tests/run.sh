@@ -2,7 +2,7 @@
 # tests/run.sh [NAME...]: runs the test programs (all, or those named) and ends with one line, `N passed, N failed`.
 #
 # A program runs in one or more ways. A comment `test-runs: WAY...` in its source names them; without it a program that
-# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `sanitize`.
+# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `plain sanitize`.
 #   plain                  no driver chosen
 #   sanitize               built with AddressSanitizer and UBSan, on lavapipe
 #   lavapipe swiftshader   on that driver, under the validation layers
@@ -16,7 +16,7 @@ set -u
 all=${DIT_TEST_ALL:-0}
 limit=${DIT_TEST_SECONDS:-$([ "$all" = 1 ] && echo 7200 || echo 300)}
 logs=build/logs
-passed=0 failed=0 skipped=0 outcome=
+passed=0 failed=0 skipped=0
 mkdir -p $logs build/all build/mesa
 export MESA_SHADER_CACHE_DIR="$PWD/build/mesa" DIT_TEST_ALL="$all"
 sh tests/drivers.sh || exit 1
@@ -34,12 +34,11 @@ fail() { # fail REASON
 ways_of() {
     ways=$(sed -n 's/.*test-runs: *\([a-z0-9 ]*\).*/\1/p' "tests/$1.c")
     if [ -z "$ways" ]; then
-        if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways=sanitize; fi
+        if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways="plain sanitize"; fi
     fi
     if [ "$all" = 1 ]; then
         case $ways in
         *lavapipe*) ways="$ways lavapipe4 lavapipe16 gpuav" ;;
-        sanitize) ways="plain sanitize" ;;
         esac
     fi
     echo "$ways" | tr -s ' ' '\n' | awk 'NF && !seen[$1]++'
