@@ -1,10 +1,18 @@
 #include "base/base.h"
 
+/* Names from damaged files may hold anything; a message stays one line. */
+static void diti_error_flatten(char *message) {
+    for (; *message; message++) {
+        if ((unsigned char)*message < 0x20 || *message == 0x7f) *message = '?';
+    }
+}
+
 static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const char *format, va_list args) {
     if (!err) return;
     err->result = result;
     err->vk = vk;
     vsnprintf(err->message, sizeof err->message, format, args);
+    diti_error_flatten(err->message);
 }
 
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) {

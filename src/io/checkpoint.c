@@ -298,13 +298,11 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
     const diti_file *file = checkpoint->files[0];
-    uint64_t size = diti_file_size(file);
-    char *text = size < SIZE_MAX ? (char *)diti_alloc(&checkpoint->env, (size_t)size) : NULL;
-    dit_result result;
-    *out = NULL;
-    if (!text) return diti_no_memory(diti_file_name(file), err);
-    result = diti_file_read(file, 0, text, (size_t)size, err);
-    if (result >= 0) result = diti_json_parse(&checkpoint->env, text, (size_t)size, diti_file_name(file), out, err);
+    char *text;
+    size_t size;
+    dit_result result = diti_file_read_all(&checkpoint->env, file, &text, &size, err);
+    if (result < 0) return result;
+    result = diti_json_parse(&checkpoint->env, text, size, diti_file_name(file), out, err);
     diti_free(&checkpoint->env, text);
     return result;
 }

@@ -251,6 +251,23 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+                                           dit_error *err) {
+    uint64_t bytes = diti_file_size(file);
+    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
+    dit_result result;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    text[bytes] = 0;
+    result = diti_file_read(file, 0, text, (size_t)bytes, err);
+    if (result < 0) {
+        diti_free(env, text);
+        return result;
+    }
+    *out = text;
+    *size = (size_t)bytes;
+    return DIT_OK;
+}
+
 DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size) {
     return file->data && diti_file_holds(file, offset, size) ? file->data + offset : NULL;
 }

@@ -80,23 +80,6 @@ static dit_result diti_package_read_bundled(const diti_package *package, const c
     return DIT_OK;
 }
 
-static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
-                                     dit_error *err) {
-    uint64_t bytes = diti_file_size(file);
-    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
-    dit_result result;
-    if (!text) return diti_no_memory(diti_file_name(file), err);
-    text[bytes] = 0;
-    result = diti_file_read(file, 0, text, (size_t)bytes, err);
-    if (result < 0) {
-        diti_free(env, text);
-        return result;
-    }
-    *out = text;
-    *size = (size_t)bytes;
-    return DIT_OK;
-}
-
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
                                           dit_error *err) {
     diti_file *file;

@@ -1,0 +1,516 @@
+/* Damaged model files, made here: each must end in an error that names the culprit, in one line, with nothing leaked
+ * and (in the build with AddressSanitizer) nothing read past the file. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "test.h"
+#include "files.h"
+#include "model_files.h"
+
+static test_memory memory;
+static diti_env env;
+
+static void check_refusal(dit_result result, const dit_error *err, const char *culprit) {
+    CHECK_MESSAGE(result < 0 && err->result == result && strstr(err->message, culprit) &&
+                      !strpbrk(err->message, "\n\r"),
+                  "expected '%s', got '%s' (%d)", culprit, err->message, (int)result);
+    CHECK_MESSAGE(memory.alive == 0, "%ld blocks leaked after '%s'", memory.alive, err->message);
+}
+
+static dit_result open_and_close(const dit_source *source, dit_error *err) {
+    diti_checkpoint *checkpoint;
+    dit_result result = diti_checkpoint_open(&env, source, &checkpoint, err);
+    diti_checkpoint_close(checkpoint);
+    return result;
+}
+
+/* From memory of exactly that size, and through callbacks. */
+static void refuses_part(const bytes *file, size_t size, const char *culprit) {
+    bytes exact = {0};
+    dit_source source;
+    dit_error err = {0};
+    exact.data = malloc(size ? size : 1), exact.size = size;
+    if (size) memcpy(exact.data, file->data, size);
+    source = memory_source(&exact);
+    check_refusal(open_and_close(&source, &err), &err, culprit);
+    source = callback_source(&exact);
+    memset(&err, 0, sizeof err);
+    check_refusal(open_and_close(&source, &err), &err, culprit);
+    bytes_free(&exact);
+}
+
+static void refuses(bytes file, const char *culprit) {
+    refuses_part(&file, file.size, culprit);
+    bytes_free(&file);
+}
+
+/* --- safetensors --- */
+
+static void refuses_header(const char *header, size_t data_size, const char *culprit) {
+    refuses(safetensors_bytes(header, data_size), culprit);
+}
+
+static void test_safetensors(void) {
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", 8, "JSON");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[18446744073709551608,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,18446744073709551616]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":\"0\"}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'F33'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,2],\"data_offsets\":[0,8]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,0],\"data_offsets\":[0,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 8, "'a'");
+    refuses_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,0]}}", 8, "'a'");
+    refuses_header("{\"a\":[]}", 8, "'a'");
+    refuses_header("{\"a\\n\":[]}", 8, "'a");
+    refuses_header("{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "NUL");
+    refuses_header(
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+        8, "overlap");
+    refuses_header(
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}",
+        8, "overlap");
+    refuses_header(
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+        8, "duplicate");
+    refuses_header("{\"__metadata__\":[]}", 0, "__metadata__");
+    refuses_header("{\"__metadata__\":{\"format\":1}}", 0, "'format'");
+    refuses_header("[]", 0, "header");
+    refuses_header("", 0, "JSON");
+}
+
+static void test_safetensors_sizes(void) {
+    static const uint64_t sizes[] = {3,          100,           100000001, (uint64_t)1 << 31, (uint64_t)1 << 63,
+                                     UINT64_MAX, UINT64_MAX - 7};
+    for (size_t i = 0; i < DITI_COUNT(sizes); i++) {
+        bytes file = safetensors_bytes("{}", 0);
+        memcpy(file.data, &sizes[i], 8);
+        refuses(file, "header");
+    }
+}
+
+/* A header of 64 levels is read, one of 65 is not; 100 000 levels must not exhaust the stack. */
+static void test_deep_json(void) {
+    static char header[200001];
+    memset(header, '[', 100000);
+    refuses_header(header, 0, "deeper");
+    memset(header, ']', sizeof header - 1);
+    memcpy(header, "{\"a\":", 5);
+    memset(header + 5, '[', 64);
+    header[200] = 0;
+    refuses_header(header, 0, "deeper");
+}
+
+/* --- GGUF --- */
+
+/* One of each kind of thing: text, numbers, arrays of both, a float and a packed tensor. */
+static bytes small_gguf(void) {
+    bytes file = {0};
+    gguf_head(&file, 3, 2, 5);
+    gguf_key(&file, "general.architecture", DITI_GGUF_STRING);
+    bytes_text(&file, "test");
+    gguf_key_u32(&file, "general.alignment", 64);
+    gguf_key(&file, "k.array", DITI_GGUF_ARRAY);
+    bytes_u32(&file, DITI_GGUF_U8);
+    bytes_text(&file, "12345");
+    gguf_key(&file, "k.texts", DITI_GGUF_ARRAY);
+    bytes_u32(&file, DITI_GGUF_STRING);
+    bytes_u64(&file, 2);
+    bytes_text(&file, "one");
+    bytes_text(&file, "");
+    gguf_key(&file, "k.bool", DITI_GGUF_BOOL);
+    bytes_add(&file, "\1", 1);
+    gguf_tensor(&file, "float", 4, 2, 0, 0);
+    gguf_tensor(&file, "packed", 32, 2, 8, 64);
+    bytes_pad(&file, 64);
+    bytes_add(&file, NULL, 64 + 68);
+    return file;
+}
+
+static void test_truncation(void) {
+    bytes gguf = small_gguf();
+    bytes safetensors = safetensors_bytes("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8);
+    dit_source source = memory_source(&gguf);
+    dit_error err = {0};
+    CHECK_MESSAGE(open_and_close(&source, &err) == DIT_OK, "%s", err.message);
+    for (size_t size = 0; size < gguf.size; size++) refuses_part(&gguf, size, "(memory)");
+    source = memory_source(&safetensors);
+    CHECK_MESSAGE(open_and_close(&source, &err) == DIT_OK, "%s", err.message);
+    for (size_t size = 0; size < safetensors.size; size++) refuses_part(&safetensors, size, "(memory)");
+    bytes_free(&gguf);
+    bytes_free(&safetensors);
+}
+
+/* Every byte of the header in turn takes other values: whatever comes of it, no crash, no leak, and what opens can be
+ * read. */
+static void test_changed_bytes(void) {
+    static const unsigned char changes[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    bytes file = small_gguf();
+    size_t opened = 0, refused = 0;
+    for (size_t at = 0; at < file.size; at++) {
+        unsigned char was = file.data[at];
+        for (size_t i = 0; i < DITI_COUNT(changes); i++) {
+            dit_source source = memory_source(&file);
+            diti_checkpoint *checkpoint;
+            dit_error err = {0};
+            float values[64];
+            file.data[at] = changes[i];
+            if (diti_checkpoint_open(&env, &source, &checkpoint, &err) < 0) {
+                refused++;
+                continue;
+            }
+            opened++;
+            for (uint32_t t = 0; t < diti_checkpoint_count(checkpoint); t++) {
+                const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, t);
+                uint64_t elements = diti_stored_tensor_elements(tensor);
+                if (elements <= DITI_COUNT(values))
+                    diti_checkpoint_read_float(checkpoint, tensor, values, elements, &err);
+            }
+            diti_checkpoint_close(checkpoint);
+        }
+        file.data[at] = was;
+    }
+    CHECK_MESSAGE(opened > 100 && refused > 100 && memory.alive == 0, "%zu opened, %zu refused", opened, refused);
+    bytes_free(&file);
+}
+
+static void test_gguf_head(void) {
+    static const uint64_t counts[] = {100, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX};
+    bytes file = {0};
+    for (size_t i = 0; i < DITI_COUNT(counts); i++) {
+        memset(&file, 0, sizeof file);
+        gguf_head(&file, 3, counts[i], 0);
+        refuses(file, "tensors");
+        memset(&file, 0, sizeof file);
+        gguf_head(&file, 3, 0, counts[i]);
+        refuses(file, "metadata keys");
+    }
+    for (uint32_t version = 0; version < 5; version++) {
+        memset(&file, 0, sizeof file);
+        gguf_head(&file, version, 0, 0);
+        if (version == 2 || version == 3)
+            bytes_free(&file);
+        else
+            refuses(file, "version");
+    }
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 0x03000000, 0, 0);
+    refuses(file, "big-endian");
+}
+
+static bytes gguf_with_key(const char *key, uint32_t type) {
+    bytes file = {0};
+    gguf_head(&file, 3, 0, 1);
+    gguf_key(&file, key, type);
+    return file;
+}
+
+static void test_gguf_metadata(void) {
+    static const uint64_t lengths[] = {100, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 15};
+    bytes file;
+    for (size_t i = 0; i < DITI_COUNT(lengths); i++) {
+        file = gguf_with_key("long.text", DITI_GGUF_STRING);
+        bytes_u64(&file, lengths[i]);
+        refuses(file, "long.text");
+        for (uint32_t type = 0; type <= DITI_GGUF_F64 + 1; type++) {
+            file = gguf_with_key("long.array", DITI_GGUF_ARRAY);
+            bytes_u32(&file, type);
+            bytes_u64(&file, lengths[i]);
+            refuses(file, "long.array");
+        }
+        memset(&file, 0, sizeof file);
+        gguf_head(&file, 3, 0, 1);
+        bytes_u64(&file, lengths[i]);
+        bytes_add(&file, NULL, 32);
+        refuses(file, "metadata");
+    }
+    file = gguf_with_key("odd.type", 13);
+    bytes_u64(&file, 0);
+    refuses(file, "odd.type");
+    file = gguf_with_key("odd.type", UINT32_MAX);
+    refuses(file, "odd.type");
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 3, 0, 2);
+    gguf_key_u32(&file, "twice", 1);
+    gguf_key_u32(&file, "twice", 2);
+    refuses(file, "'twice'");
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 3, 0, 1);
+    bytes_u64(&file, 3);
+    bytes_add(&file, "a\0b\0\0\0\0\0\0\0\0", 11);
+    refuses(file, "NUL");
+}
+
+static void test_alignment(void) {
+    static const uint32_t alignments[] = {0, 3, 33, (uint32_t)1 << 21, UINT32_MAX};
+    for (size_t i = 0; i < DITI_COUNT(alignments); i++) {
+        bytes file = {0};
+        gguf_head(&file, 3, 0, 1);
+        gguf_key_u32(&file, "general.alignment", alignments[i]);
+        refuses(file, "general.alignment");
+    }
+}
+
+/* One tensor in front of 68 bytes of data. */
+static bytes gguf_with_tensor(const char *name, uint64_t columns, uint64_t rows, uint32_t type, uint64_t offset) {
+    bytes file = {0};
+    gguf_head(&file, 3, 1, 0);
+    gguf_tensor(&file, name, columns, rows, type, offset);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 68);
+    return file;
+}
+
+static void test_gguf_tensors(void) {
+    static const uint64_t absurd[] = {18, (uint64_t)1 << 32, (uint64_t)1 << 62, (uint64_t)1 << 63, UINT64_MAX - 31};
+    bytes file;
+    for (size_t i = 0; i < DITI_COUNT(absurd); i++) {
+        refuses(gguf_with_tensor("wide", absurd[i], 1, 0, 0), "'wide'");
+        refuses(gguf_with_tensor("high", 1, absurd[i], 0, 0), "'high'");
+        refuses(gguf_with_tensor("large", absurd[i], absurd[i], 0, 0), "'large'");
+        refuses(gguf_with_tensor("packed", 32, absurd[i], 8, 0), "'packed'");
+        refuses(gguf_with_tensor("far", 1, 1, 0, absurd[i] < 96 ? 96 : absurd[i] / 32 * 32), "'far'");
+    }
+    refuses(gguf_with_tensor("odd", 33, 1, 8, 0), "'odd'");
+    refuses(gguf_with_tensor("odd", 128, 1, 14, 0), "'odd'");
+    refuses(gguf_with_tensor("unknown", 1, 1, 99, 0), "99");
+    refuses(gguf_with_tensor("unknown", 1, 1, 4, 0), "'unknown'");
+    refuses(gguf_with_tensor("unaligned", 1, 1, 0, 4), "'unaligned'");
+    refuses(gguf_with_tensor("last", 18, 1, 0, 0), "'last'");
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 3, 1, 0);
+    bytes_text(&file, "deep");
+    bytes_u32(&file, 5);
+    bytes_add(&file, NULL, 64);
+    refuses(file, "deep");
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 3, 2, 0);
+    gguf_tensor(&file, "same", 1, 1, 0, 0);
+    gguf_tensor(&file, "same", 1, 1, 0, 32);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 64);
+    refuses(file, "'same'");
+    memset(&file, 0, sizeof file);
+    gguf_head(&file, 3, 2, 0);
+    gguf_tensor(&file, "under", 16, 1, 0, 0);
+    gguf_tensor(&file, "over", 1, 1, 0, 32);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 64);
+    refuses(file, "'under' and 'over' overlap");
+}
+
+static bytes gguf_with_shape(uint32_t type, uint64_t count, const int32_t *shape) {
+    bytes file = {0};
+    gguf_head(&file, 3, 1, 1);
+    gguf_key(&file, "comfy.gguf.orig_shape.conv", DITI_GGUF_ARRAY);
+    bytes_u32(&file, type);
+    bytes_u64(&file, count);
+    bytes_add(&file, shape, 4 * count);
+    gguf_tensor(&file, "conv", 16, 2, 0, 0);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 128);
+    return file;
+}
+
+static void test_original_shape(void) {
+    const int32_t wrong[] = {2, 4, 2, 3}, small[] = {2, 4, 2, 1}, negative[] = {-2, -4, 2, 2}, zero[] = {0, 4, 2, 2},
+                  six[] = {2, 2, 2, 2, 2, 1};
+    refuses(gguf_with_shape(DITI_GGUF_I32, 4, wrong), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_I32, 4, small), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_I32, 4, negative), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_I32, 4, zero), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_I32, 6, six), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_I32, 0, six), "conv");
+    refuses(gguf_with_shape(DITI_GGUF_F32, 4, six), "conv");
+}
+
+/* --- several files --- */
+
+static void refuses_folder(folder *all, const char *first, const char *culprit) {
+    dit_source root = folder_source(all);
+    diti_checkpoint *checkpoint;
+    dit_error err = {0};
+    dit_result result = diti_checkpoint_open_member(&env, &root, first, &checkpoint, &err);
+    diti_checkpoint_close(checkpoint);
+    check_refusal(result, &err, culprit);
+    folder_free(all);
+}
+
+static void refuses_index(const char *index, const char *culprit) {
+    folder all = {0};
+    folder_add_text(&all, "x/model.safetensors.index.json", index);
+    folder_add(&all, "x/1.safetensors",
+               safetensors_bytes("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1));
+    folder_add(&all, "x/2.safetensors",
+               safetensors_bytes("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1));
+    folder_add(&all, "x/3.safetensors",
+               safetensors_bytes("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,2]}}", 1));
+    folder_add(&all, "secret.safetensors",
+               safetensors_bytes("{\"s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1));
+    folder_add_text(&all, "x/loop.safetensors", "{\"weight_map\":{\"a\":\"loop.safetensors\"}}");
+    refuses_folder(&all, "x/model.safetensors.index.json", culprit);
+}
+
+static void test_shards(void) {
+    refuses_index("{}", "weight_map");
+    refuses_index("{\"weight_map\":[]}", "weight_map");
+    refuses_index("{\"weight_map\":{\"a\":\"1.safetensors\"}", "JSON");
+    refuses_index("{\"weight_map\":{\"a\":\"9.safetensors\"}}", "9.safetensors");
+    refuses_index("{\"weight_map\":{\"a\":1}}", "'a'");
+    refuses_index("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", "'model.safetensors.index.json'");
+    refuses_index("{\"weight_map\":{\"a\":\"loop.safetensors\"}}", "loop.safetensors");
+    refuses_index("{\"weight_map\":{\"s\":\"../secret.safetensors\"}}", "../secret.safetensors");
+    refuses_index("{\"weight_map\":{\"s\":\"./../secret.safetensors\"}}", "secret.safetensors");
+    refuses_index("{\"weight_map\":{\"s\":\"/x/1.safetensors\"}}", "/x/1.safetensors");
+    refuses_index("{\"weight_map\":{\"s\":\"C:\\\\1.safetensors\"}}", "1.safetensors");
+    refuses_index("{\"weight_map\":{\"s\":\"y\\\\..\\\\1.safetensors\"}}", "1.safetensors");
+    refuses_index("{\"weight_map\":{\"a\":\"1.safetensors\\u0000.safetensors\"}}", "'a'");
+    refuses_index("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\"}}", "'b'");
+    refuses_index("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\"}}", "'a'");
+    refuses_index("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", "'b'");
+}
+
+static bytes split_part(uint16_t number, uint16_t count, const char *tensor) {
+    bytes file = {0};
+    gguf_head(&file, 3, 1, 2);
+    gguf_key(&file, "split.no", DITI_GGUF_U16);
+    bytes_add(&file, &number, 2);
+    gguf_key(&file, "split.count", DITI_GGUF_U16);
+    bytes_add(&file, &count, 2);
+    gguf_tensor(&file, tensor, 1, 1, 0, 0);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 4);
+    return file;
+}
+
+static void refuses_split(const char *first, bytes one, bytes two, const char *culprit) {
+    folder all = {0};
+    folder_add(&all, first, one);
+    folder_add(&all, "m-00002-of-00002.gguf", two);
+    refuses_folder(&all, first, culprit);
+}
+
+static void test_splits(void) {
+    bytes cut = split_part(1, 2, "b");
+    cut.size -= 1;
+    refuses_split("m-00001-of-00002.gguf", split_part(0, 2, "a"), split_part(1, 2, "a"), "'a'");
+    refuses_split("m-00001-of-00002.gguf", split_part(0, 2, "a"), split_part(0, 2, "b"), "m-00002-of-00002.gguf");
+    refuses_split("m-00001-of-00002.gguf", split_part(0, 2, "a"), split_part(1, 3, "b"), "m-00002-of-00002.gguf");
+    refuses_split("m-00001-of-00002.gguf", split_part(0, 2, "a"), cut, "m-00002-of-00002.gguf");
+    refuses_split("m-00001-of-00003.gguf", split_part(0, 3, "a"), split_part(1, 3, "b"), "m-00002-of-00003.gguf");
+    refuses_split("m.gguf", split_part(0, 2, "a"), split_part(1, 2, "b"), "-00001-of-00002.gguf");
+    refuses_split("m-00001-of-00002.gguf", split_part(0, 65535, "a"), split_part(1, 2, "b"), "65535");
+    refuses(split_part(0, 2, "a"), "(memory)");
+}
+
+/* --- sources --- */
+
+static int64_t failing_read(uint64_t offset, void *out, size_t size, void *user) {
+    static const char head[] = "GGUF\3\0\0\0";
+    (void)user;
+    if (offset || size < 8) return -1;
+    memcpy(out, head, 8);
+    return 8;
+}
+
+static int64_t lying_read(uint64_t offset, void *out, size_t size, void *user) {
+    (void)offset, (void)user;
+    memset(out, '{', size);
+    return (int64_t)size + 1;
+}
+
+static dit_result failing_open(const char *member, dit_source *out, void *user) {
+    (void)member, (void)out, (void)user;
+    return DIT_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static void refuses_source(dit_source source, dit_result expected, const char *culprit) {
+    dit_error err = {0};
+    dit_result result = open_and_close(&source, &err);
+    check_refusal(result, &err, culprit);
+    CHECK_MESSAGE(result == expected, "%s: %d", err.message, (int)result);
+}
+
+static void test_sources(void) {
+    dit_source source = {0};
+    diti_package *package;
+    diti_file *file;
+    dit_error err = {0};
+    refuses_source(source, DIT_ERROR_INVALID_ARGUMENT, "neither path");
+    source.path = "tests/fixtures/no_such_file.gguf";
+    refuses_source(source, DIT_ERROR_IO, "no_such_file.gguf");
+    source.path = "tests/test.h/no_such_file.gguf";
+    refuses_source(source, DIT_ERROR_IO, "no_such_file.gguf");
+    source.path = "tests";
+    refuses_source(source, DIT_ERROR_IO, "folder");
+    source.path = "/dev/null";
+    refuses_source(source, DIT_ERROR_IO, "regular file");
+    source.path = "tests/test.h";
+    refuses_source(source, DIT_ERROR_BAD_FILE, "tests/test.h");
+    source.path = NULL;
+    source.read_at = failing_read;
+    source.size = 100;
+    refuses_source(source, DIT_ERROR_IO, "reading at");
+    source.read_at = lying_read;
+    refuses_source(source, DIT_ERROR_IO, "reading at");
+    memset(&source, 0, sizeof source);
+    source.open = failing_open;
+    CHECK(diti_file_open_member(&env, &source, "a", &file, &err) == DIT_ERROR_OUT_OF_HOST_MEMORY &&
+          strstr(err.message, "a:"));
+    CHECK(diti_package_open(&env, &source, &package, &err) == DIT_OK);
+    if (package) {
+        char *text;
+        size_t size;
+        const diti_checkpoint *found;
+        const char *prefix;
+        CHECK(diti_package_read(package, "config.json", &text, &size, &err) == DIT_ERROR_OUT_OF_HOST_MEMORY && !text);
+        CHECK(diti_package_read(package, "../config.json", &text, &size, &err) == DIT_ERROR_BAD_FILE &&
+              strstr(err.message, "../config.json"));
+        CHECK(diti_package_component(package, "vae", &found, &prefix, &err) < 0 && !found);
+        CHECK(diti_package_component(package, "vae", &found, &prefix, &err) < 0 && !found);
+    }
+    diti_package_close(package);
+    CHECK(memory.alive == 0);
+}
+
+static void test_other_formats(void) {
+    bytes zip = {0}, pickle = {0}, text = {0};
+    bytes_add(&zip, "PK\3\4\0\0\0\0\0\0\0\0", 12);
+    refuses(zip, "pickle");
+    bytes_add(&pickle, "\x80\2}q\0(X\n\0\0\0\0", 12);
+    refuses(pickle, "pickle");
+    bytes_add(&text, "version https://git-lfs.github.com/spec/v1", 42);
+    refuses(text, "safetensors");
+}
+
+int main(void) {
+    env = test_env(&memory);
+    test_safetensors();
+    test_safetensors_sizes();
+    test_deep_json();
+    test_truncation();
+    test_changed_bytes();
+    test_gguf_head();
+    test_gguf_metadata();
+    test_alignment();
+    test_gguf_tensors();
+    test_original_shape();
+    test_shards();
+    test_splits();
+    test_sources();
+    test_other_formats();
+    return TEST_END("io_damaged");
+}
