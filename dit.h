@@ -793,11 +793,19 @@ DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
 
 /* ======== src/base/error.c (edit it there; dit.h is generated) ======== */
 
+/* Names from damaged files may hold anything; a message stays one line. */
+static void diti_error_flatten(char *message) {
+    for (; *message; message++) {
+        if ((unsigned char)*message < 0x20 || *message == 0x7f) *message = '?';
+    }
+}
+
 static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const char *format, va_list args) {
     if (!err) return;
     err->result = result;
     err->vk = vk;
     vsnprintf(err->message, sizeof err->message, format, args);
+    diti_error_flatten(err->message);
 }
 
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) {
@@ -1559,6 +1567,9 @@ DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
 DIT_INTERNAL const char *diti_file_name(const diti_file *file);
 /* Copies size bytes from offset; a range outside the file is DIT_ERROR_BAD_FILE, a failing callback DIT_ERROR_IO. */
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
+/* A copy of the whole file with a NUL behind it, freed with diti_free. */
+DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+                                           dit_error *err);
 /* The mapped or given bytes, valid while the file is open; NULL for callback sources: use diti_file_read. */
 DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size);
 /* A folder on disk, or what the open hook stands for. */
@@ -2223,6 +2234,23 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+                                           dit_error *err) {
+    uint64_t bytes = diti_file_size(file);
+    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
+    dit_result result;
+    if (!text) return diti_no_memory(diti_file_name(file), err);
+    text[bytes] = 0;
+    result = diti_file_read(file, 0, text, (size_t)bytes, err);
+    if (result < 0) {
+        diti_free(env, text);
+        return result;
+    }
+    *out = text;
+    *size = (size_t)bytes;
+    return DIT_OK;
+}
+
 DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size) {
     return file->data && diti_file_holds(file, offset, size) ? file->data + offset : NULL;
 }
@@ -2533,13 +2561,11 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
     const diti_file *file = checkpoint->files[0];
-    uint64_t size = diti_file_size(file);
-    char *text = size < SIZE_MAX ? (char *)diti_alloc(&checkpoint->env, (size_t)size) : NULL;
-    dit_result result;
-    *out = NULL;
-    if (!text) return diti_no_memory(diti_file_name(file), err);
-    result = diti_file_read(file, 0, text, (size_t)size, err);
-    if (result >= 0) result = diti_json_parse(&checkpoint->env, text, (size_t)size, diti_file_name(file), out, err);
+    char *text;
+    size_t size;
+    dit_result result = diti_file_read_all(&checkpoint->env, file, &text, &size, err);
+    if (result < 0) return result;
+    result = diti_json_parse(&checkpoint->env, text, size, diti_file_name(file), out, err);
     diti_free(&checkpoint->env, text);
     return result;
 }
@@ -3486,23 +3512,6 @@ static dit_result diti_package_read_bundled(const diti_package *package, const c
     memcpy(*out, data, (size_t)count);
     (*out)[count] = 0;
     *size = (size_t)count;
-    return DIT_OK;
-}
-
-static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
-                                     dit_error *err) {
-    uint64_t bytes = diti_file_size(file);
-    char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
-    dit_result result;
-    if (!text) return diti_no_memory(diti_file_name(file), err);
-    text[bytes] = 0;
-    result = diti_file_read(file, 0, text, (size_t)bytes, err);
-    if (result < 0) {
-        diti_free(env, text);
-        return result;
-    }
-    *out = text;
-    *size = (size_t)bytes;
     return DIT_OK;
 }
 
