@@ -95,7 +95,7 @@ run_part() { # run_part NAME WAY
     start=$(date +%s)
     run_program "$1" "$2" "$log"
     code=$?
-    if count "$title" "$log" $code $(($(date +%s) - start)); then cp "$log" "$stamp"; else rm -f "$stamp"; fi
+    if count "$title" "$log" $code $(($(date +%s) - start)) && [ "$all" = 1 ]; then cp "$log" "$stamp"; else rm -f "$stamp"; fi
 }
 
 run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`
