@@ -45,8 +45,8 @@ static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned
     if (!size) return true;
     if (size < sizeof words + 16) return false;
     memcpy(words, data, sizeof words);
-    return words[0] >= 32 && words[0] <= size && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
-           words[2] == header->vendor && words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
+    return words[0] == 32 && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && words[2] == header->vendor &&
+           words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
 }
 
 /* NULL when the blob may be used, else what is wrong with it. */
@@ -129,8 +129,12 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
                          (unsigned long long)*size, (unsigned long long)room);
     }
+    /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
     if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
-    if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    if (vr == VK_INCOMPLETE) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
+    }
+    if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
     diti_cache_identity(device, &header);
     header.rung = (uint32_t)device->rung;
     header.us_per_gflop = device->us_per_gflop;

@@ -190,11 +190,11 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 
 static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
     const char *missing = NULL;
+    if (!given->get_instance_proc_addr) missing = "get_instance_proc_addr";
     if (!given->instance) missing = "instance";
     if (!given->physical_device) missing = "physical_device";
     if (!given->device) missing = "device";
     if (!given->queue) missing = "queue";
-    if (!given->device_info) missing = "device_info (dit uses only what it says is enabled)";
     if (missing) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: %s is missing", missing);
     if (!given->lock_queue != !given->unlock_queue) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -211,13 +211,13 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
-    bool requested = false;
+    bool requested = !given->device_info;
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
     if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
                          given->queue_family, device->info.name);
     }
-    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+    for (i = 0; !requested && i < given->device_info->queueCreateInfoCount; i++) {
         if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
     }
     if (requested) return DIT_OK;
@@ -227,7 +227,7 @@ static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, 
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
-    diti_features enabled;
+    diti_features enabled = DITI_ZERO;
     diti_candidate candidate;
     dit_result result = diti_wrap_check(given, err);
     if (result < 0) return result;
@@ -248,7 +248,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
                          candidate.reason);
     }
-    diti_features_enabled(given->device_info, &enabled);
+    enabled.timeline = true; /* without device_info */
+    if (given->device_info) diti_features_enabled(given->device_info, &enabled);
     if (!enabled.timeline) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");

@@ -40,7 +40,7 @@ static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDevice
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
     out->reason[0] = 0;
-    diti_format(out->info.rung, sizeof out->info.rung, "none");
+    out->info.rung[0] = 0;
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
@@ -184,7 +184,7 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
                   choice, names);
     } else {
-        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no Vulkan device is called '%s'; there are %s", choice, names);
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s", choice, names);
     }
     return NULL;
 }
@@ -239,8 +239,10 @@ DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_er
     if (result >= 0) result = diti_instance_create(&env, &vk, &instance, err);
     if (result >= 0) result = diti_instance_functions(&vk, instance, err);
     if (result >= 0) result = diti_candidates_list(&env, &vk, instance, &list, &found, err);
-    if (result < 0) *count = 0;
-    else diti_candidates_copy(list, found, out, count);
+    if (result < 0)
+        *count = 0;
+    else
+        diti_candidates_copy(list, found, out, count);
     diti_free(&env, list);
     diti_instance_destroy(&vk, instance);
     diti_vulkan_unload(&library);

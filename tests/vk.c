@@ -1,0 +1,909 @@
+/* The vk room: choosing, opening and wrapping devices, limits, memory, copies, pipelines, the cache blob, submission.
+ */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vk_test.h"
+#include <pthread.h>
+#include <time.h>
+
+/* --- texts --- */
+
+static void overrides(void) {
+    const char *text = "rung=base,storage_range=1M,allocation=16K,groups=8";
+    char value[16];
+    dit_error err = {0};
+    CHECK(diti_override_number(text, "storage_range", 5) == 1 << 20);
+    CHECK(diti_override_number(text, "allocation", 5) == 16384);
+    CHECK(diti_override_number(text, "groups", 5) == 8);
+    CHECK(diti_override_number(text, "range", 5) == 5);
+    CHECK(diti_override_number(text, "rung", 5) == 5);
+    CHECK(diti_override_number(NULL, "groups", 5) == 5);
+    CHECK(diti_override_is(text, "rung", "base"));
+    CHECK(!diti_override_is(text, "rung", "bas") && !diti_override_is(text, "rung", "basely"));
+    CHECK(diti_override_text(text, "rung", value, sizeof value) && !strcmp(value, "base"));
+    CHECK(!diti_override_text(text, "rung", value, 4));
+    CHECK(diti_overrides_check(text, &err) == DIT_OK);
+    CHECK(diti_overrides_check("", &err) == DIT_OK && diti_overrides_check(NULL, &err) == DIT_OK);
+    CHECK(diti_overrides_check("groups=8,", &err) == DIT_OK);
+    CHECK(diti_overrides_check("groups=8,grups=9", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(strstr(err.message, "grups=9") && strstr(err.message, "storage_range"));
+    CHECK(diti_overrides_check("groups", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_overrides_check("groups=", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_overrides_check("groups=K", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_overrides_check("groups=-1", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_overrides_check("groups=99999999999999999999", &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_overrides_check("groups=18446744073709551615G", &err) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+static diti_candidate candidate(const char *name, VkPhysicalDeviceType type, VkDeviceSize memory, const char *reason) {
+    diti_candidate made = {0};
+    snprintf(made.info.name, sizeof made.info.name, "%s", name);
+    snprintf(made.reason, sizeof made.reason, "%s", reason);
+    made.info.type = (uint32_t)type;
+    made.info.memory = memory;
+    memset(made.info.uuid, name[0], 16);
+    return made;
+}
+
+static void choice(void) {
+    diti_candidate list[5];
+    dit_error err = {0};
+    list[0] = candidate("llvmpipe (LLVM 15, 256 bits)", VK_PHYSICAL_DEVICE_TYPE_CPU, 99, "");
+    list[1] = candidate("Board 4090", VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 24, "");
+    list[2] = candidate("board 48", VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 48, "");
+    list[3] = candidate("Laptop", VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 64, "");
+    list[4] =
+        candidate("Zombie", VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 999, "its driver has Vulkan 1.1, dit needs 1.2");
+    CHECK(diti_candidate_choose(list, 5, NULL, &err) == &list[2]);
+    CHECK(diti_candidate_choose(list, 5, "", &err) == &list[2]);
+    CHECK(diti_candidate_choose(list, 2, NULL, &err) == &list[1]);
+    CHECK(diti_candidate_choose(list, 1, NULL, &err) == &list[0]);
+    CHECK(diti_candidate_choose(list, 5, "3", &err) == &list[3]);
+    CHECK(diti_candidate_choose(list, 5, "4090", &err) == &list[1]);
+    CHECK(diti_candidate_choose(list, 5, "BOARD", &err) == &list[2]);
+    CHECK(diti_candidate_choose(list, 5, "LLVM 15, 256", &err) == &list[0]);
+    CHECK(diti_candidate_choose(list, 5, "uuid:4c4c4c4c-4C4C-4c4c-4c4c-4c4c4c4c4c4c", &err) == &list[3]);
+    CHECK(!diti_candidate_choose(list, 5, "uuid:4c4c4c4c-4c4c-4c4c-4c4c-4c4c4c4c4c4d", &err));
+    CHECK(err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    CHECK(!diti_candidate_choose(list, 5, "uuid:4c4c", &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!diti_candidate_choose(list, 5, "uuid:4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c", &err));
+    CHECK(!diti_candidate_choose(list, 5, "uuid:4c4c4c4c4c4c4c4c4c4c4c4c4c4c4c4g", &err));
+    CHECK(!diti_candidate_choose(list, 5, "zombie", &err) && strstr(err.message, "Vulkan 1.1"));
+    CHECK(!diti_candidate_choose(list, 5, "4", &err) && strstr(err.message, "Zombie"));
+    CHECK(!diti_candidate_choose(list, 5, "nosuch", &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    CHECK(strstr(err.message, "nosuch") && strstr(err.message, "3: Laptop"));
+    CHECK(!diti_candidate_choose(list, 5, "0,1", &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!diti_candidate_choose(list, 0, NULL, &err) && strstr(err.message, "mesa-vulkan-drivers"));
+}
+
+/* Encodes words as the header holds them (the opposite of spirv.c), into one piece. */
+static size_t encode(const uint32_t *words, size_t count, char *out) {
+    unsigned char *bytes = (unsigned char *)calloc(count * 5 + 4, 1);
+    size_t i, j, used = 0, written = 0;
+    for (i = 0; i < count; i++) {
+        uint32_t word = words[i];
+        for (; word > 127; word >>= 7) bytes[used++] = (unsigned char)(word | 128);
+        bytes[used++] = (unsigned char)word;
+    }
+    for (i = 0; i < used; i += 4) {
+        uint32_t value =
+            bytes[i] | (uint32_t)bytes[i + 1] << 8 | (uint32_t)bytes[i + 2] << 16 | (uint32_t)bytes[i + 3] << 24;
+        for (j = 0; j < 5; j++, value /= 85) {
+            char digit = (char)('#' + value % 85);
+            if (digit >= '?') digit++;
+            if (digit >= '\\') digit++;
+            out[written++] = digit;
+        }
+    }
+    out[written] = 0;
+    free(bytes);
+    return written;
+}
+
+static void spirv_text(void) {
+    uint32_t words[300], back, i, wrong = 0;
+    char text[2000];
+    const char *pieces[4] = {NULL, NULL, NULL, NULL};
+    diti_spirv_reader reader = {0};
+    size_t length;
+    for (i = 0; i < 300; i++) words[i] = i < 33 ? (uint32_t)(((uint64_t)1 << i) - 1) : i * 2654435761u >> i % 32;
+    length = encode(words, 300, text);
+    pieces[0] = "", pieces[1] = text, pieces[2] = text + length / 2; /* pieces may end anywhere, even inside a group */
+    reader.piece = pieces, reader.at = pieces[0];
+    {
+        char first[1000];
+        memcpy(first, text, length / 2);
+        first[length / 2] = 0;
+        pieces[1] = first;
+        for (i = 0; i < 300; i++) wrong += !diti_spirv_word(&reader, &back) || back != words[i];
+    }
+    CHECK(wrong == 0);
+    text[7] = '"';
+    pieces[0] = text, pieces[1] = NULL;
+    reader.piece = pieces, reader.at = text, reader.count = 0;
+    for (i = 0; i < 300 && diti_spirv_word(&reader, &back); i++) {
+    }
+    CHECK(i < 8);
+    text[7] = 0;
+    reader.piece = pieces, reader.at = text, reader.count = 0;
+    for (i = 0; i < 300 && diti_spirv_word(&reader, &back); i++) {
+    }
+    CHECK(i < 8);
+}
+
+/* Every embedded module decodes to SPIR-V, under a name of its own, within the budget. */
+static void spirv_modules(void) {
+    diti_env env = test_env();
+    uint32_t i, found = 0, *words;
+    size_t count, total = 0;
+    dit_error err = {0};
+    CHECK(diti_spirv_count() <= 40);
+    for (i = 0; i < diti_spirv_count(); i++) {
+        CHECK(diti_spirv_find(diti_spirv_name(i), &found) && found == i);
+        if (!CHECK(diti_spirv_decode(&env, i, &words, &count, &err) == DIT_OK)) continue;
+        CHECK_MESSAGE(count > 5 && words[0] == 0x07230203u, "module %s is no SPIR-V", diti_spirv_name(i));
+        total += count * 4;
+        diti_free(&env, words);
+    }
+    CHECK(total <= 300 * 1024);
+    CHECK(diti_spirv_decode(&env, diti_spirv_count(), &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!diti_spirv_find("nosuch", &found));
+}
+
+/* --- devices --- */
+
+static void list_devices(void) {
+    dit_device_info info[16];
+    uint32_t count = 0, one = 1, few = 16;
+    dit_error err = {0};
+    CHECK(dit_device_list(NULL, &count, &err) == DIT_OK && count >= 1);
+    CHECK(dit_device_list(info, &few, &err) == DIT_OK && few == count);
+    CHECK(info[0].name[0] && info[0].memory > 0 && info[0].rung[0]);
+    CHECK(info[0].api_version >= VK_API_VERSION_1_2);
+    CHECK(dit_device_list(info, &one, &err) == DIT_OK && one == 1);
+    CHECK(dit_device_list(info, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+static void open_by_choice(void) {
+    dit_device_info info[16];
+    dit_context_desc desc = {0};
+    diti_device *device;
+    uint32_t i, count = 16;
+    char text[64] = "uuid:";
+    dit_error err = {0};
+    dit_device_list(info, &count, &err);
+    for (i = 0; i < 16; i++) snprintf(text + 5 + 2 * i, 3, "%02x", info[0].uuid[i]);
+    desc.devices = text;
+    device = test_open_desc(&desc, &err);
+    if (CHECK_MESSAGE(device, "%s", err.message)) CHECK(!strcmp(device->info.name, info[0].name));
+    diti_device_close(device);
+    desc.devices = "nosuch";
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    CHECK(strstr(err.message, info[0].name));
+    desc.devices = NULL;
+    desc.overrides = "loader=libnosuch.so.1";
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    CHECK(strstr(err.message, "libnosuch.so.1") && strstr(err.message, "libvulkan1"));
+    desc.overrides = "loader=libm.so.6";
+    CHECK(!test_open_desc(&desc, &err) && strstr(err.message, "vkGetInstanceProcAddr"));
+    desc.overrides = "nosuch=1";
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    desc.overrides = "rung=nosuch";
+    CHECK(!test_open_desc(&desc, &err) && strstr(err.message, "base and fp16"));
+    CHECK(test_blocks == 0);
+}
+
+static void limits(void) {
+    diti_device *device = test_open(NULL);
+    bool fp16;
+    if (!device) return;
+    CHECK(device->limits.storage_range >= 1 << 27 && device->limits.allocation >= 1 << 28);
+    CHECK(device->limits.shared_bytes >= 16384 && device->limits.group_invocations >= 256);
+    CHECK(device->limits.group_count >= 65535 && device->limits.subgroup_size >= 4);
+    CHECK(device->limits.storage_alignment >= 1 && device->limits.storage_alignment <= 256);
+    CHECK(device->memory_limit > 0 && device->us_per_gflop > 0 && device->max_dispatch_us == 50000);
+    CHECK((device->rung == DITI_RUNG_FP16) == device->has_fp16);
+    CHECK(!strcmp(device->info.rung, diti_rung_name(device->rung)));
+    fp16 = device->has_fp16;
+    diti_device_close(device);
+    device =
+        test_open("rung=base,storage_range=1M,allocation=16M,shared=8K,groups=8,invocations=64,cpu=0,timestamps=0");
+    if (!device) return;
+    CHECK(device->rung == DITI_RUNG_BASE && !strcmp(device->info.rung, "base"));
+    CHECK(device->limits.storage_range == 1 << 20 && device->limits.allocation == 16 << 20);
+    CHECK(device->limits.shared_bytes == 8192 && device->limits.group_count == 8);
+    CHECK(device->limits.group_invocations == 64 && !device->is_cpu);
+    CHECK(device->limits.timestamp_bits == 0 && device->limits.timestamp_period == 0);
+    diti_device_close(device);
+    device = test_open("allocation=999G,groups=4000M,shared=1G"); /* limits are only ever lowered */
+    if (!device) return;
+    CHECK(device->limits.allocation <= 1 << 30 && device->limits.shared_bytes <= 1 << 20);
+    diti_device_close(device);
+    if (!fp16) {
+        dit_context_desc desc = {0};
+        dit_error err;
+        desc.overrides = "rung=fp16";
+        CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    }
+    CHECK(test_blocks == 0);
+}
+
+/* --- memory --- */
+
+static void fill(unsigned char *data, size_t size, uint32_t seed) {
+    size_t i;
+    for (i = 0; i < size; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        data[i] = (unsigned char)(seed >> 24);
+    }
+}
+
+/* Writes and reads at odd places, and checks the bytes around. */
+static void copies(diti_device *device, diti_memory_kind kind) {
+    enum { SIZE = 100003 };
+    static const size_t places[][2] = {{0, SIZE},    {1, 1},         {SIZE - 1, 1}, {3, 4097},
+                                       {4096, 4096}, {50001, 50002}, {SIZE, 0},     {7, 0}};
+    static unsigned char mirror[SIZE], back[SIZE], part[SIZE];
+    diti_buffer buffer;
+    dit_error err = {0};
+    size_t i;
+    if (!CHECK(diti_buffer_create(device, SIZE, kind, "copies", &buffer, &err) == DIT_OK)) return;
+    CHECK(buffer.size == SIZE && buffer.kind == kind);
+    CHECK(kind == DITI_MEMORY_DEVICE || buffer.block.mapped);
+    fill(mirror, SIZE, 1);
+    CHECK(diti_buffer_write(device, &buffer, 0, mirror, SIZE, &err) == DIT_OK);
+    for (i = 0; i < DITI_COUNT(places); i++) {
+        fill(part, places[i][1], (uint32_t)i + 2);
+        memcpy(mirror + places[i][0], part, places[i][1]);
+        CHECK(diti_buffer_write(device, &buffer, places[i][0], part, places[i][1], &err) == DIT_OK);
+        memset(back, 0, SIZE);
+        CHECK(diti_buffer_read(device, &buffer, places[i][0], back, places[i][1], &err) == DIT_OK);
+        CHECK(!memcmp(back, part, places[i][1]));
+    }
+    CHECK(diti_buffer_read(device, &buffer, 0, back, SIZE, &err) == DIT_OK && !memcmp(back, mirror, SIZE));
+    CHECK(diti_buffer_write(device, &buffer, SIZE, part, 1, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_buffer_write(device, &buffer, 1, part, SIZE, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_buffer_read(device, &buffer, UINT64_MAX, part, 2, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_buffer_read(device, &buffer, 2, part, UINT64_MAX, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    diti_buffer_flush(device, &buffer);
+    diti_buffer_invalidate(device, &buffer);
+    diti_buffer_destroy(device, &buffer);
+    CHECK(!buffer.buffer && !buffer.block.memory);
+    diti_buffer_destroy(device, &buffer); /* a zeroed one is fine */
+}
+
+static void memory(const char *overrides) {
+    diti_device *device = test_open(overrides);
+    diti_buffer buffer, other;
+    dit_error err = {0};
+    if (!device) return;
+    copies(device, DITI_MEMORY_DEVICE);
+    copies(device, DITI_MEMORY_UPLOAD);
+    copies(device, DITI_MEMORY_READBACK);
+    CHECK(device->memory_used == (device->unified ? device->staging.charged : 0));
+    CHECK(diti_buffer_create(device, 0, DITI_MEMORY_DEVICE, "nothing", &buffer, &err) < 0 &&
+          strstr(err.message, "nothing"));
+    CHECK(diti_buffer_create(device, device->limits.allocation + 1, DITI_MEMORY_DEVICE, "all", &buffer, &err) ==
+          DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    device->memory_limit = device->memory_used + 3000000;
+    CHECK(diti_buffer_create(device, 2000000, DITI_MEMORY_DEVICE, "first", &buffer, &err) == DIT_OK);
+    CHECK(diti_buffer_create(device, 2000000, DITI_MEMORY_DEVICE, "second", &other, &err) ==
+          DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK(!other.buffer && strstr(err.message, "second") && strstr(err.message, "device_memory_limit"));
+    diti_buffer_destroy(device, &buffer);
+    CHECK(diti_buffer_create(device, 2000000, DITI_MEMORY_DEVICE, "second", &other, &err) == DIT_OK);
+    diti_buffer_destroy(device, &other);
+    diti_device_close(device);
+    CHECK(test_blocks == 0);
+}
+
+/* As weights are uploaded to a GPU that the host cannot see into: many chunks, several buffers. */
+static void large_write(void) {
+    diti_device *device = test_open("mapped=0,staging=1M,allocation=100M");
+    size_t size = (size_t)100 << 20, i;
+    unsigned char *data = (unsigned char *)malloc(size), *back = (unsigned char *)malloc(size);
+    diti_buffer buffers[3];
+    dit_error err = {0};
+    if (!device || !data || !back) return;
+    memset(buffers, 0, sizeof buffers);
+    fill(data, size, 7);
+    for (i = 0; i < 3; i++) {
+        CHECK(diti_buffer_create(device, size, DITI_MEMORY_DEVICE, "large", &buffers[i], &err) == DIT_OK);
+        CHECK(!buffers[i].block.mapped);
+        data[size - 1] = (unsigned char)i;
+        CHECK(diti_buffer_write(device, &buffers[i], 0, data, size, &err) == DIT_OK);
+    }
+    CHECK(device->submits == 300);
+    for (i = 0; i < 3; i++) {
+        data[size - 1] = (unsigned char)i;
+        CHECK(diti_buffer_read(device, &buffers[i], 0, back, size, &err) == DIT_OK && !memcmp(data, back, size));
+        diti_buffer_destroy(device, &buffers[i]);
+    }
+    diti_device_close(device);
+    free(data);
+    free(back);
+}
+
+/* The ways a memory type can be chosen, on made-up boards. */
+static void memory_types(void) {
+    enum { L = 1, V = 2, C = 4, H = 8 }; /* device local, host visible, coherent, cached */
+    static const struct {
+        VkMemoryPropertyFlags types[5];
+        uint32_t bits, device, upload, readback;
+    } boards[] = {
+        {{L, V | C, V | C | H, L | V | C, 0}, 31, 0, 1, 2},         /* discrete, with a window */
+        {{0, L, V | C, V | C | H, L | V | C}, 31, 1, 2, 3},         /* the same in another order */
+        {{L | V | C | H, 0, 0, 0, 0}, 1, 0, 0, 0},                  /* software */
+        {{L, L | V | C, L | V | H, L | V | C | H, 0}, 15, 0, 1, 3}, /* unified */
+        {{L, L | V | C, L | V | H, 0, 0}, 7, 0, 1, 2},              /* unified, cached memory not coherent */
+        {{L, V | C, V | C | H, L | V | C, 0}, 12, 3, 2, 2},         /* bits exclude the best */
+        {{L | 32, L | 64, V | C, L | 16, L | V | C}, 31, 4, 2, 2},  /* protected, AMD's and lazy ones are never taken */
+    };
+    uint32_t i, j, type = 99;
+    for (i = 0; i < DITI_COUNT(boards); i++) {
+        diti_device device = {0};
+        device.memory.memoryTypeCount = 5;
+        for (j = 0; j < 5; j++) device.memory.memoryTypes[j].propertyFlags = boards[i].types[j];
+        CHECK_MESSAGE(diti_memory_type(&device, boards[i].bits, DITI_MEMORY_DEVICE, &type) && type == boards[i].device,
+                      "board %u: device memory is type %u", i, type);
+        CHECK_MESSAGE(diti_memory_type(&device, boards[i].bits, DITI_MEMORY_UPLOAD, &type) && type == boards[i].upload,
+                      "board %u: upload memory is type %u", i, type);
+        CHECK_MESSAGE(diti_memory_type(&device, boards[i].bits, DITI_MEMORY_READBACK, &type) &&
+                          type == boards[i].readback,
+                      "board %u: readback memory is type %u", i, type);
+    }
+}
+
+/* --- the application's allocator: bump allocation from one block, as an engine's would be --- */
+
+typedef struct arena {
+    diti_device *device;
+    VkDeviceMemory memory;
+    unsigned char *mapped;
+    VkDeviceSize used;
+    int allocated, freed, refuse, unmapped;
+} arena;
+
+static VkResult arena_alloc(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                            VkMemoryPropertyFlags preferred, dit_block *out, void *user) {
+    arena *from = (arena *)user;
+    CHECK(device == 0 && need->size > 0);
+    CHECK(required == 0 || required == (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT));
+    CHECK(required || preferred == VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    if (from->refuse) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    from->used = (from->used + need->alignment - 1) / need->alignment * need->alignment;
+    out->memory = from->memory;
+    out->offset = from->used;
+    out->size = need->size;
+    out->mapped = from->unmapped ? NULL : from->mapped + from->used;
+    out->handle = from;
+    from->used += need->size;
+    from->allocated++;
+    return VK_SUCCESS;
+}
+
+static void arena_free(uint32_t device, const dit_block *block, void *user) {
+    arena *from = (arena *)user;
+    CHECK(device == 0 && block->handle == from && block->memory == from->memory);
+    CHECK((block->mapped != NULL) == !from->unmapped);
+    from->freed++;
+}
+
+static void allocator_hooks(const char *overrides) {
+    VkMemoryAllocateInfo info = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, NULL, 8 << 20, 0};
+    diti_device *device = test_open(overrides);
+    diti_buffer buffer;
+    arena from = {0};
+    dit_error err = {0};
+    if (!device) return;
+    if (!device->unified) { /* type 0 may be of any kind there */
+        diti_device_close(device);
+        return;
+    }
+    CHECK(device->vk.AllocateMemory(device->device, &info, NULL, &from.memory) == 0);
+    CHECK(device->vk.MapMemory(device->device, from.memory, 0, VK_WHOLE_SIZE, 0, (void **)&from.mapped) == 0);
+    device->allocator.alloc = arena_alloc;
+    device->allocator.free = arena_free;
+    device->allocator.user = &from;
+    copies(device, DITI_MEMORY_DEVICE);
+    copies(device, DITI_MEMORY_UPLOAD);
+    copies(device, DITI_MEMORY_READBACK);
+    from.refuse = 1;
+    CHECK(diti_buffer_create(device, 100, DITI_MEMORY_DEVICE, "refused", &buffer, &err) ==
+          DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK(strstr(err.message, "refused") && strstr(err.message, "device_allocator"));
+    from.refuse = 0;
+    diti_staging_free(device);
+    CHECK(from.allocated == from.freed && from.allocated >= 3);
+    from.unmapped = 1;
+    CHECK(diti_buffer_create(device, 100, DITI_MEMORY_UPLOAD, "unmapped", &buffer, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_buffer_create(device, 100, DITI_MEMORY_DEVICE, "unmapped", &buffer, &err) == DIT_OK);
+    CHECK(!buffer.block.mapped);
+    diti_buffer_destroy(device, &buffer);
+    CHECK(from.allocated == from.freed && device->memory_used == 0);
+    device->vk.FreeMemory(device->device, from.memory, NULL);
+    memset(&device->allocator, 0, sizeof device->allocator);
+    diti_device_close(device);
+}
+
+static void hooks_in_pairs(void) {
+    dit_context_desc desc = {0};
+    dit_error err;
+    desc.device_allocator.alloc = arena_alloc;
+    CHECK(!test_open_desc(&desc, &err) && strstr(err.message, "device_allocator"));
+    desc.device_allocator.alloc = NULL;
+    desc.device_allocator.free = arena_free;
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+/* --- computing, waiting, losing --- */
+
+static void compute(void) {
+    diti_device *device = test_open(NULL);
+    dit_error err = {0};
+    if (!device) return;
+    CHECK_MESSAGE(test_compute(device, 1000, 3, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(test_compute(device, 65, 0x80000001u, &err) == DIT_OK, "%s", err.message);
+    diti_device_close(device);
+}
+
+static void pipelines(void) {
+    diti_device *device = test_open("fail_pipeline=2");
+    VkPipeline first, again, second;
+    uint32_t constants[DITI_MAX_CONSTANTS + 1] = {0};
+    dit_error err = {0};
+    if (!device) return;
+    CHECK(diti_pipeline_get(device, 0, constants, DITI_MAX_CONSTANTS + 1, &first, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(diti_pipeline_get(device, diti_spirv_count(), NULL, 0, &first, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    if (diti_spirv_count()) {
+        CHECK_MESSAGE(diti_pipeline_get(device, 0, NULL, 0, &first, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_pipeline_get(device, 0, NULL, 0, &again, &err) == DIT_OK && again == first);
+        CHECK(device->pipelines_compiled == 1);
+        constants[0] = 8;
+        CHECK(diti_pipeline_get(device, 0, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+        CHECK(strstr(err.message, diti_spirv_name(0)));
+        CHECK(device->pipelines_compiled == 1);
+    }
+    diti_device_close(device);
+    CHECK(test_blocks == 0);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void timelines(void) {
+    diti_device *device = test_open(NULL);
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    uint64_t value = 99;
+    dit_error err = {0};
+    double start;
+    if (!device) return;
+    CHECK(diti_timeline_create(device, &timeline, &err) == DIT_OK);
+    CHECK(diti_timeline_value(device, timeline, &value, &err) == DIT_OK && value == 0);
+    CHECK(diti_timeline_wait(device, timeline, 0, 0, &err) == DIT_OK);
+    CHECK(diti_timeline_wait(device, timeline, 1, 0, &err) == DIT_WORKING);
+    start = seconds();
+    CHECK(diti_timeline_wait(device, timeline, 1, 20 * 1000 * 1000, &err) == DIT_WORKING);
+    CHECK(seconds() - start > 0.015);
+    CHECK(diti_submit(device, NULL, 0, timeline, 5, &err) == DIT_OK);
+    CHECK(diti_timeline_wait(device, timeline, 5, UINT64_MAX, &err) == DIT_OK);
+    CHECK(diti_timeline_value(device, timeline, &value, &err) == DIT_OK && value == 5);
+    CHECK(diti_timeline_wait(device, timeline, 6, 1000, &err) == DIT_WORKING);
+    CHECK(diti_submit(device, NULL, 0, VK_NULL_HANDLE, 0, &err) == DIT_OK);
+    device->vk.DestroySemaphore(device->device, timeline, NULL);
+    diti_device_close(device);
+}
+
+static void device_loss(void) {
+    diti_device *device = test_open("fail_submit=3");
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    uint64_t value;
+    char byte = 0;
+    diti_buffer buffer;
+    dit_error err = {0};
+    if (!device) return;
+    CHECK(diti_timeline_create(device, &timeline, &err) == DIT_OK);
+    CHECK(diti_buffer_create(device, 10, DITI_MEMORY_DEVICE, "loss", &buffer, &err) == DIT_OK);
+    CHECK(diti_submit(device, NULL, 0, timeline, 1, &err) == DIT_OK);
+    CHECK(diti_submit(device, NULL, 0, timeline, 2, &err) == DIT_OK);
+    CHECK(diti_submit(device, NULL, 0, timeline, 3, &err) == DIT_ERROR_DEVICE_LOST);
+    CHECK(err.vk == VK_ERROR_DEVICE_LOST && strstr(err.message, "lost"));
+    CHECK(diti_submit(device, NULL, 0, timeline, 4, &err) == DIT_ERROR_DEVICE_LOST);
+    CHECK(device->submits == 3);
+    CHECK(diti_timeline_wait(device, timeline, 3, UINT64_MAX, &err) == DIT_ERROR_DEVICE_LOST);
+    CHECK(diti_timeline_value(device, timeline, &value, &err) == DIT_ERROR_DEVICE_LOST);
+    CHECK(diti_buffer_read(device, &buffer, 0, &byte, 1, &err) == DIT_ERROR_DEVICE_LOST);
+    diti_buffer_destroy(device, &buffer);
+    device->vk.DestroySemaphore(device->device, timeline, NULL);
+    diti_device_close(device);
+    CHECK(test_blocks == 0);
+}
+
+typedef struct thread_work {
+    diti_device *device;
+    dit_result result;
+    dit_error err;
+} thread_work;
+
+static void *thread_run(void *user) {
+    thread_work *work = (thread_work *)user;
+    uint32_t i;
+    for (i = 0; i < 5 && work->result >= 0; i++) {
+        work->result = test_compute(work->device, 5000 + i, i + 1, &work->err);
+    }
+    return NULL;
+}
+
+/* Two threads, each with its own device or both on one. */
+static void threads(int shared) {
+    thread_work first = {0}, second = {0};
+    pthread_t thread;
+    first.device = test_open("mapped=0,staging=4K");
+    second.device = shared ? first.device : test_open("mapped=0");
+    if (!first.device || !second.device) return;
+    CHECK(pthread_create(&thread, NULL, thread_run, &first) == 0);
+    thread_run(&second);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_MESSAGE(first.result == DIT_OK, "%s", first.err.message);
+    CHECK_MESSAGE(second.result == DIT_OK, "%s", second.err.message);
+    diti_device_close(first.device);
+    if (!shared) diti_device_close(second.device);
+    CHECK(test_blocks == 0);
+}
+
+/* --- the cache blob --- */
+
+static unsigned char blob[1 << 20];
+static size_t blob_size;
+
+static void cache_make(void) {
+    diti_device *device = test_open(NULL);
+    size_t size = 0;
+    dit_error err = {0};
+    if (!device) return;
+    CHECK(test_compute(device, 100, 1, &err) == DIT_OK);
+    device->us_per_gflop = 123.5f;
+    CHECK(diti_cache_save(device, NULL, &size, &err) == DIT_OK && size >= sizeof(diti_cache_header));
+    size--;
+    CHECK(diti_cache_save(device, blob, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    blob_size = sizeof blob;
+    CHECK(diti_cache_save(device, blob, &blob_size, &err) == DIT_OK && blob_size == size);
+    diti_device_close(device);
+}
+
+/* Opens a device with a blob; true when the blob was taken. */
+static bool cache_opens(const unsigned char *data, size_t size) {
+    dit_context_desc desc = {0};
+    diti_device *device;
+    dit_error err;
+    bool taken;
+    test_log[0] = 0;
+    desc.cache = data;
+    desc.cache_size = size;
+    device = test_open_desc(&desc, &err);
+    if (!CHECK_MESSAGE(device, "%s", err.message)) return false;
+    taken = device->us_per_gflop == 123.5f;
+    CHECK_MESSAGE(taken == !test_log[0], "logged '%s'", test_log);
+    CHECK(test_compute(device, 100, 1, &err) == DIT_OK);
+    diti_device_close(device);
+    return taken;
+}
+
+/* Damage that keeps the checksum right must be found as well: an attacker or another program may have made it. */
+static void cache_reseal(unsigned char *data, size_t size) {
+    diti_cache_header header;
+    memcpy(&header, data, sizeof header);
+    header.checksum = diti_cache_checksum(&header, data + sizeof header, size - sizeof header);
+    memcpy(data, &header, sizeof header);
+}
+
+static void cache_damage(void) {
+    static unsigned char bad[sizeof blob + 64];
+    static const size_t sealed[] = {0, 4, 8, 23, 24, 28, 32, 48, 56}; /* magic, version, uuid, ids, hash, size */
+    size_t i, sizes[] = {1, 4, sizeof(diti_cache_header) - 1, sizeof(diti_cache_header), blob_size / 2, blob_size - 1};
+    CHECK(cache_opens(blob, blob_size));
+    for (i = 0; i < DITI_COUNT(sizes); i++) {
+        if (sizes[i] < blob_size) CHECK_MESSAGE(!cache_opens(blob, sizes[i]), "cut to %zu", sizes[i]);
+    }
+    memcpy(bad, blob, blob_size);
+    CHECK(!cache_opens(bad, blob_size + 7));
+    for (i = 0; i < DITI_COUNT(sealed); i++) {
+        memcpy(bad, blob, blob_size);
+        bad[sealed[i]] ^= 0x11;
+        CHECK_MESSAGE(!cache_opens(bad, blob_size), "byte %zu changed", sealed[i]);
+        cache_reseal(bad, blob_size);
+        CHECK_MESSAGE(!cache_opens(bad, blob_size), "byte %zu changed, checksum mended", sealed[i]);
+    }
+    for (i = 0; i < 32 && sizeof(diti_cache_header) + i < blob_size; i += 4) { /* the driver's own header */
+        memcpy(bad, blob, blob_size);
+        bad[sizeof(diti_cache_header) + i] ^= 0x55;
+        CHECK_MESSAGE(!cache_opens(bad, blob_size), "data byte %zu changed", i);
+        cache_reseal(bad, blob_size);
+        CHECK_MESSAGE(!cache_opens(bad, blob_size), "data byte %zu changed, checksum mended", i);
+    }
+    fill(bad, blob_size, 3);
+    CHECK(!cache_opens(bad, blob_size));
+    memset(bad, 0, blob_size);
+    CHECK(!cache_opens(bad, blob_size));
+}
+
+/* --- the application's device --- */
+
+typedef struct app {
+    VkInstance instance;
+    VkPhysicalDevice gpu;
+    VkDevice device;
+    VkQueue queue;
+    VkDeviceQueueCreateInfo queue_info;
+    VkDeviceCreateInfo device_info;
+    float priority;
+    int locks, unlocks;
+    uint64_t extend_memory[64];
+} app;
+
+static PFN_vkVoidFunction app_function(app *a, const char *name) { return test_vulkan_function(a->instance, name); }
+
+static void app_lock(void *user) { ((app *)user)->locks++; }
+static void app_unlock(void *user) { ((app *)user)->unlocks++; }
+
+static int app_begin(app *a, uint32_t api) {
+    VkApplicationInfo info = {VK_STRUCTURE_TYPE_APPLICATION_INFO, NULL, NULL, 0, NULL, 0, api};
+    VkInstanceCreateInfo instance = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, 0, &info, 0, NULL, 0, NULL};
+    uint32_t count = 1;
+    VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, NULL};
+    VkDeviceCreateInfo device = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, NULL, 0, NULL, 0, NULL, NULL};
+    memset(a, 0, sizeof *a);
+    a->priority = 1;
+    a->queue_info = queue;
+    a->queue_info.pQueuePriorities = &a->priority;
+    a->device_info = device;
+    a->device_info.pQueueCreateInfos = &a->queue_info;
+    if (!CHECK(((PFN_vkCreateInstance)test_vulkan_function(NULL, "vkCreateInstance"))(&instance, NULL, &a->instance) ==
+               0))
+        return 0;
+    return CHECK(((PFN_vkEnumeratePhysicalDevices)app_function(a, "vkEnumeratePhysicalDevices"))(a->instance, &count,
+                                                                                                 &a->gpu) >= 0 &&
+                 a->gpu);
+}
+
+static int app_create(app *a, const VkDeviceCreateInfo *info) {
+    if (!CHECK(((PFN_vkCreateDevice)app_function(a, "vkCreateDevice"))(a->gpu, info, NULL, &a->device) == 0)) return 0;
+    ((PFN_vkGetDeviceQueue)app_function(a, "vkGetDeviceQueue"))(a->device, 0, 0, &a->queue);
+    return 1;
+}
+
+static void app_end(app *a) {
+    if (a->device) {
+        CHECK(((PFN_vkDeviceWaitIdle)app_function(a, "vkDeviceWaitIdle"))(a->device) == 0); /* still there */
+        ((PFN_vkDestroyDevice)app_function(a, "vkDestroyDevice"))(a->device, NULL);
+    }
+    ((PFN_vkDestroyInstance)app_function(a, "vkDestroyInstance"))(a->instance, NULL);
+}
+
+static dit_vulkan app_vulkan(app *a, const VkDeviceCreateInfo *info) {
+    dit_vulkan given = {0};
+    given.get_instance_proc_addr = (PFN_vkGetInstanceProcAddr)test_vulkan_function(NULL, "vkGetInstanceProcAddr");
+    given.instance = a->instance;
+    given.physical_device = a->gpu;
+    given.device = a->device;
+    given.device_info = info;
+    given.queue = a->queue;
+    return given;
+}
+
+static diti_device *app_wrap(const dit_vulkan *given, dit_error *err) {
+    dit_context_desc desc = {0};
+    desc.vulkan = given;
+    desc.vulkan_count = 1;
+    return test_open_desc(&desc, err);
+}
+
+/* Only the timeline is enabled: a device that could do fp16 must be used without. */
+static void wrapped(void) {
+    VkPhysicalDeviceVulkan12Features features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPipelineCacheCreateInfo cache = {VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, NULL, 0, 0, NULL};
+    diti_device *device;
+    dit_vulkan given;
+    dit_error err = {0};
+    unsigned char small[200];
+    size_t size = sizeof small;
+    app a;
+    if (!app_begin(&a, VK_API_VERSION_1_2)) return;
+    features.timelineSemaphore = VK_TRUE;
+    a.device_info.pNext = &features;
+    if (!app_create(&a, &a.device_info)) return;
+    given = app_vulkan(&a, &a.device_info);
+    given.api_version = VK_API_VERSION_1_2;
+    given.lock_queue = app_lock, given.unlock_queue = app_unlock, given.lock_user = &a;
+    CHECK(((PFN_vkCreatePipelineCache)app_function(&a, "vkCreatePipelineCache"))(a.device, &cache, NULL,
+                                                                                 &given.pipeline_cache) == 0);
+    device = app_wrap(&given, &err);
+    if (CHECK_MESSAGE(device, "%s", err.message)) {
+        CHECK(device->rung == DITI_RUNG_BASE && !device->has_fp16 && !strcmp(device->info.rung, "base"));
+        CHECK(device->device == a.device && device->pipeline_cache == given.pipeline_cache);
+        CHECK(test_compute(device, 1000, 5, &err) == DIT_OK);
+        CHECK(a.locks > 0 && a.locks == a.unlocks && (uint64_t)a.locks == device->submits);
+        CHECK(diti_cache_save(device, small, &size, &err) == DIT_OK && size == sizeof(diti_cache_header));
+        diti_device_close(device);
+    }
+    ((PFN_vkDestroyPipelineCache)app_function(&a, "vkDestroyPipelineCache"))(a.device, given.pipeline_cache, NULL);
+    device = app_wrap(&given, &err); /* once more on the same device, but with a cache of dit's own */
+    given.pipeline_cache = VK_NULL_HANDLE;
+    diti_device_close(device);
+    device = app_wrap(&given, &err);
+    if (CHECK_MESSAGE(device, "%s", err.message)) CHECK(test_compute(device, 10, 5, &err) == DIT_OK);
+    diti_device_close(device);
+    given.device_info = NULL; /* stands for: the timeline alone */
+    device = app_wrap(&given, &err);
+    if (CHECK_MESSAGE(device, "%s", err.message)) CHECK(!device->has_fp16);
+    diti_device_close(device);
+    app_end(&a);
+    CHECK(test_blocks == 0);
+}
+
+static void wrapped_refusals(void) {
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+    dit_vulkan given, bad;
+    dit_context_desc desc = {0};
+    dit_error err = {0};
+    app a;
+    if (!app_begin(&a, VK_API_VERSION_1_2)) return;
+    timeline.timelineSemaphore = VK_TRUE;
+    a.device_info.pNext = &timeline;
+    if (!app_create(&a, &a.device_info)) return;
+    given = app_vulkan(&a, &a.device_info);
+    bad = given, bad.instance = NULL;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "instance"));
+    bad = given, bad.physical_device = NULL;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "physical_device"));
+    bad = given, bad.device = NULL;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "device"));
+    bad = given, bad.queue = NULL;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "queue"));
+    bad = given, bad.get_instance_proc_addr = NULL;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "get_instance_proc_addr"));
+    bad = given, bad.lock_queue = app_lock;
+    CHECK(!app_wrap(&bad, &err) && strstr(err.message, "unlock_queue"));
+    bad = given, bad.queue_family = 63;
+    CHECK(!app_wrap(&bad, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "family 63"));
+    bad = given, bad.api_version = VK_API_VERSION_1_1;
+    CHECK(!app_wrap(&bad, &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE && strstr(err.message, "1.1"));
+    timeline.timelineSemaphore = VK_FALSE;
+    CHECK(!app_wrap(&given, &err) && strstr(err.message, "dit_device_extend"));
+    timeline.timelineSemaphore = VK_TRUE;
+    desc.vulkan = &given, desc.vulkan_count = 1, desc.devices = "0";
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    desc.devices = NULL, desc.vulkan_count = 2;
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    desc.vulkan_count = 1, desc.vulkan = NULL;
+    CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    app_end(&a);
+    CHECK(test_blocks == 0);
+}
+
+/* Extends the application's create info, makes a device with it and computes on it at the best rung. */
+static void extend_with(const void *chain, const char *rung) {
+    VkDeviceCreateInfo out;
+    diti_device *device;
+    dit_vulkan given;
+    dit_error err = {0};
+    size_t size = 0, room;
+    app a;
+    if (!app_begin(&a, VK_API_VERSION_1_2)) return;
+    a.device_info.pNext = chain;
+    given = app_vulkan(&a, NULL);
+    CHECK_MESSAGE(dit_device_extend(given.get_instance_proc_addr, a.instance, a.gpu, &a.device_info, NULL, &size, NULL,
+                                    &err) == DIT_OK,
+                  "%s", err.message);
+    CHECK(size > 0 && size <= sizeof a.extend_memory);
+    room = size - 1;
+    CHECK(dit_device_extend(given.get_instance_proc_addr, a.instance, a.gpu, &a.device_info, a.extend_memory, &room,
+                            &out, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(room == size);
+    CHECK(dit_device_extend(given.get_instance_proc_addr, a.instance, a.gpu, &a.device_info, a.extend_memory, &size,
+                            &out, &err) == DIT_OK);
+    CHECK(out.queueCreateInfoCount == 1 && out.pQueueCreateInfos == a.device_info.pQueueCreateInfos);
+    if (app_create(&a, &out)) {
+        given = app_vulkan(&a, &out);
+        device = app_wrap(&given, &err);
+        if (CHECK_MESSAGE(device, "%s", err.message)) {
+            CHECK_MESSAGE(!strcmp(device->info.rung, rung), "%s instead of %s", device->info.rung, rung);
+            CHECK(test_compute(device, 100, 5, &err) == DIT_OK);
+        }
+        diti_device_close(device);
+    }
+    app_end(&a);
+}
+
+static void extend(void) {
+    VkPhysicalDeviceVulkan12Features core12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceVulkan11Features core11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+    VkPhysicalDevice16BitStorageFeatures storage = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    dit_device_info info[16];
+    uint32_t count = 16;
+    dit_error err = {0};
+    dit_device_list(info, &count, &err);
+    extend_with(NULL, info[0].rung);
+    extend_with(&features, info[0].rung);
+    core12.hostQueryReset = VK_TRUE;
+    extend_with(&core12, info[0].rung);
+    core11.pNext = &features, features.pNext = &core12;
+    extend_with(&core11, info[0].rung);
+    CHECK(core12.timelineSemaphore == VK_FALSE && core11.storageBuffer16BitAccess == VK_FALSE); /* copies are changed */
+    core12.pNext = &core11, core11.pNext = NULL;
+    extend_with(&core12, info[0].rung);
+    storage.pNext = &timeline;
+    extend_with(&storage, info[0].rung);
+    timeline.timelineSemaphore = VK_TRUE;
+    extend_with(&storage, info[0].rung);
+}
+
+static void extend_refusals(void) {
+    VkPhysicalDeviceVulkan12Features core12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkBaseInStructure unknown = {(VkStructureType)1234567, NULL};
+    PFN_vkGetInstanceProcAddr get = (PFN_vkGetInstanceProcAddr)test_vulkan_function(NULL, "vkGetInstanceProcAddr");
+    dit_error err = {0};
+    size_t size = 0;
+    VkDeviceCreateInfo out, info;
+    app a;
+    if (!app_begin(&a, VK_API_VERSION_1_2)) return;
+    info = a.device_info;
+    unknown.pNext = (const VkBaseInStructure *)&core12;
+    info.pNext = &unknown;
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, NULL, &size, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(strstr(err.message, "1234567"));
+    unknown.pNext = NULL;
+    core12.pNext = &unknown;
+    info.pNext = &core12; /* behind what must change, an unknown structure is no trouble */
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, NULL, &size, NULL, &err) == DIT_OK);
+    size = sizeof a.extend_memory;
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, a.extend_memory, &size, &out, &err) == DIT_OK);
+    CHECK(diti_extend_has(&out, unknown.sType));
+    info.queueCreateInfoCount = 0;
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, NULL, &size, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_device_extend(NULL, a.instance, a.gpu, &info, NULL, &size, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_device_extend(get, a.instance, a.gpu, NULL, NULL, &size, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, a.extend_memory, &size, NULL, &err) ==
+          DIT_ERROR_INVALID_ARGUMENT);
+    app_end(&a);
+}
+
+int main(void) {
+    test_vulkan_begin();
+    overrides();
+    choice();
+    spirv_text();
+    spirv_modules();
+    list_devices();
+    open_by_choice();
+    limits();
+    memory_types();
+    memory(NULL);
+    memory("mapped=0,staging=1000");
+    memory("mapped=0,allocation=64M");
+    large_write();
+    allocator_hooks(NULL);
+    allocator_hooks("mapped=0,staging=5000");
+    hooks_in_pairs();
+    compute();
+    pipelines();
+    timelines();
+    device_loss();
+    threads(0);
+    threads(1);
+    cache_make();
+    cache_damage();
+    wrapped();
+    wrapped_refusals();
+    extend();
+    extend_refusals();
+    test_vulkan_end();
+    return TEST_END("vk");
+}
