@@ -4303,7 +4303,7 @@ static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDevice
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
     out->reason[0] = 0;
-    diti_format(out->info.rung, sizeof out->info.rung, "none");
+    out->info.rung[0] = 0;
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
@@ -4447,7 +4447,7 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
                   choice, names);
     } else {
-        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no Vulkan device is called '%s'; there are %s", choice, names);
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s", choice, names);
     }
     return NULL;
 }
@@ -4502,8 +4502,10 @@ DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_er
     if (result >= 0) result = diti_instance_create(&env, &vk, &instance, err);
     if (result >= 0) result = diti_instance_functions(&vk, instance, err);
     if (result >= 0) result = diti_candidates_list(&env, &vk, instance, &list, &found, err);
-    if (result < 0) *count = 0;
-    else diti_candidates_copy(list, found, out, count);
+    if (result < 0)
+        *count = 0;
+    else
+        diti_candidates_copy(list, found, out, count);
     diti_free(&env, list);
     diti_instance_destroy(&vk, instance);
     diti_vulkan_unload(&library);
@@ -5316,8 +5318,8 @@ static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned
     if (!size) return true;
     if (size < sizeof words + 16) return false;
     memcpy(words, data, sizeof words);
-    return words[0] >= 32 && words[0] <= size && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
-           words[2] == header->vendor && words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
+    return words[0] == 32 && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && words[2] == header->vendor &&
+           words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
 }
 
 /* NULL when the blob may be used, else what is wrong with it. */
@@ -5400,8 +5402,12 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
                          (unsigned long long)*size, (unsigned long long)room);
     }
+    /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
     if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
-    if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    if (vr == VK_INCOMPLETE) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
+    }
+    if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
     diti_cache_identity(device, &header);
     header.rung = (uint32_t)device->rung;
     header.us_per_gflop = device->us_per_gflop;
@@ -5604,11 +5610,11 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 
 static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
     const char *missing = NULL;
+    if (!given->get_instance_proc_addr) missing = "get_instance_proc_addr";
     if (!given->instance) missing = "instance";
     if (!given->physical_device) missing = "physical_device";
     if (!given->device) missing = "device";
     if (!given->queue) missing = "queue";
-    if (!given->device_info) missing = "device_info (dit uses only what it says is enabled)";
     if (missing) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: %s is missing", missing);
     if (!given->lock_queue != !given->unlock_queue) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -5625,13 +5631,13 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
-    bool requested = false;
+    bool requested = !given->device_info;
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
     if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
                          given->queue_family, device->info.name);
     }
-    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+    for (i = 0; !requested && i < given->device_info->queueCreateInfoCount; i++) {
         if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
     }
     if (requested) return DIT_OK;
@@ -5641,7 +5647,7 @@ static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, 
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
-    diti_features enabled;
+    diti_features enabled = DITI_ZERO;
     diti_candidate candidate;
     dit_result result = diti_wrap_check(given, err);
     if (result < 0) return result;
@@ -5662,7 +5668,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
                          candidate.reason);
     }
-    diti_features_enabled(given->device_info, &enabled);
+    enabled.timeline = true; /* without device_info */
+    if (given->device_info) diti_features_enabled(given->device_info, &enabled);
     if (!enabled.timeline) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
@@ -5748,6 +5755,217 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
     if (device->owns_instance) diti_instance_destroy(&device->vk, device->instance);
     diti_vulkan_unload(&device->library);
     diti_free(&env, device);
+}
+
+/* ======== src/vk/extend.c (edit it there; dit.h is generated) ======== */
+
+/* dit_device_extend: the application's pNext chain with the bits that dit needs set. Its structures are const, so those
+   up to the last one that must change are copied, and what follows is linked as it is. A copy needs the structure's
+   size: these are the ones that engines put there. */
+#define DITI_EXTEND_STRUCTURES(X)                                                                                      \
+    X(DEVICE_GROUP_DEVICE_CREATE_INFO, VkDeviceGroupDeviceCreateInfo)                                                  \
+    X(PHYSICAL_DEVICE_FEATURES_2, VkPhysicalDeviceFeatures2)                                                           \
+    X(PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features)                                           \
+    X(PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features)                                           \
+    X(PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features)                                           \
+    X(PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES, VkPhysicalDevice16BitStorageFeatures)                                    \
+    X(PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES, VkPhysicalDevice8BitStorageFeatures)                                      \
+    X(PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceShaderFloat16Int8Features)                         \
+    X(PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES, VkPhysicalDeviceTimelineSemaphoreFeatures)                          \
+    X(PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES, VkPhysicalDeviceSynchronization2Features)                            \
+    X(PHYSICAL_DEVICE_DYNAMIC_RENDERING_FEATURES, VkPhysicalDeviceDynamicRenderingFeatures)                            \
+    X(PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES, VkPhysicalDeviceBufferDeviceAddressFeatures)                     \
+    X(PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES, VkPhysicalDeviceDescriptorIndexingFeatures)                        \
+    X(PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES, VkPhysicalDeviceScalarBlockLayoutFeatures)                         \
+    X(PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES, VkPhysicalDeviceHostQueryResetFeatures)                               \
+    X(PHYSICAL_DEVICE_IMAGELESS_FRAMEBUFFER_FEATURES, VkPhysicalDeviceImagelessFramebufferFeatures)                    \
+    X(PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VkPhysicalDeviceVulkanMemoryModelFeatures)                         \
+    X(PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, VkPhysicalDeviceSubgroupSizeControlFeatures)                     \
+    X(PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceMaintenance4Features)                                    \
+    X(PHYSICAL_DEVICE_MULTIVIEW_FEATURES, VkPhysicalDeviceMultiviewFeatures)                                           \
+    X(PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES, VkPhysicalDeviceVariablePointersFeatures)                            \
+    X(PHYSICAL_DEVICE_SAMPLER_YCBCR_CONVERSION_FEATURES, VkPhysicalDeviceSamplerYcbcrConversionFeatures)               \
+    X(PHYSICAL_DEVICE_SHADER_DRAW_PARAMETERS_FEATURES, VkPhysicalDeviceShaderDrawParametersFeatures)                   \
+    X(PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT, VkPhysicalDeviceRobustness2FeaturesEXT)                               \
+    X(PHYSICAL_DEVICE_MESH_SHADER_FEATURES_EXT, VkPhysicalDeviceMeshShaderFeaturesEXT)                                 \
+    X(PHYSICAL_DEVICE_ACCELERATION_STRUCTURE_FEATURES_KHR, VkPhysicalDeviceAccelerationStructureFeaturesKHR)           \
+    X(PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR, VkPhysicalDeviceRayTracingPipelineFeaturesKHR)                \
+    X(PHYSICAL_DEVICE_RAY_QUERY_FEATURES_KHR, VkPhysicalDeviceRayQueryFeaturesKHR)
+
+static size_t diti_extend_size_of(VkStructureType type) {
+    switch ((int)type) {
+#define DITI_EXTEND_SIZE(name, structure)                                                                              \
+    case VK_STRUCTURE_TYPE_##name: return sizeof(structure);
+        DITI_EXTEND_STRUCTURES(DITI_EXTEND_SIZE)
+#undef DITI_EXTEND_SIZE
+    default: return 0;
+    }
+}
+
+typedef struct diti_extend {
+    diti_features missing; /* exists, is useful to dit, and is not enabled */
+    unsigned char *memory; /* NULL: only count */
+    size_t used, room;
+    VkBaseOutStructure *first, **tail;
+} diti_extend;
+
+/* Appends a copy of size bytes to memory and to the new chain; NULL while counting or when there is no room. */
+static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
+    VkBaseOutStructure *copy = NULL;
+    size_t start = extend->used;
+    extend->used += (size + 7) / 8 * 8;
+    if (!extend->memory || extend->used > extend->room) return NULL;
+    copy = (VkBaseOutStructure *)(void *)(extend->memory + start);
+    memcpy(copy, from, size);
+    copy->pNext = NULL;
+    *extend->tail = copy;
+    extend->tail = &copy->pNext;
+    return copy;
+}
+
+static bool diti_extend_has(const VkDeviceCreateInfo *app, VkStructureType type) {
+    const VkBaseInStructure *at;
+    for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) {
+        if (at->sType == type) return true;
+    }
+    return false;
+}
+
+/* Sets what is missing in a structure of the chain; false when nothing of it belongs there. at: a copy, or NULL. */
+static bool diti_extend_patch(const diti_features *missing, VkStructureType type, VkBaseOutStructure *at) {
+    switch ((int)type) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+        if (at && missing->storage16) ((VkPhysicalDeviceVulkan11Features *)at)->storageBuffer16BitAccess = VK_TRUE;
+        return missing->storage16;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+        if (at && missing->storage16) ((VkPhysicalDevice16BitStorageFeatures *)at)->storageBuffer16BitAccess = VK_TRUE;
+        return missing->storage16;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
+        if (at && missing->timeline) ((VkPhysicalDeviceVulkan12Features *)at)->timelineSemaphore = VK_TRUE;
+        if (at && missing->fp16) ((VkPhysicalDeviceVulkan12Features *)at)->shaderFloat16 = VK_TRUE;
+        return missing->timeline || missing->fp16;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
+        if (at && missing->timeline) ((VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore = VK_TRUE;
+        return missing->timeline;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
+        if (at && missing->fp16) ((VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16 = VK_TRUE;
+        return missing->fp16;
+    default: return false;
+    }
+}
+
+/* Features for which the chain has no structure yet. Where it has VkPhysicalDeviceVulkan12Features, that one must be
+   used, for the specification forbids both. */
+static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
+    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
+    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    bool has11 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+    bool has12 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+    timeline.timelineSemaphore = VK_TRUE;
+    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+    fp16.shaderFloat16 = VK_TRUE;
+    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    storage.storageBuffer16BitAccess = VK_TRUE;
+    if (extend->missing.timeline && !has12 && !diti_extend_has(app, timeline.sType)) {
+        diti_extend_put(extend, &timeline, sizeof timeline);
+    }
+    if (extend->missing.fp16 && !has12 && !diti_extend_has(app, fp16.sType)) {
+        diti_extend_put(extend, &fp16, sizeof fp16);
+    }
+    if (extend->missing.storage16 && !has11 && !diti_extend_has(app, storage.sType)) {
+        diti_extend_put(extend, &storage, sizeof storage);
+    }
+}
+
+static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInfo *app, dit_error *err) {
+    const VkBaseInStructure *at, *rest = (const VkBaseInStructure *)app->pNext;
+    for (at = rest; at; at = at->pNext) {
+        if (diti_extend_patch(&extend->missing, at->sType, NULL)) rest = at->pNext;
+    }
+    for (at = (const VkBaseInStructure *)app->pNext; at != rest; at = at->pNext) {
+        size_t size = diti_extend_size_of(at->sType);
+        if (!size) {
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_device_extend: in the pNext chain, move the structure with sType %d behind the "
+                             "Vulkan11, Vulkan12 and other core feature structures",
+                             (int)at->sType);
+        }
+        diti_extend_patch(&extend->missing, at->sType, diti_extend_put(extend, at, size));
+    }
+    diti_extend_add(extend, app);
+    if (extend->memory && extend->used <= extend->room) *extend->tail = (VkBaseOutStructure *)rest;
+    return DIT_OK;
+}
+
+/* The device must be usable, and the application must create a queue that dit can use. */
+static dit_result diti_extend_check(const diti_vk_api *vk, VkPhysicalDevice gpu, const VkDeviceCreateInfo *app,
+                                    dit_error *err) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    diti_candidate candidate;
+    diti_candidate_fill(vk, gpu, &candidate);
+    if (candidate.reason[0]) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
+                         candidate.reason);
+    }
+    vk->GetPhysicalDeviceQueueFamilyProperties(gpu, &count, families);
+    for (i = 0; i < app->queueCreateInfoCount; i++) {
+        uint32_t family = app->pQueueCreateInfos[i].queueFamilyIndex;
+        if (family < count && (families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) return DIT_OK;
+    }
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_device_extend: create a queue of a family with COMPUTE, such as family %u of %s",
+                     candidate.queue_family, candidate.info.name);
+}
+
+static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
+                                      const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
+    diti_vk_api vk = DITI_ZERO;
+    diti_features enabled;
+    dit_result result;
+    vk.GetInstanceProcAddr = gipa;
+    result = diti_instance_functions(&vk, instance, err);
+    if (result >= 0) result = diti_extend_check(&vk, gpu, app, err);
+    if (result < 0) return result;
+    diti_features_supported(&vk, gpu, out);
+    diti_features_enabled(app, &enabled);
+    if (!out->fp16 || !out->storage16) out->fp16 = out->storage16 = false; /* either alone is of no use */
+    out->timeline = out->timeline && !enabled.timeline;
+    out->fp16 = out->fp16 && !enabled.fp16;
+    out->storage16 = out->storage16 && !enabled.storage16;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
+                                     const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
+                                     dit_error *err) {
+    diti_extend extend = DITI_ZERO;
+    dit_result result;
+    if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
+    }
+    if ((uintptr_t)memory % 8) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
+    }
+    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, err);
+    if (result < 0) return result;
+    extend.memory = (unsigned char *)memory;
+    extend.room = *size;
+    extend.tail = &extend.first;
+    result = diti_extend_chain(&extend, app, err);
+    if (result < 0) return result;
+    if (!extend.used) extend.used = 8; /* so that no one asks malloc for nothing */
+    *size = extend.used;
+    if (!memory) return DIT_OK;
+    if (extend.used > extend.room) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: %llu bytes are needed, %llu were given",
+                         (unsigned long long)extend.used, (unsigned long long)extend.room);
+    }
+    *out = *app;
+    out->pNext = extend.first;
+    return DIT_OK;
 }
 
 /* ======== src/vk/spirv.c (edit it there; dit.h is generated) ======== */

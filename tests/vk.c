@@ -2,6 +2,7 @@
  */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include "vulkan_test.h"
 #include "vk_test.h"
 #include <pthread.h>
 #include <time.h>
