@@ -1,0 +1,302 @@
+/* The graph room: memory shared by liveness, slices within limits, replayed loops, barriers. Runs elementwise ops only.
+ */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+
+static diti_env env;
+
+static diti_device *open_device(const char *overrides, uint32_t max_dispatch_us) {
+    dit_context_desc desc = {0};
+    diti_device *device = NULL;
+    dit_error err = {0};
+    desc.overrides = overrides;
+    desc.max_dispatch_us = max_dispatch_us;
+    CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
+    return device;
+}
+
+static uint32_t random_state;
+static uint32_t random_below(uint32_t bound) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % bound;
+}
+
+/* --- a random network of additions: every tensor is a sum of earlier ones, some are dropped early --- */
+
+enum { NODES = 60, ROWS = 37, COLUMNS = 44 };
+
+static void host_sum(float *out, const float *a, const float *b, float scale) {
+    for (int i = 0; i < ROWS * COLUMNS; i++) out[i] = a[i] * scale + b[i];
+}
+
+static float host[NODES][ROWS * COLUMNS], device_out[ROWS * COLUMNS];
+
+static diti_tensor build_network(diti_graph *graph, diti_tensor *input, uint32_t seed) {
+    diti_tensor node[NODES];
+    diti_elementwise_desc desc = {0};
+    random_state = seed;
+    node[0] = *input = diti_tensor_input(graph, DITI_F32, ROWS, COLUMNS, "network input");
+    for (int i = 0; i < ROWS * COLUMNS; i++) host[0][i] = (float)(i % 97) / 97.0f;
+    for (uint32_t i = 1; i < NODES; i++) {
+        uint32_t a = i - 1 - random_below(i < 6 ? i : 6), b = i - 1 - random_below(i < 3 ? i : 3);
+        desc.scale = 0.5f;
+        desc.add = node[b];
+        desc.out_f32 = true;
+        desc.name = "network node";
+        desc.out = i == NODES - 1 ? diti_tensor_state(graph, DITI_F32, ROWS, COLUMNS, "network output") : 0;
+        node[i] = diti_elementwise(graph, node[a], &desc);
+        host_sum(host[i], host[a], host[b], 0.5f);
+    }
+    return node[NODES - 1];
+}
+
+static void run_network(diti_device *device, uint32_t seed, bool in_secondaries) {
+    diti_graph graph;
+    diti_plan_memory memory = {0};
+    diti_plan *plan = NULL;
+    diti_tensor input, output;
+    dit_error err = {0};
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "network", false);
+    output = build_network(&graph, &input, seed);
+    CHECK_MESSAGE(diti_plan_measure(&graph, &memory, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(memory.activations < 16 * sizeof host[0], "%llu bytes for %d nodes",
+                  (unsigned long long)memory.activations, NODES);
+    if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
+        CHECK(diti_plan_write(plan, input, host[0], sizeof host[0], &err) == DIT_OK);
+        if (in_secondaries) CHECK(diti_plan_prepare_secondaries(plan, &err) == DIT_OK);
+        CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(plan, output, device_out, sizeof device_out, &err) == DIT_OK);
+        CHECK_MESSAGE(!memcmp(device_out, host[NODES - 1], sizeof device_out), "seed %u: %g instead of %g", seed,
+                      device_out[5], host[NODES - 1][5]);
+    }
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+}
+
+static void test_networks(diti_device *device) {
+    for (uint32_t seed = 1; seed <= 6; seed++) run_network(device, seed, false);
+}
+
+/* --- a loop with its own counter, a table row per step, and work between the steps that wants memory --- */
+
+enum { STEPS = 50 };
+
+typedef struct loop {
+    diti_plan *plan;
+    diti_tensor table, addend, x;
+} loop;
+
+static loop build_loop(diti_device *device) {
+    loop result = {0};
+    diti_graph graph;
+    diti_tensor prepared, step, row, big;
+    diti_elementwise_desc desc = {0};
+    dit_error err = {0};
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    result.table = diti_tensor_input(&graph, DITI_F32, STEPS, COLUMNS, "table");
+    result.addend = diti_tensor_input(&graph, DITI_F32, ROWS, COLUMNS, "addend");
+    result.x = diti_tensor_state(&graph, DITI_F32, ROWS, COLUMNS, "x");
+    step = diti_tensor_state(&graph, DITI_U32, 1, 1, "step");
+    desc.scale = 2;
+    desc.out_f32 = true;
+    desc.name = "prepared";
+    prepared = diti_elementwise(&graph, result.addend, &desc);
+    diti_graph_segment(&graph, "step", true);
+    row = diti_select_row(&graph, result.table, step, "row");
+    desc.scale = 0.5f;
+    desc.add = row;
+    desc.out = result.x;
+    diti_elementwise(&graph, result.x, &desc);
+    desc.scale = 1;
+    desc.add = prepared;
+    diti_elementwise(&graph, result.x, &desc);
+    diti_advance_step(&graph, step);
+    diti_graph_segment(&graph, "between", true);
+    desc.add = 0;
+    desc.out = 0;
+    desc.scale = -1;
+    big = diti_elementwise(&graph, result.x, &desc); /* would overwrite `prepared` if its life ended with the step */
+    diti_elementwise(&graph, big, &desc);
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &result.plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&graph);
+    return result;
+}
+
+static void host_loop(const float *table, const float *addend, float *x) {
+    memset(x, 0, ROWS * COLUMNS * sizeof *x);
+    for (int s = 0; s < STEPS; s++) {
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            x[i] = x[i] * 0.5f + table[s * COLUMNS + i % COLUMNS];
+            x[i] = x[i] + addend[i] * 2;
+        }
+    }
+}
+
+static void test_loop(diti_device *device) {
+    static float table[STEPS * COLUMNS], addend[ROWS * COLUMNS], expected[ROWS * COLUMNS];
+    loop l = build_loop(device);
+    dit_counters first = {0}, last = {0};
+    dit_error err = {0};
+    if (!l.plan) return;
+    for (int i = 0; i < STEPS * COLUMNS; i++) table[i] = (float)(i % 31) - 15;
+    for (int i = 0; i < ROWS * COLUMNS; i++) addend[i] = (float)(i % 13) * 0.25f;
+    host_loop(table, addend, expected);
+    CHECK(diti_plan_write(l.plan, l.table, table, sizeof table, &err) == DIT_OK);
+    CHECK(diti_plan_write(l.plan, l.addend, addend, sizeof addend, &err) == DIT_OK);
+    diti_plan_counters(l.plan, &first);
+    for (int run = 0; run < 2; run++) { /* the second run starts from zeroed states again */
+        CHECK(diti_plan_run(l.plan, 0, 1, &err) == DIT_OK);
+        for (int s = 0; s < STEPS; s++) CHECK(diti_plan_run(l.plan, 1, 2, &err) == DIT_OK);
+        CHECK(diti_plan_read(l.plan, l.x, device_out, sizeof device_out, &err) == DIT_OK);
+        CHECK_MESSAGE(!memcmp(device_out, expected, sizeof expected), "run %d: %g instead of %g", run, device_out[3],
+                      expected[3]);
+    }
+    diti_plan_counters(l.plan, &last);
+    CHECK(last.recordings == first.recordings && last.allocations == first.allocations &&
+          last.pipelines == first.pipelines);
+    CHECK(last.submits > first.submits && last.dispatches > first.dispatches);
+    diti_plan_destroy(l.plan);
+}
+
+/* --- the application's command buffer --- */
+
+typedef struct execution {
+    diti_plan *plan;
+} execution;
+
+static void execute_all(diti_device *device, VkCommandBuffer commands, void *user) {
+    diti_plan *plan = ((execution *)user)->plan;
+    (void)device;
+    for (uint32_t i = 0; i < diti_plan_slice_count(plan, 0); i++) diti_plan_execute(plan, 0, i, commands);
+}
+
+static void test_secondaries(diti_device *device) {
+    diti_graph graph;
+    execution e = {0};
+    diti_tensor input, output;
+    dit_error err = {0};
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "network", false);
+    output = build_network(&graph, &input, 77);
+    CHECK(diti_plan_create(&graph, NULL, &e.plan, &err) == DIT_OK);
+    diti_graph_free(&graph);
+    if (!e.plan) return;
+    CHECK(diti_plan_prepare_secondaries(e.plan, &err) == DIT_OK);
+    CHECK(diti_plan_write(e.plan, input, host[0], sizeof host[0], &err) == DIT_OK);
+    CHECK_MESSAGE(diti_run_now(device, execute_all, &e, &err) == DIT_OK, "%s", err.message);
+    CHECK(diti_plan_read(e.plan, output, device_out, sizeof device_out, &err) == DIT_OK);
+    CHECK(!memcmp(device_out, host[NODES - 1], sizeof device_out));
+    diti_plan_destroy(e.plan);
+}
+
+/* --- limits and budgets change the slices, never the result --- */
+
+static void run_large(diti_device *device, uint32_t least_slices, float *out, size_t size, uint32_t rows,
+                      uint32_t columns) {
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor input, output;
+    diti_elementwise_desc desc = {0};
+    dit_error err = {0};
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "large", false);
+    input = diti_tensor_input(&graph, DITI_F32, rows, columns, "large input");
+    desc.activation = DITI_ACTIVATION_SILU;
+    desc.out = output = diti_tensor_state(&graph, DITI_F32, rows, columns, "large output");
+    diti_elementwise(&graph, input, &desc);
+    if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
+        for (size_t i = 0; i < size / sizeof *out; i++) out[i] = (float)(i % 1009) / 100.0f - 5;
+        CHECK(diti_plan_write(plan, input, out, size, &err) == DIT_OK);
+        memset(out, 0, size);
+        CHECK_MESSAGE(plan->dispatch_count >= least_slices, "%u slices", (unsigned)plan->dispatch_count);
+        CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(plan, output, out, size, &err) == DIT_OK);
+    }
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+}
+
+static void test_limits(diti_device *whole) {
+    static const struct {
+        const char *overrides;
+        uint32_t max_dispatch_us, slices;
+    } cases[] = {
+        {"storage_range=64K", 0, 16}, {"groups=8", 0, 100}, {"storage_range=64K,groups=3", 0, 100}, {NULL, 20, 2}};
+    enum { LARGE_ROWS = 512, LARGE_COLUMNS = 512 };
+    static float reference[LARGE_ROWS * LARGE_COLUMNS], sliced[LARGE_ROWS * LARGE_COLUMNS];
+    run_large(whole, 1, reference, sizeof reference, LARGE_ROWS, LARGE_COLUMNS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        diti_device *device = open_device(cases[i].overrides, cases[i].max_dispatch_us);
+        if (!device) continue;
+        run_large(device, cases[i].slices, sliced, sizeof sliced, LARGE_ROWS, LARGE_COLUMNS);
+        CHECK_MESSAGE(!memcmp(sliced, reference, sizeof sliced), "%s",
+                      cases[i].overrides ? cases[i].overrides : "budget");
+        diti_device_close(device);
+    }
+}
+
+/* --- errors name the culprit and stick --- */
+
+static void expect_failure(diti_graph *graph, const char *word) {
+    diti_plan *plan = NULL;
+    dit_error err = {0};
+    CHECK(diti_plan_create(graph, NULL, &plan, &err) < 0 && !plan);
+    CHECK_MESSAGE(strstr(err.message, word), "\"%s\" does not name %s", err.message, word);
+    diti_graph_free(graph);
+}
+
+static void test_errors(diti_device *device) {
+    diti_graph graph;
+    diti_tensor a;
+    diti_elementwise_desc desc = {0};
+    diti_device *small = open_device("allocation=64K", 0);
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "errors", false);
+    a = diti_tensor_input(&graph, DITI_F32, 4, 8, "alpha");
+    CHECK(diti_tensor_view(&graph, a, 2, 3, 0, 8) == 0);
+    CHECK(diti_graph_failed(&graph) && diti_elementwise(&graph, a, &desc) == 0);
+    expect_failure(&graph, "alpha");
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "errors", false);
+    diti_tensor_new(&graph, DITI_F32, 0, 8, "empty");
+    expect_failure(&graph, "empty");
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "errors", false);
+    diti_tensor_new(&graph, DITI_F32, 1u << 20, 1u << 20, "huge");
+    expect_failure(&graph, "huge");
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "errors", false);
+    desc.add = diti_tensor_input(&graph, DITI_F32, 1, 12, "beta");
+    diti_elementwise(&graph, diti_tensor_input(&graph, DITI_F32, 4, 8, "gamma"), &desc);
+    expect_failure(&graph, "gamma");
+    if (!small) return;
+    diti_graph_init(&graph, small);
+    diti_graph_segment(&graph, "errors", false);
+    desc.add = 0;
+    desc.name = "delta";
+    desc.out_f32 = true;
+    diti_elementwise(&graph, diti_tensor_input(&graph, DITI_F32, 512, 512, "delta"), &desc);
+    expect_failure(&graph, "delta");
+    diti_device_close(small);
+}
+
+int main(void) {
+    diti_device *device;
+    dit_error err = {0};
+    test_vulkan_begin();
+    CHECK(diti_env_init(&env, NULL, NULL, &err) == DIT_OK);
+    device = open_device(NULL, 0);
+    if (device) {
+        test_networks(device);
+        test_loop(device);
+        test_secondaries(device);
+        test_limits(device);
+        test_errors(device);
+        diti_device_close(device);
+    }
+    test_vulkan_end();
+    return TEST_END("graph");
+}
