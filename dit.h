@@ -7523,12 +7523,13 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
     }
 }
 
-/* Every binding of the layout is written: what an op leaves out repeats its first buffer, since a shader names all of them. */
+/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
+   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
                                  const VkDescriptorBufferInfo *ranges) {
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
     uint32_t i, first = 0;
-    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].tensor) first++;
+    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].writes) first++;
     memset(writes, 0, sizeof writes);
     for (i = 0; i < DITI_MAX_BINDINGS; i++) {
         bool used = i < dispatch->binding_count && dispatch->bindings[i].tensor;
@@ -7611,7 +7612,6 @@ typedef struct diti_hazard {
     VkBuffer buffer; /* of a block; weights are never written */
     uint64_t begin, end;
     bool written;
-    uint32_t source;
 } diti_hazard;
 typedef struct diti_hazards {
     diti_hazard items[256];
@@ -7622,9 +7622,7 @@ static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard 
     uint32_t i;
     for (i = 0; i < hazards->count; i++) {
         const diti_hazard *item = &hazards->items[i];
-        if (item->source == with->source || item->buffer != with->buffer || item->end <= with->begin ||
-            with->end <= item->begin)
-            continue;
+        if (item->buffer != with->buffer || item->end <= with->begin || with->end <= item->begin) continue;
         if (with->written || (reads && item->written)) return true;
     }
     return false;
@@ -7640,7 +7638,6 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
         out[count].begin = parent->offset;
         out[count].end = parent->offset + parent->bytes;
         out[count].written = dispatch->bindings[i].writes;
-        out[count].source = source;
         count++;
     }
     return count;
