@@ -1,7 +1,7 @@
 /* Tokenizers against golden.json: ids, ids padded and cut to max_length, attention mask; all exact. */
 #ifndef GOLDEN_TOKENIZERS_H
 #define GOLDEN_TOKENIZERS_H
-#include "files.h"
+#include "golden.h"
 
 typedef struct golden_tokenizer_result {
     int cases, wrong;
@@ -52,7 +52,7 @@ static inline void golden_tokenizer_cases(const diti_tokenizer *tokenizer, const
     }
 }
 
-/* file: spiece.model or tokenizer.json. No case counts as one wrong. */
+/* file: spiece.model or tokenizer.json. */
 static inline golden_tokenizer_result golden_tokenizer(const diti_env *env, const char *file, const char *golden_file) {
     golden_tokenizer_result result = {0, 0, ""};
     dit_error err = DITI_ZERO;
@@ -64,10 +64,29 @@ static inline golden_tokenizer_result golden_tokenizer(const diti_env *env, cons
         golden_tokenizer_cases(tokenizer, golden, &result);
     else
         snprintf(result.message, sizeof result.message, "%s", data ? err.message : "cannot read it");
-    if (result.cases == 0) result.wrong = 1;
     diti_tokenizer_free(tokenizer);
     diti_json_free(env, golden);
     free(data);
     return result;
+}
+
+/* --- the family --- */
+static inline bool golden_is_tokenizer(const golden_folder *folder) {
+    return golden_has(folder->path, "golden.json") && golden_has(folder->path, "spiece.model");
+}
+
+static inline void golden_run_tokenizer(golden *g, const golden_folder *folder) {
+    static const char *const files[] = {"spiece.model", "tokenizer.json"};
+    char file[1024], golden_file[1024];
+    size_t i;
+    golden_join(golden_file, sizeof golden_file, folder->path, "golden.json");
+    for (i = 0; i < 2; i++) {
+        golden_tokenizer_result result;
+        if (!golden_has(folder->path, files[i]) || !golden_join(file, sizeof file, folder->path, files[i])) continue;
+        result = golden_tokenizer(&g->env, file, golden_file);
+        golden_check(g, result.cases > 0 && result.wrong == 0,
+                     "%s: %d of %d texts give the same ids, padding and mask %s", files[i], result.cases - result.wrong,
+                     result.cases, result.message);
+    }
 }
 #endif

@@ -1,0 +1,419 @@
+#include "sample/sample.h"
+
+/* --- names --- */
+typedef struct diti_sampler_entry {
+    const char *name;
+    const char *aliases; /* as diffusers, A1111, ComfyUI and sd.cpp spell it, without spaces, '-' and '_' */
+    diti_solver_kind solver;
+    uint32_t order;
+    bool stochastic;
+} diti_sampler_entry;
+
+static const diti_sampler_entry diti_samplers[] = {
+    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler ", DITI_SOLVER_EULER, 1, false},
+    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler ", DITI_SOLVER_DPM, 2, false},
+    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ ", DITI_SOLVER_DPM, 2, true},
+    {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
+    {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
+};
+
+typedef struct diti_schedule_entry {
+    const char *name, *aliases;
+    bool spaces; /* chooses a spacing, else a shape of the sigmas */
+    diti_spacing spacing;
+    diti_sigma_shape shape;
+} diti_schedule_entry;
+
+static const diti_schedule_entry diti_schedules[] = {
+    {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
+    {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
+    {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
+    {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
+    {"lu", " lu lulambdas ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_LU},
+};
+
+DIT_API const char *dit_sampler_name(uint32_t index) {
+    return index < DITI_COUNT(diti_samplers) ? diti_samplers[index].name : NULL;
+}
+
+DIT_API const char *dit_schedule_name(uint32_t index) {
+    return index < DITI_COUNT(diti_schedules) ? diti_schedules[index].name : NULL;
+}
+
+/* " dpm++2mkarras " for "DPM++ 2M Karras"; empty when it is too long to be a name. */
+static void diti_plain_name(const char *name, char *out, size_t size) {
+    size_t length = 0;
+    out[length++] = ' ';
+    for (; *name && length + 2 < size; name++) {
+        char c = *name;
+        if (c == ' ' || c == '_' || c == '-') continue;
+        out[length++] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    out[length++] = ' ';
+    out[*name ? 0 : length] = 0;
+}
+
+static const diti_sampler_entry *diti_sampler_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_samplers) && strlen(plain) > 2; i++) {
+        if (strstr(diti_samplers[i].aliases, plain)) return &diti_samplers[i];
+    }
+    return NULL;
+}
+
+static const diti_schedule_entry *diti_schedule_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_schedules) && strlen(plain) > 2; i++) {
+        if (strstr(diti_schedules[i].aliases, plain)) return &diti_schedules[i];
+    }
+    return NULL;
+}
+
+/* "dpm++2mkarras" and "ddimtrailing" name a sampler and a schedule at once. */
+static const diti_sampler_entry *diti_sampler_find_both(const char *plain, const diti_schedule_entry **schedule) {
+    size_t length = strlen(plain), i;
+    const diti_sampler_entry *found = diti_sampler_find(plain);
+    for (i = 2; !found && i + 2 < length; i++) {
+        char tail[64], head[64];
+        diti_format(tail, sizeof tail, " %s", plain + i);
+        diti_format(head, sizeof head, "%.*s ", (int)i, plain);
+        *schedule = diti_schedule_find(tail);
+        if (*schedule) found = diti_sampler_find(head);
+    }
+    return found;
+}
+
+static void diti_name_list(const char *(*name)(uint32_t), char *out, size_t size) {
+    uint32_t i;
+    *out = 0;
+    for (i = 0; name(i); i++) {
+        size_t used = strlen(out);
+        diti_format(out + used, size - used, "%s%s", i ? ", " : "", name(i));
+    }
+}
+
+static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
+                                    dit_error *err) {
+    char list[200];
+    diti_name_list(names, list, sizeof list);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"; there are %s", what, name, list);
+}
+
+/* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
+typedef struct diti_config_reader {
+    const diti_json *config;
+    dit_error *err;
+    dit_result result;
+} diti_config_reader;
+
+static void diti_config_refuse(diti_config_reader *reader, dit_result result, const char *key, const char *problem) {
+    if (reader->result < 0) return;
+    reader->result = diti_fail(reader->err, result, "scheduler_config.json: %s: %s", key, problem);
+}
+
+static const diti_json *diti_config_get(const diti_config_reader *reader, const char *key) {
+    const diti_json *value = diti_json_get(reader->config, key);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+static bool diti_config_has(const diti_config_reader *reader, const char *key) {
+    return diti_config_get(reader, key) != NULL;
+}
+
+static double diti_config_number(diti_config_reader *reader, const char *key, double otherwise, double low,
+                                 double high) {
+    const diti_json *value = diti_config_get(reader, key);
+    char problem[160];
+    if (!value) return otherwise;
+    if (value->kind == DITI_JSON_NUMBER && value->number >= low && value->number <= high) return value->number;
+    diti_format(problem, sizeof problem, "%.40s is not a number from %g to %g", value->text ? value->text : "the value",
+                low, high);
+    diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, problem);
+    return otherwise;
+}
+
+static bool diti_config_bool(diti_config_reader *reader, const char *key, bool otherwise) {
+    const diti_json *value = diti_config_get(reader, key);
+    if (!value) return otherwise;
+    if (value->kind != DITI_JSON_BOOL) diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, "neither true nor false");
+    return value->number != 0;
+}
+
+static uint32_t diti_config_choice(diti_config_reader *reader, const char *key, const char *const *names,
+                                   uint32_t count, uint32_t otherwise) {
+    const diti_json *value = diti_config_get(reader, key);
+    char problem[300];
+    uint32_t i;
+    if (!value) return otherwise;
+    diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are",
+                value->kind == DITI_JSON_STRING ? value->text : "(no text)");
+    for (i = 0; i < count; i++) {
+        size_t used = strlen(problem);
+        if (value->kind == DITI_JSON_STRING && diti_equal(value->text, names[i])) return i;
+        diti_format(problem + used, sizeof problem - used, "%s %s", i ? "," : "", names[i]);
+    }
+    diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
+    return otherwise;
+}
+
+static void diti_config_must_be_off(diti_config_reader *reader, const char *key) {
+    if (diti_config_bool(reader, key, false))
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
+}
+
+static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *out) {
+    static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
+    out->betas = (diti_beta_kind)diti_config_choice(reader, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
+    out->beta_start = diti_config_number(reader, "beta_start", 0.0001, 0, 0.999);
+    out->beta_end = diti_config_number(reader, "beta_end", 0.02, 0, 0.999);
+    out->zero_snr = diti_config_bool(reader, "rescale_betas_zero_snr", false);
+    out->trained_betas = diti_config_get(reader, "trained_betas");
+    if (out->trained_betas &&
+        (out->trained_betas->kind != DITI_JSON_ARRAY || out->trained_betas->count != out->train_steps)) {
+        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "trained_betas", "not an array of num_train_timesteps numbers");
+    }
+}
+
+static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
+    static const char *const spacings[] = {"linspace", "leading", "trailing"};
+    static const char *const finals[] = {"zero", "sigma_min"};
+    diti_spacing otherwise = out->solver == DITI_SOLVER_DDIM ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
+    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 3, otherwise);
+    out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
+    out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
+    if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
+    if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
+    if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
+    diti_config_must_be_off(reader, "use_beta_sigmas");
+}
+
+/* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
+static double diti_config_lambda_min(diti_config_reader *reader) {
+    const diti_json *value = diti_config_get(reader, "lambda_min_clipped");
+    if (value && value->kind == DITI_JSON_STRING && diti_equal(value->text, "-Infinity")) return -(double)INFINITY;
+    return diti_config_number(reader, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
+}
+
+/* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
+static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
+    static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
+                                        "bh2"}; /* diffusers takes the last three for midpoint */
+    out->order = 2;
+    out->lower_order_final = true;
+    out->lambda_min = diti_config_lambda_min(reader);
+    if (!own_class) return;
+    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
+    out->stochastic = diti_config_choice(reader, "algorithm_type", algorithms, 2, 0) == 1;
+    out->heun = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
+    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
+    out->euler_at_final = diti_config_bool(reader, "euler_at_final", false);
+}
+
+static void diti_config_check_euler(diti_config_reader *reader) {
+    static const char *const interpolations[] = {"linear"}, *const types[] = {"discrete"};
+    diti_config_choice(reader, "interpolation_type", interpolations, 1, 0);
+    diti_config_choice(reader, "timestep_type", types, 1, 0);
+}
+
+/* Without clip_sample in it only a DDIM config means diffusers' default, which is to clip. */
+
+static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
+    if (diti_config_bool(reader, "clip_sample", own_class))
+        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+}
+
+/* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
+static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
+    static const char *const types[] = {"exponential", "linear"};
+    double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
+           high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
+    double base = diti_config_number(reader, "base_shift", 0.5, -100, 100),
+           most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
+    double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
+    if (image_tokens == 0)
+        diti_config_refuse(reader, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
+                           "the number of image tokens is needed");
+    return diti_config_choice(reader, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
+}
+
+static void diti_config_read_flow(diti_config_reader *reader, const diti_schedule_request *request,
+                                  diti_sampling *out) {
+    const char *key = diti_config_has(reader, "flow_shift") ? "flow_shift" : "shift";
+    out->shift = diti_config_number(reader, key, 1, 1e-3, 1e3);
+    out->shift_terminal = diti_config_number(reader, "shift_terminal", 0, 0, 0.999);
+    diti_config_must_be_off(reader, "invert_sigmas");
+    diti_config_must_be_off(reader, "stochastic_sampling");
+    out->dynamic_shift = diti_config_bool(reader, "use_dynamic_shifting", false);
+    if (request->shift != 0)
+        out->shift = (double)request->shift;
+    else if (out->dynamic_shift)
+        out->shift = diti_config_dynamic_shift(reader, request->image_tokens);
+    out->sigmas = request->sigmas;
+}
+
+static void diti_config_read_prediction(diti_config_reader *reader, const char *class_name, diti_sampling *out) {
+    static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
+    bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    out->prediction = (diti_prediction)diti_config_choice(reader, "prediction_type", predictions, 4,
+                                                          matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
+    out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_config_bool(reader, "use_flow_sigmas", false);
+    if (out->flow && out->prediction != DITI_PREDICT_FLOW)
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
+}
+
+/* --- request and config together --- */
+static dit_result diti_sampling_choose(const diti_schedule_request *request, const char *class_name, diti_sampling *out,
+                                       const diti_sampler_entry **chosen, const diti_schedule_entry **schedule,
+                                       dit_error *err) {
+    const char *wanted = request->sampler ? request->sampler : class_name;
+    char plain[64];
+    if (!wanted)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "neither a sampler nor a scheduler_config.json with a _class_name is given");
+    diti_plain_name(wanted, plain, sizeof plain);
+    *chosen = diti_sampler_find_both(plain, schedule);
+    if (!*chosen && request->sampler) return diti_unknown_name("sampler", wanted, dit_sampler_name, err);
+    if (!*chosen) {
+        char list[200];
+        diti_name_list(dit_sampler_name, list, sizeof list);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: _class_name: \"%.60s\" is not supported; choose a sampler: %s", wanted,
+                         list);
+    }
+    out->solver = (*chosen)->solver;
+    out->sampler = (*chosen)->name;
+    return DIT_OK;
+}
+
+/* A sampler chosen by name brings its own order; one that the config names keeps the config's. */
+static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const diti_schedule_request *request,
+                                     diti_sampling *out) {
+    size_t i;
+    if (request->sampler) {
+        out->order = chosen->order;
+        out->stochastic = chosen->stochastic;
+        return;
+    }
+    for (i = 0; i < DITI_COUNT(diti_samplers); i++) {
+        const diti_sampler_entry *entry = &diti_samplers[i];
+        if (entry->solver == out->solver && entry->order == out->order && entry->stochastic == out->stochastic)
+            out->sampler = entry->name;
+    }
+}
+
+static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
+                                               const diti_schedule_entry *schedule, diti_sampling *out,
+                                               dit_error *err) {
+    char plain[64];
+    if (request->schedule) {
+        diti_plain_name(request->schedule, plain, sizeof plain);
+        if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
+        schedule = diti_schedule_find(plain);
+        if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
+    }
+    if (!schedule) return DIT_OK;
+    if (schedule->spaces && out->flow)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
+            schedule->name);
+    out->spacing = schedule->spacing;
+    out->shape = schedule->shape;
+    return DIT_OK;
+}
+
+static dit_result diti_sampling_check_request(const diti_schedule_request *request, const diti_sampling *sampling,
+                                              dit_error *err) {
+    uint32_t i;
+    if (request->steps == 0) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "0 steps: at least 1 is needed");
+    if (request->steps > sampling->train_steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%u steps are more than the %u that the model was trained with: use at most %u",
+                         request->steps, sampling->train_steps, sampling->train_steps);
+    if (!(request->eta >= 0 && request->eta <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "eta %g is outside 0..1: the nearest valid value is %d",
+                         (double)request->eta, request->eta > 1 ? 1 : 0);
+    if (request->eta > 0 && sampling->solver != DITI_SOLVER_DDIM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "eta %g: only the sampler ddim adds noise by it; with %s it must be 0", (double)request->eta,
+                         sampling->sampler);
+    if (request->shift != 0 && !sampling->flow)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "shift %g: only flow models have one; it must be 0 for this model", (double)request->shift);
+    if (request->shift != 0 && !(request->shift >= 1e-3f && request->shift <= 1e3f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "shift %g is outside 0.001..1000: the nearest valid value is %s", (double)request->shift,
+                         request->shift > 1e3f ? "1000" : "0.001 (or 0: the model's own)");
+    if (!request->sigmas) return DIT_OK;
+    if (!sampling->flow || request->sigma_count != request->steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "explicit sigmas need a flow model and one per step: %u for %u steps", request->sigma_count,
+                         request->steps);
+    for (i = 0; i < request->sigma_count; i++) {
+        if (!(request->sigmas[i] > 0 && request->sigmas[i] <= (i ? request->sigmas[i - 1] : 1)))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sigma %u is %g: sigmas fall from 1 to above 0", i,
+                             (double)request->sigmas[i]);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
+    const char *shape = out->shape == DITI_SIGMAS_KARRAS ? "karras"
+                        : out->shape == DITI_SIGMAS_LU   ? "lu"
+                                                         : "exponential";
+    bool shaped = out->shape != DITI_SIGMAS_OWN;
+    if (shaped && out->solver == DITI_SOLVER_DDIM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule %s does not go with ddim: use linspace, leading or trailing", shape);
+    if (out->shape == DITI_SIGMAS_LU && (out->flow || out->solver != DITI_SOLVER_DPM))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule lu goes only with dpm++ on models with betas: use karras or exponential");
+    if (out->stochastic && out->order == 3)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: solver_order: sde-dpmsolver++ goes up to 2");
+    return DIT_OK;
+}
+
+static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_request *request, bool own_class,
+                               diti_sampling *out) {
+    diti_config_read_spacing(reader, out);
+    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
+    if (out->flow)
+        diti_config_read_flow(reader, request, out);
+    else
+        diti_config_read_betas(reader, out);
+}
+
+DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
+                                              diti_sampling *out, dit_error *err) {
+    diti_config_reader reader = DITI_ZERO;
+    const char *class_name = diti_json_string(config, "_class_name", NULL);
+    const diti_sampler_entry *chosen = NULL;
+    const diti_schedule_entry *schedule = NULL;
+    char plain[64];
+    memset(out, 0, sizeof *out);
+    reader.config = config;
+    reader.err = err;
+    reader.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+    if (reader.result < 0) return reader.result;
+    if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
+    out->steps = request->steps;
+    out->clip = (double)INFINITY;
+    out->eta = (double)request->eta;
+    out->use_clipped_model_output = request->use_clipped_model_output;
+    out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);
+    diti_config_must_be_off(&reader, "thresholding");
+    diti_config_read_prediction(&reader, class_name, out);
+    if (reader.result == DIT_OK) reader.result = diti_sampling_check_request(request, out, err);
+    diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
+    diti_sampling_read(&reader, request,
+                       config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
+    diti_sampling_apply_name(chosen, request, out);
+    if (reader.result == DIT_OK) reader.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
+}

@@ -1,0 +1,288 @@
+#include "sample/sample.h"
+
+/* Where a trajectory goes: the points in time of models.md 7.0, 7.3, 7.4 and 7.7. Tables over the training steps are
+   kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
+
+/* Element i of n numbers from a to b, as numpy.linspace. */
+static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
+    if (n < 2) return a;
+    return i == n - 1 ? b : a + (double)i * ((b - a) / (double)(n - 1));
+}
+
+/* torch.linspace in float: counts from both ends. */
+static float diti_linspace_float(float a, float b, uint32_t i, uint32_t n) {
+    float step = n > 1 ? (b - a) / (float)(n - 1) : 0;
+    return i < n / 2 || n < 2 ? a + step * (float)i : b - step * (float)(n - i - 1);
+}
+
+/* --- models with betas: the table of cumulative alphas --- */
+static double diti_cosine_alpha(double t) {
+    double c = cos((t + 0.008) / 1.008 * 3.14159265358979323846 / 2);
+    return c * c;
+}
+
+static float diti_beta(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    float root;
+    switch (sampling->betas) {
+    case DITI_BETA_LINEAR: return diti_linspace_float((float)sampling->beta_start, (float)sampling->beta_end, i, n);
+    case DITI_BETA_SCALED_LINEAR:
+        root = diti_linspace_float((float)sqrt(sampling->beta_start), (float)sqrt(sampling->beta_end), i, n);
+        return root * root;
+    case DITI_BETA_COSINE:
+        return (float)fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+    }
+    return 0;
+}
+
+static void diti_fill_alphas(const diti_sampling *sampling, float *alphas) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    uint32_t i;
+    for (i = 0; i < sampling->train_steps; i++) {
+        alphas[i] = 1.0f - (trained ? (float)trained->number : diti_beta(sampling, i));
+        if (trained) trained = trained->next;
+    }
+}
+
+static void diti_cumulate(float *alphas, uint32_t count) {
+    double product = 1;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        product *= (double)alphas[i];
+        alphas[i] = (float)product;
+    }
+}
+
+/* rescale_betas_zero_snr: an affine map of the roots, then back to betas, as diffusers does it step by step in float.
+ */
+static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
+    float first = sqrtf(cumulative[0]), last = sqrtf(cumulative[count - 1]), before = 0;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        float root = (sqrtf(cumulative[i]) - last) * (first / (first - last)), square = root * root;
+        float alpha = i ? square / before : square, beta = 1.0f - alpha;
+        before = square;
+        cumulative[i] = 1.0f - beta;
+    }
+    diti_cumulate(cumulative, count);
+}
+
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
+    uint32_t count = sampling->train_steps;
+    diti_fill_alphas(sampling, out);
+    diti_cumulate(out, count);
+    if (!sampling->zero_snr) return;
+    diti_rescale_zero_snr(out, count);
+    if (sampling->solver != DITI_SOLVER_DDIM) out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+}
+
+static double diti_training_sigma(const float *alphas, uint32_t i) {
+    return (double)sqrtf((1.0f - alphas[i]) / alphas[i]);
+}
+
+static double diti_training_sigma_between(const float *alphas, uint32_t count, double timestep) {
+    double below = floor(timestep);
+    uint32_t i = (uint32_t)below;
+    if (i + 1 >= count) return diti_training_sigma(alphas, count - 1);
+    return diti_training_sigma(alphas, i) +
+           (timestep - below) * (diti_training_sigma(alphas, i + 1) - diti_training_sigma(alphas, i));
+}
+
+/* The timestep at which training has this sigma: linear in its logarithm. */
+static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
+    uint32_t i = 0;
+    double low, high, part;
+    if (count < 2) return 0;
+    while (i + 2 < count && log(diti_training_sigma(alphas, i + 1)) <= log(sigma)) i++;
+    low = log(diti_training_sigma(alphas, i));
+    high = log(diti_training_sigma(alphas, i + 1));
+    part = fmin(fmax((low - log(sigma)) / (low - high), 0), 1);
+    return (1 - part) * i + part * (i + 1);
+}
+
+/* --- timesteps: element i of the descending list --- */
+static double diti_timestep_ddim(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps, total = sampling->train_steps;
+    switch (sampling->spacing) {
+    case DITI_SPACING_LEADING: return (double)(n - 1 - i) * (total / n) + sampling->steps_offset;
+    case DITI_SPACING_TRAILING: return rint(total - i * ((double)total / n)) - 1;
+    case DITI_SPACING_LINSPACE: break;
+    }
+    return rint(diti_linspace(0, total - 1.0, n - 1 - i, n));
+}
+
+static double diti_timestep_euler(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps;
+    if (sampling->spacing != DITI_SPACING_LINSPACE) return diti_timestep_ddim(sampling, i);
+    return (double)(float)diti_linspace(0, sampling->train_steps - 1.0, n - 1 - i, n);
+}
+
+/* last: the training steps that lambda_min_clipped leaves. */
+static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, uint32_t i) {
+    uint32_t n = sampling->steps;
+    switch (sampling->spacing) {
+    case DITI_SPACING_LEADING: return (double)(n - i) * (last / (n + 1)) + sampling->steps_offset;
+    case DITI_SPACING_TRAILING: return rint(last - i * ((double)sampling->train_steps / n)) - 1;
+    case DITI_SPACING_LINSPACE: break;
+    }
+    return rint(diti_linspace(0, last - 1.0, n - i, n + 1));
+}
+
+/* --- shapes: sigma i of n between two extremes --- */
+static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double lowest, uint32_t i, uint32_t n) {
+    double a = pow(highest, 1 / 7.0), b = pow(lowest, 1 / 7.0);
+    if (shape == DITI_SIGMAS_KARRAS) return pow(a + diti_linspace(0, 1, i, n) * (b - a), 7);
+    return exp(diti_linspace(log(highest), log(lowest), i, n));
+}
+
+/* --- levels and intervals --- */
+static diti_noise_level diti_level_from_sigma(double sigma) {
+    diti_noise_level level;
+    level.sigma = sigma;
+    level.alpha = 1 / sqrt(sigma * sigma + 1);
+    level.noise = sigma * level.alpha;
+    return level;
+}
+
+static diti_noise_level diti_level_from_alpha(double cumulative) {
+    diti_noise_level level;
+    level.alpha = sqrt(cumulative);
+    level.noise = sqrt(1 - cumulative);
+    level.sigma = level.noise / level.alpha;
+    return level;
+}
+
+static diti_noise_level diti_level_from_flow(double sigma) {
+    diti_noise_level level;
+    level.sigma = level.noise = sigma;
+    level.alpha = 1 - sigma;
+    return level;
+}
+
+/* Each step ends where the next begins. */
+static void diti_chain_intervals(diti_interval *intervals, uint32_t count, diti_noise_level last) {
+    uint32_t i;
+    for (i = 0; i + 1 < count; i++) intervals[i].to = intervals[i + 1].from;
+    intervals[count - 1].to = last;
+}
+
+static dit_result diti_check_timestep(const diti_sampling *sampling, double timestep, dit_error *err) {
+    if (timestep >= 0 && timestep < sampling->train_steps) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%u steps (steps_offset %u) ask for timestep %g of 0..%u: use fewer steps", sampling->steps,
+                     sampling->steps_offset, timestep, sampling->train_steps - 1);
+}
+
+/* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
+static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                      dit_error *err) {
+    uint32_t i, stride = sampling->train_steps / sampling->steps;
+    double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = diti_timestep_ddim(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+        out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
+    }
+    return DIT_OK;
+}
+
+/* The training steps that lambda_min_clipped leaves; lambda = ln(alpha / noise) falls with the timestep. */
+static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const float *alphas) {
+    uint32_t count = sampling->train_steps;
+    while (count > 1 && -log(diti_training_sigma(alphas, count - 1)) < sampling->lambda_min) count--;
+    return count;
+}
+
+static dit_result diti_intervals_spaced(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                        dit_error *err) {
+    uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = sampling->solver == DITI_SOLVER_DPM ? diti_timestep_dpm(sampling, last, i)
+                                                              : diti_timestep_euler(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_sigma(diti_training_sigma_between(alphas, sampling->train_steps, timestep));
+    }
+    return DIT_OK;
+}
+
+/* Euler shapes between its own first and last sigma, DPM-Solver between the extremes of training (models.md 7.0). */
+static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
+    uint32_t i, n = sampling->steps, count = sampling->train_steps;
+    bool dpm = sampling->solver == DITI_SOLVER_DPM;
+    double highest = dpm ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
+    double lowest = dpm ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
+    for (i = 0; i < n; i++) {
+        double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
+               timestep = diti_sigma_timestep(alphas, count, sigma);
+        if (dpm) timestep = sampling->shape == DITI_SIGMAS_EXPONENTIAL ? floor(timestep) : rint(timestep);
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_sigma(sigma);
+    }
+}
+
+static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                       dit_error *err) {
+    dit_result result;
+    if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    result = diti_intervals_spaced(sampling, alphas, out, err);
+    if (result < 0) return result;
+    if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
+    diti_chain_intervals(out, sampling->steps,
+                         diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
+    return DIT_OK;
+}
+
+/* --- flows (models.md 7.4, 7.7) --- */
+static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
+
+static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps;
+    double training = 1.0 / sampling->train_steps,
+           lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
+    if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
+    if (sampling->solver == DITI_SOLVER_DPM)
+        return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
+    return diti_shift(diti_linspace(1, lowest, i, n),
+                      sampling->shift); /* its low end is shifted twice, as in diffusers */
+}
+
+static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    double first, last, stretch;
+    for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
+    stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
+    first = out[0].from.sigma;
+    last = out[n - 1].from.sigma;
+    for (i = 0; i < n; i++) {
+        double sigma = sampling->shape == DITI_SIGMAS_OWN ? out[i].from.sigma
+                                                          : diti_shaped_sigma(sampling->shape, first, last, i, n);
+        out[i].from = diti_level_from_flow(sigma);
+        out[i].timestep = sigma * sampling->train_steps;
+        if (sampling->solver == DITI_SOLVER_DPM) out[i].timestep = floor(out[i].timestep);
+    }
+    diti_chain_intervals(out, n, diti_level_from_flow(0));
+}
+
+DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
+                                                dit_error *err) {
+    float *alphas;
+    dit_result result;
+    if (sampling->flow) {
+        diti_intervals_flow(sampling, out);
+        return DIT_OK;
+    }
+    alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
+    if (!alphas)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
+                         sampling->train_steps);
+    diti_cumulative_alphas(sampling, alphas);
+    result = diti_intervals_betas(sampling, alphas, out, err);
+    diti_free(env, alphas);
+    return result;
+}

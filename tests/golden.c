@@ -1,0 +1,156 @@
+/* golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--allow-unsupported]
+
+   Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
+   implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
+   without goldens is searched for folders with goldens. A folder of no known family fails. Without DIR: all of
+   tests/fixtures that is listed below. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "golden.h"
+#include "golden_random.h"
+#include "golden_schedulers.h"
+#include "golden_tokenizers.h"
+#include "golden_types.h"
+#include <dirent.h>
+#include <sys/stat.h>
+
+static const golden_family families[] = {
+    {"scheduler", golden_is_scheduler, golden_run_scheduler},
+    {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
+    {"random numbers", golden_is_random, golden_run_random},
+    {"stored types", golden_is_types, golden_run_types},
+};
+
+static const char *const own_folders[] = {
+    "tests/fixtures/schedulers",
+    "tests/fixtures/tokenizers/t5",
+    "tests/fixtures/torch_rng",
+    "tests/fixtures/gguf_types",
+};
+
+static const golden_family *find_family(const golden_folder *folder) {
+    size_t i;
+    for (i = 0; i < sizeof families / sizeof *families; i++) {
+        if (families[i].recognise(folder)) return &families[i];
+    }
+    return NULL;
+}
+
+static void run_folder(golden *g, const char *path) {
+    golden_folder folder;
+    const golden_family *family;
+    golden_begin(g, path);
+    golden_open(&g->env, path, &folder);
+    family = find_family(&folder);
+    if (family) {
+        family->run(g, &folder);
+        if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);
+    } else if (g->allow_unsupported) {
+        fprintf(stderr, "%s: unsupported\n", path);
+    } else {
+        golden_check(g, false, "unsupported: no family recognises this folder");
+    }
+    golden_end(g);
+    golden_close(&g->env, &folder);
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool is_case(const char *path) {
+    return golden_has(path, "golden.safetensors") || golden_has(path, "golden.json") ||
+           (diti_ends_with(path, "_sharded") && is_folder(path));
+}
+
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The entries of a folder in alphabetical order, each freed with free. */
+static size_t list_folder(const char *path, char **names, size_t capacity) {
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    size_t count = 0;
+    while (folder && (entry = readdir(folder)) && count < capacity) {
+        char child[1024];
+        if (entry->d_name[0] == '.' || !golden_join(child, sizeof child, path, entry->d_name) || !is_folder(child))
+            continue;
+        names[count] = (char *)malloc(strlen(child) + 1);
+        strcpy(names[count++], child);
+    }
+    if (folder) closedir(folder);
+    qsort(names, count, sizeof *names, compare_names);
+    return count;
+}
+
+static int run_below(golden *g, const char *path) {
+    char *names[512];
+    size_t count, i;
+    int cases = 0;
+    if (is_case(path)) {
+        run_folder(g, path);
+        return 1;
+    }
+    count = list_folder(path, names, sizeof names / sizeof *names);
+    for (i = 0; i < count; i++) {
+        cases += run_below(g, names[i]);
+        free(names[i]);
+    }
+    return cases;
+}
+
+static void run_path(golden *g, const char *path) {
+    char trimmed[1024];
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    diti_format(trimmed, sizeof trimmed, "%.*s", (int)length, path);
+    if (run_below(g, trimmed)) return;
+    golden_begin(g, trimmed);
+    golden_check(g, false, "no golden.safetensors or golden.json here or below");
+}
+
+static int usage(const char *problem, const char *what) {
+    fprintf(stderr,
+            "golden: %s %s\nusage: golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--allow-unsupported]\n",
+            problem, what);
+    return 2;
+}
+
+/* Options into g, folders to the front of argv; the number of folders, or -1. */
+static int read_arguments(golden *g, int argc, char **argv) {
+    int i, folders = 0;
+    for (i = 1; i < argc; i++) {
+        const char *option = argv[i];
+        bool wants_value = diti_equal(option, "--rung") || diti_equal(option, "--device");
+        if (wants_value && i + 1 == argc) return usage("a value must follow", option), -1;
+        if (diti_equal(option, "--json"))
+            g->json = true;
+        else if (diti_equal(option, "--allow-unsupported"))
+            g->allow_unsupported = true;
+        else if (diti_equal(option, "--rung"))
+            g->rung = argv[++i];
+        else if (diti_equal(option, "--device"))
+            g->device = argv[++i];
+        else if (diti_starts_with(option, "-"))
+            return usage("unknown option", option), -1;
+        else
+            argv[folders++] = argv[i];
+    }
+    if (!diti_equal(g->rung, "base") && !diti_equal(g->rung, "fp16"))
+        return usage("--rung is base or fp16, not", g->rung), -1;
+    return folders;
+}
+
+int main(int argc, char **argv) {
+    golden g = DITI_ZERO;
+    int folders, i;
+    g.env = test_env(NULL);
+    g.rung = "base";
+    folders = read_arguments(&g, argc, argv);
+    if (folders < 0) return 2;
+    for (i = 0; i < folders; i++) run_path(&g, argv[i]);
+    for (i = 0; folders == 0 && i < (int)(sizeof own_folders / sizeof *own_folders); i++) run_path(&g, own_folders[i]);
+    if (!g.json) return TEST_END("golden");
+    printf("{\"passed\":%d,\"failed\":%d}\n", test_passed, test_failed);
+    return test_failed != 0 || test_passed == 0;
+}

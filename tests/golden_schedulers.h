@@ -1,0 +1,182 @@
+/* Schedulers: the coefficient table of diti_schedule_make, executed in float on the recorded model outputs and noises.
+ */
+#ifndef GOLDEN_SCHEDULERS_H
+#define GOLDEN_SCHEDULERS_H
+#include "golden.h"
+
+static inline bool golden_is_scheduler(const golden_folder *folder) {
+    return folder->golden && golden_has(folder->path, "scheduler_config.json") &&
+           diti_checkpoint_find(folder->golden, "x_init");
+}
+
+/* --- the arguments of the reference call stand in the README --- */
+typedef struct golden_schedule_call {
+    diti_schedule_request request;
+    float sigmas[64];
+} golden_schedule_call;
+
+static inline double golden_readme_number(const char *readme, const char *key, double otherwise) {
+    const char *at = readme ? strstr(readme, key) : NULL;
+    return at ? strtod(at + strlen(key), NULL) : otherwise;
+}
+
+static inline void golden_read_sigmas(golden_schedule_call *call, const char *readme) {
+    const char *at = readme ? strstr(readme, "\"sigmas\": [") : NULL;
+    char *end;
+    if (!at) return;
+    for (at += strlen("\"sigmas\": ["); *at != ']' && call->request.sigma_count < 64;
+         at = *end == ',' ? end + 1 : end) {
+        call->sigmas[call->request.sigma_count++] = (float)strtod(at, &end);
+    }
+    call->request.sigmas = call->sigmas;
+}
+
+static inline void golden_read_call(golden_schedule_call *call, const golden_folder *folder) {
+    double mu = golden_readme_number(folder->readme, "\"mu\": ", 0);
+    memset(call, 0, sizeof *call);
+    call->request.eta = (float)golden_readme_number(folder->readme, "'eta': ", 0);
+    call->request.image_tokens = (uint32_t)golden_readme_number(folder->readme, "image_seq_len=", 0);
+    call->request.use_clipped_model_output =
+        folder->readme && strstr(folder->readme, "'use_clipped_model_output': True");
+    if (mu != 0 && !call->request.image_tokens)
+        call->request.shift = (float)exp(mu); /* no number of tokens gives this mu */
+    golden_read_sigmas(call, folder->readme);
+}
+
+/* --- tables.<run|nN>.* --- */
+static inline void golden_compare_table(golden *g, const golden_folder *folder, const golden_schedule_call *call,
+                                        const char *table, uint32_t steps) {
+    diti_schedule_request request = call->request;
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    char timesteps[64], sigmas[64], initial[64];
+    float *timestep, *sigma, *reference;
+    uint64_t count;
+    uint32_t i;
+    diti_format(timesteps, sizeof timesteps, "tables.%s.timesteps", table);
+    diti_format(sigmas, sizeof sigmas, "tables.%s.sigmas", table);
+    diti_format(initial, sizeof initial, "tables.%s.init_noise_sigma", table);
+    request.steps = steps;
+    if (!golden_require(g, diti_schedule_make(&g->env, folder->config, &request, &schedule, &err) == DIT_OK,
+                        "%s: %u steps %s", table, steps, err.message))
+        return;
+    timestep = (float *)malloc(steps * sizeof(float));
+    sigma = (float *)malloc((steps + 1) * sizeof(float));
+    for (i = 0; i < steps; i++) timestep[i] = schedule.steps[i].timestep, sigma[i] = schedule.steps[i].sigma;
+    golden_compare_with(g, folder, timesteps, timestep, steps, 1e-6); /* float rounding of fractional timesteps */
+    reference = golden_floats(folder->golden, sigmas, &count);
+    if (reference)
+        golden_compare(g, sigmas, sigma, reference, count ? count - 1 : 0,
+                       GOLDEN_BLOCK); /* the last is the end, no step */
+    free(reference);
+    if (golden_count(folder->golden, initial))
+        golden_compare_with(g, folder, initial, &schedule.initial, 1, GOLDEN_BLOCK);
+    free(timestep);
+    free(sigma);
+    diti_schedule_free(&g->env, &schedule);
+}
+
+/* Every "tables.nN" there is; explicit sigmas are known for the run only. */
+static inline void golden_compare_tables(golden *g, const golden_folder *folder, const golden_schedule_call *call) {
+    uint32_t i, steps;
+    for (i = 0; i < diti_checkpoint_count(folder->golden) && !call->request.sigmas; i++) {
+        const char *name = diti_checkpoint_tensor(folder->golden, i)->name;
+        char table[32];
+        if (!diti_ends_with(name, ".timesteps") || sscanf(name, "tables.n%u.", &steps) != 1) continue;
+        diti_format(table, sizeof table, "n%u", steps);
+        golden_compare_table(g, folder, call, table, steps);
+    }
+}
+
+/* --- the trajectory --- */
+typedef struct golden_trajectory {
+    float *x, *input, *x0[3]; /* x0[1], x0[2]: of the steps before */
+    uint64_t count;
+} golden_trajectory;
+
+static inline void golden_execute_step(golden_trajectory *state, const diti_step *step, const float *m,
+                                       const float *noise) {
+    float *oldest = state->x0[2];
+    uint64_t i;
+    state->x0[2] = state->x0[1], state->x0[1] = state->x0[0], state->x0[0] = oldest;
+    for (i = 0; i < state->count; i++) {
+        float x = state->x[i], x0 = step->x0_x * x + step->x0_m * m[i];
+        if (x0 > step->clip) x0 = step->clip;
+        if (x0 < -step->clip) x0 = -step->clip;
+        state->x0[0][i] = x0;
+        state->x[i] = step->x_x * x + step->x_m * m[i] + step->d0 * x0 + step->d1 * state->x0[1][i] +
+                      step->d2 * state->x0[2][i] + (noise ? step->noise * noise[i] : 0.0f);
+    }
+}
+
+static inline bool golden_run_step(golden *g, const golden_folder *folder, golden_trajectory *state,
+                                   const diti_step *step, uint32_t index) {
+    char name[64];
+    uint64_t count, noise_count, i;
+    float *m, *noise;
+    diti_format(name, sizeof name, "step%u.t", index);
+    golden_compare_with(g, folder, name, &step->timestep, 1, 1e-6);
+    diti_format(name, sizeof name, "step%u.model_input", index);
+    for (i = 0; i < state->count; i++) state->input[i] = step->input * state->x[i];
+    golden_compare_with(g, folder, name, state->input, state->count, GOLDEN_BLOCK);
+    diti_format(name, sizeof name, "step%u.noise0", index);
+    noise = golden_floats(folder->golden, name, &noise_count);
+    diti_format(name, sizeof name, "step%u.model_output", index);
+    m = golden_floats(folder->golden, name, &count);
+    if (golden_require(g, m && count == state->count && (step->noise == 0 || noise_count == count),
+                       "%s and its noise are there", name)) {
+        golden_execute_step(state, step, m, noise_count == count ? noise : NULL);
+        diti_format(name, sizeof name, "step%u.pred_original_sample", index);
+        if (golden_count(folder->golden, name))
+            golden_compare_with(g, folder, name, state->x0[0], state->count, GOLDEN_BLOCK);
+        diti_format(name, sizeof name, "step%u.prev_sample", index);
+        golden_compare_with(g, folder, name, state->x, state->count, GOLDEN_BLOCK);
+    }
+    free(m);
+    free(noise);
+    return count == state->count;
+}
+
+static inline void golden_run_trajectory(golden *g, const golden_folder *folder, const diti_schedule *schedule) {
+    golden_trajectory state = DITI_ZERO;
+    uint32_t i;
+    state.x = golden_floats(folder->golden, "x_init", &state.count);
+    state.input = (float *)calloc((size_t)state.count, sizeof(float));
+    for (i = 0; i < 3; i++) state.x0[i] = (float *)calloc((size_t)state.count, sizeof(float));
+    for (i = 0; i < schedule->count; i++) {
+        if (!golden_run_step(g, folder, &state, &schedule->steps[i], i)) break;
+    }
+    for (i = 0; i < 3; i++) free(state.x0[i]);
+    free(state.input);
+    free(state.x);
+}
+
+static inline void golden_compare_alphas(golden *g, const golden_folder *folder, const diti_schedule_request *request) {
+    diti_sampling sampling;
+    float *alphas;
+    if (!golden_count(folder->golden, "alphas_cumprod") ||
+        diti_sampling_resolve(folder->config, request, &sampling, NULL) < 0 || sampling.flow)
+        return;
+    alphas = (float *)malloc(sampling.train_steps * sizeof(float));
+    diti_cumulative_alphas(&sampling, alphas);
+    golden_compare_with(g, folder, "alphas_cumprod", alphas, sampling.train_steps, 1e-7); /* one float rounding */
+    free(alphas);
+}
+
+static inline void golden_run_scheduler(golden *g, const golden_folder *folder) {
+    golden_schedule_call call;
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    uint32_t steps = (uint32_t)golden_count(folder->golden, "tables.run.timesteps");
+    golden_read_call(&call, folder);
+    call.request.steps = steps;
+    golden_compare_alphas(g, folder, &call.request);
+    golden_compare_table(g, folder, &call, "run", steps);
+    golden_compare_tables(g, folder, &call);
+    if (golden_require(g, diti_schedule_make(&g->env, folder->config, &call.request, &schedule, &err) == DIT_OK,
+                       "%u steps %s", steps, err.message)) {
+        golden_run_trajectory(g, folder, &schedule);
+    }
+    diti_schedule_free(&g->env, &schedule);
+}
+#endif

@@ -1,0 +1,399 @@
+/* sample: noise, schedules and solvers. The trajectories themselves are compared by golden (tests/fixtures/schedulers).
+ */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "test.h"
+#include "files.h"
+
+/* --- noise --- */
+static bool near(const float *out, const double *expected, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (!(fabs((double)out[i] - expected[i]) <= 1e-6)) return false; /* printed to 8 digits */
+    }
+    return true;
+}
+
+static void test_philox(void) {
+    static const double zero[] = {-0.92466259, -0.42534415, -2.64384570, 0.14518388,
+                                  -0.12086647, -0.57972564, -0.62285122, -0.32838709};
+    static const double first[] = {0.19401896, 2.16137393, -0.17205083, 0.84906020},
+                        second[] = {0.13913750, -0.10821651, -0.71742228, 0.75664864};
+    static const double wide[] = {-0.52246868, -1.51903636};
+    float out[8];
+    diti_philox_normal(0, 0, out, 8);
+    CHECK(near(out, zero, 8));
+    diti_philox_normal(42, 0, out, 4);
+    CHECK(near(out, first, 4));
+    diti_philox_normal(42, 1, out, 4);
+    CHECK(near(out, second, 4));
+    diti_philox_normal(7 * 4294967296ull + 1, 0, out, 2);
+    CHECK(near(out, wide, 2));
+}
+
+/* The cached half of a pair outlives a draw of 16 and more, and only the low 32 bits of a seed count. */
+static void test_torch_cache(void) {
+    diti_random a, b;
+    float pair[2], single[1], block[16], rest[1], same[2];
+    diti_random_seed(&a, 5);
+    diti_random_normal(&a, pair, 2);
+    diti_random_seed(&b, 5 + (1ull << 32));
+    diti_random_normal(&b, single, 1);
+    diti_random_normal(&b, block, 16);
+    diti_random_normal(&b, rest, 1);
+    CHECK(single[0] == pair[0] && rest[0] == pair[1]);
+    diti_random_normal(&b, block, 0);
+    diti_random_seed(&b, 5);
+    diti_random_normal(&b, same, 2);
+    CHECK(memcmp(same, pair, sizeof pair) == 0);
+}
+
+static void test_noise_is_normal(void) {
+    enum { COUNT = 100000 };
+    float *out = (float *)malloc(COUNT * sizeof(float));
+    double sum = 0, square = 0;
+    int i;
+    diti_philox_normal(123, 0, out, COUNT);
+    for (i = 0; i < COUNT; i++) sum += (double)out[i], square += (double)out[i] * (double)out[i];
+    CHECK(fabs(sum / COUNT) < 0.02 && fabs(square / COUNT - 1) < 0.02); /* six standard deviations */
+    free(out);
+}
+
+/* --- configs --- */
+#define EPSILON                                                                                                        \
+    "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"prediction_type\":\"epsilon\",\"lambda_min_clipped\":-Infinity,\"sample_max_value\":NaN}"
+#define V_ZERO_SNR                                                                                                     \
+    "{\"_class_name\":\"DDIMScheduler\",\"prediction_type\":\"v_prediction\",\"clip_sample\":false,\"beta_schedule\":\"scaled_linear\",\"beta_start\":0.00085,\"beta_end\":0.012,\"timestep_spacing\":\"trailing\",\"rescale_betas_zero_snr\":true}"
+#define SAMPLE                                                                                                         \
+    "{\"_class_name\":\"DDIMScheduler\",\"prediction_type\":\"sample\",\"clip_sample\":false,\"beta_schedule\":\"squaredcos_cap_v2\"}"
+#define SD15                                                                                                           \
+    "{\"_class_name\":\"EulerDiscreteScheduler\",\"beta_schedule\":\"scaled_linear\",\"beta_start\":0.00085,\"beta_end\":0.012,\"timestep_spacing\":\"leading\",\"steps_offset\":1}"
+#define FLOW_DPM                                                                                                       \
+    "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,\"flow_shift\":2.0,\"lambda_min_clipped\":-Infinity}"
+#define FLOW_EULER "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":2.0}"
+
+static diti_json *parse(const diti_env *env, const char *text) {
+    diti_json *root = NULL;
+    if (text) CHECK(diti_json_parse(env, text, strlen(text), "config", &root, NULL) == DIT_OK);
+    return root;
+}
+
+static dit_result make(const diti_env *env, const char *config, const diti_schedule_request *request,
+                       diti_schedule *out, dit_error *err) {
+    diti_json *root = parse(env, config);
+    dit_result result;
+    memset(err, 0, sizeof *err);
+    result = diti_schedule_make(env, root, request, out, err);
+    diti_json_free(env, root);
+    return result;
+}
+
+static diti_schedule_request request_of(uint32_t steps, const char *sampler, const char *schedule) {
+    diti_schedule_request request = DITI_ZERO;
+    request.steps = steps;
+    request.sampler = sampler;
+    request.schedule = schedule;
+    return request;
+}
+
+/* --- one pixel whose true x0 is known: with a perfect model every sampler must end there, on every schedule --- */
+typedef struct perfect {
+    const char *config;
+    diti_prediction prediction;
+    bool flow;
+} perfect;
+
+static double perfect_output(const perfect *model, const diti_step *step, double x, double x0) {
+    double sigma = (double)step->sigma, alpha = 1 / sqrt(sigma * sigma + 1), noise = sigma * alpha, epsilon;
+    if (model->flow) return (x - x0) / sigma;
+    if (isinf(sigma)) alpha = 0, noise = 1;
+    epsilon = (x * (double)step->input - alpha * x0) / noise; /* the model sees input * x */
+    if (model->prediction == DITI_PREDICT_SAMPLE) return x0;
+    return model->prediction == DITI_PREDICT_V ? alpha * epsilon - noise * x0 : epsilon;
+}
+
+static double perfect_end(const perfect *model, const diti_schedule *schedule, double x0) {
+    double x = 0.7 * (double)schedule->initial, history[3] = {0, 0, 0};
+    uint32_t i;
+    for (i = 0; i < schedule->count; i++) {
+        const diti_step *s = &schedule->steps[i];
+        double m = perfect_output(model, s, x, x0);
+        history[2] = history[1], history[1] = history[0];
+        history[0] = fmin(fmax((double)s->x0_x * x + (double)s->x0_m * m, -(double)s->clip), (double)s->clip);
+        x = (double)s->x_x * x + (double)s->x_m * m + (double)s->d0 * history[0] + (double)s->d1 * history[1] +
+            (double)s->d2 * history[2] + (double)s->noise * 0.3;
+    }
+    return x;
+}
+
+static void test_every_sampler_arrives(const diti_env *env) {
+    static const perfect models[] = {
+        {EPSILON, DITI_PREDICT_EPSILON, false}, {V_ZERO_SNR, DITI_PREDICT_V, false},
+        {SAMPLE, DITI_PREDICT_SAMPLE, false},   {SD15, DITI_PREDICT_EPSILON, false},
+        {FLOW_DPM, DITI_PREDICT_FLOW, true},    {FLOW_EULER, DITI_PREDICT_FLOW, true},
+    };
+    static const uint32_t steps[] = {1, 2, 4, 8, 20, 50}; /* divisors of 1000: otherwise DDIM ends a little before x0 */
+    size_t m, n;
+    uint32_t s;
+    for (m = 0; m < 6; m++) {
+        for (s = 0; dit_sampler_name(s); s++) {
+            for (n = 0; n < 6; n++) {
+                diti_schedule_request request = request_of(steps[n], dit_sampler_name(s), NULL);
+                diti_schedule schedule = DITI_ZERO;
+                dit_error err;
+                dit_result result;
+                double end;
+                if (diti_equal(request.sampler, "ddim") && n > 2) request.eta = 0.5f;
+                result = make(env, models[m].config, &request, &schedule, &err);
+                CHECK_MESSAGE(result == DIT_OK && schedule.count == steps[n] &&
+                                  diti_equal(schedule.sampler, request.sampler),
+                              "model %d, %s, %u steps: %s", (int)m, request.sampler, steps[n], err.message);
+                if (result < 0) continue;
+                end = perfect_end(&models[m], &schedule, -0.4);
+                CHECK_MESSAGE(fabs(end + 0.4) < 2e-4, "model %d, %s, %u steps ends at %g", (int)m, request.sampler,
+                              steps[n], end); /* float coefficients over 50 steps, sigmas up to 4096 */
+                CHECK(schedule.draws == (request.eta > 0 || strstr(request.sampler, "sde")) || steps[n] == 1);
+                diti_schedule_free(env, &schedule);
+            }
+        }
+    }
+}
+
+/* Every schedule name with every sampler: a table or an error that names another choice. */
+static void test_every_schedule(const diti_env *env) {
+    static const char *const configs[] = {EPSILON, FLOW_DPM};
+    uint32_t s, n, c;
+    int made = 0;
+    for (c = 0; c < 2; c++) {
+        for (s = 0; dit_sampler_name(s); s++) {
+            for (n = 0; dit_schedule_name(n); n++) {
+                diti_schedule_request request = request_of(12, dit_sampler_name(s), dit_schedule_name(n));
+                diti_schedule schedule = DITI_ZERO;
+                dit_error err;
+                dit_result result = make(env, configs[c], &request, &schedule, &err);
+                CHECK_MESSAGE(result == DIT_OK || (result == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "use ")),
+                              "%s %s: %s", request.sampler, request.schedule, err.message);
+                if (result == DIT_OK) made++;
+                diti_schedule_free(env, &schedule);
+            }
+        }
+    }
+    CHECK(made == 18 + 5 + 3 + 8); /* betas: dpm with all, euler without lu, ddim with spacings; flow: karras and
+                                      exponential for euler and dpm */
+}
+
+/* --- another sampler than the config's --- */
+static bool same_schedules(const diti_env *env, const char *config_a, const diti_schedule_request *a,
+                           const char *config_b, const diti_schedule_request *b) {
+    diti_schedule left = DITI_ZERO, right = DITI_ZERO;
+    dit_error err;
+    bool same = make(env, config_a, a, &left, &err) == DIT_OK && make(env, config_b, b, &right, &err) == DIT_OK;
+    same = same && left.count == right.count && memcmp(left.steps, right.steps, left.count * sizeof *left.steps) == 0;
+    diti_schedule_free(env, &left);
+    diti_schedule_free(env, &right);
+    return same;
+}
+
+static void test_other_samplers(const diti_env *env) {
+    diti_schedule_request own = request_of(10, NULL, NULL), euler = request_of(10, "euler", NULL),
+                          dpm = request_of(10, "dpm++2m", NULL), shifted = euler;
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err;
+    CHECK(same_schedules(env, FLOW_DPM, &euler, FLOW_EULER, &own));
+    CHECK(same_schedules(env, FLOW_EULER, &dpm, FLOW_DPM, &own));
+    shifted.shift = 2.0f;
+    CHECK(same_schedules(env, "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}", &shifted,
+                         FLOW_EULER, &own));
+    CHECK(same_schedules(env, NULL, &shifted, FLOW_EULER, &own));
+    CHECK(same_schedules(env, NULL, &dpm, "{\"_class_name\":\"DPMSolverMultistepScheduler\"}", &own));
+    CHECK(same_schedules(env, "{\"_class_name\":\"PNDMScheduler\",\"skip_prk_steps\":true}", &dpm, EPSILON, &own));
+    /* a config that was not written for DDIM does not clip */
+    own.sampler = "ddim";
+    CHECK(make(env, EPSILON, &own, &schedule, &err) == DIT_OK && isinf(schedule.steps[0].clip));
+    diti_schedule_free(env, &schedule);
+    own.sampler = NULL;
+    CHECK(make(env, "{\"_class_name\":\"DDIMScheduler\"}", &own, &schedule, &err) == DIT_OK &&
+          schedule.steps[0].clip == 1);
+    diti_schedule_free(env, &schedule);
+}
+
+static void test_names(const diti_env *env) {
+    static const char *const spellings[][3] = {
+        {"euler", "Euler", "euler"},
+        {"EulerDiscreteScheduler", NULL, "euler"},
+        {"FlowMatchEulerDiscreteScheduler", NULL, "euler"},
+        {"dpmpp_2m", NULL, "dpm++2m"},
+        {"DPM++ 2M", NULL, "dpm++2m"},
+        {"DPMSolverMultistepScheduler", NULL, "dpm++2m"},
+        {"DPM++ 2M SDE", NULL, "dpm++2m-sde"},
+        {"dpmpp_2m_sde", NULL, "dpm++2m-sde"},
+        {"dpm++3m", NULL, "dpm++3m"},
+        {"DDIM", "ddim_uniform", "ddim"},
+        {"ddim", "SGM Uniform", "ddim"},
+        {"ddim_trailing", NULL, "ddim"},
+        {"dpm++2m", "Automatic", "dpm++2m"},
+        {"dpm++2m", "discrete", "dpm++2m"},
+    };
+    diti_schedule_request karras = request_of(9, "DPM++ 2M Karras", NULL), both = request_of(9, "dpm++2m", "karras");
+    size_t i;
+    for (i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+        diti_schedule_request request = request_of(5, spellings[i][0], spellings[i][1] && i ? spellings[i][1] : NULL);
+        diti_schedule schedule = DITI_ZERO;
+        dit_error err;
+        CHECK_MESSAGE(make(env, EPSILON, &request, &schedule, &err) == DIT_OK &&
+                          diti_equal(schedule.sampler, spellings[i][2]),
+                      "%s: %s", spellings[i][0], err.message);
+        diti_schedule_free(env, &schedule);
+    }
+    CHECK(same_schedules(env, EPSILON, &karras, EPSILON, &both));
+    CHECK(dit_sampler_name(1000) == NULL && dit_schedule_name(1000) == NULL);
+}
+
+/* --- errors --- */
+typedef struct bad {
+    const char *config;
+    diti_schedule_request request;
+    const char *words;
+} bad;
+
+static void refuse(const diti_env *env, const char *config, const diti_schedule_request *request, const char *words) {
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err;
+    dit_result result = make(env, config, request, &schedule, &err);
+    CHECK_MESSAGE(result < 0 && strstr(err.message, words) && !schedule.steps, "wanted \"%s\", got %d \"%s\"", words,
+                  result, err.message);
+    diti_schedule_free(env, &schedule);
+}
+
+static void test_bad_requests(const diti_env *env) {
+    static const float rising[] = {0.5f, 0.6f}, high[] = {1.5f, 0.5f};
+    diti_schedule_request request = request_of(0, NULL, NULL);
+    refuse(env, EPSILON, &request, "at least 1");
+    request.steps = 1001;
+    refuse(env, EPSILON, &request, "at most 1000");
+    request.steps = 10;
+    request.shift = 2;
+    refuse(env, EPSILON, &request, "must be 0 for this model");
+    request.shift = NAN;
+    refuse(env, FLOW_DPM, &request, "nan is outside 0.001..1000");
+    request.shift = -1;
+    refuse(env, FLOW_DPM, &request, "nearest valid value is 0.001");
+    request.shift = INFINITY;
+    refuse(env, FLOW_DPM, &request, "nearest valid value is 1000");
+    request = request_of(10, "ddim", NULL);
+    request.eta = 1.5f;
+    refuse(env, EPSILON, &request, "nearest valid value is 1");
+    request.eta = -0.5f;
+    refuse(env, EPSILON, &request, "nearest valid value is 0");
+    request.eta = NAN;
+    refuse(env, EPSILON, &request, "outside 0..1");
+    request = request_of(10, "euler", NULL);
+    request.eta = 0.5f;
+    refuse(env, EPSILON, &request, "it must be 0");
+    request = request_of(10, "k_lms", NULL);
+    refuse(env, EPSILON, &request, "there are euler, dpm++2m");
+    request = request_of(10, "", NULL);
+    refuse(env, EPSILON, &request, "unknown sampler");
+    request = request_of(10, NULL, "polyexponential");
+    refuse(env, EPSILON, &request, "there are linspace");
+    request = request_of(10, NULL, NULL);
+    refuse(env, NULL, &request, "neither a sampler nor");
+    request = request_of(2, NULL, NULL);
+    request.sigmas = rising, request.sigma_count = 2;
+    refuse(env, FLOW_EULER, &request, "sigma 1 is 0.6");
+    request.sigmas = high;
+    refuse(env, FLOW_EULER, &request, "sigma 0 is 1.5");
+    request.sigma_count = 1;
+    refuse(env, FLOW_EULER, &request, "one per step");
+}
+
+static void test_bad_configs(const diti_env *env) {
+    static const char *const cases[][2] = {
+        {"{\"_class_name\":\"UniPCMultistepScheduler\"}",
+         "\"UniPCMultistepScheduler\" is not supported; choose a sampler: euler"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"beta_schedule\":\"sigmoid\"}",
+         "beta_schedule: \"sigmoid\" is not supported; supported are linear"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"prediction_type\":\"x\"}", "prediction_type: \"x\""},
+        {"{\"_class_name\":\"DDIMScheduler\",\"timestep_spacing\":\"random\"}", "timestep_spacing: \"random\""},
+        {"{\"_class_name\":\"DDIMScheduler\",\"thresholding\":true}", "thresholding: true"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":0}",
+         "num_train_timesteps: 0 is not a number from 1"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":1e300}", "num_train_timesteps"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"beta_end\":NaN}", "beta_end: NaN"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"beta_start\":\"x\"}", "beta_start: x"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"trained_betas\":[0.1]}", "trained_betas"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"clip_sample\":1}", "clip_sample: neither true nor false"},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"algorithm_type\":\"dpmsolver\"}",
+         "algorithm_type: \"dpmsolver\""},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"algorithm_type\":\"sde-dpmsolver++\",\"solver_order\":3}",
+         "goes up to 2"},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"use_beta_sigmas\":true}", "use_beta_sigmas: true"},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"use_flow_sigmas\":true}",
+         "flow sigmas need flow_prediction"},
+        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"final_sigmas_type\":\"half\"}",
+         "final_sigmas_type: \"half\""},
+        {"{\"_class_name\":\"EulerDiscreteScheduler\",\"interpolation_type\":\"log_linear\"}", "interpolation_type"},
+        {"{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":0}", "shift: 0"},
+        {"{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"invert_sigmas\":true}", "invert_sigmas"},
+        {"{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"use_dynamic_shifting\":true}",
+         "number of image tokens"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"rescale_betas_zero_snr\":true,\"timestep_spacing\":\"trailing\"}",
+         "no finite step 1 of 10"}, /* epsilon says nothing where there is no signal */
+        {"{\"_class_name\":7}", "neither a sampler nor"},
+        {"[]", "neither a sampler nor"},
+    };
+    diti_schedule_request request = request_of(10, NULL, NULL);
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) refuse(env, cases[i][0], &request, cases[i][1]);
+    request.steps = 1000;
+    refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"steps_offset\":1}", &request, "use fewer steps");
+}
+
+static void test_trained_betas(const diti_env *env) {
+    diti_schedule_request request = request_of(4, NULL, NULL);
+    refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":3,\"trained_betas\":[0.1,0.2,0.3]}",
+           &request, "at most 3");
+    request.steps = 3;
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err;
+    CHECK(make(env, "{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":3,\"trained_betas\":[0.1,0.2,0.3]}",
+               &request, &schedule, &err) == DIT_OK);
+    CHECK(schedule.count == 3 && fabs((double)schedule.steps[0].sigma - sqrt(1 / (0.9 * 0.8 * 0.7) - 1)) < 1e-6);
+    diti_schedule_free(env, &schedule);
+}
+
+static void test_out_of_memory(void) {
+    test_memory memory = {0, 0, 0};
+    diti_env plain = test_env(NULL), env = test_env(&memory);
+    diti_json *config = parse(&plain, EPSILON);
+    diti_schedule_request request = request_of(10, NULL, NULL);
+    dit_result result = DIT_ERROR_IO;
+    for (memory.fail_at = 1; memory.fail_at < 20 && result != DIT_OK; memory.fail_at++) {
+        diti_schedule schedule = DITI_ZERO;
+        dit_error err = DITI_ZERO;
+        memory.calls = 0;
+        result = diti_schedule_make(&env, config, &request, &schedule, &err);
+        CHECK(result == DIT_OK || (result == DIT_ERROR_OUT_OF_HOST_MEMORY && err.message[0]));
+        diti_schedule_free(&env, &schedule);
+        CHECK(memory.alive == 0);
+    }
+    CHECK(result == DIT_OK && memory.fail_at > 3);
+    diti_json_free(&plain, config);
+}
+
+int main(void) {
+    diti_env env = test_env(NULL);
+    test_philox();
+    test_torch_cache();
+    test_noise_is_normal();
+    test_every_sampler_arrives(&env);
+    test_every_schedule(&env);
+    test_other_samplers(&env);
+    test_names(&env);
+    test_bad_requests(&env);
+    test_bad_configs(&env);
+    test_trained_betas(&env);
+    test_out_of_memory();
+    return TEST_END("sample");
+}
