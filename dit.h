@@ -9718,14 +9718,14 @@ DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed);
 DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count); /* one torch.randn call */
 DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, size_t count); /* the draw-th torch.randn call on a CUDA device */
 
-/* --- schedules and solvers ---
+/* --- schedules and solvers (models.md 7) ---
    Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device replays:
      x0  = clamp(x0_x * x + x0_m * m, -clip, clip)         m = guided model output, x = latent
      x'  = x_x * x + x_m * m + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * n
    x0[-1], x0[-2] are the x0 of the one and two steps before; n = fresh unit normal noise (only drawn when any step's noise is not 0). */
 typedef struct diti_step {
     float timestep;  /* what the transformer is told */
-    float sigma;     /* for reports */
+    float sigma;     /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;     /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
     float x_x, x_m, d0, d1, d2, noise;
@@ -9734,19 +9734,64 @@ typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
     float initial;   /* latents = noise * initial (init_noise_sigma) */
+    bool draws;      /* some step's noise is not 0 */
+    const char *sampler; /* its name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
     uint32_t steps;
-    const char *sampler;  /* "euler", "dpm++2m", "ddim"; NULL: what the config's _class_name says */
+    const char *sampler;  /* "euler", "dpm++2m", "ddim", as diffusers, A1111 and sd.cpp spell them; NULL: what the config's _class_name says */
     const char *schedule; /* NULL: the config's own; else one of dit_schedule_name */
     float shift;          /* 0: the config's own; flow schedules only */
-    float eta;            /* DDIM */
+    float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
+    bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens; /* sequence length, for dynamic shifting (flow_flux_dev_*) */
-    const float *sigmas; uint32_t sigma_count; /* explicit sigmas as pipelines pass them (FLUX); NULL: none */
+    const float *sigmas; uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
-/* config: the parsed scheduler_config.json (NULL: defaults of the sampler). Unknown values are refused by name. */
+/* config: the parsed scheduler_config.json (NULL: diffusers' defaults of the sampler). Unknown values are refused by name. */
 DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config, const diti_schedule_request *request, diti_schedule *out, dit_error *err);
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
+
+/* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients (solver.c) --- */
+typedef enum diti_solver_kind { DITI_SOLVER_EULER, DITI_SOLVER_DPM, DITI_SOLVER_DDIM } diti_solver_kind;
+typedef enum diti_prediction { DITI_PREDICT_EPSILON, DITI_PREDICT_V, DITI_PREDICT_SAMPLE, DITI_PREDICT_FLOW } diti_prediction;
+typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
+typedef enum diti_spacing { DITI_SPACING_LINSPACE, DITI_SPACING_LEADING, DITI_SPACING_TRAILING } diti_spacing;
+typedef enum diti_sigma_shape { DITI_SIGMAS_OWN, DITI_SIGMAS_KARRAS, DITI_SIGMAS_EXPONENTIAL, DITI_SIGMAS_LU } diti_sigma_shape;
+typedef struct diti_sampling {
+    const char *sampler; /* for messages */
+    diti_solver_kind solver;
+    uint32_t steps, train_steps;
+    diti_prediction prediction;
+    diti_sigma_shape shape;
+    /* variance-preserving models */
+    diti_beta_kind betas;
+    double beta_start, beta_end, lambda_min;
+    const diti_json *trained_betas; /* NULL: by formula */
+    bool zero_snr, final_sigma_zero;
+    diti_spacing spacing;
+    uint32_t steps_offset;
+    /* flow models */
+    bool flow, dynamic_shift;
+    double shift, shift_terminal; /* shift_terminal 0: none */
+    const float *sigmas;          /* explicit, steps of them; NULL: none */
+    /* DPM-Solver++ */
+    uint32_t order;
+    bool heun, stochastic, lower_order_final, euler_at_final;
+    /* DDIM */
+    bool final_alpha_one, use_clipped_model_output;
+    double eta, clip; /* clip: infinity for none */
+} diti_sampling;
+typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
+    double sigma, alpha, noise; /* sigma: noise / alpha with betas, noise with flows */
+} diti_noise_level;
+typedef struct diti_interval { /* what one step has to cross */
+    double timestep;
+    diti_noise_level from, to;
+} diti_interval;
+DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request, diti_sampling *out, dit_error *err);
+/* out: as many as there are steps. */
+DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out, dit_error *err);
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
 #endif
 
 /* ======== src/sample/rng.c (edit it there; dit.h is generated) ======== */
@@ -9863,6 +9908,921 @@ static float diti_philox_value(uint64_t seed, uint32_t draw, uint32_t element) {
 DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, size_t count) {
     size_t i;
     for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
+}
+
+/* ======== src/sample/config.c (edit it there; dit.h is generated) ======== */
+
+/* --- names --- */
+typedef struct diti_sampler_entry {
+    const char *name;
+    const char *aliases; /* as diffusers, A1111, ComfyUI and sd.cpp spell it, without spaces, '-' and '_' */
+    diti_solver_kind solver;
+    uint32_t order;
+    bool stochastic;
+} diti_sampler_entry;
+
+static const diti_sampler_entry diti_samplers[] = {
+    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler ", DITI_SOLVER_EULER, 1, false},
+    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler ", DITI_SOLVER_DPM, 2, false},
+    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ ", DITI_SOLVER_DPM, 2, true},
+    {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
+    {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
+};
+
+typedef struct diti_schedule_entry {
+    const char *name, *aliases;
+    bool spaces; /* chooses a spacing, else a shape of the sigmas */
+    diti_spacing spacing;
+    diti_sigma_shape shape;
+} diti_schedule_entry;
+
+static const diti_schedule_entry diti_schedules[] = {
+    {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
+    {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
+    {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
+    {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
+    {"lu", " lu lulambdas ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_LU},
+};
+
+DIT_API const char *dit_sampler_name(uint32_t index) {
+    return index < DITI_COUNT(diti_samplers) ? diti_samplers[index].name : NULL;
+}
+
+DIT_API const char *dit_schedule_name(uint32_t index) {
+    return index < DITI_COUNT(diti_schedules) ? diti_schedules[index].name : NULL;
+}
+
+/* " dpm++2mkarras " for "DPM++ 2M Karras"; empty when it is too long to be a name. */
+static void diti_plain_name(const char *name, char *out, size_t size) {
+    size_t length = 0;
+    out[length++] = ' ';
+    for (; *name && length + 2 < size; name++) {
+        char c = *name;
+        if (c == ' ' || c == '_' || c == '-') continue;
+        out[length++] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    out[length++] = ' ';
+    out[*name ? 0 : length] = 0;
+}
+
+static const diti_sampler_entry *diti_sampler_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_samplers) && strlen(plain) > 2; i++) {
+        if (strstr(diti_samplers[i].aliases, plain)) return &diti_samplers[i];
+    }
+    return NULL;
+}
+
+static const diti_schedule_entry *diti_schedule_find(const char *plain) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_schedules) && strlen(plain) > 2; i++) {
+        if (strstr(diti_schedules[i].aliases, plain)) return &diti_schedules[i];
+    }
+    return NULL;
+}
+
+/* "dpm++2mkarras" and "ddimtrailing" name a sampler and a schedule at once. */
+static const diti_sampler_entry *diti_sampler_find_both(const char *plain, const diti_schedule_entry **schedule) {
+    size_t length = strlen(plain), i;
+    const diti_sampler_entry *found = diti_sampler_find(plain);
+    for (i = 2; !found && i + 2 < length; i++) {
+        char tail[64], head[64];
+        diti_format(tail, sizeof tail, " %s", plain + i);
+        diti_format(head, sizeof head, "%.*s ", (int)i, plain);
+        *schedule = diti_schedule_find(tail);
+        if (*schedule) found = diti_sampler_find(head);
+    }
+    return found;
+}
+
+static void diti_name_list(const char *(*name)(uint32_t), char *out, size_t size) {
+    uint32_t i;
+    *out = 0;
+    for (i = 0; name(i); i++) {
+        size_t used = strlen(out);
+        diti_format(out + used, size - used, "%s%s", i ? ", " : "", name(i));
+    }
+}
+
+static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
+                                    dit_error *err) {
+    char list[200];
+    diti_name_list(names, list, sizeof list);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"; there are %s", what, name, list);
+}
+
+/* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
+typedef struct diti_config_reader {
+    const diti_json *config;
+    dit_error *err;
+    dit_result result;
+} diti_config_reader;
+
+static void diti_config_refuse(diti_config_reader *reader, dit_result result, const char *key, const char *problem) {
+    if (reader->result < 0) return;
+    reader->result = diti_fail(reader->err, result, "scheduler_config.json: %s: %s", key, problem);
+}
+
+static const diti_json *diti_config_get(const diti_config_reader *reader, const char *key) {
+    const diti_json *value = diti_json_get(reader->config, key);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+static bool diti_config_has(const diti_config_reader *reader, const char *key) {
+    return diti_config_get(reader, key) != NULL;
+}
+
+static double diti_config_number(diti_config_reader *reader, const char *key, double otherwise, double low,
+                                 double high) {
+    const diti_json *value = diti_config_get(reader, key);
+    char problem[160];
+    if (!value) return otherwise;
+    if (value->kind == DITI_JSON_NUMBER && value->number >= low && value->number <= high) return value->number;
+    diti_format(problem, sizeof problem, "%.40s is not a number from %g to %g", value->text ? value->text : "the value",
+                low, high);
+    diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, problem);
+    return otherwise;
+}
+
+static bool diti_config_bool(diti_config_reader *reader, const char *key, bool otherwise) {
+    const diti_json *value = diti_config_get(reader, key);
+    if (!value) return otherwise;
+    if (value->kind != DITI_JSON_BOOL) diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, "neither true nor false");
+    return value->number != 0;
+}
+
+static uint32_t diti_config_choice(diti_config_reader *reader, const char *key, const char *const *names,
+                                   uint32_t count, uint32_t otherwise) {
+    const diti_json *value = diti_config_get(reader, key);
+    char problem[300];
+    uint32_t i;
+    if (!value) return otherwise;
+    diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are",
+                value->kind == DITI_JSON_STRING ? value->text : "(no text)");
+    for (i = 0; i < count; i++) {
+        size_t used = strlen(problem);
+        if (value->kind == DITI_JSON_STRING && diti_equal(value->text, names[i])) return i;
+        diti_format(problem + used, sizeof problem - used, "%s %s", i ? "," : "", names[i]);
+    }
+    diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
+    return otherwise;
+}
+
+static void diti_config_must_be_off(diti_config_reader *reader, const char *key) {
+    if (diti_config_bool(reader, key, false))
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
+}
+
+static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *out) {
+    static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
+    out->betas = (diti_beta_kind)diti_config_choice(reader, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
+    out->beta_start = diti_config_number(reader, "beta_start", 0.0001, 0, 0.999);
+    out->beta_end = diti_config_number(reader, "beta_end", 0.02, 0, 0.999);
+    out->zero_snr = diti_config_bool(reader, "rescale_betas_zero_snr", false);
+    out->trained_betas = diti_config_get(reader, "trained_betas");
+    if (out->trained_betas &&
+        (out->trained_betas->kind != DITI_JSON_ARRAY || out->trained_betas->count != out->train_steps)) {
+        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "trained_betas", "not an array of num_train_timesteps numbers");
+    }
+}
+
+static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
+    static const char *const spacings[] = {"linspace", "leading", "trailing"};
+    static const char *const finals[] = {"zero", "sigma_min"};
+    diti_spacing otherwise = out->solver == DITI_SOLVER_DDIM ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
+    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 3, otherwise);
+    out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
+    out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
+    if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
+    if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
+    if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
+    diti_config_must_be_off(reader, "use_beta_sigmas");
+}
+
+/* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
+static double diti_config_lambda_min(diti_config_reader *reader) {
+    const diti_json *value = diti_config_get(reader, "lambda_min_clipped");
+    if (value && value->kind == DITI_JSON_STRING && diti_equal(value->text, "-Infinity")) return -(double)INFINITY;
+    return diti_config_number(reader, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
+}
+
+/* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
+static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
+    static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
+                                        "bh2"}; /* diffusers takes the last three for midpoint */
+    out->order = 2;
+    out->lower_order_final = true;
+    out->lambda_min = diti_config_lambda_min(reader);
+    if (!own_class) return;
+    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
+    out->stochastic = diti_config_choice(reader, "algorithm_type", algorithms, 2, 0) == 1;
+    out->heun = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
+    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
+    out->euler_at_final = diti_config_bool(reader, "euler_at_final", false);
+}
+
+static void diti_config_check_euler(diti_config_reader *reader) {
+    static const char *const interpolations[] = {"linear"}, *const types[] = {"discrete"};
+    diti_config_choice(reader, "interpolation_type", interpolations, 1, 0);
+    diti_config_choice(reader, "timestep_type", types, 1, 0);
+}
+
+/* Without clip_sample in it only a DDIM config means diffusers' default, which is to clip. */
+
+static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
+    if (diti_config_bool(reader, "clip_sample", own_class))
+        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+}
+
+/* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
+static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
+    static const char *const types[] = {"exponential", "linear"};
+    double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
+           high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
+    double base = diti_config_number(reader, "base_shift", 0.5, -100, 100),
+           most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
+    double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
+    if (image_tokens == 0)
+        diti_config_refuse(reader, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
+                           "the number of image tokens is needed");
+    return diti_config_choice(reader, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
+}
+
+static void diti_config_read_flow(diti_config_reader *reader, const diti_schedule_request *request,
+                                  diti_sampling *out) {
+    const char *key = diti_config_has(reader, "flow_shift") ? "flow_shift" : "shift";
+    out->shift = diti_config_number(reader, key, 1, 1e-3, 1e3);
+    out->shift_terminal = diti_config_number(reader, "shift_terminal", 0, 0, 0.999);
+    diti_config_must_be_off(reader, "invert_sigmas");
+    diti_config_must_be_off(reader, "stochastic_sampling");
+    out->dynamic_shift = diti_config_bool(reader, "use_dynamic_shifting", false);
+    if (request->shift != 0)
+        out->shift = (double)request->shift;
+    else if (out->dynamic_shift)
+        out->shift = diti_config_dynamic_shift(reader, request->image_tokens);
+    out->sigmas = request->sigmas;
+}
+
+static void diti_config_read_prediction(diti_config_reader *reader, const char *class_name, diti_sampling *out) {
+    static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
+    bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    out->prediction = (diti_prediction)diti_config_choice(reader, "prediction_type", predictions, 4,
+                                                          matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
+    out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_config_bool(reader, "use_flow_sigmas", false);
+    if (out->flow && out->prediction != DITI_PREDICT_FLOW)
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
+}
+
+/* --- request and config together --- */
+static dit_result diti_sampling_choose(const diti_schedule_request *request, const char *class_name, diti_sampling *out,
+                                       const diti_sampler_entry **chosen, const diti_schedule_entry **schedule,
+                                       dit_error *err) {
+    const char *wanted = request->sampler ? request->sampler : class_name;
+    char plain[64];
+    if (!wanted)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "neither a sampler nor a scheduler_config.json with a _class_name is given");
+    diti_plain_name(wanted, plain, sizeof plain);
+    *chosen = diti_sampler_find_both(plain, schedule);
+    if (!*chosen && request->sampler) return diti_unknown_name("sampler", wanted, dit_sampler_name, err);
+    if (!*chosen) {
+        char list[200];
+        diti_name_list(dit_sampler_name, list, sizeof list);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: _class_name: \"%.60s\" is not supported; choose a sampler: %s", wanted,
+                         list);
+    }
+    out->solver = (*chosen)->solver;
+    out->sampler = (*chosen)->name;
+    return DIT_OK;
+}
+
+/* A sampler chosen by name brings its own order; one that the config names keeps the config's. */
+static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const diti_schedule_request *request,
+                                     diti_sampling *out) {
+    size_t i;
+    if (request->sampler) {
+        out->order = chosen->order;
+        out->stochastic = chosen->stochastic;
+        return;
+    }
+    for (i = 0; i < DITI_COUNT(diti_samplers); i++) {
+        const diti_sampler_entry *entry = &diti_samplers[i];
+        if (entry->solver == out->solver && entry->order == out->order && entry->stochastic == out->stochastic)
+            out->sampler = entry->name;
+    }
+}
+
+static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
+                                               const diti_schedule_entry *schedule, diti_sampling *out,
+                                               dit_error *err) {
+    char plain[64];
+    if (request->schedule) {
+        diti_plain_name(request->schedule, plain, sizeof plain);
+        if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
+        schedule = diti_schedule_find(plain);
+        if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
+    }
+    if (!schedule) return DIT_OK;
+    if (schedule->spaces && out->flow)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
+            schedule->name);
+    out->spacing = schedule->spacing;
+    out->shape = schedule->shape;
+    return DIT_OK;
+}
+
+static dit_result diti_sampling_check_request(const diti_schedule_request *request, const diti_sampling *sampling,
+                                              dit_error *err) {
+    uint32_t i;
+    if (request->steps == 0) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "0 steps: at least 1 is needed");
+    if (request->steps > sampling->train_steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%u steps are more than the %u that the model was trained with: use at most %u",
+                         request->steps, sampling->train_steps, sampling->train_steps);
+    if (!(request->eta >= 0 && request->eta <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "eta %g is outside 0..1: the nearest valid value is %d",
+                         (double)request->eta, request->eta > 1 ? 1 : 0);
+    if (request->eta > 0 && sampling->solver != DITI_SOLVER_DDIM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "eta %g: only the sampler ddim adds noise by it; with %s it must be 0", (double)request->eta,
+                         sampling->sampler);
+    if (request->shift != 0 && !sampling->flow)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "shift %g: only flow models have one; it must be 0 for this model", (double)request->shift);
+    if (request->shift != 0 && !(request->shift >= 1e-3f && request->shift <= 1e3f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "shift %g is outside 0.001..1000: the nearest valid value is %s", (double)request->shift,
+                         request->shift > 1e3f ? "1000" : "0.001 (or 0: the model's own)");
+    if (!request->sigmas) return DIT_OK;
+    if (!sampling->flow || request->sigma_count != request->steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "explicit sigmas need a flow model and one per step: %u for %u steps", request->sigma_count,
+                         request->steps);
+    for (i = 0; i < request->sigma_count; i++) {
+        if (!(request->sigmas[i] > 0 && request->sigmas[i] <= (i ? request->sigmas[i - 1] : 1)))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sigma %u is %g: sigmas fall from 1 to above 0", i,
+                             (double)request->sigmas[i]);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
+    const char *shape = out->shape == DITI_SIGMAS_KARRAS ? "karras"
+                        : out->shape == DITI_SIGMAS_LU   ? "lu"
+                                                         : "exponential";
+    bool shaped = out->shape != DITI_SIGMAS_OWN;
+    if (shaped && out->solver == DITI_SOLVER_DDIM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule %s does not go with ddim: use linspace, leading or trailing", shape);
+    if (out->shape == DITI_SIGMAS_LU && (out->flow || out->solver != DITI_SOLVER_DPM))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule lu goes only with dpm++ on models with betas: use karras or exponential");
+    if (out->stochastic && out->order == 3)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: solver_order: sde-dpmsolver++ goes up to 2");
+    return DIT_OK;
+}
+
+static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_request *request, bool own_class,
+                               diti_sampling *out) {
+    diti_config_read_spacing(reader, out);
+    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
+    if (out->flow)
+        diti_config_read_flow(reader, request, out);
+    else
+        diti_config_read_betas(reader, out);
+}
+
+DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
+                                              diti_sampling *out, dit_error *err) {
+    diti_config_reader reader = DITI_ZERO;
+    const char *class_name = diti_json_string(config, "_class_name", NULL);
+    const diti_sampler_entry *chosen = NULL;
+    const diti_schedule_entry *schedule = NULL;
+    char plain[64];
+    memset(out, 0, sizeof *out);
+    reader.config = config;
+    reader.err = err;
+    reader.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+    if (reader.result < 0) return reader.result;
+    if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
+    out->steps = request->steps;
+    out->clip = (double)INFINITY;
+    out->eta = (double)request->eta;
+    out->use_clipped_model_output = request->use_clipped_model_output;
+    out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);
+    diti_config_must_be_off(&reader, "thresholding");
+    diti_config_read_prediction(&reader, class_name, out);
+    if (reader.result == DIT_OK) reader.result = diti_sampling_check_request(request, out, err);
+    diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
+    diti_sampling_read(&reader, request,
+                       config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
+    diti_sampling_apply_name(chosen, request, out);
+    if (reader.result == DIT_OK) reader.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
+}
+
+/* ======== src/sample/schedule.c (edit it there; dit.h is generated) ======== */
+
+/* Where a trajectory goes: the points in time of models.md 7.0, 7.3, 7.4 and 7.7. Tables over the training steps are
+   kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
+
+/* Element i of n numbers from a to b, as numpy.linspace. */
+static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
+    if (n < 2) return a;
+    return i == n - 1 ? b : a + (double)i * ((b - a) / (double)(n - 1));
+}
+
+/* torch.linspace in float: counts from both ends. */
+static float diti_linspace_float(float a, float b, uint32_t i, uint32_t n) {
+    float step = n > 1 ? (b - a) / (float)(n - 1) : 0;
+    return i < n / 2 || n < 2 ? a + step * (float)i : b - step * (float)(n - i - 1);
+}
+
+/* --- models with betas: the table of cumulative alphas --- */
+static double diti_cosine_alpha(double t) {
+    double c = cos((t + 0.008) / 1.008 * 3.14159265358979323846 / 2);
+    return c * c;
+}
+
+static float diti_beta(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    float root;
+    switch (sampling->betas) {
+    case DITI_BETA_LINEAR: return diti_linspace_float((float)sampling->beta_start, (float)sampling->beta_end, i, n);
+    case DITI_BETA_SCALED_LINEAR:
+        root = diti_linspace_float((float)sqrt(sampling->beta_start), (float)sqrt(sampling->beta_end), i, n);
+        return root * root;
+    case DITI_BETA_COSINE:
+        return (float)fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+    }
+    return 0;
+}
+
+static void diti_fill_alphas(const diti_sampling *sampling, float *alphas) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    uint32_t i;
+    for (i = 0; i < sampling->train_steps; i++) {
+        alphas[i] = 1.0f - (trained ? (float)trained->number : diti_beta(sampling, i));
+        if (trained) trained = trained->next;
+    }
+}
+
+static void diti_cumulate(float *alphas, uint32_t count) {
+    double product = 1;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        product *= (double)alphas[i];
+        alphas[i] = (float)product;
+    }
+}
+
+/* rescale_betas_zero_snr: an affine map of the roots, then back to betas, as diffusers does it step by step in float.
+ */
+static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
+    float first = sqrtf(cumulative[0]), last = sqrtf(cumulative[count - 1]), before = 0;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        float root = (sqrtf(cumulative[i]) - last) * (first / (first - last)), square = root * root;
+        float alpha = i ? square / before : square, beta = 1.0f - alpha;
+        before = square;
+        cumulative[i] = 1.0f - beta;
+    }
+    diti_cumulate(cumulative, count);
+}
+
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
+    uint32_t count = sampling->train_steps;
+    diti_fill_alphas(sampling, out);
+    diti_cumulate(out, count);
+    if (!sampling->zero_snr) return;
+    diti_rescale_zero_snr(out, count);
+    if (sampling->solver != DITI_SOLVER_DDIM) out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+}
+
+static double diti_training_sigma(const float *alphas, uint32_t i) {
+    return (double)sqrtf((1.0f - alphas[i]) / alphas[i]);
+}
+
+static double diti_training_sigma_between(const float *alphas, uint32_t count, double timestep) {
+    double below = floor(timestep);
+    uint32_t i = (uint32_t)below;
+    if (i + 1 >= count) return diti_training_sigma(alphas, count - 1);
+    return diti_training_sigma(alphas, i) +
+           (timestep - below) * (diti_training_sigma(alphas, i + 1) - diti_training_sigma(alphas, i));
+}
+
+/* The timestep at which training has this sigma: linear in its logarithm. */
+static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
+    uint32_t i = 0;
+    double low, high, part;
+    if (count < 2) return 0;
+    while (i + 2 < count && log(diti_training_sigma(alphas, i + 1)) <= log(sigma)) i++;
+    low = log(diti_training_sigma(alphas, i));
+    high = log(diti_training_sigma(alphas, i + 1));
+    part = fmin(fmax((low - log(sigma)) / (low - high), 0), 1);
+    return (1 - part) * i + part * (i + 1);
+}
+
+/* --- timesteps: element i of the descending list --- */
+static double diti_timestep_ddim(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps, total = sampling->train_steps;
+    switch (sampling->spacing) {
+    case DITI_SPACING_LEADING: return (double)(n - 1 - i) * (total / n) + sampling->steps_offset;
+    case DITI_SPACING_TRAILING: return rint(total - i * ((double)total / n)) - 1;
+    case DITI_SPACING_LINSPACE: break;
+    }
+    return rint(diti_linspace(0, total - 1.0, n - 1 - i, n));
+}
+
+static double diti_timestep_euler(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps;
+    if (sampling->spacing != DITI_SPACING_LINSPACE) return diti_timestep_ddim(sampling, i);
+    return (double)(float)diti_linspace(0, sampling->train_steps - 1.0, n - 1 - i, n);
+}
+
+/* last: the training steps that lambda_min_clipped leaves. */
+static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, uint32_t i) {
+    uint32_t n = sampling->steps;
+    switch (sampling->spacing) {
+    case DITI_SPACING_LEADING: return (double)(n - i) * (last / (n + 1)) + sampling->steps_offset;
+    case DITI_SPACING_TRAILING: return rint(last - i * ((double)sampling->train_steps / n)) - 1;
+    case DITI_SPACING_LINSPACE: break;
+    }
+    return rint(diti_linspace(0, last - 1.0, n - i, n + 1));
+}
+
+/* --- shapes: sigma i of n between two extremes --- */
+static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double lowest, uint32_t i, uint32_t n) {
+    double a = pow(highest, 1 / 7.0), b = pow(lowest, 1 / 7.0);
+    if (shape == DITI_SIGMAS_KARRAS) return pow(a + diti_linspace(0, 1, i, n) * (b - a), 7);
+    return exp(diti_linspace(log(highest), log(lowest), i, n));
+}
+
+/* --- levels and intervals --- */
+static diti_noise_level diti_level_from_sigma(double sigma) {
+    diti_noise_level level;
+    level.sigma = sigma;
+    level.alpha = 1 / sqrt(sigma * sigma + 1);
+    level.noise = sigma * level.alpha;
+    return level;
+}
+
+static diti_noise_level diti_level_from_alpha(double cumulative) {
+    diti_noise_level level;
+    level.alpha = sqrt(cumulative);
+    level.noise = sqrt(1 - cumulative);
+    level.sigma = level.noise / level.alpha;
+    return level;
+}
+
+static diti_noise_level diti_level_from_flow(double sigma) {
+    diti_noise_level level;
+    level.sigma = level.noise = sigma;
+    level.alpha = 1 - sigma;
+    return level;
+}
+
+/* Each step ends where the next begins. */
+static void diti_chain_intervals(diti_interval *intervals, uint32_t count, diti_noise_level last) {
+    uint32_t i;
+    for (i = 0; i + 1 < count; i++) intervals[i].to = intervals[i + 1].from;
+    intervals[count - 1].to = last;
+}
+
+static dit_result diti_check_timestep(const diti_sampling *sampling, double timestep, dit_error *err) {
+    if (timestep >= 0 && timestep < sampling->train_steps) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%u steps (steps_offset %u) ask for timestep %g of 0..%u: use fewer steps", sampling->steps,
+                     sampling->steps_offset, timestep, sampling->train_steps - 1);
+}
+
+/* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
+static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                      dit_error *err) {
+    uint32_t i, stride = sampling->train_steps / sampling->steps;
+    double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = diti_timestep_ddim(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+        out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
+    }
+    return DIT_OK;
+}
+
+/* The training steps that lambda_min_clipped leaves; lambda = ln(alpha / noise) falls with the timestep. */
+static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const float *alphas) {
+    uint32_t count = sampling->train_steps;
+    while (count > 1 && -log(diti_training_sigma(alphas, count - 1)) < sampling->lambda_min) count--;
+    return count;
+}
+
+static dit_result diti_intervals_spaced(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                        dit_error *err) {
+    uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = sampling->solver == DITI_SOLVER_DPM ? diti_timestep_dpm(sampling, last, i)
+                                                              : diti_timestep_euler(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_sigma(diti_training_sigma_between(alphas, sampling->train_steps, timestep));
+    }
+    return DIT_OK;
+}
+
+/* Euler shapes between its own first and last sigma, DPM-Solver between the extremes of training (models.md 7.0). */
+static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
+    uint32_t i, n = sampling->steps, count = sampling->train_steps;
+    bool dpm = sampling->solver == DITI_SOLVER_DPM;
+    double highest = dpm ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
+    double lowest = dpm ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
+    for (i = 0; i < n; i++) {
+        double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
+               timestep = diti_sigma_timestep(alphas, count, sigma);
+        if (dpm) timestep = sampling->shape == DITI_SIGMAS_EXPONENTIAL ? floor(timestep) : rint(timestep);
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_sigma(sigma);
+    }
+}
+
+static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                       dit_error *err) {
+    dit_result result;
+    if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    result = diti_intervals_spaced(sampling, alphas, out, err);
+    if (result < 0) return result;
+    if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
+    diti_chain_intervals(out, sampling->steps,
+                         diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
+    return DIT_OK;
+}
+
+/* --- flows (models.md 7.4, 7.7) --- */
+static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
+
+static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->steps;
+    double training = 1.0 / sampling->train_steps,
+           lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
+    if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
+    if (sampling->solver == DITI_SOLVER_DPM)
+        return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
+    return diti_shift(diti_linspace(1, lowest, i, n),
+                      sampling->shift); /* its low end is shifted twice, as in diffusers */
+}
+
+static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    double first, last, stretch;
+    for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
+    stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
+    first = out[0].from.sigma;
+    last = out[n - 1].from.sigma;
+    for (i = 0; i < n; i++) {
+        double sigma = sampling->shape == DITI_SIGMAS_OWN ? out[i].from.sigma
+                                                          : diti_shaped_sigma(sampling->shape, first, last, i, n);
+        out[i].from = diti_level_from_flow(sigma);
+        out[i].timestep = sigma * sampling->train_steps;
+        if (sampling->solver == DITI_SOLVER_DPM) out[i].timestep = floor(out[i].timestep);
+    }
+    diti_chain_intervals(out, n, diti_level_from_flow(0));
+}
+
+DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
+                                                dit_error *err) {
+    float *alphas;
+    dit_result result;
+    if (sampling->flow) {
+        diti_intervals_flow(sampling, out);
+        return DIT_OK;
+    }
+    alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
+    if (!alphas)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
+                         sampling->train_steps);
+    diti_cumulative_alphas(sampling, alphas);
+    result = diti_intervals_betas(sampling, alphas, out, err);
+    diti_free(env, alphas);
+    return result;
+}
+
+/* ======== src/sample/solver.c (edit it there; dit.h is generated) ======== */
+
+/* --- what the model's output means: x0 and epsilon as mixtures of x and m --- */
+typedef struct diti_mixture {
+    double x, m;
+} diti_mixture;
+
+static diti_mixture diti_mixture_of(double x, double m) {
+    diti_mixture mixture;
+    mixture.x = x;
+    mixture.m = m;
+    return mixture;
+}
+
+static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_level level) {
+    switch (prediction) {
+    case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
+    case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
+    case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
+    case DITI_PREDICT_FLOW: break;
+    }
+    return diti_mixture_of(1, -level.noise);
+}
+
+static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_noise_level level) {
+    switch (prediction) {
+    case DITI_PREDICT_EPSILON: return diti_mixture_of(0, 1);
+    case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
+    case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
+    case DITI_PREDICT_FLOW: break;
+    }
+    return diti_mixture_of(1, level.alpha);
+}
+
+typedef struct diti_update { /* diti_step in double */
+    double x_x, x_m, d[3], noise;
+} diti_update;
+
+/* --- Euler (models.md 7.3, 7.7) --- */
+static diti_update diti_euler_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double ratio = interval->to.sigma / interval->from.sigma;
+    if (sampling->flow) {
+        update.x_x = 1;
+        update.x_m = interval->to.sigma - interval->from.sigma;
+        return update;
+    }
+    update.x_x = ratio; /* x' = x + (x - x0) / sigma * (sigma' - sigma) */
+    update.d[0] = 1 - ratio;
+    return update;
+}
+
+/* --- DDIM (models.md 7.1); the variance is written for any alpha and noise --- */
+static double diti_ddim_deviation(const diti_sampling *sampling, const diti_interval *interval) {
+    double kept = interval->from.alpha / interval->to.alpha * interval->to.noise / interval->from.noise;
+    return sampling->eta * interval->to.noise * sqrt(fmax(1 - kept * kept, 0));
+}
+
+static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double deviation = diti_ddim_deviation(sampling, interval);
+    double direction = sqrt(fmax(interval->to.noise * interval->to.noise - deviation * deviation, 0));
+    diti_mixture epsilon = diti_predicted_epsilon(sampling->prediction, interval->from);
+    update.d[0] = interval->to.alpha;
+    update.noise = deviation;
+    if (sampling->use_clipped_model_output) { /* epsilon = (x - alpha * x0) / noise */
+        update.x_x = direction / interval->from.noise;
+        update.d[0] -= update.x_x * interval->from.alpha;
+        return update;
+    }
+    update.x_x = direction * epsilon.x;
+    update.x_m = direction * epsilon.m;
+    return update;
+}
+
+/* --- DPM-Solver++ multistep (models.md 7.4) --- */
+static double diti_lambda(diti_noise_level level) { return log(level.alpha) - log(level.noise); }
+
+static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    uint32_t n = sampling->steps, order = sampling->order;
+    bool lower = sampling->lower_order_final && n < 15;
+    if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0)) order = 1;
+    if (i + 2 == n && lower && order > 2) order = 2;
+    return order < i + 1 ? order : i + 1;
+}
+
+/* Adds scale times (weight of D1) to the outputs: D1 = (m0 - m1) / r0. */
+static void diti_dpm_add_second(diti_update *update, double scale, double r0) {
+    update->d[0] += scale / r0;
+    update->d[1] -= scale / r0;
+}
+
+/* D1 = D1_0 + r0 / (r0 + r1) * D2', D2 = D2' / (r0 + r1), D2' = D1_0 - D1_1, D1_k = (m_k - m_{k+1}) / r_k */
+static void diti_dpm_add_third(diti_update *update, double first, double second, double r0, double r1) {
+    double difference = (first * r0 + second) / (r0 + r1);
+    update->d[0] += (first + difference) / r0;
+    update->d[1] -= (first + difference) / r0 + difference / r1;
+    update->d[2] += difference / r1;
+}
+
+static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    uint32_t order = diti_dpm_order(sampling, intervals, i);
+    double alpha = now->to.alpha, lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda;
+    double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* of x0 in x' */
+    double r0, r1;
+    update.x_x = now->to.noise / now->from.noise * (sampling->stochastic ? exp(-h) : 1);
+    update.d[0] = alpha * missing;
+    if (sampling->stochastic) update.noise = now->to.noise * sqrt(missing);
+    if (order == 1) return update;
+    r0 = (lambda - diti_lambda(intervals[i - 1].from)) / h;
+    if (order == 3) {
+        r1 = (diti_lambda(intervals[i - 1].from) - diti_lambda(intervals[i - 2].from)) / h;
+        diti_dpm_add_third(&update, alpha * (1 - missing / h), alpha * (missing / (h * h) - 1 / h + 0.5), r0, r1);
+    } else if (sampling->heun) {
+        diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
+    } else {
+        diti_dpm_add_second(&update, alpha * missing / 2, r0);
+    }
+    return update;
+}
+
+/* --- the table --- */
+static bool diti_step_finite(const diti_step *step) {
+    return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
+           isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->d0) && isfinite(step->d1) &&
+           isfinite(step->d2) && isfinite(step->noise);
+}
+
+static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    switch (sampling->solver) {
+    case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
+    case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
+    case DITI_SOLVER_DPM: break;
+    }
+    return diti_dpm_update(sampling, intervals, i);
+}
+
+static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
+    diti_noise_level level = intervals[i].from;
+    diti_mixture x0 = diti_predicted_x0(sampling->prediction, level);
+    diti_update update = diti_solver_update(sampling, intervals, i);
+    /* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
+    double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
+    step->timestep = (float)intervals[i].timestep;
+    step->sigma = (float)level.sigma;
+    step->input = (float)input;
+    step->x0_x = (float)(x0.x * input);
+    step->x0_m = (float)x0.m;
+    step->clip = (float)sampling->clip;
+    step->x_x = (float)update.x_x;
+    step->x_m = (float)update.x_m;
+    step->d0 = (float)update.d[0];
+    step->d1 = (float)update.d[1];
+    step->d2 = (float)update.d[2];
+    step->noise = (float)update.noise;
+}
+
+static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
+    double highest = intervals[0].from.sigma;
+    if (sampling->solver != DITI_SOLVER_EULER || sampling->flow) return 1;
+    return sampling->spacing == DITI_SPACING_LEADING ? sqrt(highest * highest + 1) : highest;
+}
+
+static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
+                                     dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < sampling->steps; i++) {
+        diti_fill_step(sampling, intervals, i, &out->steps[i]);
+        if (!diti_step_finite(&out->steps[i]))
+            return diti_fail(
+                err, DIT_ERROR_INVALID_ARGUMENT,
+                "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
+                sampling->sampler, i + 1, sampling->steps);
+        if (out->steps[i].noise != 0) out->draws = true;
+    }
+    out->count = sampling->steps;
+    out->initial = (float)diti_initial_scale(sampling, intervals);
+    out->sampler = sampling->sampler;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
+                                           const diti_schedule_request *request, diti_schedule *out, dit_error *err) {
+    diti_sampling sampling;
+    diti_interval *intervals;
+    dit_result result = diti_sampling_resolve(config, request, &sampling, err);
+    memset(out, 0, sizeof *out);
+    if (result < 0) return result;
+    intervals = (diti_interval *)diti_alloc_array(env, sampling.steps, sizeof *intervals);
+    out->steps = (diti_step *)diti_alloc_array(env, sampling.steps, sizeof *out->steps);
+    if (!intervals || !out->steps)
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for %u steps", sampling.steps);
+    if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
+    if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
+    diti_free(env, intervals);
+    if (result < 0) diti_schedule_free(env, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
+    diti_free(env, schedule->steps);
+    memset(schedule, 0, sizeof *schedule);
 }
 
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
