@@ -185,6 +185,7 @@ typedef struct diti_graph {
     size_t dispatch_count, dispatch_capacity;
     diti_segment segments[16];
     uint32_t segment_count;
+    const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
 } diti_graph;
 

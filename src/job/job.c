@@ -93,6 +93,7 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
     diti_graph graph;
     dit_result result;
     diti_graph_init(&graph, job->context->device);
+    graph.worker = &job->context->worker;
     diti_job_emit(job, &graph);
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
