@@ -6259,6 +6259,7 @@ typedef struct diti_graph {
     size_t dispatch_count, dispatch_capacity;
     diti_segment segments[16];
     uint32_t segment_count;
+    const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
 } diti_graph;
 
@@ -7954,20 +7955,105 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
     return DIT_OK;
 }
 
-static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_progress *progress, dit_error *err) {
-    uint64_t before = plan->device->pipelines_compiled;
-    size_t i;
-    for (i = 0; i < plan->dispatch_count; i++) {
-        const diti_dispatch *dispatch = &plan->sources[plan->dispatches[i].source];
-        dit_result result = diti_pipeline_get(plan->device, dispatch->module, dispatch->constants,
-                                              dispatch->constant_count, &plan->dispatches[i].pipeline, err);
-        if (result < 0) return result;
-        if (progress && progress->func &&
-            !progress->func("preparing kernels", i + 1, plan->dispatch_count, progress->user))
-            return DIT_CANCELLED;
+/* --- pipelines: each distinct one is compiled once, by the caller and, where a worker lends a thread, by that one too
+ * --- */
+
+typedef struct diti_plan_compile {
+    diti_plan *plan;
+    uint32_t *distinct; /* plan dispatches with pipelines that differ */
+    uint32_t count, next;
+    int lock;    /* guards next, result and error */
+    int helping; /* atomic: the worker's task has not ended */
+    dit_result result;
+    dit_error error;
+} diti_plan_compile;
+
+static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
+    return &plan->sources[plan->dispatches[dispatch].source];
+}
+
+static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
+    return a->module == b->module && a->constant_count == b->constant_count &&
+           !memcmp(a->constants, b->constants, sizeof a->constants);
+}
+
+static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
+    const diti_dispatch *wanted = diti_plan_source(work->plan, dispatch);
+    uint32_t i;
+    for (i = 0; i < work->count; i++) {
+        if (diti_plan_same_pipeline(diti_plan_source(work->plan, work->distinct[i]), wanted)) break;
     }
+    return i;
+}
+
+/* Compiles one more; false when there is none left or something failed. */
+static bool diti_plan_compile_next(diti_plan_compile *work) {
+    diti_plan_dispatch *dispatch;
+    const diti_dispatch *source;
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    uint32_t mine;
+    diti_lock(&work->lock);
+    mine = work->result == DIT_OK && work->next < work->count ? work->next++ : UINT32_MAX;
+    diti_unlock(&work->lock);
+    if (mine == UINT32_MAX) return false;
+    dispatch = &work->plan->dispatches[work->distinct[mine]];
+    source = &work->plan->sources[dispatch->source];
+    result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
+                               &dispatch->pipeline, &error);
+    diti_lock(&work->lock);
+    if (result < 0 && work->result == DIT_OK) {
+        work->result = result;
+        work->error = error;
+    }
+    diti_unlock(&work->lock);
+    return result >= 0;
+}
+
+static void diti_plan_compile_task(void *arg) {
+    diti_plan_compile *work = (diti_plan_compile *)arg;
+    while (diti_plan_compile_next(work)) {
+    }
+    diti_atomic_store(&work->helping, 0);
+}
+
+static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
+                                        dit_error *err) {
+    bool wanted = true;
+    work->helping = worker && worker->run && work->count > 1;
+    if (work->helping && !worker->run(diti_plan_compile_task, work, worker->user)) work->helping = 0;
+    while (wanted && diti_plan_compile_next(work)) {
+        if (progress && progress->func)
+            wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
+    }
+    diti_lock(&work->lock);
+    if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
+    diti_unlock(&work->lock);
+    while (diti_atomic_load(&work->helping)) { /* the last compilation of the lent thread */
+    }
+    if (work->result < 0 && err) *err = work->error;
+    return work->result;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *worker, const dit_progress *progress,
+                                             dit_error *err) {
+    diti_plan_compile work = DITI_ZERO;
+    uint64_t before = plan->device->pipelines_compiled;
+    dit_result result;
+    uint32_t i;
+    work.plan = plan;
+    work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
+    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    for (i = 0; i < plan->dispatch_count; i++) {
+        if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
+    }
+    result = diti_plan_compile_all(&work, worker, progress, err);
+    for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
+        plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
+    }
+    diti_free(&plan->device->env, work.distinct);
     plan->counters.pipelines = plan->device->pipelines_compiled - before;
-    return DIT_OK;
+    return result;
 }
 
 static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
@@ -8006,7 +8092,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     diti_plan_take(plan, graph);
     result = diti_plan_create_buffers(plan, err);
     if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    if (result >= 0) result = diti_plan_create_pipelines(plan, progress, err);
+    if (result >= 0) result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
     if (result != DIT_OK) return result;
     result = diti_plan_create_descriptors(plan, err);
     if (result >= 0) result = diti_plan_record_primaries(plan, err);
