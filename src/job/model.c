@@ -177,6 +177,17 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
 
+/* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
+   reports. */
+static void diti_model_describe_sampler(dit_model *model) {
+    diti_schedule_request request = DITI_ZERO;
+    diti_schedule schedule = DITI_ZERO;
+    request.steps = model->info.default_steps;
+    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, NULL) < 0) return;
+    diti_format(model->info.default_sampler, sizeof model->info.default_sampler, "%s", schedule.sampler);
+    diti_schedule_free(&model->env, &schedule);
+}
+
 static void diti_model_describe(dit_model *model) {
     dit_model_info *info = &model->info;
     if (model->transformer)
@@ -192,6 +203,7 @@ static void diti_model_describe(dit_model *model) {
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
+    if (model->transformer) diti_model_describe_sampler(model);
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 }

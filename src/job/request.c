@@ -352,8 +352,8 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
     if (result < 0) return result;
     out->shape.steps = out->schedule.count;
+    out->shape.stochastic = out->schedule.draws;
     for (i = 0; i < out->schedule.count; i++) {
-        if (out->schedule.steps[i].noise != 0) out->shape.stochastic = true;
         if (out->schedule.steps[i].input != 1) out->shape.scaled_input = true;
     }
     return DIT_OK;
