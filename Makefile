@@ -25,6 +25,9 @@ PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c
 
 all: $(PROGRAMS)
 	@:
+$(PROGRAMS): | needs
+needs:
+	@sh tools/setup.sh list
 
 build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
@@ -65,11 +68,12 @@ fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
 shaders:
 	@sh shaders/build.sh
-install: build/dit
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
+install: $(PROGRAMS)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 build/dit $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(filter build/dit%,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(wildcard models/*.gguf) $(DESTDIR)$(PREFIX)/share/dit
 clean:
 	rm -rf build
 
-.PHONY: all setup image test test-all check check-sync fuzz shaders install clean
+.PHONY: all needs setup image test test-all check check-sync fuzz shaders install clean
