@@ -350,6 +350,28 @@ static void test_bad_configs(const diti_env *env) {
     refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"steps_offset\":1}", &request, "use fewer steps");
 }
 
+/* lambda_min_clipped keeps the noisiest training steps out: the first step is the last one whose ln(alpha / noise) is
+ * not below. */
+static void test_clipped_lambda(const diti_env *env) {
+    static const char clipped[] =
+        "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"squaredcos_cap_v2\",\"lambda_min_clipped\":-5.1}";
+    static const char whole[] =
+        "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"squaredcos_cap_v2\",\"lambda_min_clipped\":\"-Infinity\"}";
+    diti_schedule_request request = request_of(10, NULL, NULL), every = request_of(999, NULL, NULL);
+    diti_schedule schedule = DITI_ZERO;
+    dit_error err;
+    float first = 0, before = 0;
+    uint32_t i;
+    CHECK(make(env, clipped, &request, &schedule, &err) == DIT_OK);
+    if (schedule.count) first = schedule.steps[0].timestep;
+    CHECK(first > 900 && first < 999 && -log((double)schedule.steps[0].sigma) >= -5.1);
+    diti_schedule_free(env, &schedule);
+    CHECK(make(env, whole, &every, &schedule, &err) == DIT_OK);
+    for (i = 0; i < schedule.count && schedule.steps[i].timestep > first; i++) before = schedule.steps[i].sigma;
+    CHECK(schedule.count && schedule.steps[0].timestep == 999 && -log((double)before) < -5.1);
+    diti_schedule_free(env, &schedule);
+}
+
 static void test_trained_betas(const diti_env *env) {
     diti_schedule_request request = request_of(4, NULL, NULL);
     refuse(env, "{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":3,\"trained_betas\":[0.1,0.2,0.3]}",
@@ -393,6 +415,7 @@ int main(void) {
     test_names(&env);
     test_bad_requests(&env);
     test_bad_configs(&env);
+    test_clipped_lambda(&env);
     test_trained_betas(&env);
     test_out_of_memory();
     return TEST_END("sample");
