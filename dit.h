@@ -9794,7 +9794,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 #define DITI_SAMPLE_H
 
 /* --- noise (models.md 10) --- */
-typedef struct diti_random { /* torch's CPU generator: mt19937 and its normal transform, the cached value survives between calls */
+typedef struct diti_random { /* torch's CPU generator: mt19937 and its normal transform, the cached value survives
+                                between calls */
     uint32_t state[624];
     uint32_t index;
     bool has_cached;
@@ -9802,47 +9803,63 @@ typedef struct diti_random { /* torch's CPU generator: mt19937 and its normal tr
 } diti_random;
 DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed);
 DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count); /* one torch.randn call */
-DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, size_t count); /* the draw-th torch.randn call on a CUDA device */
+DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
+                                     size_t count); /* the draw-th torch.randn call on a CUDA device */
 
 /* --- schedules and solvers (models.md 7) ---
-   Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device replays:
-     x0  = clamp(x0_x * x + x0_m * m, -clip, clip)         m = guided model output, x = latent
-     x'  = x_x * x + x_m * m + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * n
-   x0[-1], x0[-2] are the x0 of the one and two steps before; n = fresh unit normal noise (only drawn when any step's noise is not 0). */
+   Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
+   replays: x0  = clamp(x0_x * x + x0_m * m, -clip, clip)         m = guided model output, x = latent x'  = x_x * x +
+   x_m * m + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * n x0[-1], x0[-2] are the x0 of the one and two steps before;
+   n = fresh unit normal noise (only drawn when any step's noise is not 0). */
 typedef struct diti_step {
-    float timestep;  /* what the transformer is told */
-    float sigma;     /* for reports: noise / signal, or the flow's time in 0..1 */
-    float input;     /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
+    float timestep;         /* what the transformer is told */
+    float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
+    float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
     float x_x, x_m, d0, d1, d2, noise;
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
-    float initial;   /* latents = noise * initial (init_noise_sigma) */
-    bool draws;      /* some step's noise is not 0 */
+    float initial;       /* latents = noise * initial (init_noise_sigma) */
+    bool draws;          /* some step's noise is not 0 */
     const char *sampler; /* its name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
     uint32_t steps;
-    const char *sampler;  /* "euler", "dpm++2m", "ddim", as diffusers, A1111 and sd.cpp spell them; NULL: what the config's _class_name says */
+    const char *sampler;  /* "euler", "dpm++2m", "ddim", as diffusers, A1111 and sd.cpp spell them; NULL: what the
+                             config's _class_name says */
     const char *schedule; /* NULL: the config's own; else one of dit_schedule_name */
     float shift;          /* 0: the config's own; flow schedules only */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
-    uint32_t image_tokens; /* sequence length, for dynamic shifting (flow_flux_dev_*) */
-    const float *sigmas; uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
+    uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    const float *sigmas;
+    uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;
-/* config: the parsed scheduler_config.json (NULL: diffusers' defaults of the sampler). Unknown values are refused by name. */
-DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config, const diti_schedule_request *request, diti_schedule *out, dit_error *err);
+/* config: the parsed scheduler_config.json (NULL: diffusers' defaults of the sampler). Unknown values are refused by
+ * name. */
+DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
+                                           const diti_schedule_request *request, diti_schedule *out, dit_error *err);
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
 
-/* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients (solver.c) --- */
+/* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients
+ * (solver.c) --- */
 typedef enum diti_solver_kind { DITI_SOLVER_EULER, DITI_SOLVER_DPM, DITI_SOLVER_DDIM } diti_solver_kind;
-typedef enum diti_prediction { DITI_PREDICT_EPSILON, DITI_PREDICT_V, DITI_PREDICT_SAMPLE, DITI_PREDICT_FLOW } diti_prediction;
+typedef enum diti_prediction {
+    DITI_PREDICT_EPSILON,
+    DITI_PREDICT_V,
+    DITI_PREDICT_SAMPLE,
+    DITI_PREDICT_FLOW
+} diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing { DITI_SPACING_LINSPACE, DITI_SPACING_LEADING, DITI_SPACING_TRAILING } diti_spacing;
-typedef enum diti_sigma_shape { DITI_SIGMAS_OWN, DITI_SIGMAS_KARRAS, DITI_SIGMAS_EXPONENTIAL, DITI_SIGMAS_LU } diti_sigma_shape;
+typedef enum diti_sigma_shape {
+    DITI_SIGMAS_OWN,
+    DITI_SIGMAS_KARRAS,
+    DITI_SIGMAS_EXPONENTIAL,
+    DITI_SIGMAS_LU
+} diti_sigma_shape;
 typedef struct diti_sampling {
     const char *sampler; /* for messages */
     diti_solver_kind solver;
@@ -9868,15 +9885,17 @@ typedef struct diti_sampling {
     double eta, clip; /* clip: infinity for none */
 } diti_sampling;
 typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
-    double sigma, alpha, noise; /* sigma: noise / alpha with betas, noise with flows */
+    double sigma, alpha, noise;   /* sigma: noise / alpha with betas, noise with flows */
 } diti_noise_level;
 typedef struct diti_interval { /* what one step has to cross */
     double timestep;
     diti_noise_level from, to;
 } diti_interval;
-DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request, diti_sampling *out, dit_error *err);
+DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
+                                              diti_sampling *out, dit_error *err);
 /* out: as many as there are steps. */
-DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out, dit_error *err);
+DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
+                                                dit_error *err);
 DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
 #endif
 
