@@ -40,8 +40,8 @@
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
-     video, caching policies, or stream weights. The members for these are in place; setting one is refused by name,
-     never ignored. Families: PixArt-alpha and PixArt-Sigma.
+     video, caching policies or traces, or stream weights. The members for these are in place; setting one is refused by
+     name, never ignored. Families: PixArt-alpha and PixArt-Sigma.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -63,8 +63,8 @@
 
    Threads. "Any thread" means from any thread, at any time, also in parallel. "One thread" means one thread at a
    time for this object; different objects are independent. A context and a loaded model are safe to share: two jobs
-   on one model may run in two threads. With your own VkQueue that needs dit_vulkan.lock_queue. dit itself starts no
-   thread.
+   on one model may run in two threads. dit_vulkan.lock_queue is needed where you use that queue in other threads. dit
+   itself starts no thread.
 
    Lifetime. Destroy jobs first, then their models, then the context; jobs among themselves in any order. Destroying
    waits for work that dit has submitted; work that you submitted must have finished. What a model's source points to
@@ -151,9 +151,10 @@ typedef enum dit_stage {
     DIT_STAGE_ENCODE,  /* text encoder */
     DIT_STAGE_DENOISE, /* transformer */
     DIT_STAGE_DECODE,  /* autoencoder */
-    DIT_STAGE_DONE     /* finished, failed or cancelled: see dit_status.result */
+    DIT_STAGE_DONE     /* finished; a run that failed or was cancelled stays in the stage where it ended */
 } dit_stage;
 
+/* How far a run is: on the GPU in step mode, in your command buffers in record mode. */
 typedef struct dit_status {
     uint32_t step;          /* denoising steps finished */
     uint32_t step_count;    /* denoising steps planned */
@@ -246,25 +247,27 @@ typedef struct dit_device_info {
     uint32_t api_version;    /* VK_MAKE_API_VERSION form */
     uint32_t driver_version; /* in the vendor's own form */
     VkDeviceSize memory;     /* of the largest device-local heap */
-    char rung[32];           /* the best kernels it can run ("base", "fp16"); empty: dit cannot use it */
+    char rung[32];           /* the best kernels it can run ("base", "fp16"); "none": dit cannot use it */
 } dit_device_info;
 
-typedef struct dit_vulkan {                           /* a device of the application's; never destroyed or changed */
+/* A device of the application's, never destroyed or changed. With get_instance_proc_addr alone dit makes its own device
+   through your loader. */
+typedef struct dit_vulkan {
     PFN_vkGetInstanceProcAddr get_instance_proc_addr; /* required */
     VkInstance instance;                              /* required */
     VkPhysicalDevice physical_device;                 /* required */
     VkDevice device;                                  /* required */
     uint32_t api_version;                             /* VkApplicationInfo.apiVersion of the instance; 0: 1.2 */
-    const VkDeviceCreateInfo *device_info; /* as passed to vkCreateDevice: dit uses only what it enabled; NULL:
-                                              timelineSemaphore alone */
-    VkQueue queue;                         /* required; any queue with COMPUTE */
-    uint32_t queue_family;                 /* of queue; 0 is a family like any other */
-    VkQueue transfer_queue;                /* for uploads; NULL: queue does them */
-    uint32_t transfer_family;              /* of transfer_queue */
-    void (*lock_queue)(void *user);        /* held around each submit only; NULL: no other thread uses the queue */
-    void (*unlock_queue)(void *user);      /* set exactly when lock_queue is */
-    void *lock_user;                       /* passed through */
-    VkPipelineCache pipeline_cache;        /* used for all pipelines; VK_NULL_HANDLE: dit's own */
+    const VkDeviceCreateInfo *device_info;       /* as passed to vkCreateDevice: dit uses only what it enabled; NULL:
+                                                    timelineSemaphore alone */
+    VkQueue queue;                               /* required; any queue with COMPUTE */
+    uint32_t queue_family;                       /* of queue; 0 is a family like any other */
+    VkQueue transfer_queue;                      /* for uploads; NULL: queue does them */
+    uint32_t transfer_family;                    /* of transfer_queue */
+    void (*lock_queue)(void *user);              /* held around each submit only; NULL: nobody else uses the queue */
+    void (*unlock_queue)(void *user);            /* set exactly when lock_queue is */
+    void *lock_user;                             /* passed through */
+    VkPipelineCache pipeline_cache;              /* used for all pipelines; VK_NULL_HANDLE: dit's own */
     const VkAllocationCallbacks *host_callbacks; /* for every vkCreate*; NULL: none */
 } dit_vulkan;
 
@@ -279,7 +282,7 @@ typedef struct dit_context_desc {
     dit_device_allocator device_allocator; /* zero: vkAllocateMemory in large blocks */
     dit_logger logger;                     /* zero: silence */
     dit_worker worker;                     /* zero: the calling thread does everything */
-    dit_progress progress;                 /* of creating the context; zero: none */
+    dit_progress progress;                 /* of what has none of its own; zero: none */
     const void *cache;                     /* from dit_context_save_cache; NULL: none. Damaged ones are ignored */
     size_t cache_size;                     /* of cache */
     VkDeviceSize device_memory_limit;      /* most that dit allocates; 0: VK_EXT_memory_budget, else 80 % of the heap */
@@ -525,7 +528,7 @@ DIT_API const char *dit_sampler_name(uint32_t index);
 DIT_API const char *dit_schedule_name(uint32_t index);
 
 /* Lists the Vulkan devices of this machine, in the order that dit_context_desc.devices counts them. Opens the
-   system's Vulkan loader and closes it again. Devices that dit cannot use are listed too, with an empty rung.
+   system's Vulkan loader and closes it again. Devices that dit cannot use are listed too, with rung "none".
    out: room for *count entries, or NULL to ask for the number only. count: required; in: entries of out; out:
    entries written, or the number of devices when out is NULL. err: may be NULL.
    Fails with DIT_ERROR_UNSUPPORTED_DEVICE when there is no Vulkan loader or driver. Any thread. */
@@ -642,7 +645,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out);
    the job's error after such an end, DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);
 
-/* Gives the newest preview, a small picture of what the latent looks like so far.
+/* Gives the newest preview: what the picture looks like so far, in its full size.
    job: required; created with a preview_interval. out: required. The image may be overwritten by the next call that
    runs the job. Returns DIT_WORKING while there is none yet. One thread. */
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
