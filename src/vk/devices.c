@@ -184,7 +184,8 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
                   choice, names);
     } else {
-        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s", choice, names);
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
+                  choice ? choice : "", names);
     }
     return NULL;
 }

@@ -1,0 +1,147 @@
+/* Vulkan calls that fail on demand. Give fault_get_instance_proc_addr to dit in a dit_vulkan that has nothing else set:
+ * dit then opens its own device through it.
+ *
+ *     fault_begin(n, VK_ERROR_OUT_OF_DEVICE_MEMORY);  // the n-th call that can fail does so, once; 0: only count
+ *     ...
+ *     fault_calls, fault_name                         // calls so far; which one failed, NULL: none
+ *
+ * VK_ERROR_DEVICE_LOST comes from the calls that may return it, and from all of them after the first; others fail with
+ * VK_ERROR_INITIALIZATION_FAILED in its place. One device and one thread at a time. */
+#ifndef VULKAN_FAULTS_H
+#define VULKAN_FAULTS_H
+#include "vulkan_test.h"
+
+static unsigned fault_calls, fault_at;
+static VkResult fault_code;
+static const char *fault_name;
+static int fault_lost;
+
+/* X(name, parameters, arguments, may lose the device) */
+#define FAULT_FUNCTIONS(X)                                                                                             \
+    X(CreateInstance, (const VkInstanceCreateInfo *a, const VkAllocationCallbacks *b, VkInstance *c), (a, b, c), 0)    \
+    X(EnumeratePhysicalDevices, (VkInstance a, uint32_t * b, VkPhysicalDevice * c), (a, b, c), 0)                      \
+    X(EnumerateInstanceExtensionProperties, (const char *a, uint32_t *b, VkExtensionProperties *c), (a, b, c), 0)      \
+    X(EnumerateDeviceExtensionProperties, (VkPhysicalDevice a, const char *b, uint32_t *c, VkExtensionProperties *d),  \
+      (a, b, c, d), 0)                                                                                                 \
+    X(CreateDevice, (VkPhysicalDevice a, const VkDeviceCreateInfo *b, const VkAllocationCallbacks *c, VkDevice *d),    \
+      (a, b, c, d), 0)                                                                                                 \
+    X(AllocateMemory, (VkDevice a, const VkMemoryAllocateInfo *b, const VkAllocationCallbacks *c, VkDeviceMemory *d),  \
+      (a, b, c, d), 0)                                                                                                 \
+    X(MapMemory, (VkDevice a, VkDeviceMemory b, VkDeviceSize c, VkDeviceSize d, VkMemoryMapFlags e, void **f),         \
+      (a, b, c, d, e, f), 0)                                                                                           \
+    X(CreateBuffer, (VkDevice a, const VkBufferCreateInfo *b, const VkAllocationCallbacks *c, VkBuffer *d),            \
+      (a, b, c, d), 0)                                                                                                 \
+    X(BindBufferMemory, (VkDevice a, VkBuffer b, VkDeviceMemory c, VkDeviceSize d), (a, b, c, d), 0)                   \
+    X(CreateImage, (VkDevice a, const VkImageCreateInfo *b, const VkAllocationCallbacks *c, VkImage *d), (a, b, c, d), \
+      0)                                                                                                               \
+    X(BindImageMemory, (VkDevice a, VkImage b, VkDeviceMemory c, VkDeviceSize d), (a, b, c, d), 0)                     \
+    X(CreateImageView, (VkDevice a, const VkImageViewCreateInfo *b, const VkAllocationCallbacks *c, VkImageView *d),   \
+      (a, b, c, d), 0)                                                                                                 \
+    X(CreateShaderModule,                                                                                              \
+      (VkDevice a, const VkShaderModuleCreateInfo *b, const VkAllocationCallbacks *c, VkShaderModule *d),              \
+      (a, b, c, d), 0)                                                                                                 \
+    X(CreateComputePipelines,                                                                                          \
+      (VkDevice a, VkPipelineCache b, uint32_t c, const VkComputePipelineCreateInfo *d,                                \
+       const VkAllocationCallbacks *e, VkPipeline *f),                                                                 \
+      (a, b, c, d, e, f), 0)                                                                                           \
+    X(CreatePipelineLayout,                                                                                            \
+      (VkDevice a, const VkPipelineLayoutCreateInfo *b, const VkAllocationCallbacks *c, VkPipelineLayout *d),          \
+      (a, b, c, d), 0)                                                                                                 \
+    X(CreatePipelineCache,                                                                                             \
+      (VkDevice a, const VkPipelineCacheCreateInfo *b, const VkAllocationCallbacks *c, VkPipelineCache *d),            \
+      (a, b, c, d), 0)                                                                                                 \
+    X(GetPipelineCacheData, (VkDevice a, VkPipelineCache b, size_t * c, void *d), (a, b, c, d), 0)                     \
+    X(CreateDescriptorSetLayout,                                                                                       \
+      (VkDevice a, const VkDescriptorSetLayoutCreateInfo *b, const VkAllocationCallbacks *c,                           \
+       VkDescriptorSetLayout *d),                                                                                      \
+      (a, b, c, d), 0)                                                                                                 \
+    X(CreateDescriptorPool,                                                                                            \
+      (VkDevice a, const VkDescriptorPoolCreateInfo *b, const VkAllocationCallbacks *c, VkDescriptorPool *d),          \
+      (a, b, c, d), 0)                                                                                                 \
+    X(AllocateDescriptorSets, (VkDevice a, const VkDescriptorSetAllocateInfo *b, VkDescriptorSet *c), (a, b, c), 0)    \
+    X(CreateCommandPool,                                                                                               \
+      (VkDevice a, const VkCommandPoolCreateInfo *b, const VkAllocationCallbacks *c, VkCommandPool *d), (a, b, c, d),  \
+      0)                                                                                                               \
+    X(AllocateCommandBuffers, (VkDevice a, const VkCommandBufferAllocateInfo *b, VkCommandBuffer *c), (a, b, c), 0)    \
+    X(BeginCommandBuffer, (VkCommandBuffer a, const VkCommandBufferBeginInfo *b), (a, b), 0)                           \
+    X(EndCommandBuffer, (VkCommandBuffer a), (a), 0)                                                                   \
+    X(ResetCommandBuffer, (VkCommandBuffer a, VkCommandBufferResetFlags b), (a, b), 0)                                 \
+    X(CreateQueryPool, (VkDevice a, const VkQueryPoolCreateInfo *b, const VkAllocationCallbacks *c, VkQueryPool *d),   \
+      (a, b, c, d), 0)                                                                                                 \
+    X(GetQueryPoolResults,                                                                                             \
+      (VkDevice a, VkQueryPool b, uint32_t c, uint32_t d, size_t e, void *f, VkDeviceSize g, VkQueryResultFlags h),    \
+      (a, b, c, d, e, f, g, h), 1)                                                                                     \
+    X(CreateSemaphore, (VkDevice a, const VkSemaphoreCreateInfo *b, const VkAllocationCallbacks *c, VkSemaphore *d),   \
+      (a, b, c, d), 0)                                                                                                 \
+    X(GetSemaphoreCounterValue, (VkDevice a, VkSemaphore b, uint64_t * c), (a, b, c), 1)                               \
+    X(WaitSemaphores, (VkDevice a, const VkSemaphoreWaitInfo *b, uint64_t c), (a, b, c), 1)                            \
+    X(QueueSubmit, (VkQueue a, uint32_t b, const VkSubmitInfo *c, VkFence d), (a, b, c, d), 1)
+
+static struct fault_real {
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    PFN_vkGetDeviceProcAddr GetDeviceProcAddr;
+    PFN_vkDeviceWaitIdle DeviceWaitIdle;
+    VkDevice device;
+#define FAULT_MEMBER(name, parameters, arguments, loses) PFN_vk##name name;
+    FAULT_FUNCTIONS(FAULT_MEMBER)
+#undef FAULT_MEMBER
+} fault_real;
+
+static inline void fault_begin(unsigned at, VkResult code) {
+    fault_calls = 0;
+    fault_at = at;
+    fault_code = code;
+    fault_name = NULL;
+    fault_lost = 0;
+}
+
+/* A device that is lost runs nothing any more: what was submitted ends before the loss is told. */
+static inline VkResult fault_lose(void) {
+    if (fault_real.device) fault_real.DeviceWaitIdle(fault_real.device);
+    fault_lost = 1;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+static inline VkResult fault_result(const char *name, int loses) {
+    if (fault_lost && loses) return VK_ERROR_DEVICE_LOST;
+    if (++fault_calls != fault_at) return VK_SUCCESS;
+    fault_name = name;
+    if (fault_code != VK_ERROR_DEVICE_LOST) return fault_code;
+    return loses ? fault_lose() : VK_ERROR_INITIALIZATION_FAILED;
+}
+
+#define FAULT_WRAPPER(name, parameters, arguments, loses)                                                              \
+    static VKAPI_ATTR VkResult VKAPI_CALL fault_##name parameters {                                                    \
+        VkResult result = fault_result("vk" #name, loses);                                                             \
+        return result == VK_SUCCESS ? fault_real.name arguments : result;                                              \
+    }
+FAULT_FUNCTIONS(FAULT_WRAPPER)
+#undef FAULT_WRAPPER
+
+static inline PFN_vkVoidFunction fault_wrap(const char *name, PFN_vkVoidFunction real) {
+#define FAULT_WRAP(function, parameters, arguments, loses)                                                             \
+    if (real && !strcmp(name, "vk" #function)) {                                                                       \
+        fault_real.function = (PFN_vk##function)real;                                                                  \
+        return (PFN_vkVoidFunction)fault_##function;                                                                   \
+    }
+    FAULT_FUNCTIONS(FAULT_WRAP)
+#undef FAULT_WRAP
+    return real;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fault_get_device_proc_addr(VkDevice device, const char *name) {
+    fault_real.device = device;
+    fault_real.DeviceWaitIdle = (PFN_vkDeviceWaitIdle)fault_real.GetDeviceProcAddr(device, "vkDeviceWaitIdle");
+    return fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fault_get_instance_proc_addr(VkInstance instance, const char *name) {
+    PFN_vkVoidFunction real = test_vulkan_function(instance, name);
+    if (!strcmp(name, "vkGetDeviceProcAddr")) {
+        fault_real.GetDeviceProcAddr = (PFN_vkGetDeviceProcAddr)real;
+        fault_real.device = NULL;
+        return (PFN_vkVoidFunction)fault_get_device_proc_addr;
+    }
+    return fault_wrap(name, real);
+}
+#endif
