@@ -1,5 +1,4 @@
-#include "vk/vk.h"
-#if defined(_WIN32)
+#if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -10,6 +9,7 @@
 #else
 #include <dlfcn.h>
 #endif
+#include "vk/vk.h"
 
 #if defined(_WIN32)
 static const char *const diti_loader_names[] = {"vulkan-1.dll"};

@@ -13,6 +13,7 @@ static const char *const diti_override_keys[] = {
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "timestamps",    /* 0: as on a queue without timestamps */
+    "selftest_fail", /* this rung fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
 };
@@ -66,7 +67,9 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
     return true;
 }
 
-static bool diti_override_is_text(const char *key) { return diti_equal(key, "rung") || diti_equal(key, "loader"); }
+static bool diti_override_is_text(const char *key) {
+    return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail");
+}
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
     char known[400];
