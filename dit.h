@@ -3936,6 +3936,7 @@ static const char *const diti_override_keys[] = {
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "timestamps",    /* 0: as on a queue without timestamps */
+    "selftest_fail", /* this rung fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
 };
@@ -3989,7 +3990,9 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
     return true;
 }
 
-static bool diti_override_is_text(const char *key) { return diti_equal(key, "rung") || diti_equal(key, "loader"); }
+static bool diti_override_is_text(const char *key) {
+    return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail");
+}
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
     char known[400];
@@ -4030,7 +4033,7 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 }
 
 /* ======== src/vk/loader.c (edit it there; dit.h is generated) ======== */
-#if defined(_WIN32)
+#if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -4450,7 +4453,8 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
                   choice, names);
     } else {
-        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s", choice, names);
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
+                  choice ? choice : "", names);
     }
     return NULL;
 }
