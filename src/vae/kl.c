@@ -251,9 +251,14 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
 
 /* By latent channels, where no config.json says them: SD, FLUX. */
 static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
-    bool sixteen = vae->traits.latent_channels == 16;
-    vae->traits.scale = (float)diti_json_number(json, "scaling_factor", sixteen ? 0.3611 : 0.18215);
-    vae->traits.shift = (float)diti_json_number(json, "shift_factor", sixteen && !json ? 0.1159 : 0.0);
+    bool flux = vae->traits.latent_channels == 16;
+    double scale = diti_json_number(json, "scaling_factor", 0.0);
+    if (scale != 0.0)
+        flux = false;
+    else
+        scale = flux ? 0.3611 : 0.18215;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", flux ? 0.1159 : 0.0);
 }
 
 static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {

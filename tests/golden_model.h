@@ -1,0 +1,196 @@
+/* What the golden families that compute on a device share: one device for all folders, recorded tensors as inputs of a
+   graph, and the comparison of what comes out. Include after golden.h. */
+#ifndef GOLDEN_MODEL_H
+#define GOLDEN_MODEL_H
+#include "golden.h"
+
+/* A check that is worth a line only when it fails. */
+#define golden_require(g, condition, ...) ((condition) ? true : golden_check(g, false, __VA_ARGS__))
+
+/* --- the device: opened at the first use, closed by golden.c --- */
+typedef struct golden_device {
+    diti_device *device;
+    bool tried, is_fp16;
+} golden_device;
+static golden_device golden_shared;
+
+static inline diti_device *golden_open_device(golden *g) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    char overrides[64];
+    if (golden_shared.tried) return golden_shared.device;
+    golden_shared.tried = true;
+    golden_shared.is_fp16 = diti_equal(g->rung, "fp16");
+    diti_format(overrides, sizeof overrides, "rung=%s", golden_shared.is_fp16 ? "fp16" : "base");
+    desc.overrides = overrides;
+    desc.devices = g->device;
+    golden_require(g, diti_device_open(&desc, &g->env, &golden_shared.device, &err) == DIT_OK, "a device on rung %s %s",
+                   golden_shared.is_fp16 ? "fp16" : "base", err.message);
+    return golden_shared.device;
+}
+
+static inline void golden_close_device(void) {
+    if (golden_shared.device) diti_device_close(golden_shared.device);
+    memset(&golden_shared, 0, sizeof golden_shared);
+}
+
+static inline double golden_tolerance(double fp32) { return golden_shared.is_fp16 ? GOLDEN_FP16 : fp32; }
+
+/* The folder's weights, whatever their file. */
+static inline diti_checkpoint *golden_open_weights(golden *g, const golden_folder *folder) {
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "model.gguf"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names); i++)
+        if (golden_has(folder->path, names[i])) return golden_open_checkpoint(&g->env, folder->path, names[i]);
+    return NULL;
+}
+
+/* What the original single-file formats don't store, for the fixtures in such a format. */
+static inline diti_json *golden_config(golden *g, const golden_folder *folder, const char *instead) {
+    diti_json *json = NULL;
+    dit_error err = DITI_ZERO;
+    if (folder->config || !instead) return NULL;
+    golden_require(g,
+                   diti_json_parse(&g->env, instead, strlen(instead), "instead of config.json", &json, &err) == DIT_OK,
+                   "a configuration %s", err.message);
+    return json;
+}
+
+/* --- one graph: inputs from recorded tensors, outputs to be compared --- */
+#define GOLDEN_SLOTS 96
+
+typedef struct golden_input {
+    diti_tensor tensor;
+    void *data;
+    size_t bytes;
+} golden_input;
+
+typedef struct golden_output {
+    char name[96];      /* of the recorded tensor */
+    diti_tensor tensor; /* a state */
+    float *reference;   /* rows * columns, in the order of the tensor */
+    size_t count;
+    double tolerance;
+} golden_output;
+
+typedef struct golden_graph {
+    golden *g;
+    const golden_folder *folder;
+    diti_graph graph;
+    diti_plan *plan;
+    golden_input inputs[GOLDEN_SLOTS];
+    golden_output outputs[GOLDEN_SLOTS];
+    int input_count, output_count;
+} golden_graph;
+
+static inline void golden_graph_begin(golden_graph *m, golden *g, const golden_folder *folder) {
+    memset(m, 0, sizeof *m);
+    m->g = g;
+    m->folder = folder;
+    diti_graph_init(&m->graph, golden_shared.device);
+    diti_graph_segment(&m->graph, "prepare", false);
+}
+
+/* An input filled with data, which the graph frees. */
+static inline diti_tensor golden_give(golden_graph *m, diti_element format, uint32_t rows, uint32_t columns,
+                                      void *data) {
+    golden_input *input = &m->inputs[m->input_count++];
+    if (m->input_count > GOLDEN_SLOTS) abort();
+    input->tensor = diti_tensor_input(&m->graph, format, rows, columns, "golden input");
+    input->data = data;
+    input->bytes = (size_t)rows * columns * 4;
+    return input->tensor;
+}
+
+static inline diti_tensor golden_give_u32(golden_graph *m, uint32_t value) {
+    uint32_t *data = (uint32_t *)malloc(sizeof *data);
+    *data = value;
+    return golden_give(m, DITI_U32, 1, 1, data);
+}
+
+/* Item `item` of a recorded tensor [items, rows, columns], as floats. */
+static inline float *golden_item(golden_graph *m, const char *name, uint32_t item, uint32_t rows, uint32_t columns) {
+    uint64_t count, size = (uint64_t)rows * columns;
+    float *all = golden_floats(m->folder->golden, name, &count), *out = (float *)calloc((size_t)size, sizeof(float));
+    if (golden_require(m->g, all && count >= (item + 1) * size && count % size == 0, "%s is [?, %u, %u]", name, rows,
+                       columns)) {
+        memcpy(out, all + item * size, (size_t)size * sizeof(float));
+    }
+    free(all);
+    return out;
+}
+
+/* Planes [columns, rows] become rows, and back. */
+static inline float *golden_transpose(float *from, uint32_t rows, uint32_t columns) {
+    float *out = (float *)malloc((size_t)rows * columns * sizeof(float));
+    size_t r, c;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) out[c * rows + r] = from[r * columns + c];
+    free(from);
+    return out;
+}
+
+/* tensor (any format) will be compared with reference, which the graph frees. */
+static inline void golden_expect(golden_graph *m, const char *name, diti_tensor tensor, float *reference, double fp32) {
+    golden_output *output = &m->outputs[m->output_count++];
+    diti_elementwise_desc copy = DITI_ZERO;
+    uint32_t rows = 0, columns = 0;
+    if (m->output_count > GOLDEN_SLOTS) abort();
+    output->reference = reference;
+    if (diti_graph_failed(&m->graph)) return;
+    rows = diti_tensor_get(&m->graph, tensor)->rows;
+    columns = diti_tensor_get(&m->graph, tensor)->columns;
+    diti_format(output->name, sizeof output->name, "%s", name);
+    output->count = (size_t)rows * columns;
+    output->tolerance = golden_tolerance(fp32);
+    output->tensor = copy.out = diti_tensor_state(&m->graph, DITI_F32, rows, columns, "golden output");
+    copy.name = "golden_copy";
+    diti_elementwise(&m->graph, tensor, &copy);
+}
+
+/* A copy of x that an op may change in place. */
+static inline diti_tensor golden_copy(golden_graph *m, diti_tensor x) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    copy.out_f32 = true;
+    copy.name = "golden_copy";
+    return diti_elementwise(&m->graph, x, &copy);
+}
+
+static inline dit_result golden_graph_create(golden_graph *m, dit_error *err) {
+    dit_result result = diti_plan_create(&m->graph, NULL, &m->plan, err);
+    int i;
+    for (i = 0; result == DIT_OK && i < m->input_count; i++) {
+        result = diti_plan_write(m->plan, m->inputs[i].tensor, m->inputs[i].data, m->inputs[i].bytes, err);
+    }
+    return result;
+}
+
+static inline void golden_compare_output(golden_graph *m, const golden_output *output) {
+    dit_error err = DITI_ZERO;
+    float *out = (float *)malloc(output->count * sizeof(float));
+    if (golden_require(m->g,
+                       diti_plan_read(m->plan, output->tensor, out, output->count * sizeof(float), &err) == DIT_OK,
+                       "%s read %s", output->name, err.message)) {
+        golden_compare(m->g, output->name, out, output->reference, output->count, output->tolerance);
+    }
+    free(out);
+}
+
+/* Runs every segment once and compares all outputs; call after golden_graph_create. */
+static inline void golden_graph_run(golden_graph *m) {
+    dit_error err = DITI_ZERO;
+    int i;
+    if (!golden_require(m->g, diti_plan_run(m->plan, 0, m->plan->segment_count, &err) == DIT_OK, "runs %s",
+                        err.message))
+        return;
+    for (i = 0; i < m->output_count; i++) golden_compare_output(m, &m->outputs[i]);
+}
+
+static inline void golden_graph_end(golden_graph *m) {
+    int i;
+    for (i = 0; i < m->input_count; i++) free(m->inputs[i].data);
+    for (i = 0; i < m->output_count; i++) free(m->outputs[i].reference);
+    diti_plan_destroy(m->plan);
+    diti_graph_free(&m->graph);
+}
+#endif
