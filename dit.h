@@ -6547,7 +6547,6 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
    total. */
 
 #define DITI_WEIGHT_ALIGN 16u
-#define DITI_STAGING_BYTES (16u << 20)
 
 struct diti_upload {
     const diti_stored_tensor *tensor;
@@ -6918,73 +6917,37 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 
 typedef struct diti_upload_run {
     diti_loader *loader;
-    diti_buffer staging; /* where device memory is not mapped */
-    uint64_t chunk;      /* bytes at a time */
-    VkBufferCopy region;
-    VkBuffer target;
-    uint64_t done;
+    unsigned char *chunk; /* where device memory is not mapped: host memory for the bytes under way */
+    uint64_t chunk_bytes, done;
 } diti_upload_run;
 
 static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
-    const diti_loader *loader = run->loader;
+    diti_loader *loader = run->loader;
     run->done += bytes;
     if (!loader->progress) return DIT_OK;
     if (loader->progress->func(loader->what, run->done, loader->weights.bytes, loader->progress->user)) return DIT_OK;
-    return diti_fail(&run->loader->error, DIT_CANCELLED, "loading of %s was cancelled", loader->what);
+    return diti_fail(&loader->error, DIT_CANCELLED, "loading of the %s was cancelled", loader->what);
 }
 
-static void diti_upload_record(diti_device *device, VkCommandBuffer commands, void *user) {
-    const diti_upload_run *run = (const diti_upload_run *)user;
-    VkMemoryBarrier barrier = {VK_STRUCTURE_TYPE_MEMORY_BARRIER, NULL, VK_ACCESS_TRANSFER_WRITE_BIT,
-                               VK_ACCESS_SHADER_READ_BIT};
-    device->vk.CmdCopyBuffer(commands, run->staging.buffer, run->target, 1, &run->region);
-    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
-                                  &barrier, 0, NULL, 0, NULL);
-}
-
-/* Where the host writes the next bytes for buffer: the buffer itself, or the staging buffer. */
-static unsigned char *diti_upload_place(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset) {
-    if (buffer->block.mapped) return (unsigned char *)buffer->block.mapped + offset;
-    return (unsigned char *)run->staging.block.mapped;
-}
-
-static dit_result diti_upload_send(diti_upload_run *run, const diti_buffer *buffer, VkDeviceSize offset,
-                                   VkDeviceSize size) {
-    diti_device *device = run->loader->device;
-    if (buffer->block.mapped) return DIT_OK;
-    diti_buffer_flush(device, &run->staging);
-    run->target = buffer->buffer;
-    run->region.srcOffset = 0;
-    run->region.dstOffset = offset;
-    run->region.size = size;
-    return diti_run_now(device, diti_upload_record, run, &run->loader->error);
+/* Stored bytes [done, done + size) of an upload: straight into mapped memory, else by way of the chunk. */
+static dit_result diti_upload_part(diti_upload_run *run, const struct diti_upload *upload, uint64_t done,
+                                   uint64_t size) {
+    diti_loader *loader = run->loader;
+    diti_buffer *buffer = &upload->block->buffer;
+    unsigned char *mapped = (unsigned char *)buffer->block.mapped;
+    VkDeviceSize target = upload->target + done;
+    dit_result result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done,
+                                             mapped ? mapped + target : run->chunk, (size_t)size, &loader->error);
+    if (result != DIT_OK || mapped) return result;
+    return diti_buffer_write(loader->device, buffer, target, run->chunk, size, &loader->error);
 }
 
 static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_upload *upload) {
-    diti_loader *loader = run->loader;
-    const diti_buffer *buffer = &upload->block->buffer;
     uint64_t done, size;
     dit_result result = DIT_OK;
     for (done = 0; done < upload->size && result == DIT_OK; done += size) {
-        unsigned char *place = diti_upload_place(run, buffer, upload->target + done);
-        size = upload->size - done < run->chunk ? upload->size - done : run->chunk;
-        result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done, place, (size_t)size,
-                                      &loader->error);
-        if (result == DIT_OK) result = diti_upload_send(run, buffer, upload->target + done, size);
-        if (result == DIT_OK) result = diti_upload_progress(run, size);
-    }
-    return result;
-}
-
-static dit_result diti_upload_values(diti_upload_run *run, const struct diti_upload *upload, const float *values) {
-    const diti_buffer *buffer = &upload->block->buffer;
-    uint64_t done, size, total = (uint64_t)upload->floats * sizeof(float);
-    dit_result result = DIT_OK;
-    for (done = 0; done < total && result == DIT_OK; done += size) {
-        size = total - done < run->chunk ? total - done : run->chunk;
-        memcpy(diti_upload_place(run, buffer, upload->target + done), (const unsigned char *)values + done,
-               (size_t)size);
-        result = diti_upload_send(run, buffer, upload->target + done, size);
+        size = upload->size - done < run->chunk_bytes ? upload->size - done : run->chunk_bytes;
+        result = diti_upload_part(run, upload, done, size);
         if (result == DIT_OK) result = diti_upload_progress(run, size);
     }
     return result;
@@ -6992,6 +6955,7 @@ static dit_result diti_upload_values(diti_upload_run *run, const struct diti_upl
 
 static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
     diti_loader *loader = run->loader;
+    size_t bytes = upload->floats * sizeof(float);
     float *values = (float *)diti_alloc_array(loader->env, upload->floats, sizeof(float));
     dit_result result;
     if (!values) {
@@ -6999,45 +6963,48 @@ static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upl
         return loader->error.result;
     }
     result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, values, upload->floats, &loader->error);
-    if (result == DIT_OK) result = diti_upload_values(run, upload, values);
+    if (result == DIT_OK) {
+        result =
+            diti_buffer_write(loader->device, &upload->block->buffer, upload->target, values, bytes, &loader->error);
+    }
     diti_free(loader->env, values);
-    return result;
+    return result == DIT_OK ? diti_upload_progress(run, bytes) : result;
 }
 
-/* Makes all blocks; *mapped says whether the host can write into every one. */
-static dit_result diti_loader_make_blocks(diti_loader *loader, bool *mapped) {
+/* Makes all blocks, and the chunk when one of them is not mapped. */
+static dit_result diti_upload_begin(diti_upload_run *run) {
+    diti_loader *loader = run->loader;
+    bool mapped = true;
     size_t i;
-    *mapped = true;
     for (i = 0; i < loader->weights.block_count; i++) {
         diti_weight_block *block = loader->weights.blocks[i];
         dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
                                                &block->buffer, &loader->error);
         if (result != DIT_OK) return result;
-        if (!block->buffer.block.mapped) *mapped = false;
+        if (!block->buffer.block.mapped) mapped = false;
     }
-    return DIT_OK;
+    run->chunk_bytes = loader->device->staging_bytes;
+    if (mapped) return DIT_OK;
+    run->chunk = (unsigned char *)diti_alloc(loader->env, (size_t)run->chunk_bytes);
+    if (!run->chunk) diti_loader_fail_memory(loader);
+    return loader->error.result;
 }
 
 static dit_result diti_loader_upload(diti_loader *loader) {
     diti_upload_run run = DITI_ZERO;
-    VkDeviceSize limit = diti_loader_block_limit(loader);
-    bool mapped;
+    dit_result result;
     size_t i;
-    dit_result result = diti_loader_make_blocks(loader, &mapped);
     run.loader = loader;
-    run.chunk = limit < DITI_STAGING_BYTES ? limit : DITI_STAGING_BYTES;
-    if (result == DIT_OK && !mapped) {
-        result = diti_buffer_create(loader->device, run.chunk, DITI_MEMORY_UPLOAD, "staging of weights", &run.staging,
-                                    &loader->error);
-    }
+    result = diti_upload_begin(&run);
     for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
         const struct diti_upload *upload = &loader->uploads[i];
         result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
     }
     for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
-        diti_buffer_flush(loader->device, &loader->weights.blocks[i]->buffer);
+        const diti_buffer *buffer = &loader->weights.blocks[i]->buffer;
+        if (buffer->block.mapped) diti_buffer_flush(loader->device, buffer);
     }
-    diti_buffer_destroy(loader->device, &run.staging);
+    diti_free(loader->env, run.chunk);
     return result;
 }
 
