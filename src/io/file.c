@@ -268,10 +268,6 @@ DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file 
     return DIT_OK;
 }
 
-DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size) {
-    return file->data && diti_file_holds(file, offset, size) ? file->data + offset : NULL;
-}
-
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
     if (source->data || source->read_at) return false;
     if (source->path) return diti_path_is_folder(source->path);
