@@ -573,6 +573,7 @@ int main(int argc, char **argv) {
     test_single_file();
     test_encoder_numbers();
     test_no_memory();
+    if (getenv("DIT_TEST_ALL") && strcmp(getenv("DIT_TEST_ALL"), "1") == 0) walk("tests/fixtures");
     CHECK(memory.alive == 0);
     return TEST_END("io");
 }

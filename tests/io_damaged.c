@@ -92,6 +92,20 @@ static void test_safetensors(void) {
     refuses_header("", 0, "JSON");
 }
 
+/* Neighbours may touch, in any order; one shared byte is too many. */
+static void test_neighbours(void) {
+    bytes file = safetensors_bytes(
+        "{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+        8);
+    dit_source source = memory_source(&file);
+    dit_error err = {0};
+    CHECK_MESSAGE(open_and_close(&source, &err) == DIT_OK, "%s", err.message);
+    bytes_free(&file);
+    refuses_header(
+        "{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[3,7]},\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+        8, "'a' and 'b' overlap");
+}
+
 static void test_safetensors_sizes(void) {
     static const uint64_t sizes[] = {3,          100,           100000001, (uint64_t)1 << 31, (uint64_t)1 << 63,
                                      UINT64_MAX, UINT64_MAX - 7};
@@ -499,6 +513,7 @@ static void test_other_formats(void) {
 int main(void) {
     env = test_env(&memory);
     test_safetensors();
+    test_neighbours();
     test_safetensors_sizes();
     test_deep_json();
     test_truncation();
