@@ -1573,8 +1573,6 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
 /* A copy of the whole file with a NUL behind it, freed with diti_free. */
 DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
                                            dit_error *err);
-/* The mapped or given bytes, valid while the file is open; NULL for callback sources: use diti_file_read. */
-DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size);
 /* A folder on disk, or what the open hook stands for. */
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
@@ -2252,10 +2250,6 @@ DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file 
     *out = text;
     *size = (size_t)bytes;
     return DIT_OK;
-}
-
-DIT_INTERNAL const void *diti_file_view(const diti_file *file, uint64_t offset, size_t size) {
-    return file->data && diti_file_holds(file, offset, size) ? file->data + offset : NULL;
 }
 
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
