@@ -4,12 +4,13 @@
 #include "dit.h"
 
 static const char usage_text[] =
-    "usage: dit-convert [--type TYPE] [--name NAME] INPUT OUTPUT.gguf\n"
+    "usage: dit-convert [--type TYPE] [--name NAME] [--steps N] [--guidance G] INPUT OUTPUT.gguf\n"
     "\n"
     "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors or GGUF file\n"
     "--type TYPE of the linear weights and convolutions: f32, f16, bf16, q8_0 (the default), q5_1, q5_0, q4_1 or q4_0;\n"
     "            K-quants are read by dit.h, but not written by this tool\n"
     "--name NAME the model's name in the file; else the name of INPUT\n"
+    "--steps N, --guidance G  what the model works best with, used where a request does not say\n"
     "\n"
     "Norms, biases, tables, patch and time embedders and final projections keep their stored type. With 4 and 5 bits the\n"
     "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16.\n";
@@ -33,6 +34,8 @@ typedef struct small_file {
 typedef struct converter {
     diti_env env;
     const char *input, *output, *name;
+    uint32_t steps; /* 0: not told */
+    float guidance; /* 0: not told */
     dit_type type;
     diti_package *package;
     out_tensor *tensors;
@@ -344,6 +347,12 @@ static dit_result put_number(converter *convert, uint64_t value, size_t size) {
     return put(convert, raw, size);
 }
 
+static dit_result put_float(converter *convert, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put_number(convert, bits, 4);
+}
+
 static dit_result put_text(converter *convert, const char *text) {
     dit_result result = put_number(convert, strlen(text), 8);
     return result < 0 ? result : put(convert, text, strlen(text));
@@ -375,6 +384,10 @@ static dit_result put_metadata(converter *convert) {
     if (result >= 0) result = put_text(convert, convert->name);
     if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
     if (result >= 0) result = put_number(convert, 2, 4);
+    if (result >= 0 && convert->steps) result = put_key(convert, "dit.", "steps", DITI_GGUF_U32);
+    if (result >= 0 && convert->steps) result = put_number(convert, convert->steps, 4);
+    if (result >= 0 && convert->guidance > 0) result = put_key(convert, "dit.", "guidance", DITI_GGUF_F32);
+    if (result >= 0 && convert->guidance > 0) result = put_float(convert, convert->guidance);
     for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
         const small_file *file = &convert->files[i];
         result = put_array_head(convert, "dit.file.", file->path, DITI_GGUF_U8, file->size);
@@ -408,7 +421,7 @@ static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) 
 }
 
 static dit_result put_header(converter *convert) {
-    uint64_t offset = 0, keys = 3 + convert->file_count;
+    uint64_t offset = 0, keys = 3 + convert->file_count + (convert->steps > 0) + (convert->guidance > 0);
     dit_result result = put(convert, "GGUF", 4);
     for (size_t i = 0; i < convert->tensor_count; i++) {
         out_tensor *tensor = &convert->tensors[i];
@@ -550,15 +563,35 @@ static bool usage(const char *problem, const char *argument) {
     return false;
 }
 
+static bool parse_value(converter *convert, const char *option, const char *value) {
+    char *end = NULL;
+    double number = strtod(value, &end);
+    if (strcmp(option, "--name") == 0) {
+        convert->name = value;
+        return true;
+    }
+    if (strcmp(option, "--type") == 0)
+        return writable_type(value, &convert->type) || usage("cannot write the type ", value);
+    if (*end || end == value || !(number > 0 && number <= 1000))
+        return usage("a number from 1 to 1000 is needed, not ", value);
+    if (strcmp(option, "--steps") == 0)
+        convert->steps = (uint32_t)number;
+    else
+        convert->guidance = (float)number;
+    return true;
+}
+
+static bool takes_value(const char *option) {
+    return !strcmp(option, "--type") || !strcmp(option, "--name") || !strcmp(option, "--steps") ||
+           !strcmp(option, "--guidance");
+}
+
 static bool parse_arguments(converter *convert, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
-        if (strcmp(argument, "--type") == 0 || strcmp(argument, "--name") == 0) {
+        if (takes_value(argument)) {
             if (++i == argc) return usage("a value is missing after ", argument);
-            if (argument[2] == 'n')
-                convert->name = argv[i];
-            else if (!writable_type(argv[i], &convert->type))
-                return usage("cannot write the type ", argv[i]);
+            if (!parse_value(convert, argument, argv[i])) return false;
         } else if (argument[0] == '-') {
             return usage("unknown option ", argument);
         } else if (!convert->input) {

@@ -67,12 +67,22 @@ static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc
     return diti_model_config(model, part->package, folder, "config.json", alone, &part->config, err);
 }
 
+/* What dit-convert was told that the model works best with. */
+static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
+    const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
+    const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
+    double step_count = steps ? strtod(steps, NULL) : 0, scale = guidance ? strtod(guidance, NULL) : 0;
+    if (step_count >= 1 && step_count <= 1000) model->info.default_steps = (uint32_t)step_count;
+    if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix,
                                        &desc->progress, &model->transformer, err);
+        diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -171,8 +181,8 @@ static void diti_model_describe_transformer(dit_model *model) {
                 model->pipeline_variant ? model->pipeline_variant : traits->variant);
     model->info.default_width = model->info.default_height = traits->default_size * factor;
     model->info.size_multiple = traits->patch * factor;
-    model->info.default_steps = traits->default_steps;
-    model->info.default_guidance = traits->default_guidance;
+    if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
+    if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
