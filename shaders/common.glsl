@@ -43,3 +43,13 @@ uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
             if (count > 2u) NAME##_u1[(at >> 1) + 1u] = packHalf2x16(v.zw);                             \
         }                                                                                               \
     }
+
+// The same for what is always F32, and only read.
+#define READABLE_F32(BINDING, NAME)                                                                \
+    layout(binding = BINDING) readonly buffer NAME##_F4 { vec4 NAME##_f4[]; };                     \
+    vec4 NAME##_load4(uint at) { return NAME##_f4[at >> 2]; }                                      \
+    vec4 NAME##_some(uint at, uint count) {                                                        \
+        vec4 v = vec4(0.0);                                                                        \
+        for (uint i = 0u; i < min(count, 4u); i++) v[i] = NAME##_f4[(at + i) >> 2][(at + i) & 3u]; \
+        return v;                                                                                  \
+    }

@@ -157,6 +157,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->pitch = weight->columns;
     info->part = &weight->parts[part];
     diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
     return tensor;
 }
 

@@ -215,6 +215,53 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 /* Appends a copy of dispatch; widens the life of what it binds. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 
+/* --- inside the room: how ops fill a dispatch (ops.c) --- */
+/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
+ * size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size);
+/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes);
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later. */
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after);
+/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
+/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
+/* Aligned, and columns is a multiple of 4; 0 is. */
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
+/* tensor itself, or an aligned copy. */
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
+DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name);
+/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
+   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name);
+/* How many rows to expand at a time. */
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
+typedef struct diti_gemm_image {
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+} diti_gemm_image;
+typedef struct diti_gemm {
+    diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
+    diti_tensor bias, multiply, gate, residual, out;
+    uint32_t activation; /* diti_activation */
+    uint32_t rows, columns, depth, rows_per_gate;
+    const diti_gemm_image *image;
+    const char *name;
+} diti_gemm;
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+
 /* ================= ops: each creates its output unless told where to write ================= */
 
 typedef enum diti_activation {
@@ -262,7 +309,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
  * tokens, heads * head_dim] with any pitch. */
 typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 256 */
+    uint32_t batch, heads, head_dim; /* head_dim <= 512 */
     float scale;
     diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
     diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */

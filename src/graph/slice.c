@@ -18,7 +18,7 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
-    uint64_t size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format), from, to,
+    uint64_t size = diti_element_size(tensor->format), from, to,
              div = binding->group_div ? binding->group_div : 1;
     uint64_t low = tensor->first * size, high = parent->bytes;
     if (binding->group_step) {
@@ -83,7 +83,7 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
         diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
                          &stop);
         base = diti_slice_memory_offset(parent);
-        size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format);
+        size = diti_element_size(tensor->format);
         zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
                                                wraps, as in the kernel */
         ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer

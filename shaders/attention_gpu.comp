@@ -1,0 +1,103 @@
+#version 450
+// Attention for GPUs without matrix units: 16 x 8 threads work on 32 queries of one head; tiles of KEYS keys, then of their values, stand in
+// shared memory. Scores: each thread 4 queries x (KEYS / 16) keys. Softmax: four threads per query. Output: each thread the same 4
+// queries x every 16th group of four channels.
+#extension GL_GOOGLE_include_directive : require
+#include "attention.glsl"
+layout(constant_id = 6) const uint KEYS = 16;            // 4, 8, 16 or 32
+layout(constant_id = 7) const bool SHARED_QUERIES = false; // where shared memory has room for them
+#define QUERIES 32u
+#define PER_THREAD 4u
+
+const uint key_loops = (KEYS + 15u) / 16u, quad_loops = (QUADS + 15u) / 16u, row_quads = QUADS + 1u, part_keys = KEYS / 4u;
+shared vec4 tile[KEYS * row_quads];
+shared vec4 query_tile[SHARED_QUERIES ? QUERIES * row_quads : 1u];
+shared float weights[QUERIES * (KEYS + 1u)];
+shared float tops[128];
+shared float keeps[QUERIES];
+
+void main() {
+    uint t = gl_LocalInvocationID.x, across = t % 16u, down = t / 16u;
+    Place place = place_of(gl_WorkGroupID.x + first_group);
+    uint quads = (head_dim + 3u) / 4u, keys = key_count(place.item), first_query = place.block * QUERIES;
+    uint channel = place.head * head_dim, query_row = place.item * query_tokens, key_row = place.item * key_tokens;
+    uint own = t / 4u, part = t % 4u * part_keys; // softmax: query and first key of this thread
+    float largest = VERY_LOW, total[PER_THREAD];
+    vec4 o[PER_THREAD][quad_loops];
+    [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+        total[i] = 0.0;
+        [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] = vec4(0.0);
+    }
+    if (SHARED_QUERIES) {
+        for (uint n = t; n < QUERIES * quads; n += 128u)
+            query_tile[n / quads * row_quads + n % quads] = HEAD_LOAD(q, q_offset + (query_row + min(first_query + n / quads, query_tokens - 1u)) * q_pitch + channel, n % quads);
+    }
+
+    for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
+        uint count = min(KEYS, keys - first_key);
+        barrier();
+        for (uint n = t; n < count * quads; n += 128u)
+            tile[n / quads * row_quads + n % quads] = HEAD_LOAD(k, k_offset + (key_row + first_key + n / quads) * k_pitch + channel, n % quads);
+        barrier();
+        float score[PER_THREAD][key_loops];
+        [[unroll]] for (uint i = 0u; i < PER_THREAD; i++)
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] = 0.0;
+        for (uint d = 0u; d < quads; d++) {
+            vec4 y[key_loops];
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + 16u * j, count - 1u) * row_quads + d];
+            [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+                uint query = down * PER_THREAD + i;
+                vec4 x = SHARED_QUERIES ? query_tile[query * row_quads + d] : HEAD_LOAD(q, q_offset + (query_row + min(first_query + query, query_tokens - 1u)) * q_pitch + channel, d);
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, score[i][j]))));
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < key_loops; j++) {
+            uint key = across + 16u * j;
+            if (key >= KEYS) continue;
+            [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+                uint query = down * PER_THREAD + i;
+                weights[query * (KEYS + 1u) + key] =
+                    key < count ? biased(score[i][j], place.head, min(first_query + query, query_tokens - 1u), first_key + key) : VERY_LOW;
+            }
+        }
+        barrier();
+        for (uint n = t; n < count * quads; n += 128u)
+            tile[n / quads * row_quads + n % quads] = HEAD_LOAD(v, v_offset + (key_row + first_key + n / quads) * v_pitch + channel, n % quads);
+        float top = VERY_LOW;
+        for (uint j = part; j < part + part_keys; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
+        tops[t] = top;
+        barrier();
+        uint four = t / 4u * 4u;
+        top = max(max(largest, max(tops[four], tops[four + 1u])), max(tops[four + 2u], tops[four + 3u]));
+        for (uint j = part; j < part + part_keys; j++) weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
+        if (part == 0u) keeps[own] = exp(largest - top);
+        largest = top;
+        barrier();
+        [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+            float keep = keeps[down * PER_THREAD + i];
+            total[i] *= keep;
+            [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] *= keep;
+        }
+        for (uint key = 0u; key < count; key++) {
+            vec4 y[quad_loops];
+            [[unroll]] for (uint c = 0u; c < quad_loops; c++) y[c] = tile[key * row_quads + min(across + 16u * c, quads - 1u)];
+            [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+                float p = weights[(down * PER_THREAD + i) * (KEYS + 1u) + key];
+                total[i] += p;
+                [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] += p * y[c];
+            }
+        }
+    }
+
+    tops[t] = largest;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
+        uint query = first_query + down * PER_THREAD + i;
+        if (query >= query_tokens) continue;
+        float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
+        uint at = out_offset + (query_row + query) * out_pitch + channel;
+        [[unroll]] for (uint c = 0u; c < quad_loops; c++)
+            if (across + 16u * c < quads) store_out(at, across + 16u * c, o[i][c] * norm);
+        if (across == 0u) store_lse(place.item, place.head, query, tops[(down * PER_THREAD + i) * 4u], total[i]);
+    }
+}

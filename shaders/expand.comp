@@ -1,0 +1,156 @@
+#version 450
+// Stored weights as F32 or F16 rows: every stored type (models.md 9.2), bit-exact. Convolutions (Cin, k, k) become (k, k, Cin), Cin padded
+// with zeros to a multiple of 4. With GATHER row r of the result is row ids[r] of the table.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint TYPE = 1; // dit_type
+layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
+layout(constant_id = 3) const bool PERMUTE = false;
+layout(constant_id = 4) const bool GATHER = false;
+#define TYPE_F32 1u
+#define TYPE_F16 2u
+#define TYPE_BF16 3u
+#define TYPE_F8_E4M3 4u
+#define TYPE_F8_E5M2 5u
+#define TYPE_Q8_0 6u
+#define TYPE_Q4_0 7u
+#define TYPE_Q4_1 8u
+#define TYPE_Q5_0 9u
+#define TYPE_Q5_1 10u
+#define TYPE_Q2_K 11u
+#define TYPE_Q3_K 12u
+#define TYPE_Q4_K 13u
+#define TYPE_Q5_K 14u
+#define TYPE_Q6_K 15u
+
+layout(push_constant) uniform Push {
+    uint first_group;
+    uint rows, row_bytes;
+    uint source_offset; // words
+    uint first_row;     // of the part's rows
+    uint channels, channel_pitch, taps;
+    uint out_offset, out_pitch;
+    uint block_elements, block_bytes;
+    uint ids_offset, table_first, table_rows, last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
+};
+layout(binding = 0) readonly buffer Source { uint source[]; };
+WRITABLE(1, dst)
+layout(binding = 2) readonly buffer Ids { uint ids[]; };
+
+uint byte_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 3u)) & 255u; }
+int signed_byte_at(uint at) { return bitfieldExtract(int(source[source_offset + (at >> 2)]), int(8u * (at & 3u)), 8); }
+uint half_bits_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 2u)) & 0xffffu; } // at is even
+
+// By hand, since drivers may flush subnormal halves.
+float half_value(uint bits) {
+    uint sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
+    if (exponent == 0u) return uintBitsToFloat(floatBitsToUint(float(mantissa) * 5.9604644775390625e-8) | sign);
+    return uintBitsToFloat(sign | (exponent == 31u ? 255u : exponent + 112u) << 23 | mantissa << 13);
+}
+float half_at(uint at) { return half_value(half_bits_at(at)); }
+float e4m3_value(uint bits) {
+    uint sign = (bits & 128u) << 24, exponent = bits >> 3 & 15u, mantissa = bits & 7u;
+    if ((bits & 127u) == 127u) return uintBitsToFloat(sign | 0x7fc00000u);
+    if (exponent == 0u) return uintBitsToFloat(floatBitsToUint(float(mantissa) * 0.001953125) | sign);
+    return uintBitsToFloat(sign | exponent + 120u << 23 | mantissa << 20);
+}
+
+// Scale and minimum of sub-block j in the 12 bytes that Q4_K and Q5_K share.
+uvec2 k4_scale(uint at, uint j) {
+    if (j < 4u) return uvec2(byte_at(at + j) & 63u, byte_at(at + j + 4u) & 63u);
+    uint both = byte_at(at + j + 4u);
+    return uvec2(both & 15u | byte_at(at + j - 4u) >> 6 << 4, both >> 4 | byte_at(at + j) >> 6 << 4);
+}
+int k3_scale(uint at, uint j) {
+    uint low = j < 8u ? byte_at(at + j) & 15u : byte_at(at + j - 8u) >> 4;
+    return int(low | (byte_at(at + 8u + (j & 3u)) >> (j >> 2) * 2u & 3u) << 4) - 32;
+}
+
+// An element is x * quant + y; all products are exact in F32, so only the addition rounds.
+vec2 scale_of(uint block, uint e) {
+    switch (TYPE) {
+    case TYPE_Q8_0: case TYPE_Q4_0: case TYPE_Q5_0: return vec2(half_at(block), 0.0);
+    case TYPE_Q4_1: case TYPE_Q5_1: return vec2(half_at(block), half_at(block + 2u));
+    case TYPE_Q2_K: {
+        uint sub = byte_at(block + e / 16u);
+        return vec2(half_at(block + 80u) * float(sub & 15u), -(half_at(block + 82u) * float(sub >> 4)));
+    }
+    case TYPE_Q3_K: return vec2(half_at(block + 108u) * float(k3_scale(block + 96u, e / 16u)), 0.0);
+    case TYPE_Q4_K: case TYPE_Q5_K: {
+        uvec2 sub = k4_scale(block + 4u, e / 32u);
+        return vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
+    }
+    case TYPE_Q6_K: return vec2(half_at(block + 208u) * float(signed_byte_at(block + 192u + e / 16u)), 0.0);
+    }
+    return vec2(1.0, 0.0);
+}
+
+// Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
+uint k2_bits(uint at, uint e) { return byte_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
+
+int quant_of(uint block, uint e) {
+    uint i = e & 15u, high = e >> 4 & 1u; // of a block of 32: low nibbles are elements 0..15, high ones 16..31
+    switch (TYPE) {
+    case TYPE_Q8_0: return signed_byte_at(block + 2u + e);
+    case TYPE_Q4_0: return int(byte_at(block + 2u + i) >> 4u * high & 15u) - 8;
+    case TYPE_Q4_1: return int(byte_at(block + 4u + i) >> 4u * high & 15u);
+    case TYPE_Q5_0: return int(byte_at(block + 6u + i) >> 4u * high & 15u | (byte_at(block + 2u + e / 8u) >> e % 8u & 1u) << 4) - 16;
+    case TYPE_Q5_1: return int(byte_at(block + 8u + i) >> 4u * high & 15u | (byte_at(block + 4u + e / 8u) >> e % 8u & 1u) << 4);
+    case TYPE_Q2_K: return int(k2_bits(block + 16u, e));
+    case TYPE_Q3_K: return int(k2_bits(block + 32u, e)) - ((byte_at(block + e % 32u) >> e / 32u & 1u) != 0u ? 0 : 4);
+    case TYPE_Q4_K: return int(byte_at(block + 16u + e / 64u * 32u + e % 32u) >> e / 32u % 2u * 4u & 15u);
+    case TYPE_Q5_K: return int(byte_at(block + 48u + e / 64u * 32u + e % 32u) >> e / 32u % 2u * 4u & 15u | (byte_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
+    case TYPE_Q6_K: {
+        uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
+        uint nibble = byte_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;
+        return int(nibble | (byte_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
+    }
+    }
+    return 0;
+}
+
+float plain_value(uint row, uint k) {
+    switch (TYPE) {
+    case TYPE_F32: return uintBitsToFloat(source[source_offset + (row >> 2) + k]);
+    case TYPE_F16: return half_at(row + 2u * k);
+    case TYPE_BF16: return uintBitsToFloat(half_bits_at(row + 2u * k) << 16);
+    case TYPE_F8_E4M3: return e4m3_value(byte_at(row + k));
+    case TYPE_F8_E5M2: return half_value(byte_at(row + k) << 8);
+    }
+    return 0.0;
+}
+
+// Elements of a stored row that starts at byte `row`: count of them from channel c on under a tap.
+vec4 elements(uint row, uint c, uint tap, uint count) {
+    vec4 v = vec4(0.0);
+    vec2 scale = vec2(1.0, 0.0);
+    for (uint i = 0u; i < count; i++) {
+        uint k = PERMUTE ? (c + i) * taps + tap : c + i;
+        if (TYPE < TYPE_Q8_0) {
+            v[i] = plain_value(row, k);
+            continue;
+        }
+        uint block = row + k / block_elements * block_bytes, e = k % block_elements;
+        if (PERMUTE || i == 0u) scale = scale_of(block, e); // four neighbours share it
+        v[i] = scale.x * float(quant_of(block, e)) + scale.y;
+    }
+    return v;
+}
+
+void main() {
+    uint id = (gl_WorkGroupID.x + first_group) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint quads = channel_pitch * taps / 4u, row = id / quads, column = id % quads * 4u;
+    if (row >= rows) return;
+    uint tap = column / channel_pitch, c = column % channel_pitch, stored = row + first_row;
+    uint at = out_offset + row * out_pitch + column;
+    if (GATHER) {
+        stored = ids[ids_offset + row] - table_first;
+        if (stored >= table_rows) { // another part's, or no row at all
+            if (last_part != 0u && stored < 0x80000000u) dst_store4(OUT_FORMAT, at, vec4(0.0));
+            return;
+        }
+    }
+    dst_store4(OUT_FORMAT, at, elements(stored * row_bytes, c, tap, min(channels - c, 4u)));
+}

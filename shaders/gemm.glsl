@@ -1,0 +1,96 @@
+// What both GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution tap), and the epilogue.
+//   out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k A[r, k] * W[n, k] + bias[n]))
+#include "common.glsl"
+#include "activation.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint A_FORMAT = FORMAT_F32;
+layout(constant_id = 2) const uint W_FORMAT = FORMAT_F32;
+layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
+layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
+layout(constant_id = 5) const uint PARTS = 0; // which of the optional operands exist
+layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
+layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
+layout(constant_id = 8) const bool TAIL = false;  // K is no multiple of 4
+layout(constant_id = 9) const bool CONV = false;
+#define PART_BIAS 1u
+#define PART_MULTIPLY 2u
+#define PART_GATE 4u
+#define PART_RESIDUAL 8u
+#define HAS(PART) ((PARTS & (PART)) != 0u)
+
+layout(push_constant) uniform Push {
+    uint first_group;
+    uint M, N, K;
+    uint a_offset, a_pitch;
+    uint w_offset, w_pitch; // K of every tap of a convolution is padded with zeros to a multiple of 4
+    uint out_offset, out_pitch;
+    uint bias_offset;
+    uint multiply_offset, multiply_pitch;
+    uint gate_offset, gate_pitch, rows_per_gate;
+    uint residual_offset, residual_pitch;
+    uint tiles_m, tiles_n, band; // tiles are numbered band by band of `band` tile rows, inside a band column by column
+    uint in_height, in_width, out_height, out_width; // of the image; the input counts after upsampling
+    uint kernel, stride, pad, upsample;              // taps per side; zeros on top and left; right shift of input coordinates
+};
+
+READABLE(0, a, readonly)
+READABLE(1, w, readonly)
+WRITABLE(2, dst)
+READABLE_F32(3, bias)
+READABLE(4, mul, readonly)
+READABLE_F32(5, gate)
+READABLE(6, res, readonly)
+
+// Tile row and column of workgroup number g.
+uvec2 tile_of(uint g) {
+    uint per_band = band * tiles_n;
+    uint first = g / per_band * band;
+    uint rows = min(band, tiles_m - first);
+    uint i = g % per_band;
+    return uvec2(first + i % rows, i / rows);
+}
+
+// Element offset of A's row r under a tap; valid is false where the tap falls on padding.
+struct Pixel {
+    uint image; // first row of the row's image
+    int y, x;   // input coordinates under tap (0, 0), after upsampling
+};
+Pixel pixel_of(uint row) {
+    uint area = out_height * out_width, item = row / area, i = row % area;
+    return Pixel(item * (in_height >> upsample) * (in_width >> upsample), int(i / out_width * stride) - int(pad), int(i % out_width * stride) - int(pad));
+}
+uint tap_row(Pixel p, uint tap, out bool valid) {
+    int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);
+    valid = y >= 0 && x >= 0 && y < int(in_height) && x < int(in_width);
+    y = clamp(y, 0, int(in_height) - 1) >> upsample;
+    x = clamp(x, 0, int(in_width) - 1) >> upsample;
+    return p.image + uint(y) * (in_width >> upsample) + uint(x);
+}
+uint tap_count() { return CONV ? kernel * kernel : 1u; }
+
+vec4 load_a(uint at) { return a_load4(A_FORMAT, at); }
+vec4 load_w(uint at) { return w_load4(W_FORMAT, at); }
+
+// Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
+vec4 mask_tail(vec4 v, uint k) {
+    if (!TAIL) return v;
+    return mix(vec4(0.0), v, lessThan(uvec4(k) + uvec4(0u, 1u, 2u, 3u), uvec4(K)));
+}
+
+uint gate_row(uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }
+
+#define OPERAND(NAME, FORMAT, AT) (VECTOR ? NAME##_load4(FORMAT, AT) : NAME##_some(FORMAT, AT, N - n))
+#define OPERAND_F32(NAME, AT) (VECTOR ? NAME##_load4(AT) : NAME##_some(AT, N - n))
+
+// The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
+void finish(vec4 v, uint row, uint n) {
+    if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
+    v = activate(ACTIVATION, v);
+    if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);
+    if (HAS(PART_GATE)) v *= OPERAND_F32(gate, gate_offset + gate_row(row) * gate_pitch + n);
+    if (HAS(PART_RESIDUAL)) v += OPERAND(res, OPERAND_FORMATS & 1u, residual_offset + row * residual_pitch + n);
+    uint at = out_offset + row * out_pitch + n;
+    if (VECTOR) dst_store4(OUT_FORMAT, at, v);
+    else dst_store_some(OUT_FORMAT, at, N - n, v);
+}

@@ -1,0 +1,108 @@
+#version 450
+// GroupNorm over rows of pixels, in three dispatches whose order of additions is fixed: mean and squared deviation of every group in every
+// chunk of pixels; their combination; normalisation, optionally with SiLU.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "activation.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint STAGE = 0;
+layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
+layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
+layout(constant_id = 4) const uint ACTIVATION = ACTIVATION_NONE;
+layout(constant_id = 5) const bool VECTOR = true; // columns and every offset and pitch is a multiple of 4
+#define STAGE_CHUNKS 0u
+#define STAGE_COMBINE 1u
+#define STAGE_APPLY 2u
+
+layout(push_constant) uniform Push {
+    uint first_group;
+    uint batch, pixels, columns, groups, chunks, chunk_pixels;
+    float eps;
+    uint in_offset, in_pitch, out_offset, out_pitch;
+    uint partial_offset, partial_pitch; // [batch * chunks, 2 * groups]: mean, sum of squared deviations
+    uint stats_offset, stats_pitch;     // [batch, 2 * groups]: mean, 1 / sqrt(variance + eps)
+    uint weight_offset, bias_offset;
+};
+READABLE(0, x, readonly)
+WRITABLE(1, dst)
+layout(binding = 2) buffer Partial { float partial[]; };
+layout(binding = 3) buffer Stats { float stats[]; };
+layout(binding = 4) readonly buffer Weight { float weight[]; };
+layout(binding = 5) readonly buffer BiasBuffer { float bias[]; };
+
+shared vec3 lane_moments[gl_WorkGroupSize.x];
+
+// (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque).
+vec3 joined(vec3 a, vec3 b) {
+    float count = a.x + b.x;
+    if (count == 0.0) return a;
+    float d = b.y - a.y, share = b.x / count;
+    return vec3(count, a.y + d * share, a.z + b.z + d * d * a.x * share);
+}
+
+// One workgroup: one chunk of one item; lanes take groups in turn.
+void chunk_stage(uint g) {
+    uint item = g / chunks, first = g % chunks * chunk_pixels, count = min(chunk_pixels, pixels - first), width = columns / groups;
+    for (uint group = gl_LocalInvocationID.x; group < groups; group += gl_WorkGroupSize.x) {
+        uint at = in_offset + (item * pixels + first) * in_pitch + group * width;
+        float sum = 0.0, rest = 0.0, squares = 0.0, n = float(count * width);
+        for (uint p = 0u; p < count; p++)
+            for (uint c = 0u; c < width; c++) sum += x_load1(IN_FORMAT, at + p * in_pitch + c);
+        float mean = sum / n;
+        for (uint p = 0u; p < count; p++)
+            for (uint c = 0u; c < width; c++) {
+                float d = x_load1(IN_FORMAT, at + p * in_pitch + c) - mean;
+                rest += d;
+                squares += d * d;
+            }
+        uint to = partial_offset + g * partial_pitch + 2u * group;
+        partial[to] = mean + rest / n;
+        partial[to + 1u] = max(squares - rest * rest / n, 0.0);
+    }
+}
+
+// One workgroup: one group of one item.
+void combine_stage(uint g) {
+    uint item = g / groups, group = g % groups, width = columns / groups, lane = gl_LocalInvocationID.x;
+    vec3 all = vec3(0.0);
+    for (uint chunk = lane; chunk < chunks; chunk += gl_WorkGroupSize.x) {
+        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 2u * group;
+        all = joined(all, vec3(float(min(chunk_pixels, pixels - chunk * chunk_pixels) * width), partial[at], partial[at + 1u]));
+    }
+    lane_moments[lane] = all;
+    barrier();
+    for (uint span = gl_WorkGroupSize.x / 2u; span > 0u; span /= 2u) {
+        if (lane < span) lane_moments[lane] = joined(lane_moments[lane], lane_moments[lane + span]);
+        barrier();
+    }
+    if (lane != 0u) return;
+    all = lane_moments[0];
+    uint to = stats_offset + item * stats_pitch + 2u * group;
+    stats[to] = all.y;
+    stats[to + 1u] = 1.0 / sqrt(all.z / all.x + eps);
+}
+
+// One invocation: four channels of a pixel.
+void apply_stage(uint g) {
+    uint id = g * gl_WorkGroupSize.x + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads, column = id % quads * 4u;
+    if (row >= batch * pixels) return;
+    uint count = min(columns - column, 4u), width = columns / groups, from = stats_offset + row / pixels * stats_pitch;
+    uint at = in_offset + row * in_pitch + column;
+    vec4 v = VECTOR ? x_load4(IN_FORMAT, at) : x_some(IN_FORMAT, at, count);
+    for (uint i = 0u; i < count; i++) {
+        uint c = column + i, moments = from + c / width * 2u;
+        v[i] = (v[i] - stats[moments]) * stats[moments + 1u] * weight[weight_offset + c] + bias[bias_offset + c];
+    }
+    v = activate(ACTIVATION, v);
+    uint to = out_offset + row * out_pitch + column;
+    if (VECTOR) dst_store4(OUT_FORMAT, to, v);
+    else dst_store_some(OUT_FORMAT, to, count, v);
+}
+
+void main() {
+    uint g = gl_WorkGroupID.x + first_group;
+    if (STAGE == STAGE_CHUNKS) chunk_stage(g);
+    else if (STAGE == STAGE_COMBINE) combine_stage(g);
+    else apply_stage(g);
+}

@@ -1,0 +1,278 @@
+/* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
+ */
+#include "graph/graph.h"
+
+/* Push words of attention.glsl. */
+enum {
+    DITI_ATTENTION_QUERIES = 1,
+    DITI_ATTENTION_KEYS,
+    DITI_ATTENTION_HEADS,
+    DITI_ATTENTION_HEAD_DIM,
+    DITI_ATTENTION_BLOCKS,
+    DITI_ATTENTION_SCALE,
+    DITI_ATTENTION_Q,
+    DITI_ATTENTION_Q_PITCH,
+    DITI_ATTENTION_K,
+    DITI_ATTENTION_K_PITCH,
+    DITI_ATTENTION_V,
+    DITI_ATTENTION_V_PITCH,
+    DITI_ATTENTION_OUT,
+    DITI_ATTENTION_OUT_PITCH,
+    DITI_ATTENTION_LENGTHS,
+    DITI_ATTENTION_BIAS,
+    DITI_ATTENTION_BIAS_PITCH,
+    DITI_ATTENTION_LSE,
+    DITI_ATTENTION_LSE_PITCH,
+    DITI_ATTENTION_PUSH_WORDS
+};
+enum { DITI_ATTENTION_PART_LENGTHS = 1, DITI_ATTENTION_PART_BIAS = 2, DITI_ATTENTION_PART_LSE = 4 };
+
+typedef struct diti_attention_shape {
+    uint32_t queries, keys, heads, head_dim, batch; /* queries and keys: per batch item */
+} diti_attention_shape;
+
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;        /* workgroup size and its queries */
+    uint32_t quads, constants[2]; /* room for head_dim / 4; ids 6 and 7 */
+} diti_attention_tiles;
+
+/* Four queries to a lane, fewer where their output does not fit into shared memory. */
+static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
+    uint32_t lanes = device->limits.subgroup_size, each = 4;
+    out->quads = (quads + 15u) / 16u * 16u;
+    while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
+    out->module = "attention_cpu";
+    out->group = lanes;
+    out->block = lanes * each;
+    out->constants[0] = each;
+    out->constants[1] = 32;
+    return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
+}
+
+static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
+    const uint32_t queries = 32;
+    uint32_t keys = 32, bytes = 0;
+    bool kept = false;
+    for (; keys >= 4; keys /= 2) { /* keys or values, weights, and a little */
+        bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 1024;
+        if (bytes <= device->limits.shared_bytes) break;
+    }
+    if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
+    out->module = "attention_gpu";
+    out->group = 128;
+    out->block = queries;
+    out->quads = quads;
+    out->constants[0] = keys;
+    out->constants[1] = kept;
+    return keys >= 4;
+}
+
+static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
+                                 uint32_t tokens, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (info->format != DITI_U32 && info->rows == shape->batch * tokens &&
+        info->columns == shape->heads * shape->head_dim)
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",
+                    name, info->name, info->rows, info->columns, shape->batch, tokens, shape->heads, shape->head_dim);
+    return false;
+}
+
+static bool diti_attention_table(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t rows,
+                                 uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor || (info->format == format && info->rows == rows && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is [%u, %u]", name,
+                    info->name, info->rows, info->columns, rows, columns);
+    return false;
+}
+
+static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
+    if (diti_graph_failed(graph)) return false;
+    shape->batch = desc->batch ? desc->batch : 1;
+    shape->heads = desc->heads;
+    shape->head_dim = desc->head_dim;
+    shape->queries = diti_tensor_get(graph, q)->rows / shape->batch;
+    shape->keys = diti_tensor_get(graph, k)->rows / shape->batch;
+    if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
+                        name, desc->heads, desc->head_dim);
+        return false;
+    }
+    return diti_attention_input(graph, q, shape, shape->queries, name) &&
+           diti_attention_input(graph, k, shape, shape->keys, name) &&
+           diti_attention_input(graph, v, shape, shape->keys, name) &&
+           diti_attention_table(graph, desc->key_lengths, DITI_U32, 1, shape->batch, name) &&
+           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads, shape->queries + shape->keys - 1, name) &&
+           diti_attention_table(graph, desc->lse, DITI_F32, shape->batch * shape->queries, shape->heads, name);
+}
+
+/* tensor, or a copy where the kernel needs another format, or where a batch item's rows (with what lies between the
+   columns of a view) do not fit one binding. */
+static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
+                                          const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    diti_elementwise_desc copy = DITI_ZERO;
+    uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
+    if (info->format == format && bytes <= graph->device->limits.storage_range) return tensor;
+    copy.name = name;
+    copy.out = diti_tensor_new(graph, format, info->rows, info->columns, name);
+    return diti_elementwise(graph, tensor, &copy);
+}
+
+static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
+                                const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
+    uint32_t per_item = shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
+    diti_op_bind(graph, dispatch, 0, qkv[0], DITI_ATTENTION_Q, true, false);
+    diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
+    diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
+    diti_op_bind(graph, dispatch, 3, out, DITI_ATTENTION_OUT, false, true);
+    diti_op_bind(graph, dispatch, 4, desc->key_lengths, DITI_ATTENTION_LENGTHS, true, false);
+    diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
+    diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
+    diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
+    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+}
+
+static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
+                                     const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
+    uint32_t *c = dispatch->constants;
+    c[1] = diti_tensor_get(graph, qkv[0])->format;
+    c[2] = diti_tensor_get(graph, out)->format;
+    c[3] = (desc->key_lengths ? (uint32_t)DITI_ATTENTION_PART_LENGTHS : 0) |
+           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0);
+    c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
+           diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
+    c[5] = tiles->quads;
+    c[6] = tiles->constants[0];
+    c[7] = tiles->constants[1];
+    dispatch->constant_count = 8;
+}
+
+static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
+                                diti_tensor out, const diti_attention_shape *shape, const char *name) {
+    diti_attention_tiles tiles = DITI_ZERO;
+    diti_dispatch dispatch;
+    uint32_t quads = (shape->head_dim + 3) / 4;
+    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, &tiles)
+                                      : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+    if (!fits) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
+                        "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
+                        graph->device->limits.shared_bytes);
+        return;
+    }
+    if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
+    diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
+    dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
+    dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
+    dispatch.push[DITI_ATTENTION_HEADS] = shape->heads;
+    dispatch.push[DITI_ATTENTION_HEAD_DIM] = shape->head_dim;
+    dispatch.push[DITI_ATTENTION_BLOCKS] = (shape->queries + tiles.block - 1) / tiles.block;
+    dispatch.push[DITI_ATTENTION_SCALE] = diti_op_float(desc->scale);
+    dispatch.push[DITI_ATTENTION_Q_PITCH] = diti_tensor_get(graph, qkv[0])->pitch;
+    dispatch.push[DITI_ATTENTION_K_PITCH] = diti_tensor_get(graph, qkv[1])->pitch;
+    dispatch.push[DITI_ATTENTION_V_PITCH] = diti_tensor_get(graph, qkv[2])->pitch;
+    dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
+    dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
+    diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
+    dispatch.cost_kind = DITI_COST_ATTENTION;
+    dispatch.flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
+    diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
+                 DITI_ATTENTION_PUSH_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                        const diti_attention_desc *desc) {
+    const char *name = desc->name ? desc->name : "attention";
+    diti_attention_shape shape = DITI_ZERO;
+    diti_tensor qkv[3], out;
+    diti_element format;
+    uint32_t i;
+    if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
+    qkv[0] = q;
+    qkv[1] = k;
+    qkv[2] = v;
+    format = diti_tensor_get(graph, q)->format;
+    if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
+    for (i = 0; i < 3; i++) qkv[i] = diti_attention_operand(graph, qkv[i], format, shape.batch, name);
+    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.batch * shape.queries,
+                          shape.heads * shape.head_dim, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_attention_emit(graph, desc, qkv, out, &shape, name);
+    if (shape.head_dim % 2 && graph->activation != DITI_F32) { /* odd heads begin inside a word of two halves */
+        diti_elementwise_desc narrow = DITI_ZERO;
+        narrow.name = name;
+        out = diti_elementwise(graph, out, &narrow);
+    }
+    return out;
+}
+
+/* --- qkv_post --- */
+
+enum {
+    DITI_QKV_PART_RMS = 1,
+    DITI_QKV_PART_LAYER = 2,
+    DITI_QKV_PART_WEIGHT = 4,
+    DITI_QKV_PART_BIAS = 8,
+    DITI_QKV_PART_ROTATE = 16,
+    DITI_QKV_PART_HALF_SPLIT = 32
+};
+
+static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t tokens = desc->tokens ? desc->tokens : info->rows, unit = desc->cosines && desc->half_split ? 4 : 2;
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_op_writable(graph, x, info->rows, desc->heads * desc->head_dim, name)) return false;
+    if (desc->head_dim == 0 || desc->head_dim % unit) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: heads of %u channels; a multiple of %u is needed",
+                        name, desc->head_dim, unit);
+        return false;
+    }
+    return diti_attention_table(graph, desc->cosines, DITI_F32, tokens, desc->head_dim / 2, name) &&
+           diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
+}
+
+DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    const char *name = desc->name ? desc->name : "qkv";
+    bool cpu = graph->device->is_cpu;
+    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
+    diti_tensor weight, bias;
+    diti_dispatch dispatch;
+    if (!diti_qkv_check(graph, x, desc, name)) return;
+    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim, name);
+    bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
+    if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
+    rows = diti_tensor_get(graph, x)->rows;
+    dispatch.constants[1] = lanes;
+    dispatch.constants[2] = diti_tensor_get(graph, x)->format;
+    dispatch.constants[3] = (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
+                            (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
+                            (weight ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) | (bias ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
+                            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
+                            (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+    dispatch.constant_count = 4;
+    dispatch.push[1] = rows;
+    dispatch.push[2] = desc->heads;
+    dispatch.push[3] = desc->head_dim;
+    dispatch.push[4] = desc->tokens ? desc->tokens : rows;
+    dispatch.push[5] = diti_op_float(desc->eps);
+    dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
+    dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
+    diti_op_bind(graph, &dispatch, 0, x, 6, true, true);
+    diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
+    if (rows > 1)
+        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0,
+                          0); /* heads workgroups do group / lanes rows */
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 14);
+}

@@ -1,0 +1,122 @@
+/* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
+#include "graph/graph.h"
+
+#define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
+
+static diti_element diti_expand_format(const diti_graph *graph) { return graph->activation; }
+
+/* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
+static uint32_t diti_expand_pitch(const diti_weight *weight) {
+    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    return (weight->columns / taps + 3u) / 4u * 4u * taps;
+}
+
+static bool diti_expand_is_direct(const diti_weight *weight) {
+    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
+           weight->columns % 4 == 0;
+}
+
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    uint64_t limit = graph->device->limits.storage_range, row, rows;
+    if (diti_expand_is_direct(weight)) {
+        row = (uint64_t)weight->columns * (weight->type == DIT_TYPE_F16 ? 2u : 4u);
+    } else {
+        row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
+        if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
+    }
+    limit -= limit > 4096 ? 1024 : 0; /* bindings begin at aligned offsets */
+    rows = limit / row;
+    rows = rows > 64 ? rows / 64 * 64 : rows > 4 ? rows / 4 * 4 : rows ? rows : 1;
+    return rows < weight->parts[part].rows ? (uint32_t)rows : weight->parts[part].rows;
+}
+
+static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *weight, diti_element format,
+                                  bool gather) {
+    dispatch->constants[1] = (uint32_t)weight->type;
+    dispatch->constants[2] = format;
+    dispatch->constants[3] = weight->kernel > 1;
+    dispatch->constants[4] = gather;
+    dispatch->constant_count = 5;
+}
+
+/* Push words that describe the stored rows; false for a type that no kernel reads. */
+static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
+                               uint32_t first) {
+    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint64_t row_bytes;
+    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
+        !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
+                        weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
+        return false;
+    }
+    dispatch->push[1] = rows;
+    dispatch->push[2] = (uint32_t)row_bytes;
+    dispatch->push[4] = first;
+    dispatch->push[5] = weight->columns / taps;
+    dispatch->push[6] = (weight->columns / taps + 3u) / 4u * 4u;
+    dispatch->push[7] = taps;
+    dispatch->push[10] = diti_type_block(weight->type);
+    dispatch->push[11] = diti_type_block_bytes(weight->type);
+    return true;
+}
+
+static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
+                             uint32_t rows) {
+    uint32_t pitch = diti_tensor_get(graph, out)->pitch;
+    uint64_t invocations = (uint64_t)rows * dispatch->push[6] * dispatch->push[7] / 4;
+    dispatch->push[9] = pitch;
+    diti_op_bind(graph, dispatch, 0, source, 3, true, false);
+    dispatch->bindings[0].element_bytes = 4;
+    dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
+    diti_op_bind(graph, dispatch, 1, out, 8, false, true);
+    if (pitch == dispatch->push[6] * dispatch->push[7]) {
+        dispatch->bindings[1].group_div = 1;
+        dispatch->bindings[1].group_step = DITI_EXPAND_GROUP * 4u;
+    }
+    diti_op_emit(graph, dispatch, (invocations + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 16);
+}
+
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name) {
+    diti_tensor source = diti_tensor_weight(graph, weight, part), out;
+    diti_dispatch dispatch;
+    if (!source) return 0;
+    if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
+    if (!diti_op_begin(graph, &dispatch, "expand", "expand", DITI_EXPAND_GROUP)) return 0;
+    diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false);
+    if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
+    out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
+    if (!out) return 0;
+    diti_expand_emit(graph, &dispatch, source, out, rows);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+                                          const char *name) {
+    uint32_t count, part;
+    diti_tensor out, aligned;
+    if (diti_graph_failed(graph)) return 0;
+    count = diti_tensor_get(graph, ids)->columns;
+    out = diti_tensor_new(graph, DITI_F32, count, table->columns, name);
+    aligned = out;
+    if (table->columns % 4) { /* the kernel writes whole groups of four */
+        aligned = diti_tensor_new(graph, DITI_F32, count, (table->columns + 3u) & ~3u, name);
+        out = diti_tensor_view(graph, aligned, 0, count, 0, table->columns);
+    }
+    for (part = 0; part < table->part_count; part++) {
+        diti_tensor source = diti_tensor_weight(graph, table, part);
+        diti_dispatch dispatch;
+        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", "expand", DITI_EXPAND_GROUP)) return 0;
+        diti_expand_constants(&dispatch, table, DITI_F32, true);
+        if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
+        dispatch.constants[3] = 0;
+        dispatch.push[13] = table->parts[part].first_row;
+        dispatch.push[14] = table->parts[part].rows;
+        dispatch.push[15] = part + 1 == table->part_count;
+        diti_op_bind(graph, &dispatch, 2, ids, 12, true, false);
+        diti_expand_emit(graph, &dispatch, source, aligned, count);
+    }
+    return out;
+}

@@ -1,0 +1,328 @@
+/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
+ * gemv_gpu.comp). */
+#include "graph/graph.h"
+
+/* Push words of gemm.glsl. */
+enum {
+    DITI_GEMM_ROWS = 1,
+    DITI_GEMM_COLUMNS,
+    DITI_GEMM_DEPTH,
+    DITI_GEMM_A,
+    DITI_GEMM_A_PITCH,
+    DITI_GEMM_W,
+    DITI_GEMM_W_PITCH,
+    DITI_GEMM_OUT,
+    DITI_GEMM_OUT_PITCH,
+    DITI_GEMM_BIAS,
+    DITI_GEMM_MULTIPLY,
+    DITI_GEMM_MULTIPLY_PITCH,
+    DITI_GEMM_GATE,
+    DITI_GEMM_GATE_PITCH,
+    DITI_GEMM_ROWS_PER_GATE,
+    DITI_GEMM_RESIDUAL,
+    DITI_GEMM_RESIDUAL_PITCH,
+    DITI_GEMM_TILES_M,
+    DITI_GEMM_TILES_N,
+    DITI_GEMM_BAND,
+    DITI_GEMM_HEIGHT,
+    DITI_GEMM_WIDTH,
+    DITI_GEMM_OUT_HEIGHT,
+    DITI_GEMM_OUT_WIDTH,
+    DITI_GEMM_KERNEL,
+    DITI_GEMM_STRIDE,
+    DITI_GEMM_PAD,
+    DITI_GEMM_UPSAMPLE,
+    DITI_GEMM_PUSH_WORDS
+};
+enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+#define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
+
+typedef struct diti_gemm_tiles {
+    const char *module;
+    uint32_t group, rows, columns, band;
+    uint32_t constants[3], constant_count; /* from id 10 on */
+} diti_gemm_tiles;
+
+static uint32_t diti_gemm_ceil(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
+
+/* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
+static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
+    bool swap = gemm->rows <= 16 && !gemm->image;
+    if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
+    out->module = "gemm_cpu";
+    out->group = lanes;
+    out->rows = swap ? spread : lanes * 4;
+    out->columns = swap ? lanes * 4 : spread;
+    out->band = 4;
+    out->constants[0] = 4;
+    out->constants[1] = spread;
+    out->constants[2] = swap;
+    out->constant_count = 3;
+}
+
+static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    const diti_limits *limits = &graph->device->limits;
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
+    bool large = limits->group_invocations >= 256 && tiles >= 256;
+    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image) {
+        out->module = "gemv_gpu";
+        out->group = 64;
+        out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
+        out->columns = 4;
+        out->constants[0] = out->rows;
+        out->constant_count = 1;
+        out->band = 1;
+        return;
+    }
+    out->module = "gemm_gpu";
+    out->group = large ? 256 : 128;
+    out->rows = large ? 128 : 64;
+    out->columns = 64;
+    out->constants[0] = 8;
+    out->constants[1] = 4;
+    out->constant_count = 2;
+    out->band = 8;
+}
+
+static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+}
+
+static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+}
+
+static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                                diti_dispatch *dispatch) {
+    uint32_t *c = dispatch->constants;
+    c[1] = diti_gemm_format(graph, gemm->x);
+    c[2] = diti_gemm_format(graph, gemm->weight);
+    c[3] = diti_gemm_format(graph, gemm->out);
+    c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
+    c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
+           (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
+    c[6] = gemm->activation;
+    c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
+           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
+    c[8] = gemm->depth % 4 != 0;
+    c[9] = gemm->image != NULL;
+    memcpy(c + 10, tiles->constants, sizeof tiles->constants);
+    dispatch->constant_count = 10 + tiles->constant_count;
+}
+
+static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                           uint32_t *push) {
+    push[DITI_GEMM_ROWS] = gemm->rows;
+    push[DITI_GEMM_COLUMNS] = gemm->columns;
+    push[DITI_GEMM_DEPTH] = gemm->depth;
+    push[DITI_GEMM_A_PITCH] = diti_gemm_pitch(graph, gemm->x);
+    push[DITI_GEMM_W_PITCH] = diti_gemm_pitch(graph, gemm->weight);
+    push[DITI_GEMM_OUT_PITCH] = diti_gemm_pitch(graph, gemm->out);
+    push[DITI_GEMM_MULTIPLY_PITCH] = diti_gemm_pitch(graph, gemm->multiply);
+    push[DITI_GEMM_GATE_PITCH] = diti_gemm_pitch(graph, gemm->gate);
+    push[DITI_GEMM_ROWS_PER_GATE] = gemm->rows_per_gate;
+    push[DITI_GEMM_RESIDUAL_PITCH] = diti_gemm_pitch(graph, gemm->residual);
+    push[DITI_GEMM_TILES_M] = diti_gemm_ceil(gemm->rows, tiles->rows);
+    push[DITI_GEMM_TILES_N] = diti_gemm_ceil(gemm->columns, tiles->columns);
+    push[DITI_GEMM_BAND] = tiles->band;
+    if (!gemm->image) return;
+    push[DITI_GEMM_HEIGHT] = gemm->image->height;
+    push[DITI_GEMM_WIDTH] = gemm->image->width;
+    push[DITI_GEMM_OUT_HEIGHT] = gemm->image->out_height;
+    push[DITI_GEMM_OUT_WIDTH] = gemm->image->out_width;
+    push[DITI_GEMM_KERNEL] = gemm->image->kernel;
+    push[DITI_GEMM_STRIDE] = gemm->image->stride;
+    push[DITI_GEMM_PAD] = gemm->image->pad;
+    push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
+}
+
+/* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
+   pixels stand in a whole ratio; else a slice binds all of x. */
+static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
+                             uint64_t rows) {
+    const diti_gemm_image *image = gemm->image;
+    uint64_t in, out, margin;
+    if (!image) {
+        diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
+        return;
+    }
+    in = (uint64_t)(image->height >> image->upsample) * (image->width >> image->upsample);
+    out = (uint64_t)image->out_height * image->out_width;
+    if (rows * in % out) return;
+    margin = 4 * (uint64_t)(image->width >> image->upsample) + 4;
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
+}
+
+static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                           diti_dispatch *dispatch) {
+    uint32_t div = tiles->band * dispatch->push[DITI_GEMM_TILES_N];
+    uint64_t rows = (uint64_t)tiles->band * tiles->rows;
+    diti_op_bind(graph, dispatch, 0, gemm->x, DITI_GEMM_A, true, false);
+    diti_op_bind(graph, dispatch, 1, gemm->weight, DITI_GEMM_W, true, false);
+    diti_op_bind(graph, dispatch, 2, gemm->out, DITI_GEMM_OUT, false, true);
+    diti_op_bind(graph, dispatch, 3, gemm->bias, DITI_GEMM_BIAS, true, false);
+    diti_op_bind(graph, dispatch, 4, gemm->multiply, DITI_GEMM_MULTIPLY, true, false);
+    diti_op_bind(graph, dispatch, 5, gemm->gate, DITI_GEMM_GATE, true, false);
+    diti_op_bind(graph, dispatch, 6, gemm->residual, DITI_GEMM_RESIDUAL, true, false);
+    diti_gemm_bind_x(graph, gemm, dispatch, div, rows);
+    diti_op_bind_rows(graph, dispatch, 2, div, rows, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 4, div, rows, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 6, div, rows, 0, 0);
+}
+
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    diti_dispatch dispatch;
+    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
+    if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
+    if (graph->device->is_cpu)
+        diti_gemm_tiles_cpu(graph, gemm, &tiles);
+    else
+        diti_gemm_tiles_gpu(graph, gemm, &tiles);
+    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
+    diti_gemm_constants(graph, gemm, &tiles, &dispatch);
+    diti_gemm_push(graph, gemm, &tiles, dispatch.push);
+    diti_gemm_bind(graph, gemm, &tiles, &dispatch);
+    dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
+    dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
+                 DITI_GEMM_PUSH_WORDS);
+}
+
+/* --- linear layers --- */
+
+static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
+                                const char *what, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return true;
+    if (info->rows >= rows && info->columns == columns && info->format != DITI_U32 &&
+        (!f32 || info->format == DITI_F32))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
+                    info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
+    return false;
+}
+
+static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
+                              const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t gates;
+    if (diti_graph_failed(graph)) return false;
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
+                        info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
+                        weight->columns);
+        return false;
+    }
+    gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
+    return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
+           diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
+           diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
+}
+
+static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+    diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    if (!tensor || info.columns == count) return tensor;
+    return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
+}
+
+/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
+static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, uint32_t part,
+                              uint32_t first, uint32_t rows) {
+    uint32_t column = weight->parts[part].first_row + first;
+    gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+    gemm.columns = rows;
+    gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
+    gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
+    gemm.gate = diti_linear_columns(graph, gemm.gate, column, rows);
+    gemm.residual = diti_linear_columns(graph, gemm.residual, column, rows);
+    gemm.out = diti_linear_columns(graph, gemm.out, column, rows);
+    diti_op_gemm(graph, &gemm);
+}
+
+static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight) {
+    uint32_t part, first;
+    for (part = 0; part < weight->part_count; part++) {
+        uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
+            diti_linear_chunk(graph, *gemm, weight, part, first, rows - first < most ? rows - first : most);
+    }
+}
+
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc) {
+    const char *name = desc->name ? desc->name : "linear";
+    diti_gemm gemm = DITI_ZERO;
+    if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
+    gemm.x = diti_op_align(graph, x, name);
+    gemm.rows = diti_tensor_get(graph, x)->rows;
+    gemm.depth = weight->columns;
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.activation = (uint32_t)desc->activation;
+    gemm.multiply = desc->multiply;
+    gemm.gate = desc->gate;
+    gemm.rows_per_gate = desc->rows_per_gate;
+    gemm.residual = desc->residual;
+    gemm.name = name;
+    gemm.out = desc->out;
+    if (!gemm.out) {
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    }
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight);
+    return gemm.out;
+}
+
+/* --- convolutions --- */
+
+static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
+                            const diti_gemm_image *image, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
+    uint32_t taps = weight->kernel * weight->kernel;
+    if (diti_graph_failed(graph)) return false;
+    if (info->rows != rows || info->format == DITI_U32 || !weight->part_count || !taps || weight->columns % taps ||
+        info->columns != weight->columns / taps || !image->out_height || !image->out_width ||
+        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+        return false;
+    }
+    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+                               false, "residual", name);
+}
+
+static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_t kernel) {
+    uint64_t padded = (uint64_t)size + desc->pad_before + desc->pad_after;
+    return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
+}
+
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc) {
+    const char *name = desc->name ? desc->name : "convolution";
+    diti_gemm_image image = DITI_ZERO;
+    diti_gemm gemm = DITI_ZERO;
+    image.kernel = weight->kernel ? weight->kernel : 1;
+    image.stride = desc->stride ? desc->stride : 1;
+    image.pad = desc->pad_before;
+    image.upsample = desc->upsample;
+    image.height = desc->height << image.upsample;
+    image.width = desc->width << image.upsample;
+    image.out_height = diti_conv_out(image.height, desc, image.kernel);
+    image.out_width = diti_conv_out(image.width, desc, image.kernel);
+    if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
+    gemm.x = diti_op_align(graph, x, name);
+    gemm.rows = desc->batch * image.out_height * image.out_width;
+    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.residual = desc->residual;
+    gemm.name = name;
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
+    gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight);
+    return gemm.out;
+}

@@ -1,0 +1,165 @@
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
+#include "graph/graph.h"
+
+enum {
+    DITI_NORM_PART_RMS = 1,
+    DITI_NORM_PART_WEIGHT = 2,
+    DITI_NORM_PART_BIAS = 4,
+    DITI_NORM_PART_SCALE = 8,
+    DITI_NORM_PART_SHIFT = 16
+};
+
+static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, table);
+    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
+                    info->name, info->rows, info->columns, groups, columns);
+    return false;
+}
+
+static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+    if (diti_graph_failed(graph)) return false;
+    if (info->format == DITI_U32) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
+        return false;
+    }
+    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    const char *name = desc->name ? desc->name : "norm";
+    bool cpu = graph->device->is_cpu;
+    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
+    diti_tensor weight, bias, out;
+    diti_tensor_info info;
+    diti_dispatch dispatch;
+    if (!diti_norm_check(graph, x, desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
+    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
+    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
+    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
+    dispatch.constants[1] = lanes;
+    dispatch.constants[2] = info.format;
+    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
+    dispatch.constants[4] =
+        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
+                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    dispatch.constant_count = 6;
+    dispatch.push[1] = info.rows;
+    dispatch.push[2] = info.columns;
+    dispatch.push[3] = diti_op_float(desc->eps);
+    dispatch.push[5] = info.pitch;
+    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[14] = desc->rows_per_group;
+    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+    return out;
+}
+
+/* --- GroupNorm --- */
+
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
+
+typedef struct diti_group_norm_plan {
+    diti_tensor x, out, partial, stats, weight, bias;
+    uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
+    float eps;
+    bool silu;
+    const char *name;
+} diti_group_norm_plan;
+
+static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                  uint64_t groups) {
+    diti_dispatch dispatch;
+    uint32_t *push = dispatch.push;
+    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    dispatch.constants[1] = stage;
+    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
+    dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
+    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
+    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
+    dispatch.constant_count = 6;
+    push[1] = plan->batch;
+    push[2] = plan->pixels;
+    push[3] = plan->columns;
+    push[4] = plan->groups;
+    push[5] = plan->chunks;
+    push[6] = plan->chunk_pixels;
+    push[7] = diti_op_float(plan->eps);
+    push[9] = diti_tensor_get(graph, plan->x)->pitch;
+    push[11] = diti_tensor_get(graph, plan->out)->pitch;
+    push[13] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[15] = diti_tensor_get(graph, plan->stats)->pitch;
+    if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
+    if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
+    if (stage != DITI_GROUP_NORM_APPLY)
+        diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
+                     stage == DITI_GROUP_NORM_CHUNKS);
+    if (stage != DITI_GROUP_NORM_CHUNKS)
+        diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
+                     stage == DITI_GROUP_NORM_COMBINE);
+    if (stage == DITI_GROUP_NORM_APPLY) {
+        uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+        diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
+        diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
+        diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
+        diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
+    }
+    if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+    diti_op_emit(graph, &dispatch, groups, 18);
+}
+
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    bool cpu = graph->device->is_cpu;
+    uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
+    uint64_t invocations;
+    diti_group_norm_plan plan = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph)) return 0;
+    info = *diti_tensor_get(graph, x);
+    plan.name = desc->name ? desc->name : "group norm";
+    plan.batch = desc->batch ? desc->batch : 1;
+    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+                               plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+    }
+    plan.x = x;
+    plan.pixels = info.rows / plan.batch;
+    plan.columns = info.columns;
+    plan.groups = desc->groups;
+    plan.chunk_pixels = cpu ? 64 : 256;
+    plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
+    plan.eps = desc->eps;
+    plan.silu = desc->silu;
+    plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
+    plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
+    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 2 * plan.groups, plan.name);
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 2 * plan.groups, plan.name);
+    plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
+    if (diti_graph_failed(graph)) return 0;
+    if (!plan.weight || !plan.bias)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
+    invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
+    return plan.out;
+}
