@@ -6290,6 +6290,53 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 /* Appends a copy of dispatch; widens the life of what it binds. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 
+/* --- inside the room: how ops fill a dispatch (ops.c) --- */
+/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
+ * size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size);
+/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes);
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later. */
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after);
+/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
+/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
+/* Aligned, and columns is a multiple of 4; 0 is. */
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
+/* tensor itself, or an aligned copy. */
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
+DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name);
+/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
+   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name);
+/* How many rows to expand at a time. */
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
+typedef struct diti_gemm_image {
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+} diti_gemm_image;
+typedef struct diti_gemm {
+    diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
+    diti_tensor bias, multiply, gate, residual, out;
+    uint32_t activation; /* diti_activation */
+    uint32_t rows, columns, depth, rows_per_gate;
+    const diti_gemm_image *image;
+    const char *name;
+} diti_gemm;
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+
 /* ================= ops: each creates its output unless told where to write ================= */
 
 typedef enum diti_activation {
@@ -6337,7 +6384,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
  * tokens, heads * head_dim] with any pitch. */
 typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 256 */
+    uint32_t batch, heads, head_dim; /* head_dim <= 512 */
     float scale;
     diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
     diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
@@ -7189,6 +7236,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->pitch = weight->columns;
     info->part = &weight->parts[part];
     diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
     return tensor;
 }
 
@@ -7415,7 +7463,7 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
-    uint64_t size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format), from, to,
+    uint64_t size = diti_element_size(tensor->format), from, to,
              div = binding->group_div ? binding->group_div : 1;
     uint64_t low = tensor->first * size, high = parent->bytes;
     if (binding->group_step) {
@@ -7480,7 +7528,7 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
         diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
                          &stop);
         base = diti_slice_memory_offset(parent);
-        size = tensor->storage == DITI_STORAGE_WEIGHT ? 1 : diti_element_size(tensor->format);
+        size = diti_element_size(tensor->format);
         zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
                                                wraps, as in the kernel */
         ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer
@@ -8204,6 +8252,116 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
 }
 
+/* ======== src/graph/ops.c (edit it there; dit.h is generated) ======== */
+/* What the ops share: filling a dispatch, alignment, views of weights. */
+
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size) {
+    memset(dispatch, 0, sizeof *dispatch);
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_spirv_find(module, &dispatch->module)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
+        return false;
+    }
+    dispatch->name = name;
+    dispatch->constants[0] = group_size;
+    dispatch->cost_kind = DITI_COST_MEMORY;
+    return true;
+}
+
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes) {
+    diti_binding *binding = &dispatch->bindings[index];
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
+    if (!tensor) return;
+    binding->tensor = tensor;
+    binding->reads = reads;
+    binding->writes = writes;
+    binding->offset_word = word;
+    binding->element_bytes = (uint8_t)diti_element_size(info->format);
+    binding->group_div = UINT32_MAX; /* every workgroup may touch all of it, and nothing behind it */
+    binding->group_step = (uint64_t)info->rows * info->pitch;
+    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
+}
+
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after) {
+    diti_binding *binding = &dispatch->bindings[index];
+    uint64_t pitch = diti_tensor_get(graph, binding->tensor)->pitch;
+    if (!binding->tensor) return;
+    binding->group_div = div;
+    binding->group_step = rows * pitch;
+    binding->before = before * pitch;
+    binding->after = after * pitch;
+}
+
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count) {
+    if (groups > UINT32_MAX - 65536u) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s is too large", dispatch->name);
+        return;
+    }
+    dispatch->groups = (uint32_t)groups;
+    dispatch->push_count = push_count;
+    diti_graph_dispatch(graph, dispatch);
+}
+
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    return !tensor || (info->first % 4 == 0 && info->pitch % 4 == 0);
+}
+
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
+    return diti_op_aligned(graph, tensor) && (!tensor || diti_tensor_get(graph, tensor)->columns % 4 == 0);
+}
+
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
+    info = *diti_tensor_get(graph, tensor);
+    copy.name = name;
+    copy.out = diti_tensor_new(graph, info.format, info.rows, (info.columns + 3u) & ~3u, name);
+    copy.out = diti_tensor_view(graph, copy.out, 0, info.rows, 0, info.columns);
+    return diti_elementwise(graph, tensor, &copy);
+}
+
+DIT_INTERNAL uint32_t diti_op_float(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (diti_graph_failed(graph)) return false;
+    if (info->format == DITI_U32 || info->rows != rows || info->columns != columns) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
+                        rows, columns, info->name, info->rows, info->columns);
+        return false;
+    }
+    if (info->format == DITI_F16 && (info->first % 2 || info->pitch % 2)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s cannot write F16 tensor %s [%u, %u]: its rows begin at odd elements", name, info->name,
+                        rows, columns);
+        return false;
+    }
+    return true;
+}
+
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name) {
+    if (!weight || !weight->part_count || diti_graph_failed(graph)) return 0;
+    if (weight->type != DIT_TYPE_F32 || weight->part_count != 1 ||
+        (uint64_t)weight->rows * weight->columns != columns) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s wants %u F32 values, %s is [%u, %u] of %s",
+                               name, columns, weight->name ? weight->name : "the vector", weight->rows, weight->columns,
+                               diti_type_name(weight->type));
+    }
+    return diti_tensor_reshape(graph, diti_tensor_weight(graph, weight, 0), 1, columns);
+}
+
 /* ======== src/graph/ops_elementwise.c (edit it there; dit.h is generated) ======== */
 /* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
  */
@@ -8525,6 +8683,903 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     diti_small_bind(graph, &dispatch, 3, rgb, 16, false, true);
     diti_small_bind(graph, &dispatch, 4, health, 18, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, 19);
+}
+
+/* ======== src/graph/ops_expand.c (edit it there; dit.h is generated) ======== */
+/* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
+
+#define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
+
+static diti_element diti_expand_format(const diti_graph *graph) { return graph->activation; }
+
+/* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
+static uint32_t diti_expand_pitch(const diti_weight *weight) {
+    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    return (weight->columns / taps + 3u) / 4u * 4u * taps;
+}
+
+static bool diti_expand_is_direct(const diti_weight *weight) {
+    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
+           weight->columns % 4 == 0;
+}
+
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    uint64_t limit = graph->device->limits.storage_range, row, rows;
+    if (diti_expand_is_direct(weight)) {
+        row = (uint64_t)weight->columns * (weight->type == DIT_TYPE_F16 ? 2u : 4u);
+    } else {
+        row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
+        if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
+    }
+    limit -= limit > 4096 ? 1024 : 0; /* bindings begin at aligned offsets */
+    rows = limit / row;
+    rows = rows > 64 ? rows / 64 * 64 : rows > 4 ? rows / 4 * 4 : rows ? rows : 1;
+    return rows < weight->parts[part].rows ? (uint32_t)rows : weight->parts[part].rows;
+}
+
+static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *weight, diti_element format,
+                                  bool gather) {
+    dispatch->constants[1] = (uint32_t)weight->type;
+    dispatch->constants[2] = format;
+    dispatch->constants[3] = weight->kernel > 1;
+    dispatch->constants[4] = gather;
+    dispatch->constant_count = 5;
+}
+
+/* Push words that describe the stored rows; false for a type that no kernel reads. */
+static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
+                               uint32_t first) {
+    uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
+    uint64_t row_bytes;
+    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
+        !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
+                        weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
+        return false;
+    }
+    dispatch->push[1] = rows;
+    dispatch->push[2] = (uint32_t)row_bytes;
+    dispatch->push[4] = first;
+    dispatch->push[5] = weight->columns / taps;
+    dispatch->push[6] = (weight->columns / taps + 3u) / 4u * 4u;
+    dispatch->push[7] = taps;
+    dispatch->push[10] = diti_type_block(weight->type);
+    dispatch->push[11] = diti_type_block_bytes(weight->type);
+    return true;
+}
+
+static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
+                             uint32_t rows) {
+    uint32_t pitch = diti_tensor_get(graph, out)->pitch;
+    uint64_t invocations = (uint64_t)rows * dispatch->push[6] * dispatch->push[7] / 4;
+    dispatch->push[9] = pitch;
+    diti_op_bind(graph, dispatch, 0, source, 3, true, false);
+    dispatch->bindings[0].element_bytes = 4;
+    dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
+    diti_op_bind(graph, dispatch, 1, out, 8, false, true);
+    if (pitch == dispatch->push[6] * dispatch->push[7]) {
+        dispatch->bindings[1].group_div = 1;
+        dispatch->bindings[1].group_step = DITI_EXPAND_GROUP * 4u;
+    }
+    diti_op_emit(graph, dispatch, (invocations + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 16);
+}
+
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name) {
+    diti_tensor source = diti_tensor_weight(graph, weight, part), out;
+    diti_dispatch dispatch;
+    if (!source) return 0;
+    if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
+    if (!diti_op_begin(graph, &dispatch, "expand", "expand", DITI_EXPAND_GROUP)) return 0;
+    diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false);
+    if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
+    out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
+    if (!out) return 0;
+    diti_expand_emit(graph, &dispatch, source, out, rows);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+                                          const char *name) {
+    uint32_t count, part;
+    diti_tensor out, aligned;
+    if (diti_graph_failed(graph)) return 0;
+    count = diti_tensor_get(graph, ids)->columns;
+    out = diti_tensor_new(graph, DITI_F32, count, table->columns, name);
+    aligned = out;
+    if (table->columns % 4) { /* the kernel writes whole groups of four */
+        aligned = diti_tensor_new(graph, DITI_F32, count, (table->columns + 3u) & ~3u, name);
+        out = diti_tensor_view(graph, aligned, 0, count, 0, table->columns);
+    }
+    for (part = 0; part < table->part_count; part++) {
+        diti_tensor source = diti_tensor_weight(graph, table, part);
+        diti_dispatch dispatch;
+        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", "expand", DITI_EXPAND_GROUP)) return 0;
+        diti_expand_constants(&dispatch, table, DITI_F32, true);
+        if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
+        dispatch.constants[3] = 0;
+        dispatch.push[13] = table->parts[part].first_row;
+        dispatch.push[14] = table->parts[part].rows;
+        dispatch.push[15] = part + 1 == table->part_count;
+        diti_op_bind(graph, &dispatch, 2, ids, 12, true, false);
+        diti_expand_emit(graph, &dispatch, source, aligned, count);
+    }
+    return out;
+}
+
+/* ======== src/graph/ops_gemm.c (edit it there; dit.h is generated) ======== */
+/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
+ * gemv_gpu.comp). */
+
+/* Push words of gemm.glsl. */
+enum {
+    DITI_GEMM_ROWS = 1,
+    DITI_GEMM_COLUMNS,
+    DITI_GEMM_DEPTH,
+    DITI_GEMM_A,
+    DITI_GEMM_A_PITCH,
+    DITI_GEMM_W,
+    DITI_GEMM_W_PITCH,
+    DITI_GEMM_OUT,
+    DITI_GEMM_OUT_PITCH,
+    DITI_GEMM_BIAS,
+    DITI_GEMM_MULTIPLY,
+    DITI_GEMM_MULTIPLY_PITCH,
+    DITI_GEMM_GATE,
+    DITI_GEMM_GATE_PITCH,
+    DITI_GEMM_ROWS_PER_GATE,
+    DITI_GEMM_RESIDUAL,
+    DITI_GEMM_RESIDUAL_PITCH,
+    DITI_GEMM_TILES_M,
+    DITI_GEMM_TILES_N,
+    DITI_GEMM_BAND,
+    DITI_GEMM_HEIGHT,
+    DITI_GEMM_WIDTH,
+    DITI_GEMM_OUT_HEIGHT,
+    DITI_GEMM_OUT_WIDTH,
+    DITI_GEMM_KERNEL,
+    DITI_GEMM_STRIDE,
+    DITI_GEMM_PAD,
+    DITI_GEMM_UPSAMPLE,
+    DITI_GEMM_PUSH_WORDS
+};
+enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+#define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
+
+typedef struct diti_gemm_tiles {
+    const char *module;
+    uint32_t group, rows, columns, band;
+    uint32_t constants[3], constant_count; /* from id 10 on */
+} diti_gemm_tiles;
+
+static uint32_t diti_gemm_ceil(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
+
+/* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
+static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
+    bool swap = gemm->rows <= 16 && !gemm->image;
+    if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
+    out->module = "gemm_cpu";
+    out->group = lanes;
+    out->rows = swap ? spread : lanes * 4;
+    out->columns = swap ? lanes * 4 : spread;
+    out->band = 4;
+    out->constants[0] = 4;
+    out->constants[1] = spread;
+    out->constants[2] = swap;
+    out->constant_count = 3;
+}
+
+static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    const diti_limits *limits = &graph->device->limits;
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
+    bool large = limits->group_invocations >= 256 && tiles >= 256;
+    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image) {
+        out->module = "gemv_gpu";
+        out->group = 64;
+        out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
+        out->columns = 4;
+        out->constants[0] = out->rows;
+        out->constant_count = 1;
+        out->band = 1;
+        return;
+    }
+    out->module = "gemm_gpu";
+    out->group = large ? 256 : 128;
+    out->rows = large ? 128 : 64;
+    out->columns = 64;
+    out->constants[0] = 8;
+    out->constants[1] = 4;
+    out->constant_count = 2;
+    out->band = 8;
+}
+
+static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+}
+
+static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+}
+
+static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                                diti_dispatch *dispatch) {
+    uint32_t *c = dispatch->constants;
+    c[1] = diti_gemm_format(graph, gemm->x);
+    c[2] = diti_gemm_format(graph, gemm->weight);
+    c[3] = diti_gemm_format(graph, gemm->out);
+    c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
+    c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
+           (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
+    c[6] = gemm->activation;
+    c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
+           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
+    c[8] = gemm->depth % 4 != 0;
+    c[9] = gemm->image != NULL;
+    memcpy(c + 10, tiles->constants, sizeof tiles->constants);
+    dispatch->constant_count = 10 + tiles->constant_count;
+}
+
+static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                           uint32_t *push) {
+    push[DITI_GEMM_ROWS] = gemm->rows;
+    push[DITI_GEMM_COLUMNS] = gemm->columns;
+    push[DITI_GEMM_DEPTH] = gemm->depth;
+    push[DITI_GEMM_A_PITCH] = diti_gemm_pitch(graph, gemm->x);
+    push[DITI_GEMM_W_PITCH] = diti_gemm_pitch(graph, gemm->weight);
+    push[DITI_GEMM_OUT_PITCH] = diti_gemm_pitch(graph, gemm->out);
+    push[DITI_GEMM_MULTIPLY_PITCH] = diti_gemm_pitch(graph, gemm->multiply);
+    push[DITI_GEMM_GATE_PITCH] = diti_gemm_pitch(graph, gemm->gate);
+    push[DITI_GEMM_ROWS_PER_GATE] = gemm->rows_per_gate;
+    push[DITI_GEMM_RESIDUAL_PITCH] = diti_gemm_pitch(graph, gemm->residual);
+    push[DITI_GEMM_TILES_M] = diti_gemm_ceil(gemm->rows, tiles->rows);
+    push[DITI_GEMM_TILES_N] = diti_gemm_ceil(gemm->columns, tiles->columns);
+    push[DITI_GEMM_BAND] = tiles->band;
+    if (!gemm->image) return;
+    push[DITI_GEMM_HEIGHT] = gemm->image->height;
+    push[DITI_GEMM_WIDTH] = gemm->image->width;
+    push[DITI_GEMM_OUT_HEIGHT] = gemm->image->out_height;
+    push[DITI_GEMM_OUT_WIDTH] = gemm->image->out_width;
+    push[DITI_GEMM_KERNEL] = gemm->image->kernel;
+    push[DITI_GEMM_STRIDE] = gemm->image->stride;
+    push[DITI_GEMM_PAD] = gemm->image->pad;
+    push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
+}
+
+/* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
+   pixels stand in a whole ratio; else a slice binds all of x. */
+static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
+                             uint64_t rows) {
+    const diti_gemm_image *image = gemm->image;
+    uint64_t in, out, margin;
+    if (!image) {
+        diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
+        return;
+    }
+    in = (uint64_t)(image->height >> image->upsample) * (image->width >> image->upsample);
+    out = (uint64_t)image->out_height * image->out_width;
+    if (rows * in % out) return;
+    margin = 4 * (uint64_t)(image->width >> image->upsample) + 4;
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
+}
+
+static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                           diti_dispatch *dispatch) {
+    uint32_t div = tiles->band * dispatch->push[DITI_GEMM_TILES_N];
+    uint64_t rows = (uint64_t)tiles->band * tiles->rows;
+    diti_op_bind(graph, dispatch, 0, gemm->x, DITI_GEMM_A, true, false);
+    diti_op_bind(graph, dispatch, 1, gemm->weight, DITI_GEMM_W, true, false);
+    diti_op_bind(graph, dispatch, 2, gemm->out, DITI_GEMM_OUT, false, true);
+    diti_op_bind(graph, dispatch, 3, gemm->bias, DITI_GEMM_BIAS, true, false);
+    diti_op_bind(graph, dispatch, 4, gemm->multiply, DITI_GEMM_MULTIPLY, true, false);
+    diti_op_bind(graph, dispatch, 5, gemm->gate, DITI_GEMM_GATE, true, false);
+    diti_op_bind(graph, dispatch, 6, gemm->residual, DITI_GEMM_RESIDUAL, true, false);
+    diti_gemm_bind_x(graph, gemm, dispatch, div, rows);
+    diti_op_bind_rows(graph, dispatch, 2, div, rows, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 4, div, rows, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 6, div, rows, 0, 0);
+}
+
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    diti_dispatch dispatch;
+    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
+    if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
+    if (graph->device->is_cpu)
+        diti_gemm_tiles_cpu(graph, gemm, &tiles);
+    else
+        diti_gemm_tiles_gpu(graph, gemm, &tiles);
+    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
+    diti_gemm_constants(graph, gemm, &tiles, &dispatch);
+    diti_gemm_push(graph, gemm, &tiles, dispatch.push);
+    diti_gemm_bind(graph, gemm, &tiles, &dispatch);
+    dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
+    dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
+                 DITI_GEMM_PUSH_WORDS);
+}
+
+/* --- linear layers --- */
+
+static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
+                                const char *what, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return true;
+    if (info->rows >= rows && info->columns == columns && info->format != DITI_U32 &&
+        (!f32 || info->format == DITI_F32))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
+                    info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
+    return false;
+}
+
+static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
+                              const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t gates;
+    if (diti_graph_failed(graph)) return false;
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
+                        info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
+                        weight->columns);
+        return false;
+    }
+    gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
+    return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
+           diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
+           diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
+}
+
+static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+    diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    if (!tensor || info.columns == count) return tensor;
+    return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
+}
+
+/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
+static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, uint32_t part,
+                              uint32_t first, uint32_t rows) {
+    uint32_t column = weight->parts[part].first_row + first;
+    gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+    gemm.columns = rows;
+    gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
+    gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
+    gemm.gate = diti_linear_columns(graph, gemm.gate, column, rows);
+    gemm.residual = diti_linear_columns(graph, gemm.residual, column, rows);
+    gemm.out = diti_linear_columns(graph, gemm.out, column, rows);
+    diti_op_gemm(graph, &gemm);
+}
+
+static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight) {
+    uint32_t part, first;
+    for (part = 0; part < weight->part_count; part++) {
+        uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
+            diti_linear_chunk(graph, *gemm, weight, part, first, rows - first < most ? rows - first : most);
+    }
+}
+
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc) {
+    const char *name = desc->name ? desc->name : "linear";
+    diti_gemm gemm = DITI_ZERO;
+    if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
+    gemm.x = diti_op_align(graph, x, name);
+    gemm.rows = diti_tensor_get(graph, x)->rows;
+    gemm.depth = weight->columns;
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.activation = (uint32_t)desc->activation;
+    gemm.multiply = desc->multiply;
+    gemm.gate = desc->gate;
+    gemm.rows_per_gate = desc->rows_per_gate;
+    gemm.residual = desc->residual;
+    gemm.name = name;
+    gemm.out = desc->out;
+    if (!gemm.out) {
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    }
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight);
+    return gemm.out;
+}
+
+/* --- convolutions --- */
+
+static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
+                            const diti_gemm_image *image, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
+    uint32_t taps = weight->kernel * weight->kernel;
+    if (diti_graph_failed(graph)) return false;
+    if (info->rows != rows || info->format == DITI_U32 || !weight->part_count || !taps || weight->columns % taps ||
+        info->columns != weight->columns / taps || !image->out_height || !image->out_width ||
+        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+        return false;
+    }
+    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+                               false, "residual", name);
+}
+
+static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_t kernel) {
+    uint64_t padded = (uint64_t)size + desc->pad_before + desc->pad_after;
+    return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
+}
+
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc) {
+    const char *name = desc->name ? desc->name : "convolution";
+    diti_gemm_image image = DITI_ZERO;
+    diti_gemm gemm = DITI_ZERO;
+    image.kernel = weight->kernel ? weight->kernel : 1;
+    image.stride = desc->stride ? desc->stride : 1;
+    image.pad = desc->pad_before;
+    image.upsample = desc->upsample;
+    image.height = desc->height << image.upsample;
+    image.width = desc->width << image.upsample;
+    image.out_height = diti_conv_out(image.height, desc, image.kernel);
+    image.out_width = diti_conv_out(image.width, desc, image.kernel);
+    if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
+    gemm.x = diti_op_align(graph, x, name);
+    gemm.rows = desc->batch * image.out_height * image.out_width;
+    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.residual = desc->residual;
+    gemm.name = name;
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
+    gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight);
+    return gemm.out;
+}
+
+/* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
+
+enum {
+    DITI_NORM_PART_RMS = 1,
+    DITI_NORM_PART_WEIGHT = 2,
+    DITI_NORM_PART_BIAS = 4,
+    DITI_NORM_PART_SCALE = 8,
+    DITI_NORM_PART_SHIFT = 16
+};
+
+static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, table);
+    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
+                    info->name, info->rows, info->columns, groups, columns);
+    return false;
+}
+
+static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+    if (diti_graph_failed(graph)) return false;
+    if (info->format == DITI_U32) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
+        return false;
+    }
+    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    const char *name = desc->name ? desc->name : "norm";
+    bool cpu = graph->device->is_cpu;
+    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
+    diti_tensor weight, bias, out;
+    diti_tensor_info info;
+    diti_dispatch dispatch;
+    if (!diti_norm_check(graph, x, desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
+    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
+    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
+    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
+    dispatch.constants[1] = lanes;
+    dispatch.constants[2] = info.format;
+    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
+    dispatch.constants[4] =
+        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
+                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    dispatch.constant_count = 6;
+    dispatch.push[1] = info.rows;
+    dispatch.push[2] = info.columns;
+    dispatch.push[3] = diti_op_float(desc->eps);
+    dispatch.push[5] = info.pitch;
+    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[14] = desc->rows_per_group;
+    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+    return out;
+}
+
+/* --- GroupNorm --- */
+
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
+
+typedef struct diti_group_norm_plan {
+    diti_tensor x, out, partial, stats, weight, bias;
+    uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
+    float eps;
+    bool silu;
+    const char *name;
+} diti_group_norm_plan;
+
+static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                  uint64_t groups) {
+    diti_dispatch dispatch;
+    uint32_t *push = dispatch.push;
+    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    dispatch.constants[1] = stage;
+    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
+    dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
+    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
+    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
+    dispatch.constant_count = 6;
+    push[1] = plan->batch;
+    push[2] = plan->pixels;
+    push[3] = plan->columns;
+    push[4] = plan->groups;
+    push[5] = plan->chunks;
+    push[6] = plan->chunk_pixels;
+    push[7] = diti_op_float(plan->eps);
+    push[9] = diti_tensor_get(graph, plan->x)->pitch;
+    push[11] = diti_tensor_get(graph, plan->out)->pitch;
+    push[13] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[15] = diti_tensor_get(graph, plan->stats)->pitch;
+    if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
+    if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
+    if (stage != DITI_GROUP_NORM_APPLY)
+        diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
+                     stage == DITI_GROUP_NORM_CHUNKS);
+    if (stage != DITI_GROUP_NORM_CHUNKS)
+        diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
+                     stage == DITI_GROUP_NORM_COMBINE);
+    if (stage == DITI_GROUP_NORM_APPLY) {
+        uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+        diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
+        diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
+        diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
+        diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
+    }
+    if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+    diti_op_emit(graph, &dispatch, groups, 18);
+}
+
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    bool cpu = graph->device->is_cpu;
+    uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
+    uint64_t invocations;
+    diti_group_norm_plan plan = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph)) return 0;
+    info = *diti_tensor_get(graph, x);
+    plan.name = desc->name ? desc->name : "group norm";
+    plan.batch = desc->batch ? desc->batch : 1;
+    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+                               plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+    }
+    plan.x = x;
+    plan.pixels = info.rows / plan.batch;
+    plan.columns = info.columns;
+    plan.groups = desc->groups;
+    plan.chunk_pixels = cpu ? 64 : 256;
+    plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
+    plan.eps = desc->eps;
+    plan.silu = desc->silu;
+    plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
+    plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
+    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 2 * plan.groups, plan.name);
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 2 * plan.groups, plan.name);
+    plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
+    if (diti_graph_failed(graph)) return 0;
+    if (!plan.weight || !plan.bias)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
+    invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
+    return plan.out;
+}
+
+/* ======== src/graph/ops_attention.c (edit it there; dit.h is generated) ======== */
+/* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
+ */
+
+/* Push words of attention.glsl. */
+enum {
+    DITI_ATTENTION_QUERIES = 1,
+    DITI_ATTENTION_KEYS,
+    DITI_ATTENTION_HEADS,
+    DITI_ATTENTION_HEAD_DIM,
+    DITI_ATTENTION_BLOCKS,
+    DITI_ATTENTION_SCALE,
+    DITI_ATTENTION_Q,
+    DITI_ATTENTION_Q_PITCH,
+    DITI_ATTENTION_K,
+    DITI_ATTENTION_K_PITCH,
+    DITI_ATTENTION_V,
+    DITI_ATTENTION_V_PITCH,
+    DITI_ATTENTION_OUT,
+    DITI_ATTENTION_OUT_PITCH,
+    DITI_ATTENTION_LENGTHS,
+    DITI_ATTENTION_BIAS,
+    DITI_ATTENTION_BIAS_PITCH,
+    DITI_ATTENTION_LSE,
+    DITI_ATTENTION_LSE_PITCH,
+    DITI_ATTENTION_PUSH_WORDS
+};
+enum { DITI_ATTENTION_PART_LENGTHS = 1, DITI_ATTENTION_PART_BIAS = 2, DITI_ATTENTION_PART_LSE = 4 };
+
+typedef struct diti_attention_shape {
+    uint32_t queries, keys, heads, head_dim, batch; /* queries and keys: per batch item */
+} diti_attention_shape;
+
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;        /* workgroup size and its queries */
+    uint32_t quads, constants[2]; /* room for head_dim / 4; ids 6 and 7 */
+} diti_attention_tiles;
+
+/* Four queries to a lane, fewer where their output does not fit into shared memory. */
+static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
+    uint32_t lanes = device->limits.subgroup_size, each = 4;
+    out->quads = (quads + 15u) / 16u * 16u;
+    while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
+    out->module = "attention_cpu";
+    out->group = lanes;
+    out->block = lanes * each;
+    out->constants[0] = each;
+    out->constants[1] = 32;
+    return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
+}
+
+static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
+    const uint32_t queries = 32;
+    uint32_t keys = 32, bytes = 0;
+    bool kept = false;
+    for (; keys >= 4; keys /= 2) { /* keys or values, weights, and a little */
+        bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 1024;
+        if (bytes <= device->limits.shared_bytes) break;
+    }
+    if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
+    out->module = "attention_gpu";
+    out->group = 128;
+    out->block = queries;
+    out->quads = quads;
+    out->constants[0] = keys;
+    out->constants[1] = kept;
+    return keys >= 4;
+}
+
+static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
+                                 uint32_t tokens, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (info->format != DITI_U32 && info->rows == shape->batch * tokens &&
+        info->columns == shape->heads * shape->head_dim)
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",
+                    name, info->name, info->rows, info->columns, shape->batch, tokens, shape->heads, shape->head_dim);
+    return false;
+}
+
+static bool diti_attention_table(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t rows,
+                                 uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor || (info->format == format && info->rows == rows && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is [%u, %u]", name,
+                    info->name, info->rows, info->columns, rows, columns);
+    return false;
+}
+
+static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
+    if (diti_graph_failed(graph)) return false;
+    shape->batch = desc->batch ? desc->batch : 1;
+    shape->heads = desc->heads;
+    shape->head_dim = desc->head_dim;
+    shape->queries = diti_tensor_get(graph, q)->rows / shape->batch;
+    shape->keys = diti_tensor_get(graph, k)->rows / shape->batch;
+    if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
+                        name, desc->heads, desc->head_dim);
+        return false;
+    }
+    return diti_attention_input(graph, q, shape, shape->queries, name) &&
+           diti_attention_input(graph, k, shape, shape->keys, name) &&
+           diti_attention_input(graph, v, shape, shape->keys, name) &&
+           diti_attention_table(graph, desc->key_lengths, DITI_U32, 1, shape->batch, name) &&
+           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads, shape->queries + shape->keys - 1, name) &&
+           diti_attention_table(graph, desc->lse, DITI_F32, shape->batch * shape->queries, shape->heads, name);
+}
+
+/* tensor, or a copy where the kernel needs another format, or where a batch item's rows (with what lies between the
+   columns of a view) do not fit one binding. */
+static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
+                                          const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    diti_elementwise_desc copy = DITI_ZERO;
+    uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
+    if (info->format == format && bytes <= graph->device->limits.storage_range) return tensor;
+    copy.name = name;
+    copy.out = diti_tensor_new(graph, format, info->rows, info->columns, name);
+    return diti_elementwise(graph, tensor, &copy);
+}
+
+static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
+                                const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
+    uint32_t per_item = shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
+    diti_op_bind(graph, dispatch, 0, qkv[0], DITI_ATTENTION_Q, true, false);
+    diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
+    diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
+    diti_op_bind(graph, dispatch, 3, out, DITI_ATTENTION_OUT, false, true);
+    diti_op_bind(graph, dispatch, 4, desc->key_lengths, DITI_ATTENTION_LENGTHS, true, false);
+    diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
+    diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
+    diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
+    if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+}
+
+static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
+                                     const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
+    uint32_t *c = dispatch->constants;
+    c[1] = diti_tensor_get(graph, qkv[0])->format;
+    c[2] = diti_tensor_get(graph, out)->format;
+    c[3] = (desc->key_lengths ? (uint32_t)DITI_ATTENTION_PART_LENGTHS : 0) |
+           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0);
+    c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
+           diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
+    c[5] = tiles->quads;
+    c[6] = tiles->constants[0];
+    c[7] = tiles->constants[1];
+    dispatch->constant_count = 8;
+}
+
+static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
+                                diti_tensor out, const diti_attention_shape *shape, const char *name) {
+    diti_attention_tiles tiles = DITI_ZERO;
+    diti_dispatch dispatch;
+    uint32_t quads = (shape->head_dim + 3) / 4;
+    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, &tiles)
+                                      : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+    if (!fits) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
+                        "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
+                        graph->device->limits.shared_bytes);
+        return;
+    }
+    if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
+    diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
+    dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
+    dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
+    dispatch.push[DITI_ATTENTION_HEADS] = shape->heads;
+    dispatch.push[DITI_ATTENTION_HEAD_DIM] = shape->head_dim;
+    dispatch.push[DITI_ATTENTION_BLOCKS] = (shape->queries + tiles.block - 1) / tiles.block;
+    dispatch.push[DITI_ATTENTION_SCALE] = diti_op_float(desc->scale);
+    dispatch.push[DITI_ATTENTION_Q_PITCH] = diti_tensor_get(graph, qkv[0])->pitch;
+    dispatch.push[DITI_ATTENTION_K_PITCH] = diti_tensor_get(graph, qkv[1])->pitch;
+    dispatch.push[DITI_ATTENTION_V_PITCH] = diti_tensor_get(graph, qkv[2])->pitch;
+    dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
+    dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
+    diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
+    dispatch.cost_kind = DITI_COST_ATTENTION;
+    dispatch.flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
+    diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
+                 DITI_ATTENTION_PUSH_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                        const diti_attention_desc *desc) {
+    const char *name = desc->name ? desc->name : "attention";
+    diti_attention_shape shape = DITI_ZERO;
+    diti_tensor qkv[3], out;
+    diti_element format;
+    uint32_t i;
+    if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
+    qkv[0] = q;
+    qkv[1] = k;
+    qkv[2] = v;
+    format = diti_tensor_get(graph, q)->format;
+    if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
+    for (i = 0; i < 3; i++) qkv[i] = diti_attention_operand(graph, qkv[i], format, shape.batch, name);
+    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.batch * shape.queries,
+                          shape.heads * shape.head_dim, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_attention_emit(graph, desc, qkv, out, &shape, name);
+    if (shape.head_dim % 2 && graph->activation != DITI_F32) { /* odd heads begin inside a word of two halves */
+        diti_elementwise_desc narrow = DITI_ZERO;
+        narrow.name = name;
+        out = diti_elementwise(graph, out, &narrow);
+    }
+    return out;
+}
+
+/* --- qkv_post --- */
+
+enum {
+    DITI_QKV_PART_RMS = 1,
+    DITI_QKV_PART_LAYER = 2,
+    DITI_QKV_PART_WEIGHT = 4,
+    DITI_QKV_PART_BIAS = 8,
+    DITI_QKV_PART_ROTATE = 16,
+    DITI_QKV_PART_HALF_SPLIT = 32
+};
+
+static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t tokens = desc->tokens ? desc->tokens : info->rows, unit = desc->cosines && desc->half_split ? 4 : 2;
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_op_writable(graph, x, info->rows, desc->heads * desc->head_dim, name)) return false;
+    if (desc->head_dim == 0 || desc->head_dim % unit) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: heads of %u channels; a multiple of %u is needed",
+                        name, desc->head_dim, unit);
+        return false;
+    }
+    return diti_attention_table(graph, desc->cosines, DITI_F32, tokens, desc->head_dim / 2, name) &&
+           diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
+}
+
+DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    const char *name = desc->name ? desc->name : "qkv";
+    bool cpu = graph->device->is_cpu;
+    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
+    diti_tensor weight, bias;
+    diti_dispatch dispatch;
+    if (!diti_qkv_check(graph, x, desc, name)) return;
+    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim, name);
+    bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
+    if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
+    rows = diti_tensor_get(graph, x)->rows;
+    dispatch.constants[1] = lanes;
+    dispatch.constants[2] = diti_tensor_get(graph, x)->format;
+    dispatch.constants[3] = (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
+                            (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
+                            (weight ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) | (bias ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
+                            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
+                            (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+    dispatch.constant_count = 4;
+    dispatch.push[1] = rows;
+    dispatch.push[2] = desc->heads;
+    dispatch.push[3] = desc->head_dim;
+    dispatch.push[4] = desc->tokens ? desc->tokens : rows;
+    dispatch.push[5] = diti_op_float(desc->eps);
+    dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
+    dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
+    diti_op_bind(graph, &dispatch, 0, x, 6, true, true);
+    diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
+    if (rows > 1)
+        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0,
+                          0); /* heads workgroups do group / lanes rows */
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 14);
 }
 
 /* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
@@ -10899,8 +11954,1229 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 }
 
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
-/* Generated by make shaders: per module `static const char *const diti_spirv_text_NAME[] = {pieces, 0};`, then this table. */
-static const diti_spirv_module diti_spirv_modules[] = {{0, 0, 0}};
+/* Generated by make shaders from shaders/: one block per module, then the table. */
+static const char *const diti_spirv_text_gemm_cpu[] = {
+    "GZ1N5jsi^P%l=V*=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M1W#2q0`r6%ql5KiXr0Kr6S`^P+wKQ^=45HscFA;R/vEEb`6`grC93"
+    "wQ*>KKrv.],WY`Co*:gH>#'il<(X5d/(Eh5xd]q@=e,$pp#e@Lvd$cop#(il<(hNY&#F#nXee9Lvd3['r#%#1EM`X<##D9-V)si08.yCT$'o@^vd6nCr#8"
+    "['EM,3kW-&il<(x5d/(e),un]q@=eL43t#e@LvdDs2t#(il<(0OY&#f;dUof@UvdPY&u#%#1EM%X=##D9-V)8j08.yCT$'4A^vdSlBu#8['EMI2lW-'il<"
+    "(;6d/(WR#1MJLc&#Nx/0Mra'EM0H5t-&il<(x]0_#Z,.cOSxY;eEcU.$e@Lvd<JU.$(il<()QY&#^H*`PhF_vdX5&1$xm0EM1sD##9['EM+.%[#vwcFXg<"
+    "Lvd[HB1$9b'EMC*=t$/9-V)Ql08.yCT$'MC^vdlS(3$8['EMb'sW-(il<(Y8d/(Eh5xd^q@=e--45$e@Lvd%l35$(il<(iQY&#F#nXeiLhvdTu^9$xm0EM"
+    ")hG##D9-V)<m08.yCT$'8D^vdW0#:$8['EMMBuW-*il<(*yr;$y3MCu^q@=ebbZ:$e@LvdYIZ:$(il<(FRY&##G-$vjRqvdFx>K$-;1EMr=M##D9-V).o0"
+    "8.yCT$'*F^vdI3[K$8['EM>p#X-*il<(xH3U%k`rRT_q@=eTkEL$e@LvdLREL$(il<(8TY&#lrR3UkRqvdv<AP$-;1EMKxN##D9-V)_o08.yCT$'ZF^vdy"
+    "O]P$8['EMoR%X-+il<(p$s;$g;dUo_q@=ePS&U$e@LvdH:&U$(il<(4UY&#hND6pm_,wdSrgU$xm0EM(hP##D9-V);p08.yCT$'7G^vdV-,V$8['EMLB'X"
+    "-,il<(n=d/(W_mIN`q@=eBV_f$e@Lvd9=_f$(il<(&WY&#XqM*On_,wdF$Rg$%#1EMrAV##D9-V).r08.yCT$'*I^vdI6ng$8['EM>s,X-19-V)Ur08.+9"
+    "-V)Vx98./9-V)W'D8.39-V)X-M8.79-V)Y3V8.;9-V)Z9`8.@9-V)[@i8.D9-V)]Fr8.H9-V)^L$9.L9-V)_R-9.P9-V)`X69.T9-V)a_@9.X9-V)beI9."
+    "]9-V)ckR9.a9-V)dq[9.e9-V)ewe9.i9-V)f&o9.m9-V)g,x9.q9-V)h2*:.u9-V)i83:.y9-V)j><:.&:-V)kEF:.*:-V)lKO:..:-V)mQX:.2:-V)nWb"
+    ":.6:-V)o^k:.::-V)pdt:.>:-V)qj&;.C:-V)rp/;.=ET$'QI^vdKGB5%wv'EM-,(@#'il<(&QdZ#R9U0MQ`=wd`mYJ%sj'EM9S.@#-il<(Jx$t$KQJ6gM"
+    "GpvdCssl%qd'EM8:KR&Bil<(HmKC+&c)xvVxcwd[ZY*&nZ'EM;FQR&@il<(.L<5&,BpU]xE'9SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9"
+    "%`Gk<(BmxHW1]e;%P%k<(PwNgV+)S(%tbt@Mq*S&G`=UwHuxd<Ivc,BM#b#O#L+k<(rqV[#g>^u$k8ZvZlS.X[;utnb<,)BMBcpQ#rnnrPeik<(f*#/M$`"
+    "q:$jZYr%5_L<M1;owZ#'W,a;utnb>k(BM^ZfT#oRruOeik<(+IWdN[:1:$jZYr%v3LurQ#vvZA-mHjNuaqdP*)BMolUV#k%bUvdik<(DtUvmB<Wm&jZYr%"
+    "`%w@`p;vvZdb_BuRc1BMG5,Z#rmyY#rmyY#IF-$vHM#wZC>DeNR0Q<MLi(BMs/0j#Ub]Tudik<(MX/8ShXr8$g>^u$oBdvZ`;=eWyf>=iMi(BM;Jgm#dik"
+    "<(9uS;$jZYr%8sH`_VpMKV#]fp#YsR$'b=fp#tpQ<eQaop#8qQ<eSQ-n&x.4cFG6QvZCmU`fIvp@Mga-n&XpR$'IA.hV0U0r#pxp@Mms-n&5qfCM576KiS"
+    "=q@Mr+.n&UpR$'`SJhVDs2t#,yp@M)W.n&IqfCM]s;ToP+U@M'>R8%>dRkqcQ@HWRf8u#2Iu+aRf8u#mVALV^_mv#YsR$'TCmv#+CqLMbhX-$GCqLMd*4n"
+    "&+k`bOMy^@MEMdaOXGk<(GNw&PtCl<(@:h.$ZpR$'pOAhVU//1$=$q@M:65n&ZsfCM'7CEXT=q@MCO5n&jik<(BKa>#T(KU]Lv^@M@/PT]XGk<(Bdbq]tC"
+    "l<(:,(3$bGk<(HX3u$kEL[dP+_@Mm8RZdXGk<(o)dwdtCl<(h]F5$ZpR$'lPAhVQog9$9%q@M6+8n&VtfCMv_6HsQ+U@M2^@t$Jr'CupyIHW_[d:$>q',a"
+    "_[d:$yYALVBl>K$YsR$'HS>K$9mBxQrpHK$UmBxQt[=n&9=16TNy^@McQ>5TYGk<(e$IRTuCl<(_FWL$ZpR$'7YJhVs6JP$['q@MX;@n&xvfCMb9GEbR+U"
+    "@M$HEq%7#>Uo`HRHWMM/U$-@0,aMM/U$h]ALVOfgU$UsR$'cNgU$G7XLr(kpU$c7XLr*.Bn&&<,-NR+_@M<sB,NZGk<(>&DINvCl<(94qf$ZpR$'[I.hVC"
+    "uZg$+*q@M(]Gn&HyfCMWR3wQT1_@M`APt$;:St$;:St$;:St$;:St$;:St$;:St$;:St$`f0o^@O`k$$g0o^BbLq%x.4cF>U0JWr'.l$`o(BMaOMl$tik<"
+    "(qBBh(x.4cFvvxxZX);JmnO)BM>3&r$vik<(NoS#,x.4cF6qoxZMq]VMqU)BM,u8+%%jk<(Ob^&+*W#xHCFjBM2wc6%h'l<()8d##*W#xH5T%CM3u&G%Um"
+    "pF%),.cO6c:;[PCeG%Jf#O#Z0)l#Re(BM3L5H%dik<(:AVk'n>^u$-BFm^h^uaXBF1EX#RTm^*Nq1Y&PLaXqt;T]xDm.Zhik<(N]#6&n>^u$MBFm^4E,wd"
+    "BF1EX&_^m^N4(HeJ6Zvds/t4^3m@5ga<%CMoV>O%iC5O%Vh(BMy:LO%lik<(y;]n&xpPv$#,%T#UkG2$xpPv$=KST#/5mn#9J;yHyLTQ#`g#O#x.4cF4@s"
+    "wZMq]VMg0)BM7DYf%#xDo*FCDwdq6lHW#xDo*CJJwZcmh8SswDo*MXDwd=r<nTbik<(R9%0(x.4cFJV5o^%i>/`ovo4gqU`vZE(6Agau(BM%Q#l%q'l<(d"
+    ">u##;%xkq*EAHWXF1o%-nU,aXF1o%kA.HWZRDo%h#gCM#0F)t`-aBMVvip%n>^u$)E3Q^`X(o%sEY*&WrQO#xpPv$hj%pVa0jBM9S'+&l'l<(Y97<-j8YC"
+    "cEb[,&kBu_cEUDeW_Gk<(hOt^cZ:k<(]lxdW_Gk<(D1rakjik<(-@wt$x.4cFsw:wZeA,=q^i(BMFkY3&V:k<(6.xoW_Gk<(*BLBu$xDo*g5v&=*HFm^O."
+    "<#QgL;T]`1o/VWEGF&.l'IWXKPF&kYo/V752L&7>'IW8;;L&KRq/V^k-P&#='IW_q6P&2FTn^]OI2U(#f*&rwDo*U<IINm@_eW$xDo*V@IIN&wKU]$xDo*"
+    "YU)*O+Hdn^S:k<(u_j/VbGk<(qCNKV&Dl<($wh''YGk<(OhX5&xpPv$(qFM#2d[,&xpPv$+&YM#ZEmn#xpPv$7&YM#>;mn#xpPv$D&YM#>;mn#9mBxQ@$j"
+    ";[PkV)kARAW[+RAW[o,]0,#fsu[-_]s[+L%;[R&7bkSj5N_=j5N_o,]0,A`QYeeN;WeGH&;[T8oBlJ3Bak43Bako,]0,TTv*k0ra(kX%';[VKO#mBY)Hj,"
+    "Y)Hjo,]0,R5_ii(AIgiTp&;[X^/[m[DNg`FDNg`o,]0,8H).aHPj+aCy5N_j;N;$L>WfMnwfCM`7D[)xCl<(DiB:%);Rl'L$E,aM2FCly&gCMp67E(xCl<"
+    "(l6q.&xCl<(H#T1&xCl<(..f4&xCl<(m>YF&xCl<(-0EL&xCl<(yf@P&+$-V)qAMo%^j#O#y>^u$sAMo%nYBiryEF)t(>Ida_<catCgN&cv3.l$5[rk$.&"
+    "yCM<d6p%''iXMBj@p%'m6p%1DRl_Wr23_Mloda&L3&cl2$'cv3.l$Yjrk$x.yCMaDvG'ON6YMfJ(H'o[vG'FZ+v$R*Ap%QN6YMlo`H'sOdG'1DRl_eC33_"
+    "`Lpda3m@5g8wshM:4xmg,ZpteZxZ0,`Hh@#>jhngP+4V)^&P_u1E0'PC'QHj9V-3hGg3V)0%qteHg4*OGLiak9V-3hb/`$'UlbAuiKfp%<`((&'m&LM-$-"
+    "V)nGm'&XlFq#y>^u$=Sm'&)vBhMZeGc%JSGDM%'A)O@,gW[vIl<(AYd)O[hGc%)SWfMX5/es*u>/`Hy/LMCPHeN^/`$'`lbAuiKfp%QF.)&1r6_P-$-V)x"
+    "-s(&9eG2$y>^u$R9s(&3$S#QZeGc%TSGDM/,Q;R`E]TfuIl<(U&u;R[hGc%3SWfMcT/es+'[K`]FA_PWtXwQq[Mo*36lxvEb^ejKs3V)ru*LVi9-INc>=)"
+    "XyCCeWGs3V)x=lHsWrl/MfZ9&Y'f>bXq[Mo*49lxvEtYbkKs3V)-]GhVD:I&ukrw,&Z/yQ^lfh0,9c3:S16)UfHd0U];L:W`K5]fWaQw<(M1<-&]^w<(O%"
+    "*-&^SWfM8GI&usLk-&cyQ,alfh0,:i<:SXHJteNv0U]D>k1c[oRV]aQw<([Vt-&]^w<(`Vt-&fSWfM_eU&cHfA=edRyHavB$+b,R5/&xhhXMhJH/&RBH2$"
+    "dyQ,aZeGc%gYafM9D-btn-<-&@Z+v$wnex)PGafM6:-btm'3-&w#W5gZeGc%tA;fMoinx)xi2-&6,20&24nxH)unx)GGEfM41`2hUEjfM6+(RgU<.bt0qv"
+    "/&@Z+v$`wL+&PZ$YMxU.1&5YRO#S1vv$/J65/>b.1&6GF[mTBjfMtJa>mr;/btC1p1&1DRl_xqf2_(b>eaK;^Wn12W&cv3.l$%_rk$S;yCM,[c2&rB6YM1"
+    "bl2&Qgc2&@Z+v$^N=2&=ZafMgt.btNu'3&1DRl_+9g2_2)@eaUAnjq;QW&cv3.l$/_rk$^;yCM6Bi3&%C6YM;Hr3&[Mi3&@Z+v$r4D3&HZafMgt.btD7y1"
+    "&i5vv$=Dv2&dY$4&]TGDMZV74&3unx)hV+FtJ<3Gt`#J4&[^w<(hc@4&LTWfMEpW&cv3.l$$krk$F/yCM+bLK'WaGDM/-ZWnyXB>mxIl<(YAOXnKs3V)Y:"
+    "3<nV:5*OUv95pSpa8oP+4V)VQ>Fk8T%'cv3.l$0krk$V/yCM7TeL'daGDM;EKKr2>KKrxIl<(r&ALr3-6V)rw$0raMUIN`$KHssww,s1$-V)8r;M'/.mr$"
+    "y>^u$*4<M',[+v$.:FM')O6YMF:kM',MbM'FZ+v$*ZIL'ZaGDMJosvvnIdKMyIl<(dSnwvKs3V)dMR[vh7r#vN#yrM-%+'cv3.l$qlrk$D1yCMx%S]'2ra"
+    "JM3b`]'fD$YM8hi]'HF]]'IZ+v$c[IL'tN6YM.^O^'K'.]'t/4cF]wO^'SJYcFb&Y^'_h$FMKd3_'lJf]']cGDM56#D&Runx)F*LLMuVv&u[nI4&KT=&u["
+    "hGc%#TWfM1Xn/MC&H,NYPMY[UhGc%wSWfMUFJ&u<fDD&+:>eNmfh0,;i3:S[fMq]r28U]fi7KQ8(w$QbQw<(H'aD&]^w<(LrMD&/VWfMAJ5INQPpWRL)%."
+    "WCg3V)yZTq]IGu/MTllTSkdtHsDm3V).Z-L``<jyP_IiQT>G8XSr4qEtZ^'G&[^w<((MuF&OVWfM@c^&cv3.l$2ark$Y;yCM9V9G&fVGDMB$:)X/>KKr%J"
+    "l<($]h)XHs3V)qP;RT]'v/MfZ9&Y'fHbX]hGc%GVWfMI'_&cv3.l$:ark$O;yCMB0-H&nVGDMJnjZZ%9:8o%Jl<(4hA[ZHs3V)yi;RTe@v/MnMjW[7qx;["
+    "]hGc%GVWfMv:9es)l#k_144LV6I)CY.$-V)D78OUlBr*bkonH&n*bfMcj4bt@x`D&@Z+v$_&xx)PGafM`a4bt>rVD&1DRl_G7n2_$N)eap*'n^mXv/Mv@C"
+    "2_B,B[ZBy3V)KAn2_3s_%uqCkI&`^U/`mfh0,<l3:S9Dq,NBGV)t$i&J&8gF%uu[8J&d+nHa_/`$'w$cAuLGB5%v+6`'=2(RT2$-V)1I__'.*p-%y>^u$s"
+    "d__'DZ+v$wjh_'GiafM&pZbtYp5`'Fs;hV`eGc%HP;fMr$3y)u^U_'jZ5`'24nxHn,*y)w-kfMc*/L`AV6btrItI&lro&cUBjfM5qvabHl6btyt^J&ll*_"
+    "c[eGc%jD;fM;=d7*-`^J&5J>K&24nxHCLd7*GGEfMv^;[dVEjfMxW[#dLx6bt&6,K&1DRl_`*o2_2)@ea1Z`TfqB`&cT0Kvhj3)CP2Jl<(DWIkh>U-V)ei"
+    "r0i*B-FMahJv)*Xe1hx(hiYpHh[#1DRl_>+;3_6+xdadj5#Zo,<*Oj(R>ZZ(q$Zk^n<(HuJ@ZHg3V)F]NCY%R8'Prr*q]Z(q$Zk^n<(X)$r]Hg3V)O'k_Y"
+    "TmC9]7'#>_bKxtelI5V)gK[R^Q#S^Y:Cv:`Xisk_c/`$'B%cAu&*,c'eOmc'agqK`2$-V)UrGc''Tyq$y>^u$d6Hc't/4cFf<Qc'34nxHU+ba'liafMH']"
+    "bt%<mc'*gayHe$,c'k<dc'f]NfM[&U$#r*ybbus%xd`eGc%5dGDMdOh^c8m')txIl<(lWe_ck^n<((f)$d#P5V)vy[R^UCx&u-n`d'o9Cwdqfh0,.Jibbr"
+    "da[do;-'cv3.l$cmrk$V/yCMj'.e'$saJM%d:e'WE$YM*jDe'Z)H2$i9rdF.CKK1U$4q#BdGDMpgXQg3>KKrxIl<(-=VRg506V)>8:6g'k-'cv3.l$lmrk"
+    "$_/yCMs_*f'-saJM.D7f'aE$YM3JAf'd)H2$i9rdF7CKK1^$4q#Nyu`M7cff'=b]e'c@^u$Fhfe',[+v$N#+f'_Q6YM0khg'X(`g'@Z+v$'H=v)>saJM/&"
+    "-h'e8iXM4,6h'dA-h'D:2=I80EL&Yi+DM2Zt;e2$-V)rdSM&.4V3&y>^u$FtSM&DZ+v$X:6h'c,iXM&xoM&7)gM&FLaY-K&T1&Yi+DMN/vBl]hGc%pVWfM"
+    "'<w/ML#F>m&hTY[UhGc%mVWfMK*S&u#$hJ&iYJ&c]hGc%6WWfMfb;esS1x^P:da%ceVXtnuL5V)ndM_PG7V)tPlYN&fpbAuU31O&XZYN&5AX;n]hGc%@WW"
+    "fMo&<es[$Q8S_Jo:nwmJkquL5V)'p&9S0HL)tYLVO&pvkAu^e$P&k:VO&><M2q_/`$'ypbAuiKfp%`dD`&JKyat.$-V))/wBl>i^facb##vdV9INj)[Zvq"
+    "8X^PPg3V)0KQ#v6cD[Zxb*TsqkX8SU/`$'Y'cAud>Oi'0`/j'G/&es4-6V)/grwvjkl%c7[Yq#l/Ft#L'ki'&eu6&2Sti''db/MaeGc%rsl`MIPBj'R%Gq"
+    "#X9jfj#OJLrE$]yu*Jl<(5j:@vCU-V)i`[[v>Le=MZVq(OMP%kNDU-V)li[[v@Oe=M^rm%PPlxgODU-V)M0E*O/B-FM0dXy'6ge1hN4X#Qwr[$#=t's%Yk"
+    "Fy'<E^0,Vb]CPZk<$QuJ('u<uIx'&db/Mrfh0,;rj'upbo[Q58#'u]weP&(vBhM/$-V)_y$Cl>i^fa@,(eNCJ>INGK`EOr8X^PPg3V)C`ZeNmUI[Zs2EZU"
+    "kUX8SU/`$')(cAu`(6$((Kn$(BW@kU5-6V)`&&cOkkl%c7[Yq#Hx*q#HhQ$(&eu6&*>[$(NflBYaeGc%nul`ME9)%(0'Gq#X9jfjYGVLi@Lv(X+Jl<(,0["
+    "FXDU-V)3OwbX@Le=M*Y$;[tR/&[DU-V)6XwbXAOe=M-uw7]wn+#]DU-V)DQP<[/B-FMWH^&(^ge1hu6c5^G9^$#=t's%PPK&(<E^0,M+iU]Q4I6^Ei)'ud"
+    "YN%(MflBYrfh0,39-.W<Z(o^/sHFt1&s((X;`$'+cP'(agqK`d/`$'@(cAu=J#G%eIm'(bp5h`bhGc%ufWfMtf#ogPCeG%/:s`&I-s`&d.iXM2^%bb6K_C"
+    "PCE^0,0[V((L1FI&L1FI&hbR$veBrbbZpT@Z7Kq>dWN<'Y0CX%u-qr((n0'[drfh0,;w%(YuQN@dN-*'u]weP&KT=&umfh0,ABy$Zr<r_Y&R6'cY0mXRnw"
+    "&9S/(T$'*`';*<&59SVBjfM^$<tRr:>btKh*b&D:2=IK2EL&bcyCMJs]b&>SNfM*77$#HdrRTsuXhV]eGc%]AyCM;Y9c&;`afMvP>btWZCc&BN$OU]eGc%"
+    "AG;fMeyU;*rElb&vFCc&VgTXRC-k'uLn3b&9eg8S^hGc%CWWfMQdx/Mc>=)X0,UY[UhGc%@WWfMuQT&u^($d&KS4bXnfh0,iD;:Sa0Hnp<BCU],pMgZgZ'"
+    "%QbQw<(2E@d&]^w<(48-d&PYWfMI*h&c1F`Z[im>US2Jl<(;;GX[Is3V)E+[n^H'61Mrr*q]DWCU]`/`$'4sbAuiKfp%X$hf&[8=n^p95V)n4nhrbKtDtK"
+    "iU+([^w<(@/G*(1gWfM'/SCcAlpgih^<Uf*IEo*0qb*(hV3q#HNyCM%6l*(0mafMj8gbtA7u*(,[+v$w7Fe&4>GDMJ0Kak*,bse#nveaDO6&lF$A3hN>B;"
+    "nvp_$#40J7Tq:$A#'=A3hQZ=8owy#A#40J7TtD$A#*GA3hV(:qo'2`$#=t's%iA6,(5U-V)gx^Uo/B-FM<Ww,(C_Imgdl[2qm->6pqFvnpbhGc%7gWfMgt"
+    "jesekRnTL3<0i`Kqejd/`$'.2'^uFu#O#KgWfM%kKFtbBt-([^w<(Z&b-(NgWfM(),'uhsy.(G/&esKE^0,gE8.(F%<e&F%<e&nGScO,2hbt@I.ngPCeG%"
+    "DBFI&L1FI&kNs^M3kp=v8W($vw[Mo*9pD@v2SJ`uShGc%XgWfM0)lesg&3OU1aq-s6&lesbhGc%`YWfMKQK[Ze`s.QskX8SU/`$'s*cAuR2'>(eW_>(3-o"
+    ">Q6-6V)%w4r]kkl%c7[Yq#Z4Ft#:rB>(&eu6&gKL>(@;DnTbeGc%axl`M7Dq>(Z'Gq#X9jfjivXLr1yMTS,Jl<(h7;rSEU-V)oVW6TALe=Ms.SgVg(_QVE"
+    "U-V)r`W6TBOe=MvJOdWjDZNWEU-V)(Y0iV0B-FMJRNA(Pje1hgd9bX:lf$#=t's%5^;A(<E^0,13I*X6<)cX8D2'uVd>@(>;DnTsfh0,n:[YRyb`CY%a1'"
+    "uo9ke&]BY2_nfh0,$DPPU5,nRT1s1'u'@Hg&luF#dnfh0,q];:S%#o5p(yq2h3T(te+7%$#24nxHXg]9*sMEfMypawdWEjfM%n)@dO*Abt(FQg&MEi7&V["
+    "gm#21^9*#@S2h]eGc%yG;fMT#=:*30Qg&KIsh&24nxHk4=:*GGEfM:P6OhWEjfM>]6Oh]RAbt5>sh&DZ+v$a5j8*Q/iXM&$+j&ig]9*3Twl'ei@P&qcyCM"
+    ")CGj&$TtZM.LYj&@6Wh&Ai9d*6=q.&qV+j&%[Yr%XZcj&Dv's%Zalj&QH+DMZ+<XnEg3V)l1t)X9dh%u48jh&$R3kh^hGc%rYWfM)F)0MUv95p9HUY[UhG"
+    "c%oYWfMM3]&ua:@d&No0_YEg3V)bkKUS9dh%u^($d&MflBY^hGc%9WWfMHHx/MYDRNq(kTY[UhGc%6WWfMj#tEtXU-l&[^w<(a=$l&EZWfMwZ^&uVU@l&D"
+    "k)hrnfh0,a+;:SLsFLM4'FU]%0Cmt_B'%QbQw<(yfIl&]^w<(&gIl&IZWfMZDCINge_^uO7Rn^&$-V)<&EOU8S^fadk>>vc:+0Mj)[Zv3B>_u$(T$'5SXm"
+    "&@Z+v$T^v7*PGafMyZBbtXbRl&CXI/r]eGc%FaafM@Y6bttU/J&@Z+v$22*y)PGafM<P6btsO&J&DZ+v$fyC+&:NIYM',A%'oDmn#1irBP^eGc%1J;fMs*"
+    "<y)':&J&4`o%'24nxHB><y)GGEfMZe<@QXEjfM]_]_Pm+HbtEF]%'9[KtR^eGc%9J;fM91Q7*P0]%'8-P&'24nxHhEQ7*VGEfMi^59SXEjfMmj59SuDHbt"
+    "MwO&'DZ+v$T><y)4)iXMD*@('rEQ7*FZ+v$0>@('1khXMF6R('kDI('Ai9d*S@q.&DbQ7*%[Yr%:^n('@Z+v$&FQ7*U:GDMeHF)'u5<y)rDyCMNwN)'52i"
+    "XMR)k)'`q)l#Ai9d*^@q.&eYk)'%[Yr%ODt)'@Z+v$0FQ7*i=GDMo.L*'u5<y)%EyCMX^T*'9c$FMgg^*'A+O)'UiT*'5ij-aCC(-WLot)b#$q*'B2iXM_"
+    "s++'#dmn#9[KtR^eGc%@cafMj.HbtGRo%'@Z+v$s><y)PGafMg%HbtFLf%'kcfBc^eGc%kJ;fMt0Fy)Q6f%'K_m+'24nxH'FFy)sPEfMv^2@dWBjfM#_R_"
+    "cO*Jbt'CZ+'y;%6gWBjfM`@@qf^UJbt1)a,'@Z+v$hse,&x'bfMUIJbt6H7-'FZ+v$3FFy)^2iXMx_f-'ad]-'w#W5g^eGc%wJ;fMu6Oy)06a,';U7-'0g"
+    "MbkWBjfMnjhEkj#Kbt@(4.'.N(bk^eGc%pjeYM,Lu.'>vl.'DZ+v$Xau.'1khXM.X0/'#^'/'.N(bk^eGc%.K;fMwCby)f+4.'UHP.'1DRl_'6+3_BD]da"
+    "NWYTo'Mnt[mSU%pGy<Vokft<(ym^qoa/`$'nvbAuWFi/'kG$0'<*mQp0$-V)0=60'XlFq#y>^u$qS60'04nxHQXby)FdafMtNKbtQ9$0'*gayHn4`/'``I"
+    "0'@WNfM/KD$#M;XLry2o,s^eGc%IdafML-JbtXee0'@Z+v$iAA%'=yGDMOoe&u)gHbt(Jl<(.,h&ua/`$''wbAuiKfp%4Sb1'Mgu^uLy3V)/G=Ccq*,/ML"
+    "y;#QQF]_PP+4V)2P=Cc]xk%cYBGB'nyh''Yq<B'%[Yr%a&PB'@Z+v$35],&YsIYM@1+C*0emn#@Z+v$g`A%'i%HDMs5AOq'OWnp=yaeaXS2kqoxQJNdIca"
+    "t19FT]Cg3V)2^QctCT'+Of[CBuTKmo^;g3V)pnjcOXoy'cYBGB'8@i''&7=B'%[Yr%M&%E*DZ+v$p(hm#4)iXM2:mS*EgFy)FZ+v$epmS*1khXM4G(T*YT"
+    "vS*dG5yQuI5.WaTh]Q)Jl<(_K0%QSE^0,tPeYR5vI]v-%s'ubEb1'Np9#vofh0,0Y7Duxy-0V:t/FtJf_G([^w<(T,JE(6jWfMRFSFtFM9G([^w<(X2SE("
+    "(jWfMsa@'cv3.l$esrk$l4yCMl9fE(V>iXMrFxE(/eby),[+v$DkxE(4>GDM>fJakxdjse%#2faGbR&lsE='uBA9G(w,sQg4$-V)mW<F(<,VK%y>^u$;#="
+    "F(@Z+v$>)GF(AyGDMu=5/igE]TfuIl<(90F0iLm3V)<@bLiyWr*bKu,d(GBafMoNybtL*Rd(i5vv$B:$O#cngf(*,f=M=;wd(28(G(c5s^MO5-e(Plwd(P"
+    "%mbt.Hr$#C6H9o'bybtceGc%vBiXM;aWe(;&0#*,[+v$w-Xe(;mCaMA(/f(#ogm#,T8^ZJ*$Ye6Ho1qKg2fa]xJ,sP7K'cq;DJsDD#Ye.(T$'.YBf(@Z+v"
+    "$b)0#*PGafMoNybtcZpf(&eu6&u.-d(+2,ejbeGc%/W;fM)o8#*BRSE(8xpf(E(D7&oyoU*)(bfMi8pbtFY_G(mZ68&e1pU*paUG(1dNfMIRy$#A&59S`7"
+    "(ctDRku(,4nxH0-uM%64NfM.Yx$#6uM*Oh(.STdeGc%yC<ZM2vBv(8Eli#R(D7&PDU#*c1@YM7=qv(PDU#*[o[8&P%()3RDU#*mM<ZM;V>w(RM0j#[o[8&"
+    "q;kj0eF;A*y:f=MhAM$)Z]D$)E(D7&jRNA*Ld@YM@odw(h+[w(YtAq]deGc%OB;^MWi,x(4D)l#Mc=FX^BjfM$%+PU9A)ctZ+2x(R(D7&aDU#*gi;ZMHIW"
+    "x(UCkl#S=i7&R0E;$6.f=Mv'S%)tnA%)'Q<ZMp3f%)t94U#E(D7&FSNA*[v[YMtL3&)Fhx%)R(D7&6h3&)]nqXM%''')PBl&)[o[8&=&()38B'')&;f=M7"
+    "L_')2q4&)WlsA*[o[8&D&()3>g_')yp@YM/e,()By#()jeu6&@CS%)I(D7&^:I()].f=M92e()2a[()jeu6&g6-()[o[8&N&()3m[e()BG&KM7WE))UBg_"
+    "Mv`Opo7M%`ui[Mo*k9>rokYb<nMj3V)j</ckh]HfNgWc)X0o>fWehGc%coWfM6)4]Z'Bq1YUE&[ZV/`$'/1cAun0By(CPgy(MflBYZ:4V)TOErf'CkyPnX"
+    "T,sSP-3riYkxmvgn<((_O-s[SCo*6(AA#sV0MMgXlEtu>TfsT(4V)]hErf<HH'urbY#)P*i>Zw95V)nrmCc.a'EttbG#)[^w<(Kc+#)aoWfM#H:]QnB)[v"
+    "&9#1`SFsI-o$FA#C7+]m3ZexvA)QhMXeb$QJKm,N*c@jMNj3V)ND7ckYFJcOJZi)OJmcfNfhGc%coWfM<oE'urbY#)XtAq]6>Jo3S_07Ts6Z*X0%)ctvBb"
+    "*Oo+CrfH]eFtm1>K([^w<(9j#H(YjWfMk8TFtippJ([^w<(qo,H(FjWfM4TA'cv3.l$&trk$95yCM-w>H(YjGDM/-ZWno75/i#Jl<(]SkXnNs3V):yx_c["
+    "mX0MSdYTof]K9oJg3V)d$hUoeMQ]Ze`s.QLGa8SU/`$'v3cAuUN#;)k%[;)3-o>Q9-6V)c5a6ppkl%c7[Yq#]<[K$=6>;)&eu6&mpH;)@;DnTeeGc%d*m`"
+    "M:`m;)C7Gq#X9jfjilo3U3yMTS/Jl<(kJWrSHU-V)ris6TDLe=Ms.SgVj(_QVHU-V)urs6TEOe=MvJOdWmDZNWHU-V)+lLiV3B-FMMnJ=)Sse1hgd9bXA'"
+    "+%#=t's%;+8=)<E^0,4Fe*X<OEcX>VN'uY(;<)>;DnTvfh0,R<TYR(u$DY+sM'uedpJ(=31np4$-V)3]EI(b[HO%y>^u$w'FI(1DRl_4kP3_n&,eaWSNKr"
+    "eYqIN^ijgrTu1MrJg3V)sw`Oqc:Y0Ma-gdsSYY@d9$-V)<<BJ(XlFq#y>^u$2`BJ(BZ+v$5fKJ(=g+DM;o.`uShGc%`rWfM7J6fsBD]Qgf<Hmplnc-aaxZ"
+    "0,EbGA#_&5o^mL5V),X,SgJ`R*t1&AA)C4cAu%3(@)h/AA)Z/yQ^Mg3V)@i6fsolQ]ZGZg.d]xa8SU/`$'Z4cAu7KxA).tOB)m'c>d;IEo*W5<B)=Z3q#,"
+    "ZyCMoLFB)$yafMa)4ct4QOB),[+v$y[V@)mAGDMqEJTfWSlsenTDfa2d$qfNGe$QTU@O#EAps6NJDaMxt8C)2SRO#9t's%@;'C)-yafMa)4ct=1LC)lQrs"
+    "%:tFB)6NCC)CsGDMt$s@)oSh#*).[h`m8c'u&R$A)cyQ,aMg3V)vx,Sg8dh%uoRP>)f=N)b/Jl<(SjB`YfhGc%UjWfM-#uesJ*Ckhe&ioTt8`*bRv3V)bw"
+    "N6grBc'ui%>K(Q46wvsfh0,F3%7gQLy[v75UFteYW]([^w<(^.*Y(QlWfMasYFtaA2]([^w<(g33Y(<lWfM*7G'cv3.l$surk$f5yCM#;FY(OlGDMxY1,j"
+    "0KiTS#Jl<(Ch^-jx95V)^uyIjoKtDtP<wD)[^w<(T.@D)7sWfMjKP'uL0wD),EdEkSy3V)5s<`cuEP'uL0wD)1s@#mvfh0,Xh4:SHa6`l<T]'cv3.l$wur"
+    "k$A7yCM'TkY(mY6YM,ZtY(W-lY(@Z+v$S_FY(kAiXM/m8Z(Dgby),[+v$e@9Z(4>GDMIkZsnqKsse1NEfaQgc8o*qP'u]42](3-o>Q5$-V)*'UZ(6`$T%y"
+    ">^u$eKUZ(1DRl_2nl3_,g)eaR%rmp5`@]Zqxm=qv;#:SU/`$'&5cAubBBF)(YTF)@FiNqfhGc%QsWfMa$n*O_r.,sRGUopfhGc%QsWfM)w8fsK@QHjhO(N"
+    "q-<Alq7$-V).@#[(i1>c%y>^u$md#[(DZ+v$c-e$*vAiXM9S>[(kp5[(@Z+v$tv>[(AyGDM7v)nThE]TfuIl<(ncAoTMm3V)qr]3U#Xr*bfm=G)GBafM2N"
+    "5ctgycG)i5vv$R:$O#$uZW)q3f=MX31H)M,x[(c5s^Mj->H)$e1H)<#_<Rxu2%#[f)xv]5,=RfeGc%fJiXM+^KV)g3n$*,[+v$V2LV);mCaM0%#W)jvgm#"
+    ",T8^Z/S+Gb$FadN==KfaIv;_PCfc'c^95%Qr(@fj.(T$'e^5W)@Z+v$b<n$*PGafM2N5ctRWdW)&eu6&(/>G)EjwKVceGc%JY;fM:))%*iSwD)o%eW)I(D"
+    "7&uRE%*:(bfM,4wbtaMW](mZ68&l`E%*:bN](LfNfMX&q$#SrG*XLFH'cceGc%QfNfMTqp$#YR@$Z8HCu[ceGc%qlGDMD6raXD_N>Z$Jl<(/I2cX5$-V)D"
+    "j7^(>;$h%y>^u$A78^(DZ+v$cZOy)4BiXMO&T^(@DK^(@Z+v$HJT^(*L;^MWoQX)ji#O#Mc=FX`BjfMyo]oT7:;ctZ1WX),[+v$:`g^(4>GDMSobjU8P#t"
+    "e<rKfa[kj/V6=W'ufufY)DjwKV:-6V)4;'=[qkl%cCHir#nCng$OKAY)#Iy9%81KY):X+v$A7TY)ISCo*#.GZ)v3@Z):X+v$D7TY)JSCo*&AcZ)yF[Z)=t"
+    "'s%NiGZ)4U-V)DN+AZ5E-FMZj'[)bp[1hs$+U]OXPA#FW68&V*mZ)U6([)e$bfM1M;ctfufY)mZ68&#t%Y)AC:[)Q$bfMI3xbtnFy^(1DRl_JVW3_CV3ea"
+    "l]fT]cnH'cv3.l$Mvrk$n7yCMT^P_(CZ6YMYdY_(m6Q_(@Z+v$Wo4_(ABiXM]vu_(qgby)1DRl_SrW3_aFTdauXZK`+OAiM%x:,aqZa@d.(T$'<V,Z#a^U"
+    "/`feGc%ic;fM<Ba%*y0y^(0nO^)S1vv$rk65/RTmn#24nxHBoa%*niEfM-QB]d`BjfMp8i*bek<ct*n[])@Z+v$oLv_(GL;^M9lO_)#j#O#1pi&l`BjfM="
+    "iRogp5=ct<.U_)",
+    "(;k]ZN]l6pcn0Bc0Jl<(<03PhghGc%:vWfM,N*DcAlpgihYDY[+IEo*xJ>`)<^3q#M^yCM&XH`)s4f=MXECdjP>NNj@<6V)1d*DcJ3RpfI_-bkW>(GkghG"
+    "c%:vWfMj5BfsXW&[mGuRogS_k0i8$-V)t9x6^CWs*b4NF^)B(bfMUb<ct2HO^)@Z+v$Moa%*PGafMG6<ct5Zk^)&eu6&uID[)f42eaceGc%kY;fMEg.&**"
+    "HgY)5)l^)E(D7&I9K&*E(bfMM@xbt*e$a(mZ68&yFK&*S#s`(4mGDMcFLBcjW<5g$Jl<(m^eCc5$-V)ctIa(eqvk%y>^u$'CJa(DZ+v$*[Oy)SBiXMn0fa"
+    "(&O]a(@Z+v$.Ufa(yrNfMojq$#YR@$Z,ArRgceGc%,@;^MM2Ra)Gj#O#C_6Oq`BjfMeMXxm-t=ctPLWa),[+v$Okxa(4>GDMJtv7o27hse3^j*bWq%b)K("
+    "bfM'/>ctUk.b),[+v$Tkxa(C=rEMv&Agr$c:SprrdyPb'/,sghBmrOB^0,qNPc)%Yg&*5Ue=MMcYc)jNRc):bG:%7'>c)rvGDM[vo1q;Shse8mj*b^>^b)"
+    "V%bfM'/>ct[8gb))wK,jceGc%GmGDMqptmghE]TfuIl<(2]6ogMm3V)5lR3h#Xr*b1/7E(QL;^Mgu4d)Gj#O#KP^eWaBjfMA%W$v*mDctj7:d)PyU>vfeG"
+    "c%Xd;fMH.p&*uy9d)`8_r)S1vv$6n65/kTmn#24nxHi^p&*2lEfM[F).NaBjfMOx(.N*jDctFh^r)@Z+v$Fmxa(iyGDMC`5s)ROp&*%[Yr%aW5s)(;k]Zk"
+    "[:GX$O%)O.(T$'c^>s)@Z+v$t^p&*PGafM6^>ctQTms)I78eWgeGc%c0m`M9`1t)[2H2$&Jo7TeW7Sp9j@%#JSCo*)lXA#t0m'c#:a3$/d(3$BU1t)Z4mq"
+    "S9w/=[pnH^Td#$PUV/`$'):cAucMjt)1=gu)>;DnTOg3V)mARYRMF2QgXb@O#,Xg&*)72w#OpPv$ixWZ5oxGDMCY+,Wfwise@-q*bfr]u)S'bfM/JEctdl"
+    "fu)I78eWgeGc%V'bfMd,ybtA=Cc(n'c>d^eGc%M2iXM=`qC'W>H2$kcfBc^eGc%u$/gMfy#J$",
+    0};
+static const char *const diti_spirv_text_gemm_gpu[] = {
+    "GZ1N5jsi^PiHt%*=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%ql5KiXr0Kr6S`^P+wKQ^=45HscFA;R/vEEb`6`grC93wQ*>KKr^+g"
+    "/Mrs'<R&vmK(D4Tvd'ifp#-;1EMS3<##D9-V)gi08.yCT$'c@^vd*$+q#8['EMwejW-&il<(]C3U%Q('lh]q@=e8n0r#e@Lvd0U0r#(il<(tNY&#R:_Lie"
+    "9LvdGy)t#-;1EMs;=##D9-V)/j08.yCT$'+A^vdJ4Ft#8['EM@nkW-'il<(yC3U%n%xkq]q@=eUl/u#e@LvdMS/u#(il<(9OY&#o7XLrf@Uvdbkmv#-;1E"
+    "MgdC##9['EMav#[#TL5iMg<Lvd9+l-$9b'EMq];t$39-V)(l08.yCT$'$C^vdCch.$8['EM8ZqW-(il<(&xr;$y&QfWJLc&#pL^eWra'EMRV6t-&il<(C^"
+    "0_#,BpU]O`4;enSm2$e@Lvdf:m2$(il<(RQY&#/^lR^hF_vd(r*5$-;1EMT9F##D9-V)hl08.yCT$'dC^vd+-G5$8['EMxksW-)il<(yxr;$qAthr^q@=e"
+    "Y0h9$e@LvdQog9$(il<(=RY&#rSTIsjRqvd]OQ:$xm0EM1)H##D9-V)Em08.yCT$'AD^vd`bm:$8['EMUZuW-*il<(w:d/(bd&]Q_q@=eK3IK$e@LvdCrH"
+    "K$(il<(/TY&#cv^<RkRqvdOX;L$%#1EM$ZM##D9-V)7o08.yCT$'3F^vdRkWL$8['EMH4$X-*il<(P;d/(:c%fa_q@=e$PJP$e@Lvds6JP$(il<(`TY&#;"
+    "u]FblX#wdKAtT$xm0EMwNP##D9-V)3p08.yCT$'/G^vdNS8U$8['EMD)'X-,il<(x$s;$o.<0r_q@=eX-qU$e@LvdPlpU$(il<(<UY&#pAthrm_,wd<DUf"
+    "$-;1EMi%V##D9-V)%r08.yCT$'xH^vd@Vqf$8['EM5W,X-,il<(oK3U%aZb@Q`q@=eK6[g$e@LvdCuZg$(il<(/WY&#bmBxQohH;err`k$fIh:err`k$kb"
+    "5;err`k$p#[;err`k$u;)<err`k$#UN<err`k$(ns<err`k$-/B=err`k$2Hg=err`k$7a4>err`k$<yY>err`k$B:(@err`k$GSM@err`k$Llr@err`k$"
+    "Q-AAerr`k$VFfAerr`k$[_3Berr`k$awXBerr`k$f8'Cerr`k$kQLCerr`k$pjqCerr`k$u+@Derr`k$#EeDerr`k$(^2Eerr`k$-vWEerr`k$27&Ferr`"
+    "k$7PKFerr`k$<ipFerr`k$B*>Gerr`k$F9H+ejY`k$(il<(p9xp%pAthrI4Tvd`kM7%pa'EMh.-@#.il<()o`W$$O@$ZPY4wd('uM%tm'EMaq/@#*il<(b"
+    "`(w#o7XLrpEAydf>Sp%;T(EMrS@@#&il<(/f/'+_QF$QUlPwdPnJ)&DBO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&n6Gc*JHb>Mm3gB"
+    "#pPu'GNHVSW-EFE%Y0:c%(kk<(j:1##7VV6T0VdvZS--nTR`(BMA]gQ#rnnrPmik<(^iy.MJ)3K$jZYr%1_L<MP;vvZyt:h`;utnbG,)BMO[:S#%t'.Tei"
+    "k<(ye#/MGnnJ$jZYr%n@#Vsh&vvZ>r4hi'ET@PHi(BMm`CV#BC%^slik<(BnUvm3n&;$jZYr%hhBdMmqiwZGeeBlvWF@WPi(BM8,#Z#n,]0,%LtAurHtAu"
+    "dtBQT^O5Z#sj(BMptki#Iqhntdik<(cxLZZX;a:$jZYr%i>DEgDYuvZU@eNUTc(BM5sjl#q:*<udik<(.M7w#g>^u$4OvvZwbZ/`i.0LoDjT@MX5M5&mNh"
+    "wd9->HW)uxp#a$t+a)uxp#R)jwZAZu'fR](BMpKJq#WGk<(a#L6&w]<OhLy^@M-p9NhWGk<(/>TkhsCl<('DCr#bGk<(i_O9%3_BXnO+_@MTT@WnWGk<(V"
+    "@YtnsCl<(NbEt#ZpR$'fA.hVMS/u#5yp@M2s.n&RqfCMo31KrP+U@M;7O5&$x/0Mu.AHW8%c-$pT#,a8%c-$SXALV;DL.$VsR$';(L.$4>fCPkHU.$P>fC"
+    "PmF4n&DCBIWO(_@MvoFHWXGk<(x&YeWtCl<(qwA1$bGk<(;t/r%x.4cFtl1KVe4d2$UsR$'6qc2$^SP6^<9m2$ySP6^>k5n&e<eL`+NaKV$f*5$YsR$'dJ"
+    "*5$tpQ<eSj35$8qQ<eUW6n&@v2LrO(_@Mn@:KrXGk<(pZJhrtCl<(iay9$ZpR$'q=%hVYIZ:$B%q@M>D8n&_tfCM/kgyuQ+U@Mw@^5&2KX[QZ7OHWH-RK$"
+    "(/-,aH-RK$c[ALVKL;L$VsR$'Z3;L$Ci6oT$QEL$_i6oT&x=n&a@;IaQ+_@MYrJHaYGk<(['SeauCl<(U+]P$ZpR$'cSAhVH:&U$0(q@M-jAn&MwfCMcA/"
+    "5pR+U@M)EIt$@mn/rhaRHWU'#V$5X0,aU'#V$p]ALV87Uf$YsR$'5yTf$/h1fNj;_f$Kh1fNlCGn&/8x#QOy^@MO37#QZGk<(Qy7@QvCl<(Llmg$wh9$L="
+    "9St$;:St$;:St$;:St$;:St$;:St$;:St$+W]HWolik$LP7,aolik$=wMwZ,PTY__Vq@MOhLq%gik<(dw],)x.4cFZWJxZUe>MlmL)BM1:[p$yik<(D%@e"
+    ")x.4cF7>PyZn<x3tlI)BM'Vb*%$jk<(7'=_+x.4cF>f,s]`m<dnn'l<(yyc##n>^u$*$Jp]O/+;MuR,V)tpC#ZD&vQTDudG%[o1BMZuiBPXEZmTmXMZZci"
+    "k<(&hew#x.4cF+4C6^_;YEXa<%CMCScJ%B@YJ%HB%CM]MpJ%&FcJ%>)WBMS`4K%x.4cF>mk5^'UOBca<%CMg%LN%B@YJ%KE%CM)wXN%JoKN%A5jBMfP5O%"
+    "rwDo*oE`BcS.#X[dik<(t&AR&x.4cFl4_n^Mte^ligo4g:Hhm^c0KHsBF1EXAW_m^%xFpsxyxGslF`vZskTiue-)BM)iBc%oik<(/*LU%xpPv$AMST#xHY"
+    "f%9J;yH%OTQ#ci#O#xpPv$HMST#=.RO#x.4cF;T7xZ#T`c[sq%CMX)3i%nC5O%>b(BMx7Uk%iik<(uwiq%n>^u$J>0QTW@(o%Nyp@M-2:@#X,gCMuXiKrN"
+    "sp@M/8:@#gik<(9$(0(b.<0r2Z:@#n>^u$kD3Q^`X(o%HrD(&WrQO#xpPv$<V@.Pc<%CM+#a(&>fV(&WLjBM$)j(&#xDo*EY,INFF]#Qq'l<(u6<<$xpPv"
+    "$FgFM#kVJ)&xpPv$`gFM#r:mn#xpPv$aV@.Pc<%CMOLI,&b16,&MuK@M[Hh&GR6q@MK[99%PuK@Mr.sq%1uK@M>iwKidS&IW@dj0&bAUwZS.62qd*ivZcb"
+    "##vhL%CMI(o4&@xr(&GvK@MF`86&L7q@MA+A<$i/gCMi7p/MOdK@M$S=6&R6q@My9B9%+9q@M$.F<$%xDo*Q*6INwsGn^twDo*uav&=lGFm^^XeNUNtYmT"
+    "05Qn^ig9&YG@&8S$,j/VfDrG&(P0IWgJ$H&>Gf,agJ$H&x32/Vs<<I&t-0IWtCFI&<w%@Zm6Jsrkik<(&#O<$x.4cFlp(wZ8hEMcbo(BMsy^g&X:k<(fWY"
+    "tR_Gk<(k/[Nqy,]0,uLNY[+RAW[*I%;[Ob:ejB_]s[-_]s[o,]0,)OCP_=j5N_3e%;[QtrEkyN;WeeN;Weo,]0,RWMck43BakZ+';[S/S&lEra(k0ra(ko"
+    ",]0,P85Jj,Y)HjVv&;[UB3_l<AIgi(AIgio,]0,3/[i`FDNg`7q%;[WTk>m]Pj+aHPj+aqX,V),Kvv#V`NX$);Rl'b$E,aD5H0M$'gCM]vY#)xCl<(2+&:"
+    "%);Rl'roD,ap'f,&M]D,a@dj0&t]D,aG9aD&$`D,atCFI&Q`D,aZ[$l&=D<&c__Do%p4:o%LyxCM6>Vo%*_eYM>W$p%wYro%FZ+v$$HVo%gQGDM1)vZvq,"
+    "l8StIl<(0QvZv,$-V)k4Q'&V`3q#y>^u$7AQ'&@Z+v$c5fp%FSGDMIeN>ZM([N_xIl<(5nA@Z1$-V)D^EE'IpIl$y>^u$AvEE'DZ+v$Ap;E':ZIYMQ&tE'"
+    "kuWE'DZ+v$M=tE't`GDMV.[N_`wD;exIl<(P`NO_Im3V)Sojk_(,,$Q+0wg`Xd9_Z+#0'P'3sdakU2X[P+4V)bhcea#*;0M,bOBc_b#'cMy3V)ftcea'OS"
+    "INN4tZQ4dH@QGs3V)7fl>d9=T&cv3.l$(^rk$K4yCM/mx)&q(iXM4s**&rTgm#FZ+v$i&+*&1khXM9:Y*&tTgm#FZ+v$sEY*&T7NfMe>L$#A$hXn'.ing_"
+    "eGc%=aGDMlBA8f5Y=,WyIl<($^49fKs3V)(pPUfZRo&u6KJI'x57ng`hGc%'aWfMV<Wes2hoab4^pteFONmgKs3V)u-GhVOFxFt`yC+&[^w<(hb9+&LSWf"
+    "M'jH&u^yU+&MflBYlfh0,=l*:SA3Q#d850U]1G*E]]``u[aQw<(0,`+&]^w<(7,`+&PSWfMYa^2hwR#k_kM$$#DZ+v$g,x]);)iXMV8X-&7;O-&FZ+v$UD"
+    "X-&1khXMXEk-&)Jb-&1DRl_OMe2_BD]day&sdav)NhM(<7)b6JOnTNxZ0,IOB@#yFY)b-$-V)rm3J'nH;p$y>^u$F/4J'1DRl_rk33_yBqdaA6MEkHZTIN"
+    "GLiakIk=FkMy3V)+)EFbK71'PM,bZm+c3bk1$-V)'aLK''Tyq$y>^u$_yLK'1DRl_'943_2tqdaMN=8o<ZACcSdYTobP/9oKs3V)VjV_l=W%'cv3.l$+kr"
+    "k$_/yCM256L'apl`M9HRL'h4iK'DZ+v$nA$L''[IYM>g)M'RBPJ'1DRl_5e43_o%wda[xfdscSUINb6+)t'OXesj^n<(6ft)t1$-V);-XM'l=5+%y>^u$0"
+    "GXM't/4cF2MbM'SJYcF1AOM'6neYMKYBN'RBPJ'DZ+v$msBN'OpaJM1UM]'dD$YM9nr]'iTkM'PjC(Gch[L'nPo]'B(R]HVpn,&8d+DM.tFbOHg3V)e&V&"
+    "c7dh%u^yU+&OxL#Z[hGc%LSWfM(mH&u'9#/&n0'[dlfh0,>o*:S^*/_l[G1U]OM@af:.n$QaQw<(tO>/&]^w<(vC,/&qSWfML*J&u/km/&v#W5glfh0,0G"
+    "3:S(-P&lbY1U]W@p:i2=ouRaQw<(+uv/&]^w<(/uv/&ySWfMrHV&c[gFGk&nrBckwq*b@p71&xhhXM$iJ1&H>H2$w#W5gZeGc%#ZafMM'.bt*L>/&@Z+v$"
+    "83*^)PGafMJu-bt)F5/&3%]>mZeGc%0B;fMt-3^)405/&1Q42&44nxHC93^)HGEfM[me;nTBjfM_j-[miw.btD7y1&.4nxHE93^)14NfM%#($#FRD6pex="
+    "npZeGc%%o&dMlsDNUmHK&uQ0D3&AO-kqlfh0,Yj1:SU6x;R-i2U]ykFpsx^gu[aQw<(o:M3&]^w<(s:M3&DTWfMM<a2hdR'&ukM$$#DZ+v$o'#s)(*iXMC"
+    "s[4&$vR4&FZ+v$a)]4&5,6YMwQ1D&b/f4&IZ+v$d)]4&1khXM#eMD&AlDD&3Twl'M-jD&S`yCM)>.E&QVGDM_eF[Q>Jm)O#(T$'S@.E&@Z+v$Z)#s)PGaf"
+    "MtE/btS<V3&9[KtR[eGc%7D;fM7y+s)_'V3&1loE&24nxHg/,s)AJEfMgQ#9SVEjfMng#9Sq75btKeoE&:X+v$a$N(&=s3V)]_2FOdru/Mb5ydWw1xHWJy"
+    "3V)$VLeWo&x%Pk1nZZpy_tRGs3V)4hA[Z`P_)OnMjW[py_tRCg3V)8#^wZkk6INp`J8]8VN#vL+4V)1'MeWf*,/Ms$G5^D^Uq].$-V)UDn2_2=Tfaxhd/`"
+    "][_&cPe7E&E>-H&vD+DMWfj/`Dg3V)xZ3FO8dh%uJ_fE&:n+USKev<(^3)l#AZafMq;/btNu'3&24nxHp;3^)IMNfMPO/$#poA*bdkCbb[eGc%hPNfMT[/"
+    "$#A$hXnljs;e[eGc%OQIYMfAHK&Nnc*&muF#d[eGc%s]afMIu6bt&6,K&i5vv$AqHK&0p#O#qPNfM^w/$#A$hXn'+i2h[eGc%[deYMoxDL&Nnc*&vq:qf["
+    "eGc%%^afMR97bt/n(L&i5vv$LQEL&'<3^)[E6YMs9jL&'amn#(n/hi[eGc%&E;fM>Mms):X(L&]jAM&24nxHY[ms)TGEfMFCBejVEjfMH<b,j`[7bt9T.M"
+    "&:X+v$L%N(&=s3V)OcI[QO5x/MM,bZmc(a>mJy3V)Sj6[mf*,/MRZ=8oW'Ctn.$-V)(^uN&9eG2$y>^u$amuN&BZ+v$cs'O&vPe=M;q9O&<dmN&#eeYM72"
+    "`O&s>mn#@Z+v$SIjL&BQNfM.B1$#A$hXns2xHs[eGc%eWGDMWTVP&-Xms)48P'G(sRP&:X+v$@@]P&4U-V)Nv;ct+E-FMkK=[)@ye%cv3.l$'mrk$^1yCM"
+    ".vt^'v]IYM3%'_'eNu^'t/4cFg>'_'QJYcF5*1[)%peYM;Vq_'eNu^'t/4cFwpq_'QJYcF>0:[)TTj^MXcC`'=$4q#14nxH'&-`'pUv]M[u_`')>R`'R9r"
+    "#ZYBjfM0o5*X67[bt_7e`'1DRl_;y:3_/kqdaaN9&Y6Ps#vsjKMYBW#r])TQjY%lMCYahGc%UcWfM-s_es3(2KZ*K'-s0*6*Xc/`$'2%cAun$Oa'FJ8b'Q"
+    "3-[Z2$-V)Fmja'/.mr$y>^u$E1ka't/4cFG7ta'34nxH6&-`']iafM8P[btm68b'*gayHFvNa'CD/b'ucGDMSj_Q^0#ONqxIl<(KA[R^k^n<(_Nwn^Jm3V"
+    ")aZ;3_p2&#Q=3qu_JryXSaV@N_2$-V)R`+c'*g=r$y>^u$^$,c'>KYcF^uyb'-dGDM]fSHa8m')txIl<(^XPIak^n<(qfleaJm3V)sr0*bp2&#QG/flbRe"
+    "R3VjR4Eb506V)y9ibbL9t#v,,,wdi/ICc6g`Tfc<TL`Ls3V)yA&xd7hE0M8y@5goAUrfk^n<(x%f_cHg3V)-7:6gaex&uWX6P&F&bHsmfh0,,N8Sp6Mi2h"
+    ";4`es5:j+[d)c,jIs_U]yL5V)lle/rye:_Y[d'8Ns>fiM`/`$'[rbAuD$N`&ZKub&+:>eN/$-V)ux$a&rrr`&y>^u$L3%a&1DRl_wsu2_'dNeaHvW>QKc>"
+    "INN4tZQ(Q:AQEg3V)NCs&PMi>INQPpWR+wj.rDg3V)W,lwQwtI[Za;e1ljUX8SU/`$'m%cAuL`'g'X(`g'/a`Bl4-6V)VF/uRkkl%c7[Yq#4v*q#4HCg'&"
+    "eu6&ZsLg';o4qo`eGc%Zsl`M1qqg':'Gq#X9jfjFbOLi-U>Wn*Jl<(^SttnCU-V)er89o>Le=MobDjqa[OTqCU-V)h$99o@Oe=Mr&AgrdwKQrCU-V)utik"
+    "q.B-FMD(Oi'Jee1hc@+es2TV$#=t's%).<i'<E^0,'O*-s*Xbes0,#'uP9@h':o4qoqfh0,(UD]mm&BFtr5BFtJbFy'X;`$'oBBj'Np9#vc/`$',&cAu=J"
+    "#G%='_j'OyU>vahGc%6fWfMa)tngPCeG%Rwxa&^kxa&n.iXMK4U,NO<]CPCE^0,I@*y'fwx)&fwx)&hbR$v>cH-NsbR@ZPyIbOx2kX[/CX%uFUFy'/`V&P"
+    "rfh0,JyLY[yCwbO:H#'u>ui`&AN$OU^hGc%/YWfM_NBes%:p8]02#(Pv;>NU/$-V)eks&P:]p*bXZ0c&e'bfM__7bt;aAM&@Z+v$r^ms)PGafM[U7bt:Z7"
+    "M&H.tHW]eGc%GG;fM@Svs)FE7M&b,rc&24nxH$evs)AJEfM/i5FXWEjfM1cUeW*j>btZm_c&:X+v$m'N(&=s3V)qylwQpC(0MmDN;[,AMwZKy3V)<8+<[g"
+    "*,/Mrr*q]'R/U]/$-V)IvNe&XlFq#y>^u$K1Oe&BZ+v$M7Xe&vPe=M]2ke&^%Ge&DgeYMXK8f&<Bmn#@Z+v$tKjL&qQs^Mv^kf&634*&lro&cVBjfMjnLb"
+    "b^UAbt#'#g&1DRl_Xow2_`_Pea)h/#dk/i&cv3.l$]drk$3ByCMdPmg&RH6YMiVvg&dbmg&@Z+v$uIHg&TH6YMmoDh&hQ4*&@Z+v$,*Eh&EH6YMp*ah&aq"
+    "Vh&@Z+v$+o(h&+-;^MQ:l#(dd#O#LYy)XZBjfMrDjRT,pdbtTTq#(,[+v$TNjh&4>GDMRfFNU=gbse6PteaZbNkU+s('u`A)%(Ca[/V5-6V)Tj=3hkkl%c"
+    "CHir#riBu#InZ$(#Iy9%,Ee$(:X+v$4Kn$(ISCo*tPa%(pVY%(:X+v$7Kn$(JSCo*wc%&(siu%(=t's%B%b%(4U-V)<#8$Z0E-FMT5B&([a[1hrrf8]D6y"
+    "@#FW68&J=/&(IJB&(_lafM++ebt`A)%(mZ68&.>@$(4VT&(KlafMGr@bt7K.i&jYJ&c]eGc%iG;fMVwou)5j)%(V6.i&3Twl'q:OI&^f+DM_HWeWhhGc%M"
+    "YWfM[-(0MC'QHj+qKY[UhGc%JYWfM(sZ&uyt^J&hP.bbo95V)A3J_cpKtDtD1yi&[^w<(F)pi&0ZWfMct]&uFD42&-N(bk^hGc%3ZWfMc[Ees]-mTSUW>a"
+    "k/LH[mvL5V)sVKUS;Wc(tM]Pj&dykAuQuuj&RNPj&1s@#m^hGc%;ZWfMktEes^61qSY%Wylw@9UovL5V)%ygqSwpK)tU6Dk&jykAuYOik&c(Dk&9fpToIs"
+    "3V)j2hqSepf/Ma-gds&_BbtFs3V)xKFesa.p/MdIcatq2LUS9$-V)l/*m&/*xl&&eu6&.4*m&3Twl'&T-l&df+DM12#CuEg3V)tQhqS8dh%uKi0k&:o4qo"
+    "^hGc%TZWfM,hFes_@M5TcxKpoy5jhMwL5V)kL16Tq^K)tCxV$'Y$lAuG9%%'=lV$'&db/MJs3V)f:D_uB1l/MJg[BP[T16TSs3V)LFACPb.p/MM+X>Q]KQ"
+    "US9$-V)V_x%'HXo%'&eu6&Zex%'8R/XR^eGc%8J;fMJ9%u)EDM$'1'G&'24nxHwM%u)7GEfMgQqtRXEjfMk^qtRtAHbtLqF&'=t's%hk*&'+IEo*+no/r2"
+    "tO]ZuIl<(v*GLVAU-V)j^uwQu;GDMXU-('#L%u)T%yCMB-6('$i-FMH9I(',x[%c&:k`YqN(3U:NIdag%R#Zasy2hmD2[Zwr@$#Ai9d*-V-l&h9$O#%[Yr"
+    "%Ap2)'Ai9d*n^s0&(j%u)%[Yr%I1X)'Zf@t%lj')3>v;)'Dse=Mc8t)'_aJ('B=k)'Zf@t%nj')3*86('Fse=MeE/*'T#E''9J&*'v(KU]sk10My[>/`68"
+    "LY[UhGc%;]WfMqJd&u;f`$'(vBhMFg3V)1A36T8dh%udNbm&'m&LM_hGc%6ZWfMEB*0M&*WHa1)LY[UhGc%3ZWfMi/^&uFD42&5AX;nCg3V)d8R_c7dh%u"
+    "C1p1&47<wm[hGc%l]WfMDYMes650#d[ASvm/DY_cwL5V).]n#dp^K)t.UQ+'E%lAu2nv+'lIQ+'iYJ&c_hGc%t]WfMLrMes7>L>d8da%c8029fwL5V)7'3"
+    "@dvpK)t6/E,'M%lAu:Hj,'%$E,'qL#XeJs3V)ZqF_uB1l/M=PtjhEtxNhFg3V)4f[kh7B=JND0mdjokOtRCg3V)P9TUS=,30MGLiak1K3@d8$-V)w1P.'9"
+    "eG2$y>^u$PHP.'24nxHHhS-'3WNfMumC$#;M3$mVgI[m^eGc%T^GDM.$>;ncE]TfuIl<(V.*<nwL5V)h@QbkrBg&uGSu.'3.xZmofh0,mhi#mBBatnl#/F"
+    "tR3`/'[^w<(c.V/'>^WfM7Qs&cmUkop+)S#d$IMfaVAR2qTg30M[V2/rMO_oT)IEo*i;9IjLid0r(Jl<(tw6LrFg3V)GG4@dA(k%cwZ$+t+)S#dMT[eaaF"
+    "cEt_.40Mf[CBu`GH]Z*IEo*sZ9IjVntCu(Jl<(1EH_uHE^0,%uv2q&X/Ft0w/FtSCI,([^w<(^a3*(@gWfM[_JFtO*$,([^w<(bg<*(1gWfM%#7'cv3.l$"
+    "nprk$l4yCMunO*(`;iXM$$c*(GE=.',[+v$VEc*(4>GDMIkZsnwdjse.;)faQgc8o$_4'uKu#,(*2,ej3$-V)v4'+(<,VK%y>^u$NT'+(@Z+v$QZ0+(O^G"
+    "DM(DFBlfE]TfuIl<(MNMClKm3V)P^i_l/hv)bTRnH(GBafMxgpbtU_;I(i5vv$A7$O#JM3Y(3)f=MGpaI(;mi+(c5s^MXjnI(XFbI(.P5iM7ai$#M;XLre"
+    "M9iMceGc%(@iXME=BJ(Dqk^),[+v$2`BJ(;mCaMJ]pJ(,lgm#,T8^ZSCrXeAM(EtS(*fag&[>vXPB'c$BT]vL]qXe-(T$'A3,K(@Z+v$>vk^)PGafMxgpb"
+    "tA<<Y(&eu6&]bnH(57<wmaeGc%8T;fM(ft^)T,=*(LX<Y(E(D7&#ck1'(%bfMrQgbtO6I,(mZ68&fqk1'e=@,(:aNfMRkp$#A&59SiPvbtM/UZ(,4nxH9*"
+    "uM%64NfM7ro$#A#_<R#G5fWceGc%+A<ZM;S,[(7Bli#R(D7&X79_)c1@YMArZ[(X79_)[o[8&Yy')3Z79_)lJ<ZME3)]([J0j#[o[8&#9kj0k-e$*v7f=M"
+    "qu6a(d9.a(E(D7&p9w$*Ua@YMILN](#^E](dyQ,aceGc%X>;^MaFn](4D)l#WhNX[]BjfM7C2cXBYwbtd`s](R(D7&i79_)gi;ZMQ&B^(T@kl#S=i7&[-E"
+    ";$@+f=M(]<b(&L+b($N<ZMyhOb(&74U#E(D7&L:w$*es[YM&*ub(LBcb(R(D7&IBub(]nqXM.[hc(VsUc([o[8&G#()3Kshc(#8f=MA)Id(;Nvb(^SE%*["
+    "o[8&M#()3QAId(vm@YM8Bnd(TSed(jeu6&Rt<b(I(D7&pl2e(f+f=MCgNe(;=Fe(jeu6&ifnd([o[8&W#()3o3Oe(>D&KMA4/f(_>g_M)f`+s@fs_ui[Mo"
+    "*'XF-s&xiOqLj3V)qCF*kpu>fNq]s;[C5GxZdhGc%llWfM@B+]Z1G*E]TE&[ZV/`$'8.cAuwe+_(U*Q_(Wk%U]Y:4V)^h;rf&CkyPx^e>v]U=Fuc:*Amug"
+    "n<(;%W@vZSCo*@A7A#%p'MME,5LM%8[xvS(4V):XArfq7D'u$@D`(Z/yQ^v95V)w3eCc.a'Et&@1`([^w<(^<m_(jlWfM,a1]QLmIbO%3q0`SFsI-x<<A#"
+    "vlF$m/N[xvK.b#Qa&Y$QTP&@Q3hP%QMj3V)UJN*kb_AcOT`y;RRljxQehGc%llWfMF0<'u$@D`(cyQ,a5>Jo3]^7JW.Ub<[nh@iM2ai<RwD9rfPu[FtKkb"
+    "=([^w<(CGe,(7iWfMtQKFtGR<=([^w<(#Mn,(OgWfM=m7'cv3.l$/qrk$95yCM6T)-(cgGDM92kjqn75/i#Jl<(pqrkqMs3V)V2YLi[.P0M^ijgrx#SLrI"
+    "g3V)wBohrr]U[Zoe,BTKGa8SU/`$'(1cAu_+ew(&WEx(=2(RT8-6V)vShIsokl%c7[Yq#f9[K$Gk(x(&eu6&(K2x(JAT)XdeGc%m'm`MD<Wx(L4Gq#X9jf"
+    "jr-g3U='_gV.Jl<('i_-WGU-V).0$JWCLe=M&4dyYs-odYGU-V)19$JWDOe=M)P`vZvIkaZGU-V)>2T$Z2B-FMVK4#)]pe1hqiJt[I@y$#=t's%N]yy(<E"
+    "^0,Hdl<[OmLu[GoE'uc]%y(IAT)Xufh0,[;[lU:;,V]34E'uCF<=(H8B)t3$-V)<9/.(b[HO%y>^u$2Y/.(1DRl_=,H3_n&,eabX_^umrhINhn##vg#G_u"
+    "Ig3V)/>hbtkSP0Mk2wvvsAnbk0$-V)rue<(XlFq#y>^u$F@f<(BZ+v$IFo<(LK+DME0&`uShGc%ioWfMAc-fsBD]QgoBX(t'5k@d`xZ0,N#>A#<n0o^mL5"
+    "V)5q#SgRxI*t:Z*&)L1cAu.hi$)#b*&)e42eaLg3V)S/>xvmfH]ZQ`wAg[xa8SU/`$'d1cAuA(c&)AN9')w,sQg:IEo*aj&')=Z3q#5WyCMx)0')-vafMj"
+    "B+ct=.9'),[+v$46A%)mAGDM$KZgiVSlsewm:fa<i4,jV`[$QTU@O#N=ps6WGDaM*R#();PRO#9t's%Rmh')6vafMjB+ctGf5()lQrs%CN0')I(-()LpGD"
+    "M&Y]%)wGL_)33l#dk2Y'u//f%)m'c>dLg3V)(:$Sg7dh%ux/:$)pC_;e.Jl<(g0Jr]ehGc%3iWfMcjpesJ*Ckhm%p*X/Wg<eQv3V)@hJ6gp;Y'uG_b=(/`"
+    "V&Psfh0,E-s6g789cOm%QFtn6BB([^w<(gck=(ZiWfMj4QFtjusA([^w<(pht=(FiWfM3P='cv3.l$%srk$f5yCM,p/>(XiGDM+`B>m/KiTS#Jl<(V.f@m"
+    "w95V)q;*]mnKtDtYqa))[^w<(g`)))ApWfMsdG'uUea))6JtWnRy3V)Q,uLiu^G'uUea));xP5pufh0,Wb+:S['>roEmS'cv3.l$)srk$A7yCM01U>(vV6"
+    "YM57_>(`_U>(@Z+v$f80>(t=iXM8J#@([G=.',[+v$wq#@(4>GDMSpk.rpKsse:g;fa[lsKr22H'ufisA(=2(RT4$-V)3[>@(6`$T%y>^u$w%@@(1DRl_;"
+    "/d3_,g)ea]*+)t=x6]Z$''Qt'Uq9SU/`$'/2cAukv++):3>+)JKyatehGc%ZpWfMj<e*Oiw>>veLj)tehGc%ZpWfM280fsK@QHjqT8at@ZH'u6$-V)7td@"
+    "(i1>c%y>^u$(>e@(DZ+v$kxH`)(>iXMC0)A(&Kw@(@Z+v$/Q)A(O^GDMB$:)XgE]TfuIl<(**I*XLm3V)-9eFX0hv)bDOb9)GBafMh=1ctE[/:)i5vv$Q7"
+    "$O#6OE<)#1f=M6mT:)VabA(c5s^MHgb:)XCU:)G(oOU)7*%#99J'PpS3PUeeGc%oGiXM4:5;)o'R`),[+v$id5;);mCaM9Yd;)ssgm#,T8^Z8lyFb.KqvQ"
+    "FVBfaS$MqSK'Z'ch>F7TOp:fj-(T$'w7w;)@Z+v$j0R`)PGafMh=1ct[4N<)&eu6&geb9)Oo0_YbeGc%SV;fM9wd`)$.b))*WN<)I(D7&&G)a)9%bfM5Mn"
+    "btj*BB(mZ68&jS)a)y<8B(UcNfMb>h$#SrG*X`dO9fbeGc%ZcNfM^2h$#YR@$ZLfJ0`beGc%#jGDMN;+t[C_N>Z$Jl<(Cg9u[4$-V)MGyB(>;$h%y>^u$S"
+    "iyB(DZ+v$usS-'=>iXMXZ=C(Ru4C(@Z+v$Z$>C(80;^MaL;=)ji#O#WhNX[_BjfM56e*X@S2ctdfA=),[+v$M9QC(4>GDM^tr%Y7P#teF3Cfafp#CY>VN'"
+    "uoRP>)No0_Y9-6V)HY.P_pkl%cCHir#w@ng$X(+>)#Iy9%Kc4>):X+v$Si=>)ISCo*,c0@)(i)@):X+v$Vi=>)JSCo*/uL@)+$F@)=t's%aC1@)4U-V)Wl"
+    "2S^4E-FMdGi@)km[1h&*;h`WqGA#FW68&i[V@)hhi@)nxafM:f2ctoRP>)mZ68&+Ng=)St$A)ZxafMRLobtw#dC(1DRl_SoN3_CV3eavbvg`k/@'cv3.l$"
+    "Vsrk$n7yCM^::D(LW6YMcADD((P:D(@Z+v$jIvC(J>iXMfS`D(1H=.'1DRl_]3O3_aFTda(_k^c3h7iM/&L>d9Cubk%(T$'FS,Z#kcfBceeGc%r`;fM;8E"
+    "a)+fcC(CH9C)S1vv$$i65/[Qmn#24nxHJcEa)wfEfMAoIog_BjfM,Wp<em,4ct3KFB)@Z+v$*'aD(FI;^MCI9D)#j#O#;uy8o_BjfMQ/Z*kxN4ctFc>D)("
+    ";k]ZWuc6pmsATf/Jl<(PN:ckfhGc%DsWfM5gxCcKq)#mpr:Y[+IEo**()E)<^3q#VZyCM/52E)%2f=McJSvmYD_am><6V)E*2VfI3RpfSd=tnj]/YnfhGc"
+    "%DsWfMsN8fsXW&[mY;Z*kf%sCl7$-V)0X(JaAQj*b=+0C)A%bfM_#4ct;%9C)@Z+v$UcEa)PGafMPO3ct>7UC)&eu6&0$.A)p9CwdbeGc%tV;fMD^ja)2y"
+    "P>)HZUC)E(D7&Q-/b)D%bfMVXobt3BfE(mZ68&w9/b)fT]E(=jGDMmK]TfiW<5g$Jl<()%mUf4$-V)lQ3F(eqvk%y>^u$9t3F(DZ+v$<tS-']>iXMweOF("
+    "8)GF(@Z+v$A/PF(0WNfMx+i$#YR@$Z@_yejbeGc%5<;^MVg;F)Gj#O#MdGbt_BjfMxk`3q555ctY)BF),[+v$bEcF(4>GDMTy/Kr17hse<va*baNgF)J%b"
+    "fM0H5ct_HpF),[+v$gEcF(C=rEM),Qyuy[1SpqrdyPl,@>vpmR(vNB^0,#,:H)#MKb)5Ue=M+E&V)s+<H):bG:%vY(H)PuGDMf$)Et:ShseB.b*bgsGG)4"
+    "$bfM0H5ctemPG)3%]>mbeGc%PjGDM$v-)kgE]TfuIl<(F#>*kLm3V)I2ZFk0hv)b:dx)(PI;^MEWXV)Gj#O#UUnwZ`BjfMT@s*O3.;ctHq^V).MvEOfeGc"
+    "%6c;fMG%Tb)S[^V)rjHW)S1vv$@k65/tQmn#24nxHqQTb);iEfMod0AQ`BjfMc>0AQ2+;ctOEHW)@Z+v$XGcF(hvGDML<wW)ZCTb)%[Yr%s1wW)(;k]Ztt"
+    "1GX.T5;R-(T$'u7)X)@Z+v$%RTb)PGafMlM:ctZ1WX)S<IwZfeGc%l-m`MC<sX)e/H2$&Jo7Tnp.Sp7d6%#JSCo*2-PA#&Jd'c#:a3$8a(3$K2sX)e9&-W"
+    "B8'=[#tXpWl;rOUV/`$'27cAul*TY)DoPZ)IAT)XNg3V))`YlULF2QgXb@O#4LKb)(42w#OpPv$ruWZ5xuGDMM_;>ZewiseIFh*boOGZ)]$bfM8c;ctmIP"
+    "Z)S<IwZfeGc%`$bfMmEpbtJr,H(;o4qo^eGc%@dafMR@Jbt/tM,'@Z+v$:QF^)VDafMO6Jbt.nD,'ll*_c^eGc%K2iXM'/SA'X;H2$iP.bb^eGc%s$/gMf"
+    "y#J$",
+    0};
+static const char *const diti_spirv_text_gemv_gpu[] = {
+    "GZ1N5jsi^PCZsD(=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M1W#2q0`r6%Gxk%c/*g%lee)EtX.*,WlCkylf/gyu]-$wZ6F=BlqKT^u3$vdW;pM"
+    "/`U`Co*:gH>#'il<(C5d/(/TP6^]q@=enPZn#e@Lvdf7Zn#(il<(RNY&#0g0o^e9Lvdv6so#%#1EMKr;##D9-V)_i08.yCT$'Z@^vdyI7p#8['EMoLjW-&"
+    "il<(d5d/(PvbOh]q@=e7h'r#e@Lvd/O'r#(il<(sNY&#Q1C0if@Uvd;5rr#%#1EMhq<##D9-V)$j08.yCT$'w@^vd>H6s#8['EM4LkW-'il<('6d/(oyIo"
+    "pILc&#fHVnpqa'EMG20t-&il<(7[0_#rSTIsRxY;e[9hu#e@LvdSxgu#(il<(@OY&#uoPFtgF_vdDiq.$xm0EMt4D##9['EMnG$[#bmBxQg<LvdG$6/$9b"
+    "'EM.D<t$/9-V)<l08.yCT$'8C^vdW/t0$8['EMMArW-(il<(E8d/(0^lR^^q@=ep`(3$e@LvdhG(3$(il<(TQY&#1pL3_iLhvd@QR7$xm0EMl)G##D9-V)"
+    "(m08.yCT$'$D^vdCdn7$8['EM8[tW-*il<(mxr;$e),un^q@=eM=O8$e@LvdE%O8$(il<(1RY&#f;dUojRqvd]OQ:$-;1EM1)H##D9-V)Em08.yCT$'AD^"
+    "vd`bm:$8['EMUZuW-*il<(dH3U%VUQ-N_q@=e@G9J$e@Lvd7.9J$(il<($TY&#Wh1fNkRqvdbp4N$-;1EM6:N##D9-V)Jo08.yCT$'FF^vde+QN$8['EMZ"
+    "l$X-+il<([$s;$R1C0i_q@=e;/rR$e@Lvd3nqR$(il<(wTY&#SD#iim_,wd>N[S$xm0EMk)P##D9-V)'p08.yCT$'#G^vdBawS$8['EM7[&X-,il<(-<d/"
+    "(o.<0r_q@=eX-qU$e@LvdPlpU$(il<(<UY&#pAthrm_,wd]RdV$%#1EM1,Q##D9-V)Ep08.yCT$'AG^vd`e(W$8['EMU^'X-,il<(uCH>#x2D'YI:^vdg:"
+    "vj$wy0EMKoW##:b0EMLxs>#>n0EMM*8[#C#1EMN3Tw#G/1EMO<p;$K;1EMPF4X$OH1EMQOPt$ST1EMRXl8%Wa1EMSb0U%[m1EMTkLq%`y1EMUth5&d.2EM"
+    "V&-R&h:2EMW/In&lG2EMX8e2'pS2EMYB)O't`2EMZKEk'xl2EM[Ta/(%y2EM]^%L().3EM^gAh(-:3EM_p],)1G3EM`yxH)5S3EMa+=e)9`3EMb4Y)*=l3"
+    "EMc=uE*Bx3EMdG9b*F-4EMePU&+J94EMfYqB+NF4EMgc5_+RR4EMhlQ#,UX+EME*8[#P('lhLMyvd<E[o$up'EM,&v>#,il<(,aD;$^H*`PLAgvd^aGJ%<"
+    "W(EMBR>R&Ail<(EF<5&#F$`YJ.Kvdf=Mg%]mO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&n6Gc*ax(BMc'A0#x8U0M0VdvZ<h+hMR`(B"
+    "M*,IO#rnnrPmik<(G%y.MJ)3K$jZYr%r^L<MP;vvZcW9bX;utnbG,)BM8+tP#%t'.Teik<(cxy.MGnnJ$jZYr%W@#Vsh&vvZ(U3bb'ET@PHi(BMV/%T#BC"
+    "%^slik<(+*Uvm3n&;$jZYr%QhBdMmqiwZ0Hd;evWF@WPi(BMyR[W#n,]0,OBr:nE>r:nJlETS>^nW#32H9ogZL;$jZYr%m_L<ML/vvZ]xJ,s[-W'^Ni(BM"
+    "3eKY#MUn0pdik<(_(rZ#jZYr%/iX@PL3vvZPi0qSUf(BM0^Wl#eik<(w39EXpM0;$U1gq]O+_@MA5cp]WGk<(Cj&6^sCl<(:&mn#V%k<(RKcB#loL3_3V;"
+    "##loL3_7osZ#fF)i`.g.LVr*so#VsR$'Qdro#l&ybbI/%p#0'ybbK8-n&qTU@d+TjKV.Iuq#YsR$'x*uq#(('lh]M'r#D('lh_s-n&(Pm)kLy^@M=$k(kW"
+    "Gk<(@1-FksCl<(7u5s#ZpR$'fSJhVJAkt#2yp@M/j.n&OqfCMif4NqP+U@M-QR8%EDKesid@HWX3qu#8[u+aX3qu#sVALV@]q.$XsR$'DAq.$8d&]Qoa#/"
+    "$Td&]QqR4n&AVV6T<3NwZmVvn#`l1KVPhW0$UsR$'eLW0$II/iV(ma0$eI/iV*-5n&P2D'Y+NaKVgAv2$YsR$':&v2$`f0o^>F(3$$g0o^Aq5n&+li&lO("
+    "_@MEOp%lXGk<(GP)CltCl<(@<n7$ZpR$']=%hVE%O8$-%q@M*^7n&JtfCM^yEToQ+U@M6+X5&Jr'CupyIHW_[d:$>q',a_[d:$yYALV6(0J$VsR$'1g/J$"
+    "._mINg,9J$J_mINi9=n&L5r#ZQ+_@M0*)#ZYGk<(2t1@ZuCl<(,_PN$ZpR$'NSAhV3nqR$s'q@Mp+An&8wfCM9PegiR+U@Ml^Ht$+cMbkS#RHWAZnS$xq/"
+    ",aAZnS$[]ALVOfgU$YsR$'cNgU$G7XLr(kpU$c7XLr*.Bn&G`GbtNy^@M&FXatYGk<((H_&uuCl<(yA(W$t'l<(yuV##n>^u$*wIp]CjnW#aN%CMySCW[)"
+    "9%;[Q+k<(<'s;$xXIp^c'L2L.^ki#/l^@MePPt$;:St$;:St$;:St$;:St$;:St$;:St$;:St$e<eL`En6l$)=eL`GqLq%loL3_><Tw#hXaIa8o1wZmVvn"
+    "#Z.C6^8Dtjh_<%CMrc5o$qO,o$1B%CMOi-KiUWg.i,J[BMF-*Hjfik<(i2)p$r'l<(xsY##xpPv$>EST#.kki#XZvun#:1wZJBN2Ln>^u$1<Fm^n>wvvAo"
+    "2ZvrervZmVvn#b.awZmVvn#p0_n^RJ8wQBo2Zv$bgm^h^uaXrMLjh)n^m^O7oW#&ITQ#M4o,[mVvn#8;swZmVvn#@B%xZ5(xmghU%CMpY53%qO,o$/R%CM"
+    "LM1NhS;k1h1c)CMw-w3%FS`s$(b(BMqSMdjg6)BMuxe%lqq%CM09^5%FS`s$(b(BM@M;Zv_u(BMo@dgMhLjBMxg(H%L+k<(($Ww#K[gIW'%4J%g[gIW)=."
+    "@#MnG*XC;:,a]Z=J%/5o4^uXZK`IZK@MV2$6&[0q@MTq'9%it(BMpJ1Hj^o(BM#PBZm_r(BM9mCat[i(BMm-,/Me@jBM>oCg%rtDo*%#Mg%WW3M#1B%CMT"
+    "heh%%Qs##xpPv$hdFM#L.xL%^xhO_I#oh%c*-l_Dnwh%'+-l_FO4<$m/='c:xVwZ*qK>dl&^m^4E,wd-WOg%rwDo*+n])O$bAeNp,]0,<fkRTUH>QTk[$;"
+    "[3n])bfTZmTWTZmTo,]0,Hh`IWh`3HWtw$;[5)=bbFE9Q^7E9Q^o,]0,qpj[d_)@ZdD>&;[7;uBcih_ycZh_yco,]0,oQRCcVO'Bc@2&;[9NU#da6GabR6"
+    "Gabo,]0,RHxbXp9LaXx,%;[;a5[d)Gh%YrFh%YqX,V),Kvv#V`NX$);Rl'+lD,a>`tngu&gCM&&s@'xCl<(S&M9%);Rl';`D,ayX<M%]6<&ccsPJ%xEGJ%"
+    "EKl<(#VhEX+$-V)&k'K%c/Xqadj5#ZFoB&c$S]l$>vIl$q%yCMAxCK%+#iXMF'MK%/&DK%DZ+v$4,MK%^=GDMSK+t[Qf7,axIl<(9/=t[Ag3V);;Y8]IY#"
+    ")Orr*q],VP,WThGc%YMWfM1judsLHdHNx7.&cBQuT]L+oW##4ox'^AEfMPy5n^SEjfMU16n^54ratjfIL%3Twl'ZDFM%LS+DM1RmWn:g3V)x>sHNu%h%ui"
+    "`@L%]BY2_YhGc%kMWfMCGvdsMQ(eN>NQ2_QbDwdrL5V)31qN%ri-L%tbq[dORk##&9N9fjKwZdXeGc%2NGDM(%jdjolMHj#Jl<(:6&ej+$-V)wZsP%IH:o"
+    "#y>^u$FbsP%BZ+v$Hh%Q%`Pe=M.o7Q%T8WK%NNGDM2*#wmyq^Zm#Jl<(OZ6wmEs3V)NKV>mB/]/MQQysnHNnWnEs3V)eTR,W:AL0MTmupoW7kTol95V)n8"
+    "@,&D6,RtuLX-&[^w<(<WI,&[SWfMQCqBcqifT]+9P/`*IEo*FTe,&_2(o#r:yCMOqn,&ZYafM<M-btkrw,&,[+v$(T+R%w=GDMfG@N_o9AN_M*=eatL,k_"
+    "j7_2h'<7)bC-&$#ujH1MDOB@#QQ_2h*X3&cD6B@#ujH1MGXB@#TZ_2h/&0_cKF&$#=t's%fi8.&5U-V)j2rBc)B-FMg:#/&mKImg<jQwdj>R#dnW2[d[hG"
+    "c%bSWfM911es.6e/`HEPt[]]-R^Cg3V)`VQ<[:PiyPD`XNh(Td8gJHtHN@cTKiO^E<nAg3V)@e4*k:2O0MC'QHjW7^Uo[/`$'p(cAumf@,&ZT'+(+;H)k5"
+    "-6V)CbTIjZ-l%c.$^p#EF6s#s10+(#Iy9%Ra9+(:X+v$TgC+(ISCo*>GU+(QMN+(:X+v$VgC+(JSCo*ASh+(SYa+(=t's%ZsU+(4U-V)Udi_l0E-FM4&-,"
+    "(;b[1hRZyWn$/$A#FW68&b.r+(a:-,(>mafMv^gbtO6I,(,[+v$YHl*(w=GDM7IVpolu@N_0>weaT+`5p%b+'uSOn,(<*mQprfh0,k6>6pgY&unHBO0Mc@"
+    "GEtm_6eNOxZ0,5(%A#1T.$mEs3V)3^d_uJ/]/Mk2wvvj/lZvIg3V)gc)xvqqWEtVWq>([^w<(%6L>(1iWfM,AYCcD/dHN(5I0`*IEo*+4<=(h2(o#LPyCM"
+    "&HF=(bt-FM*KO=(GH[yP=%yL#Q6ps6dt-FM,Wb=(HNeyP=%yL#S6ps6ft-FM1mt=(8d[1hN4X#Qy'*A#=t's%]&l=(4U-V)VhfCP0>$FM>1C>(]2'>(a>9"
+    ">(;n+USbeGc%_xl`M41U>(qi:o#8xsi`HgC0iqvPWR,Jl<(ej>uRchGc%CiWfMrAqesbOVqSiW_<RW*R-NJg3V)1&Y<[O9syPljuaXQ_)LWKHtHNhmq^Yy"
+    ",M<nAg3V)i3<*kdXV0Mk1nZZ*_eUo[/`$'B+cAumf@,&UJKB(SFe;[6-6V)<;y[Z[-l%c.$^p#nH6s#E%TB(#Iy9%MV^B(:X+v$O]gB(ISCo*h9yB(#ArB"
+    "(:X+v$Q]gB(JSCo*jF4C(%M-C(=t's%UiyB(4U-V)O=6r]1E-FM^pPC(ed[1h#f>k_NU+A#FW68&]$>C([0QC(hoafMH-obtx)mC(,[+v$T=8B(w=GDM`S"
+    "s+amu@N_Ye'fa%6%IaO03'u%C:D(e42easfh0,ehcIab3K0`@Y2'uP$mR%BXI/rjfh0,hRQ3LK2:g%QFs^Mm<[(tOr]L`_Qw<(o41S%]^w<(q(vR%CNWfM"
+    ";NE&c$S]l$9wIl$c5yCM;ZrS%hNGDMLcwyu.1F2UvIl<(+25#vCm3V)->Q>v:PiyPrKwvvXD2X]PvE&c$S]l$nxIl$@7yCMp8Hc%_=6YMu>Qc%a>Hc%@Z+"
+    "v$^brS%]%iXMyWvc%KJyQ%KEQunKnHhVvTRfMoQ'$#.,'lh908ejZeGc%Fdl`Mt<a0&oP:o#8xsi`g@Jn^a:Qgi%Jl<(<*X,j[hGc%1TWfM&qrBcFCMEkv"
+    "mU/`*IEo*&XA1&K2(o#G;yCMxkJ1&]`-FM+<42&B3[yP=%yL#Ryos6e`-FM.OP2&C9eyP=%yL#Uyos6h`-FM3ec2&9O[1hW1V5psmC@#=t's%aaY2&4U-V"
+    ")bV&Uo)>$FMA)13&aml2&ey'3&1j$_lZeGc%.B;fMcWp&(8<N0&S[%1&TM[wvUHsfMTNd3&Dk)hr^/`$'tmbAuiA(k$vY$4&EtE,s[hGc%RTWfMQCEng$:"
+    "jk$lNyQ%YHyQ%l#iXMA.$&u:b+O_AE^0,8xe4&;ErK%;ErK%RNm9o%#L&u1Mv>ZrN)[v<U/R^jUW%ub;*5&Q46wvlfh0,QJeR^.2([vl#9USVul8STxA0`"
+    "^M4V),,Z2_o,qUS_hEkU0:3rS_M4V)4EZ2_'s,ogl^+IW`g(RTprX,W,$-V)E=3eaS@ueabKc)XWu'LMha'FXx9uHWx'T$'#_uf%FtE,sXeGc%w#iXMBi9"
+    "g%*`;0$CXI/rXeGc%DTafMIlrat&-LN%:X+v$0&Mg%9g3V)db@eN3v>&u#r/N%n0'[dYhGc%TPWfM,^'esNZD)O(2GN%RK-h%QEQunh,])O@.:)tni6h%+"
+    "pkAur*]h%<Q6h%UXEt[<U-V)@wN#Z1$6YMW;Oi%&SFi%@Z+v$XDOi%hMGDMepti%(A*y'&eu6&`]ti%;Ic'cZuW/`[FP)b%$9j%D&iXMasKj%V_;0$UO)X"
+    "[YeGc%=k&dMAv^dNCu@&u)C#k%qL#Xekfh0,3'I<e+H+hrX%h;[L+oW#<J3y')Sw<(xU>k%[^w<(#J,k%sPWfMZD(U]L+oW#U[cJ%3`NfMc)u##-#cOh1P"
+    "R/iYeGc%%WafMYI%bt6;El%i5vv$0fYwhRnO,jsL5V)FL%m%KDxL%/ZZIjc;9@#7(sbk9*kHjYeGc%V]-FM$f7m%Y<+HNJhe^lr_KClBg3V)I2(_lXoY/M"
+    "SdYToHmyEO3$-V)4ZGn%*T=n%&eu6&_ZGn%;Ic'c-FY/`(U5eaV=@npLT*LM]S[2qbcT5px'T$'dsln%@Z+v$-)/&(;GafMYI%bt8HWl%&[O/iYeGc%dk&"
+    "dMAv^dNCu@&u,U>k%thvTfHy3V)WJ#FO`8^%u)C#k%s_Z8f,$-V)7=Vo%*A;0$y>^u$uGVo%QEQunt]8bXwHbEt^k$p%[^w<(yYro%JQWfMSLW2he[CBu1"
+    "Ps##DZ+v$(]cJ%jQGDMU6X>v=`w^u$Jl<(2EZ>v]/`$'5pbAu:2@o$<DbI&IAT)X_/`$'1pbAu=E[o$/E6H&JJpEX.$-V)>n_G&q;)p$y>^u$,&`G&@Z+v"
+    "$/,iG&r]l`MT2ke&:W:o#8xsi`HGw2_@g#2_'Jl<(RS;O_^hGc%]VWfML0_&c$S]l$C(Jl$D/yCMECIH&/,iXMKO[H&7;VK%6r.JaGVJh`L`SdakSJ8]j["
+    "VhMrr*q]>/y;[w'T$'#beW#e+nHa]eGc%dG;fM2H<y'&og2h3Nq#Q1hoab^MNt]*IFT]L+oW#2Y<y'iMEfM)h-CcVBjfMo2-Cc[OAbt%35g&@Z+v$Xa[H&"
+    "Uul`MgJdg&[Z:o#1[+v$xUZg&S=GDMQ0ITfIsHN_pAy8f'Jl<('^=Uf/$-V)#Vt/`/%8*b42Nh&T/iXMq0jh&X_;0$e+nHa]eGc%@ByCMsI%i&d`afM7A6"
+    "btl$<I&mZ68&)]&f&[K%i&Z5rXMX;XI&oVFy'`T9k_[eGc%^D;fM:mby'*Zro%M+<I&43]_PXHsfMB<8j&/a`Blp95V)M)Gj&JO3M#F#3LrVBjfMWT$@m$"
+    "XBbtEDPj&R(D7&Yrby'%h;ZM3h'k&bxKY#I(D7&`m'k&x$f=ME/Vk&KA;k&[&cy'R(D7&i4Vk&%Re=MBvF&'HDak&jU(((S=i7&.did)q7rXM<H$l&<6P&"
+    "'I(D7&eZcj&EaafMh(HbtUO6l&KEQunm&JhrS&&EtfNOm&[^w<(ylRl&RZWfMfLS[QfOP)tgK30rI:4V)jFs#QNuryPc#OkU-XOatXxZ0,-P]@#]`TbbW:"
+    "4V)x-GLVk6>KMfNGeWI_D-WN(4V)Ho8FbpWY[QnAw>ZSk-<e;j3V)RCq&cv^y#Q'=Tt[]m=JXUL5CcaFsI-B6^@#`)lt[9j>$Q-uLn^]m=JX^qm#dNv3V)"
+    "=R@FXF9^wvxhd/``OeeN(0Eh`<$HLVUSCo*LU^@#[L^wv+ntBc,,#$Q7#^)b%/4Gcgb9Fbogn<(fku)b(f5V)1.Z+'ebeW#rAi7&pOZ+'h0,+'E(D7&OP1"
+    "((QQ@YMJAFm&,A<m&2r6_P^eGc%Y-;^Mv8Pvvhb/qSV/`$'YubAulgbm&@xi$'&db/MT:4V);m#$QbUjyPGVJqf&N#xew%k[dogn<(+pcqfUSCo*a;_@#F"
+    "kNLM@Vb2h#g_RgN(4V)D.$$Qa[f&uEF]%')(_,Nq95V)Hd$%'i]Wl#2x$'PWBjfMLf(*OjyGbt@'.%'R(D7&Ouby'+Te=M5-4.'4)q-'#0s((jeu6&J54."
+    "'S=i7&)Eb^+f8rXM-FY.'1KG.'L(D7&Wuby'5dafMh(HbtC9J%'2r6_P^eGc%2J;fMTsky'cNPj&+mRl&9gM$'N4.%'UOJ%'-KQejUBjfMBnug`a_7btsO"
+    "&J&)&9LiUBjfMyk8,aM$7bttU/J&6r.JaU*Kh`nyvday&sdabk_&c$S]l$X(Jl$B1yCMZm^J&IE6YM`sgJ&Er^J&@Z+v$diBJ&G,iXMc.,K&O;VK%KEQun"
+    "n%`wvvTRfM.HD$#B-,ung'Znp^eGc%]ml`M3w_/'XW:o#8xsi`pmc#vu;Vpo(Jl<(gxy5p_hGc%H^WfM<g7CcYDRNqc0k/`*IEo*<:@0'g7(o#^EyCM7NI"
+    "0'si-FMBv21'X<[yP=%yL#i+ps6$j-FME1O1'YCeyP=%yL#l+ps6'j-FMJGb1'PX[1hk2[>v5d`@#=t's%6MX1'4U-V)4NH_u,>$FM,hi@'6Yk1':f&2'E"
+    "k)hr^eGc%EK;fM@49#(f(M/'UI$0''ekKi[eGc%6WGDMm,)wdoOH/MyIl<(ppWwd.$-V)fRdK&o1#+%y>^u$#cdK&DZ+v$QbcJ%Q,iXMlf(L&ynvK&@Z+v"
+    "$*u(L&pMGDMv(umgQJ;/`uIl<(+1MngFm3V).Ai2hKcF)b>ur@'0BafMeyPbtB6SA'i5vv$[DMhdi(wqSZxZ0,oue@#s&n,WmL5V)PA*B'ZexA'Em6oT(4"
+    "J$#<UF$Qe%snT_eGc%l4iXM1mXB'F$uy'KEQuna^'xQwTRfM>$K$#OM/iV+lHFX_eGc%i`GDMxVbdWwIJN_,+beaaEY)X.%n&uhlNE'JJpEX3-6V)o.`XR"
+    "9+t%cfmT1$o4b8$9/eD'y>^u$6WnD'ujH1M0xf@#3urwdk1nZZRlqhM1I-V)8h%$Z7An&uhlNE'SFe;[pfh0,o<>*X3_xwZN0#'cf,fVSNRb[Q((T$'e2'"
+    "#(<wGqS_eGc%t4iXM7:9C'__;0$.MvEO_eGc%^GyCM9SLC'-fafMZR7bt7HsL&mZ68&gE9#(u[LC'%T@YM$`7M&cKC#(+2,ej[eGc%)E;fML'R$(X[]%';"
+    "OsL&P(D_uUBjfMfD6)k,q8bt<gJM&LZ+FtUBjfMC6KEko28bt=mSM&6r.Jav5Lh`CPxdaCI-&l+w`&c$S]l$M1Jl$+/yCMO2/F'e2;^M(4;Q^oL>3Le1[h"
+    "`XBjfMTAnn^BYRbtpFBF'cp5h`_eGc%DZIYMZ^pF'97/F'cp5h`_eGc%dM;fMDY,$(ssJL`ah#'c$S]l$#)Jl$p1yCM%34N&kE6YM*9=N&dP4N&@Z+v$O)"
+    "gM&i,iXM-LYN&q;VK%,[+v$5dYN&w=GDMe*PabBZQN_[bcea*eX&cN-o&uZkRP&8]T8o.$-V)-^uN&@t0/%y>^u$amuN&6r.JabXgh`[@pda+#hZdYs^[Z"
+    "L+oW#xn:H'&1`$'PybAu4&EH'%*WH'pC_;e`hGc%$aWfM384*O7p$qfN<vZd`hGc%$aWfMS3Wes`IiQT0vQH'**WH'6r.Ja/hLh`IcxdaS.62qT(9INYDR"
+    "NqnQ73qDg3V)doKqoRax/M]`NKr)G$<[+$-V)7D$P&IH:o#y>^u$uS$P&BZ+v$xY-P&m:+DMITNXnShGc%*aWfMYFWesaR-nT6D2I'X;GJ'S1vv$0V65/q"
+    "lWl#QEQunObunTf[s)tXO-L']ybAuG==J'YG-L'+;H)kGg3V)^@@LrC$QCcJhe^l*<00`-<6V)ON:Cl4pj%cZtw/$q#QN$u7uJ'SHyCM/qUK'XaGDMDN`K"
+    "'Tk#$(Vh^tnOW<0MTmupos]J3UUhGc%*aWfM68eeaU4$Rp__o&uZkRP&IB^Etmfh0,Dx4'c9HFRpY=qeNjthBuvufOUbhGc%OWWfM'U<estG@_YeYnej*e"
+    "tEt_/`$'qrbAu8)@3%&P'c&Np9#v_/`$'mrbAu=E[o$k1%a&OyU>v.$-V)D6<Q&o2)4%y>^u$6G<Q&6r.Jaq(Rh`v;#ea<h+hM@A>INC&H,N^*:hMEg3V)"
+    "eMRwv<y&0MFBD)Ol_)<[l95V)aMnL'y9,Rtha/N'[^w<(yxwL'NaWfMD(BCc`$KHs%&r/`*IEo*8i;M'(9(o#eHyCMB.FM'MgafM/2Ubt^/OM',[+v$h.j"
+    "`&w=GDMTY$Bu<LTN_@geeac_h^uat.3hAt+hM:jM$#ujH1Mccn@#pe33hD8(eN;si@#ujH1Mfln@#sn33hI^$FOoYR$#=t's%L9J]'5U-V)K';*O.B-FM."
+    "T3^'4ZImgVJF_PP3sbOTLSCPahGc%TaWfM,nXespy'FX)<]hrn+>Ft`hGc%AYWfM+(g&c$S]l$y*Jl$B2yCM$/7a&PYGDM0n8#QxC*&lyIl<(OXo#QIs3V"
+    ")i3QbXDA'0MO=8wQSbO[QEg3V)V)lwQO'C&c$S]l$++Jl$s%yCM-g3b&q:$YM3sFb&w=VK%Q8x#QiUW%uN,'_'8[KtRqfh0,WxP3LiAe`'4ye=M@=L_'A'"
+    "Hb&M5s^Mc6BQTyYN6TfQw<(.>R`'[^w<(qd__'PcWfMSuC0M]_E/Vpo8IWt95V)oNNa'2:,Rtxnyb'[^w<(>%Xa'[cWfMQL,'cVhw/$e)-S$1X,`'%[Yr%"
+    "E1ka'`T9k_`eGc%$sl`MR/8b'l[;0$#e6(YqhBCl;8GT]*Jl<(G($r]WSCo*h3Tb'#:Mb'1[+v$<&-`'K-`EM[^pb'Tigb'`T9k_`eGc%bP;fMO<w$(C%X"
+    "a'P=&b'<Plc*mqF^'iS+DM)`qeWbhGc%McWfM[6D0Mc>=)X%vJ3UUhGc%>cWfMFikead^CbXrAv&uP/Yb&=2(RTnfh0,/0[FX7:hbXfI`LM_e2OU4CwbXb"
+    "hGc%EYWfMt7Ceswc;[Z:Va_ul7ERT/$-V)7F0c&=i$8%y>^u$uW0c&6r.Ja8.Sh`q.)ea[w]HW_F@INb5ydW%:lHWEg3V)v0=LV]'(0MeQuaX3e*<[[/`$"
+    "'0sbAu=E[o$3QRd&L]P&Yp95V)+mPc'+<,Rt2)jd'[^w<(fCZc'pcWfMf8ICc)FSEbE+s/`*IEo*[6(d'y2(o#0Q+DMUmg[ZbhGc%vcWfMkHICc.t/#dE+"
+    "s/`<B^0,*w6e'B1t%(1Oe=Mt3Ae'9w8e'g,n1MXAh[ZD<=]#LSCo*`Kq@#cDrng;DF2h3=rng6IEo*m[`d'+3(o#5Q+DM,463hahGc%vcWfMRLx&ukxEe&"
+    "P*i>Z/$-V)FE[d&IH:o#y>^u$:W[d&BZ+v$=^ed&m:+DM/FA[Zt95V)EX3f'+<,Rtg^8j'[^w<(B/=f'AdWfMawx&u=yFf'(wK,jqfh0,cCQ3LTA-h'sye"
+    "=M/3lf'Ydxd&M5s^MRRBakt@OFkfQw<(]Z'g'[^w<(PZ'g'@dWfMCEF0MKq)#m7bfwZ3$-V)yvWIWQ0ueaL;Bwm9K.'cVhw/$Tv5/$wGCg'TU&<nOWF0MR"
+    "Z=8o0AK3UUhGc%.dWfMsWy&ucQ8j':o4qo4-6V)t`pbXFUEQgB1yL#./t%(3]>>#OpPv$]dWZ5cdGDM)FWjq5/HN_3K2*bYkwh'OCN^Mhf'Krq#]eNV/`$"
+    "''&cAua,3i'-`/j'Dk)hrHg3V)pUQRp/Y1QgB1yL#8/t%(7$2w#OpPv$gdWZ5mdGDM3Kh%u5/HN_=j2*bdQ&j'QjafM-/_btbK/j'Ngu^u`eGc%TjafM6A"
+    "@btkxEe&KKyatYeGc%Op.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_attention_cpu[] = {
+    "GZ1N5jsi^PtvXi'=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%I&>QT6am.`SVGjq6YryPJo3Eb-uJak>-xvQ1>,2_7H]"
+    "mpLk68fb<`gr;+R;R&vmK(D4Tvd>DuM#xm0EMkv0##D9-V)'f08.yCT$'#<^vdBV9N#8['EM7Q_W-&il<(oqr;$iM:rS[q@=eOC6O#e@LvdG*6O#(il<(3"
+    "KY&#j`rRTd9LvdaaKQ#-;1EM5.2##D9-V)If08.yCT$'E<^vddsgQ#8['EMY``W-&il<(=@3U%3yhO_[q@=eq`dR#e@LvdiGdR#(il<(UKY&#44I0`d9Lv"
+    "dEj[W#xm0EMq24##D9-V)-g08.yCT$')=^vdH%xW#8['EM=ebW-'il<(rrr;$lj@3q[q@=eRVXX#e@LvdJ=XX#(il<(6LY&#m%xkqe@Uvd6m<i#-;1EMca"
+    "9##D9-V)vh08.yCT$'r>^vd9(Yi#8['EM/;hW-'il<(iB3U%^>fCP]q@=eE`Cj#e@Lvd<GCj#(il<()NY&#_QF$Qf@UvdlPmn#xm0EMAS;##D9-V)Ti08."
+    "yCT$'P@^vdoc1o#8['EMe-jW-(il<(Bur;$:c%fa]q@=ey<jo#e@Lvdq$jo#(il<(^NY&#;u]FbgF_vd1Olq#-;1EM^R<##D9-V)qi08.yCT$'m@^vd4b0"
+    "r#8['EM*-kW-(il<(dC3U%Xi:*k]q@=e@Brr#e@Lvd7)rr#(il<($OY&#Y$sbkgF_vd:1u-$-;1EMkpC##9['EMe+$[#XqM*Og<Lvd=D9.$:e'EMui;t$3"
+    "9-V),l08.yCT$'(C^vdG$6/$8['EM<gqW-)il<(*xr;$&Li'YJLc&#tqu&Yra'EMVc6t-&il<(HgL#$.TP6^O`4;ep`(3$e@LvdhG(3$(il<(TQY&#1pL3"
+    "_jU,;e/9G5$fIh:e/9G5$kb5;e/9G5$p#[;e/9G5$u;)<e/9G5$#UN<e/9G5$(ns<e/9G5$-/B=e/9G5$2Hg=e/9G5$7a4>e/9G5$<yY>e/9G5$B:(@e/9"
+    "G5$GSM@e/9G5$Llr@e/9G5$Q-AAe/9G5$VFfAe/9G5$[_3Be/9G5$awXBe/9G5$f8'Ce/9G5$kQLCe/9G5$oaU'e'xF5$(il<(eP(w#gE(roO`4;eMJt8$"
+    "/T1EM%OG##9['EMva'[#ja$opg<LvdOV/9$;h'EM5;d>#*il<(VIdZ##F$`YP`4;ebp4N$/T1EM97N##9['EM3J.[#&bw[Zh<Lvdd%HN$<k'EM]#Ht$+ll"
+    "<(ajw%+K;;YeKLc&#BbHXesa'EM%*Bt-&il<(q.Iw$ja$oplEAydV-,V$;T(EMn:r>#&il<(+Y/'+ad&]QMS+wdMO;h$sj'EM*wu>#-il<(>GH>#B@R[#U"
+    "b;x#L%k<(6/1QTma]t$IZR$'fDu>MKG7<$e:Rl'V7q@MUl]t$Z6Ku@ax(BMOa=.#e7P'G[c(BMU11K#q,#INOpR$'VIAhV;='N#$up@Mx9ym&AmfCMMliy"
+    "PGQb>M7KC;-bik<(B4LN#UGk<(vm/r%7+QUSJv^@M[&CTSVGk<(^`hqSrCl<(TlHO#mik<(MxZO#VGk<('R3u$NHR[ZN+_@M10EZZVGk<(3&jwZrCl<(*F"
+    "gQ#mik<(dQyQ#WGk<(BwK6&YV'3_Ky^@MHaq1_VGk<(J4>O_rCl<(A2vR#bGk<(J[O9%jZYr%A<m:[:Wq>dZh_ycZh_ycbik<(ShK;$2U&<nM(_@MQBr:n"
+    "VGk<(S3=XnrCl<(JOwW#ZpR$'b7%hVJ=XX#2vp@M/g%n&OnfCMjlGjqO+U@MhcJ5&%*LLMIZ;HW8yOi#pQq+a8yOi#SUALV;A9j#VsR$';y8j#5H*`PjEC"
+    "j#QH*`PlC+n&XMcn^N(_@MGZ_m^WGk<(I.#3_sCl<(A81o#ZpR$'1:%hVq$jo#Yxp@MV/-n&vpfCM`-4EbP+U@McTM5&wSx2hDL>HW3['r#kCt+a3['r#N"
+    "VALV6#ir#VsR$'1]hr#0rVFke'rr#LrVFkg4.n&&<,-NP+_@M:g/,NXGk<(<wCINtCl<(5s8.$ZpR$'YC.hVAc#/$)$q@M&P4n&FsfCMUFxvQQ+U@M5x8q"
+    "%Jqu&YpxFHW_Z^1$>p$,a_Z^1$yXALVgAv2$UsR$':&v2$`f0o^>F(3$$g0o^Aq5n&g>^u$/%WgVu]I5$;:St$>Mot$;:St$;:St$;:St$v+2ueRmF5$:,"
+    "2ueTB:q%CZb@QOwyW$yG.rf6o1wZC]CN#Y5*5^I)&wm]<%CM)];8$(I28$5yDo*<TE8$dN;8$dqR$'a=%hVI=t8$1%q@M.j7n&NtfCMfS^mp`*)BM[3d1q"
+    "hRWBM_Tl=vk'l<(YjL##CZb@Qhfe;$CZb@QvFFt$G6O0VD&Cn^eBydW)3UvmGyhm^B=GM#xBTQ#&=DVV]^+N$XsR$'&F+N$TW[@Z5c4N$pW[@Z7U>n&CZb"
+    "@Q9&W/(CZb@Q>;sK(xpPv$aAST#/j<U#K8aJNEE&wZXK=)FmW,<eP(_@MrW;;eYGk<(t>DXeuCl<(nutQ$mik<(-r&R$sik<(6R#S$tik<(TjnsnD-Y.(6"
+    "ND6p&EAHWOYBU$$F0,aOYBU$b4.HWQfTU$h#gCMm9`grU`(BM;Q:W$k'l<(d:r>#[(77p>YvaOhn;y^Ms[BP_*8g$h'l<(min;$n>^u$jnJ0VW5Bi$_AXH"
+    "WX;Ki$#'.wZC]CN#'k:wZC]CN#)=W/VxLfl$bAXHWyRol$M.$n^;.A5g_*8g$rwDo*-_aHN1aqZQwwDo*.baHN7:N8SV:k<(*wEngZGk<(&[)2hvCl<()]"
+    ",o$YGk<(hRX5&n>^u$3H,o^`lNKr_*8g$rwDo*S.C)OcFMKrV:k<(k)2/rZGk<(qTSHsV:k<(j=N/rV:k<(geA-%-*q@M2`t8%7lK@MPtq5&-*q@MN[u8%"
+    "jEjBMS5*1%aik<(K%T5%jik<(QJ46%kik<(N==n%lik<(Tcun%mik<(>(u/M$`q:$CZb@Q3k:3'CZb@Q>;WO'r2k]##OFatoL1,ai%rbXu&gCM#iJ-'xCl"
+    "<(-dN9%);Rl'7cD,aX;Ki$5PD,ayRol$VPD,ayRol$YPD,aZIdr$7QD,aW8T-%4SD,as0J0%PSD,ayRol$vXD,as0J0%l9<&cUrTU$^;KU$1Kl<(cxGNq("
+    "$-V)dg4V$CaUoaZoJHs6B)&c3Rl5$BmX5$GyxCM4&QV$vqhXM9,ZV$nyPV$HaSrf)mp8f`L^da=rPHjAQp)OD0mdjXtFHj.$-V).XJM&s696$y>^u$DnJM"
+    "&FZ+v$DhAM&kdeYM+@GN&CtSM&IZ+v$h:ZV$IWGDMZ*J^u0T#wQwIl<(&kT^u=g3V))#qyu[J9)Ok2wvvO-65gU/`$'ypbAuI+F8$rlIP&=31np.$-V)Bv"
+    "LO&8589$y>^u$k4MO&@Z+v$n:VO&MWGDMv,%KrWY`ZQ28IeaX]jgrAaa&c3Rl5$F(Y5$iyxCM8Q6P&.ne=MFW@P&HP%P&I^afM(k8btYeIP&HaSrfJxq8f"
+    "@=Jda_<cat)nT&u]weP&KT=&umfh0,cj^estB8bt_G9INKpw^PPP1CP>g3V)H*s^PLdXHNO=8wQJFoZQCs3V)]nijq@D_HNTllTST,L8SWhGc%9GWfMiZb"
+    "dsR(]BPKHiP&RSsh$D#;JNQOWBPhK&)tSnjh$jfkAuW/8i$_Ljh$=2(RT)$-V)G-pi$D'gi$y>^u$u2pi$HaSrfIe@8f)QIdacaq^YY6`HNiv5#Zc4G_Y>"
+    "g3V)kT4wQD]#iMoV.t[E&#_GS1vv$U<65/2&1k$@Z+v$1XPj$qGGDMgA15^T1mp]xIl<(@TC5^Cs3V)>EcT]c9H/Mv@C2_05#n^Cs3V)y##wmZgA/M%x:,"
+    "aIMsg`)$-V)Do=,W*%/*bs9]l$&HGDMYC6m$+J3^'0oo&c*q(&c,o,,d%nXBP'(T$'_17T#o0'[dVeGc%h4;fM=2@h'_/)&lQ(dT]>1GM#D1@h'K8EfMuQ"
+    ")wdPBjfM#b)wdEc`at$rkm$DZ+v$CJ3^'jshXMquQo$DnHo$@Z+v$4uQo$_dGDMI<KEk0ljdju'T$'w7AT#@Z+v$T1@h'9AafMF]`at%xtm$AE`2UVeGc%"
+    "pshXMyOEp$WI[O#=)d5TVeGc%<MafMbXaat>dWp$i5vv$l-hxTJZe;npL5V)ByAq$U_*^':i/xmiHY##D@dUoJH$wmVeGc%1NafMktaatHDTq$i5vv$uwD"
+    "fmO3ZQppL5V)MfPr$u0Hr$De$opqgu>#ON8-s]`pmpVeGc%WHGDMYx-BuRv48]tIl<(%eBBuCs3V)_Whak_7cHNk2wvvb8TCP>g3V);`$_PcvJ/MBt+hMK"
+    "<rjq@m3V)=YD&PYFi=M&9,+%(2i*%[vhXMv>5+%]8,+%8+TJ)X0mr$gP+DMDGH)O@g3V)Y.F,WrpT%uHDTq$=31npWhGc%/JWfM_>kdsiE^HW8xjq$dr(,"
+    "%D#;JN^PbHWhK&)tI3w+%`ikAuMLE,%Jlv+%2$S#QXhGc%7JWfMgWkdsZs=8o.<q+%h@a,%D#;JNW@C8out))tQej,%fikAuU&8-%ZFj,%:n+US.IEo*nd"
+    "fKVl/69o'(T$':47T#@Z+v$n'-h'9AafMjsgatILj,%563[QWeGc%fvhXM=JG.%nI[O#2r6_PWeGc%2PafM&WhatZ^Y.%i5vv$wv:JQLHb>ZqL5V)^sC/%"
+    ",xMW$UR@$Z.Ga##_)tX[*0;#ZWeGc%MPafM/shatd=V/%i5vv$gbTiYi$N5^qL5V)fM60%<+eg$_N4r]8l%@#gsL3_<H0q]WeGc%TDNfMH*b##YSI@v[/2"
+    "wdWeGc%'KGDMhm<1%N,7e'y>^u$[D<1%DZ+v$hr<U#*8iXM^Zb1%_VX1%=#;JNoANeadqQfMsc6$#0=U0MBSv)O]eGc%Jil`MxZM`&IbyQ#/%(s]chEX[7"
+    "yt+N'Jl<(CM>IN^hGc%5YWfM*++CcHT$bOSpP8])IEo*wr-a&n4LN#KAyCM%27a&ae-FM/Zxa&F8[yPh'4(SUhm^R@U-V)T[7CP<Oe=MJTJb&Xk>b&=t's"
+    "%dq*b&4U-V)cWhtR,E-FM97cb&AT[1h[Ue2U%1S@#FW68&l2Pb&k>cb&D`afMh%>btECJa&mZ68&O+a`&VKub&0`afM<Diat%$02%8+TJ)C$Ti$<KyCMa."
+    "L2%O86YMg:_2%NtZ`'@Z+v$t0L2%P,$YMm`>3%M7_2%alekUEJV%uZm_c&H78eWnfh0,++E*FYsEe&Ape=ML'-d&#l@3%%3s^MeA+BYmA4'YcQw<(Gv2e&"
+    "[^w<(2E@d&]YWfM`9(0Ml:2wZ66PBls95V)n6/f&Js)Pt-XZg&[^w<(W]8f&hYWfM^hh&cN0`N#yG9N#k=ed&%[Yr%^iKf&o0'[d]eGc%0jl`M_ppf&v@["
+    "O#p_&mU2VFRTuA)Eb'Jl<(cwLbbTSCo*afT@#Lbawd.t/#dUWZ_G9t's%n<5g&p`afML*Abt)LZg&lQrs%.yTf&eOQg&.ZGDML],e&cV0g'tmjt[m;y&ui"
+    "l2e&Vba8]Eg3V)qU&ClrpT%uZm_c&Y&^5^'Jl<(2S^kU^hGc%bJWfM9(mdsY^/[mYi6$QKy#6^/$-V)vUF/`oB1*b9Bw3%:jafM2%iatgPr/%@Z+v$407e"
+    "'9AafM/shatfJi/%.N(bkWeGc%(8;fMx3Ae'aM5#dmxmT]>1GM#=6Ae'>;EfMNtl^lREjfMPn4&l^Ujat;TN4%:l^tnQBjfMqJJWn'bkatD.B5%HaSrf61"
+    "L8f'[#eaOaupo/,;&cd'*SpIi#qf*Jl<(_`^Qp*$-V)>W=6%;Q46%y>^u$ea=6%DZ+v$dT+6%rwhXM5qY6%amP6%DZ+v$eBGN&&rhXM;>:7%o:17%DZ+v$"
+    "Is<U#*8iXM>QV7%xMM7%=#;JNg)QeadqQfMkK9$#(L.rf1JRkh]eGc%Bjl`Mp*ah&*cyQ#/%(s]/)&-N00Nmg'Jl<(2Dr2h^hGc%-ZWfMyj-Cc@cTKi4lR"
+    "8])IEo*oBAi&B7LN#CByCMtXJi&Xf-FM'*4j&=9[yP`5eilMvFHl@U-V)DRk,j<Oe=MB$^j&P:Rj&=t's%SB=j&4U-V)RND_l,E-FM1_uj&8U[1hSd=tnt"
+    "pU@#FW68&[Zcj&Zguj&;aafM`eAbt<j]i&mZ68&8Rsh&Fs0k&(aafMhnjat^q$8%HaSrfNxL8f'[#ea:UK/MHs;&cOsViMJi#qf*Jl<(6s8hM+$-V)*5>G"
+    "%;Q46%y>^u$;A>G%DZ+v$;:5G%^yhXMxNZG%8MQG%DZ+v$PDGN&&rhXM't:H%Fr1H%DZ+v$4u<U#*8iXM*/WH%O-NH%BZ+v$mO1W$O:+DM>p*@dShGc%CZ"
+    "WfMr2FesCMxmgLB(8%5GFm&S1vv$IP65/:u<U#D#;JNJIWng&Ib)tlgbm&&tbAu`tIl&.Ybm&F&bHsEg3V)jk3<R`Dh[Z>1GM##J*1%j0`$'jubAuG9%%'"
+    "MLS%',DZ)O4IEo*Ju@%'G5LN#gByCM';J%'3cafMpAHbtD@S%',[+v$l/xl&V:GDMgO.>QZVMZQ%mWeaI(tZQV_x#Qec7+RSLqaQ7<6V)l:HbtB#dEM4sF"
+    "&'^w<&':eg8S^eGc%:J;fM(Vfe'L3.%'YLS%')Ppu@uy9k&BQ+DM_ks2hahGc%QZWfM`:+0Mj)[ZvRUC3UShGc%CZWfMJmRea>np/MtE^&uE4K5%7S8tni"
+    "fh0,9onkhB&*0M45_&uQ)pI%Ca[/Vjfh0,yfD*F/atM%sX-FM<GPJ%dm-T]>1GM#^j3f'FAEfM#vO,WSEjfM&soKVuDqatR/yI%MEi7&)V:W$@)4f'Q*i>"
+    "ZXeGc%L:;fM/3lf'IH&bb72uT]>1GM#p7lf'/:EfM;U%[ZSEjfM@b%[Z+mqat`(DK%DZ+v$f8Ae'$#iXMPeRL%nj3f'3Twl'LsR0%LKyCMS,oL%NGtZMX5"
+    "*M%<k'K%-i=v@4$^-%v(SL%%[Yr%U73M%Dv's%W=<M%$;+DM[0+eaAg3V)yO]EkrpT%u_y9K%R<IwZYhGc%EMWfMS`Y/M,bOBcSeC3UShGc%BMWfMwM5&u"
+    "=aa4%0j$_l@g3V)o14qfrpT%u:NE4%/a`BlXhGc%NJWfM]xP/M0/hZdurA3UShGc%KJWfM)g,&u'3UN%pC_;ejfh0,EwB*F>1<i%(Fs^M6Vm4gkgl[Q]Qw"
+    "<(tCqN%]^w<(v6_N%qMWfMj)D&c989;h<<:)X*Jl<(-+M2hYhGc%$NWfMSxvds4qoEb*8tWe8#L,jjfh0,asC*F,Qdc%4Fs^MCn^(k<.,0r]Qw<(562P%]"
+    "^w<(7*wO%&NWfM3X[/MHU-&l,vjeayL5V):T%Q%KJ*^'5=*@mRBjfMQ/:#m%[tat@p.Q%@Z+v$Ssmg$mcGDMH2apo=Y32UtIl<([M/qoCm3V)^YK5pRFi="
+    "M9[GR%:N#R%YNGDM9xxR%y1e`'-KyCM62(S%`NGDMrsvmTElkjUwIl<(lDjnTKv3V)syOhrtJ,Ftq<k)'[^w<(tKL''[]WfMAlp&c3Rl5$H-Y5$h+yCM:c"
+    "h''g]GDMURddWYv48]wIl<($]_eWJs3V)i_cwm^010MeQuaX)f>FXFg3V)+-[bX@q[/Mj(R>ZyQw5pCm3V)4h7@ZNi'YML[2)'#pGR%ePQ=R3#T[Ze@$;["
+    "(Jl<(@BPX[^FsI->0^@#><Z2U9Ge&um0k)'Wk%U]_hGc%^]WfM5.Mes:Qh>d4V+0V2#LU]%(T$'F`Md'3%]>mXeGc%iNGDMFk9T%y1e`'.Q+DMrl3tnVhG"
+    "c%1NWfM+tD&cCrdTMs0C)Xgblea@#HhMBxR#QMQd,Nk,2IbbT=&u682P%(wK,jAg3V)v=2earpT%u3&nO%'n/hi#Jl<(;XS2hDp3V)L0sBP0W5$QSJt>Q)"
+    "hP%Q,$-V)FjZ)OFo/*bG@ad%4VafMjyyatGF%e%lQrs%gM7T#]tCg%5=;fMk:vc'l#c>ZxE&U]>1GM#<Cvc'<;EfMc8LtRTEjfMgELtRl(#btHL.e%-i=v"
+    "@m&^-%NUvc'%[Yr%o24f%Fv's%r8=f%Tye=MCMYf%<'Qf%bu)0V<:3eadaU&YRf'LMk(6_YNE3'YBg3V)Gr/bbrpT%uGF%e%9eg8Sx'T$'v9mc')Ppu@NS"
+    "<m$iJyCMKX@h%p7yCMNk[h%sfe=Mb&xh%f(Bh%]U:d'uv.9]9G@&u*FqN%s_Z8fAg3V)8<V)XrpT%u'3UN%rU>teYhGc%cPWfM:1(eslaYEXogkN%$Zki%"
+    "D#;JN=brEX,Fx(t%ibi%:jbAu*09j%YPbi%d+nHaZhGc%lPWfMDM(esrAR>Zbq[i%*+Uj%D#;JNLZk>ZhK&)t.I_j%CpkAu2b,k%l0_j%m'c>dFs3V)Vjk"
+    ">ZK.G/M:4xmg@RWQgBg3V)*(:ngJ6,'cC^no$-f,o$<8yCMq32l%BQGDMr1Hl%kcNa'%[Yr%7<El%R(D7&602l%FQGDM(cal%ZdNa'IGQej7he/MFCMEk'"
+    "4B3UShGc%lPWfMJx@&u=g.m%.WD&lkfh0,M8C*Fm3q.&>Is^MLjRvm,^chr]Qw<(J#Km%]^w<(Ln7m%0QWfMaXaEtLY4n%[^w<(j8+n%QQWfM12N&c3Rl5"
+    "$9yX5$S8yCM,XPn%XQGDMA8dn%-bWa'y>^u$emcn%HaSrf@S_8f0&6eaVJ2/rS%'IN]`NKriFM/rBg3V)fuT5pU+'INc@GEtmKP#v=g3V)t#.hr[='INf["
+    "CBuJ[1EXHg3V)&e&bt.J1[Z>1GM#XJ*1%j0`$'FvbAu%uT*'b65+'bp5h`2-6V)D-F_uIcb%cpM5R#oU0r#&Yp*'&eu6&d*#+'n'c>d^eGc%3ml`Mb.H+'"
+    "-iyQ#:3TJa%'PbkxSa%c(Jl<(i>6CcAU-V)p^R_c<Le=M+NQ,'9eF,':X+v$yOZ+'JSCo*n9_@#d:$3h;=xQg^&C$#=t's%-*N,'5U-V).+(6g,B-FMvI7"
+    "-'%UImgI*Ckh17`ng5P@Oh_hGc%q]WfMIiMes(Vl5^c<^h`$U:Fb_hGc%8QWfMK(O&c3Rl5$&$Y5$S8yCMp;Z'&ESGDM-tm'&-bWa'y>^u$=Sm'&HaSrf+"
+    "od8f0&6eaA5D)O@A,INGK`EOAPd)OCg3V)<.0LMBG,INM+X>QnKP#v=g3V)J*EbOHY,INPGT;RK[1EXHg3V)Sk<[QIPLhMV'M5TjLJ;Ry'T$'wMAT#,;H)"
+    "k^eGc%,K;fMY)/b'+HU5p]r$$QPwIBlCYp8TX%>T]>1GM#y=/b'1QEfMkfBUoWBjfMVNi#mwKKbtEGc.'@Z+v$Z]A)&d5;^MZ<$Kr_BP)FTM[wvWBjfM$'"
+    "Shr+nKbtW_[0'ePQ=R2qck_E:o:n(Jl<(#F3Is_hGc%U^WfMG.8CcdIcatf/13U)IEo*rtE1'v7LN#hEyCMA1O1'6te=M]p[1'k/Q1'1[+v$um0/'KJ-V)"
+    "3KH_u35h&ueW&2'Q46wvofh0,64`es-BD[vJ%t&cPU:Bolr19]'(T$'+E8b':fpTo^eGc%q2iXM4&i/'&J[O#,;H)k^eGc%ZEyCM6>$0'*dafMk&&btHM4"
+    "n%mZ68&QVKb'DG$0'BdafMwM,btTBY*&i5vv$8OxCoDO(IW=U-V)ata&P[-s^Mc.KaX=[RFXaQw<(wWu*&]^w<(#Lc*&GSWfMX76ejrD[#Z76XQ^Dfw&ub"
+    ":$,&Q3-[Zlfh0,^jC*FAuK.&aKs^MoF;T].Zm[Q]Qw<(8E-,&]^w<(<E-,&TSWfMf_-INv@C2_3<RFXCg3V)K=e2_]k,'c$d;8`5a$h`[0=eaxkvK`'5>["
+    "Q)9a,aC4%L`-$-V)pjf8f^Xlea&@Aeauw1LM,U])bZ0^,ay'T$']c/.&@Z+v$cx=c'9AafM-v,btdG6,&H.tHWZeGc%$)iXMav^.&+J[O#EjwKVZeGc%HY"
+    "afMdh%btAyJm%@Z+v$VmWa'9AafMa_%bt@sAm%p9CwdZeGc%mA;fMUhaa'PM/ejZD1U]>1GM#`saa'/:EfM$wj;eUEjfM(,k;eN'.bt)F5/&DZ+v$csaa'"
+    "jshXMou10&Bn(0&@Z+v$0*20&ncGDM%SW0&]paa'&eu6&7CW0&U*a*k2Y@khp8Z)b;Wj0&[)iXMwO%1&yI[O#p9CwdZeGc%sYafMAV$btuUki%@Z+v$fBn"
+    "`'9AafM=M$bttObi%6AX;nVeGc%fthXM$iJ1&_$5r$3%]>mVeGc%2NafMdk.btA%^1&i5vv$c)a*n>/6[mtL5V)C4=2&R*eg$8VO@moZ'$#A$hXnNHi>mZ"
+    "eGc%f)iXM0[c2&SUF^'HaSrf<Mh8f)QIdaR%rmp%GRt[>1GM#dgc2&=NNfM(,($#In@3qkF:kqZeGc%BZafMfq.btQ0D3&FtE,sZeGc%CB;fM>.'_'7sC3"
+    "&&p-4&i5vv$pAQuq#KU)ttL5V)WXI4&S*eg$Mapes-KD@#U.1'uw83esZeGc%O-E^MfKPyuUk3$Qc/`$'&nbAugBf4&2:x4&OyU>v[hGc%ITWfMK+X&c>f"
+    "dTM-2U>Q*Jl<(:y8LM(l5V)6D1D&w@7T#/](*OUBjfMGJQeNiv4bt<fDD&%[Yr%DSvC&Kv's%KxVD&3]afMad4btD9.E&-DZ)O[eGc%+D;fMFYh_'IlDD&"
+    "*%.E&)Ppu@6Gxl$SJyCM6:YF&[=yCM9MuF&(PNfM/MJ$#wXU@dV4OLV_eGc%L`GDM7LNHNx%KTfwIl<(AYQINKs3V)H+WbkOTo/MKpw^P]Ldqo-$-V)8G*"
+    "B'xX#S$y>^u$Xe*B'DZ+v$X_xA'l4iXM/aFB'Rq<B'@Z+v$`wFB'N5y_MQ@&8SH'Z#dU/`$'rxbAuVBlB'm^LC':n+USVSCo*'Df@#ju9LM[LInTn1;RT`"
+    "hGc%F`WfMxcm&uUTUC'AN$OUpfh0,pV%oTeRhtn:iy&cN0`N#H9uQ$R_XB'bu)0V)pv&uXgqC'DjwKV`hGc%ITWfMx>3eskOgHs%y6@vs'YLVGg3V)c>+@"
+    "QrpT%uUIi3&G/&es-$-V)MbUG&J[LG&y>^u$*wUG&DZ+v$jy]M&r)iXMICIH&vic2&HaSrfUBo8fFlFeajJ.t[kk6INp`J8]<5Yt[Dg3V)3@IbXmq6INv@"
+    "C2_oKP#v=g3V)Fj9U]<PR&uqCkI&`^U/`mfh0,09B*FT3NL&rNs^M'#)Ebv'owv[Qw<(Y]/J&[^w<(]PtI&dVWfMu87IN,bOBc]QH9S>g3V)6=AUSw/w/M"
+    "/&L>d4^H[Q2$-V)):>K&x35K&&eu6&rI>K&R(D7&uOHK&=]NfMLLK$#YSI@v2/YX[_eGc%2N6YMJR2E':VX^'@Z+v$GGXI&]2;^M%hHdav';)FteHXeXBj"
+    "fMie'*bP-Sbt#-HG',[+v$Tp;E'm:GDM]r&BcI$]ZQ]n'*b*RmG't]afMQ@Sbt(LvG',[+v$Yp;E'$:rEM2d(I'w[ZK&1Oe=Mt0.I'9t&I'S+i(G*fZK&R"
+    "l1w#OpPv$=aWZ5Sf$FMuLSI'3[JI':3TJa41)xQ&yx=d&(T$'.bSI'rL#Xe_eGc%wfafMAfRbtirWE'DZ+v$]0=U#n7iXMR,&F'M4tE'BZ+v$=c1W$wM+D"
+    "MV&SXeo95V)7TxI'al)PtgZ&N'[^w<(B)+J'AaWfMato&u=v3J'))hHjpfh0,5IB*FT:rK'sve=M/0YJ'eVUF'%3s^MF2Z%lZPabkeQw<(]TlJ'[^w<(PT"
+    "lJ'@aWfMCB<0ML#F>m-g@9S2$-V)jBgbX:7keaME^;n8H%'cN0`N#mXg1$MA0K'U_BXnNT<0MSdYTomGA3UShGc%.aWfMsTp&ucN&N';xP5p3-6V)*'tq]"
+    "FI2QgsuQYq#/8XegrdyP^Ynjq[C*Tq5IEo*jFeL'm:LN#^N+DMte`kqt@5V)TRwL'S1.4$P(D_uXBjfM'9x,s2,UbtYn)M'@Z+v$xS@L'UC^0,b%VXeY&h"
+    "[#LSCo*1mi@#%2&'cYtnO#9X:3$ckEM'kr'Cu1/q&ubHtM'Mgu^u`hGc%SaWfM/8q&uuepF'agqK``hGc%eVWfMsqv/M;=<2he7A3UShGc%bVWfM@`R&uD"
+    "7y1&3.xZmCg3V)>%i#QrpT%uA%^1&2%]>m[O/J$blL##",
+    0};
+static const char *const diti_spirv_text_attention_gpu[] = {
+    "GZ1N5jsi^P%`K=)=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MYki;$o@2=sc#9N#lEgQ#rNwW#ERXi#m71o#g60r#6q8.$b8g1$ViX5$nUGN$9;K"
+    "U$bksp$6Ed'&SZ.M&Q^p=$75H>#[5J'PM`4;e@J'N#/T1EMov0##9['EMi1iZ#_QF$Qe<LvdBV9N#7['EM$v)t$+ll<('W[a*mf`rSHLc&#d4mqSpa'EMD"
+    "%$t-&il<(2EP&#&bw[ZYRM<ebgTQ#/T1EM9.2##9['EM3AjZ#)&tX[e<LvddsgQ#7['EMF-+t$/ll<(IW[a*7:6P_HLc&#.aCO_pa'EMf3%t-&il<(TEP&"
+    "#bnK<nM`4;eFpeW#/T1EMu24##9['EMoElZ#e2H9oe<LvdH%xW#8_'EM')-t$+ll<(*X[a*p+f3qHLc&#gQr2qpa'EMG/'t-&il<(6OlB#R9U0MZRM<e7s"
+    "Fi#/T1EMga9##9['EMasqZ#UUQ-Nf<Lvd9(Yi#8_'EMqY2t$/ll<(tY[a*bW3DPILc&#X&ACPqa'EM9a,t-&il<()QlB#0g0o^N`4;emVvn#/T1EMES;##"
+    "9['EM>fsZ#3+-l_f<Lvdoc1o#9b'EMNI4t$+ll<(QZ[a*>$KfaILc&#5JWeaqa'EMnO.t-&il<(_Z0_#Md*ogZRM<e2Uuq#/T1EMbR<##9['EM[etZ#P('"
+    "lhf<Lvd4b0r#9b'EMlK5t$/ll<(oZ[a*]*a*kILc&#SPm)kqa'EM4R/t-&il<(%[0_#UUQ-N[RM<e@D'.$e@Lvd7+'.$(il<($QY&#XqM*OiLhvdDiq.$%"
+    "#1EMt4D##9['EMnG$[#bmBxQg<LvdG$6/$:e'EM6]<t$/9-V)El08.yCT$'AC^vd`ag1$8['EMUYrW-)il<(8xr;$4v9S^JLc&#+EGR^ra'EMe67t-&il<"
+    "(VgL#$K;;YeJLc&#K;;YeOt#@$K;;YeTE;X%K;;YeYmSq&K;;Ye_=l2(K;;Yedf,L)K;;Yei6Ee*K;;Yen_]&,K;;Yes/u>-K;;YexW5X.K;;Ye&)Nq/K;"
+    ";Ye+Qf21K;;Ye0y&L2K;;Ye5J>e3K;;Ye:rV&5K;;Ye@Co>6K;;YeEk/X7K;;YeJ;Hq8K;;YeOd`2:K;;YeT4xK;BbHXera'EMrBc>#)il<(qxr;$iND6p"
+    "^q@=eQVt8$e@LvdI=t8$(il<(5RY&#ja$opjRqvdahv:$rg'EMesh>#(il<(.$s;$%O@$Z_q@=ef%5N$e@Lvd^d4N$(il<(JTY&#&bw[ZlX#wd+0YQ$xm0"
+    "EMWFO##E9-V)ko08.yCT$'gF^vd.CuQ$8['EM$x%X-,il<(:jg_+w*1'uk>7ydd(Zj$tm'EMQ<t>#+il<(X$A8%n.<0rH4Tvd;T%-'nZ'EMsGoR&Y,:c%T"
+    "%S$'>2b>MZLG&#SHy9%C8k>MFVTTTs7uq%YGk<(9s*IWl_lB%jik<(+f3QT*8O%&cik<(.`ATS1dFM#,t$'PM(_@MEMm%PVGk<(GQ;CPrCl<(=(9N#V%k<"
+    "((HcB#CZb@Q`+1##:v^<R,a%LVF$-O#UsR$'PY,O#AVV6Ts(6O#]VV6Tu_ym&CZb@QlVM>#F-3lU)NaKV]TKQ#YsR$'&3KQ#WsW<[2YTQ#ssW<[4L#n&CZ"
+    "b@Q,MjZ#]J4r]-g.LVhAZR#VsR$'<wYR#c*-l_=FdR#'+-l_@n#n&hXaIa8';wZ,#L#dRc1BMgEAT#Z%7T#Z%7T#g>^u$@yMKVA^[W#XsR$'F<[W#;),un"
+    "nbeW#W),unpP%n&:HVnpJv^@MbMKmpVGk<(d&n2qrCl<(Z)kX#ZpR$'ORJhV3gFi#swp@Mp$+n&8pfCM;Z&,NP+U@MncN8%.&ACPRv;HWBYLj#ymq+aBYL"
+    "j#]UALVhDmn#XsR$'<&mn#bxhO_>Ivn#&yhO_Aq,n&a@;IaKv^@MWf7HaWGk<(YxReasCl<(Qj$p#ZpR$'JSJhV.Iuq#nxp@Mkm-n&3qfCM1vUjhP+U@Mi"
+    "TQ8%)Pm)kMh>HW<;$s#t_t+a<;$s#WVALV6%u-$YsR$'1at-$/h1fNf)'.$Kh1fNh64n&/8x#QMy^@MM'%#QXGk<(Os7@QtCl<(HS5/$ZpR$'tOAhVYHT1"
+    "$B$q@M>C5n&_sfCM/iZ^YQ+U@MA0=t$XDGR^'MGHWmY13$MD%,amY13$>,jwZy&sdaHj^@MOx=t$;:St$>DSt$;:St$;:St$+W]HW,3P5$a0&,a,3P5$Rq"
+    "MwZC]CN#DJSHW/Fl5$`o(BM>6j1h^9jBMwU28$rwDo*.Eovd%%j^GK8aJNeJuvZxP5)F7,ZqoLv^@M^4bpoXGk<(`hq5ptCl<(X//9$mik<(N.89$qSS$'"
+    "U9v:$n>^u$T;QvZC]CN#hTvvZC]CN#kR]HWU&tL$lX%CM<%KM$(I28$pH%CMesj(Xw3PdW[HX@M90Cq%M5r#Zu0PHWcv=N$C(.,acv=N$4/jwZC]CN#9H7"
+    "xZC]CN#HJ5o^1)0#d)3UvmVJVm^B=GM#ECTQ#J=DVV'$YQ$XsR$'jcXQ$v+2ueW(cQ$:,2ueYd@n&CZb@Q^G8h(CZb@QhlT,)jZYr%.Ot7nMxmRTNS8U$N"
+    "yp@M$bl>#OwfCMgYgmpJsp@M&hl>#gik<(0SY/(]W`Rp&5m>#g>^u$]QmvZJ18wQ&<kBM=`Yj$+xDo*aU@)OM2<5gR:k<(b^[5gVGk<(GpK2_m'l<(Vpa/"
+    "(g>^u$ZA#o^0wk^cm(a%cP=$n^1)0#duMA^chE:/V*-cm$>lB/V+3lm$ko<U#tpQ<eRmkm$;FHIN[l$n^Mte^lm(a%cy6)CM'VNp$=`mg$=O%CM,]Wp$PC"
+    "qn$lVV:VG+bp$a;[HWH1kp$w29,aH1kp$pB35^VJ2/rU](BM`X$Kr]r(BMn+MvvR1q@MG3y;$kik<(gFQ/Mbik<()n*bOtwDo*2qjHN_xa^lV:k<(1>Bkh"
+    "[Gk<(-#&/iwCl<(1$e3%eik<(F^%5%jik<(PD+6%%xDo*a6Z/MArKBcwwDo*hqR)Oy=ygrU:k<(@Kf8]X:k<(AQ-L%kup@MKU'9%PoK@Mij$6&Q0q@MgQ("
+    "9%-U%CMI%]p%TQYj$5yDo*bV'INdAVZvY:k<(b#;wv^Gk<(238/M#Dl<(9Md'&vwDo*7pk/MC,#_GP2D'Y:rMwZC]CN#Q8awZC]CN#f:_n^P7X>QYP'>Za"
+    "QO@M2xyq%V-q@M.MF<$V1gCMo1WnThI%CMcm^J&TQYj$5yDo*$9w/MC,#_G&:_Liwvmg$+D#iih9sL&GD#iijdH<$Ci6oTWgbm$xpPv$iTxL#C2D+[i8;w"
+    "v[0Q<MPi(BMJD5EOj-)BMP$.>Qr[jBMm3%-'rtDo*F6.-'4)8jGr2k]##OFatoL1,aArTOhw&gCMGCe$(xCl<(Q)i9%);Rl'/jD,a^nE3Uu&gCMR4wj_m&"
+    "gCMwdaWem&gCMNs5n^o&gCM.dlQgo&gCMrD%3UyKGDMorGNq-p>)Fy>^u$aH^U$IZ+v$fNgU$y>IYM8&QV$ea+V$i+f3qwQt%u%`%DM9E(W$fEGDM[3fyu"
+    "/K_ZQtIl<((wpyu=g3V)(qT^uAa)&c3Rl5$).Y5$1)yCMsX]-'dWIYMx_f-'`U]-'HaSrf,%,9fe[^da>$mdjFa+*OE91)kCLTejO+4V)EXt,jJ(('PPH^"
+    "Wn`wfgi0$-V)&nKf$0^QK$y>^u$3sKf$@Z+v$6yTf$aAIYMu5qf$(o<U#LZ+FtWBjfM^.&5p)hKbtO-i/'HaSrf@`,9f*[_daR%rmpSd30MYDRNqY>q)k4"
+    "IEo*h6@0'N;LN#^EyCM6KI0'c^GDMP%9KrYv48]tIl<(qw6LrYxZ0,*T`@#9$Shr_hGc%M^WfMDvs&c3Rl5$J.Y5$iyxCM<p)1'LdafM(qKbt]&31'i5vv"
+    "$e'f0't-*1'*L6YM(tvg$U+ng$DZ+v$XDl.'DGGDMNiONU;Y32UtIl<(f1aNUCs3V)Qy,)k<=/&c3Rl5$CoX5$iyxCM5.gi$$56YM:4pi$]Cgi$FZ+v$nP"
+    "gU$THeYMAYPj$<m<U#DZ+v$,XPj$OMafM-j_atb.1k$i5vv$s:*PtcM(q]pL5V)d=ik$4:=U#^EpU]5cs>#fj0o^85cT]VeGc%qGGDMQiCl$xDLG((%@L`"
+    "=GV%uo'Sl$cyQ,ahfh0,uc`*FW<Un$n>s^M-Zx=dy:F$d]Qw<(S%]l$]^w<([%]l$bGWfMZL0&cCS]Uf(`JEk'[M*b,FCn$BhhXMh=Un$IS[O#dyQ,aVeG"
+    "c%cMafM0s_ateAMk$@Z+v$:ELG(9AafM-j_atd:Dk$'kXkhPBjfM2%VNhP-aat/_#o$(n/hiVeGc%x4;fM2LUG(ES#o$l,eo$DZ+v$Fmmg$6>s^MG;vAlI"
+    "B:'l]Qw<(5*eo$[^w<(9uQo$&HWfM92B)ORZ=8oG.Q*OCs3V)U(<8oBg=&PV(VQpG.Q*O>g3V)Z=XTohnEEtQo+r$[^w<(oNyq$2JWfM682&c3Rl5$@pX5"
+    "$Y/yCM2tPr$tthXM<B1s$Q(8q$BZ+v$r`.i$hyZ0,-Hv>#Fqyyu>g3V)vpD/VCg2&c3Rl5$#rX5$h/yCMmw^*%[76YMr&h*%Zw^*%@Z+v$QuPr$YvhXMu8"
+    ",+%ICWh$DZ+v$-r<U#mthXM#XZ+%>SQ+%=#;JNw;s/rcqQfMsiI$#Z]e[vloLIN_eGc%uml`Mxar@'fayQ#/%(s]cnWX[5g<KM)Jl<(AAqhM`hGc%5`WfM"
+    "*1=CcFBD)OrnN8])IEo*wxRA'n4LN#KGyCM%8]A'ak-FM/aFB'F>[yPflSGRUU5&RBU-V)ROjbO>Oe=MJZoB'XqdB'=t's%d&PB'4U-V)aKC<R.E-FM9=0"
+    "C'AZ[1hYC-RT'7f@#FW68&l>uB'kK0C'DfafMh+QbtEIoA'mZ68&8:.A'*VCC'0fafMp,batBx(,%HaSrf2$I8f0tqdaK:T;R@(P/MV'M5TRu88oAm3V)f"
+    ":.kUPFi=M;dA-%<Vt,%qvhXM4jJ-%gbA-%HaSrf@LI8f>HrdaX[aKVQuhHN_q%hVjSfKV@g3V)a>Y;ROVP/Mb5ydWgvQ5TCs3V)O,F5gA8J/MgdUBYxX>&"
+    "YBm3V)bIM,N=G<)bWZLC'gAafM&mQbtZs,D'i5vv$I2WfQ>KYX[ZxZ0,0if@#xEF5glL5V)[%[D'VQRD'^EpU]A'K$#U-(cX>HUU]_eGc%-5iXMJR2E'Rw"
+    "Ia(=#;JN.jy/rcqQfMWnK$#h%iO_]6+-a_eGc%*aGDM1h0K`M*JZQDubeayt:h`Gon&u)R(H'cyQ,a3-6V)IQB@Z7va%cYtnO#2:IO#(i=G'y>^u$h<HG'"
+    "biC(G0.ps697DaMd=mG'n(6%g/&0_cm;@Cc`hGc%q`WfMIlVes;Z,[d`rjk_i[+-a1$-V)&883Ur>M*bkxNE'xrafM4ARbtirWE'@Z+v$c5Ja(9AafM&mQ"
+    "btl-tE'&eu6&3_LC'BO-kqVeGc%:5;fM$Doa(@foA'K=tE'-v9S^uwG;n.n5)bli-0%$safMY@aat62eo$@Z+v$#NUG([PafMV6aat5,[o$%R3khVeGc%y"
+    "MafM9:iatn$]0%lQrs%S;kT$fs;I&_7;fM3R_G(E:+&lMdlT]>1GM#-T_G(1^EfM^x]HaQBjfMau%h`9Aiato*f0%BZ+v$.BCG(u(f=Mhgt1%OkZj$Qe&d"
+    "M^u]daCl-&u'0C2%qL#Xeifh0,t)%lq1f+hV,[jHN;=<2h&XJ)OpL5V),R>3%U$63%y8N9fR[b##-#cOhr+K8fWeGc%REIYMt3)4%_Wqf$DZ+v$96)4%jT"
+    "eYMxLN4%_Wqf$@Z+v$><24%+ENfMnEc##YSI@v`wf^uWeGc%MKGDMBRhvm0CLZmyIl<(NT-wm@g3V)fgE)XBQX0MV(VQpGXtdj*$-V)=Q46%:K+6%y>^u$"
+    "cZ46%DZ+v$bNy5%qwhXM4kP6%ZgG6%@Z+v$jmP6%q46YM:817%,@N4%@Z+v$qyc6%Mu:^M3:q7f;+I)F+8q,jXBjfM.dPUf_XSbt1,sH',[+v$SV:7%m:G"
+    "DMj;3QgElRZQj8dea9AFng^[o&u<p*J'y>S2h3-6V)XU7FtGcb%c$:ES#>WUj#>B]I'#Iy9%=nfI':X+v$FtoI'ISCo*'oh@#to-3hIhe^lkTh@#biC(GQ"
+    ".ps6dl-FM/X0K'5[[1hO>&[msmh@#=t's%Xa'K'4U-V)Udr#m->$FM<tUK'Xm9K']yLK')wK,j_eGc%*N;fMq]i`(0<sH'K[JI'3%]>mWeGc%iKGDM[3fy"
+    "u0CLZmyIl<(*,,#v@g3V)T4K)XBQX0MD/dHN6&#ej*$-V)+;HG%:K+6%y>^u$=GHG%DZ+v$=A>G%_yhXMyTdG%bQZG%@Z+v$EYdG%q46YM(#EH%,@N4%@Z"
+    "+v$LfvG%i.$YM0T7I%BxDH%Vh^tnGJV%uRC@L'=31nppfh0,c+`*F/J&N'8we=MDTeL'=`8I%%3s^MZ<$KrE=H0reQw<(6SkM'[^w<(yxwL'TaWfMW(=0M"
+    "b6+)t.NeHav95V):iI]'&q)PtQ2u^'[^w<(H@S]'4cWfM*.+'cN0`N#LvwW#ckEM'%[Yr%NLf]'8R/XR`eGc%Trl`M+K3^'nG[O#p_&mUY8fkq>c1BP*Jl"
+    "<(P_o_PWSCo*-,o@#p'$xdO=8wQPFp_G9t's%_wO^'<iafMpGZbtM&u^'lQrs%2]o]'U2l^'RcGDMD2eM':VM`(jic&uO<<'uaBkM'L^YBuGg3V)FgIIau"
+    "pT%uRC@L'OyU>v)Jl<(w<ltn`hGc%0KWfM`Cnds6)=bb2fJ-j:d1@v1$-V)+$pI%:UW4%bu)0VLF<'u*C_2%thvTf@g3V)om<,s>7-&u'0C2%s_Z8fGev<"
+    "(Pj-4$mPafMxJqatUB=J%i5vv$`X'Df:FiEXrL5V)WQuJ%N:=U#OrG*X+D.@#W@`CYwCL)XXeGc%HSafM)dqat^s0K%i5vv$Q3]oW@wa>ZrL5V)b7$L%Qd"
+    "rK%Wew[Z1V.@#bEpU]0O%[ZXeGc%mMGDMUohL%96/J(.Z+DM_e>#d:g3V)Pf.h`upT%u^s0K%Q3-[ZYhGc%IMWfMWlY/M%x:,auyV3UShGc%FMWfM$Z5&u"
+    "sFFM%e42eajfh0,E'X*F`j7m%tEs^M,Q]ycc$R*O]Qw<(^VbM%[^w<(aJOM%fMWfMAY6&u%'CN%n0'[djfh0,OH_*F%h%Q%$Fs^M4D5Tf@d_9]_Qw<(n*L"
+    "N%]^w<(r*LN%oMWfM)RsHN=PtjhwfG>ZKg3V)Of>,s/e;hMAlpgig1-_GS1vv$)D65/20)P%DZ+v$762P%athXMvCNP%`<8J(-v9S^8u)hiu8,eaFX6bk$"
+    "bD&cP5*'lVdb>Z*(T$'BUaP%@Z+v$q%K^(9AafMHirat'3UN%3%]>mXeGc%.;;fMW&T^(:sxakt6wT]>1GM##,T^(m.EfMYaR;nSEjfM[ZrZmeksatB%BQ"
+    "%DZ+v$g+QV$KhhXM1[GR%&,T^(Eqn/rRBjfMP+ljqyQtatOucR%DZ+v$haGR%athXM95:S%#=8J(-v9S^bAS;n72-eaaCP)txT8&uP$mR%IB^Et[/`$'wg"
+    "bAubhv:$kJ.e%KT=&u+$-V)MY$T%>a=r$y>^u$*g$T%@Z+v$B$wg$r/$YMu>Qc%lpM.QKHdHN(<o2M7gb/ME8(eNRo_HN,$-V)-Kmc%M`is$y>^u$BYmc%"
+    "DZ+v$BSdc%a%iXM$e1d%dd(d%@Z+v$Il1d%q46YM(&Wd%O*8J(@Z+v$NxDd%:#;^MVnYmT<+I)FNlYbXYBjfMuVA3U,pZbtUWh_',[+v$eFad%m:GDM5ps"
+    ".Vp8KZQ6Pkea]t.LV+sv&uaDw`'Es;hV4-6V)hal[QIcb%c$:ES#7ZvR#cmQ`'#Iy9%.E[`':X+v$6Ke`'ISCo*K.p@#A/53hlDN;[8lo@#biC(Gu0ps60"
+    "o-FMS,&b'Y^[1hrrf8]A-p@#=t's%I7ta'4U-V)EWcX[.>$FMaHKb'ID/b'MPBb'LS4bX`eGc%NP;fMbW4_(xjh_';2@`'M^YBuXeGc%VPGDMG(;8SBv8K"
+    "rxIl<(ZEh8SBg3V)[5l;RJZ<hM[U)kU;Xy^GS1vv$EF65/i,+f%@Z+v$ln7i$aPGDMR6hgVPIbvvxIl<(qu<hVFs3V)qoxKVTfc/Mb5ydWjftHWBg3V)xF"
+    "9eWL]_HNfZ9&YGA>dsJg3V)&cqEX]3DhMl:2wZZM4&Yx'T$'WSAT#bgqK``eGc%dP;fMZ8p^(H($Xe>p5$Q.LsdaZmU#[W%>T]>1GM#ZSp^(iVEfM)8&xd"
+    "YBjfMlwLFbYI]bt%<mc'@Z+v$O,:g%e>;^M8iMmg<+I)F2y-ClYBjfM9P63hek]bt7Tfe'ePQ=R==6$QyfA^c*Jl<(8onkhahGc%5dWfM',JCcBu4,jH-C"
+    "3U)IEo*RjOf'L4LN#HKyCMx&Yf'nye=M<fff'K%[f'1[+v$5i:d'KJ-V)It+*km2y&uEM0g'/a`Blqfh0,mlM0iEk''l,#.'c.*eddL^cX[*(T$'dYy^(p"
+    "9Cwd`eGc%Q8iXMlrrd''S[O#bgqK``eGc%:KyCMn3.e'biafM&[tatZbrS%mZ68&So4_([B.e'yiafMs;tatP$mR%mZ68&:fMS%2W=_(LTafM54$btji[h"
+    "%i5vv$DTm9rnCAn^sL5V)lx;i%JdrK%csL3_>'8@#kAeL`I.[2_YeGc%2]-FM]Qbi%W<o%c+MPNbbirQ^&)nda(U3bbqMU2h.tkBcGbP]#-i=v@s_>O%T="
+    ".4$%[Yr%j$Lj%=t's%c`G_()IEo*vZuQg`=;`G%[Yr%tC#k%=t's%h`G_((IEo*$kuQgZg_*F%[Yr%'cQk%-i=v@fgIL%O*Q_(%[Yr%/$wk%Zf@t%3_')3"
+    "%iZk%cge=M*7;l%&`ij%(02l%Zf@t%5_')3h*Uj%ege=M,DNl%sxci%w;El%B^<Oh6ee/ME91)k4f^3UShGc%ZPWfM8D@&uD1TQ%5AX;nAg3V)eD0[ZupT"
+    "%uAv7Q%47<wmYhGc%gMWfMunZ/MI_IBlw%W3UShGc%dMWfMB]6&uAyJm%1s@#mkfh0,F*X*FI8$,&BIs^MO.Osn7FX9]_Qw<(P5gm%]^w<(R)Tm%3QWfME"
+    "Q&INUv95pptw(tJg3V)h[I,su<It[>1GM#dgYn%LANfM'&v##In@3qi@1kqYeGc%AWafMgq%btP'(o%DZ+v$y.QV$O)6YMxT((&aWv'&@Z+v$C`((&JIs^"
+    "MHD1BP;gf>dZ/`$'albAuI<W(&gj9+&2$S#QCg3V)V)u;RZ7GhMUu0qS<Xy^GS1vv$@I65/_kf)&@Z+v$`]_G(ZQGDM:,J*&Ame3t,Jl<(oVJkU-$-V)b`"
+    "_g'<PjL$%[Yr%_(`g'Hv's%jOP*&:^NfM;vV$#SrG*XpgY_u`eGc%]dGDMH2apoWQtvZwIl<(cxpqo2$-V)E=[h'QtuN$y>^u$q`[h'DZ+v$eal.'x8iXM"
+    ";Wwh'plnh'@Z+v$xrwh't(iXMAvNi'p$/i$BZ+v$*:Oi'Vn3V)%bbes=GT&cN0`N#.xGN$e#ki'%[Yr%2Sti'Zf@t%aq')3huhg'RjafM08_btcQ8j'PyU"
+    ">v`eGc%RQ;fMTbs](yA-h'ye8j'4-o>QZeGc%LYafMgs+btD6s(&lQrs%:%t](q5kT$iSGDM7*wBY@S(FOy'T$'4j%^(@Z+v$-9Ap%Xt3V)$]CiVDpk/Ma"
+    ",^HW(ksRp]/`$'I1cAuI<W(&8%&y(IAT)XehGc%toWfMcXi0MeQuaXk4xgVNm3V))YGlUPFi=MV#^y(Wm8y(4EiXMO)gy([(Zn%-i=v@G.JL%Xq)fajANw"
+    "Z`eQ'cY2tL$]@Y5$W+yCMRK4#)>d@YMWQ=#)Li4#)kiSbb^BjfM5_XT]Ff)ctpUG#)iP.bbdeGc%(pGDMf7mp][QtvZwIl<(KAIr]6$-V)f`l#)QtuN$y>"
+    "^u$[6m#)DZ+v$.ml.'BEiXM]y0$)[C($)@Z+v$bI1$)6EiXMa:V$)80/i$BZ+v$jbV$)Vn3V)`eY-a^_Q'cN0`N#M,HN$,9i$)%[Yr%ptr$)Zf@t%(&()3"
+    "Li4#)quafMMC*ct*h6%)lQrs%u).%)Ro=#)buafMOI*ct,tI%)lQrs%y5A%)6BkT$qoGDMV9Q#dc4&IW+(T$'%CS%)@Z+v$^9Ap%@/6YMu_b&);vv'&@Z+"
+    "v$;/c&);KNfM3j$%#:CfCP8o[3hdeGc%-vafM(,,ct<(0')@Z+v$JDwg$^Q$YM&9U')lpM.QI65,j0+AnhJHk0MC'QHjfocRp0IEo*u'Go^7yl(t,Jl<(I"
+    "#5fj6$-V)^S,()<PjL$%[Yr%V(-()Hv's%Vy#()6jNfM1d$%#SrG*XNaiCldeGc%:vafM&&,ctJxQ()HaSrf:cd9f>DfdaGnE>m@^S'c3Rl5$<AY5$l+yC"
+    "M/2w()u^6YM48)))^Gw()@Z+v$fMe()sEiXM6E;))]mh')@Z+v$ol;))t($YM:^a))h<=sMV(VQpaBU-j:IEo*`[s))c=LN#aWyCM<y%*)//f=MN(/*)D+"
+    "%()i@&*)BO-kqdeGc%H^;fML4B*)mAR()Z:I()DbeKrdeGc%J^;fMNAT*)(M8*)Hn&')vKi'Ya]LiMydV*bbQ^*)*FiXMMuY+)]2_f$DZ+v$CFZ+)_(iXM"
+    "O*m+)'/Zn%JGBIW_BjfMI40LMo11ctACb9)H.tHWeeGc%fGiXM(Ht9)tsY+)BZ+v$^2/i$hyZ0,p3FA#f'NfNMg3V)MSS'l>BN&cJ[xjOxnrHNCp)faGd["
+    "&P>YY'cY2tL$:CY5$W+yCM01q:)tf@YM57#;)`Qq:)H4bhV_BjfMj)gZQ%Z1ctN;,;)Fs;hVeeGc%^rGDMCZ#wQ]QtvZwIl<(^W_xQ7$-V)DFQ;)QtuN$y"
+    ">^u$ovQ;)DZ+v$dol.'wGiXM:`m;)o+e;)@Z+v$u1n;)lGiXM>x:<)n2/i$BZ+v$&K;<)Vn3V)r$p3U<SY'cN0`N#+/HN$bvM<)%[Yr%,^W<)Zf@t%^(()"
+    "3`Qq:)OxafM+72ct`Ms<)lQrs%1jj<)fW#;)@xafM-=2ctbY.=)lQrs%5v%=)lDkT$OrGDM3]_)Xm1$[v+(T$'8+8=)57<wmYeGc%h&iXMG3$,&qP[O#2s"
+    "@#mYeGc%rk&dM^u]daCl-&ueM@,&TO)X[lfh0,x5%lqhNuZvBQ0U]>1GM#AOKJ(u=EfMHN0U]TBjfMMQPt[3.-btfSI,&FZ+v$DOKJ(a46YMW>b-&wZEp$"
+    "IZ+v$HOKJ(]shXM[W/.&Y]&.&lro&cTBjfMKQ[aba_.btxkB.&HaSrfk(g8f[R=ea)h/#d$-n/M18,wd^P)&lJg3V)rsNwd][U&c3Rl5$u$Y5$7;yCMhcm"
+    "/&VB6YMmiv/&%om/&@Z+v$w0h.&T)iXMp$;0&DMWh$DZ+v$(%=U#B)iXMuCj0&4Ia0&=#;JNT230rcqQfM$1]$#4cmINRF]CPaeGc%Rul`M)B3y'akyQ#/"
+    "%(s]:8ukh<G5EO+Jl<(O@%cObhGc%=fWfM2PPCcLy;#Qoim8])IEo*(Yky'<8LN#SMyCM-pty'iq-FM7A_#(NE[yPlLLAT^5.wSDU-V)aNu[QAOe=MR:0$"
+    "(aQ%$(=t's%tdh#(4U-V)oJN6T0E-FMBuH$(Ia[1h`#&LV1Vx@#FW68&%&6$($2I$(LlafMpJdbtM)0#(mZ68&jqFy'g=[$(8lafMEf-bt<d71&HaSrf-v"
+    "g8f[R=eaCI-&l=#o/MKq)#m^P)&lJg3V)NKM#m][U&c3Rl5$6%Y5$7;yCM)IG2&oB6YM.OP2&WTG2&@Z+v$RtJ1&m)iXM1bl2&]MWh$DZ+v$A%=U#B)iXM"
+    "6)D3&f.:3&BZ+v$W/Uf$[B+DMOUM@dShGc%SfWfM+phesaR-nT.4;1&Vip&(S1vv$Y[65/I%=U#D#;JNx3/oT9.-*t%'5'(6(cAup3t%(O$5'(R<IwZIg3"
+    "V)-Wpkq+X*]Z>1GM#:(5r$j0`$'N(cAu+Lm'(mhD((e42ea7IEo*.01((n7LN#wMyCMcM:((olafMTOfbt(RD((,[+v$aPK&(V:GDMHA^yc-wTZQa#vea*"
+    "qK>d=m>$QFTgfd7=IEd:<6V)]`M9]F#dEMp-7)(&<.)(sU>teaeGc%vS;fMIud[(lOv'(yhD(()Ppu@>Ee$(cY+DM5VK3UdhGc%bfWfMpwM0Mv@C2_wi]3"
+    "UShGc%SfWfMZRueaw_Hk_0+)'uyqK.&iYJ&clfh0,x0=lU6T$l_fw5'cs$%0%]-e3%*B+DM',j/VdhGc%XSWfMgIm/Mj)[Zv@)Q3_XhGc%USWfM37I&u9S"
+    "(D&(vBhMmfh0,t@0unuGr8S]>8eslbcat>wF8]Poq,NDg3V)j_[wZ3&cT]>1GM#mWTJ(/JEfMF:q,NUBjfMLMq,Na^4bt:Y1D&DZ+v$hT4j$i+iXM-KSE&"
+    "qWTJ(vKi'YKYUhM/mEeaP`PtRV_f#Q^6m8SQ9^)uQJu/MUu0qS%/W3UShGc%*VWfM&m]&chAM+&m2GF&W2+DM$WQ&uQev<(Pj-4$L86YM<P0G&Io<U#vKi"
+    "'YsSWnT@DFeabNuEX[$v/MfZ9&YG,Q_GvKi'Yw`WnTFVFeafs5_YlHg#QsJR#ZP/8IXmKg#QtSn>Z5F(Flh6v/Ml:2wZ@DFea'$-V)3TRH&&QIH&%[Yr%<"
+    "WRH&@Z+v$1_0G&EGGDMB/0U]*[t8]&Jl<(DZ9U]WxZ0,@-K@#aWUq]WxZ0,A0K@#^Tq5^]hGc%`VWfM7.:esH#L/MkF`HNlLOk_uL5V)sRKJ&ICjD&f7I0"
+    "`E3/$#poA*bS`j/`[eGc%AE6YM`sgJ&Dl^J&@Z+v$i*hJ&gY6YMe:>K&I35K&@Z+v$sI>K&MlGDM[h-Xe,Jh;e&Jl<(w18XeGp3V)#BTteypg#Q=7AqfmT"
+    "tVf.$-V)Vw1L&'3#K&=8%6g0Rw/M:4xmgYv[3UShGc%`VWfMD8B[Z>1GM#]#mj$j0`$'SpbAu<NWL&5IjL&$R3khGp3V)G#vBl(qg#QMk-bk%1bGk.$-V)"
+    "f%gM&[U4j$Mli&leqS&u6BjL&%[O/iKev<(Pj-4$mPafMft7btC4+N&i5vv$NVs9iNVXwmuL5V)EDcN&3<=U#9`k[msmL@#B-,unRZ6[m[eGc%lE6YM1e'"
+    "O&Dm<U#@Z+v$ds'O&QlGDM(O;npQ7+Rp&Jl<(h-Hnp.$-V)0YPk_&s.faZfjKrY=UeNa$/hrnCd2q#(T$'rS$P&H/&es[eGc%FE;fMCYH[(T_8IN5*<U]>"
+    "1GM#&iH[(g:EfM,RX)tVEjfM0_X)t(e8btYeIP&7mEm'R.'n$b%I[(&eu6&eNFQ&R(D7&;Y1`&[E+DMgG=LMEg3V)PB(6TupT%uX_@P&IB^Et]hGc%6WWf"
+    "ME>x/MFBD)O_+]3UShGc%3WWfMi,T&uA*%a&.V:bOnfh0,*0^*FM&pi&BQs^MMrevQ5i_@d^Qw<(PFAa&[^w<(S9.a&3YWfMf%Z&uJbxa&7R/XRnfh0,5R"
+    "^*FnPRd&IQs^MUe=QT@*D$d]Qw<(aq*b&]^w<(eq*b&<YWfMNu>IN]_E/VPSx_lCs3V)s(GhrJo_0Ma,^HWrd6,WGm3V)_bw)OPFi=MJrqc&LkVc&(/iXM"
+    "Cx#d&$,rc&-v9S^]=MhiBYOeafp#CYL*h&cpMn_YeK0<R*(T$'2>6d&@Z+v$$FhZ(9AafMm4>btLn3b&S<IwZ]eGc%RG;fM=:qZ(]#IejDWCU]>1GM#-Lq"
+    "Z(m.EfMFBct[WEjfMH;+<[54@btfYnd&DZ+v$37QV$KhhXMU8te&0LqZ(DZ+v$TJte&=/iXMYQBf&(YXY(vKi'Yw2ahM[FPea$0sHacnh&c'APNb'5mWR-"
+    "Jl<(dk0FbFj3V)fwLbbaUl)b%-qf&m`afMJ$Abt'@Hg&i5vv$5B1G[,;*@dvL5V))O(h&=$Pm$tbq[dVnT@#%02uerdE[d]eGc%6ZGDMx@Wh&o^5[(&eu6"
+    "&/6Wh&R(D7&1<ah&-ZGDM(Ssh&@9qZ(^SyCMsI%i&Z5rXMxO.i&4Cjh&B^<Oh9n)0MBu4,jo]]3UShGc%oYWfMM3]&uhf)e&UXEt[Eg3V)KlNXRupT%ueS"
+    "ed&TO)X[^hGc%4YWfMC:'0MFCMEk`.]3UShGc%1YWfMg(Z&uq6x0%d+nHa@g3V)F&d&l1d#&un$]0%cyQ,a*$-V)jAGj&f`gU$P0f#mTd6$mw9.4$]f&2%"
+    "4.xZm]eGc%3H;fM8q5H(v#cQg&SEU]>1GM#a+6H(m.EfM`.<XnWEjfMb(]wmn/BbtGPcj&DZ+v$m7QV$KhhXM6/ik&]'`k&@Z+v$nAik&GUa^M]O[+sq^`"
+    "kUY/`$'vsbAu`tIl&$s[l&F&bHs^hGc%9ZWfMDsj&ccM$/u#i^Zm,Jl<(,&_&u)l5V)[w;m&EE7T#SD@[vVBjfM8Nv>vdjGbtbBOm&%[Yr%c5*m&Kv's%j"
+    "Zbm&-cafM.)Cbt=rr$'Q+rZv]eGc%PH;fM<)@H(hNOm&$^r$'HaSrf13)9fy]WeaDQ@&PE700MLy;#Qm5jjq/$-V)9Jx%'6Do%'y>^u$Zex%'DZ+v$YXf%"
+    "'m1iXM0d<&'Vq3&'@Z+v$bw<&':MafMrGHbtO,c&'i5vv$,%>fv2AknTwL5V)Q;C''7yOm$DdrRT*A]@#L13lUk1NRT^eGc%xJ6YM=]_''fyHH(@Z+v$s'"
+    "5V$VTs^M`jNdWc_)*OY/`$'#vbAud7$(',86('IAT)X4IEo*_2JXeV=O<n,Jl<(:tS[ZT:4V)=,pwZrBTFtSCI,([^w<(_bF*(3gWfM>TgINBu4,jM6q+W"
+    "Fg3V)P<T9Sm`q[Z>1GM#N&uI$j0`$'%)cAu[hn,(w3O-(=31np5-6V)VEUIjPcb%cpM5R#XB9.$]L2-(amn/r;De&u`B/.(CbeKr5-6V)[TUIj_53Qg)@_"
+    "iuE>PX[irdyPk#$#vkd6duJB^0,MGoX[A3y[#LSCo*94%A#<-&og@hT/M@%%xv7IEo*<'&.(F:LN#gT+DMbAP0MchGc%PgWfM,5,'uO6I,(,EdEkMs3V);"
+    "fD6gQ'10MJhe^l",
+    "]V.ClKm3V)L%L-N*);*b<p3*(`/;^MBd8HNy';)FTLR[Z[BjfMNr1fN*jmbtCF<=(-DZ)ObeGc%1V;fM>>nH(feV6T^tF$QQ(]BP@qe>n_%>T]>1GM#d_n"
+    "H(6]EfMi>G$Q[BjfM]qF$Q)gmbtJq&>(@Z+v$^uU+(`jGDM3/X>(T]nH(%[Yr%iQU>(ePQ=Rq&%`YF9fvQ)(T$'kW_>(@Z+v$o_nH(9AafMg1mbtU^5@(R"
+    "3-[ZbeGc%gxl`M=iQ@(XM[O#S+i(G4+<)'3S>>#OpPv$ciWZ5iiGDMx=SgV%_^ZQ8cB*b`=w@(UHN^M_a2HW:2weaW/`$'-+cAugV2A(97/B(H78eWJg3V"
+    ")#:pOUI/vEMe<nA(Bv;)'5Ue=MObsA(lMlA(p_&mU=:N3_[MKaX)(T$'>+tA(Q*i>ZbeGc%YoafM4Jnbti$8B(9]T8oaeGc%AmafM)sHbt^+6('@;DnT^e"
+    "Gc%v1iXMT5&*'_P[O#<wGqS^eGc%I/;^Mu&4N_<.@)Fcv#0`WBjfMY`ak_C]IbtrOB*'@Z+v$9=`k&sW6YM^my*'h-=U#vKi'YE'lnTaUYea1Q(XenwYea"
+    "4m$Uf,h&Ft35AE([^w<(V+TB(wiWfMVb>'c3Rl5$]9Y5$2,yCMO;gB($jGDMkfIN_-y>KiwIl<(SrjO_Ns3V))NH$Qy2W0M#fZK`WlJ0`Jg3V)ZCgL`1R_"
+    "h`>1GM#v;W,'d4NfMZ)h$#of%farQw_cbeGc%U(f=Mm]`D(p_W,'Dv's%x);,'roafMOCobt+hrD(muF#dbeGc%qV;fMABeH(qbDD(7]rD(ePQ=Rs]P9ft"
+    "sh+a)(T$'HYeH(p9CwdbeGc%xoafM>]IbtsUK*'7JtWn]eGc%m/iXMp-s,']P[O#4.xZm]eGc%=y.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_norm[] = {
+    "GZ1N5jsi^Pk:DC'=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MpV#2q0`r6%,9yM#q2KQ#5*@W#Sk&j#41Sp#OW>/$2;B9$t0gM$Q^p=$75H>#Mcx"
+    "RKxm0EMtt`a*S-coKe@Lvd.Hoh#P'uOL8['EM(iT&#XqM*OM`4;e<7cM#/T1EMlm0##9['EMf(iZ#[5J'Pe<Lvd>DuM#7['EM,7*t$7ll<(/W[a*uX8MVH"
+    "Lc&#l'FLVpa'EML=$t-&il<(:EP&##F$`YQxY;e_T8Q#/T1EM6%2##9['EM07jZ#&bw[Ze<LvdaaKQ#7['EMg8,t$;9-V)uf08.yCT$'q<^vd8wCV#8['E"
+    "M.6bW-'il<(h@3U%bX<`lHLc&#X'J_lpa'EM8[&t-&il<((OlB#tf4*tM`4;e]<_Y#e@LvdT$_Y#(il<(ALY&#w*1'ue@Uvd:.ci#xm0EMkm9##9['EMe("
+    "rZ#Y#jFOf<Lvd=A'j#8_'EM+73t$7ll<(.Z[a*sFXlUILc&#jlekUqa'EMK=-t-&il<(;Z0_#=0='cZRM<e#PAp#/T1EMR$<##9['EML6tZ#AL9$df<Lvd"
+    "%]Sp#:e'EM#w5t$7ll<(&[[a*kT1VoILc&#b#>Uoqa'EMC&0t-&il<(5nh>$`Zb@Q[RM<eFu,/$/T1EMu7D##9['EMoJ$[#cv^<Rg<LvdH*@/$<k'EMA]a"
+    ">#+il<(6GdZ#DR'DcJLc&#DR'DcOt#@$DR'DcTE;X%DR'DcYmSq&DR'Dc_=l2(DR'Dcdf,L)DR'Dci6Ee*DR'Dcn_]&,DR'Dcs/u>-DR'DcxW5X.DR'Dc&"
+    ")Nq/DR'Dc+Qf21DR'Dc0y&L2DR'Dc5J>e3DR'Dc:rV&5:x3Ccra'EMtHc>#'il<(;gg_+qJ8-sE.KvdW0#:$:Q(EM<9#R&Ail<(G]D;$$PI@vmk38SPOSd"
+    "WanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%V+k<(0WdvZmexTAaik<(v0ATSnQOTW2dtE%WpR$'s)_@Mt'4UW=`1$'BEl<(m-mqSTveI-bik<($Y"
+    "0##,L5iM,a%LV7%YM#UsR$'3ZXM#2,.cOe)cM#N,.cOg3ym&409lLR*.HWC]CN#TpT@M,]B5&B'FLVdS3HWTn2P#4Ki+aTn2P#&&jwZ*ZqqWHvp@M9-#n&"
+    "XpR$'s<.hVZH8Q#Cup@M@@#n&`mfCM3*EZZR=q@MEO#n&hik<(9P2##xV68&>&dR#=&dR#^b(BMQqiS#RpR$'NPJhV2_0V#rup@Mov$n&7nfCM:V)HjO+U"
+    "@Mm^H8%.'J_lPq5HWAQ6W#xhk+aAQ6W#[SALVSuTY#XsR$'kTTY#Nxlbt)#_Y#jxlbt+1&n&'FHINKv^@M;mBHNWGk<(=&`eNsCl<(5m&j#mik<(iGrZ#="
+    "cIOUO+_@MivDNUWGk<(kCakUsCl<(cFEl#mik<(;u7w#fno&cO+_@MbLl%cWGk<(dO/CcsCl<([1Sp#ZpR$'bSJhVF(Ft#.yp@M+^.n&KqfCMa4t4pP+U@"
+    "Mv9T5&2KX[QX1FHWG$6/$')$,aG$6/$uYFU].`T^^k'l<(9`E##Jt1Ic8:St$>:St$;:St$;:St$oBu_cKB]4$3Cu_cM,:q%qTU@d6o1wZ<`T/iS0Q<MQo"
+    "1BMyc_6$(JU6$(JU6$$VZIj2c:;[GW$7$jjHwBp71o#+@o_lS<75^K;^Wn^@%CMFcR8$dTE8$W,k<(soVw#Cj@3qn&/9$_j@3qpdc>#E%xkq.V1wZX]jgr"
+    "ek%5^Yf.,s]9sBMwI6Hs(#&nB&yDo*uL8&=d^d.VY<5:$jnIHWZC>:$2e',aZC>:$pDJHW_[d:$_A(CMDN(;$>TE8$GpfCMuyaaX_@%CMF]GN$nnG##xpP"
+    "v$[dXM#g^E8$409lL:UvvZFNOUaa@jBMXN3Q$rwDo*gBwvdNF-nB;]sYIFCTQ#Te5w^K+v+eC$>ZdvwDo*;/XHNx/5WnuwDo*BD_HNx/5WnuwDo*>$(wdN"
+    "F-nB;]sYIuETQ##lA)[96_b]Myp@MIULq%jik<(wX)O'409lLSe1wZ[b4@hfR%CM4Opq$aA3Q$@E%CMPO&r$oApq$hjk<(Pn2U%xpPv$'GST#YmiS#;]sY"
+    "IcHTQ#hnA)[qtheR`x(BM<]c.%#xDo*KL1wd@te^YxwDo*JS7wZ/.'UA409lL9)WwZ<RZ_^b')BMi`>3%+xDo*wy2wdlMLNhxwDo*v)9wZ[[(UA409lLh5"
+    "jwZi+BOlkXjBM=dr7%rwDo*JcqHNx/5WnsX,V),Kvv#V`NX$);Rl'GcD,aL(xbOs&gCM3ncN&xCl<(_ED9%);Rl',`D,a^oNOqp&gCM$`NP%xCl<('D&9%"
+    "AKMRTSHsfM+eMI%>;DnT+$-V)goAM$/_*na])ydWVL2&Pc>=)X_9PWn'$-V)l6pM$;a*nabWUBY=V&&c+xx4$BAo4$8yxCM;P4N$&qhXMAV=N$%L4N$DZ+"
+    "v$,R=N$0>IYMG$vN$^^E8$@Z+v$3eYN$pDGDM`1MQ^%qb^PtIl<(AZUQ^@m3V)Cgqm^@oh=MVO`O$U5)O$vDGDMfiEK`S])/`wIl<(MMNK`($-V)YsIP$W"
+    "m@P$y>^u$SvIP$DZ+v$MK`O$=qhXMX5fP$Q+]P$teHXeOBjfMtQ;;eD`Vat$oXQ$DZ+v$cmiS#FJafMMoVat*<9R$mZ68&)NmR#'6nS$r1;fM<%c&'ncXQ"
+    "$3DUR$@n#AdpT$#d1jIda:VTKi]JZT][_csiJa9Li[Qw<(#DUR$[^w<('7CR$tDWfMMi:Etr3oL%[^w<(6qCK%UMWfM_*Z/MnMjW[/p$qSq95V)n^2k_RF"
+    "QfMX_k##qx]Fbd2[>dXeGc%/^l`M^^tM%%fNP#xQVGX99Q,Wj1%Bc#Jl<(i,$_cYhGc%rMWfMg&`Bc18,wd+`0eW)IEo*NuTN%Q5xL#05yCMb4_N%FY-FM"
+    "l]HO%+-[yP9,l:h:Lusg;U-V)#;tWe8Oe=MogpO%=nfO%=t's%.iQO%4U-V)17M2h(E-FMv92P%&I[1hE9mHj^,0@#FW68&6*wO%562P%)TafMMxrat*Fq"
+    "N%mZ68&L(0N%xBEP%mSafM9=rateGrK%@Z+v$M:fP$u=$YMQk[L%Jxb&'JPm)k2vU%u@p.Q%1s@#mjfh0,4BbUA'ylR%&ee=M1*TQ%_v]L%n2s^ME*bQ%j"
+    ">TQ%I;XLrwsl##A$hXna3`KrXeGc%j#iXM/O4R%6$31'.GNYI2RM3$[0`$'WibAu`hVS%'m-T%JKyat/IEo*TLrS%eHg4p#Jl<(*qTBuYhGc%+PWfMHyaB"
+    "cj)[ZvSP1_P)IEo*ekIT%/5xL#i5yCMn,5c%7ee=Mr$Bc%A+7c%1[+v$LV4R%;J-V):s&LM]W=&u:Sdc%+:>eNkfh0,-8H_uZ:uHNGpE&ct9;>qZFWEt%("
+    "T$'t*<1'AFiNqXeGc%r#iXM5tlR%`E0N#2s@#mXeGc%[5yCM75(S%+TafM9=ratn'oL%mZ68&2GO1'F.(S%v)rXM#GnS$#LX1'#@S2hUeGc%QqhXMyL2T$"
+    "STwS$w#W5gUeGc%e=tZM'cET$Jk_6$4+X]>HUET$U4NfMBus##`4^UA3PWfMed^EtJLsd%[^w<(O%ad%6PWfMhy=&ukoeh%6Ik;RIev<(GGqj#]BGDMxqt"
+    "pSu(fdWt'T$'TgNT$%qBxQUnIgrUhGc%<PWfMlm&es`IiQTnLA;R7kJwZo@5V)'$)RTZ@HfMAnJwZSBjfMq=%OU0%$btP&ye%4GNYIr2TM$AVNfM7Vs##O"
+    "M/iV(6.[ZYeGc%y%iXM>Vuf%n,u&'wU6`ux]#bt:D3ea[0i.YAG3ea^CIgYKP'LMdXe+Z+xQ&Yx'T$'s%Mg%R3-[ZYeGc%8k&dMUCovQl2k%ub7ig%R<Iw"
+    "ZHy3V)x`)RTgW^%uLeSe%UXEt[Fs3V)=Ec8]'hv%cchd:$/1H:$r7yCMFS_h%ZVafM67$btkoeh%d`K^>]sNT$wi[h%,]-FM+$kT$fpQ.rRs9qo48paOX1"
+    "V5pR.kpoVhGc%mDWfMEDZdsp%:bX*Z[mT#]sm^Fs3V)3,eabqGq%uM`pU$BXI/rgfh0,8g`k_*BL>Qmn[dsh/OkU^n:WeTt),sgfh0,lZSkq0^H;R7B)&c"
+    "+xx4$;Bo4$ZyxCM5,ZV$Q<s^MU,hV$r@ZV$JEthrvpP##T%mbtgL`grUeGc%=>NfMZht##ealR^]w,_cYeGc%B&iXM^a/j%9@9''.GNYIfTM3$[0`$']jb"
+    "Au;B)l%7Oal%%[O/i.-6V)vWM&c:7b%cbNbP#O];P#.&El%&eu6&9CNl%1j$_lYeGc%Jal`MxRsl%:iNP#,a+v[`D0[Z,kyDk$Jl<(Cb+bk<U-V)J)H&l8"
+    "Le=M*+%n%P1rm%:X+v$Oh.m%JSCo*mq9@##sV2hV(:qop^u##=t's%ZBym%5U-V)`MtTo(B-FM5ncn%;IImgdl[2q_YT5pcr4npZhGc%0QWfM`I)esXTk>"
+    "m:`R/iQw/ejZhGc%tPWfMy&e/M0/hZd5GXNUHm3V)Jr`Et7Jt)bR-vn%XAafMxN&btUFVo%i5vv$.Z#hc;+LhMVxZ0,+K:@#2*1bblL5V)$udBl'IF)tDu"
+    "((&UlbAuc&.p%a^((&L^YBuBg3V)MS+[dmcU[ZfcjjPDJcTAC^-3UTBjfMUF]#Qk%,btC0j(&V&)jM:%4OLWn[p%%[Yr%T@%)&AE`2UZeGc%Wcl`M.NJ)&"
+    "c80N#b4UAQKCa&P8*bsR%Jl<([Kq8SRSCo*p%A@#sxLwdW0iQT>dTnB9t's%ekf)&@YafMsA,btP)4*&lQrs%SP.)&[&+*&USGDM9<_'&[;P.'F*LLMi/g"
+    "&u8Jd'&(vBhMCg3V)AmiBlbET%uUFVo%+:>eN%Jl<(WXrNqZhGc%tPWfMLf(esY^/[mSKM_lAMHeNEE^0,X:paX/'[bXeR--NE,5LMCH30MY/`$'%mbAum"
+    "S(3$uQl*&Es;hV[hGc%PSWfMP>BngGW$7$vN9''rW9''x1iXMb&))X^JR)k>E^0,YeL+&r(ZV$r(ZV$J[<`l#`_)X/Fs>Zp:@_Y^+vKi.vU%u`.i+&OxL#"
+    "Zlfh0,Qe<Liwt:_Y[CIeNIQMeNFlPQp^FsI-h:r>#tlPQpe2y#Q]i&@Q6^diNPW@/V_hGc%AEWfMOKA/MPGT;R_BY[QWhGc%=EWfMcRbTSUlPtRQs9LiQM"
+    "4V)d.A/V.jcmgOW`ySU5hTSY/`$'Vv&^ujWu^]ZeGc%WMNfMBx%$#B-,un@p,R^ZeGc%ZYafM[R.btkrw,&%qBxQUnIgr'$-V)9,O-&quJM$'s#0`SD%#m"
+    "Grqj#VPg9$bgqK`ZeGc%_A;fMEVU''7ew,&*om/&0GNYI=bU''_Rw<(+om/&[^w<([]&.&#TWfMNy0U]FK&2cr]SKVa/`$'KmbAu*3L.&rhd/&jcfBcCg3"
+    "V)FbDeW=op&cchd:$F4H:$1;yCM]/8/&2;yCM_;K/&=/rXMdBT/&uI5/&'s#0`Q6J&u.ed/&uq:qfJev<(GGqj#@HafMR6.bt/km/&FZ+v$RbU''0DafM<"
+    "M-bt2&20&DZ+v$a/vN$OBGDMc_AKiSL%/i%Jl<(/jwKi[hGc%)TWfMX62escup4W&F&q]3D`2hY8n<(pyBEt7R-V)a2aNUQ6waOWAt7VqrfkUY/`$'p`bA"
+    "uY;Ki$o&^i$F%X,W>&Fo*w2DO_roV##H.tHWVeGc%A4;fMCZt''QBj0&d5Ti$=t's%#hq'':j3V)&VqaXU;82hk1R#Z+Y]@#i[Yr%rQyi$Zf@t%aT')3rQ"
+    "yi$3^e=MS6:k$V82k$t:GDMLNC5^LjPT]xIl<(CTC5^@j3V)A;G8]oQ8#Q%`_2_S=ap^G(4V)i:5/i:5+t[>bis`<Wqm^X/`$'5abAuv9Jl$Q%]l$cyQ,a"
+    "WhGc%<MWfMZL0&c+xx4$]Do4$&/yCMVE3m$lq:^MvEAm$>qUNt&rXm$[^w<(aVOm$kGWfME`$&uyeXm$n0'[dEy3V)[i[N_=V$&uyeXm$m'c>dhfh0,9P_"
+    "UAi$0n$1HGDM$&+5gjpfpfxIl<(yP=5g)$-V)pO#o$nIqn$y>^u$)V#o$DZ+v$dN`O$TthXMoi>o$'c5o$+2,ejVeGc%$5;fMPCe('7ZXm$NB)p$4GNYIk"
+    "Be('C8EfMGIgakPBjfMKI/)kXFaat78no$DhRkqTBjfMxF/>ml)/btC1p1&@Z+v$+BfP$Z/;^MXN14&2kUNt=`(D&[^w<($g64&OTWfMEvsBceR'&uhgEe"
+    "W)IEo*x_R4&F5xL#f;yCMC(]4&NZafM]W4bt_)f4&,[+v$pH42&_:GDMA:NvvY]y.M@^@ea;[T/M_ka2hFK`EOd7-$#JC&^>K$ps6^b-FM'&sD&;;eyPI_"
+    "OgPM'YHP>U-V)L*NbO*B-FM-B7E&3We1hPG8[QoY-$#=t's%S9%E&<E^0,U[f#QTeF[Qm1Q&u9S(D&(vBhMmfh0,7SE_uj[x;R-wK&uQ0D3&7S8tnCg3V)"
+    "28;bb`UihMX:62q&m+#Z%(T$'yGmR#>2(RT[eGc%<D;fMQIn('nN=_YkEg#Qcn)kUCmY5qJQ=T]wQ7;V):gkUbQw<(0,iG&[^w<(sQuF&QVWfMTlu/Mb5y"
+    "dWviu>Zq95V)`;Nk_RFQfMLC/$#`28u[Fp5R^[eGc%vVGDMrIWp]-Y%M#d=yCMOw2I&[]afMA]6btl$<I&,[+v$9kCG&H:GDM+C4N_8Nx.MM0GeasF#k_%"
+    "#h#QwJn7`$kwp_5<6V):CMeW1LcEM]W/J&VV&J&e+nHa[eGc%cD;fMUXw('EjnH&R+<I&GV.:Jo_]E&oJ+DM3RA[Z_hGc%NVWfM]-v/Mhmq^YpT^_PShGc"
+    "%@VWfMG`Feai4w>Zo7Q&uQ0D3&AO-kqlfh0,>54<[g6$@Z]aKng`GDqo#`5&Y#`5&YBp3V)wxhW[X]rZQ[J@np$u]N_Y/`$'kabAuTuyq$ea4r$AO-kqY/"
+    "`$'nabAumS(3$sMDs$Dk)hr)$-V)<ycr$:sYr$y>^u$q(dr$@Z+v$t.mr$sll`M`sgJ&p`NP#xQVGX965LVj(a%c&Jl<(j2$Cc]hGc%BHWfMDa2&c+xx4$"
+    "CEo4$]/yCM<ZVs$'uhXMCgis$0Ce('BZ+v$T-ZV$nJ+DMb'Ok_ShGc%rVWfMJf:es*u>/`7RGs$9$2L&S1vv$xL65/priS#4GNYIl]K*'tJEfMAGm5gUBj"
+    "fM/jl5gfn7bt0t1L&@Z+v$[uis$,ml`Mr3aL&NoNP#1[+v$7<WL&v=GDMGU&HjN:+/M/xa,j&Jl<(><&Ij.$-V)E6]#d]Ou)b@sJM&`,iXM%rfM&vD0N#q"
+    "C_;e[eGc%K>yCM'3yM&o]afMt8batQ$Qr$mZ68&c<#K&[&yM&jK@YM&_Q+%0TT*'CXI/rVeGc%;5;fMoAQ+'e(D3&WuPr$6F<@QQBjfMR3A#Qbagat@lm+"
+    "%9b8<RQBjfM$byvQm+hatC'2,%@n#Ad.D4#d&WwdaNVP8SC1P/MUu0qSmI:#Z2-6V)XR^qS87b%cbNbP#.KSp#=1GN&&eu6&XTPN&7Ik;RWeGc%ZJGDMEG"
+    "32U-QZWRyIl<(e+N2U@g3V)h:jNUbUihMa,^HW#m+#Z%(T$'yHmR#<xP5p[eGc%:E;fMhy4+'um$wva'j#Qa]RNqK_)LWGQ=T]u@avq=m8OqbQw<(UIiO&"
+    "[^w<(oGiO&)YWfMRgx/M`$KHs:4XEb2-6V)u8xHsCoYvdeR'&u9ePk_.n]0,WhnP&m8xL#'(fP&%[Yr%..oP&GV.:JracN&.K+DM285_uDg3V)Iy)FbbET"
+    "%uMr0O&&db/M'Jl<(LcTtn]hGc%4JWfMdNkds6)=bbZxewQ6s&0MFj3V)HoTBcL'f&uArv+%3-o>Qifh0,sT6CcxJTBYdaKEtd11/%[^w<(.q'/%PJWfM)"
+    "ZLEtgDM/%[^w<(8#D/%bJWfML$9&c+xx4$MGo4$n1yCMGCi/%sJGDMa:im^P.MQ^yIl<(Es,n^Ds3V)8Uw^YmFQ/MxR#k_CydN_@g3V)LD)k_LC5CcE8(e"
+    "N:'(eW)IEo*Z`i`&<9xL#HAyCM%)s`&0`afM.phatq6x0%@n#AdZq5#dE]xda#07)bZU9&c+xx4$^Go4$r1yCMWNO1%F86YM]TX1%JcO1%@Z+v$^=31%Dw"
+    "hXM`gt1%MEe('BZ+v$E.ZV$nJ+DM%#Vk_ShGc%5YWfMeaBes9Q,wdO3$1%oq*b&S1vv$;O65/asiS#4GNYI>e(,'7MEfMuyhtRVBjfMdEhtR*j>btKh*b&"
+    "@Z+v$;xt1%;ml`M5(Yb&iqNP#1[+v$m2Pb&v=GDMa5r.VG#./MdS]kU'Jl<(sox/V/$-V)yiWbOm&v)bZgCc&#/iXM@f_c&.E0N#3$S#Q]eGc%fAyCMB'r"
+    "c&2`afM.phatc7M/%mZ68&51s`&0tqc&)5rXMnY#3%&S1,'I(D7&'iD,'vPafM+ghat`%1/%mZ68&.$E,'9[53%RDNfMc#c##/5C0i1]wgiWeGc%#ENfMf"
+    ",c##ealR^CTE8oWeGc%EKGDM1G7Ekx9s(kyIl<(=ITEk*$-V)'Ra4%%LW4%y>^u$F[a4%DZ+v$k>[('cwhXM&l%5%Dhs4%@Z+v$Mn%5%sll`MF3@d&]cNP"
+    "#xQVGXjy0<RP=G^Y'Jl<(5Uj#Z^hGc%(KWfM0);&c+xx4$/Ho4$C2yCM)@g5%UKGDMB,AQp%`3BlyIl<(_`^QpDs3V)qPy^YNBS/MYDRNq^i=2q@g3V)f0"
+    "ZNqbUihM`$KHs#m+#Z%(T$'<KmR#VXEt[]eGc%UG;fMx-s,'1<s^c%#q#Q#=G5^KVnKsGQ=T]7xT^^i'.6^cQw<(_=be&[^w<(M=be&oYWfMmb(0My[>/`"
+    "KodQg2-6V)Rls/`DoYvd'3sdaU`Wk_.n]0,r[gf&8;xL#]u^f&%[Yr%d$hf&GV.:JPW[d&>K+DMgk0FbEg3V)tY9RgbET%uhf)e&luF#d'Jl<(TgK[Z^hG"
+    "c%(KWfMW*ndsGfFngi]-IjkQe#dFj3V)WRaNh]Xf&u4)e3%'n/hiifh0,9c@Oh1yHBuW<NEt`qi7%[^w<(1P`7%+MWfMYpS/M@bK/MYa3#Zq95V)mct>vU"
+    "FQfMg>9$#$'nXe)p9Rg]eGc%=jl`Mli:h&NeNP#xQVGX,x.Ijt65Tf$(T$'6qf-''ekKi]eGc%Cjl`Mq0jh&NeNP#;]K^>Bqf-'_S>>#OpPv$EZWZ5YYrE"
+    "M(g$j&Atf-'5Ue=M*$+j&Gg#j&:bG:%I#gi&OZGDMlag.i<X$/Ml>m)b:W.i&3aafM[XAbt8Q7i&Op9#vWeGc%_yhXM#[mG%_Be('BZ+v$`0ZV$nJ+DMKH"
+    "C,jq95V)/Yu>vUFQfMp]@$#=`k[mkqa)t]eGc%8aafMk/BbtHVlj&i5vv$I%5)np6q5pXxZ0,u+V@#Jm%bblL5V)hu/Ijq)b)tb)]l&ksbAuU6Dk&qr[l&"
+    ";xP5pEg3V)W`v&P&wr&cvLsvqKQ_Hj(Jl<(oXMkq3IEo*O96l&K6xL#]H+DMtei/rEg3V)X>0IjbET%uHVlj&G/&es^hGc%2]WfMF(/CcdIcatK*._P;B^"
+    "0,XIl,jjKC$#JSCo*1gV@#%,k&cKuCN#a2'j#Tewl&m-`#v7r-<[-tMgvS[FwQV/`$'^ubAukaXm&n77%'Q46wvEg3V)]dGbt4XuEM&]u$'Atf-'5Ue=M("
+    "q$%'E]t$'b4UAQ>rDFO)EXgM%(T$'H-%%'.MvEO^eGc%2cafMevGbtB3A%'Op9#vWeGc%MQafM]Iaat9E)p$@Z+v$wGe(':SafMY@aat8>wo$>2(RTXeGc"
+    "%Bl.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_qkv_post[] = {
+    "GZ1N5jsi^P@;e+'=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M[V#2q0`r6%*^S&R;%Ng`o>tAumw)8]<:JHaQ`Co*:gH>#'il<()a4;eBFS(#9['"
+    "EM-*`vdc#Xy-&il<(C:LvdNWQ#%/9-V)0Mc&#c*H97(il<(O=Lvdm^K_-&il<(k;^vdBV9N#%#1EMr(1##9['EMl:iZ#bmBxQe<LvdEiUN#7['EM2+N>#'"
+    "il<(Q`g_+1pL3_C.KvdmSdR#:Q(EM%[P>#)il<(#sr;$t]pes[q@=eZ0LY#e@LvdRoKY#(il<(>LY&#uoPFtfIq:e^ChY#fIh:e^ChY#kb5;e^ChY#p#[;"
+    "e^ChY#u;)<e^ChY##UN<e^ChY#(ns<e^ChY#-/B=e^ChY#2Hg=e^ChY#7a4>e^ChY#<yY>e^ChY#B:(@e^ChY#GSM@e^ChY#Llr@e^ChY#P$%%eU*hY#(i"
+    "l<(ntr;$g:Z9S]q@=eN@@k#e@LvdF'@k#(il<(2NY&#hM:rSgF_vdg1>n#;T(EM;oFt$+ll<(>a[a**q)AZKLc&#x>6@Zsa'EM[u@t-&il<(MjL#$5=eL`"
+    "P`4;et0.P$/T1EMLoN##9['EMF*/[#8YaIah<Lvdv<AP$^,O>MP%#AMv&cpS/Fm;-GZR$'eDu>MNM.<$e:Rl'Qdt>MUVN[#g>^u$f&X>M$Mr@Ms#>U%+jV"
+    "F3WsR$'W`r@MT7pb3P=]'4&Rb>M6>eB#BP<`4'qp@M,emU%6x+u6UsR$'n*s@MkhE97[L1V7H+)BMZhMF#E#f39co(BM/S5G#g>^u$[j(BMWAVg#n>^u$)"
+    ">%CM:EKhZeLqUTAP0N#JdT@MIfM^PPsR$'@(9N#8d&]QkNCN#Td&]QmFym&BP<`4e>dvZZhsKVX0jBM7./Q#swDo*P'EZZnkfg:P.8u[#EAHWf(#R#:(j+"
+    "af(#R#x*.HWh45R#Wo(BME'QR#68jBMF-ZR#rtDo*5&dR#p.No:xpPv$9*_V_BWK@MZ%PE*Sup@MH'K;$pmfCMTANg`J%q@ML3K;$2xDo*s)s(O=npyGn>"
+    "^u$u/Fm^_c2/r2KFjqbS(CM]d'Y#n.tX#$qR$'lD7hVRoKY#:vp@M7(&n&WnfCM#xwDtP1_@MeN-t$;:St$=:St$;:St$[Gk<(wy&btrCl<(qmyY#jik<("
+    "ajeT%RF-$v4o1wZHvW>QdU%CM'Lhj#2)kX#=E%CMPsrj#b=hj#$qR$'`F7hVF'@k#.xp@M+]+n&KpfCMa2hpS_*)BMYf]k##Dl<(0[=n#swDo*2/-&=:/F"
+    "m^#V_N_d#p1_$-avZcyW=fXo(BM<idq#hik<(8-9w#iQ=V%ZbL<MY7km^LkIBl3KFjqv9)CMKUJs#]w>s#;:,V)jkCKVyaTm^fLGEtrXoyGWB%CMx)C.$2"
+    ")kX#6yDo*21rvZ0]F/1EdQM1Z,8Q#9H%CM&Iq.$2)kX#gxDo*7ArvZ5lF/1xpPv$^TFM#G*Um^3;hZd4KFjqOs'CM3y45$ED*5$6jk<(;F#X$.`vej8$Ew"
+    "Z(wQ=oWi(BM`7V9$kik<(_%tQ&BP<`4.-jwZ@Fo`va-)BMmq8J$+xDo*$(uvdDHx+NvwDo*0.$wZ.YO/1g>^u$/Ojp^Lj@&P5KFjqg2pm^u^jFP_[n%Ps6"
+    "V@M9*'U%N>6@Zv3PHWd%HN$D+.,ad%HN$']ALVou$P$WsR$'K^$P$gOE-aH#.P$+PE-aJ5@n&xpPv$=XFM#G*Um^jq_^u5KFjqb#pm^;f1'v%d5^u3n&CM"
+    "DSGj$m^4jYqX,V),Kvv#V`NX$);Rl'%aD,a%'wk_q&gCM#_d'&[/`$'(j&^u7,O<]VeGc%qGGDMALavZYw4/1y>^u$*Fpm#IZ+v$,Lym#e:GDMF#=T]Y#>"
+    "/1y>^u$4eGn#x_R$v)v#BuFs#DME*dn#/khXMJ0mn#7wcn#DZ+v$>&mn#98IYMPUMo#%$/Q#@Z+v$F81o#y=GDMJ/i(bf%UQ8y>^u$Qdro#x_R$v7J$Buv"
+    "7Ida&L3&cntDHN,bOBcTCl%c=m3V)^X0Bc'+h=Mc;Sp#_gWo#G8IYM`Z*q#Yv6p#x_R$vDo$Bu[CTda2d$qfbkl%cb[5Z#HpyY#3&yCMd4uq#R,6YMi:'r"
+    "#o*uq#@Z+v$uiOq#YKeYMnYUr#Yv6p#x_R$vQ@%BuikTda@-1)k0kEHNFCMEk/oj(k;g3V)1=VjhQ*)Et@T[s#[^w<(=0Rs#,>WfM=)FHNQQysnFG/n#9]"
+    "T8oSeGc%/,;fMZIic&B0Rs#`nWt#i5vv$ep2t#Xs4v#C6s^MWa0u#X&rr#AI(roiH=##K)xkqP(XpoSeGc%gkhXM2RKu#Z[_c&$O]ngPBjfMwN.m$lGWfM"
+    "gwLBc3KdWeZ*SWR'-6V)C4hgr^-FaMf1Cn$VqI-c(YdwfG)%#5p0Cn$y>^u$v6Ln$a_uG*7mos6tMafMP$aattF*m$;gQM1RT0<18Y&<nPBjfM<c2,jXFa"
+    "at8>wo$,[+v$QQKu#mIEo*8-Bq7R6qdaE[e^lD(:#Q`7q$mH(cdl0<6V)Z$igrj_bEM(ojp$Gbap$6AX;nVeGc%CHGDMUtfo$1>Mu#$R=V%7*eo$6AX;nV"
+    "eGc%/5;fM>+c&'5uQo$C6wo$@Z+v$7QKu#I0`$'sabAu;8Io$`Z+r$AO-kq+-6V):^.#dYVIDM#+Jr$>T@r$y>^u$kmGr$a_uG*^mos6gvCaM9/mr$[1:x"
+    "fdLYEtp)*)tWhGc%GHWfM3/2&c9+g7q][N(dxIl<(dr42qWhGc%GHWfMv,fdsaL`5Tf`TQplImjq8R-V)G1.qSxSd&u-Rhn$x57nghfh0,P3M[dL*[Qgx)"
+    "eKMsHr*tlPERT_hGc%5>WfMD#./MeR'&uv]#FtThGc%2>WfM>Sv1hhqq^u(P7$#<kcV%&chc&;j3V)(eB^uL0[mg$EgxvpgDKVU/`$'yl&^u_-P3MWeGc%"
+    "#DNfMe(`##YR@$Z/pK,NWeGc%&PafM'Zhat64q*%]WL$Hbsb%cx3NS#oM1S#h++DMj:$wvCev<(fjTR#0`V&PWeGc%*7;fMJrqc&pvp*%p&g-%=gQM1fsq"
+    "c&-Rw<(q&g-%[^w<(Jlv+%FJWfMq)kT]y:']R'S9EX`/`$'ncbAuMLE,%aw]-%8[KtR@g3V)twR;[A$h&cx3NS#'N1S#T1yCM>4/-%U1yCMAAB-%a%rXMF"
+    "GK-%dX.-%Mk`bOq=,&uQ&^-%DjwKVGev<(fjTR#Fs;hVWeGc%%EIYM91y-%<cB1u<YQ+%H78eWDs3V)9v$h`:Jb%cx3NS#5N1S#c1yCMM3Z.%KPafM'Zha"
+    "t[dc.%#%DH*+]mv#XWY.%tU-FMqhk-$qmQ.rB8:eN6;^aOHNV)O1sgdNUhGc%,>WfM[*Ids%A=q]'3x7]Z]Y^Yn[Mo*T8''P@YdaOW/`$'^YbAu.UQ+'JY"
+    ">/$5@OwQAs3V)2C+#HODafMjjKatG6w/$#%DH*i^ns#jjY2$7.;fM`h@d&GQ5/$o9;0$i5vv$o9n/$m%v2$H8s^M]*l0$^&rr#Em6oToYD##OM/iVZ^mmT"
+    "TeGc%lmhXM8y71$`#6d&kiSbbQBjfMhLd/%]JWfMWLUBc#fZK`b>YWR'-6V)86D)X_-FaMV/x0%GtI-cosZkaH)%#5Q1x0%y>^u$W7*1%a_uG*(pos6ePa"
+    "fMAPiateD`/%;gQM1CW0<1(tt/iQBjfMtQ2wdJriat)<U2%,[+v$H$81$mIEo*)YJq7Ccyda4v[Qg5TC#QORhog8CYWg1<6V)P&E)Xk_bEMplH3%(c>3%&"
+    "[O/iWeGc%3KGDMFrD2%7f91$$R=V%p*C2%&[O/iWeGc%w7;fM/&.%'nu/2%$7U2%@Z+v$.$81$I0`$'ddbAu,6'2%A[a4%0j$_l,-6V)rL.n^ZVIDMk((5"
+    "%/Ru4%y>^u$Ln%5%a_uG*Npos6WyCaM*-K5%L4:xfSgP8oQp)tnXhGc%7KWfM$[:&c)F^+lMvEs^yIl<(Db4&lXhGc%7KWfMgXndsQprEOFOTEkM8m^l9R"
+    "-V)(*J)Oi%d&uuOF1%hP.bbifh0,0wCO_-qZEbdv&ngwuEDY@j_q]Hp3V)oReaO[fPKM%D^]Z+FN_YTFsI-DPa>#SlZ^Y).[&uJI;0$@E`2U<g3V)0-@BY"
+    "1mh%uG6w/$>;DnT7U-V)6@[^Y+B-FMPRM3$Y08KM$iQ/`B%ej_7U-V)<XwyY+B-FMUq$4$Z08KM)@.eaLcAHa6R-V)aJ)/`4+1EtPnAI%X;`$'@6katOrP"
+    "6%H5k,sQBjfM$U%Krs>katPxY6%>2(RTXeGc%*f&dMuwEy^%$-V)67D7%8Iym#i`Gbtx_kylAD^.HUAafM$RkatXRM7%i5vv$E+jS#a1WH%<,N^Mi'k7%Q"
+    "W/-tNUaH%`fbAud&j7%l7aH%OyU>vqL5V)1GwW['v#FtF0;H%[^w<(54,G%2MWfM5^X/MFBD)O-02>Z/$-V)rAZG%n:QG%3.+G*BSZG%3.+G*`ID7%RIPG"
+    "*HfvG%H:+DMfu(_PYhGc%2MWfML77#mAD^.HUAafMfjpatC*EH%FZ+v$qDRd&niGc%IKWfMIYqHNTllTS9IR^Y%$-V))A.I%%:%I%3.+G*_R.I%>2(RTXe"
+    "Gc%9:;fMd)fd&2jY6%Z9aH%XR=V%seqr#KGPG*^7f4$JH[YMn(y4$MVo4$teHXeNBjfMsK2;eBYMat#f<5$Q`uG*gX)P#;QF%u$lF5$qL#Xeffh0,de(@d"
+    "_v:nTxJ'2h7srTf3o7$#CmcV%^jEe&FM-FMj=06$1PHvv&FfEb6;'#QNF,hipj7Jb%NcmgPxZ0,^tb>#oILKV%$-V)3o57$Q]#7$$R=V%5o57$CmcV%3]q"
+    "6$fWe=M$7R7$#xI7$JmcV%:x5s#*HafMdWKatAi>/$kHVW%'96s#>-[7$i.;fMgj^f&pQ[s#n]F5$<gQM1rTVo#e7NfMm8G##<VO@mF;ivmTeGc%/HafM-"
+    "j_at>^28$x_R$vbt.BuyH_daOaupoGv+&PUv95p1wVpoCy3V)Let(k-3KDM'S(KrjCd.rvIl<(h@:Kr'$-V)qa+:$nZy9$y>^u$mg+:$DZ+v$c#t8$vnhX"
+    "M9)H:$ks=:$x_R$vuW/Bu5,`dacb##v<Tw%cb[5Z#ysyY#e)yCMj_tI$,06YMoe&J$AXtI$@Z+v$U<m:$)h1^M8][+';A#K$&=NfMm:M##uFu_cN3J>QUe"
+    "Gc%f16YM'kZK$=__%uCxdK$7R/XRgfh0,H]2<RKc/8or2XT])%;rTOY0OqZQw<(T')L$[^w<(WrmK$5DWfMC%=/M`#B,W6cn+j`/`$'_gbAuZX4[hZLsat"
+    "8EEP%,[+v$X94J%PJl`MyUjP%*,X&eI_IBlZ1Ih:sm&59FNUN#thYBl#Jl<(G)v^lPSCo*$U0@#Dl7&uB%BQ%#IoNhl95V)he(RK*0`$'sgbAuPcyQ%`gP"
+    "R%><M2q--6V)ljR,W[VIDM#1oR%>ZeR%y>^u$kylR%a_uG*^sos6g%DaM95:S%77:xfb9ydspt[HsYhGc%GNWfM35E&c7p.Wp8c`1W#Jl<(bfgQpYhGc%G"
+    "NWfMv2xdsMLdHjcS/qol<H2qAg3V)RtQ,WDfPfMnJr##D@dUo].yKMYeGc%G`l`Mu>Qc%]L`,c0dKON(0g1N$Jl<(;:#INQSCo*vG6@#cDCwdHT$bOTsHh"
+    ":8kcV%DYmc%/VafMcdyat^t6T%dF,^5D&Y(5@5yCMp25c%QTafMcdyat@r:d%kHVW%;>5c%fj1d%TU$FM.l;P%Bt]i&4.xZmXeGc%/;;fM<Fgi&Ap:d%CC"
+    "EP%KGPG*Ai^f&GB-YMO*ZJ%_XPJ%`IPG*%RYJ%mSNfMDxj##M;XLr4g1k_XeGc%jMGDM2aK^YyQ8^utIl<(+0)_YAg3V).@E#Z$ni&cM+c%[]e(#5j4yCM"
+    "E3VK%-#iXMLL-L%6wI-cTlv:^]e(#5q4yCML_@L%.S$FMa;JL%<^@L%VIPG*8_lJ%[SafM8:ratmxeL%#%DH*kklJ%wp[L%KGNfMVXk##@qBxQZ>sWeXeG"
+    "c%%NGDMEX4K`ik&5TuIl<(P`jK`Ag3V)So.h`$ni&c`#LjaPB.#5%5yCMWKOM%@#iXM_d&N%IwI-cgd`(dPB.#5,5yCM_v8N%AS$FMsSCN%bu8N%RIPG*7"
+    "Ncj&nSafMKrrat(9_N%#%DH*XZcj&^0UN%:#iXM9+TM$NTB9$@Z+v$H)-s#D=NfMd,u##,p<oKrU>k%thvTf.-6V)=ANtR+g%Bc:4xmg`l:R81[+v$+odk"
+    "%xn]0,(2RwQ3FSk%;8yCMlx(l%bge=M/]2l%>w*l%'ekKiYeGc%t#;^MIttl%EbOfMxju##6vVFkG,D#mYeGc%Qal`M('^m%oN`,c:je&n26)am$Jl<(Pa"
+    "@wmQSCo*)h9@#mdFwdRZ=8ogUOh:8kcV%XBym%9WafMm,&bt<a%m%dF,^5#)Y(5R7yCM#rAm%0WafMm,&btJYGn%kHVW%W&Bm%OT=n%e&iXMf:#k%Vb]Lt"
+    "c2Sp%[^w<(V.1o%FQWfMAgjBcb6+)tAh<R8oTX49Hmh)5b8yCM:W$p%0he=MU:.p%eU&p%1[+v$OD#k%%J-V)*qB&u)nB&u_&Sp%BXI/r0IEo*9o1C4Ac4"
+    "ea[rA,swQB&u_&Sp%OyU>vkfh0,mne,sxg=#vO9;ngFo3:fdx4Rp^hGc%&QWfMU*)esq[bopVUX>v*ayTfEp3V)rq1nph;+[QjKtoT8S+_c`/`$'&jbAuS"
+    "c&Y#y1`g%@E`2U,$-V)pixe%ss+Z#y>^u$k&ye%@Z+v$n,+f%cDGDMs)If%H^&QV$Jl<(su<hVBg3V)u$yKVdlIDM#U2g%OG:gX$Jl<(*uQ&Y;R-V)4AY,"
+    "WaR@eN$:BAZu[1_YZhGc%QPWfM)T'es%k6GtPQlKixfa2U]/`$'8jbAuGrqj#GJXi%R<IwZ,$-V)+*rg%dpZk#y>^u$8>rg%@Z+v$;E$h%cDGDM.BBh%NW"
+    "g=]$Jl<(AN'U]Bg3V)CTc8]dlIDM5m+i%UA$T_$Jl<(OM;k_;R-V)YpCq]oe(LM62+.a=/:L`ZhGc%dPWfM;4(es&tRct1SM[ZF>KwZBg3V)*dUatwmi&c"
+    "QP#>]f:B#5k+yCMF0(O$.qhXMLCMO$7nI-cW0s7_f:B#5q+yCMLU`O$.J$FMa2jO$=K`O$@Z+v$og/J$IZGDM:(hP$1DpJbwIl<(^Lcab=g3V)_OGEb`lI"
+    "DMAMHQ$7$iDdwIl<(j>[Zd7R-V)uk'&c#IsdNMO,4hJf'<edgn<(/m#3hUFsI-ikk>#S9Yk_sl#3hFE:eNYbO##<kcV%4X_R$<E^0,HPHeNZ%*LV,ge(b;"
+    "Vd'&5&;^MQPt(&EbOfMBx%$#=_b@QgcBeWZeGc%icl`M@`9+&2v0Xg'.*(YEc(FOfrdyPjpUBYdYi+Y1IEo*[Jeq7sSX)bb4`+&OYafM6:-btE<%)&6@Ow"
+    "QZeGc%3A;fMPAXm&1Qb,W&U/U]%W#YSR[y#HM`gIWwr$$#EHvUSmo&IWZeGc%p(iXM4s**&)FXm&Tv1.2SMd'&mByCM54G*&`SGDMr&R*&3`,*&bu)0VR`"
+    "l/M`#B,W$pZR86@OwQZeGc%IYafM6:-btkrw,&@Z+v$T04J%s5@YM3*3T$5yXQ$i8iH*<R')38hiO$[P-FMYEb-&0@[1h&-N,ajBl>#J%OQ'XJb-&1S)P#"
+    "W(+DMX'yHa^/`$'gmbAuLOs(&%Ia0&'n/hi/-6V);FT)kgUtEM:3/1&ZVt-&1Oe=M&]71&CH01&oTX49-ph)5EB+DMG[pEk[hGc%:TWfMHuI&u%-h.&luF"
+    "#dlfh0,9-C01#<N0&)Ls^M7f@/&pIF4t>WW0&HmbAu2e>/&+CW0&rU>teCg3V)0$T)kyro&ccy%VgqqMhM(Jl<(*v'Rg1IEo*pf9C4G'Z)b5220&U)iXMr"
+    "0N0&EUS,u%-h.&&ekKi[hGc%:TWfMn8K&uF3)L$:n+US=g3V)C9*,jihs%uCxdK$9eg8SVhGc%RGWfMB:UHNV(VQpHG/n#>31npUeGc%62;fM[,be&PT>K"
+    "$rPgU$BgQM11)be&#2EfMm'djqOBjfMq',2qj#XatJMTU$@Z+v$Q--s#^SNfMB$/$#,p<oK.E6H&P*i>Z0-6V)$,Bkq,g%BcnMjW[k4HR81[+v$>^[H&xn"
+    "]0,^)dwQi.KH&q=yCMJbwH&@me=MeE*I&t`yH&Z&^5^[eGc%R);^M'^lI&EbOfMVb/$#j7I0`Z<Gea[eGc%/gl`M^gTJ&xR`,cn+WhbhOrJb&Jl<(bqCbb"
+    "SSCo*__K@#K[Wwd.t/#dru[h:8kcV%l0qJ&o]afMK$7btrItI&dF,^5X.Y(5[;yCMXZ8J&f]afMK$7bt(C>K&kHVW%Vf8J&cC5K&C,iXMD$rG&`f]LtAsJ"
+    "M&[^w<(jt(L&$WWfMv^$Cc=Ptjhx_NR8oTX49&sh)5@>yCMp@sL&fme=M3$&M&C>uL&1[+v$c2rG&%J-V);*FhiaeS&u<gJM&uq:qf2IEo*ofCC4vYFea7"
+    "43ngWIS&u<gJM&+;H)kmfh0,j:Ung4xAej/1Mngy0&%ZPM;O_^hGc%[VWfM3y9es:&kl_hf[)k=q%@Z=R-V)J8@ea%C%-Np,v-s7sGhrQ:4V)-*S,sIo$F"
+    "tC'WD&[^w<(mG-4&/VWfMCjW&cb[5Z#w.#Z#`#yCM;a@4&&*iXMBmR4&:8be&dF,^5xs^Y#tQ@eaen5#v^+p/MAkgKM&A]h:dF,^5Tu^Y#P>Eea@&Z,N5C"
+    "JngTASJNcJl,NIv3V)mH8esagP&u>rVD&-MvEOmfh0,]rDesq5o)O%RkEtU>PF&[^w<(Hf`D&BVWfM*y]&cb[5Z#_0#Z#P%yCM#&sD&e+iXM)2.E&y9be&"
+    "dF,^5S-Rk#[aEeaK4/[QF:u/MScP8SeObh:dF,^5Z-Rk#cvEeaRuCqSH#Kngg8<7T]QZqSEj3V)SORteuGQ&uQ2PF&@E`2Umfh0,1E^teYWVnTdapEt`kD"
+    "W$[^w<(&N:W$LEWfM`J9)OBt+hMY%w#H@Z+v$S'H:$CGGDMUs`f$9$e1NxIl<(:(_HN>g3V);%'hMrG.&c,aPdPxoB#5G.yCMyaQg$]R-FM(ndg$xT[1hS"
+    "fGtRV)U@#GmcV%U'2h$5i%KM_.>+'v]e=M;BNh$@Afg$%'>+'GmcV%Zfdg$n]e=MEyJi$DY3h$QkAi$KGPG*d9Nh$CMafM'UXat[_DW$#%DH*-u1h&m/Ti"
+    "$yP-FM,@=N&(U[1hOB8wmc>U@#J%OQ'UH=N&[V)P#W(+DMTgn;no95V)m&ERK*0`$'frbAuU31O&yF<Q&P+rZv0-6V)P[IkqlUtEM92E`&WTPN&1Oe=M%["
+    "M`&BGF`&oTX49,uh)5DG+DMCA#-N^hGc%9YWfMrHT&uO'DO&=31npmfh0,4s;01w9*Q&SOs^Mb`sO&kGF4tiQ3Q&rpbAu]_rO&(A3Q&Dk)hrDg3V)pbDkq"
+    "yai&c47hItAxIkh'Jl<(&_tEt2IEo*C9EC4qQe)b`,fP&(-iXME+*Q&@SS,uO'DO&OyU>v]hGc%9YWfMm:Z&uLYgU$AO-kq=g3V)7H#n^*^#&uIGKU$@Fi"
+    "NqVhGc%RGWfM2A;>v7dJCM'####",
+    0};
+static const char *const diti_spirv_text_expand[] = {
+    "GZ1N5jsi^Pr.>_*=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MKV#2q0`r6%r;hAKhAFwQ7sd;R&vmK(D4Tvdq#1'%;9-V)SMc&#.`93C(il<(r=L"
+    "vd8*+c-'il<(hyY;e%IZ.#9['EMh+bvdF&`(.&il<('BUvd1ZX)%+ll<('s@=e05j/#9['EMsMbvdQjn).&il<(2Eh:e3H.0#:b0EM,/>8./9-V)xF;X%R"
+    "$GSKu;)<e7mFI$K;1EM0Hd8.@9-V)58Ee*R$GSK2Hg=e;:_b%[m1EM4a19.P9-V)J*Nq/R$GSKGSM@e@`v#'lG2EM8yV9.a9-V)_sV&5R$GSKZUo%e-Bfh"
+    "#%Ye[vE4Tvdq$70%qd'EMv@=R&Ail<(c@,##_QF$Qm8.ydKINH%<W(EMVR/@#*il<(R-s;$FqQ<ebq@=e2XUN%e@Lvd*@UN%(il<(n^Y&#G,2uelF_vdMV"
+    "gQ%:&O>MP%#AMw/'5T+9m;-SHy9%O%q@MJPx8%SZYr%]8t>MI4W[#eI'D+^;t>MsR<[#jZYr%>'X>MQtW@M5[1hVsLwwBc)$PCy6jCM[dHx&$J'D+`^(BM"
+    "bAQf#jj7fEUsT@ME;NhV4W)mFoAlCG.]jCMt$by&v*)YIX%U@MOWEhVKReEJ#PArJ9'kCM33q#']_vXKHrkq%Hrkq%Hrkq%Hrkq%&l<oK90kCM639'&$J'"
+    "D+r#q@Mq*pq%/h1fN:3NwZFZ@bOYu(BMt2'N#dik<(h.Mvvbik<(:PbT%jZYr%'@dvZm]Jt['E:;$jZYr%/_L<Mcik<([5;/($J'D+@qVwZ$0sHaqe)BMT"
+    "#jS#Wu(BMYK]T#B/K<Vdik<(wSryG$J'D+njxxZXvTDl_-)BM+3XX#&b(BM>tkX#yik<(1=yj'jZYr%%`:wZek#_u%1-BMl[Fi#OQahvhik<(7Z*/MV/(7"
+    "$jZYr%3a@,[iZT4UgC)BM4mal#eik<(niC87$J'D+F[1wZ>=WAdVi(BMKj>v#1(l<(.8Z>#g>^u$]8QvZV@InTd6)BM3jj0$[jk<()kQB=jZYr%Hq'+[wb"
+    "Z/`_(,BM_g<5$*jk<(`wb>#jZYr%/vOU#jZYr%$kiS#g>^u$qeL<MQE:;[7=91sQ=,&Pdik<(HRGt$jZYr%NmB&[_2yHW0I3BMKfl.%<.U.$<.U.$j0^UA"
+    "bq(BMgmx0%ywDo*T/mT]6wu+aYGk<(^C]t$$J'D+f/awZw./%vC;t>Mr'^q%XGk<(1-TgMxCl<(9A>G%VGk<(f;xp%qZYr%l=3Q^Fi,G%Jl(H%0c#7$IUQ"
+    "-Nn]-@#$J'D+N^Fq]&c>,dUpR$'E]AhV*@UN%j0q@Mgp[n&/)gCM$&8ted*)BMw$rN%mik<()T<O'$J'D+nK.xZJ)b>mW0Q<M4KjBM*@gQ%aik<(;TIX$c"
+    "0^UA8kmAM$<vd%i-SC4lNV<M`5.E*7&8u$dT2BMoe,_*<.U.$jZYr%DN/Y_j;N;$L>WfMnwfCMjfZk%[/`$'_r&^uDbB,QYeGc%PPGDMKGQ)Ohjj8A%[Yr"
+    "%@MQG%OI_lL@a6<D%[Yr%DYdG%Cv's%DSZG%]X-FM*&;H%;9+HNQG8[QJ@f>Q+$-V)H3WH%(dxmaOV4XRC1Y/MUlPtRRq&XR+$-V)h#^2L'&yCM.W.I%WM"
+    "GDMUm;I%x.ydaU6-RTMiqHN[LInT`gvQTGy3V)g%;nTT$$)Oa#&LV_pV2UJ+4V)i^CtRPrqHNfQY)Xu0lHW&$-V)xT^2Lf2yCM>clJ%U8a^MBdxJ%v^lJ%"
+    "R9r#ZRBjfM3*)_Y(dqat]m'K%2r6_PYeGc%0HIYMLCiK%kR.I%Lv's%2LPJ%XMGDMv,aL%&2TdavX>k_jOZ/M%oZ/`1K1k_+$-V)7B_2LWyxCMU;3M%'NG"
+    "DM'_SM%#8+ea'LoEbv5sHN-b3bb9=bEbAg3V)]0K,atnZ/M0&0_cAOM)X[/`$'BgbAu+30N%j$CN%m'c>d+$-V)Jy_2L45yCMhS,O%O#iXMn`>O%H-yI%Y"
+    "B%gNs:8tegsBO%%[Yr%)cHO%OI_lLZ[.OltIl<(/7iNhCm3V)/1M2hsHD&cfN-9j0=-P%%[Yr%762P%pePVA5$nO%'HNfMi8l##4dvej=I^EkXeGc%HNGD"
+    "MGonP%CA,eaGeeBlgJCwZKotglm#n8ArePVA>$nO%5fv]M)(NQ%J#BQ%9cBXnRBjfMYaR;ngqsatD1TQ%lePVA(>gQ%Z0`$'BjbAuxO<i%Y]ti%bp5h`.-"
+    "6V)aq,_c(lJDMm#oi%[`[i%-Ss)b)g,&u%*Uj%gGjEb.-6V)f)-_cI*i=MnJ,k%`q,_*=&D7&yI,k%8QGDM(nOj%m'3j%33l#dR9A&u%*Uj%m'c>dZhGc%"
+    "5NWfMi#8&uAxDd%,EdEkYhGc%mMWfMEMvds0LW,aMkE#Z76^Ek+$-V)m3a2L-Kl<(i3dNqEs3V)5kL,aHHE&c*CctrL5#S%%[Yr%o.(S%Ev's%r41S%Ade"
+    "=MGKMS%HGES%[++DM[aO#ZXhGc%/QWfM_F)eslaYEXjK]]dT8wlUlfh0,PGJ]vw2$_c*,0esDr5.tMjSZdD_vlUlfh0,x2Zfjd1vT]*,0es1UsHadwEN%p"
+    "8G*&rePVA6u)=*EBEfMx]JkUTBjfMXZ@wmxP,btD4gm%F#3LrSBjfM)$H;nq8&btE:pm%Cv's%#b@L%Rj6YM3bPn%^cAI%Cv's%baPn%USafMuE&btNrln"
+    "%Cv's%,b@L%s*bfMuE&btR3:o%lQrs%BAdn%`.1o%=KNfM1Ev##yk5xdvTB&uYeGc%DKNfMd/'$#_+B9ARSWfM,mhEt6220&*QJo3Ul10&0r][#NM:HaTv"
+    "g.&K*.btcA-,&OI_lL*RP[L%[Yr%:K6,&/w's%)(mR%Kh3V)>54X[gFm/Mv6c5^Or<ea>IEo*h]w,&j+r,&%[Yr%Ivw,&c@^u$K%*-&#@S2hZeGc%>B6YM"
+    "YBX-&Ne2=*Cv's%4(mR%(TGDMK6b1&_G&DM&-g1&Qdl`M,9y1&#.a9MQHBwmOQ-[m1IEo*C.42&ET.2&%[Yr%VH42&4w's%-Kb-&*)6YM2_Y2&IAP2&/w'"
+    "s%[N=2&`+DaM4kl2&repQ#@B16TVHsfM2Cl3&EtE,s4<6V)m-_5pR6_yceIG)t7X+O_'-6V)p6_5p[eZvdheC&uAB$Ia,<6V)s@_5pDqEZZj'OHv5,*9A/"
+    "](*OUBjfM9Q([vbd4bta5x4&V@^u$_)]4&EZ+v$9MmC&lJaJMuT(D&Lx0aM$b:D&[b-4&c@^u$Bf:D&=)d5T[eGc%5);^M'$mD&9eDS#7OX[QUBjfMR3.C"
+    "Phs4btB-sD&563[Q[eGc%g+iXM-B7E&U]9V#563[Q[eGc%3D;fMSn*V*HorD&Q9%E&1w's%tr*V*G^0aM1Z]E&jVSE&1w's%r)]4&K^0aM4mxE&^koE&c@"
+    "^u$cqxE&=)d5T[eGc%;D;fMQk3V*g;x4&]LAE&#@S2hZeGc%EB6YM`g8.&Ne2=*Cv's%:(mR%.TGDM]J^F&_G&DM7AcF&cfl`M=MuF&).a9Mb,BhVrl3LV"
+    "2IEo*TB0G&Vh*G&%[Yr%y^0G&4w's%ErB.&*)6YMDrUG&ZTLG&/w's%'e9G&q-DaMF'iG&,hpQ#1w's%J)iG&YJaJM]v^.&lYafMU@.bt%-h.&Cv's%B(m"
+    "R%9%HDMkI1H&_G&DMF@6H&qfl`MLLIH&0.a9MpVj;[7k]wZ2IEo*cA[H&egUH&%[Yr%>^[H&4w's%ZF,/&a(6YMRq)I&iSwH&/w's%DdeH&(.DaMT&<I&q"
+    "PLN#44f#mVHsfMQO2J&cyQ,a5<6V)SD6R^68ayc+OS)b:dBkq'-6V)VM6R^K5HaMc%hJ&9dBY#4w's%Z+<I&hjCaMg=5K&37,Z#lePVApC5K&E5NfM[q/$"
+    "#xbq[dw:p8f[eGc%<y0aMkVZK&qaFi#c@^u$x[ZK&2s@#m[eGc%%*;^Mmj+L&C#MNt<Z%M&[^w<()$2L&)WWfMKJ_/r5(xmg+bSeN;=<2h>jL_P_^n<(0="
+    "i2h366V)3M-OhI0O#v:VTKi]XS&uC4+N&'n/hiDg3V)'n`&c31gycHLM)kBO^)k*66V)&Xd)b,5]#dKhI&l@lt2U+66V)GhyEki8P#vE[e^lgwS&uC4+N&"
+    "1s@#muXAc.STtue*A)Li;[9_l__S&u2&20&rU>teCg3V)JAU/rlaw'cso9In<DfqaNNyWn4B%CcUmY8olaThDCv's%]ZYN&XWGDMWMKpoKy`_o&Jl<(b`K"
+    "qo5<6V)GiQqf<v8HN[MR2qOrGmp0-6V)gug5pC4Ywd^`2kqa3J[Q)36V)K=9kqqmtDtXT'c&X;`$'%i8bt[q[P&4w's%Wxv/&vV'aMG.xP&5CdR#/w's%Z"
+    "xv/&(jCaMJA<Q&>hDS#4w's%2#w/&he:^MxXG`&*$MNtHIAa&[^w<(@lM`&4YWfMVne/r@,(eN@GZeNFBD)O2`#<e^^n<(Ffv)O466V)Iu:FO1>Q#vEZ[B"
+    "Pi%Z&uTH'c&1r6_Pp95V)od6[v8suDtP#4b&[^w<(X_fa&9YWfMl7Z&uLn3b&6Ik;REg3V)uo6[vV*W%uLn3b&9eg8Snfh0,n.i]QR>htR9]c#dX0MqSg3"
+    "&+k*66V)v`:_u=lc#d[LInTDm$Cl*66V)i+)6T$pV#vU@eNUyVZ&uTH'c&BW@kUnfh0,hdPDPXd@OUsDZ&u2&20&y>S2h51#J60XNGXOmd2_*JGhVJ`=_c"
+    "9lg/Vm)VkU,8Ces2OR5W%V-[ZrhIwZ]Td5T-WnHaQGA#mc+AkU`/`$'QmbAum9=V*36E0&$R3kh[hGc%&TWfMU-2esiE^HWqM14h7I]jh-$-V)QY$p%#u)"
+    "=*i`Gbt2`s'uR5G*&KT=&u,$-V)%fj2LtyxCMC(Sp%0LIYMH.]p%SRSp%OI_lL-1RqjyIl<(b4@wvFs3V)b.$[v5dk/ME/HhMQ^xKML+4V)$H;ea@S1[ZI"
+    "[3kO[nI:AhePVAsf60%.MNfMs]$$#99J'POU<[QZeGc%0MNfMmS@$#_+B9A]YWfM6:$Ft@r`$'Sf4cA_T`$'EnL9%J%'R^OE&f&QHeR&#dp/i'LGj&,='l"
+    "'JZWfMWUh&ctwLIR>DfqaOV4XR9P4CcVul8Sx'RhDCv's%cw<&'[]GDMXU^pSN*s_S(Jl<(fvmqS7<6V)T$ihM^*:HN]Ue2UR#ZmT2-6V)k426THCiwd_h"
+    "EkU/ekt[U/`$'I('^u]9$kX^eGc%t3DaMI@R('+;QR#1w's%4KR('vJl`MLRn('1a1S#4w's%:^n('*jCaMOe2)'7.jS#lePVA@dw('Z0`$'7vbAuq0F)'"
+    "N]B*'Vba8]]8n<(>B4<[Kv3V)Eshq]LoRyur3'R^`&2@dyR_2_BqW_Yi^n<(MM)3__hGc%s]WfMEBT[Z%v.q`Ni<IaU/`$'@vbAu&$_*'`$q*'cyQ,a_hG"
+    "c%k]WfMv)20M+OS)bj]r,jShGc%k]WfMCVMesGiX2h/th+acO=Ia436V)xl#3h0_$>d/tkBcP6q&c436V)U%5<[*k$>d28h>doNn#di^n<(nd2@d_hGc%s"
+    "]WfMKoMesE`XNhWm09]n,:Fb@R-V)DN5OhlKg%u;f`$'_T9k_/$-V)US63LFKl<(4V@Oh2-6V);2khM@AlXM#c]-':hS-'YB%gN-F:6K(MZeaA-mHj0Tkw"
+    "dHLM)kg96[Z>s3V)H%dbO#/7CcJ_-bkFb4Fk7<6V)I#Qbk,HuDtHOfA'X;`$'l<KbtKlC/'4w's%XBG.'vV'aM6)`/'%IdR#/w's%[BG.'(jCaM9;$0'.n"
+    "DS#4w's%_BG.'he:^M;OL0'q)MNtc>F1'[^w<(ufR0'O^WfMqkr/rYf.,s[DheN`$KHsN]0<e^^n<(#F3Is566V)&UOesyjc#v_<cat-#h&uDCfA'KT=&u"
+    "q95V)wiZnp:suDt@ur@'[^w<(6Yk1'T^WfM/5h&u;ir@'P+rZvFg3V)RL`npX*W%u;ir@''m&LMpfh0,Joa]QZD40MVYp#dF8d,NEtu*k*66V)S<dqo/Au"
+    "#dIT`)Oaj1Cl*66V)F`QINmDi#vCH$bOk+m&uDCfA'/`V&Ppfh0,^/PctbidbO@(90M(3W,af96[Z'-6V)7+*-aBAlXM;JCC'SO9C'YB%gNF:B6KABbeaX"
+    "R)OUJIrwd`qa/VMHK[Z>s3V)aqjbO;$>Ccb,BhVw$PLV8<6V)y<lhV-HuDt42jH'X;`$'-2RbtdS)E'4w's%2,-D'vV'aMOhEE'=KdR#/w's%5,-D'(jCa"
+    "MR#bE'GpDS#4w's%8,-D'he:^MT62F'2,MNt$',G'[^w<(OP8F'h`WfM2ay/rq3C2_u8oeNwI_N_hQ7<e^^n<(S`NO_666V)Vojk_;`j#vvbvg`Gon&u0&"
+    "jH'cyQ,ar95V)P,vt[;suDt,XvG'[^w<(hCQG'm`WfMH*o&u(LvG'hP.bbGg3V)V7vt[Y*W%u(LvG'kl*_cpfh0,Lua]Q`8@CcoNw#d28h>dG#v*k*66V)"
+    "W(#xZt^w#d5Td;ey_8Cl*66V)v%X[dYbk#v/H(teWIo&u0&jH's_Z8fpfh0,wZdi`h^ote'phngWU&ja9reogihGc%,]WfM&bx)O.kO&cWNMnT<g3V)'Ia"
+    "hMg)i&c^[T_g@Dfqa8:<ng%k@Cc@YtNhfKghDCv's%7UAI'FaGDMB9f.i8f#uh)Jl<(9u)0i8<6V)),ACc>v8HNF9mHj<_b+j3-6V)>3FLi3^twdHLM)kQ"
+    "]e[Q:g3V)*RahM;D8BcUmY8oiTghDCv's%MUAI'[aGDMWMKpoNy`_o)Jl<(ergqo8<6V)B1=@d`*:HN[MR2qRrGmp3-6V)j0,6pIGuwd^`2kq0iwt[U/`$"
+    "'u-'^u[1ijt_eGc%t7DaMIDkM'+@QR#1w's%4SkM'vJl`MLV/N'1e1S#4w's%:f/N'*jCaM$n-]'72jS#lePVAlm8N'Z0`$'d$cAuF9A]'Ok<^')(_,N_8"
+    "n<(=:C0MMv3V)DlveNNoRyuEQ$FO6YC@dLp[&PoDV_uj^n<(LF7'PahGc%HcWfMqte[ZO;,eQPmIIaU/`$'l$cAuR,Y^'a2l^'5@OwQahGc%@cWfMK]C0M"
+    "UlPtRla'-jShGc%@cWfMo1_es>v(XeY9fvQdHL<R636V)EU[Xe0_$>dY9i5T%X#rS636V)TuC0M,k$>d]Ue2UpG%oTk^n<(m]A3UahGc%HcWfMwJ_es<m("
+    "teVf>-No%I9S9<6V)0xf)kn0d.r.>dWe2w]eN4T(te.%QYeEg3V)1hahME`8Bcm:n>ZqjghDCv's%fWAI'tcGDMor_vZgGteZ*Jl<(=5+xZ9<6V)bgXUf`"
+    "*:HNsrf8]k@[s[4-6V)CKG<[c;%xdu-Gq]J^'u[U/`$'b.'^usV%q``eGc%5:DaMb+Qc'DBQR#1w's%f<Qc'vJl`Me=mc'Jg1S#4w's%lOmc'*jCaMhP1d"
+    "'P4jS#lePVAqUvc'Z0`$'P%cAu2tDd'(OAe'm'c>d_8n<(nWICcMv3V)t1&xdNoRyu1Q(Xe#wE@d8p`8fs/meak^n<(%d=9fahGc%4dWfM^:h[Z;;0wgib"
+    "PIaU/`$'X%cAu>g]e'9noe'y>S2hahGc%,dWfM7#F0MBlT/i-V.-jShGc%,dWfM[OaesA1a8fF9j1h<fROh636V)3.>9f0_$>dF9mHj*M.-j636V)-;JCc"
+    ",k$>dIUiEkIe+*kk^n<(F#HFkahGc%4dWfMdhaes>(aTf/,F@dHCOLi4-6V)76g)k>Tk.r5(xmg95^eN;=<2h7leogkgn<(.Dr2h>R-V)Y^^te]X]&u;f`"
+    "$'%[O/iEg3V);/bhMP$u%cw<RboADfqaRs9qoAgJCcY:rQp$2hhDCv's%mM@h'adGDM[rc1qSGxwp*Jl<(nR13q9<6V)X2lhi`*:HN`rjKrW@`.r4-6V)s"
+    "hMOqOY'xdb-K,s6$*u[U/`$'#1'^u`V),v`eGc%y:DaMNfTj'0CQR#1w's%>xTj'vJl`M&&Sx'6h1S#4w's%F9Sx'*jCaM)8ox'<5jS#lePVAK@]x'Z0`$"
+    "'i'cAuK[*y'Y8'#(-MvEO`8n<(GrdINNv3V)MLA'POoRyuIv;_P<lL@dP=t>Qy$xwvk^n<(U&Y@QbhGc%MfWfMv/o[ZSaD&S+WWIaU/`$'q'cAuWNC#(kW"
+    "U#(9eg8SbhGc%EfWfMPoL0MY9i5TGK5-jShGc%EfWfMtDhes;Z,[d^_&8Sn(nUS736V)GLi[d0_$>d^_)OU/8E3U736V)^UeIN-k$>da#&LV#(G0Vl^n<("
+    "v<cLVbhGc%MfWfM%^hes9Q,wd`FaFOy]jRTIg3V)>8bhMpt-)OIUiEkWNMnTnL5V)k:OFk[)tDtyw='([^w<(A1t%(_fWfMg[M0Mq`.X[I_+Fk1-6V)d`m"
+    "X[FAlXMvRo)(O_f)(YB%gN)CV6K$Jvea9DX2h/Q/xdAc8kh$k^CP>s3V)Dy'cOv+SCcCupKi=u;0i:<6V)=6XLi44Yvdsrf8]dONIsShGc%ffWfMmnM0Mw"
+    "@'R^I_+FkGm3V)OGeR^)K%BcJ_-bk^84iDCv's%_P@h'RgGDML>vAlEk30l+Jl<(PNMCl:<6V)'-+o^Cv8HNP>&[mIdr=m5-6V)Udi_lB10xdRQ^;n`0x["
+    "Q'-6V),_D<nJP`%uuk='(_T9k_rfh0,g37:]NDaO_tnM0M(3W,aSu=qoC<6V)*xOFk:Qx.M+OS)bgbuea5-6V):N;*bFAlXM;Qn,(l]e,(YB%gNFBW6KAI"
+    "weaVAR2qLP0xd^`2kq5H_CP>s3V)ax(cO;+TCc`rjKrwq60r:<6V)w2SLr/^%Bc.kO&c*BhhDGv's%rhD((jJl`Mj`V((MoM((4w's%vtV((KV'aMlli(("
+    "k`]p#2w's%-&C>*wuaJM$V%)(SH$YM)].)(MJ>v#U@^u$90.)(EZ+v$Ak8>*_`$FMYm>j&EHU.$)vBhM^eGc%h/iXM.LYj&Rnal#Iv's%Nm1(&j:NfM<'g"
+    "$#_+B9AVgWfM>_kU]l9/)woj;IWV/`$'h*cAup4#/(R80>(&db/MJg3V)Nck[m5>j&c8l*-[CDfqakJj;[^eZCcriJt[-V;iDCv's%KJKB($jGDMtI;T]n"
+    "uPC],Jl<(J(rU];<6V)uBS-NDv8HNxICn^rn7Q^6-6V)O=6r]lW7xd#]#O_2W(]Q,<6V)#/iO_a`+/MLp[&PicgIW(-6V)->L'PGAlXMeD:D(XU1D(YB%g"
+    "Noh_6Kjo'fa'LoEbvv7xd.kO&cXXfCP>s3V)2H0cOeQ[Cc0&0_crK[Cc;<6V)qdw_c54YvdN+<_P^y^@Z5R-V)P32fNuJ1'ufisA(3-o>QJg3V)[3l[mJH"
+    "*0MTc4XRv3hIW&$-V)NJ[3LFKl<(y=8xd6-6V)D]%YRGAlXMsCfE(,U]E(YB%gN&<`6KxC(fa5v@qf-K8xd<=xQgaqfCP>s3V)As0cOs%]Cc>PX2h7J-og"
+    ";<6V)6cI3h54YvdW'1USbIWIs<m3V)gg_<RDD/BcF9mHjC@<iDCv's%;IJE(OjGDMHq^(kBFsnj,Jl<(I#>*k;<6V)_):oTDv8HNLqeBlF>Z%l6-6V)N8Z"
+    "Fk@+9xdN,F#m^**]Q'-6V)d@4$mjkhyc_hEkUOLV@d+66V)oAwUSM3ZCcb,BhV1KX@d(-6V)`Rb<RGAlXM8BeH(IS[H(YB%gNC;a6K=C)faRs9qoJJ9xdY"
+    ":rQp`nfCP>s3V)^r1cO8%^Cc[MR2qqF(op;<6V)p_D3q0^%BcgZuEXL7y_c*36V)/6eFXm#->dimU&Y1-)cXDR-V)+SP0V8D2'ufisA(No0_Ysfh0,<7)%"
+    "Ql9`CY=V='c0#[ntCDfqacXC&uUM^Ccjw#_u%(RhDCv's%:r^J(sjGDMlWl=vf,*-v,Jl<(9vM@v;<6V)AP>iM^*:HND&,LM>Kx.M7-6V)kcn[v8o>xdF8"
+    "d,Nx8Bu[U/`$'57'^uDbB,QceGc%aCDaM51UZ(oJQR#1w's%eKUZ(vJl`M8DqZ(uo1S#4w's%k^qZ(*jCaM;V5[($=jS#lePVApd#[(Z0`$'$.cAu^yH[("
+    "'^E](=2(RTb8n<(j=)VSPv3V)po]3UQoRyuY[EkUQR`@da#&LVrmLxQn^n<(xIuLVdhGc%`lWfM1n*]ZdFM2X@=kIaU/`$',.cAujla](8%t](JJpEXdhG"
+    "c%WlWfMcU`0MjvqBY[1I-jShGc%WlWfM/+$fs75lBcnD/EX;L2cX936V)UedCc0_$>dnD2[Z)3f@Z936V))y)VS/k$>dq`.X[HKc<[n^n<(Ba'Y[dhGc%`"
+    "lWfM7D$fs5,l^c+j%STG)/`YFU-V)8Nj&cVRHIM/tLk&vN@YM4#Vk&IPMk&Cv's%STd'&jJl`MfMV`(Y4a9M+OS)bRy)fa9IEo*%Ci`('ic`(%[Yr%rti`"
+    "(4w's%FSik&*)6YMlr6a(+U-a(/w's%w#s`(BDDaMn'Ja(T&qQ#F#3Lr^HsfMlVIb(v#W5g<<6V))Kb@dZ6_yc>PX2hyntO_'-6V),Tb@ddeZvdBlT/i+X"
+    "mIa,<6V)/^b@dLqEZZD.aQjwBs9A5=*@m]BjfMMn+fjwKybtCJUc(V@^u$NT9c(EZ+v$Tshc(lJaJM+e#d(Y71aM1q5d(K5cb(c@^u$]46d(DbeKrceGc%"
+    "C@;^M43hd(s%ES#=0Zqo]BjfMfStXn%[ybtO<nd(;o4qoceGc%tBiXM:Q2e(7u9V#;o4qoceGc%AZ;fM#Pt=*U'nd(l`wd(1w's%Qkt=*G^0aM>jWe(Y'O"
+    "e(1w's%bT9c(K^0aMB%te(x9ke(c@^u$&Ate(DbeKrceGc%IZ;fMxL&>*VgUc(wr;e(=t's%MFX=*Q8n<(nei/rJv3V)C7+@d6BVwvYf.,sSFWng8GUMsp"
+    "ne,s^hGc%,]WfMX%+0MfRcEtG+f>m'$-V).Fg3LFKl<(8p:$v7-6V)5H_FtBAlXM(;Fu(DLZg(YB%gN2go6K-n7fa@#HhM;uHxdGB(IN8SM[Z>s3V)MFAc"
+    "O(PlCcIT`)OPxDfN=<6V)M9a*O2HuDtx#m#)X;`$'q^(ctPE,w(4w's%c,0v(vV'aM;YHw(*ZdR#/w's%f,0v((jCaM>ldw(3(ES#4w's%i,0v(he:^MA("
+    "5x(v:MNtho.y([^w<((Q;x(ToWfMv4P0rX[aKVgeEfN_q%hVY&f<e^^n<(']CiV;66V)*l_-W-4A$v^2=)X8DE'utnl#)JJpEXw95V)$)k6TAsuDtpIyy("
+    "[^w<(ADTy(YoWfM4VE'ul<yy(OxL#ZLg3V)*4k6T_*W%ul<yy(R<IwZufh0,;Da]Q354]Za#N$dq`.X[;Iu*k*66V)+%o9Sf2N$dt$+U]k3gCl*66V)JyL"
+    "u[K6B$vnoF5^IuE'utnl#)Z/yQ^ufh0,NQ*+XAZd6^uqi0Min_BuLYBtnCy3V)gr#*OI14/Ml2[>v1BZ#v1-6V)M_^@vBAlXMeJ`$)U`V$)YB%gNonq6Kj"
+    "u9fa%97eaW[B$v7TC+by(Kxd-b3bbuC;CP>s3V)3QCcOJhB$v;yZDc)QGueFDw`cuTnCcq#Ejqf&wvv4;GfN@bK/M]Edxv>R-V)iy/0MbKg%u;f`$'(vBh"
+    "MA$S$9tqy-jYD;O_ltYea0MekhPK`_l@GMIs_G'MMAV-fsp<.th,I^5^9fCwd>3[8fR+E&l,):k_i5fKr+[yQ^g/`$'ZubAuJlQ@*F's$'*1#IN_hGc%/]"
+    "WfM_QKesx<D4iSppiMVjOHN_hGc%5SWfMeZ/es^R*m`yTl'uG1mfNofh0,];q*tgnS/iHbx2hPPpWR74J%#Ouu&YaHsfM'rT()0j$_l=<6V)RJd*O:;)Bc"
+    "QHBwm5:l>d-<6V)^GFxm`'2Eti$^Y)Sf4cA0_]Y)(.8:%xGYEt)Qt9);wVS&WuZk_w_OB)/`ql'VsWfMOvk0MUmY8om96[Z:g3V)g$_9o1mS&c6YJLZGDf"
+    "qai72[Zdw(DcpVj;[EARiDCv's%OoPZ)&vGDMr6[s[pcpb[0Jl<(J(`u[q^n<(^4$:]@<6V)2HOroFv8HNw@'R^ues4^q^n<(ff;S^GkNo*dM@V]JRViVS"
+    "hGc%UuWfMU1l0M[MR2qm96[Z:g3V)snV3qAaS'cF57<`GDfqaxkvK`sN)Dc(3W,aKSRiDCv's%nt-])5vGDM*kHda(@^Ra0Jl<(i2Mfa@<6V)GSHlqFv8H"
+    "N.kO&c,8Eab:-6V)nHi*b*B^xd0&0_cHAN]Q>s3V)'j&JW4soCcb-K,sVxDir=<6V)'_O-s(ITyupErfsk`LiMvZ6+t1aFiVShGc%UuWfMbVl0MheC&uc4"
+    "&IW;g3V)4TH'uAaS'cT``hdGDfqa/>Hwd*#*Dc6^(XeWxRiDCv's%3tX^)DvGDM8=q7f6j.'f0Jl<(.1v9f@<6V)b>9`uFv8HN<=xQg:cm4g:-6V)3G:Vf"
+    "8m^xd>PX2hVlN]Q>s3V)37'JW4soCcnE;wvqd5]v=<6V)lrExv(ITyuP+sMMp:M'ueo]Y)(vBhMMg3V)GiQiMnL>/MIT`)O[ok@m6$-V)`3*4LFKl<(AIk"
+    "0i:-6V)J7v*OJAlXM-bH`)O(@`)YB%gN7&.7K2-NfaC@M)kC4_xdJ_-bk]b*DP>s3V)R]VcO-g*DcLqeBlZT`'l@<6V)Um$DlL+9HNLp[&Pjxx:n8-6V)U"
+    "o3`lG<RxdN+<_Pu+qIs:g3V)P-RiM`<r(ORPTwQOiDbO:g3V)_E'AQGxuCcSZyWnB9XiDCv's%_s,`)avGDMU:k7oSg('o0Jl<(h-q9o@<6V)hw/=RGv8H"
+    "NY:rQpW`g4p:-6V)mC5VoUl_xd[MR2qskO]QD+4V)Zej*O#K%BcW'1USxE,:S><6V)k=;VS,[rycY9i5TPOr@d+66V)dHG`P2DJ$vhQ8pTeLRiMngT4UD%"
+    ".P_ShGc%UuWfMZCr0M`qa/VK]DbO:g3V)%Ml0VBaS'c(0+<rGDfqaZfjKrUM+Dcb-K,sPeXiDCv's%2r+c)ovGDMde;dsb9QRs0Jl<(-,Cfs@<6V)-vXiV"
+    "Gv8HNheC&uf28at:-6V)2B_*td@`xdjw#_u*@P]Q>s3V),$-JW4soCcfQY)X=DUfW><6V)0<e*XX;%/MimU&Yd4&IWBy3V)oKk*O6Kx.Ml1R#ZBqA`Y9-6"
+    "V)mnn$ZJAlXM-dTr)l*Lr)YB%gN7(47K2/TfaB5(IND6exdIT`)O)t+DP>s3V)R_]cO-i0DcKg@bOZLAGOA<6V)Te]cORYm%PoMNwZOiDbO'-6V)wvg'Pk"
+    "NSxdq`.X[$AxIj+36V)Gm9Y[p#->dsrf8]GTUu[p^n<(].r9]fhGc%UuWfMr2s0Mw@'R^[BMnTCy3V)Xe%+OKK<HNSYp;RQe)=e<g3V)1WDS^g,y'PVul8"
+    "S;Vh;e<g3V)i+RYRN0m'c+KutVHDfqa^)^,WZ[1DceH=eWIRkiDCv's%:7^u)sxGDMg(/EXfTD3X1Jl<(4U;GXA<6V)'(OVSIv8HNk(6_YjM+BY;-6V)9k"
+    "WcXiNfxdm:n>Z/NV]QD+4V)a&&+OM^t(O[LInTY&*=eAs3V)u$goTR]&Bc^_)OU;`+4UA<6V)y<GPUm^Pyu/bjP_6Da'ueo]Y)_T9k_Mg3V)&_SiM)O.)O"
+    "srf8]bOV2q>s3V)M:-:]/o5/Mu-Gq]bS6V]X+4V)&&'+O#o5/MxICn^_cES^9$-V)JM24LFKl<(lEr*b;-6V)dFbo^LAlXMo9Fy)$[<y)YB%gNy>67KtFV"
+    "fa,#L#d.Ngxd3B,[d7N>DP>s3V)<v_cOo(3Dc5Td;e/QgxdA<6V))j+=eRYm%P$f>k_bOV2qAy3V)^F^l_3<NHN&xvK`]%Q]Z'-6V)rDGYe$/gxd(3W,a="
+    "a>DP^^n<(ukc-aOg3V)-tSiMdE2Dc<=xQgtvYiDCv's%3O*y)KyGDM>ui1h=J'xg1Jl<(;*x3hA<6V),BScbGv8HNCupKiBCf.i;-6V)A@<PhA.hxdE0Q,"
+    "j_-X]QAy3V)4Kl*Ogn9Bc1/L#d<gO`c><6V)v+X$djytvZ16wddlw-:A+'rD+-b3B)'sdgMGfS=e#,TxdfhGc%UuWfM3&t0M8p`8f[BMnTCy3V)>jl*OED"
+    "_HN;4]5g5jp<e<g3V)04m9fM1i'P>PX2h9Vh;e<g3V)7c-Sg25]'cij)6kHDfqaDIiEkAg3DcKhI&l/WZiDCv's%_M)%*YyGDMMH:^lLtOLl1Jl<(X(J`l"
+    "A<6V)Me<PhGv8HNQHBwmPm6Zm;-6V)^=f$mOYhxdSZyWnmXX]QAy3V)G+m*O,k*&PD'5hivr>]Z>s3V)D[BiiGD/BcF9mHj`Eq-j><6V)HtyIj)ITyuTQ<"
+    "+ktHP'ueo]Y),EdEkMg3V)KvTiMY6@)OM#*_lUI<[QCs3V)Vs6`l-o5/MO5b>m_sR$mV+4V)UVm*O#o5/MRQ^;nfDOxm7$-V)uw34LFKl<(k@>Vo;-6V)i"
+    "x&=nJAlXMC7p&*#Yg&*YB%gNMj77KHqWfaWJnNqYxhxd_iN/rg'.DP>s3V)hIacOCS4Dca$/hr.L3MrA<6V)(eOirO=q(OUmY8o9Vh;eF+4V)g'h9oh*:H"
+    "NW(:qo(Q/JW(-6V)uEX-sS`UxdY:rQp)OtIs:g3V)[PUiMI14/M_iN/rriOxm9-6V),eo0rJAlXMQ6D(*1X:(*YB%gN[=87KVEXfaft>#vhLixdm;wZvsL"
+    ".DP>s3V)vtacOQ'5DcCtg/MLJ]xvA<6V)E`51M6^%Bcc6gHsbX(:o><6V)*qtIs,[ryceIG)t[ru@d+66V)#$)Sp=gM$vsanct;NQ'ueo]Y)KT=&uSy3V)"
+    "nIn*OPyp%Pl2[>v`OV2qAy3V)<1j@v6k*&PCtg/M:Vh;eAs3V)S,L]Qdiu0MGB(ING.h,N@<6V)r*3]vBnNHNJ^$FO4O.)ONg3V)N6;JNTf#1MMywBPUi#"
+    "1M8$-V)gN94LFKl<(M9NJN<-6V)UwFDPKAlXM4:Q7*^^H7*YB%gN>A=7K9H^faHmwBPLOnxdO4X#Qdt3DP>s3V)YwfcO4*:DcQG8[QiECAQB<6V)b^_]QP"
+    "=q(OP=t>QJCA]Z",
+    ">s3V)^E0AQHD/BcRPTwQm^_]Q@<6V)b^hxQY;%/MVul8S]CV2q>s3V)Jqw<ebiu0MY9i5TvGarSNg3V)q`%7T9P'DcX0MqSMXbiDCv's%mQ57*h$HDMZh="
+    "QTZ<S@T2Jl<(tuSSTB<6V)w-poTHv8HN_hEkU_5:NU<-6V)y3poT_/oxda#&LV%/`]Q>s3V)1tF]ZOryCc`qa/V1SllU@<6V)%Pu0V2d]ycb,BhVZn$Ad+"
+    "66V)r=-=R<cS$vpDiJWok[iMvY-gW<VsCuThGc%UuWfM-.@fsth5(u,.T`l:,7Yn*rvRpn+mFtfRRiM@r4PU^SRr]vkKl_DD5YeuAwFk;PW'uiFe<Dr9GA"
+    "QYIt<R`[t<Rfnt<Rr;u<RR5#=Rk($=R+p$=R1+%=RDc%=RVC&=R0BqFtk0pY)[^w<(AWyY)WuWfM3YW'uh*yY)L]P&Ywfh0,Gdm'uUe*1DM4@IM-af)&/1"
+    ".FM4s**&hbeyPehI2UGuT]Re%NnT-$-V)I*=*&#u)=*`cIOUuJH&uR5G*&BW@kUlfh0,XgSJWhH%FX@7@fsJPw`cyv'1i6l((Ywfh0,#Ax*tc$nHs>7@fs"
+    "SMqY]S[&1iOa/(YNg3V):.xHa6e/&u>m7m%Es;hV%Jl<(N5&Rgm95V)u[eunUCQfMI_G%#Ri+fWE#^`YheGc%w3m`MQ8P:*muH0cxp/MYQw#lX/(T$'3#m"
+    "*&UO)X[heGc%%4m`MVW';*$Iq[gSV5v],.c,WfrdyPyCc5^&rYv]QB^0,ph-.W,M][#LSCo*O)dA#Oydog#c,O_d'/4_>IEo*wHj`G]`#+bttC;*m*bfM="
+    "xNctrnL;*2r6_PYeGc%6o.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_elementwise[] = {
+    "GZ1N5jsi^PDmo])=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M%W#2q0`r6%^K%8fL.TmpcSFHWs2DToc2mjUDu^^c[UB5TlUyvmPPlNqhUo;R&vm"
+    "K(D4Tvdu0jo#xm0EMJo;##D9-V)^i08.yCT$'Y@^vdxC.p#8['EMnIjW-&il<(Nur;$G#nXe]q@=e.0+q#e@Lvd&o*q#(il<(jNY&#H5N9fe9Lvd@N@s#-"
+    ";1EMl&=##D9-V)(j08.yCT$'$A^vdCa[s#8['EM8XkW-&il<(tC3U%iND6p]q@=ePMXt#e@LvdH4Xt#(il<(4OY&#ja$ope9LvdMIn/$xm0EMyPD##D9-V"
+    ")5l08.yCT$'1C^vdP[20$8['EMF+rW-'il<(#xr;$rI/iV^q@=eZ5k0$e@LvdRtj0$(il<(>QY&#s[gIWg@UvdjGm2$-;1EM>PE##D9-V)Rl08.yCT$'NC"
+    "^vdmY13$8['EMc*sW-'il<(y8d/(iBQunJLc&#`h^tnra'EMB&9t-&il<(2_0_#ls[OqSxY;eVuK9$e@LvdN]K9$(il<(:RY&#o7XLrhF_vdQeNL$xm0EM"
+    "*aM##9['EM$s-[#n-3lUh<LvdTwjL$9b'EM9iFt$/9-V)Ho08.yCT$'DF^vdcv=N$8['EMXf$X-(il<(T;d/(CIc'cKLc&#9oo&csa'EMthAt-&il<(fjL"
+    "#$hND6p]RM<eSfBU$e@LvdKMBU$(il<(7UY&#kj@3qkRqvdMO;h$-;1EM&WV##9['EMwi6[#iVV6Ti<LvdPbWh$<k'EM@'Pt$7ll<(Cd[a*-5&=[LLc&#$"
+    "[2<[ta'EM`-Jt-&il<(T1Iw$=0='cMS+wd)'Ym$pa'EMqEu>#/9-V)-s08.+9-V).y98./9-V)/(D8.39-V)0.M8.79-V)14V8.;9-V)2:`8.@9-V)3Ai8"
+    ".D9-V)4Gr8.H9-V)5M$9.L9-V)6S-9.P9-V)7Y69.T9-V)8`@9.X9-V)9fI9.]9-V):lR9.a9-V);r[9.e9-V)<xe9.i9-V)='o9.dDT$')J^vdKF;,%sj"
+    "'EMJ*&@#)il<(/*A8%$PI@vRfGwdlc-h%vs'EMpjmt$/9-V)'%18.yCT$'#S^vdBmjl%8['EM7hKX--il<(@mKC+qJ8-sJ.Kvd]_Vo%:Q(EM>MKR&Bil<("
+    "hOH>#B@R[#Ub;x#L%k<(6/1QTma]t$IZR$'fDu>MKG7<$e:Rl'V7q@M]<Yq%aGq;Ig>^u$G(0QTC]CN#[c(BMvHUN#bik<(SJy.MRsc%'jZYr%w^L<MvB$"
+    "wZlS.X[Q0Q<MPi(BMEu4R#%t'.Tmik<(buy.MTg8L$jZYr%;_L<Ms8$wZ,#L#d=bL*WIi(BMbs3U#r/QVsdik<(6KLZQjKYl&jZYr%hwwVmS@vvZ;V8kht"
+    "elboY*)BMjM'V#rNF3vdik<(vW4##xV68&a5&Y#`5&Y#.>t>MHx3;Ieik<(VT%/MwFL:$jZYr%T*7ZN)6vvZ>q+LMf+4wk<i(BMy^,k#cik<(g;f+s)KX:"
+    "$g>^u$wHmvZg.2wZVi(BMDr=n#fcbsvQpR$'5MAhVr*so#Zxp@MW2-n&wpfCMb9PabHQb>MnCN;-bik<(W%Ap#UGk<(Uq/r%mW,<eKv^@MpK);eWGk<(r8"
+    "DXesCl<(j]<q#mik<(ciOq#VGk<(^U3u$,u-ClO+_@MFU+BlWGk<(HVE_lsCl<(@6[s#mik<(yBns#WGk<(x#L6&7,ZqoLy^@M].XpoWGk<(_eq5psCl<("
+    "V#kt#bGk<()`O9%84mqSO(_@M`>qpSXGk<(bo,6TtCl<(Z320$ZpR$'j<%hVRtj0$:$q@M7-5n&WsfCMxiFHWQ+U@MDRU5&W:+6^&JGHWlS(3$LA%,alS("
+    "3$/YALVDvE8$YsR$'L[E8$<2H9os#O8$X2H9ou`7n&<Z6OqMy^@Mhr=NqXGk<(j>NkqtCl<(cN^9$ZpR$'iRAhVN_WL$6'q@M3$>n&SvfCMo1sjUR+U@M5"
+    "iFt$L,V_Yt-PHWbp4N$B%.,abp4N$%]ALVvIfP$YsR$'Y1fP$n8YCcONoP$29YCcQK@n&85v5pQ+_@MaG/5pYGk<(ct5RpuCl<(]BTU$ZpR$'f[JhVJIEh"
+    "$2*q@M/rGn&OyfCMfQH5TS+U@M@Lh5&QZ2<[$DYHWhA(k$H:7,ahA(k$>aFU];,t1cm'l<(J@X##x9_Li3YvvZ<i4,jU0Q<MU$2BMK$/)k2f2,j2f2,jm'"
+    "l<(f;Y##rgrFm::St$;:St$>VOq%>:St$Q+q@M$>Nq%G#gCMUH$wm_x(BM10#;nMyp@M'HNq%gik<(+,Kq$eik<(9+vr$`Gk<(3ikq%x/='c2J/R&x/='c"
+    "ex7U%x/='cj6Tq%+a><I;q(BM6^MTS[l(BM:+fmT^r(BM>P&/VdCjBMOt[0%aik<(8*4J%oVS$'HSAwZf%nZZax(BMhS,O%r0Iluhik<(q+IX$g>^u$sk1"
+    "wZVJ2/r_r(BMAdg+skRaBMTd:T%g>^u$ayDwZyI7p#q-'r](+o(]iik<(LKIh%%-]0,rSti%@:UN#[_jl#%4q,jQv^@M=$O,j^Gk<(@(1IjyCl<(=Ujl%m"
+    "ik<(wHsl%qik<(rP.6&8a$op*EAHWU3mn%*eU,aU3mn%hA.HWW@(o%_CjBM58Mo%rtDo*lGVo%[QUN#FmfCMx/bEta3jBM%/s(&rwDo*/a6[ZF9%CPswDo"
+    "*7y6[ZKhXwQswDo*=47[ZM#9XRtwDo*GP7[Z^`BeWp,]0,G5OcXp9LaXx,%;[+$-O_.Gh%YrFh%Yo,]0,R7DY[+RAW[*I%;[-6e/`f6GabR6Gabo,]0,$A"
+    "NlhyrLjhQg&;[/IEh`1Zl1huYl1ho,]0,yx5SgqA4QgMZ&;[1[%Ia))Tpfm(Tpfo,]0,]o[r]3,Yp].U%;[3n])bI8u4^58u4^qX,V),Kvv#V`NX$);Rl'"
+    "/lD,a'9WL`u&gCMfD>+'xCl<(*WE9%);Rl'n%PEt2qd/&X;`$'1Um/&v#W5g-$-V)R8ym%HLns#y>^u$VBym%@Z+v$XH+n%$8IYM.L=n%mXpm#a85YnUs@"
+    "wmV'TdaQsUQp5>N&c[L(o%jyun%CyxCM3,:o%u&iXM82Do%h4:o%:X+v$uGVo%=s3V)rt-hrAaN&c[L(o%$Zro%CyxCM;^-p%&'iXMAd6p%$g-p%a85Ynh"
+    "SAwmbITdadk>>vaM'INk2wvvq-uToqF5V)s_cBu+hbEt<Vd'&[^w<(7GZ'&)SWfM[WG&u.ed/&(vBhMIy3V)ascBuQ=Z&PKpw^Po$uToFs3V)K@A_P'E'E"
+    "tKU7)&[^w<(TF.)&7SWfM01T&cNJ&q$Ytjp$L/yCM1#:3&^TGDMjr0/rU+tpoxIl<(lXV/rGs3V)XP,FOSdo/M_r.,snb6hrCg3V)s)S,sEDLhMeR'&uSS"
+    "V#Q^/`$'CpbAu&f3m$b$_J&hP.bb#(T$'_W/Y#>31np[eGc%<E;fMV'vG)$`^J&/.oP&S1vv$FM65/)]pm#3=2=I/6vG)BKEfM62qBuUBjfMyq@hr.w8bt"
+    "UL$P&@Z+v$#^$4&aF;^M:RQ`&$)'N#:kTXRVBjfMGG>INgp=btA*%a&,[+v$fnIP&5>GDMD5Y^Pkq0Bc#aNeaGm;#QRRo#QKuCN#Q'ps6Z0DaM-Nfa&aWU"
+    "N#9t's%XRSa&9`afMm4>bt<iV`&C&-%dyoJbb6+d(t&Jl<(Ffv)O^hGc%:YWfMjpBestK[>vNS>INS<WbO/$-V)&sOtnRGb*b`,fP&[yafM)n8bt^&oP&@"
+    "Z+v$:6vG)pDafMrB8bta83Q&&eu6&tacN&muF#d[eGc%n);^M,QqK&$)'N#+8q,jUBjfM+Q4UfXF7bt3/NL&,[+v$V]$4&L>GDMY-s.i4)2Bcm5Hea;]^K"
+    "i3Di2hFLiakd80$#+4UAQdZL@#q]i2hIhe^leBL@#+4UAQgdL@#tfi2hN5b>mlQ0$#=t's%N)gM&5U-V)QNV#m*B-FM/OPN&5OImg[y+XnRZ6[mVsn;n]h"
+    "Gc%*WWfMqN$Cc8y@5ggDJwm*IEo*:i:L&x%Ap#:>yCMo-EL&#^afM]X7bt9T.M&mZ68&hLEL&@ZYN&%^afMIu6bt&6,K&mZ68&wf:H)eF<Q&oWGDM1e^^u"
+    "dUEEtxIl<(.2,_uQ:4V)a1p/MU%X&cbh(s$ktjp$e/yCMF=*5&'Z$FM)LmC&5A*5&5A*5&E(D7&b5o4&'PNfM[t8$#7*ACPrY>btVT9c&-=2=I`gNp$-4N"
+    "fMA$8$#PVK-W5,CU]]eGc%4.<ZMExhc&X<5Z#R(D7&aVvC&Y1@YMJ@@d&aVvC&[o[8&cg')3cVvC&k*<ZMNXed&/SQZ#[o[8&,'kj0O@`[)Q4f=M#Dsh&m"
+    "_jh&E(D7&TLr[)_N@YMRq2e&5p)e&sU>te]eGc%b,;^MknRe&H^,k#gD;IaVBjfMP(@R^Ec@btm-Xe&R(D7&qVvC&1h;ZMZK&f&J@nk#S=i7&erD;$Ipe="
+    "M1*yi&/qgi&VJ<ZM+64j&&E7T#E(D7&0Mr[)na[YM/OYj&0dGj&R(D7&[TYj&SnqXM7)Mk&:=:k&[o[8&Ph')3^.Mk&U4f=MJN-l&EsZj&Bf@])[o[8&Vh"
+    "')3dS-l&Qj@YMBgRl&gfIl&jeu6&e/yi&I(D7&+(ol&ope=ML43m&Ec*m&jeu6&M0Sl&[o[8&ah')3SU3m&q@&KMv^M$'h,g_MZK]gM:sGhri[Mo*@:hhM"
+    "f4$@vFj3V)VfWk_MVdeN)9a,aUrSh`^hGc%uYWfMIKK[ZB)x4bbBwdWV/`$'BsbAu)3hf&h<5g&gGjEbS:4V)EDLLMj&kyP[`b#Q:W:*Pl8i*btgn<(T_x"
+    "#QUSCo*ux[@#ZPLLMT`y;R4vM]QN(4V)M]LLMpAd&u-e(h&jcfBcp95V)IM_#m#E'Et/emg&[^w<(pOQg&sYWfM5jQ[Q[I6RTlks8]SFsI-*G]@#[7Xeaa"
+    "2QxvZbNkUd/y#Qd,k/V<D=mUGj3V):m`k_jhabOd;g,WZ%OhV_hGc%uYWfMO9]&u-e(h&rU>te/>Jo3tQy9]A:o,a)NMXREFv,W,IELMo>i&cNJ&q$Evjp"
+    "$C1yCMtW:D&IVGDMT^B)OKs=&PyIl<(B`m)OHs3V)Dl1FO>(u/MI^@&PEiMbODg3V)I0j&PgggEtd=$H&[^w<(Q3.E&PVWfM..^&cNJ&q$Ovjp$R1yCM'>"
+    "AE&SVGDM_cR;RZO+nTyIl<(V,'<RM+4V)N32FO4=^&cNJ&q$Uvjp$Z1yCM-dxE&sD6YM2j*F&`qxE&@Z+v$^LAE&q+iXM5%GF&Z6j(&Mc=FXUBjfM>GF2U"
+    "yP5btTElF&/fSbbt&X%u*Uv+'n0'[dofh0,K[3DPMsChi@s#$Q;m(teQ-K)u5nFT]OJ-Ef;IWuedQw<(50W,'[^w<()0W,',^WfM/[20M:4xmgUoUhM<IE"
+    "o*,5c.'.(Ap#>EyCM*Ol.'S^GDM/'B-'1f8V)CgXkhIE30MAlpgi>eSrfThGc%r]WfMyNZeaB3vHjL'f&u[pUG&@E`2U0-6V)xrjnT*[m%cO:*t#;N13$H"
+    "8e('&eu6&:^n('KJpEX[eGc%ID;fM9v^V)(@PF&Btf-'E(D7&kX/V)9$bfM+s5bt`1$H&mZ68&Yw/V)U5rG&KPNfMD*/$#s3='c2qx;[[eGc%pD+DM[`D_"
+    "Py95V)=FIL`X/tDto3kE'[^w<(RXoA'I`WfMD'>Cc`#B,W>CNqf<B^0,bj>D'd^5W)1Oe=MG'ID'djAD'N4YSg*XA@Z6oy+W&(T$'.>ID'/=2=I.'J4&07"
+    "NfMA*K$#V6D'Y=8ut[_eGc%.5iXMJR2E'b`UN#tM#BQjag_P.Sk]#LSCo*9-g@#-J#'c8bcq#6n=N$JH2E'sdNX[9Gn&ujxaE'UXEt[`hGc%[`WfMi4m&u"
+    "FOxA'1r6_Ppfh0,U#4DPX7okU]q*$QVV8wQR-K)u5nFT]j3=HRbQhxQeQw<(m,YB'[^w<(a,YB'H`WfMKY90MTllTSSLf#Q8$-V)w/ERp5GKfaU6-RTA`y"
+    "&c-uSp#jnjL$4utB'^PinTVl90M[U)kUJ,TrfThGc%6`WfM$mm&uk'kE'Vba8]`hGc%^VWfM3_A[ZuCs:r$XbBPU/`$''wbAu^kI0'$.*1'H8B)t2-6V)f"
+    "Ca_P8.>QgO*DN#QH5W)pk>>#OpPv$C`WZ5W_rEMRvt+N])P`Pu-wyPG;dHNE%w1NAR-V)>=ULM.(y&cZ'9u#wj^9$Cr;1'l$D_uh%m&ubEb1'CbeKr2-6V"
+    ")a3a_P*[m%cO:*t#h2b8$=Se0'fDKesucV'ubEb1'Np9#v_hGc%^VWfM9MR&uGI7)&6Ik;R^/`$'llbAuU/p)&g&+*&=2(RT-$-V),j+G'Lnsp$y>^u$b*"
+    ",G'a85Yn,_mwm+awda#07)bi)$'c8bcq#>-&1$`rGG'y>^u$jCQG'a85Yn0kmwm*[qda'UOBc.eSIN-kk^cm;@CcGg3V)dhGIa,F;0M0/hZd9a,$QEm3V)"
+    "=KjtneggEtX[RL'[^w<(4shK'AaWfM7B)*bO,l^'=BafMuVZbtREL_'i5vv$QV'N#%b2a'8ye=MDVq_'y#bH'Y5s^MVS'`'o+r_'TI$`Y9iS$#L13lU.6j"
+    "_Y`eGc%%8iXMB$R`'DUHW)-=2=IUxXm$(4NfMOXT$#_)tX[L%@6^`eGc%(sl`MVH^b'M6Pq#N4YSgas<9fJ+`m^*Jl<(OY;3_WSCo*yLyb''Srb'1[+v$E"
+    ">R`'X-`EM`v=c']*5c'dyQ,a`eGc%ycGDM_dGT]cO0Bc<`keapxFq]@Yw&ux#Hc'cyQ,aqfh0,+5Zr]Tooh``e,'cu`RGX_&P@Q-(T$'y^QW)LS4bX`eGc"
+    "%-8iXMHI2a'@IPq#=)d5T`eGc%nJyCMJbEa'=iafMwZTbtM$iK'-=2=IGvXm$(4NfMkSR$#Qapes08Q_u_eGc%rpl`MIM/N'2ens#p`/1rutdnp=lw=v)J"
+    "l<(6pM[vBU-V)jfnwv=Le=MRD5EOMYA/OCU-V)monwv>Oe=MU`1BPPu<,PCU-V)N6WFO.B-FM0aF^'6de1hO=t>QvoR$#=t's%Ye3^'<E^0,Who_PZqO@Q"
+    "tGv&u<r6]'H8B)t3-6V)L`Y[d-[m%cO:*t#eX[s#D$XM'&eu6&2MbM'(m&LM`eGc%*P;fMD]dW)/:FM'vZtM'AFiNq_eGc%BN;fMEcmW)X@7]':j;a'2y-"
+    "ClXBjfMsj]Tfa_Sbt8W]I'a85YnDNnwms1wda:VTKi=#<0MBu4,jK=-$Qy'T$':nmW)-EdEk`eGc%/Q;fMB]vW):B]I'dsLg'S1vv$8Y65/Thpm#3=2=Ie"
+    "wvW)4WEfMg4A@mYBjfMZg@@m%[^btH`Lg'@Z+v$Q,+J'cuGDMEW$h';tvW)%[Yr%e:$h'C&-%ddZ$lU&3#;n'(T$'gA-h'@Z+v$pwvW)pDafMe&^btSL[h"
+    "'0a`Bl_eGc%@aGDMF4#qfJN&eNyIl<((vlqfGg3V)+.16g31pBc-kk^cIBnwm*IEo*4PMd'))Ap#4Q+DM@AjXRghGc%4aWfMh2p&uO#+*&>;DnT^/`$'rl"
+    "bAu[TP*&sKc*&DjwKV-$-V)cFl*&C8,+%y>^u$wQl*&N4YSg$9s>Z7x=HW%Jl<(xICeWCg3V)#V_)X&;e(b[g'+&LYafMxP,btUHc*&Q0V_YTBjfM3*wBY"
+    "+m,bt^yU+&a85YnxB(xmw=wdamf*q]x;fINs$G5^v2Kq]Ig3V)K=I6^4(T&cNJ&q$&/kp$L/yCMU^4'(*gGDM0x</`[+tpoxIl<(V-B0`Ms3V)%wbFOw2N"
+    "0M%x:,a_6yh`Ig3V)^U=-a51pBcAlpgi9k(xm*IEo*I#'G(x%Ap#IQyCM&@0G(NjGDM7bQEbLN&eNyIl<(e,VFbIg3V)h;rbbe#RCcb6+)t>#)xm*IEo*j"
+    "9KJ())Ap#jQyCMGVTJ(ojGDM<8.#dg8@,W#Jl<(oj2$dIg3V)ryN@de#RCcV'M5TE2)xm*IEo*`UQ[([+Ap#`SyCM<rZ[(FfNfMsp_$#XI$`Y6X0'laeGc"
+    "%>gGDM(.eT]^*kTSyIl<(H.$V]Kg3V)K=@r]SxB&c-uSp#/`20$XSP_(%[Yr%[0Z_(@Z+v$`<Sp%fA6YMwb<*(x6Q'(@Z+v$y$5'(_;iXM#uX*(HGj(&,["
+    "+v$.BY*(L>GDM8O5Eb0_1Bc_w0fa)[<bb3n]-NHI:ej2rfIjX:4V)Ghpej%<%MMKe6bkLq=*kbhGc%5gWfMenjesg&3OUsDcCY71hXe3$-V)N;Lc(R=a,%"
+    "y>^u$NaLc(C&-%dW,DoTq$Ndj-Jl<(NB(ckY:4V)m;gbtNWb0MN5&wmZ'OxQ)IEo*5%ed(.(Ap#WTyCM3>nd()B<ZM4#$,(ubnd(E(D7&^y_+(o;iXM:ZN"
+    "e(M+-k#C&-%dh^DoT,t6Qp-Jl<(oX1op-f5V)&B:3qWuVEt[t;-([^w<(gMI,(HgWfM5;wea_3+es2W6xvS%V5pat7ogbY$Rpn0>6pn0>6p+Jl<((32opM"
+    "E^0,(;D@vByV@v%$T$Qi*xNqD8<@nrO:3qbhGc%HgWfMwNkesi8k/V`T1'loxB9oIg3V)Ds1fjE=k%c-uSp#Vb20$(:bu(%[Yr%Rqku(R(D7&.iTJ(iDiX"
+    "M0vTv(htpm#C&-%d^AJoTxdX^P.Jl<(Y,Y$QZ:4V)y(jOUYu,MMfOP)t*XkesIg3V)TM2fj7&E&c-uSp#gb20$8FHw(%[Yr%s%Rw(R(D7&2b%Y)#KrXMLY"
+    "K.(2fB.(@Z+v$hiUc(XNGDMJY&/V>18Bc;i8fa[n%LVtm9]Qm8e>v$7uLVMj3V)6THCulVP0MdHYEXh@I0r/IEo*LW7y(.(Ap#nVyCMJqAy(soGDMN&J/M"
+    "g0-,s#Jl<(;:U0MJg3V)>JqLMf#RCcoV.t[Xl/xm*IEo*yDG#)/,Ap#yVyCMVaP#)KD<ZM,K<=(I7By(E(D7&t.q.(2cNfM+Jf$#YSI@vYjV6TbeGc%i=i"
+    "XMrLF&)BQ5c%C&-%dHXLoTcQ%8f.Jl<(.1(Vf6$-V)SVb=(C>Qc%y>^u$Xwb=(@Z+v$_&l=(<;iXM41U>(YIj(&,[+v$YXU>(L>GDMQ'o+jW*LBcxp:faB"
+    "3vHjYu;]QW$v8SB]DrfMj3V)ZXN*O&d1'uTW,@(<)d5Tsfh0,pNt*Ot>5rS4(B*bsbG#)cY+DMv*Y0V-(T$';K+Z)Z,KU][BjfM>[j>ZC]nbthu.B(a85Y"
+    "ns51xmKo3eag.2wZpbV0MnMjW[O:2o^5-6V)UJ:Y[0[m%cO:*t#>lWh$gXIA)0oo&c6AW'uoIpB(Wk%U]LE^0,mM+C(O3j(&O3j(&fU,MiJAR6^xD9ngFW"
+    "@o$.a+n%WH+n%EIs^M9*Tj_YfjO_x[Mo*[-/l_6vCir^^n<(<;hC)7ADaM@`2,jP#Z*kk<5V)ZB,D)D[no$q$e<IRy,D)'%e<I2v5D)'%e<IjU1D(o6l#d"
+    "[BjfMlwC*bWCobt&IDD(rAi7&i6ZC(ru/Y#1;_Li0Z]'c;<6V)GymD)J[no$Yf^-sNs6`l^O'kUbZ.Km(+`$ZCKTjcyaP'u,n$E(luF#dsfh0,*(dIad&w"
+    "_cP'SFt9ZxE([^w<(%<7E(&jWfMpW@'cNJ&q$92kp$F8yCMi'JE(=jGDM,hEWe.niBc)hW0MRZ=8oWQ$`l0IEo*;PjE).(Ap#^ZyCM9jsE)8&-IMl9fE(3"
+    "[_dM*AoE(8jUN#:s&N#5K'N#vq:qfbeGc%'pafM*m,bt_(`+&vq:qfZeGc%$s.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_pixels[] = {
+    "GZ1N5jsi^P+-,>)=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M[V#2q0`r6%4F)/Gemc1q2_hvmS+kdWhTG;R&vmK(D4TvdYDa$%+ll<(Or@=eXvq"
+    "*#9['EMDn`vdySv$.&il<(Y:Lvde0p%%+ll<(Zr@=edc),#9['EMO8avd-A.&.&il<(e:Lvd$b6(%;9-V)^Mc&#8eJFF(il<(%>LvdCh0d-(il<(qyY;e."
+    ")W/#9['EMqGbvdO^[).&il<(1H_vd5dxL#qg0EMfZ0##:b0EMgdL>#>n0EMhmhZ#C#1EMiv,w#G/1EMj(I;$K;1EMk1eW$OH1EMl:)t$ST1EMmDE8%Wa1E"
+    "MnMaT%[m1EMoV%q%`y1EMp`A5&d.2EMqi]Q&h:2EMrrxm&lG2EMs$=2'pS2EMt-YN't`2EMu6uj'xl2EMv@9/(%y2EMwIUK().3EMxRqg(,4*EM`mhZ#cw"
+    "gXnGGpvdK7<X#xm0EMwE4##D9-V)3g08.yCT$'/=^vdNJXX#8['EMDwbW-'il<(x:H>#;u]FbM`=wd0Lu5$xm0EMaRF##9['EMZe&[#NmF3hg<Lvd3_96$"
+    ";h'EMgwb>#-il<(ac`W$^I3$mO`4;eHvw7$e@Lvd@^w7$(il<(,RY&#ae/xmhF_vdZC>:$tm'EMmSEt$/9-V)$o08.yCT$'wE^vd>MUJ$8['EM4Q#X-)il"
+    "<(D`KC+y;`CYF.Kvdaj+N$:Q(EMCL#R&Bil<(sS(w#B@R[#Ub;x#IZR$'cDu>ME+s;$SZYr%]8t>MI4W[#-P<`4Xc(BM)y&*#.6:R8E#f39OpT@Mte'hVD"
+    "G2S:KZ^-;bGiCM,=wu&Bm=f;r`(BM$8B+#P1:c<TpT@M+CDhVZBn+>Vi2]>miiCMCL/w&Xm=f;Jtp@MO%3r%jZYr%NbT@M@#2hV0864Fm.4cF,VjCMpiNy"
+    "&Xm=f;bwp@MeYS9%oiZXIYsR$'0'u@M-UvtI<=a9Ju>q@MtCP6&qZYr%DiDgV%6-M#Hrkq%Hrkq%Hrkq%BDSt$4sxHW7p3M#lKh+a7p3M#^jMwZ0%>PNIy"
+    "p@Moc%q%jik<(UBI;$Xm=f;rpVwZF8$:U]')BM#6QP#iik<(1`#n&Xm=f;TKFq].K2_nOpR$'`7%hVH1FX#0vp@M-a%n&MnfCMfSg1q^*)BMr]dX#hik<("
+    "/cH2'Xm=f;O'PIW1Olq#`o(BMXt;r#pik<(#q=##qZYr%)3Fm^P,pHuwMU%uHZ'CM[vv-$wo4v#ljk<(jD$[#`BxS8a8KQ#Z>q.$>@kLV%EAHWV)k0$xqr"
+    "vZkSJ8]S0Q<M7Et>MIO9q%dik<(f95/M$`q:$g>^u$8eL<MsTtp]_H(Lbdik<(vb5/M(-2T%s6`S^b&ryc_tqycO+k<(53,'$s7%6gO(_@M&E+5gXGk<(("
+    "t;RgtCl<(x696$mik<(YT/h(PO`R816aBMT>T7$.0f#mO(_@MKtlylXGk<(Ml%@mtCl<(FO28$mik<(_k#X$Xm=f;)F7xZ^*gHsS0Q<M_[aBMo0A:$jZYr"
+    "%J$EKV7.9J$UsR$'3m8J$/h1fNh2CJ$Kh1fNj<=n&Xm=f;pMAxZY[EkUM%q@M.(j>#msfCM$%ldWJsp@M0.j>#q'l<(-:j>##7`S^#iHBYO$s5aY>BM$2>"
+    "Om^lvDhbyMU%uyZ85^Y]N/rT](BM$GAV$p_Do*(pf=)3kY2$Yn1BM.MZ^Y(**Etx-1;[^;b0$EvM3$DEM3$r2k]##OFatoL1,aV)k0$3pOEt[T+j$X;`$'"
+    "`N_atXN4j$U)WfNES9,N'o%DM/TWL$nphXM4ZaL$Ga&J$Iv's%dLaL$[DGDM^QRgVPx%)<%[Yr%ke.M$s/m*Xr-ldWS:$DM:AgM$yphXM@GpM$q2gM$=t'"
+    "s%&F+N$=s3V)*f,&YA`&&c`WTM$,XGN$`Jl<(3O%wZ=g3V)2@E>ZEl&&c>7PM#]Q<M#wJl<(;)=8]Bs3V)>8YT]x8xs[[I7X^6;95^X/`$'-^bAun]DO$A"
+    "EVO$[8=n^VhGc%HGWfMmq6)O'*;h`wu7/VG+4V)HB^W[MiUHN,XoEb0JtjUX/`$':^bAu$VfP$[=xP$iYJ&cVhGc%iDWfMA7ZdsaIMqShO'&cv%<;e=g3V"
+    ")ieGEbTX.#QDVxQgrA,XfwBXT]yOMtgKT+Sg[Qw<(hcXQ$[^w<(oVFQ$kDWfMde'&c>7PM#<W<M#<yxCM')2,%PJGDMP0FWR77m%PtIl<(WwtWRDs3V)]H"
+    "5qSP1P/MW'1USS)U8Sk95V)4QP/M5MPfM5Ja##M:O0Vp''eWWeGc%`JGDM1br-%Yoc,%y>^u$q,p-%R3-[ZWeGc%fYl`M@M=.%.y&/ch_$kXto@MXyIl<("
+    "']#bXOSCo*_G%@#*D1wdl1R#Z$m=nB6X+v$*XY.%NPafM*dhat_v'/%i5vv$uZy-%xju.%yvhXMUwR0%m4$Ot.O_2%[^w<(6D<1%iJWfM_[9&c#y*.c'b%"
+    "7`yIl<(`e9&cXhGc%rJWfMdqUBc28h>dBD+X@.rY:AA]02<-2yCMa%02%Sae=MBc:2%0r12%4w's%_pR0%;J-V)pjN;eJx-&u*C_2%thvTfifh0,B9vCcg"
+    "aJ8fuqQ/MHLM)kQOA#QW/`$'jdbAuX8T-%M)B5%2%]>m.IEo*UQwH;g3#eaJ2B;ndn.&uMf=6%6JtWn,-6V)Kb8)kqCJDM0:a5%cdV5%%[Yr%X;^5%**0a"
+    "4Tpos6^yCaM3[+6%2fX#gW:62q^cympXhGc%=KWfMmkndsaR-nTYBM>mY+fWn=wEo*47*m$yD2<)4G<ZMFA8BcIaG8]=j3V)8POm$Pvf=)%aCO_)/9#QfT"
+    "b0$tkjj0S%p=)EG<ZMM*MWe^98,aLSCo*>u/n$Kj&n$V^lR^nv%teY/`$'MabAuyFA4$#],o$thvTfb^n<(Y6Un$2vCaMkWbmgpd)wdh95V)rIqn$pV35$"
+    "=k-S8'Pqn$%R3khVeGc%u4;fM^q7o$0W=6%y0Cn$/^1FkPBjfM8JRKiXFaat2q>o$U)WfN.kE,Nd_^da@$Q,j/OI/MF9mHj<j9#Q+IEo*/5:2hST^o$hQr"
+    "s%7*eo$wQ^/u8>wo$,EdEkY/`$'YabAu;2$7$@OEp$-N(bkDguI-jB;p$q*9n$wHF%u<WEp$0j$_lhfh0,3,W<)*6wo$><)p$F#3LrPBjfMKhlylo2bat="
+    "^Np$U)WfN95F,Nv>_daK2&[m:qI/MRQ^;nQ0/qSHU-V)`t'kU3B-FM.9Bq$CRXycW(:qodZwdW*66V)Y%xsn>f:2hYD6np.'c]#1w's%_Hgq$ad0aM4_yq"
+    "$]Npq$2w's%cTyq$_BGDM7c7r$=k%Dnu'T$'eZ+r$DbeKrVeGc%>BNfMk:`##SsPFtSJ>&PWeGc%BNafMt8batQ$Qr$lQrs%_$6nrYEKEtpL5V)UXD/V_t"
+    "s(tDlH+%rabAu]Omr$ZKH+%IB^Et)$-V)S-(s$HG^9$%[Yr%w:(s$U)WfNT.G,Nr4edaft>#vY7cHNl2[>v*VJ$v>g3V)*e&&uWpJ/MCtg/Mo/0qS7$-V)"
+    "S@cN_ArBfa=qG,NuM7&c;PZPNX<B)<>7+DM=yK,N@g3V)WdI/VbIdfMt8bat;SH+%0`V&PWeGc%.PafMG]Vat$oXQ$Cv's%Qbv;)ViGc%iDWfMGcr%uWH+"
+    "j$jcfBcX/`$'ho&^uFkF)vWeGc%W6a^MX1sF%/GWL$+7hhMRBjfM<atKMXEpat51#G%<wGqSXeGc%&GNfMj:i##V7MCu7JmEOXeGc%FMGDMd1KaXFXy4Tt"
+    "Il<((c,bX+$-V)XQuJ%CxZO#%[Yr%*euJ%Gv's%*_lJ%/HIYMI0MK%<h0K%U)WfN]LV,N/jIdalS.X[i,O&PriJt[5qxW[J+4V)KM.h`_[R)OxICn^5L)_"
+    "YJ+4V)Rc.h`CoB&c>7PM#kZ<M#myxCMU;3M%A;6YM]NOM%T73M%Iv's%Y4]P$GHIYMbm&N%U.3M%Lv's%hi&N%GZeYMiAhN%U.3M%U)WfN&XW,NX6Kda5v"
+    "@qf-bsHN;4]5gYE3qfAg3V)(aP5gw8sHNBlT/iM`J,aAg3V)4SI/i'OsHNIUiEk@7J,aEs3V)<x)hi<8tHNN,F#mQlJ,aAg3V)Hhyak=#]/MQHBwm3p8te"
+    "+$-V)Q':S%-NFM#%[Yr%s::S%U)WfNR.Y,NnvHdabO'btY7uHNheC&uQ0satAg3V)$@xdsWp]/Mk)@#vgG7wml95V)sdb/M5MPfMt]r##2P5iM>PvEOYeG"
+    "c%GPGDMp*gc%n@0T%y>^u$@Sdc%7Ik;RYeGc%M`l`M'n1d%C&'/cMtbKP[-'.P$Jl<(K-sBPQSCo*FZ6@#iVCwdQG8[Q:WKnB6X+v$P'Nd%5VafMivyatF"
+    "@sd%i5vv$F$nc%G9jd%,JNfM%tl##A$hXnTY+npXeGc%SNGDMQ:k7oIu'NqtIl<(Z4O8o/IEo*SpG2qdr$R%y>^u$]N+R%EZ+v$UAb9);TafMq5tatLcGR"
+    "%AFiNqXeGc%;;;fM/Bk9)Y5^Q%V-HR%<wGqSXeGc%+GNfMoJi##3YQ-NC0J#QXeGc%KMGDM]H6KV$%9WetIl<(rixKVHy3V)9s6h`X_W&PgZuEX3YpgV,$"
+    "-V)WN'g%CxZO#%[Yr%(e'g%U)WfNW@`,NBJJdafs5_Y`I$INl1R#Z+-2_YHy3V)KokEbc&X&PriJt[Cn)#Z,$-V)dA@h%@f>O#%[Yr%AW@h%Gv's%0FPf%"
+    ":KIYMU&xh%1wCg%Cv's%IdRh%=>6YMY>Fi%;k0g%Iv's%LK-h%*&iXM_^ti%XVki%Lv's%N8ig%.>6YMf1_j%JwCg%Lv's%XK-h%*&iXMkP5k%qI,k%U)W"
+    "fN'_a,N>DSda5v@qf/h%IN;4]5gyM=qfBg3V))gY5gDiK&c>7PM#2_<M#<yxCMtIWl%FQGDMDq^(k97m%PtIl<(AIK)kFs3V)&XmEb:qe/MKhI&l>R+bkB"
+    "g3V)HqG&lZv/[Z7d2_nEW458H5k,sSBjfM_(<tnn/&btGG+n%#d-d<Zvx0<J8yCM+RGn%:WafMwK&btK`Pn%/w's%VtAm%,JEo*x3`w>$x5eaWJnNqYiV#"
+    "Q8++pqZ[OTq3<6V)]d(_l/LcEM82Do%l4:o%FtE,sYeGc%B>;fMX0v+)ZH+n%haPn%<wGqSXeGc%0GNfMtYi##=_b@QMn&XRXeGc%PMGDMe;pAuGXy4TtI"
+    "l<(+w^Bu,$-V)ZbIp%CxZO#%[Yr%.yIp%Gv's%.s@p%1LIYMwEZ'&>x[p%U)WfN3.h,NX6KdaA,d,N<7,INGB(IN:+h,NCg3V)AD,IN$U3&PLp[&P@iNZv"
+    ",$-V)IRf)&-NFM#%[Yr%ckf)&U)WfNJrh,NnvHdaWIe2US$-IN^_)OUVWi2UCg3V)i%n5TQ]l/Ma#&LV[[a&Pn95V)>yl/M5MPfM@r%$#T$dFX-9W#ZZeG"
+    "c%jSGDM;QX+&fk[*&y>^u$.&V+&YtAq]ZeGc%pcl`MJ<$,&:+'/coH8)['YTcZ%Jl<(8nSwZRSCo*ioA@#4lMwdsrf8]3DZnB6X+v$>Q@,&XYafM44-bti"
+    "fe,&i5vv$:I`+&5d[,&nSGDMA8Y^P+]1QguIl<(K@A_P-$-V)8+%)&)99r#y>^u$T@%)&WJDw$Fa')3vPj(&7YafMm(qatF<aH%U)WfNk&j,N$HIdaxkvK"
+    "`[XU&c>7PM#ma<M#RyxCMWNk-&CB6YM]Tt-&VPk-&U)WfNq8j,NX6Kda'LoEb%Uf)O-b3bbV-GEbGs3V)en9bbtnm/M1/L#ddeuEbG+4V)eIBh`^nU&c>7"
+    "PM#*b<M#<yxCMlrv/&=TGDM:ui1h:7m%PtIl<(/7`2hGs3V)#qR#d3[n/MBlT/i.A@khCg3V)6`[/iTd8[Z.h=hkFW458>9v5pTBjfMMnP&lgq.bt>pJ1&"
+    "#d-d<Ryx0<B;yCM#$g1&2ZafMo5/btC1p1&/w's%FIa0&,JEo*puhw>sb>eaNNyWnRS`#Q//6ynR`Z^n4<6V)KR<hi0LcEM0[c2&[aY2&<xP5pZeGc%9B;"
+    "fMV$d+)JtJ1&W5p1&<wGqSXeGc%7:;fMIHt9)QwyF%Y9ZR%1aMo%yie,&'2m2&Cv's%v+]P$`0`$'gx&^uBF.htZeGc%V@a^M+0h4&OGWL$SD@[vTBjfM7"
+    "Ed>v-t/bt`/o4&8R/XR[eGc%PNNfMiA-$#V7MCu^Sl,N[eGc%pTGDM`d2HWIXy4TtIl<(#D0IW.$-V)WTLG&CxZO#%[Yr%(qLG&Gv's%(kCG&.QIYMH3$H"
+    "&;k_G&U)WfN[Rr,N/jIdah.n>Zk2k&PnD2[Z3R%@ZM+4V)JSJh`^bn)Ot$+U]3--FXM+4V)QiJh`Bu^&c>7PM#jd<M#myxCMT>bI&@E6YM[Q&J&RDbI&Iv"
+    "'s%xNwS$FQIYMapTJ&t1bI&Lv's%fuTJ&FdeYMhD>K&t1bI&U)WfN%_s,NX6Kda1Q(Xe/h7IN7gDteW&7XeDg3V)#BTtey>7IN=G<ngKANk_Dg3V)/4Mng"
+    ")U7INE0Q,j=pMk_Hs3V)7Y-Oh>>8INJ_-bkOMNk_Dg3V)CI&Ij@)x/MM#*_l1Q<[d.$-V)P*iO&-NFM#%[Yr%qGiO&U)WfNQ4u,NnvHda^*gHs[=9INd@+"
+    "esOivHsDg3V)vw$LrYvx/Mg['bte(;_lo95V)F;y/M5MPfMsc6$#Z]e[vgYu,N]eGc%qWGDMo-=`&mC_P&y>^u$=`:`&3$S#Q]eGc%Lil`M&q``&B/'/cI"
+    "OJ2OZ`flN'Jl<(Ffv)OTSCo*EaR@#h]_wdMywBP<^gnB6X+v$N3%a&4`afMh%>btECJa&i5vv$K'E`&pDAa&+SNfM$#1$#A$hXnO:/Uo[eGc%RWGDMMmRv"
+    "mLu'NqtIl<(UmRwm2IEo*Rvc2qcuRN&y>^u$ZZYN&EZ+v$ZoB:):^afMp;8btKfuN&<xP5p[eGc%:E;fM5gK:)WB4N&[0vN&8R/XR[eGc%*PNfMnP-$#3Y"
+    "Q-N=iMbO[eGc%JVGDMX#v1U'%9WetIl<(mJ%3UKy3V)8yRh`Wes&Pc5^,W24XNU/$-V)VQUc&CxZO#%[Yr%&qUc&U)WfNVF$-NBJJdabNuEXbO@INhd9bX"
+    ")f5FXKy3V)j6&Clb,t&PnD2[ZbQjaX/$-V)cDnd&@f>O#%[Yr%>dnd&Gv's%.R'c&9TIYMT)Oe&/,rc&Cv's%Gp)e&<H6YMXBte&9w_c&Iv's%JW[d&)/i"
+    "XM^aKf&VcBf&Lv's%LE@d&-H6YMe45g&H,rc&Lv's%VW[d&)/iXMjSdg&oUZg&U)WfN&e%-N>DSda1Q(Xe1nAIN7gDtew.BXeEg3V)$H^teFog&c>7PM#1"
+    "h<M#<yxCMsL.i&EZGDM@LFgi<7m%PtIl<(;*OhiIs3V)x8q,a<w)0MGC1ej<3/IjEg3V)CRKej]%L[Z3>rEmHW458DhRkqVBjfMYa@[mp5BbtFJYj&#d-d"
+    "<Y(y0<IByCM*Uuj&9aafMvQBbtJc'k&/w's%T)pi&,JEo*w9$x>#'ReaS%V5p[or#Q4^jVpY67;p6<6V)WE,Fk2LcEM75rk&jAik&BO-kq]eGc%AH;fM3Z"
+    "8:)XTYj&fm'k&8R/XR[eGc%/PNfMs`-$#=_b@QHO*@Q[eGc%OVGDManW(tJXy4TtIl<(&Xb)t/$-V)Yewl&CxZO#%[Yr%,.xl&Gv's%,(ol&0UIYMJDOm&"
+    "=$3m&U)WfN^]'-NX6Kdai8;wvifCINCtg/M8gVwvEg3V);%00MG^4&PHKDeN>D6Bu/$-V)HU<&'-NFM#%[Yr%aw<&'U)WfNIx,-NnvHdaS$MqSU*IINY9i"
+    "5TT8mqSFg3V)d^qtRSc00M]Ue2UY<eeNq95V)=(10M5MPfM>xA$#PVK-W+rZbX^eGc%i]GDM:T/('en2''y>^u$,2-('UO)X[^eGc%oll`MI@R('94'/ck"
+    "#xgY&4<JY(Jl<(3OW_YUSCo*hu]@#3riwdoMNwZ5JvnB6X+v$<^n('WcafM3:Ibthi;)'i5vv$lM6('3p2)'m]GDM<kAEO.]1QguIl<(FxDFO0$-V)7.S%"
+    "')99r#y>^u$RLS%'WJDw$Ej')3PUA%'6cafMl.5btE@7E&U)WfNj,.-N$HIdatF_2_^_q&c>7PM#lj<M#RyxCMVQB*'BK6YM[WK*'T]B*'U)WfNp>.-NX6"
+    "Kda#'W,a'[**O)<sHaU`.,aJs3V)`O=Iavt10M-b3bb.-0ClG+4V)dO^h`]tq&c>7PM#)k<M#<yxCMkuM,'<^GDM6PQpf=7m%PtIl<(*pcqfJs3V)uQVbb"
+    "5b20M=G<ng,yCRgFg3V)1A`ngVjT[Z*C&OjIW458:l^tnWBjfMHOTejiwJbt=sx-'#d-d<Q+y0<AEyCMy&=.'1dafMn;KbtB4G.'/w's%DU7-',JEo*o$-"
+    "x>rhZeaJ)b>mTY$$Q+bu`mQ:CEm7<6V)F3AOh3LcEM/_9/'Ym0/'8S8tn^eGc%8K;fM1N&:)H)y-'UBG.'8R/XR[eGc%6D;fMOmT:)$vn4&_<1O&ce$l&w"
+    "u;)'X6D/'Cv's%%,]P$,:NfMvrI$#EJD68J^WfM0unt[Ke7ht^U=2UX/`$'%wbAufE<1'0GO1'KT=&u_hGc%8`WfM*q/Ftid&2'[^w<((.X1'U^WfMK4t&"
+    "c>7PM#Rm<M#OyxCM<iqC'f`GDM^QRgVOtu1UtIl<(y<lhVKs3V)y6PLVee2*OgZuEX:lPHW1$-V)]%[D'KRNP#%[Yr%2K[D'Lv's%2ERD'6meYMM[2E':n"
+    "5D'Iv's%>j2E'0meYMT/tE'9h,D'U)WfNi,7-NBJJdar3'R^v5SIN#]#O_P7RR^My3V)+U1<nsT3*O(3W,ay@WQ^P+4V)`L+-a%h/'P/tkBcy@WQ^1$-V)"
+    "&<(H'tCfT#%[Yr%tb(H'Gv's%VWnD'N5iXMmlMH'hi^F'Gv's%c%OE';5iXMs9.I'u<HG'Gv's%],-D'@N6YMy_fI'5h]I'Gv's%s=tE';5iXM''=J'A/4"
+    "J'Cv's%I5=J'5aGDMViGmp9a8HNtIl<(k@dnp1$-V)R@[L'2mtM#%[Yr%uf[L'Gv's%N$NH'#6iXMAjwL'trnL'Cv's%%ywL'83;^M-ImM'4riKtHRx]'["
+    "^w<(4YtM'VaWfML:&'caA6Gvl)1Ps)Jl<(3d1@v`hGc%4cWfMQPBCcD&,LM7#oX@.rY:AZt02<GJyCM#)J]'mxe=M[fT]'JuK]'4w's%f/3M';J-V)DfZI"
+    "Nl.v&uDFx]'.V:bOqfh0,t6*]vm-RFO6/9FtP*`K'[^w<(K)cJ':aWfM-5%'c>7PM#@n<M#R#yCM*R'K'SaGDM%.3K'B@e*m)Jl<(Qg6@mLv3V)Ri-$Qw>"
+    "p&uLu_K'5AX;n`hGc%<aWfMl&XesUDX>Q[Ev&laLh<n`hGc%8`WfM/)0FtC07A'[^w<(7Si@'/`WfM%sx&c>7PM#Lp<M#,#yCM6GL_'$^IYM;MU_'19L_'"
+    "Lv's%6+.P$acGDM[>r.VPtu1UtIl<(v*=0V2$-V)Wa>`'^jGR#%[Yr%(2@`'Gv's%(,6`'.^IYMH@n`'gwQ`'Lv's%m(XT$kcGDMhVcyYMXy4TtIl<(7h."
+    "$ZLs3V)'%bRTq2<*OriJt[-Y9-WHg3V)@5g[Zt/]INv6c5^7lYLVNy3V)C&OCYa3D0M$f>k_TVWO_Q+4V)EqRFXeX[IN+OS)bFL:-WQ+4V)OKOCYa3D0M0"
+    "&0_cm;ICc2$-V)'FDd'ZZ=n#%[Yr%vnDd'Gv's%vh:d'O8iXMnuid'Mw#`'U)WfN05B-NigHda8:<ng&h-'c>7PM#3q<M#ByxCMubxe'aQ6YM#i*f'wsxe"
+    "'Cv's%;b]e'_8iXM&$Gf'30jd'R,SS8;_xL#A0`$'o%cAuL`'g'WyUg'/a`Bl6IEo*ZyjI;l[meaGnE>mq>y&uRFRh'3.xZm4-6V)Mn/-jyCJDM5rtg'hD"
+    "kg'%[Yr%c4rg'**0a4Y1ps6c:DaM8;@h'7'Y#gTv95phopqoahGc%CdWfMr;besS1x^P[NDCld7][mahGc%8`WfMag4FtHOfA'[^w<(Gr@A'4`WfM*+y&c"
+    ">7PM#Tq<M#OyxCM>yEi'hdGDM_[wGsPtu1UtIl<(%RFIsLs3V)%L*-sho>*OheC&u<vu(t2$-V)_5/j'tCfT#%[Yr%6`/j'Gv's%6Y&j'/9iXMNfTj'n)X"
+    "T$Lv's%t-.P$ldGDMLc->Q;a8HNtIl<(X&Y@Q3$-V)Jk/#(2mtM#%[Yr%e>0#(Gv's%'#Uj'r:iXM8=L#(dKC#(Cv's%lQL#(58;^M%tA$(4riKtkxj%(["
+    "^w<($2I$(NfWfMD'5'cV:toVd#oxS+Jl<(xI'iVbhGc%WfWfMI<QCcfQY)X0g&Y@.rY:A&x02<jMyCMFO;%(8%f=M'5G%(mD=%(4w's%)__#(;J-V)1O;'"
+    "Y8D)'uglj%(P*i>Zrfh0,h*h-W1F7$ZO35'c5[lq#:s<M#3&yCMy.ox'NfGDM;b%)O63f.iuIl<(G'E*OaFsI-nxw@#y62JNo7('uH[3B'/`V&P1$-V)k*"
+    "T&(@f>O#%[Yr%OVT&(U)WfNk8J-N'QIdar3'R^#CfINxICn^R=eR^3$-V)qO4'(tCfT#%[Yr%[$5'(Iv's%U..P$FT6YMa(Z'(Zoy&(Cv's%e<Z'(nQeYM"
+    "gM:((T`='(U)WfN(wJ-NigHda/>HwdvQ6'c>7PM#+t<M#ByxCMm3A)(XT6YMr9J)(uHA)(Cv's%+6%)(V;iXMuLf)($c:((R,SS83bxL#A0`$'g(cAuD1G"
+    "*(GNu*(&ekKi7IEo*RdsI;dFvea=rPHjj)+'uJoq+(*2,ej5-6V);]D6g#DJDM-D<+(`m2+(%[Yr%Ra9+(**0a4Q4ps6Z=DaM0e_+(/*Y#gK#F>mW^-$mb"
+    "hGc%:gWfMj&kesQv@&PJ<XLiS&qejbhGc%8`WfMhpTeso@uZQ*<b%ucbHung2%SpthR@Z^00]mIg3V)0kHEbP&8EtKkb=(X;`$'`ngbtXnE-(V,SS8mQ8U"
+    "$:=NfM5g`$#PWTIs.k/*taeGc%OmafMj:mbt_;&.(P(D_uZBjfM(3*Et68hbt`B/.(U)WfNQFR-N$HIdaWIe2UIx='c>7PM#Sv<M#RyxCM=xZ@()W6YMC'"
+    "e@(#8[@(Iv's%<1.P$iiGDM`d2HWZgNdWtIl<()ihIWS+4V))cL-WpBK'PimU&Y9G8/VPy3V)5UE'Yj/K'PpVj;[8=tjU4$-V)j'^B(^jGR#%[Yr%MV^B("
+    "Gv's%Q]gB(AdIYMZ^4C(*K+C(Iv's%/T8U$DveYMb1vC(V]gB(Lv's%6T8U$%jGDM)/Eab,%9WetIl<(k>$cbNs3V)M2J*X0RW0M1/L#dfxnR^Ns3V)Y%C"
+    "$ZuqV0M7gDtest+i`Ns3V)Sq5lUy>oIN=G<ng37iRgNs3V)joZ<[uqV0MCupKi>xE0iJg3V)@@bLip>@'c>7PM#Lw<M#<yxCM6NwH(`jGDMU`+QpB7m%Pt"
+    "Il<(lFdRpNs3V)E==$d](Y0M]VnNqrOD3qJg3V)sn`Oqrf#]ZIRW/tMW458-JHIN]BjfM2&UFt8>qbtaKKJ(#d-d<t7y0<dQyCMEVgJ(TpafMf1vbtedpJ"
+    "(/w's%2:bI(,JEo*:CSx>=/*fai8;wv$xJ$Qu>`4MuJt%w;<6V)]8F0r7LcEM';FY(IX<Y(+1#INceGc%0Y;fMASZ;)6fKJ(p(qJ(6GF[m[BjfMJ3FdjtB"
+    "pbtBA9G(U)WfN>gT-N'RLdaER-bk6BA'c@v$.lrc))<OQyCM(XhG(o^@YM-_qG(d*iG(4.xZmbeGc%:pafMnHpbtKx5H(i5vv$f0rG(_tZ;):pafMj:mbt"
+    "dZT.()%00M[BjfMcTcyuhvlbtea^.(U)WfNK6[-NX6KdaP`PtR_RW*OVul8S0B(tRT+4V)::3i`7lG'c>7PM#Ry<M#RyxCM<ud[(flGDMY,:NUn_7Q^tIl"
+    "<(u$yOUOs3V)uu]3UiqW*Oc5^,Wl,:/VT+4V)wdN6pB3H'c>7PM#_y<M#OyxCMIh%^(4Z6YMNn.^()+&^(Iv's%:^E]('BiXMS5^^(BJT^(Gv's%KP^^(+"
+    "gIYMZaG_(.Ew[(Cv's%Scy^(HyeYM`(v_(+Ew[(Gv's%dCv_(0yeYMgS``(.Ew[(Cv's%lU:`(5mGDM)/Eabj9w7]uIl<(lE-cbOs3V)l>iFb2Xa0M1/L#"
+    "dK*'ST5$-V)15*b(-NFM#%[Yr%3h*b(U)WfN2E^-NnvHda71xQgDNyIN=G<nguMqRgKg3V)17vUfB/b0MAc8kh1EF$dv95V)'Lb0M5MPfM(Er$#4dvejUK"
+    "`ClceGc%RmGDM$4tc(NNwb(y>^u$Vyqc(9]T8oceGc%X%m`M2w>d(#E'/cO0LHmgAh*m-Jl<(X(]@mZSCo*QB6A#t=CxdSZyWn$nOoB6X+v$gM[d(AsafM"
+    "t^ybtQI)e(i5vv$c-$d(^`wd(9safMj:mbt='f<(.SdeN[BjfMFpOKMn.mbt>-o<(U)WfNSP_-N$HIdaXS2kqL+K'c>7PM#U#=M#RyxCM@1/f(+[6YME78"
+    "f('M/f(Iv's%>5.P$kmGDManW(t-%9WetIl<(,&C*tOs3V),w&fsjPc0Min_Bu)iQ6pG+4V)Lp6i`C7K'c>7PM#D%=M#<yxCM.yKv(WoGDMKYiyPD7m%Pt"
+    "Il<(Y,Y$QPs3V)ti`CuUlh0MRPTwQb59]QLg3V)aTUxQE3.]Z>L=XTOW458Ouu&Y^BjfMwcJoT2+)ctXvvw(#d-d<l<y0<[VyCM<*;x(LuafM1G)ct]7Ex"
+    "(/w's%yj5w(,JEo*2/cx>5s8fa_2yHWudY$Q@k5jWlDZNW=<6V)uG6YR9LcEMJb7y(7+/y(M]P&YdeGc%S];fM>GH;)&>ww(3WEx(K%Pogf-`-N`OTda:U"
+    "K/M_`K'c5[lq#<%=M#8&yCM$Ebu(q-f=M5Kku(PwI;)Lkbu(0`V&PbeGc%QiGDMl$$;[QXy4TtIl<(DZl<[6$-V)l9=#)CxZO#%[Yr%Qo=#)Gv's%Qi4#)"
+    "'pGDMr[s4^.%9WetIl<(PMe6^Ry3V)YC=i`sW*JN#]#O_X=-V]Lg3V)Y*&P_Y+5&P)<sHaSmUQ^6$-V))_I%)-NFM#%[Yr%#<J%)U)WfN*/g-NnvHda.5,"
+    "[d<8+JN4KHwdsg.]dLg3V)w%3`c:qj0M7gDtey;vIaw95V)v5k0M5MPfMw.$%#+h*ogE9tLideGc%JpGDMs];')Fw>&)y>^u$FN9')0a`BldeGc%P(m`M*"
+    "I_')rG'/cF4WQj_Es3j.Jl<(GnpIj[SCo*I,@A#l(LxdJ_-bktWXoB6X+v$Vy#()8vafMlH+ctIrH()i5vv$XVC')M4@()1vafMj:mbtG_b=(*sOy$qC#v"
+    "#$xd;)gnQ;)_oku((h>;)gu$FM:UgU$U>U:)n1n;)U)WfNIa<,Nv>_da[o.hr4;)&c>7PM#MR<M#[,yCM7/QV$#36YM<5ZV$2yPV$Cv's%na+V$xqhXM@H"
+    "vV$9,]P$R,SS8e(qU$A0`$'w1cAuVRw()m'X))5AX;n8-6V)wscCu.0KDMTBR))-v=))X#>Uo#0t%uZ,8*):o4qo8-6V)%,dCu</vEM(-i*)bNgU$1Oe=M"
+    "MSp*)g5i*)sCUa4xygU$sY1w#R4Ms%kpWZ5)v$FMNo=+)6-5+)RXhPLAH_5<b^+DM*,H'uehGc%KpWfM'/H'uWH+j$KS4bXWO/J$blL##",
+    0};
+static const char *const diti_spirv_text_group_norm[] = {
+    "GZ1N5jsi^P'aq.(=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MpV#2q0`r6%J,HQT8gv.`N4Tmp@CtsRQ6j%uI*mmp1#lT]02*npT`Co*:gH>#'il"
+    "<(etr;$^>fCP]q@=eE`Cj#e@Lvd<GCj#(il<()NY&#_QF$Qe9LvdK9Ik#xm0EMwG:##D9-V)3i08.yCT$'/@^vdNLek#8['EMDyhW-&il<(;5d/((k;xZ]"
+    "q@=eg%qm#e@Lvd_dpm#(il<(KNY&#)&tX[e9LvdmVvn#%#1EMBV;##D9-V)Ui08.yCT$'Q@^vdpi:o#8['EMf0jW-&il<(s5d/(dkt@mILc&#Z9*@mqa'E"
+    "M;h/t-&il<(+RlB#gE(roRxY;ePMXt#e@LvdH4Xt#(il<(4OY&#ja$opf@Uvd8%c-$xm0EMijC##9['EMc%$[#V_mINg<Lvd;7'.$8_'EMxr;t$/9-V)/l"
+    "08.yCT$'+C^vdJ6R/$8['EM@pqW-,9-V)vl08.+9-V)wr98./9-V)xxC8.39-V)y'M8.79-V)#.V8.;9-V)$4`8.@9-V)%:i8.D9-V)&Ar8.H9-V)'G$9."
+    "L9-V)(M-9.P9-V))S69.T9-V)*Y@9.X9-V)+`I9.]9-V),fR9.a9-V)-l[9.e9-V).re9.i9-V)/xn9.m9-V)0'x9.hDT$'rC^vd]OQ:$<W(EMBcj>#(il"
+    "<(a&s;$Znv-NLLc&#Q<,-Nta'EM5^Ht-&il<(&d0_#ki6oTG.KvdStsh$:Q(EM9oXt$/9-V)Hu08.yCT$'DL^vdc%d.%8['EMXl6X-)il<(,m`W$)&tX[S"
+    "`4;ekYiK%/T1EMC]j##9['EM<oJ[#,BpU]k<Lvdmf$L%;h'EMP_ct$+ll<(Sj[a*;`Ni`NLc&#2.[h`va'EMpe]t-&il<(d.-[$EqQ<eMGpvdBjWP%qd'E"
+    "M2%BR&Ail<(vJH>#B@R[#Ub;x#L%k<(6/1QTma]t$IZR$'fDu>MKG7<$e:Rl'V7q@M]<Yq%:qIo8]f(BM96),#O$k<@[c(BM@_sH#jZYr%Uvtnb<,)BM-j"
+    "f:MJ)3K$jZYr%t1Q<MPi(BM9]'<M]Yi&'jZYr%dvtnb>k(BMu80N#oRruOeik<(C7UdN[:1:$jZYr%63LurQ#vvZXR)OUNuaqdP*)BM/KwO#k%bUvdik<("
+    "[cSvmB<Wm&jZYr%w$w@`p;vvZ$0sHaRc1BM_kMS#JKDS#JKDS#U9N)bM+k<(OWVS#eik<(xb#/MwFL:$jZYr%v)7ZN)6vvZ5v@qfe+4wk<i(BMouqV#cik"
+    "<(]r_+s)KX:$g>^u$mFmvZ^3GEtUi(BM92,Z#fcbsvQpR$'WLAhV<GCj#%xp@My@+n&BpfCMNrryPHQb>M8QL;-bik<(DAhj#UGk<(wp/r%7+QUSKv^@M]"
+    ",LTSWGk<(_chqSsCl<(Vxdk#mik<(O-wk#VGk<((U3u$NHR[ZO+_@M26NZZWGk<(4)jwZsCl<(,R+n#mik<(f^=n#WGk<(C#L6&YV'3_Ly^@MIg#2_WGk<"
+    "(K7>O_sCl<(C>:o#bGk<(K_O9%.0f#mO+_@MJncylWGk<(Li%@msCl<(DCns#ZpR$'aA.hVH4Xt#0yp@M-d.n&MqfCMeMTmpP+U@Mic7q%&3hhMLdEHW:1"
+    "u-$rZ#,a:1u-$UXALVCo5/$UsR$'JS5/$;(#YRrs>/$W(#YRt[4n&jhOSi8:St$;:St$>:St$;:St$+W]HW8&i6$mU&,a8&i6$_qMwZDf_j#PJSHW;8-7$"
+    "`o(BMQ+AZmYo(BM_LMjqVf(BMbhIgrCEt>M4W@t$XGk<(oEoDttCl<(s(Q:$VGk<((m$t$CZb@Qer%U%CZb@Qo@Bq%n>^u$1<QvZDf_j#+0jwZDf_j#ycJ"
+    "LV71Lf$XsR$'3sKf$._mINi5Uf$J_mINk@Gn&n>^u$w73Q^c[>:$aLjh$[t4BM6KOk$JKDS#mB%CM06Kq$jgV##;ND6p]GMq$AW`Rps5Tq$]W`Rpu.r;$E"
+    "%xkqs)h&[WSNKri&^m^b'/,so5vh$rwDo*U4C)OQE,&lbik<(RL.-%oik<(VeS-%^pR$'wXAhV]dP.%E-q@MBUQn&b%gCM2$w^Yc*)BMx,BQ^R.q@MMeUq"
+    "%kSS$';Pi7%QdNX[S(_@M=#yW[]Gk<(@Tft[xCl<(<K$L%mik<(mA-L%_pR$'6]AhVs@*M%[0q@MXE[n&x(gCM_'gHad*)BM+2RdapejBM`+UN%aik<(3F"
+    "5O%kik<(7_ZO%s'l<(c8l##jxlbtrv0@#n>^u$'CFm^&GWS#vFKQ#'DLv^&GWS#&GKQ#$pJE[jLT,s+S;jG1.]0,MUG$Hx.mG[l_4esGK-bJ:.]0,kO%`P"
+    "<cM^P_6$;[nqlEtrGSgVdGSgVo,]0,'EJ0V`.s.Vpk$;[p,M&ujm:NU[m:NUo,]0,%&2oTWTZmTl_$;[r>-_uS=k#L>.]0,c7T3LSUH[_j;N;$L>WfMnwf"
+    "CMS/XE'xCl<(7+O9%);Rl'(F<&cbbZ:$caGR%sJl<(d'H2q+$-V)MgcR%9Ehj#y>^u$iscR%@Z+v$imYR%@HNfM,2m##ON8-swQ8&uXeGc%cNGDMoAqs[4"
+    "c;HjvIl<(:5Gt[Hy3V))BgKrm;X&Pu6'n^)V[8],$-V)jgnh%9I)8$y>^u$Kvnh%DZ+v$Kpeh%$QGDM$Ybg`bD58]uIl<(Sr7h`Dm3V)V*T,aypT#Q/U7)"
+    "b`$+R__bL&c@E-7$rkq6$U)yCMXZ&j%-QGDM+Cv%cOMUgrvIl<(bqL&cHy3V)bk0bbdqL&cbbZ:$C7Q:$sJl<(h>I#dZhGc%nPWfMFS(esDV<2hKGdHspd"
+    "2[dtL5V)c95k%$.9j%x/2ueR[&$#&9N9fw4BteZeGc%:QGDM7Zgpf8/KEOwIl<(#W=qfFs3V)a](U]qed/M>Y8/ijF<k_,$-V)3';l%=dZK$y>^u$56;l%"
+    "DZ+v$502l%Z&iXMu@Wl%/CNl%DZ+v$=_**(G&iXMyX%m%=[sl%DZ+v$'Wki%bmHIM%$Km%1WafMek%btB(Tm%lQrs%pvDS#E7I,(K>;fM']3*(MctZv60*"
+    "U]#:WS#Ie3*(dDEfM8>>#vSBjfM_(<tn,q&btGG+n%9]T8oYeGc%5>;fM@8I,(K^+n%$a$p%i5vv$SvG%o'b&btsL5V),QYn%74Cj%SAi_u,Bv##G[`Rps"
+    "Qy^uYeGc%u>6YM7,:o%9REl%@Z+v$Yb%m%v&iXM:>Vo%hv#,(y/g*b]u-R^L0QfMmK'$#*_fRg0M[/iZeGc%@TGDMLO7NhJ0SZQ586ea;V8khXLJ&u>pJ1"
+    "&%[O/i/-6V)T*nHs3%k%cZ&3l#I7ek#>2a0&y>^u$;Oj0&LU^=@Fyos6O+DaMy[71&IGxyfI_-bkARpEk[hGc%/TWfM_I2es[syWn51Dng<r[/iDj3V)ki"
+    "X8oxT+'uY_$p%JKyatBg3V)gMAwmtv^%uHM4n%Mgu^uZhGc%NQWfM](g/Mj)[ZvRbL3UThGc%2QWfMh$@bOE/HhMF;-$mZhGc%*SWfMY8/esO[1ejFfNvv"
+    "oYYCYlfh0,%XZIac7)_l-N0esGr8/i:qhp%/&V+&(0g*b4qX/iFDD)tiMr+&#mbAuF*;(&i7r+&.V:bO[hGc%0SWfM`K/esWNb>mO1(cO$P_)Xlfh0,Ie8"
+    "-jbye/V#B0esN[MEkpUG(&'e0+&(0g*bBmmEkKSD)te4M+&vlbAuLOs(&kvL+&463[QGs3V)F>Y/i<be/MTllTSPuj8SCg3V)_Z5USnlq[Z#:WS#tHDO$T"
+    "0`$'pmbAuMV+2&YaY2&5AX;n1IEo*Q=G2&CAhj#W:yCM-XP2&9ZafMvK/btJ]Y2&,[+v$cro)&W=GDMqR5QpURSZQ,w>eaR%rmpYi`#QX5x:qYIosp4<6V"
+    ")e#q5T*9cEM:8M3&j4D3&DbeKrZeGc%AB;fM5RC+(XH42&faY2&Fv's%_SC+(^.rXM;=P*&a@4*&Zf@t%Wa')3j,4*&:mafM%^,btYa0+&@Z+v$hG0+(:D"
+    "afMcg+bt]sL+&NflBYZeGc%*)iXME'i+&NVwk#*(_,NZeGc%oSGDMksXZZTrm(twIl<(3b7[Z-$-V)c>@,&S7vV$y>^u$<Q@,&DZ+v$*.vR%2)iXMMX[,&"
+    ";^R,&DZ+v$j)rV#];iXMPkw,&Dpn,&Kv's%x.c*(f,rXMYBX-&r<O-&ePQ=Rp>JeNn/BQ^y'T$'UDX-&@Z+v$Qvw,&Dw3V)#7W,jM+(cO/tkBc,3L#mEp3"
+    "V)(S7ej5B_#Q8HL#dpQJbcW3c%cO9$k#';hf$$At-&4<0@dJxI&u'9#/&n0'[d=U-V)>rk2U*chXMgD>/&*V,/&o0'[dYeGc%tYafMxKtatY[iS%Q1`#vR"
+    "BjfM1wp^uWEyat[h$T%+7hhMWHsfMh9+D&(vBhM.$-V)9Q:D&JTg9$y>^u$Bf:D&FZ+v$X0vR%jceYM'&sD&WdDD&TxDfj>H_,j,b_daGm;#QJlm)OO=8w"
+    "QJfQeN.$-V)hDSE&33AmaLDpWRn4Q&uKeoE&9eg8Smfh0,Iy-r]/9.RgIM:es;ddWeQYUhMhwCbb.$-V)Li3F&/c#7$y>^u$g&4F&(0g*b;F6Xew.U)t.O"
+    ",K&>pbAuXEGF&A<,K&@E`2U.$-V)P*YF&OvPV$y>^u$o>YF&DZ+v$_rMD&s+iXM>]CG&Q27)(TxDfjV7`,j82ida_;YEX`I6INeQuaX'`,FXDg3V)vxSkU"
+    "bO6INhmq^YBQ4BPDg3V),0e&YL*_&c@E-7$^qq6$H)yCMD<@H&pVGDMl%uvZdD58]uIl<(6t]wZHs3V)Y87XekOVhMrr*q]@K9U]WxZ0,<-K@#[NUq]Hs3"
+    "V)Fvq5^d5]/rtF_2_YR_&cO9$k#q=hf$h%-H&%[Yr%SDbI&@Z+v$F>-H&-JEo*&D/J&>Jhj#&>yCMY^8J&dPNfME08$#XKI@>3YWfM=ko2hN4X#Q_5_$#D"
+    "v's%VLJa&pgA_M32HWR0g2IaU/`$'jrbAuR#ya&b&=b&8[KtR^hGc%_YWfMH2p2hZLInT`>#A#Fv's%5MkI&&a[YM>V9c&(]fa&Zf@t%]g')3r^9c&pe-F"
+    "MH66d&+DBKMm:n>ZHV3IaIv3V)(+&3UY<[eNsrf8]tap#Q]FsI-A3T@#YY=LV`jTng`[AX^o6QbX;M[&un3be&[8=n^nfh0,hj+ue.t=R^tGZ&uyt^J&hP"
+    ".bb>U-V)9ft2U*chXMb(#K&t9hJ&:eg8S[eGc%4WGDMJs*wd]*oWR#(T$'$9A)(u07'lKJ'KrWhGc%rVWfMJf:es=vD8fGg.#dK&Z&lq@5V)eLmK&K[P1t"
+    "KM+N&]pbAu5#nK&:;+N&thvTfuL5V)ie:L&E>J)(0gMbkUBjfM3+Mngdh7bt2)EL&@Z+v$J`]E&<NyCMZ^0M&7WGDM[bOHjK<SKi&Jl<($=&Ij_/`$'i%'"
+    "^upMAma]eGc%>f-FMbypf&,R[1h-kO&ciE0$#Dv's%h*qf&&kA_MhU_yceU4IaU/`$'GsbAu/XHg&s[dg&m'c>d^hGc%;ZWfM%yq2h5^(XejNL@#=t's%1"
+    "_.M&=p3V)#>BXe8EYbO=G<ngj2-Cc]FsI-gNU@#T(Vng,.r2hFC1ejiQh[#=t's%DkAM&<j3V)DUKejFZ^eNM#*_l(Z=UfJv3V)PHD_l0Eq#Q_(#XnEQF`"
+    "m<LGbkCwEo*sN.CcM^;Xn^hGc%;ZWfMktEes'J>[f/5x>d=%cwd$(T$'&FS)(.N(bk[eGc%nq&dMF@^%ll;&&u@yfM&.WD&lJy3V)4.q8fb<W%u*OQK&1s"
+    "@#mp<5V)%,=N&cTlMtKYPN&[^w<(TNGN&7WWfMj/T&u:]D`&5AX;n.$-V)_KYN&QKhj#bqIo8ZZYN&TxDfjF_b,j-mwdaNWYTo6Ba&c@E-7$Irq6$Z1yCM"
+    "/q9O&uE6YM4wCO&U':O&@Z+v$emuN&wE6YM72`O&BprD&@Z+v$m4MO&qc-FM>T-P&,s[%cO9$k#%lc.%Z-iO&e:/IsWpx/Mb6+)t-ent@=t's%nacN&6U-"
+    "V)ouOtn7<[YMG.xP&+.oP&.(Vo^_Hc,jIixdag&[>vb==LMm;wZv1Hm>vSSCo*7mM@#).RbOCtg/M]AJQ&ePQ=RZ'M_Y]8b(t#(T$';Y1`&)vBhM]eGc%,"
+    "`afM(btat545c%5<x#QYHsfMok9%'-MvEOAU-V)Ys-3U.$6YM)8S%'^7J%'vLrCud1d&ufu$DM'Ef%'i1iXM,Ko%'SXf%'TxDfjD^q,j,b_daJ18wQKJ00"
+    "MPGT;Re&s2qAy3V)X89<RZ%u(OTllTS[5UXRO+4V)[/=@QRxHINX9-nTwD,Ft%$-V)R<9''E1wk#y>^u$sW9''TxDfjR1r,jADSdaX[aKV^CIIN_q%hVvx"
+    "FLVuF5V)9Uh''pp_''KP^eWWBjfM*JCIW+mHbtZpq''3$S#Q_eGc%*>$YME0I('eK'''S1vv$SR65/#%_Y#TxDfj`Yr,j/k_daf%nZZm&**Ol:2wZwtR[Z"
+    "0$-V)eT2)'HP.-%y>^u$Ap2)'FZ+v$,3Y&'f]GDMsf15^RC0/VyIl<(G(-6^Js3V)Gyhq]qe10Mv@C2_I(en^0$-V)o:8*'4,_J$y>^u$UV8*'TxDfjp3s"
+    ",j#Hedavbvg`$FJIN%x:,a5j[h`Fg3V)Urak_y&20M(<7)b;YknTa/`$'GvbAud&j7%jIQ+'gGjEbq95V)-fbB'(ClMt^y#D'[^w<(e8lB'D`WfM9`=CcU"
+    "u0qSV.19]*IEo*%*0C'eAhj#ZGyCM7G9C'CfafM%jQbtSHCC',[+v$A3,+'n=GDMA7bjU$bTZQ5GbeaXXN/VVT+3hcHYEX/JJ$#LU^=@k-ps6&l-FMG@nD"
+    "'[EeyPhh[gYm$SHYBU-V)19ebX-B-FMM[2E'Sae1hmD2[Z:lJ$#=t's%;^wD'<E^0,:k%$Z<t][Z8Dn&uYm#D'Es;hVpfh0,D$lRT(C<<[%am&u*Uv+'jc"
+    "fBc%(T$'HvMS#[/yQ^_eGc%]M;fMmJD((bFR_c6W,$Q(l#k_T>yEY.M@T]#:WS#fbD((bSEfMs>$'cXBjfM_'KL`Q0SbtuepF'@Z+v$e3,+'w8;^Mn5Wse"
+    "=ZW>>,B5IjXBjfM,W49f]RSbt0&jH'ePQ=R7%-$Qu4Rda)Jl<(+vlqf`hGc%.aWfMwj@Cc;=<2h@l83U*IEo*L>SI'NAhj#AHyCMqO]I'gve=MwMiI'DN_"
+    "I'1[+v$'7>G'5J-V);$*0ieqo&u=v3J'))hHjpfh0,yfC6g6r%-j$b$'c;ghcbXO#'c((T$'ohM((jYJ&c_eGc%J5iXMeDvG':Vwk#[/yQ^_eGc%3HyCMg"
+    "]1H'ZfafMM0Jbt*Uv+'mZ68&x#a((Mh1H'4N+DMI7+@dbhGc%t]WfMLrMes8HhZd[;y+'U6a,'(0g*bp(O[d1jh)td8*1'NvbAu8;W,'V-*1'uq:qfFg3V"
+    ")J@lnT6;G*O>Y8/idAqwZJs3V)5ow/i9L$/MAlpgisl:Li0$-V)k3Rhrn,veaC@M)k,#s&cO9$k#fqc.%BN]-'%[Yr%L;=.'Fv's%K/+.'f2iXM*@c.'y:"
+    "0/cO9$k#kqc.%L4c.'%[Yr%VZl.'Hv's%THP.'U^GDMO)-;nhVmp]#Jl<(V.*<nFg3V)Y=FXn#_r&cO9$k#%[$L%S`L/'%[Yr%e.V/'TxDfjLwt,jT6+ea"
+    "R%rmpSd30MYDRNqO9ang4IEo*^9@0'yPhj#^EyCM9TI0',te=MKZR0'G+)/'m`I0'IGQejYv30Ma-gdsJ<L3UThGc%t]WfMBW[eabLlEt%R&FtQ2u^'X;`"
+    "$'e<TbtJiLK'y/g*b6:9<eT@QfM4^M$#B-,unt;8Ft_eGc%(5<ZM85$L'Ga]T#R(D7&x631'O/@YM=TRL'x631'[o[8&Vn')3#731'72<ZMBmwL'EvxT#["
+    "o[8&L/kj0&:b-(4&f=MC]h_'5x__'E(D7&+Gt-('W@YMF.FM't3<M'8R/XR`eGc%U3;^MG4V%u3$=&lU/`$'[$cAuhTbM'i7J]'L^YBuU:4V)/&9Ft25LZ"
+    "QnB)[vpf*<nJSCo*3io@#le.$Qoy'FXOb;hWrkx[Qjs_&Yts0xQ;j3V).p_esp8tbOnAw>Z3Jv_YV:4V)@,K@ZUG=KMv3Pq]=CO9]`FsI-GLp@#kd#r]r_"
+    "A$Q09Ik_eM6DZDfw&uaFsI-M_p@#qDsk_m$-fN)9a,aO`oh`ngn<(I#SFXMv3V)gt0*bqW4$Q2&Y&ce<,dbngn<(Lm@-a`FsI-W&q@#$N8'c6g$xv0EQwd"
+    "iI80`$AaS#^n8N'd_1^Mu-%e'&*ad'O>rXM&w6]'W@%e'I(D7&ja&N'.iafMpGZbt>'J]'y/g*b+r><eh[wDtIX*^'[^w<(LLf]'5cWfMOhk[Q>MFngY>["
+    "UJ[o[8&10kj0dnT.([1&KMwk*f'iye=M)r3f'yH+f'E(D7&eIt-(hj[YM(-Pf'd/Gf'8R/XR`eGc%<5;^M-RO^POfVEtU/`$'h$cAuOq<^'],c^'2$S#QV"
+    ":4V)i&BFteimyP[ak>m<XDFl9^($vogn<(Vm@@mWSCo*w.r@#]^bLMTa+Xnqi*xmP(4V)q>BFttNy&uM&u^'5@OwQahGc%=cWfMm+_esV]Rwdu-09oh+:C"
+    "uIm=*O_x6$QqexwQ'(T$'N*%)(TxDfjZKu,jfk+eaaOCBuM.t&c@E-7$^xq6$;5yCMDDk1'2L6YMIJt1'#Xk1'@Z+v$6GO1'03iXMxar@')M'''43]_PXB"
+    "jfMe.4hMivPbt<o$A'&eu6&_e@l&y/g*bONHFkO0QfM4aV$#FRD6pse-0r`eGc%csl`M9Keh'e(>n#/%(s]^PxwmO<m1q'(T$'_77A'I8B)t`eGc%hsl`M"
+    ">j;i'e(>n#=o+>@j77A'bU>>#OpPv$jdWZ5'drEMONNj'G37A'5Ue=MO]Tj'lHMj':bG:%;f8j'tdGDMFgGdsZSVZQ:a2*b`8Xi'XjafM)#_bt^2bi'2r6"
+    "_P_eGc%KGyCM)HfA'bH+DMK*%'Pr95V)wrex'TLlMtkxj%([^w<(JLox'EfWfMe.('uB<xx'+:>eNrfh0,W0h@>]^_#(w$f=M3NFy'SBS('O3s^M,I3BP>"
+    "^C'PgQw<(ewXy'[^w<(XwXy'DfWfMGSL0MN4tZQ4`5<e3$-V)b9)fNq2veaOV4XR>Y4'cO9$k#M4'.$Rbty'WpptRTfL0MUu0qSOCL3UThGc%2fWfMwf('"
+    "uglj%(=2(RT5-6V)T0iLMGO;Qg`]ksUS<.'PjrdyP`kE/V`TXpU7IEo*ogQ$(JDhj#bS+DM#1G0Vv@5V)<qd$(a2rV#R9r#ZZBjfM-]_IW8=ebt^4n$(@Z"
+    "+v$)w,$(@C^0,fIB'Pux)]#LSCo*5'y@#)D5'cZ&3l#q3R/$h42%(m,V_Y7A)'uffa%(OxL#ZbhGc%WfWfM3J)'uFOxA'1r6_P`hGc%7`WfMk:m&u]n-T%"
+    "Np9#vYhGc%FNWfM&#Q>v7dJCM'####",
+    0};
+static const diti_spirv_module diti_spirv_modules[] = {
+    {"gemm_cpu", diti_spirv_text_gemm_cpu, 6357u},
+    {"gemm_gpu", diti_spirv_text_gemm_gpu, 5939u},
+    {"gemv_gpu", diti_spirv_text_gemv_gpu, 4665u},
+    {"attention_cpu", diti_spirv_text_attention_cpu, 4774u},
+    {"attention_gpu", diti_spirv_text_attention_gpu, 6272u},
+    {"norm", diti_spirv_text_norm, 3902u},
+    {"qkv_post", diti_spirv_text_qkv_post, 3906u},
+    {"expand", diti_spirv_text_expand, 6400u},
+    {"elementwise", diti_spirv_text_elementwise, 3853u},
+    {"pixels", diti_spirv_text_pixels, 5479u},
+    {"group_norm", diti_spirv_text_group_norm, 3767u},
+    {0, 0, 0}};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */
 
