@@ -164,10 +164,12 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
                          "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
                          activation, norm);
     }
-    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 12) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 12)",
-                         (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
+        config->width % (config->sized ? 12u : 4u)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 4; of 12 with micro-conditions)",
+            (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
     }
     if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

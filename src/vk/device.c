@@ -61,12 +61,16 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
-/* The highest rung that the enabled features allow, or the one asked for. */
+/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves, so it stays
+   on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
     char wanted[32];
     int rung;
     device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
-    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) return DIT_OK;
+    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
+        if (device->is_cpu) device->rung = DITI_RUNG_BASE;
+        return DIT_OK;
+    }
     for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
         if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
         if (rung > (int)device->rung) {
