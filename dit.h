@@ -5482,12 +5482,16 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
-/* The highest rung that the enabled features allow, or the one asked for. */
+/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves, so it stays
+   on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
     char wanted[32];
     int rung;
     device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
-    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) return DIT_OK;
+    if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
+        if (device->is_cpu) device->rung = DITI_RUNG_BASE;
+        return DIT_OK;
+    }
     for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
         if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
         if (rung > (int)device->rung) {
@@ -9137,172 +9141,6 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     return gemm.out;
 }
 
-/* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
-/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
-
-enum {
-    DITI_NORM_PART_RMS = 1,
-    DITI_NORM_PART_WEIGHT = 2,
-    DITI_NORM_PART_BIAS = 4,
-    DITI_NORM_PART_SCALE = 8,
-    DITI_NORM_PART_SHIFT = 16
-};
-
-static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, table);
-    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
-                    info->name, info->rows, info->columns, groups, columns);
-    return false;
-}
-
-static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x);
-    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
-    if (diti_graph_failed(graph)) return false;
-    if (info->format == DITI_U32) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
-        return false;
-    }
-    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
-}
-
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
-    const char *name = desc->name ? desc->name : "norm";
-    bool cpu = graph->device->is_cpu;
-    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
-    diti_tensor weight, bias, out;
-    diti_tensor_info info;
-    diti_dispatch dispatch;
-    if (!diti_norm_check(graph, x, desc, name)) return 0;
-    info = *diti_tensor_get(graph, x);
-    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
-    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
-    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
-    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
-    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
-    dispatch.constants[1] = lanes;
-    dispatch.constants[2] = info.format;
-    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    dispatch.constants[4] =
-        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
-        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
-    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
-                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
-    dispatch.constant_count = 6;
-    dispatch.push[1] = info.rows;
-    dispatch.push[2] = info.columns;
-    dispatch.push[3] = diti_op_float(desc->eps);
-    dispatch.push[5] = info.pitch;
-    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
-    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
-    dispatch.push[14] = desc->rows_per_group;
-    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
-    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
-    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
-    return out;
-}
-
-/* --- GroupNorm --- */
-
-enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
-
-typedef struct diti_group_norm_plan {
-    diti_tensor x, out, partial, stats, weight, bias;
-    uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
-    float eps;
-    bool silu;
-    const char *name;
-} diti_group_norm_plan;
-
-static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
-                                  uint64_t groups) {
-    diti_dispatch dispatch;
-    uint32_t *push = dispatch.push;
-    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
-    dispatch.constants[1] = stage;
-    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
-    dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
-    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
-    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
-    dispatch.constant_count = 6;
-    push[1] = plan->batch;
-    push[2] = plan->pixels;
-    push[3] = plan->columns;
-    push[4] = plan->groups;
-    push[5] = plan->chunks;
-    push[6] = plan->chunk_pixels;
-    push[7] = diti_op_float(plan->eps);
-    push[9] = diti_tensor_get(graph, plan->x)->pitch;
-    push[11] = diti_tensor_get(graph, plan->out)->pitch;
-    push[13] = diti_tensor_get(graph, plan->partial)->pitch;
-    push[15] = diti_tensor_get(graph, plan->stats)->pitch;
-    if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
-    if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
-    if (stage != DITI_GROUP_NORM_APPLY)
-        diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
-                     stage == DITI_GROUP_NORM_CHUNKS);
-    if (stage != DITI_GROUP_NORM_CHUNKS)
-        diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
-                     stage == DITI_GROUP_NORM_COMBINE);
-    if (stage == DITI_GROUP_NORM_APPLY) {
-        uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
-        diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
-        diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
-        diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
-        diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
-    }
-    if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
-        diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
-    diti_op_emit(graph, &dispatch, groups, 18);
-}
-
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
-    bool cpu = graph->device->is_cpu;
-    uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
-    uint64_t invocations;
-    diti_group_norm_plan plan = DITI_ZERO;
-    diti_tensor_info info;
-    if (diti_graph_failed(graph)) return 0;
-    info = *diti_tensor_get(graph, x);
-    plan.name = desc->name ? desc->name : "group norm";
-    plan.batch = desc->batch ? desc->batch : 1;
-    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
-                               plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
-    }
-    plan.x = x;
-    plan.pixels = info.rows / plan.batch;
-    plan.columns = info.columns;
-    plan.groups = desc->groups;
-    plan.chunk_pixels = cpu ? 64 : 256;
-    plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
-    plan.eps = desc->eps;
-    plan.silu = desc->silu;
-    plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
-    plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
-    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 2 * plan.groups, plan.name);
-    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 2 * plan.groups, plan.name);
-    plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
-    if (diti_graph_failed(graph)) return 0;
-    if (!plan.weight || !plan.bias)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
-    invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
-    return plan.out;
-}
-
 /* ======== src/graph/ops_attention.c (edit it there; dit.h is generated) ======== */
 /* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
  */
@@ -9582,6 +9420,193 @@ DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv
     diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 14);
 }
 
+/* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
+
+enum {
+    DITI_NORM_PART_RMS = 1,
+    DITI_NORM_PART_WEIGHT = 2,
+    DITI_NORM_PART_BIAS = 4,
+    DITI_NORM_PART_SCALE = 8,
+    DITI_NORM_PART_SHIFT = 16
+};
+
+static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, table);
+    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
+                    info->name, info->rows, info->columns, groups, columns);
+    return false;
+}
+
+static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+    if (diti_graph_failed(graph)) return false;
+    if (info->format == DITI_U32) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
+        return false;
+    }
+    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    const char *name = desc->name ? desc->name : "norm";
+    bool cpu = graph->device->is_cpu;
+    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
+    diti_tensor weight, bias, out;
+    diti_tensor_info info;
+    diti_dispatch dispatch;
+    if (!diti_norm_check(graph, x, desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
+    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
+    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
+    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
+    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
+    dispatch.constants[1] = lanes;
+    dispatch.constants[2] = info.format;
+    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
+    dispatch.constants[4] =
+        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
+                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    dispatch.constant_count = 6;
+    dispatch.push[1] = info.rows;
+    dispatch.push[2] = info.columns;
+    dispatch.push[3] = diti_op_float(desc->eps);
+    dispatch.push[5] = info.pitch;
+    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[14] = desc->rows_per_group;
+    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+    return out;
+}
+
+/* --- GroupNorm --- */
+
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
+
+typedef struct diti_group_norm_plan {
+    diti_tensor x, out, partial, stats, weight, bias;
+    uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
+    float eps;
+    bool silu;
+    const char *name;
+} diti_group_norm_plan;
+
+static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                  uint64_t groups) {
+    diti_dispatch dispatch;
+    uint32_t *push = dispatch.push;
+    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    dispatch.constants[1] = stage;
+    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
+    dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
+    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
+    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
+    dispatch.constant_count = 6;
+    push[1] = plan->batch;
+    push[2] = plan->pixels;
+    push[3] = plan->columns;
+    push[4] = plan->groups;
+    push[5] = plan->chunks;
+    push[6] = plan->chunk_pixels;
+    push[7] = diti_op_float(plan->eps);
+    push[9] = diti_tensor_get(graph, plan->x)->pitch;
+    push[11] = diti_tensor_get(graph, plan->out)->pitch;
+    push[13] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[15] = diti_tensor_get(graph, plan->stats)->pitch;
+    if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
+    if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
+    if (stage != DITI_GROUP_NORM_APPLY)
+        diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
+                     stage == DITI_GROUP_NORM_CHUNKS);
+    if (stage != DITI_GROUP_NORM_CHUNKS)
+        diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
+                     stage == DITI_GROUP_NORM_COMBINE);
+    if (stage == DITI_GROUP_NORM_APPLY) {
+        uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+        diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
+        diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
+        diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
+        diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
+    }
+    if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+    diti_op_emit(graph, &dispatch, groups, 18);
+}
+
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    bool cpu = graph->device->is_cpu;
+    uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
+    uint64_t invocations;
+    diti_group_norm_plan plan = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph)) return 0;
+    info = *diti_tensor_get(graph, x);
+    plan.name = desc->name ? desc->name : "group norm";
+    plan.batch = desc->batch ? desc->batch : 1;
+    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+                               plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+    }
+    plan.x = x;
+    plan.pixels = info.rows / plan.batch;
+    plan.columns = info.columns;
+    plan.groups = desc->groups;
+    plan.chunk_pixels = cpu ? 64 : 256;
+    plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
+    plan.eps = desc->eps;
+    plan.silu = desc->silu;
+    plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
+    plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
+    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 2 * plan.groups, plan.name);
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 2 * plan.groups, plan.name);
+    plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
+    if (diti_graph_failed(graph)) return 0;
+    if (!plan.weight || !plan.bias)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
+    invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
+    return plan.out;
+}
+
+/* ======== src/graph/joined.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc) {
+    diti_linear_desc one = *desc;
+    uint32_t i, total = 0, column = 0;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    if (diti_graph_failed(graph)) return 0;
+    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
+    for (i = 0; i < joined->count; i++) {
+        const diti_layer *layer = &joined->layers[i];
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        diti_linear(graph, x, &layer->weight, &part);
+        column += layer->weight.rows;
+    }
+    return one.out;
+}
+
 /* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
 /* text: tokenizers. Apart from text.h because they need nothing of the graph. */
 #ifndef DITI_TOKENIZER_H
@@ -9660,6 +9685,37 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
 DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
+#endif
+
+/* ======== src/text/text.h (edit it there; dit.h is generated) ======== */
+/* text: tokenizers and text encoders. */
+#ifndef DITI_TEXT_H
+#define DITI_TEXT_H
+
+/* --- T5, mT5, umT5 encoders (models.md 5.1) --- */
+typedef struct diti_t5 diti_t5;
+typedef struct diti_t5_traits {
+    uint32_t columns, vocabulary, layers;
+} diti_t5_traits;
+/* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
+DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                     const diti_checkpoint *checkpoint, const char *prefix,
+                                     const dit_progress *progress, diti_t5 **out, dit_error *err);
+DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
+DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
+DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
+/* ids U32 [1, batch * tokens]; lengths U32 [1, batch] masks the padding (0: padding is attended, as SD3 and FLUX do)
+   -> F32 [batch * tokens, columns]. diti_t5_encode declares inputs for relative positions, one for each table of the
+   model; diti_t5_write_inputs fills them once the plan exists. */
+#define DITI_T5_MAX_BLOCKS 64u
+typedef struct diti_t5_use {
+    uint32_t batch, tokens;
+    diti_tensor ids, lengths;
+    diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
+} diti_t5_use;
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+                                             dit_error *err);
 #endif
 
 /* ======== src/text/normalize.c (edit it there; dit.h is generated) ======== */
@@ -10811,6 +10867,1675 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
     return result;
 }
 
+/* ======== src/text/t5.c (edit it there; dit.h is generated) ======== */
+
+/* T5 1.1, mT5 and umT5 encoders (models.md 5.1): RMS norms, no biases, unscaled scores with a relative position bias
+   that depends on key - query only, and a gated feed-forward. */
+
+typedef struct diti_t5_block {
+    diti_weight norm;           /* [d] */
+    diti_joined qkv;            /* [3 * inner, d] */
+    diti_weight out;            /* [d, inner] */
+    diti_weight ff_norm;        /* [d] */
+    diti_weight gate, up, down; /* wi_0, wi_1 [ff, d]; wo [d, ff] */
+    float *bias;                /* own table [buckets, heads] on the host; NULL: that of the blocks before */
+} diti_t5_block;
+
+typedef struct diti_t5_config {
+    uint32_t columns, vocabulary, blocks; /* columns: d */
+    uint32_t heads, head_dim, inner, hidden;
+    uint32_t buckets, max_distance;
+    float eps;
+} diti_t5_config;
+
+struct diti_t5 {
+    diti_device *device;
+    diti_env env;
+    diti_t5_config config;
+    diti_t5_traits traits;
+    diti_weights weights;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight final_norm; /* [d] */
+    diti_t5_block *blocks;
+};
+
+/* ---- key table: names asked for are transformers'; llama.cpp calls them so ---- */
+
+static const char *const diti_t5_llama_keys[][2] = {
+    {"shared", "token_embd"},
+    {"encoder.final_layer_norm", "enc.output_norm"},
+};
+static const char *const diti_t5_llama_block_keys[][2] = {
+    {"layer.0.layer_norm", "attn_norm"},       {"layer.0.SelfAttention.q", "attn_q"},
+    {"layer.0.SelfAttention.k", "attn_k"},     {"layer.0.SelfAttention.v", "attn_v"},
+    {"layer.0.SelfAttention.o", "attn_o"},     {"layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"},
+    {"layer.1.layer_norm", "ffn_norm"},        {"layer.1.DenseReluDense.wi_0", "ffn_gate"},
+    {"layer.1.DenseReluDense.wi_1", "ffn_up"}, {"layer.1.DenseReluDense.wo", "ffn_down"},
+};
+
+/* "encoder.block.3.layer.0.SelfAttention.q.weight" -> "enc.blk.3.attn_q.weight" */
+static const char *diti_t5_llama_name(void *user, const char *name, char *out, size_t size) {
+    static const char block[] = "encoder.block.";
+    const char *number = name + sizeof block - 1, *rest;
+    size_t used;
+    (void)user;
+    if (!diti_starts_with(name, block)) {
+        return diti_rename(diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys), name, out, size);
+    }
+    rest = strchr(number, '.');
+    if (!rest || !diti_format(out, size, "enc.blk.%.*s.", (int)(rest - number), number)) return NULL;
+    used = strlen(out);
+    rest =
+        diti_rename(diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys), rest + 1, out + used, size - used);
+    return rest ? out : NULL;
+}
+
+/* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
+
+static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
+    const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
+    double eps = diti_json_number(json, "layer_norm_epsilon", text ? strtod(text, NULL) : 1e-6);
+    return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
+}
+
+static dit_result diti_t5_check_activation(const diti_json *json, dit_error *err) {
+    const char *name = diti_json_string(json, "feed_forward_proj", "gated-gelu");
+    if (diti_equal(name, "gated-gelu")) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
+}
+
+static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json, diti_t5_config *config,
+                                      dit_error *err) {
+    static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
+    static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+    dit_result result = diti_t5_check_activation(json, err);
+    config->columns = diti_loader_dimension(loader, q, 1);
+    config->inner = diti_loader_dimension(loader, q, 0);
+    config->buckets = diti_loader_dimension(loader, bias, 0);
+    config->heads = diti_loader_dimension(loader, bias, 1);
+    config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
+    config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
+    if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
+    config->blocks = diti_loader_count(loader, "encoder.block.", ".layer.0.SelfAttention.q.weight");
+    config->eps = diti_t5_eps(json, loader->checkpoint);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "relative_attention_max_distance", 128, 1u << 20, &config->max_distance, err);
+    }
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->heads || !config->hidden || !config->vocabulary || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
+                         file,
+                         !config->heads        ? "the relative position table of block 0"
+                         : !config->vocabulary ? "the token embedding"
+                                               : "a matrix of block 0");
+    }
+    config->head_dim = config->inner / config->heads;
+    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_T5_MAX_BLOCKS ||
+        config->buckets < 4 || config->buckets % 4 || config->buckets / 4 >= config->max_distance) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a T5 encoder of %u blocks with %u columns in %u heads and %u position buckets is not known", file,
+            (unsigned)config->blocks, (unsigned)config->inner, (unsigned)config->heads, (unsigned)config->buckets);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
+    static const char name[] = "layer.0.SelfAttention.relative_attention_bias.weight";
+    const diti_stored_tensor *tensor = diti_loader_find(loader, name);
+    uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
+    if (!tensor || loader->error.result) return;
+    block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
+    if (!block->bias) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+        return;
+    }
+    diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
+}
+
+static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index) {
+    static const char *const qkv[] = {"layer.0.SelfAttention.q", "layer.0.SelfAttention.k", "layer.0.SelfAttention.v"};
+    const diti_t5_config *config = &t5->config;
+    diti_t5_block *block = &t5->blocks[index];
+    uint32_t d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
+    diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
+    diti_load_matrix(loader, &block->out, d, config->inner, 1, "layer.0.SelfAttention.o.weight");
+    diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
+    diti_load_matrix(loader, &block->gate, hidden, d, 1, "layer.1.DenseReluDense.wi_0.weight");
+    diti_load_matrix(loader, &block->up, hidden, d, 1, "layer.1.DenseReluDense.wi_1.weight");
+    diti_load_matrix(loader, &block->down, d, hidden, 1, "layer.1.DenseReluDense.wo.weight");
+    diti_t5_load_table(loader, t5, block);
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
+    const diti_t5_config *config = &t5->config;
+    const char *embedding = "shared.weight";
+    uint32_t i;
+    if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
+    diti_load_matrix(loader, &t5->embedding, config->vocabulary, config->columns, 1, embedding);
+    for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
+    diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
+}
+
+static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err) {
+    t5->blocks = (diti_t5_block *)diti_alloc_array(&t5->env, t5->config.blocks, sizeof *t5->blocks);
+    if (!t5->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    t5->traits.columns = t5->config.columns;
+    t5->traits.vocabulary = t5->config.vocabulary;
+    t5->traits.layers = t5->config.blocks;
+    diti_t5_load_weights(loader, t5);
+    return diti_loader_finish(loader, &t5->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                     const diti_checkpoint *checkpoint, const char *prefix,
+                                     const dit_progress *progress, diti_t5 **out, dit_error *err) {
+    diti_t5_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_t5 *t5;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", progress);
+    if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
+    result = diti_t5_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    t5 = (diti_t5 *)diti_alloc_zero(env, sizeof *t5);
+    if (!t5) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    t5->device = device;
+    t5->env = *env;
+    t5->config = read;
+    result = diti_t5_fill(t5, &loader, err);
+    if (result != DIT_OK)
+        diti_t5_destroy(t5);
+    else
+        *out = t5;
+    return result;
+}
+
+DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
+    diti_env env;
+    uint32_t i;
+    if (!t5) return;
+    env = t5->env;
+    diti_weights_free(t5->device, &env, &t5->weights);
+    for (i = 0; t5->blocks && i < t5->config.blocks; i++) diti_free(&env, t5->blocks[i].bias);
+    diti_free(&env, t5->blocks);
+    diti_free(&env, t5);
+}
+
+DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
+
+DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
+
+/* ---- relative positions ---- */
+
+/* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
+   The logarithm is float32 and truncated, as in the reference. */
+static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
+    uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
+    uint64_t distance = (uint64_t)(relative < 0 ? -relative : relative);
+    float place;
+    if (distance < exact) return first + (uint32_t)distance;
+    place = logf((float)distance / (float)exact) / (float)log((double)config->max_distance / exact);
+    far = exact + (uint32_t)(place * (float)(half - exact));
+    return first + (far < half ? far : half - 1);
+}
+
+/* out [heads, 2 * tokens - 1]: element key - query + tokens - 1. */
+static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, uint32_t tokens, float *out) {
+    uint32_t width = 2 * tokens - 1, head, i;
+    for (i = 0; i < width; i++) {
+        const float *row = bias + (size_t)diti_t5_bucket(config, (int64_t)i - (int64_t)tokens + 1) * config->heads;
+        for (head = 0; head < config->heads; head++) out[(size_t)head * width + i] = row[head];
+    }
+}
+
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+                                             dit_error *err) {
+    size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
+    float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
+        if (!t5->blocks[i].bias) continue;
+        diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
+        result = diti_plan_write(plan, use->bias[i], table, count * sizeof(float), err);
+    }
+    diti_free(&t5->env, table);
+    return result;
+}
+
+/* ---- the encoder ---- */
+
+static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tensor x, const diti_weight *weight,
+                                bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = t5->config.eps;
+    desc.weight = weight;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += weight h, in place. */
+static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                             const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, weight, &desc);
+}
+
+static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
+                                     const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
+    const diti_t5_config *config = &t5->config;
+    uint32_t rows = use->batch * use->tokens, inner = config->inner;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "t5_qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f;
+    desc.key_lengths = use->lengths;
+    desc.bias = bias;
+    desc.name = "t5_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),
+                          diti_tensor_view(graph, qkv, 0, rows, inner, inner),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * inner, inner), &desc);
+}
+
+/* gelu(wi_0 h) * (wi_1 h) */
+static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, diti_tensor h) {
+    diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
+    up.name = "t5_up";
+    gate.multiply = diti_linear(graph, h, &block->up, &up);
+    gate.activation = DITI_ACTIVATION_GELU_TANH;
+    gate.name = "t5_gate";
+    return diti_linear(graph, h, &block->gate, &gate);
+}
+
+/* x F32 [batch * tokens, d] is changed in place. */
+static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
+                              diti_tensor x, diti_tensor bias) {
+    const diti_t5_block *block = &t5->blocks[index];
+    diti_tensor h = diti_t5_norm(graph, t5, x, &block->norm, false, "t5_norm1");
+    h = diti_t5_attention(t5, graph, use, block, h, bias);
+    diti_t5_residual(graph, x, h, &block->out, "t5_attention_out");
+    h = diti_t5_norm(graph, t5, x, &block->ff_norm, false, "t5_norm2");
+    h = diti_t5_gated(graph, block, h);
+    diti_t5_residual(graph, x, h, &block->down, "t5_down");
+}
+
+/* The table that block index uses: its own, else that of the last block before it that has one. */
+static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use, uint32_t index) {
+    if (!t5->blocks[index].bias) return index ? diti_t5_bias(t5, graph, use, index - 1) : 0;
+    if (!use->bias[index]) {
+        use->bias[index] =
+            diti_tensor_input(graph, DITI_F32, t5->config.heads, 2 * use->tokens - 1, "relative_positions");
+    }
+    return use->bias[index];
+}
+
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
+    diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
+    uint32_t i;
+    for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
+    }
+    return diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
+}
+
+/* ======== src/model/model.h (edit it there; dit.h is generated) ======== */
+/* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
+ * denoiser evaluation. */
+#ifndef DITI_MODEL_H
+#define DITI_MODEL_H
+
+/* What a family tells the job. */
+typedef struct diti_model_traits {
+    const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    uint32_t latent_channels;     /* C */
+    uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
+    uint32_t patch;
+    uint32_t default_size; /* latent height and width */
+    uint32_t text_tokens,
+        text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
+    uint32_t default_steps;
+    float default_guidance;
+    bool wants_size; /* resolution and aspect below are used */
+} diti_model_traits;
+
+/* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
+ * images. */
+typedef struct diti_denoise {
+    uint32_t batch, copies;
+    uint32_t height, width;           /* of the latent, multiples of the patch */
+    uint32_t steps;                   /* rows of the timestep tables */
+    uint32_t text_batch, text_tokens; /* text rows are [text_batch * text_tokens, text_columns]; text_batch is copies
+                                         (images share a prompt) or copies * batch */
+    float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
+    diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
+    diti_tensor input_scale;          /* F32 [1, 1], or 0 */
+    diti_tensor text;                 /* F32 or activation format [text_batch * text_tokens, text_columns] */
+    diti_tensor text_lengths;         /* U32 [1, text_batch] valid tokens of each; 0: all */
+    diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+    void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
+} diti_denoise;
+
+typedef struct diti_transformer diti_transformer;
+typedef struct diti_family {
+    const char *name;
+    /* true when config (may be NULL) or the tensors under prefix are this family's. */
+    bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
+    /* What config (may be NULL) does not say comes from shapes. */
+    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
+                       const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                       diti_transformer **out, dit_error *err);
+    void (*destroy)(diti_transformer *transformer);
+    void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
+                    diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
+    diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
+                        diti_denoise *denoise); /* prediction planar F32 [copies * batch * C, height * width] */
+    /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
+    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
+                               const float *timesteps, dit_error *err);
+} diti_family;
+struct diti_transformer { /* first member of every family's own struct */
+    const diti_family *family;
+    diti_model_traits traits;
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+};
+/* Finds the family; the error names what the file looks like. */
+DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const dit_progress *progress, diti_transformer **out, dit_error *err);
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
+
+/* --- for the families --- */
+/* The tensor prefix + name, NULL when absent. */
+DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
+                                                       const char *name);
+/* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
+ */
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
+/* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
+ * references round. dim is a multiple of 4. */
+DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
+                                      float divide_x, float interpolation, float *out);
+
+DIT_INTERNAL const diti_family *diti_pixart_family(void);
+#endif
+
+/* ======== src/model/common.c (edit it there; dit.h is generated) ======== */
+
+DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
+                                                       const char *name) {
+    char full[320];
+    if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
+    return diti_checkpoint_find(checkpoint, full);
+}
+
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+    uint32_t row, i, half = dim / 2;
+    for (i = 0; i < half; i++) {
+        float exponent = (float)-9.210340371976184 * (float)i / (float)half; /* -ln(10000) */
+        float frequency = expf(exponent);
+        for (row = 0; row < count; row++) {
+            float angle = timesteps[row] * frequency;
+            out[(size_t)row * dim + i] = cosf(angle);
+            out[(size_t)row * dim + half + i] = sinf(angle);
+        }
+    }
+}
+
+/* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
+static void diti_position_row(double position, uint32_t dim, float *out) {
+    uint32_t i, half = dim / 2;
+    for (i = 0; i < half; i++) {
+        double angle = position * (1.0 / pow(10000.0, (double)i / (double)half));
+        out[i] = (float)sin(angle);
+        out[half + i] = (float)cos(angle);
+    }
+}
+
+DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
+                                      float divide_x, float interpolation, float *out) {
+    uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
+    size_t line = (size_t)grid_width * dim;
+    for (x = 0; x < grid_width; x++) {
+        diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
+    }
+    for (y = 0; y < grid_height; y++) {
+        float *first = out + y * line + half;
+        diti_position_row((double)((float)y / divide_y / interpolation), half, first);
+        for (x = 0; x < grid_width; x++) {
+            float *token = out + y * line + (size_t)x * dim;
+            if (y > 0) memcpy(token, out + (size_t)x * dim, half * sizeof(float));
+            if (x > 0) memcpy(token + half, first, half * sizeof(float));
+        }
+    }
+}
+
+/* ======== src/model/pixart.c (edit it there; dit.h is generated) ======== */
+
+/* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
+   block, and one timestep embedding modulates all of them through small tables of their own. */
+
+#define DITI_PIXART_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_pixart_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch;
+    uint32_t caption;     /* columns of the text encoder's output */
+    uint32_t sample_size; /* latent size of the training: its grid is the unit of positions */
+    float interpolation, eps;
+    bool sized; /* micro-conditions: resolution and aspect ratio */
+} diti_pixart_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_pixart_keys[][2] = {
+    {"pos_embed.proj", "x_embedder.proj"},
+    {"adaln_single.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"adaln_single.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"adaln_single.emb.resolution_embedder.linear_1", "csize_embedder.mlp.0"},
+    {"adaln_single.emb.resolution_embedder.linear_2", "csize_embedder.mlp.2"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_1", "ar_embedder.mlp.0"},
+    {"adaln_single.emb.aspect_ratio_embedder.linear_2", "ar_embedder.mlp.2"},
+    {"adaln_single.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_pixart_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.net.0.proj", "mlp.fc1"},
+    {"ff.net.2", "mlp.fc2"},
+};
+
+/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
+static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
+    static const char blocks[] = "transformer_";
+    const char *rest;
+    size_t start;
+    (void)user;
+    if (!diti_starts_with(name, blocks)) {
+        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
+    }
+    name += sizeof blocks - 1;
+    rest = strchr(name + strlen("blocks."), '.');
+    if (!rest) return NULL;
+    start = (size_t)(rest + 1 - name);
+    if (start >= size) return NULL;
+    memcpy(out, name, start);
+    rest = diti_rename(diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys), rest + 1, out + start, size - start);
+    return rest ? out : NULL;
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_pixart_embedder { /* sinusoids -> linear -> silu -> linear */
+    diti_layer in, out;
+} diti_pixart_embedder;
+
+typedef struct diti_pixart_block {
+    diti_joined qkv;     /* [3D, D] */
+    diti_layer out;      /* [D, D] */
+    diti_layer text_q;   /* [D, D] */
+    diti_joined text_kv; /* [2D, D] */
+    diti_layer text_out; /* [D, D] */
+    diti_layer ff_in;    /* [4D, D] */
+    diti_layer ff_out;   /* [D, 4D] */
+} diti_pixart_block;
+
+typedef struct diti_pixart {
+    diti_transformer base;
+    diti_pixart_config config;
+    diti_layer patch;                              /* [D, C * p * p] */
+    diti_pixart_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
+    diti_layer modulation;                         /* [6D, D] */
+    diti_layer caption_in, caption_out;            /* [D, caption], [D, D] */
+    diti_weight tables;                            /* F32 [6 * blocks, D] */
+    diti_weight final_table;                       /* F32 [2, D] */
+    diti_layer proj_out;                           /* [p * p * out_channels, D] */
+    diti_pixart_block *blocks;
+} diti_pixart;
+
+static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
+    return (const diti_pixart *)(const void *)transformer;
+}
+
+static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
+           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
+           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
+}
+
+static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
+           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
+}
+
+/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
+static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+    const char *name = diti_json_string(config, "_class_name", "");
+    const diti_stored_tensor *patch;
+    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
+    if (diti_equal(name, "Transformer2DModel")) {
+        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
+    }
+    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
+    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
+    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
+    return diti_pixart_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* Originals were trained on 1024 pixels where they have micro-conditions or a long caption, else on 512, unless they
+   keep their position table [1, grid * grid, D]. */
+static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
+    const char *prefix = loader->prefix;
+    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
+    const diti_stored_tensor *caption = diti_model_find(loader->checkpoint, prefix, "y_embedder.y_embedding");
+    if (table && table->rank == 3 && table->shape[1] <= 1u << 20) {
+        return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
+    }
+    return config->sized || (caption && caption->rank == 2 && caption->shape[0] > 120) ? 128u : 64u;
+}
+
+/* Everything but what only config.json knows, from the tensors. */
+static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
+    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
+    config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a PixArt transformer without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->blocks    ? "blocks"
+                         : !config->caption ? "caption_projection"
+                                            : "patch embedding");
+    }
+    config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_check(const diti_pixart_config *config, const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
+    const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
+                         activation, norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
+        config->width % (config->sized ? 12u : 4u)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 4; of 12 with micro-conditions)",
+            (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "PixArt transformer: %u blocks, patches of %u, %u channels out of %u are out of range",
+                         (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->out_channels,
+                         (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
+                                          dit_error *err) {
+    uint32_t widest;
+    dit_result result = diti_pixart_read_shapes(loader, config, err);
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    if (result == DIT_OK) result = diti_json_size(json, "in_channels", config->channels, 1024, &config->channels, err);
+    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 1024, &config->patch, err);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
+    }
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
+    }
+    widest = result == DIT_OK ? config->width / config->head_dim : 0;
+    if (result == DIT_OK) result = diti_json_size(json, "num_attention_heads", widest, 1024, &config->heads, err);
+    config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
+                                &config->sample_size, err);
+    }
+    if (result != DIT_OK) return result;
+    config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
+    config->interpolation = (float)diti_json_number(json, "interpolation_scale", (double)config->interpolation);
+    config->eps = (float)diti_json_number(json, "norm_eps", 1e-6);
+    if (!(config->interpolation > 0) || !(config->eps >= 0)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: interpolation_scale and norm_eps must be positive");
+    }
+    return diti_pixart_check(config, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_pixart_load_embedder(diti_loader *loader, diti_pixart_embedder *out, uint32_t width,
+                                      const char *name) {
+    diti_loader_scope(loader, "adaln_single.emb.%s.", name);
+    diti_load_layer(loader, &out->in, width, 256, 1, "linear_1");
+    diti_load_layer(loader, &out->out, width, width, 1, "linear_2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
+                                                                                                "attn2.to_v"};
+    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
+    bool original = loader->rename != NULL;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    if (original)
+        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
+    else
+        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+    if (original)
+        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
+    else
+        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* All blocks' tables in a row, so that one op can add the timestep to all of them. */
+static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
+    diti_weight one;
+    uint32_t i;
+    for (i = 0; i < model->config.blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_load_vector(loader, i ? &one : &model->tables, 6, model->config.width, "scale_shift_table");
+        if (i && !loader->error.result) diti_weight_append(loader, &model->tables, &one);
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_pixart_load_embedder(loader, &model->time, width, "timestep_embedder");
+    if (config->sized) {
+        diti_pixart_load_embedder(loader, &model->resolution, width / 3, "resolution_embedder");
+        diti_pixart_load_embedder(loader, &model->aspect, width / 3, "aspect_ratio_embedder");
+    }
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    diti_pixart_load_tables(loader, model);
+    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, &model->blocks[i], i, width);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+}
+
+static void diti_pixart_set_traits(diti_pixart *model) {
+    const diti_pixart_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->family = "pixart";
+    traits->variant = config->sized ? "alpha" : "sigma";
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->text_tokens = config->sized ? 120 : 300;
+    traits->text_columns = config->caption;
+    traits->default_steps = 20;
+    traits->default_guidance = 4.5f;
+    traits->wants_size = config->sized;
+}
+
+static void diti_pixart_destroy(diti_transformer *transformer) {
+    diti_pixart *model = (diti_pixart *)(void *)transformer;
+    diti_env env = transformer->env;
+    diti_weights_free(transformer->device, &env, &transformer->weights);
+    diti_free(&env, model->blocks);
+    diti_free(&env, model);
+}
+
+static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+    model->blocks =
+        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    diti_pixart_load_weights(loader, model);
+    diti_pixart_set_traits(model);
+    return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                   const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                                   diti_transformer **out, dit_error *err) {
+    diti_pixart_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_pixart *model;
+    dit_result result;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", progress);
+    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
+    result = diti_pixart_read_config(&loader, config, &read, err);
+    if (result != DIT_OK) return result;
+    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    model->base.family = diti_pixart_family();
+    model->base.device = device;
+    model->base.env = *env;
+    model->config = read;
+    result = diti_pixart_fill(model, &loader, err);
+    if (result != DIT_OK)
+        diti_pixart_destroy(&model->base);
+    else
+        *out = &model->base;
+    return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids;         /* input F32 [steps, 256] */
+    diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
+    diti_tensor positions;         /* input F32 [tokens, D] */
+    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for the blocks, two for the final layer */
+    diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+} diti_pixart_state;
+
+static diti_tensor diti_pixart_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                      diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* TMLP of models.md 2.2: F32 rows. */
+static diti_tensor diti_pixart_embed(diti_graph *graph, const diti_pixart_embedder *embedder, diti_tensor sinusoids,
+                                     diti_tensor out) {
+    diti_tensor h = diti_pixart_linear(graph, sinusoids, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
+    return diti_pixart_linear(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+}
+
+static diti_tensor diti_pixart_add(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                   const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* Thirds of D: height, width, aspect ratio. */
+static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
+    uint32_t i, third = model->config.width / 3;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
+    for (i = 0; i < 3; i++) {
+        diti_pixart_embed(graph, i < 2 ? &model->resolution : &model->aspect,
+                          diti_tensor_view(graph, sizes, i, 1, 0, 256),
+                          diti_tensor_view(graph, out, 0, 1, i * third, third));
+    }
+    return out;
+}
+
+/* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
+static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
+                                          uint32_t steps) {
+    uint32_t i, width = model->config.width;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
+    diti_tensor time = diti_pixart_embed(graph, &model->time, state->sinusoids, 0);
+    diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
+    diti_elementwise_desc silu = DITI_ZERO;
+    if (state->sizes) {
+        time = diti_pixart_add(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
+    }
+    silu.activation = DITI_ACTIVATION_SILU;
+    silu.out_f32 = true;
+    silu.name = "modulation_silu";
+    active = diti_elementwise(graph, time, &silu);
+    diti_pixart_linear(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+    for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+        diti_pixart_add(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                        diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+    }
+    return all;
+}
+
+/* Caption projection, then keys and values of every block's cross attention. */
+static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
+                                     diti_pixart_state *state) {
+    diti_linear_desc desc = DITI_ZERO;
+    uint32_t i;
+    diti_tensor y =
+        diti_pixart_linear(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+    y = diti_pixart_linear(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
+    desc.name = "text_kv";
+    for (i = 0; i < model->config.blocks; i++) {
+        state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
+    }
+}
+
+static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch);
+    diti_pixart_state *state = (diti_pixart_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    if (!state) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        return;
+    }
+    denoise->family = state;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
+    state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    diti_pixart_project_text(model, graph, denoise->text, state);
+}
+
+static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
+                                              diti_tensor positions, dit_error *err) {
+    const diti_pixart_config *config = &model->config;
+    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+    uint32_t base = config->sample_size / config->patch;
+    size_t count = (size_t)rows * columns * config->width;
+    float *table = (float *)diti_alloc_array(&model->base.env, count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    diti_position_table(rows, columns, config->width, (float)((double)rows / base), (float)((double)columns / base),
+                        config->interpolation, table);
+    result = diti_plan_write(plan, positions, table, count * sizeof(float), err);
+    diti_free(&model->base.env, table);
+    return result;
+}
+
+static dit_result diti_pixart_write_sinusoids(const diti_pixart *model, diti_plan *plan, diti_tensor input,
+                                              const float *values, uint32_t count, dit_error *err) {
+    float *rows = (float *)diti_alloc_array(&model->base.env, (size_t)count * 256, sizeof(float));
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    diti_sinusoid(values, count, 256, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_free(&model->base.env, rows);
+    return result;
+}
+
+static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
+    float sizes[3];
+    dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
+    if (result == DIT_OK) {
+        result = diti_pixart_write_sinusoids(model, plan, state->sinusoids, timesteps, denoise->steps, err);
+    }
+    if (result != DIT_OK || !state->sizes) return result;
+    sizes[0] = denoise->resolution[0];
+    sizes[1] = denoise->resolution[1];
+    sizes[2] = denoise->aspect;
+    return diti_pixart_write_sinusoids(model, plan, state->sizes, sizes, 3, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_pixart_step {
+    const diti_pixart *model;
+    const diti_denoise *denoise;
+    const diti_pixart_state *state;
+    uint32_t batch, tokens;
+    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
+    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
+} diti_pixart_step;
+
+/* This step's rows: the timestep's modulation plus every block's own table. */
+static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
+    const diti_pixart *model = step->model;
+    uint32_t i, width = model->config.width;
+    diti_tensor row = diti_select_row(graph, step->state->modulation, step->denoise->step, "select_modulation");
+    row = diti_tensor_reshape(graph, row, 8, width);
+    step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
+    step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
+    row = diti_tensor_view(graph, row, 0, 6, 0, width);
+    for (i = 0; i < model->tables.part_count; i++) {
+        const diti_weight_part *part = &model->tables.parts[i];
+        diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
+        diti_pixart_add(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
+    }
+}
+
+/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. */
+static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
+    const diti_denoise *d = step->denoise;
+    const diti_pixart_config *config = &step->model->config;
+    diti_tensor x = diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch,
+                                  d->copies, d->input_scale);
+    x = diti_pixart_linear(graph, x, &step->model->patch, DITI_ACTIVATION_NONE, 0, true, "patch_embed");
+    return diti_pixart_add(graph, x, step->state->positions, 0, "positions");
+}
+
+/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
+static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, uint32_t width,
+                                    float eps, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = eps;
+    desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
+    desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += gate * layer(h), in place; gate 0: none. */
+static void diti_pixart_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor h) {
+    const diti_pixart_config *config = &step->model->config;
+    uint32_t width = config->width, rows = step->batch * step->tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = step->batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.name = "attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+}
+
+/* Images that share a prompt are queries of one attention: text_batch items. */
+static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
+                                              const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+    const diti_pixart_config *config = &step->model->config;
+    const diti_denoise *d = step->denoise;
+    uint32_t width = config->width, rows = d->text_batch * d->text_tokens;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    desc.batch = d->text_batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.key_lengths = d->text_lengths;
+    desc.name = "text_attention";
+    return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
+                          diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+}
+
+/* models.md 3.2, 5; x F32 [batch * tokens, D] is changed in place. */
+static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
+    const diti_pixart_block *block = &step->model->blocks[index];
+    uint32_t width = step->model->config.width, first = 6 * index;
+    float eps = step->model->config.eps;
+    diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
+    diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
+    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, width, eps, "norm1");
+    h = diti_pixart_self_attention(graph, step, block, h);
+    diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
+    h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
+    diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
+    h = diti_pixart_norm(graph, x, step->tables, first + 3, width, eps, "norm2");
+    h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
+}
+
+/* F32 [batch * tokens, p * p * out_channels]. */
+static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
+    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, step->model->config.width, 1e-6f, "norm_out");
+    return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+                                   diti_pixart_step *step) {
+    memset(step, 0, sizeof *step);
+    step->model = model;
+    step->denoise = denoise;
+    step->state = (const diti_pixart_state *)denoise->family;
+    step->batch = denoise->copies * denoise->batch;
+    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
+    diti_pixart_select(graph, step);
+}
+
+static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_config *config = &model->config;
+    diti_pixart_step step;
+    diti_tensor x;
+    uint32_t i;
+    if (diti_graph_failed(graph) || !denoise->family) return 0;
+    diti_pixart_begin_step(model, graph, denoise, &step);
+    x = diti_pixart_patches(graph, &step);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
+    x = diti_pixart_final(graph, &step, x);
+    return diti_unpatchify(graph, x, step.batch, config->channels, config->out_channels, denoise->height,
+                           denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_pixart_family(void) {
+    static const diti_family family = {
+        "pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
+        diti_pixart_run, diti_pixart_write_inputs};
+    return &family;
+}
+
+/* ======== src/model/registry.c (edit it there; dit.h is generated) ======== */
+
+static const diti_family *diti_family_at(size_t index) { return index == 0 ? diti_pixart_family() : NULL; }
+
+/* What an unknown model looks like: its class, else one of its tensors. */
+static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
+    const char *name = diti_json_string(config, "_class_name", NULL);
+    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
+    if (!name) name = first ? first->name : "none";
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (PixArt): %s %.200s",
+                     diti_checkpoint_name(checkpoint), what, name);
+}
+
+DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const dit_progress *progress, diti_transformer **out, dit_error *err) {
+    const diti_family *family;
+    size_t i;
+    *out = NULL;
+    if (!prefix) prefix = "";
+    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
+        if (!family->recognise(config, checkpoint, prefix)) continue;
+        return family->load(device, env, config, checkpoint, prefix, progress, out, err);
+    }
+    return diti_family_fail(config, checkpoint, err);
+}
+
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
+    if (transformer) transformer->family->destroy(transformer);
+}
+
+/* ======== src/vae/vae.h (edit it there; dit.h is generated) ======== */
+/* vae: decoders and encoders between latents and pixels. */
+#ifndef DITI_VAE_H
+#define DITI_VAE_H
+
+typedef struct diti_vae diti_vae;
+typedef struct diti_vae_traits {
+    uint32_t latent_channels, factor; /* pixels per latent element in each direction */
+    float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
+    bool has_encoder, has_decoder;
+} diti_vae_traits;
+/* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const dit_progress *progress, diti_vae **out, dit_error *err);
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. */
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width);
+/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
+   then log-variance (to be clamped to [-30, 20] by who draws from it). */
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width);
+#endif
+
+/* ======== src/vae/kl.c (edit it there; dit.h is generated) ======== */
+
+/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
+   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
+
+#define DITI_KL_MAX_LEVELS 8u
+#define DITI_KL_MAX_RESNETS 8u
+
+typedef struct diti_kl_resnet {
+    diti_layer norm1, conv1, norm2, conv2;
+    diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
+    uint32_t channels;   /* of the output */
+} diti_kl_resnet;
+
+typedef struct diti_kl_attention {
+    diti_layer norm;
+    diti_joined qkv;
+    diti_layer out;
+    bool present;
+} diti_kl_attention;
+
+typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
+    diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
+    uint32_t count;
+    diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
+} diti_kl_level;
+
+typedef struct diti_kl_half { /* decoder or encoder */
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_kl_attention attention;
+    diti_kl_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_kl_half;
+
+struct diti_vae {
+    diti_device *device;
+    diti_env env;
+    diti_vae_traits traits;
+    diti_weights weights;
+    uint32_t groups;
+    bool wide; /* residuals in F32 whatever the activation format */
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+};
+
+/* ---- key names: asked for as diffusers has them ---- */
+
+/* Replaces the first occurrence of from; false when the result does not fit. */
+static bool diti_kl_replace(char *text, size_t size, const char *from, const char *to) {
+    char *place = strstr(text, from);
+    size_t from_length = strlen(from), to_length = strlen(to), rest;
+    if (!place) return true;
+    rest = strlen(place + from_length) + 1;
+    if ((size_t)(place - text) + to_length + rest > size) return false;
+    memmove(place + to_length, place + from_length, rest);
+    memcpy(place, to, to_length);
+    return true;
+}
+
+static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+                                       size_t size) {
+    size_t i;
+    if (!diti_format(out, size, "%s", name)) return NULL;
+    for (i = 0; i < count; i++)
+        if (!diti_kl_replace(out, size, pairs[i][0], pairs[i][1])) return NULL;
+    return out;
+}
+
+/* Very old diffusers files differ in the attention only. */
+static const char *diti_kl_old_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"attentions.0.to_q", "attentions.0.query"},
+                                           {"attentions.0.to_k", "attentions.0.key"},
+                                           {"attentions.0.to_v", "attentions.0.value"},
+                                           {"attentions.0.to_out.0", "attentions.0.proj_attn"}};
+    (void)user;
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+/* LDM and BFL; the decoder's levels are numbered from the pixels, user: how many there are. */
+static const char *diti_kl_ldm_name(void *user, const char *name, char *out, size_t size) {
+    static const char *const pairs[][2] = {{"mid_block.resnets.0.", "mid.block_1."},
+                                           {"mid_block.resnets.1.", "mid.block_2."},
+                                           {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+                                           {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+                                           {"mid_block.attentions.0.to_", "mid.attn_1."},
+                                           {"down_blocks.", "down."},
+                                           {".resnets.", ".block."},
+                                           {"upsamplers.0.conv", "upsample.conv"},
+                                           {"downsamplers.0.conv", "downsample.conv"},
+                                           {"conv_shortcut", "nin_shortcut"},
+                                           {"conv_norm_out", "norm_out"}};
+    static const char up[] = "decoder.up_blocks.";
+    const uint32_t *levels = (const uint32_t *)user;
+    char renumbered[256];
+    unsigned level;
+    const char *rest;
+    if (diti_starts_with(name, up)) {
+        level = (unsigned)strtoul(name + sizeof up - 1, NULL, 10);
+        rest = strchr(name + sizeof up - 1, '.');
+        if (!rest || level >= *levels) return NULL;
+        if (!diti_format(renumbered, sizeof renumbered, "decoder.up.%u%s", *levels - 1 - level, rest)) return NULL;
+        name = renumbered;
+    }
+    return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
+}
+
+static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
+    *levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
+    if (diti_loader_find(loader, "decoder.mid.block_1.conv1.weight") ||
+        diti_loader_find(loader, "encoder.mid.block_1.conv1.weight")) {
+        loader->rename = diti_kl_ldm_name;
+        loader->user = levels;
+    } else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
+               diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
+        loader->rename = diti_kl_old_name;
+    }
+}
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_kl_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight")) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+/* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
+
+static void diti_kl_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
+    char scope[sizeof loader->scope];
+    memcpy(scope, loader->scope, sizeof scope);
+    diti_loader_scope(loader, "%s%s.", scope, name);
+    out->channels = diti_loader_dimension(loader, "conv1.weight", 0);
+    diti_load_norm(loader, &out->norm1, channels, "norm1");
+    diti_load_layer(loader, &out->conv1, out->channels, 9 * channels, 3, "conv1");
+    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
+    diti_load_layer(loader, &out->conv2, out->channels, 9 * out->channels, 3, "conv2");
+    if (channels != out->channels) diti_load_layer(loader, &out->shortcut, out->channels, channels, 1, "conv_shortcut");
+    diti_loader_scope(loader, "%s", scope);
+}
+
+static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t channels, const char *name) {
+    static const char *const qkv[] = {"attentions.0.to_q", "attentions.0.to_k", "attentions.0.to_v"};
+    diti_loader_scope(loader, "%s.mid_block.", name);
+    diti_kl_load_resnet(loader, &half->mid[0], channels, "resnets.0");
+    half->attention.present = diti_loader_find(loader, "attentions.0.group_norm.weight") != NULL;
+    if (half->attention.present) {
+        diti_load_norm(loader, &half->attention.norm, channels, "attentions.0.group_norm");
+        diti_load_joined(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
+    }
+    diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Returns the channels that the level gives. */
+static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels, const char *sampler) {
+    char name[32];
+    uint32_t i;
+    level->count = diti_loader_count(loader, "resnets.", ".conv1.weight");
+    if (level->count > DITI_KL_MAX_RESNETS) level->count = 0;
+    if (!level->count && !loader->error.result) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s must hold 1 to %u resnets",
+                  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+    }
+    for (i = 0; i < level->count; i++) {
+        diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
+        diti_kl_load_resnet(loader, &level->resnets[i], channels, name);
+        channels = level->resnets[i].channels;
+    }
+    diti_format(name, sizeof name, "%s.weight", sampler);
+    if (diti_loader_find(loader, name)) diti_load_layer(loader, &level->resample, channels, 9 * channels, 3, sampler);
+    return channels;
+}
+
+static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
+                                    const char *blocks, const char *sampler) {
+    uint32_t i;
+    half->level_count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
+    if (!half->level_count || half->level_count > DITI_KL_MAX_LEVELS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder has %u levels, not 1 to %u",
+                  diti_checkpoint_name(loader->checkpoint), (unsigned)half->level_count, DITI_KL_MAX_LEVELS);
+        return channels;
+    }
+    half->levels = (diti_kl_level *)diti_alloc_array(env, half->level_count, sizeof *half->levels);
+    if (!half->levels) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+        return channels;
+    }
+    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+        diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
+        channels = diti_kl_load_level(loader, &half->levels[i], channels, sampler);
+    }
+    diti_loader_scope(loader, "%s", "");
+    return channels;
+}
+
+static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->decoder;
+    uint32_t latent = vae->traits.latent_channels,
+             channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+    half->present = true;
+    if (diti_loader_find(loader, "post_quant_conv.weight")) {
+        diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
+    }
+    diti_load_layer(loader, &half->conv_in, channels, 9 * latent, 3, "decoder.conv_in");
+    diti_kl_load_mid(loader, half, channels, "decoder");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
+    diti_load_norm(loader, &half->norm_out, channels, "decoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, 3, 9 * channels, 3, "decoder.conv_out");
+}
+
+static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
+    diti_kl_half *half = &vae->encoder;
+    uint32_t moments = 2 * vae->traits.latent_channels;
+    uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
+    half->present = true;
+    diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
+    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
+    diti_kl_load_mid(loader, half, channels, "encoder");
+    diti_load_norm(loader, &half->norm_out, channels, "encoder.conv_norm_out");
+    diti_load_layer(loader, &half->conv_out, moments, 9 * channels, 3, "encoder.conv_out");
+    if (diti_loader_find(loader, "quant_conv.weight")) {
+        diti_load_layer(loader, &vae->quant, moments, moments, 1, "quant_conv");
+    }
+}
+
+/* ---- configuration ---- */
+
+/* The most groups up to 32 that divide every number of channels, as powers of two. */
+static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    uint32_t i, groups = 32, count = diti_checkpoint_count(checkpoint);
+    for (i = 0; i < count; i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, i);
+        if (!diti_starts_with(tensor->name, loader->prefix) || tensor->rank != 4 || tensor->shape[2] != 3) continue;
+        if (tensor->shape[1] == 3 || tensor->shape[1] == latent) continue; /* not normalised: image and latent */
+        while (groups > 1 && tensor->shape[1] % groups) groups /= 2;
+    }
+    return groups;
+}
+
+/* By latent channels, where no config.json says them: SD, FLUX. */
+static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
+    bool flux = vae->traits.latent_channels == 16;
+    double scale = diti_json_number(json, "scaling_factor", 0.0);
+    if (scale != 0.0)
+        flux = false;
+    else
+        scale = flux ? 0.3611 : 0.18215;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", flux ? 0.1159 : 0.0);
+}
+
+static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
+    const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
+    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (!diti_equal(name, "AutoencoderKL") || !latent) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not an autoencoder that dit.h knows (AutoencoderKL): %.80s",
+                         diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
+    }
+    vae->traits.latent_channels = latent;
+    vae->wide = diti_json_bool(json, "force_upcast", true);
+    diti_kl_read_scale(vae, json);
+    if (!(vae->traits.scale > 0))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+    return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
+}
+
+static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *half, dit_error *err) {
+    uint32_t i, j;
+    for (i = 0; i < half->level_count; i++)
+        for (j = 0; j < half->levels[i].count; j++)
+            if (half->levels[i].resnets[j].channels % vae->groups) {
+                return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                                 "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+                                 (unsigned)half->levels[i].resnets[j].channels, (unsigned)vae->groups);
+            }
+    return DIT_OK;
+}
+
+/* Every level but the last doubles the size. */
+static uint32_t diti_kl_factor(const diti_kl_half *half) {
+    uint32_t i, factor = 1;
+    for (i = 0; i < half->level_count; i++) factor <<= half->levels[i].resample.weight.part_count ? 1 : 0;
+    return factor;
+}
+
+static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *err) {
+    dit_result result;
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
+    vae->traits.has_decoder = vae->decoder.present;
+    vae->traits.has_encoder = vae->encoder.present;
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_loader_finish(loader, &vae->weights, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->decoder, err);
+    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const dit_progress *progress, diti_vae **out, dit_error *err) {
+    diti_loader loader;
+    uint32_t ldm_levels;
+    dit_result result;
+    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
+    *out = NULL;
+    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+    vae->device = device;
+    vae->env = *env;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", progress);
+    diti_kl_choose_prefix(&loader);
+    diti_kl_choose_names(&loader, &ldm_levels);
+    result = diti_kl_read_config(vae, &loader, config, err);
+    if (result == DIT_OK) result = diti_kl_fill(vae, &loader, err);
+    if (result != DIT_OK)
+        diti_vae_destroy(vae);
+    else
+        *out = vae;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    diti_env env;
+    if (!vae) return;
+    env = vae->env;
+    diti_weights_free(vae->device, &env, &vae->weights);
+    diti_free(&env, vae->decoder.levels);
+    diti_free(&env, vae->encoder.levels);
+    diti_free(&env, vae);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+
+/* ---- computing ---- */
+
+typedef struct diti_kl_size { /* of the image so far */
+    uint32_t height, width;
+} diti_kl_size;
+
+static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                bool silu, const char *name) {
+    diti_group_norm_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.groups = vae->groups;
+    desc.eps = 1e-6f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
+    desc.silu = silu;
+    desc.name = name;
+    return diti_group_norm(graph, x, &desc);
+}
+
+/* 3x3 or 1x1 with the same size in and out. */
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
+                                diti_tensor residual, bool out_f32, const char *name) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size.height;
+    desc.width = size.width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
+    desc.bias = &layer->bias;
+    desc.residual = residual;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                    diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 1;
+    desc.pad_before = desc.pad_after = 1;
+    desc.upsample = true;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_upsample";
+    size->height *= 2;
+    size->width *= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+/* Zeros on the right and below only. */
+static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
+                                      diti_kl_size *size) {
+    diti_conv_desc desc = DITI_ZERO;
+    desc.batch = 1;
+    desc.height = size->height;
+    desc.width = size->width;
+    desc.stride = 2;
+    desc.pad_after = 1;
+    desc.bias = &layer->bias;
+    desc.out_f32 = vae->wide;
+    desc.name = "vae_downsample";
+    size->height /= 2;
+    size->width /= 2;
+    return diti_conv2d(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                      const diti_kl_resnet *resnet, diti_kl_size size) {
+    diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
+    if (resnet->shortcut.weight.part_count) {
+        shortcut = diti_kl_conv(graph, x, &resnet->shortcut, size, 0, vae->wide, "vae_shortcut");
+    }
+    return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
+}
+
+/* One head of all channels. */
+static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                         const diti_kl_attention *attention, diti_kl_size size) {
+    uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor h = diti_kl_norm(graph, vae, x, &attention->norm, false, "vae_attention_norm");
+    joined.name = "vae_qkv";
+    h = diti_linear_joined(graph, h, &attention->qkv, &joined);
+    desc.batch = 1;
+    desc.heads = 1;
+    desc.head_dim = channels;
+    desc.scale = 1.0f / sqrtf((float)channels);
+    desc.name = "vae_attention";
+    h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+    return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
+}
+
+static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                   diti_kl_size size) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
+}
+
+static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
+                                     bool up, diti_kl_size *size) {
+    uint32_t i;
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
+    if (!level->resample.weight.part_count) return x;
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
+              : diti_kl_downsample(graph, vae, x, &level->resample, size);
+}
+
+static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
+                                  diti_kl_size size, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->decoder;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    size.height = height;
+    size.width = width;
+    x = diti_planar_to_rows(graph, latent, 1, vae->traits.latent_channels, 1.0f / vae->traits.scale, vae->traits.shift);
+    if (vae->post_quant.weight.part_count) {
+        x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
+    }
+    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &size);
+    return diti_kl_finish(graph, vae, x, half, size, true);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width) {
+    const diti_kl_half *half = &vae->encoder;
+    bool quant = vae->quant.weight.part_count != 0;
+    diti_kl_size size;
+    diti_tensor x;
+    uint32_t i;
+    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    size.height = height;
+    size.width = width;
+    x = diti_kl_conv(graph, image, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
+    x = diti_kl_run_mid(graph, vae, x, half, size);
+    x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
+}
+
 /* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
 /* sample: noise, schedules, solvers, guidance. Plain arithmetic, no Vulkan. */
 #ifndef DITI_SAMPLE_H
@@ -11951,6 +13676,2452 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
     diti_free(env, schedule->steps);
     memset(schedule, 0, sizeof *schedule);
+}
+
+/* ======== src/job/job.h (edit it there; dit.h is generated) ======== */
+/* job: prompt -> image. The state machine behind the public calls. */
+#ifndef DITI_JOB_H
+#define DITI_JOB_H
+
+struct dit_context {
+    diti_env env;
+    diti_device *device;
+    dit_progress progress;
+    dit_worker worker;
+    char *overrides;
+};
+
+struct dit_model {
+    diti_env env;
+    diti_device *device;       /* NULL after a dry run */
+    diti_package *packages[8]; /* [0]: desc.source; then one per component that lives elsewhere */
+    uint32_t package_count;
+    diti_transformer *transformer;
+    diti_t5 *text_encoder;
+    diti_tokenizer *tokenizer;
+    uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
+    const char *pipeline_variant; /* static; NULL: the transformer's guess */
+    uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
+    diti_vae *vae;
+    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
+    dit_model_info info;
+};
+
+/* A prompt's embedding on the host. */
+typedef struct diti_conditioning {
+    float *rows;                      /* [tokens, columns] */
+    uint32_t tokens, columns, length; /* length: valid tokens */
+} diti_conditioning;
+
+/* What a request comes down to: everything the shape of a plan depends on. */
+typedef struct diti_job_shape {
+    uint32_t width, height, image_count, steps;
+    bool guided;
+    bool encodes[2]; /* prompt of the unconditional / conditional branch is encoded inside the plan */
+    bool stochastic; /* fresh noise in every step */
+    uint32_t preview_interval;
+    bool swap;         /* BGRA target */
+    bool scaled_input; /* the model sees input * x */
+} diti_job_shape;
+
+typedef struct diti_job_request {
+    diti_job_shape shape;
+    diti_schedule schedule;
+    float guidance;
+    uint64_t seed;
+    dit_rng rng;
+    uint32_t latent_width, latent_height;
+    float *noise;      /* [image_count, C, h, w], unit normal */
+    float *step_noise; /* [steps, image_count, C, h, w] when stochastic */
+    int32_t *ids;      /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];
+    diti_conditioning conditioning[2]; /* of those that are given */
+} diti_job_request;
+
+/* Where a run is: the next slice to submit. repeat counts steps. */
+typedef struct diti_job_cursor {
+    uint32_t segment, repeat, slice;
+} diti_job_cursor;
+
+typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
+    uint64_t value;              /* of the plan's timeline */
+    float us;                    /* predicted */
+    double done_us;              /* predicted work of the run when it is finished */
+    uint32_t steps_done;
+    dit_stage stage;
+    bool preview; /* brings a new preview */
+} diti_job_flight;
+
+typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
+    VkImage image;
+    VkImageView view;   /* of dit's own images */
+    diti_buffer memory; /* of dit's own images */
+    VkFormat format;
+    VkImageLayout layout; /* that it is left in */
+    bool owned;
+} diti_job_image;
+
+#define DITI_JOB_MAX_IMAGES 64u
+#define DITI_JOB_MAX_FLIGHT 64u
+
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    const dit_model *model;
+    diti_job_request request;
+    dit_target target;
+    /* the plan and what the host exchanges with it */
+    diti_plan *plan;
+    diti_t5_use text;
+    diti_denoise denoise;
+    uint32_t encode_segment, step_segment, preview_segment,
+        decode_segment; /* the run: every segment in order, steps repeated */
+    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+        preview;
+    diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
+        latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+    diti_buffer health_readback;      /* uint32_t[4], copied at the end */
+    VkCommandPool command_pool;
+    VkCommandBuffer finish, preview_copy;
+    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
+    /* the run */
+    diti_job_cursor cursor;
+    bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
+    double total_us, submitted_us;
+    diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
+    uint32_t flight_first, flight_count;
+    uint64_t finish_value;
+    int cancel;      /* atomic */
+    int status_lock; /* guards status and error */
+    dit_status status;
+    dit_error error;
+};
+
+/* model.c */
+DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+/* conditioning.c: the blob of dit_encode_prompt */
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
+                                                    diti_conditioning *out, dit_error *err);
+DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
+                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+/* request.c: a desc checked and resolved */
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
+/* pipeline.c: the whole picture as one graph, and its host inputs */
+DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
+/* run.c */
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
+/* image.c: pictures on the device */
+DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
+DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
+DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
+DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
+#endif
+
+/* ======== src/job/context.c (edit it there; dit.h is generated) ======== */
+/* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
+
+#define DITI_PROBE_SIZE 192u /* rows, columns and depth of the self-test's matrix product */
+
+static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
+
+/* Runs one matrix product through the graph and times it. inputs: [n, n] activations and [n, n] weights, row-major. */
+static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, const float *input, float *output,
+                                 dit_error *err) {
+    const uint32_t n = DITI_PROBE_SIZE;
+    const size_t bytes = (size_t)n * n * sizeof(float);
+    diti_linear_desc desc;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor x, y;
+    dit_result result;
+    memset(&desc, 0, sizeof desc);
+    desc.out_f32 = true;
+    desc.name = "self-test";
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "self-test", false);
+    x = diti_tensor_input(&graph, DITI_F32, n, n, "self-test input");
+    desc.out = diti_tensor_state(&graph, DITI_F32, n, n, "self-test output");
+    y = diti_linear(&graph, x, weight, &desc);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_write(plan, x, input, bytes, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err); /* the first run may pay for compilation in the driver */
+    if (result >= 0) result = diti_plan_read(plan, y, output, bytes, err);
+    if (result >= 0) {
+        diti_plan_learn(plan);
+        if (diti_plan_last_slice_us(plan))
+            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)n * (float)n * (float)n);
+    }
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 2e-2 (fp16); a broken driver misses
+ * by far more. */
+static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
+    const uint32_t n = DITI_PROBE_SIZE;
+    double error = 0, norm = 0;
+    uint32_t r, c, k;
+    for (r = 0; r < n; r += 5) {
+        for (c = 0; c < n; c += 3) {
+            double exact = 0;
+            for (k = 0; k < n; k++) exact += (double)input[r * n + k] * weight[c * n + k];
+            error += (exact - output[r * n + c]) * (exact - output[r * n + c]);
+            norm += exact * exact;
+        }
+    }
+    return error <= norm * 1e-4; /* also false for NaN */
+}
+
+static dit_result diti_probe_device(diti_device *device, bool *agrees, dit_error *err) {
+    const uint32_t n = DITI_PROBE_SIZE;
+    const size_t count = (size_t)n * n;
+    float *values = (float *)diti_alloc_array(&device->env, count * 3, sizeof *values);
+    diti_buffer buffer;
+    diti_weight weight;
+    dit_result result;
+    uint32_t i;
+    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    memset(&buffer, 0, sizeof buffer);
+    memset(&weight, 0, sizeof weight);
+    for (i = 0; i < 2 * count; i++) values[i] = diti_probe_value(i);
+    result = diti_buffer_create(device, count * sizeof *values, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
+    if (result >= 0) result = diti_buffer_write(device, &buffer, 0, values + count, count * sizeof *values, err);
+    weight.name = "self-test weight";
+    weight.type = DIT_TYPE_F32;
+    weight.rows = weight.columns = n;
+    weight.kernel = 1;
+    weight.part_count = 1;
+    weight.parts[0].buffer = &buffer;
+    weight.parts[0].rows = n;
+    if (result >= 0) result = diti_probe_run(device, &weight, values, values + 2 * count, err);
+    *agrees = result >= 0 && diti_probe_agrees(values + count, values, values + 2 * count);
+    diti_buffer_destroy(device, &buffer);
+    diti_free(&device->env, values);
+    return result;
+}
+
+/* Climbs down from the device's rung until one computes right. */
+static dit_result diti_context_prove(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    for (;;) {
+        bool agrees = false;
+        dit_result result = diti_probe_device(device, &agrees, err);
+        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+            result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+            return result;
+        if (diti_override_is(context->overrides, "selftest_fail", diti_rung_name(device->rung))) agrees = false;
+        if (agrees) break;
+        if (device->rung == DITI_RUNG_BASE) {
+            return result < 0
+                       ? result
+                       : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                                   "device %s computes a matrix product wrong even on the base rung; update its driver",
+                                   device->info.name);
+        }
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of rung %s; using rung %s",
+                 device->info.name, diti_rung_name(device->rung), diti_rung_name((diti_rung)((int)device->rung - 1)));
+        device->rung = (diti_rung)((int)device->rung - 1);
+    }
+    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
+             diti_rung_name(device->rung), device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+    return DIT_OK;
+}
+
+static dit_result diti_context_check(const dit_context_desc *desc, dit_error *err) {
+    if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: desc is NULL");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
+    if (desc->vulkan_count > 1 || (desc->vulkan_count == 1) != (desc->vulkan != NULL)) {
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_context_desc: this version works with one device; vulkan_count must be 0 or 1 and match vulkan");
+    }
+    if (desc->transport.rank_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
+    if (desc->trace)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version writes no traces; trace must be false");
+    if (desc->devices && strchr(desc->devices, ',')) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: this version works with one device; devices is \"%s\"", desc->devices);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
+    dit_result result;
+    context->progress = desc->progress;
+    context->worker = desc->worker;
+    context->overrides = diti_copy_string(&context->env, desc->overrides);
+    if (desc->overrides && !context->overrides)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    result = diti_device_open(desc, &context->env, &context->device, err);
+    return result < 0 ? result : diti_context_prove(context, err);
+}
+
+DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err) {
+    dit_context *context;
+    diti_env env;
+    dit_result result = diti_context_check(desc, err);
+    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
+    if (result < 0) return result;
+    *out = NULL;
+    result = diti_env_init(&env, &desc->allocator, &desc->logger, err);
+    if (result < 0) return result;
+    context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
+    if (!context) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    context->env = env;
+    result = diti_context_open(context, desc, err);
+    if (result < 0) {
+        dit_context_destroy(context);
+        return result;
+    }
+    *out = context;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
+    if (!ctx || !size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
+    return diti_cache_save(ctx->device, blob, size, err);
+}
+
+DIT_API void dit_context_destroy(dit_context *ctx) {
+    diti_env env;
+    if (!ctx) return;
+    env = ctx->env;
+    diti_device_close(ctx->device);
+    diti_free(&env, ctx->overrides);
+    diti_free(&env, ctx);
+}
+
+/* ======== src/job/model.c (edit it there; dit.h is generated) ======== */
+/* Models: finds every part of a pipeline in what the caller names, and loads it. */
+
+static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
+    dit_result result;
+    if (model->package_count == DITI_COUNT(model->packages))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: more than %u components",
+                         (unsigned)DITI_COUNT(model->packages) - 1);
+    result = diti_package_open(&model->env, source, out, err);
+    if (result >= 0) model->packages[model->package_count++] = *out;
+    return result;
+}
+
+static bool diti_source_given(const dit_source *source) { return source->path || source->data || source->read_at; }
+
+/* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
+ * part. */
+static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out,
+                                     bool *alone, dit_error *err) {
+    uint32_t i;
+    *out = NULL;
+    *alone = false;
+    for (i = 0; i < desc->component_count; i++) {
+        if (desc->components[i].role != role) continue;
+        *alone = true;
+        return diti_model_open(model, &desc->components[i].source, out, err);
+    }
+    if (!diti_source_given(&desc->source)) return DIT_OK;
+    if (!model->packages[0]) {
+        dit_result result = diti_package_open(&model->env, &desc->source, &model->packages[0], err);
+        if (result < 0) return result;
+    }
+    *out = model->packages[0];
+    return DIT_OK;
+}
+
+/* A component's config.json (or scheduler_config.json), parsed; *out stays NULL where there is none. */
+static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
+                                    const char *file, bool alone, diti_json **out, dit_error *err) {
+    char path[128], *text = NULL;
+    size_t size = 0;
+    dit_result result;
+    *out = NULL;
+    diti_format(path, sizeof path, "%s%s%s", alone ? "" : folder, alone ? "" : "/", file);
+    result = diti_package_read(package, path, &text, &size, err);
+    if (result >= 0 && text) result = diti_json_parse(&model->env, text, size, path, out, err);
+    diti_free(&model->env, text);
+    return result;
+}
+
+typedef struct diti_model_part { /* what a loader of one component needs */
+    diti_package *package;
+    const diti_checkpoint *checkpoint;
+    const char *prefix;
+    diti_json *config;
+} diti_model_part;
+
+static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, dit_role role, const char *folder,
+                                    diti_model_part *part, dit_error *err) {
+    bool alone;
+    dit_result result;
+    memset(part, 0, sizeof *part);
+    result = diti_model_package(model, desc, role, &part->package, &alone, err);
+    if (result < 0 || !part->package) return result;
+    result = diti_package_component(part->package, alone ? "" : folder, &part->checkpoint, &part->prefix, err);
+    if (result < 0 || !part->checkpoint) return result;
+    return diti_model_config(model, part->package, folder, "config.json", alone, &part->config, err);
+}
+
+/* What dit-convert was told that the model works best with. */
+static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
+    const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
+    const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
+    double step_count = steps ? strtod(steps, NULL) : 0, scale = guidance ? strtod(guidance, NULL) : 0;
+    if (step_count >= 1 && step_count <= 1000) model->info.default_steps = (uint32_t)step_count;
+    if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
+}
+
+static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_model_part part;
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix,
+                                       &desc->progress, &model->transformer, err);
+        diti_model_read_defaults(model, part.checkpoint);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_model_part part;
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+                              &model->text_encoder, err);
+    }
+    diti_json_free(&model->env, part.config);
+    /* A llama.cpp T5 brings its vocabulary along. */
+    if (result >= 0 && part.checkpoint && diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
+        result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
+    }
+    return result;
+}
+
+static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_model_part part;
+    dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+                               &model->vae, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_read_tokenizer(dit_model *model, const diti_package *package, const char *path,
+                                            dit_error *err) {
+    char *data = NULL;
+    size_t size = 0;
+    dit_result result;
+    if (model->tokenizer) return DIT_OK;
+    result = diti_package_read(package, path, &data, &size, err);
+    if (result >= 0 && data) result = diti_tokenizer_load(&model->env, data, size, path, &model->tokenizer, err);
+    diti_free(&model->env, data);
+    return result;
+}
+
+static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_package *package;
+    diti_json *config = NULL;
+    double limit;
+    bool alone;
+    dit_result result = diti_model_package(model, desc, DIT_ROLE_TOKENIZER_1, &package, &alone, err);
+    if (result < 0 || !package) return result;
+    result = diti_model_read_tokenizer(model, package, alone ? "spiece.model" : "tokenizer/spiece.model", err);
+    if (result >= 0)
+        result = diti_model_read_tokenizer(model, package, alone ? "tokenizer.json" : "tokenizer/tokenizer.json", err);
+    if (result >= 0)
+        result = diti_model_config(model, package, "tokenizer", "tokenizer_config.json", alone, &config, err);
+    limit = diti_json_number(config, "model_max_length", 0);
+    if (limit >= 1 && limit <= 4096) model->tokenizer_limit = (uint32_t)limit;
+    diti_json_free(&model->env, config);
+    return result;
+}
+
+static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_package *package;
+    bool alone;
+    dit_result result = diti_model_package(model, desc, DIT_ROLE_SCHEDULER, &package, &alone, err);
+    if (result < 0 || !package) return result;
+    return diti_model_config(model, package, "scheduler", "scheduler_config.json", alone, &model->scheduler, err);
+}
+
+/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
+static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_package *package;
+    diti_json *index = NULL;
+    const char *name;
+    bool alone;
+    dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
+    if (result < 0 || !package || alone) return result;
+    result = diti_model_config(model, package, "", "model_index.json", true, &index, err);
+    name = diti_json_string(index, "_class_name", "");
+    if (diti_equal(name, "PixArtAlphaPipeline")) {
+        model->pipeline_tokens = 120;
+        model->pipeline_variant = "alpha";
+    } else if (diti_equal(name, "PixArtSigmaPipeline")) {
+        model->pipeline_tokens = 300;
+        model->pipeline_variant = "sigma";
+    }
+    diti_json_free(&model->env, index);
+    return result;
+}
+
+static void diti_model_describe_transformer(dit_model *model) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    uint32_t factor = model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+    diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
+    diti_format(model->info.variant, sizeof model->info.variant, "%s",
+                model->pipeline_variant ? model->pipeline_variant : traits->variant);
+    model->info.default_width = model->info.default_height = traits->default_size * factor;
+    model->info.size_multiple = traits->patch * factor;
+    if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
+    if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
+    model->info.latent_channels = traits->latent_channels;
+    model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
+}
+
+/* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
+   reports. */
+static void diti_model_describe_sampler(dit_model *model) {
+    diti_schedule_request request = DITI_ZERO;
+    diti_schedule schedule = DITI_ZERO;
+    request.steps = model->info.default_steps;
+    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, NULL) < 0) return;
+    diti_format(model->info.default_sampler, sizeof model->info.default_sampler, "%s", schedule.sampler);
+    diti_schedule_free(&model->env, &schedule);
+}
+
+static void diti_model_describe(dit_model *model) {
+    dit_model_info *info = &model->info;
+    if (model->transformer)
+        diti_model_describe_transformer(model);
+    else
+        info->missing |= 1u << DIT_ROLE_TRANSFORMER;
+    if (model->text_encoder)
+        info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
+    else
+        info->missing |= 1u << DIT_ROLE_TEXT_1;
+    if (model->vae)
+        info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
+    else
+        info->missing |= 1u << DIT_ROLE_VAE;
+    if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
+    if (model->transformer) diti_model_describe_sampler(model);
+    if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
+    if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
+}
+
+/* Parts that were trained together agree in their sizes; say which do not. */
+static dit_result diti_model_check_parts(const dit_model *model, dit_error *err) {
+    const diti_model_traits *traits;
+    if (!model->transformer) return DIT_OK;
+    traits = &model->transformer->traits;
+    if (model->text_encoder && diti_t5_get_traits(model->text_encoder)->columns != traits->text_columns) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the text encoder gives %u channels, the transformer wants %u; they belong to different models",
+            diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
+    }
+    if (model->vae && diti_vae_get_traits(model->vae)->latent_channels != traits->latent_channels) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the VAE has %u latent channels, the transformer %u; they belong to different models",
+                         diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    dit_result result;
+    model->package_count = 1; /* [0] belongs to desc->source */
+    result = diti_model_read_index(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_tokenizer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_text_encoder(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_check_parts(model, err);
+    if (result != DIT_OK) return result;
+    if (!model->transformer && !model->text_encoder && !model->vae) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s holds no transformer, text encoder or VAE that dit knows",
+                         desc->source.path ? desc->source.path : "the source");
+    }
+    diti_model_describe(model);
+    return DIT_OK;
+}
+
+static void diti_model_close_packages(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(model->packages); i++) {
+        diti_package_close(model->packages[i]);
+        model->packages[i] = NULL;
+    }
+}
+
+static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
+    if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: the guard members are not zero; initialise the struct with {0}");
+    if (!ctx && !desc->dry_run)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_load: ctx is NULL; only a dry run works without a context");
+    if (!diti_source_given(&desc->source) && desc->component_count == 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: neither source nor components name anything to load");
+    if (desc->component_count && !desc->components)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
+                         desc->component_count);
+    if (desc->type_count)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_model_desc: this version keeps the stored types; convert with dit-convert and leave types empty");
+    if (desc->weight_budget)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
+    if (desc->release_text_encoders)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_model_desc: this version keeps text encoders resident; release_text_encoders must be false");
+    return DIT_OK;
+}
+
+static dit_result diti_model_env(dit_context *ctx, diti_env *env, dit_error *err) {
+    if (!ctx) return diti_env_init(env, NULL, NULL, err);
+    *env = ctx->env;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
+    dit_model *model;
+    diti_env env;
+    dit_result result = diti_model_check_desc(ctx, desc, err);
+    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
+    if (result < 0) return result;
+    *out = NULL;
+    result = diti_model_env(ctx, &env, err);
+    if (result < 0) return result;
+    model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
+    model->env = env;
+    model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+    result = diti_model_load_parts(model, desc, err);
+    diti_model_close_packages(model); /* everything is on the device or copied */
+    if (result != DIT_OK) {
+        dit_model_destroy(model);
+        return result;
+    }
+    *out = model;
+    return DIT_OK;
+}
+
+DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
+    if (!out) return;
+    if (model)
+        *out = model->info;
+    else
+        memset(out, 0, sizeof *out);
+}
+
+DIT_API void dit_model_destroy(dit_model *model) {
+    diti_env env;
+    if (!model) return;
+    env = model->env;
+    diti_transformer_destroy(model->transformer);
+    diti_t5_destroy(model->text_encoder);
+    diti_vae_destroy(model->vae);
+    diti_tokenizer_free(model->tokenizer);
+    diti_json_free(&env, model->scheduler);
+    diti_model_close_packages(model);
+    diti_free(&env, model);
+}
+
+/* How many tokens of text the transformer is given: what its pipeline was made for, or what the tokenizer's config
+   allows if that is less. */
+DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
+    uint32_t tokens = model->pipeline_tokens;
+    if (tokens == 0 && model->transformer) tokens = model->transformer->traits.text_tokens;
+    return model->tokenizer_limit && (tokens == 0 || model->tokenizer_limit < tokens) ? model->tokenizer_limit : tokens;
+}
+
+/* ======== src/job/conditioning.c (edit it there; dit.h is generated) ======== */
+/* Prompts: from text to token ids, and to embeddings that can be kept as data. */
+
+/* --- text cleaning: the pipelines lower-case and strip the prompt (models.md 3.2) --- */
+
+/* One UTF-8 character at text; its length, or 1 with *code = the byte itself where the encoding is broken. */
+static uint32_t diti_utf8_next(const char *text, uint32_t *code) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t length = bytes[0] < 0x80   ? 1
+                      : bytes[0] < 0xc2 ? 0
+                      : bytes[0] < 0xe0 ? 2
+                      : bytes[0] < 0xf0 ? 3
+                      : bytes[0] < 0xf5 ? 4
+                                        : 0,
+             i;
+    *code = bytes[0];
+    if (length <= 1) return 1;
+    *code = bytes[0] & (0xffu >> (length + 1));
+    for (i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) {
+            *code = bytes[0];
+            return 1;
+        }
+        *code = (*code << 6) | (bytes[i] & 0x3fu);
+    }
+    return length;
+}
+
+/* Lower case of the bicameral scripts whose cases lie at regular distances: Latin, Greek, Cyrillic, Armenian. Every
+   pair that is mapped has the same UTF-8 length. */
+static uint32_t diti_lower_case(uint32_t c) {
+    if ((c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7)) return c + 32;
+    if (c >= 0x391 && c <= 0x3ab && c != 0x3a2) return c + 32;
+    if (c >= 0x410 && c <= 0x42f) return c + 32;
+    if (c >= 0x400 && c <= 0x40f) return c + 80;
+    if (c >= 0x531 && c <= 0x556) return c + 48;
+    if (c == 0x178) return 0xff;
+    if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e)) return c & 1 ? c + 1 : c;
+    if ((c >= 0x100 && c <= 0x177 && c != 0x130 && c != 0x131 && c != 0x138) || (c >= 0x460 && c <= 0x481) ||
+        (c >= 0x48a && c <= 0x4bf) || (c >= 0x4d0 && c <= 0x52f) || (c >= 0x1e00 && c <= 0x1e95) ||
+        (c >= 0x1ea0 && c <= 0x1eff)) {
+        return c & 1 ? c : c + 1;
+    }
+    return c;
+}
+
+static void diti_utf8_put(char *out, uint32_t code, uint32_t length) {
+    uint32_t i;
+    if (length == 1) {
+        out[0] = (char)code;
+        return;
+    }
+    for (i = length - 1; i > 0; i--, code >>= 6) out[i] = (char)(0x80u | (code & 0x3fu));
+    out[0] = (char)(((0xf00u >> length) & 0xffu) | code);
+}
+
+static bool diti_is_space(uint32_t c) {
+    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
+static char *diti_prompt_clean(const diti_env *env, const char *prompt) {
+    char *clean = diti_copy_string(env, prompt);
+    size_t read = 0, start = 0, end = 0;
+    bool any = false;
+    if (!clean) return NULL;
+    while (clean[read]) {
+        uint32_t code, length = diti_utf8_next(clean + read, &code);
+        if (!diti_is_space(code)) {
+            if (!any) start = read;
+            any = true;
+            end = read + length;
+        }
+        if (length > 1 || code < 0x80) diti_utf8_put(clean + read, diti_lower_case(code), length);
+        read += length;
+    }
+    memmove(clean, clean + start, end - start);
+    clean[any ? end - start : 0] = 0;
+    return clean;
+}
+
+DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
+                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
+    uint32_t lost = 0;
+    dit_result result;
+    char *clean;
+    if (!model->tokenizer) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the model has no tokenizer; add its spiece.model or tokenizer.json, or give prompt_embeds instead of a prompt");
+    }
+    clean = diti_prompt_clean(env, prompt ? prompt : "");
+    if (!clean) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt");
+    result = diti_tokenizer_encode(model->tokenizer, clean, ids, tokens, length, &lost, err);
+    if (result >= 0 && lost)
+        diti_log(env, DITI_LOG_WARNING, "the prompt is %u tokens too long for the model's %u; its end is ignored", lost,
+                 tokens);
+    diti_free(env, clean);
+    return result;
+}
+
+/* --- blobs: what dit_encode_prompt returns. Little-endian words, then float rows --- */
+
+#define DITI_BLOB_MAGIC 0x43544944u /* "DITC" */
+#define DITI_BLOB_VERSION 1u
+#define DITI_BLOB_WORDS 8u /* magic, version, tokens, columns, length, hash low, hash high, 0 */
+
+static dit_result diti_blob_size(uint32_t tokens, uint32_t columns, size_t *rows_size, dit_error *err) {
+    size_t count;
+    if (!diti_mul_size(tokens, columns, &count) || !diti_mul_size(count, sizeof(float), rows_size) ||
+        *rows_size > SIZE_MAX - DITI_BLOB_WORDS * 4) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning of %u tokens with %u channels is too large",
+                         tokens, columns);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
+                                                    diti_conditioning *out, dit_error *err) {
+    uint32_t words[DITI_BLOB_WORDS];
+    const unsigned char *bytes = (const unsigned char *)blob;
+    size_t rows_size = 0;
+    uint64_t hash;
+    memset(out, 0, sizeof *out);
+    if (!blob || size < sizeof words)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob",
+                         (unsigned long long)size);
+    memcpy(words, blob, sizeof words);
+    if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
+    if (diti_blob_size(words[2], words[3], &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
+    hash = size > sizeof words ? diti_hash(bytes + sizeof words, size - sizeof words) : 0;
+    if (size != sizeof words + rows_size || words[4] > words[2] || words[2] == 0 || words[3] == 0 ||
+        words[5] != (uint32_t)hash || words[6] != (uint32_t)(hash >> 32)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
+    }
+    out->rows = (float *)diti_alloc(env, rows_size);
+    if (!out->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
+    memcpy(out->rows, bytes + sizeof words, rows_size);
+    out->tokens = words[2];
+    out->columns = words[3];
+    out->length = words[4];
+    return DIT_OK;
+}
+
+static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t tokens, uint32_t columns, uint32_t length) {
+    uint32_t words[DITI_BLOB_WORDS];
+    uint64_t hash = diti_hash(blob + sizeof words, rows_size);
+    words[0] = DITI_BLOB_MAGIC;
+    words[1] = DITI_BLOB_VERSION;
+    words[2] = tokens;
+    words[3] = columns;
+    words[4] = length;
+    words[5] = (uint32_t)hash;
+    words[6] = (uint32_t)(hash >> 32);
+    words[7] = 0;
+    memcpy(blob, words, sizeof words);
+}
+
+/* Runs the text encoder alone: ids -> rows [tokens, columns]. */
+static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
+                                  uint32_t length, float *rows, size_t rows_size, dit_error *err) {
+    diti_graph graph;
+    diti_t5_use use;
+    diti_plan *plan = NULL;
+    diti_tensor encoded, kept;
+    diti_elementwise_desc keep;
+    dit_result result;
+    memset(&use, 0, sizeof use);
+    memset(&keep, 0, sizeof keep);
+    diti_graph_init(&graph, ctx->device);
+    diti_graph_segment(&graph, "encode", false);
+    use.batch = 1;
+    use.tokens = tokens;
+    use.ids = diti_tensor_input(&graph, DITI_U32, 1, tokens, "token ids");
+    use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 1, "token counts");
+    encoded = diti_t5_encode(model->text_encoder, &graph, &use);
+    keep.out = kept = diti_tensor_state(&graph, DITI_F32, tokens, diti_t5_get_traits(model->text_encoder)->columns,
+                                        "prompt embedding");
+    keep.name = "keep embedding";
+    diti_elementwise(&graph, encoded, &keep);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_write(plan, use.ids, ids, tokens * sizeof *ids, err);
+    if (result >= 0) result = diti_plan_write(plan, use.lengths, &length, sizeof length, err);
+    if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_read(plan, kept, rows, rows_size, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size,
+                                    dit_error *err) {
+    if (!ctx || !model || !size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
+    if (!model->text_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
+    if (model->device != ctx->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
+                         model->device ? "with another context" : "as a dry run");
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+                                     size_t *size, dit_error *err) {
+    uint32_t tokens, columns, length = 0;
+    size_t rows_size = 0, capacity;
+    int32_t *ids;
+    dit_result result = diti_encode_check(ctx, model, size, err);
+    if (result < 0) return result;
+    tokens = diti_model_text_tokens(model);
+    if (tokens == 0) tokens = 256;
+    columns = diti_t5_get_traits(model->text_encoder)->columns;
+    result = diti_blob_size(tokens, columns, &rows_size, err);
+    if (result < 0) return result;
+    capacity = *size;
+    *size = DITI_BLOB_WORDS * 4 + rows_size;
+    if (!blob) return DIT_OK;
+    if (capacity < *size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
+                         (unsigned long long)capacity);
+    ids = (int32_t *)diti_alloc_array(&ctx->env, tokens, sizeof *ids);
+    if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
+    result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
+    if (result >= 0)
+        result = diti_encode_run(ctx, model, ids, tokens, length,
+                                 (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), rows_size, err);
+    if (result >= 0) diti_blob_write((unsigned char *)blob, rows_size, tokens, columns, length);
+    diti_free(&ctx->env, ids);
+    return result;
+}
+
+/* ======== src/job/request.c (edit it there; dit.h is generated) ======== */
+/* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
+
+#define DITI_MAX_SIDE 16384u
+#define DITI_MAX_STEPS 1000u
+
+static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
+    if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "job: desc is NULL");
+    if (desc->_zero_begin || desc->_zero_end)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
+    if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
+    if (desc->class_labels)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    if (desc->frame_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
+    if (desc->init_image || desc->mask || desc->reference_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version starts from noise; init_image, mask and references must be empty");
+    if (desc->adapter_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+    if (desc->split || desc->cache)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this version works on one device without caching; split and cache must be NULL");
+    if (desc->clip_skip)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model has no CLIP encoder; clip_skip must be 0");
+    if (desc->input_count && !desc->inputs)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
+                         desc->input_count);
+    return DIT_OK;
+}
+
+static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_error *err) {
+    if (!(guidance->scale >= 0 && guidance->scale <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
+                         (double)guidance->scale);
+    if (guidance->distilled != 0 || guidance->rescale != 0 || guidance->skip_layer != 0 || guidance->first != 0 ||
+        (guidance->last != 0 && guidance->last != 1)) {
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_guidance: this model is guided by scale alone; distilled, rescale, skip_layer, first and last must be 0");
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
+    if (!model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
+    if (!model->transformer)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the model has no transformer; load a whole pipeline or add the component");
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
+    return DIT_OK;
+}
+
+/* The nearest multiple of unit to side, at least unit and at most the limit. */
+static uint32_t diti_nearest_multiple(uint32_t side, uint32_t unit) {
+    uint32_t most = DITI_MAX_SIDE / unit * unit, below = side / unit * unit, nearest;
+    if (side >= most) return most;
+    nearest = side - below < unit - (side - below) ? below : below + unit;
+    return nearest ? nearest : unit;
+}
+
+static dit_result diti_request_side(const char *name, uint32_t given, uint32_t standard, uint32_t unit, uint32_t *out,
+                                    dit_error *err) {
+    *out = given ? given : standard;
+    if (*out % unit == 0 && *out <= DITI_MAX_SIDE) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "%s %u is not possible with this model: it must be a multiple of %u up to %u; the nearest is %u",
+                     name, given, unit, DITI_MAX_SIDE / unit * unit, diti_nearest_multiple(given, unit));
+}
+
+static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                    dit_error *err) {
+    const dit_model_info *info = &model->info;
+    uint32_t factor = diti_vae_get_traits(model->vae)->factor;
+    dit_result result =
+        diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
+    if (result >= 0)
+        result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
+                                   &out->shape.height, err);
+    if (result < 0) return result;
+    out->latent_width = out->shape.width / factor;
+    out->latent_height = out->shape.height / factor;
+    out->shape.steps = desc->steps ? desc->steps : info->default_steps;
+    out->shape.image_count = desc->image_count ? desc->image_count : 1;
+    if (out->shape.steps > DITI_MAX_STEPS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps,
+                         DITI_MAX_STEPS);
+    if (out->shape.image_count > DITI_JOB_MAX_IMAGES) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "image_count is %u; one job makes at most %u, run more jobs for more", out->shape.image_count,
+                         DITI_JOB_MAX_IMAGES);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_request_target(const dit_target *target, diti_job_request *out, dit_error *err) {
+    switch (target->format) {
+    case VK_FORMAT_UNDEFINED:
+    case VK_FORMAT_R8G8B8A8_UNORM:
+    case VK_FORMAT_R8G8B8A8_SRGB: break;
+    case VK_FORMAT_B8G8R8A8_UNORM:
+    case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
+    default:
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+    }
+    if (target->image && target->format == VK_FORMAT_UNDEFINED)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
+    if (target->image && out->shape.image_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
+    return DIT_OK;
+}
+
+/* --- inputs by name --- */
+
+static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
+    uint32_t i;
+    for (i = 0; i < desc->input_count; i++) {
+        if (diti_equal(desc->inputs[i].name, name)) return &desc->inputs[i];
+    }
+    return NULL;
+}
+
+static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
+    static const char *const known[] = {"noise", "prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
+                                        "negative_prompt_attention_mask"};
+    uint32_t i, k;
+    for (i = 0; i < desc->input_count; i++) {
+        const dit_tensor *input = &desc->inputs[i];
+        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++) {
+        }
+        if (k == DITI_COUNT(known)) {
+            return diti_fail(
+                err, DIT_ERROR_INVALID_ARGUMENT,
+                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, negative_prompt_embeds, negative_prompt_attention_mask",
+                input->name ? input->name : "(NULL)");
+        }
+        if (!input->data || input->rank > 5)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
+                             input->name);
+    }
+    return DIT_OK;
+}
+
+/* The input's values as float, count of them expected; *out freed with diti_free. */
+static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
+                                      dit_error *err) {
+    uint64_t have = 1, bytes;
+    uint32_t d;
+    for (d = 0; d < input->rank; d++) {
+        if (!diti_mul_u64(have, input->shape[d], &have))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has an impossible shape", input->name);
+    }
+    if (have != count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
+                         (unsigned long long)have, (unsigned long long)count);
+    if ((input->type != DIT_TYPE_F32 && input->type != DIT_TYPE_F16 && input->type != DIT_TYPE_BF16) ||
+        !diti_type_bytes(input->type, 1, have, &bytes)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
+    }
+    *out = (float *)diti_alloc_array(env, count, sizeof(float));
+    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
+    diti_type_to_float(input->type, input->data, have, *out);
+    return DIT_OK;
+}
+
+static dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (!(values[i] - values[i] == 0))
+            return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu",
+                             name, (unsigned long long)i);
+    }
+    return DIT_OK;
+}
+
+static double diti_mask_value(const dit_tensor *mask, uint64_t i) {
+    switch (mask->type) {
+    case DIT_TYPE_I32: return ((const int32_t *)mask->data)[i];
+    case DIT_TYPE_I64: return (double)((const int64_t *)mask->data)[i];
+    case DIT_TYPE_F32: return (double)((const float *)mask->data)[i];
+    default: return -1;
+    }
+}
+
+/* A mask of ones, then zeros: its number of ones. */
+static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t tokens, uint32_t *length, dit_error *err) {
+    uint64_t count = 1, i;
+    uint32_t d;
+    for (d = 0; d < mask->rank; d++) count *= mask->shape[d] <= tokens ? mask->shape[d] : (uint64_t)tokens + 1;
+    if (count != tokens)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "input %s must have %u values, one per token of the embedding", mask->name, tokens);
+    *length = 0;
+    for (i = 0; i < tokens; i++) {
+        double value = diti_mask_value(mask, i);
+        if (value != 0 && value != 1)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must hold ones and zeros as I32, I64 or F32",
+                             mask->name);
+        if (value == 1 && *length != i)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be ones followed by zeros", mask->name);
+        *length += value == 1;
+    }
+    return DIT_OK;
+}
+
+/* prompt_embeds [1, tokens, columns] with its mask. */
+static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
+                                      diti_conditioning *out, dit_error *err) {
+    uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
+             columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
+    dit_result result;
+    if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, tokens, channels]",
+                         embeds->name);
+    out->tokens = out->length = (uint32_t)tokens;
+    out->columns = (uint32_t)columns;
+    result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
+    if (result >= 0) result = diti_request_check_finite(embeds->name, out->rows, (size_t)(tokens * columns), err);
+    if (result >= 0 && mask) result = diti_request_mask_length(mask, out->tokens, &out->length, err);
+    return result;
+}
+
+/* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
+ * masked there. */
+static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text,
+                                          dit_error *err) {
+    uint32_t tokens = diti_model_text_tokens(model), columns = model->transformer->traits.text_columns;
+    float *rows;
+    if (text->columns != columns)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u",
+                         text->columns, columns);
+    if (text->length > tokens)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
+    if (text->tokens == tokens) return DIT_OK;
+    rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
+    memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
+    diti_free(env, text->rows);
+    text->rows = rows;
+    text->tokens = tokens;
+    return DIT_OK;
+}
+
+static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                      uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
+    const dit_tensor *embeds = diti_request_input(desc, conditional ? "prompt_embeds" : "negative_prompt_embeds");
+    const dit_tensor *mask =
+        diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
+    const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
+    diti_conditioning *text = &out->conditioning[branch];
+    uint32_t tokens = diti_model_text_tokens(model);
+    dit_result result;
+    if (embeds || blob) {
+        result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
+                        : diti_conditioning_from_blob(
+                              env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
+                              err);
+        if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
+        out->lengths[branch] = text->length;
+        return result;
+    }
+    if (!model->text_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the model has no text encoder; add the component or give %sprompt_embeds",
+                         conditional ? "" : "negative_");
+    out->shape.encodes[branch] = true;
+    return diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
+                                 out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+}
+
+static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                    diti_job_request *out, dit_error *err) {
+    uint32_t copies = out->shape.guided ? 2u : 1u, branch;
+    dit_result result = DIT_OK;
+    out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
+    if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    for (branch = 0; branch < copies && result >= 0; branch++)
+        result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
+    return result;
+}
+
+/* --- noise --- */
+
+static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
+                              size_t count) {
+    diti_random random;
+    uint32_t d;
+    /* out: [draws][count], the draws of one generator in order */
+    if (request->rng == DIT_RNG_PHILOX) {
+        for (d = 0; d < draws; d++) diti_philox_normal(seed, d, out + d * count, count);
+        return;
+    }
+    diti_random_seed(&random, seed);
+    for (d = 0; d < draws; d++) diti_random_normal(&random, out + d * count, count);
+}
+
+static dit_result diti_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                     diti_job_request *out, dit_error *err) {
+    size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
+           all = per_image * out->shape.image_count;
+    uint32_t draws = out->shape.stochastic ? out->shape.steps + 1 : 1, image, d;
+    const dit_tensor *given = diti_request_input(desc, "noise");
+    float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
+    dit_result result = DIT_OK;
+    out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+    if (out->shape.stochastic)
+        out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
+    if (!drawn || !out->noise || (out->shape.stochastic && !out->step_noise))
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
+    for (image = 0; image < out->shape.image_count && result >= 0; image++) {
+        diti_request_draw(out, out->seed + image, draws, drawn, per_image);
+        memcpy(out->noise + image * per_image, drawn, per_image * sizeof *drawn);
+        for (d = 1; d < draws; d++)
+            memcpy(out->step_noise + (size_t)(d - 1) * all + image * per_image, drawn + d * per_image,
+                   per_image * sizeof *drawn);
+    }
+    diti_free(env, drawn);
+    if (result >= 0 && given) {
+        diti_free(env, out->noise);
+        out->noise = NULL;
+        result = diti_request_floats(env, given, all, &out->noise, err);
+        if (result >= 0) result = diti_request_check_finite("noise", out->noise, all, err);
+    }
+    return result;
+}
+
+/* --- schedule --- */
+
+static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                        diti_job_request *out, dit_error *err) {
+    diti_schedule_request wanted;
+    uint32_t patch = model->transformer->traits.patch, i;
+    dit_result result;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.steps = out->shape.steps;
+    wanted.sampler = desc->sampler;
+    wanted.schedule = desc->schedule;
+    wanted.shift = desc->shift;
+    wanted.eta = desc->eta;
+    wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
+    result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
+    if (result < 0) return result;
+    out->shape.steps = out->schedule.count;
+    out->shape.stochastic = out->schedule.draws;
+    for (i = 0; i < out->schedule.count; i++) {
+        if (out->schedule.steps[i].input != 1) out->shape.scaled_input = true;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err) {
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    result = diti_request_check_desc(desc, err);
+    if (result >= 0) result = diti_request_check_guidance(&desc->guidance, err);
+    if (result >= 0) result = diti_request_check_inputs(desc, err);
+    if (result >= 0) result = diti_request_parts(model, err);
+    if (result >= 0) result = diti_request_size(model, desc, out, err);
+    if (result >= 0) result = diti_request_target(&desc->target, out, err);
+    if (result < 0) return result;
+    out->guidance = desc->guidance.scale != 0 ? desc->guidance.scale : model->info.default_guidance;
+    out->shape.guided = out->guidance != 1.0f;
+    out->shape.preview_interval = desc->preview_interval;
+    out->seed = desc->seed;
+    out->rng = desc->rng;
+    if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
+    result = diti_request_schedule(model, env, desc, out, err);
+    if (result >= 0) result = diti_request_text(model, env, desc, out, err);
+    if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
+    if (result < 0) diti_job_request_free(env, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
+    diti_schedule_free(env, &request->schedule);
+    diti_free(env, request->noise);
+    diti_free(env, request->step_noise);
+    diti_free(env, request->ids);
+    diti_free(env, request->conditioning[0].rows);
+    diti_free(env, request->conditioning[1].rows);
+    memset(request, 0, sizeof *request);
+}
+
+/* ======== src/job/pipeline.c (edit it there; dit.h is generated) ======== */
+/* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
+
+#define DITI_COEFFICIENTS 12u /* columns of the solver's table; see diti_solver_step */
+
+static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+    diti_elementwise_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.out = to;
+    desc.name = name;
+    return diti_elementwise(graph, from, &desc);
+}
+
+static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
+
+static uint32_t diti_emit_encoded(const dit_job *job) {
+    return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
+}
+
+/* Text rows of both branches, [copies * tokens, columns]: from the encoder, from the caller, or one each. */
+static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model),
+             columns = job->model->transformer->traits.text_columns;
+    uint32_t encoded_count = diti_emit_encoded(job), branch, next = 0;
+    diti_tensor encoded = 0, text;
+    if (encoded_count) {
+        job->text.batch = encoded_count;
+        job->text.tokens = tokens;
+        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, encoded_count * tokens, "token ids");
+        job->text.lengths = diti_tensor_input(graph, DITI_U32, 1, encoded_count, "encoded token counts");
+        encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
+    }
+    if (encoded_count == copies) return encoded;
+    text = diti_tensor_new(graph, DITI_F32, copies * tokens, columns, "text");
+    for (branch = 0; branch < copies; branch++) {
+        diti_tensor from, to = diti_tensor_view(graph, text, branch * tokens, tokens, 0, columns);
+        if (shape->encodes[branch]) {
+            from = diti_tensor_view(graph, encoded, next++ * tokens, tokens, 0, columns);
+        } else {
+            from = job->text_given[branch] =
+                diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
+        }
+        diti_emit_copy(graph, from, to, "gather text");
+    }
+    return text;
+}
+
+static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+    const diti_family *family = job->model->transformer->family;
+    const diti_job_request *request = &job->request;
+    uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels,
+             pixels = request->latent_width * request->latent_height;
+    diti_denoise *denoise = &job->denoise;
+    job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
+    job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+    job->lengths = diti_tensor_input(graph, DITI_U32, 1, diti_emit_copies(job), "token counts");
+    diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+    denoise->batch = request->shape.image_count;
+    denoise->copies = diti_emit_copies(job);
+    denoise->width = request->latent_width;
+    denoise->height = request->latent_height;
+    denoise->steps = request->shape.steps;
+    denoise->text_batch = denoise->copies;
+    denoise->text_tokens = diti_model_text_tokens(job->model);
+    denoise->resolution[0] = (float)request->shape.height;
+    denoise->resolution[1] = (float)request->shape.width;
+    denoise->aspect = (float)request->shape.height / (float)request->shape.width;
+    denoise->latent = job->latent;
+    denoise->text = text;
+    denoise->text_lengths = job->lengths;
+    denoise->step = job->step;
+    family->prepare(job->model->transformer, graph, denoise);
+}
+
+static void diti_emit_step(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    diti_solver_desc solver;
+    diti_tensor prediction;
+    memset(&solver, 0, sizeof solver);
+    if (shape->scaled_input) {
+        job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+        job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+    }
+    prediction = job->model->transformer->family->step(job->model->transformer, graph, &job->denoise);
+    if (shape->stochastic) {
+        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
+                                           planes, pixels);
+    }
+    job->coefficients = diti_tensor_input(graph, DITI_F32, shape->steps, DITI_COEFFICIENTS, "solver coefficients");
+    solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+    solver.x = job->latent;
+    solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver.h2 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 two steps before");
+    if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver.health = job->health;
+    solver.guided = shape->guided;
+    diti_solver_step(graph, prediction, &solver);
+    diti_advance_step(graph, job->step);
+}
+
+static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
+    uint32_t channels = job->model->transformer->traits.latent_channels;
+    return diti_tensor_view(graph, latents, image * channels, channels, 0,
+                            job->request.latent_width * job->request.latent_height);
+}
+
+/* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
+static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
+                             diti_tensor rgb, diti_tensor health) {
+    diti_tensor rows =
+        diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width);
+    diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
+}
+
+DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t pixels = shape->width * shape->height, image;
+    diti_tensor text, rgba, rgb;
+    job->encode_segment = diti_graph_segment(graph, "encode", false);
+    text = diti_emit_text(job, graph);
+    diti_graph_segment(graph, "prepare", false);
+    diti_emit_prepare(job, graph, text);
+    job->step_segment = diti_graph_segment(graph, "step", true);
+    diti_emit_step(job, graph);
+    job->preview_segment = UINT32_MAX;
+    if (shape->preview_interval) {
+        job->preview_segment = diti_graph_segment(graph, "preview", true);
+        job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
+        diti_emit_decode(job, graph, diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+    }
+    job->decode_segment = diti_graph_segment(graph, "decode", false);
+    rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
+    rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
+    for (image = 0; image < shape->image_count; image++) {
+        job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+        job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
+        diti_emit_decode(job, graph, job->latents[image], job->rgba[image], job->rgb[image], job->health);
+    }
+}
+
+/* --- host inputs --- */
+
+static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job),
+             encoded = diti_emit_encoded(job), branch;
+    const uint32_t first = request->shape.encodes[0] ? 0u : 1u; /* encoded branches are neighbours in ids and lengths */
+    dit_result result = diti_plan_write(job->plan, job->lengths, request->lengths, copies * sizeof(uint32_t), err);
+    for (branch = 0; branch < copies && result >= 0; branch++) {
+        const diti_conditioning *text = &request->conditioning[branch];
+        if (!request->shape.encodes[branch])
+            result = diti_plan_write(job->plan, job->text_given[branch], text->rows,
+                                     (size_t)text->tokens * text->columns * sizeof(float), err);
+    }
+    if (result < 0 || !encoded) return result;
+    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens,
+                             (size_t)encoded * tokens * sizeof(int32_t), err);
+    if (result >= 0)
+        result =
+            diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
+    if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
+    return result;
+}
+
+static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+    uint32_t i;
+    for (i = 0; i < request->schedule.count; i++, table += DITI_COEFFICIENTS) {
+        const diti_step *step = &request->schedule.steps[i];
+        table[0] = step->x0_x;
+        table[1] = step->x0_m;
+        table[2] = step->clip;
+        table[3] = step->x_x;
+        table[4] = step->x_m;
+        table[5] = step->d0;
+        table[6] = step->d1;
+        table[7] = step->d2;
+        table[8] = step->noise;
+        table[9] = request->guidance;
+        table[10] = (float)(i + 1); /* what health says when this step goes wrong */
+        table[11] = 0;
+    }
+}
+
+/* Timesteps, solver coefficients and input scales of all steps. */
+static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t count = request->schedule.count, i;
+    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (DITI_COEFFICIENTS + 2), sizeof *values);
+    float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
+    dit_result result;
+    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+    for (i = 0; i < count; i++) {
+        timesteps[i] = request->schedule.steps[i].timestep;
+        scales[i] = request->schedule.steps[i].input;
+    }
+    diti_inputs_coefficients(request, table);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
+                                                           err);
+    if (result >= 0)
+        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table,
+                                 err);
+    if (result >= 0 && job->input_scales)
+        result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
+    diti_free(&job->env, values);
+    return result;
+}
+
+static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
+    diti_job_request *request = &job->request;
+    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
+                   request->latent_width * request->latent_height,
+           i;
+    dit_result result;
+    for (i = 0; i < count; i++)
+        request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
+    result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
+    if (result >= 0 && job->step_noise)
+        result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
+                                 count * request->shape.steps * sizeof(float), err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+    dit_result result = diti_inputs_text(job, err);
+    if (result >= 0) result = diti_inputs_schedule(job, err);
+    if (result >= 0) result = diti_inputs_noise(job, err);
+    return result;
+}
+
+/* ======== src/job/image.c (edit it there; dit.h is generated) ======== */
+/* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
+
+static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
+    diti_device *device = job->context->device;
+    VkMemoryRequirements need;
+    dit_result result;
+    VkResult vk;
+    device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
+    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
+    if (result < 0) return result;
+    vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
+                                    image->memory.block.offset);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
+}
+
+static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkImageViewCreateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO;
+    info.image = image->image;
+    info.viewType = VK_IMAGE_VIEW_TYPE_2D;
+    info.format = image->format;
+    info.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    info.subresourceRange.levelCount = 1;
+    info.subresourceRange.layerCount = 1;
+    vk = device->vk.CreateImageView(device->device, &info, device->callbacks, &image->view);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
+}
+
+static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkImageCreateInfo info;
+    dit_result result;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.imageType = VK_IMAGE_TYPE_2D;
+    info.format = image->format;
+    info.extent.width = job->request.shape.width;
+    info.extent.height = job->request.shape.height;
+    info.extent.depth = info.mipLevels = info.arrayLayers = 1;
+    info.samples = VK_SAMPLE_COUNT_1_BIT;
+    info.tiling = VK_IMAGE_TILING_OPTIMAL;
+    info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+    vk = device->vk.CreateImage(device->device, &info, device->callbacks, &image->image);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
+                            info.extent.height, diti_vk_name(vk));
+    image->owned = true;
+    result = diti_image_bind(job, image, err);
+    return result < 0 ? result : diti_image_view(job, image, err);
+}
+
+static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
+    image->format = job->target.format ? job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
+    image->layout = job->target.final_layout ? job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+    image->image = given;
+    return given ? DIT_OK : diti_image_create(job, image, err);
+}
+
+DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
+    dit_result result = diti_buffer_create(job->context->device, 4 * sizeof(uint32_t), DITI_MEMORY_READBACK, "health",
+                                           &job->health_readback, err);
+    uint32_t i;
+    for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
+        result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
+    if (result >= 0 && job->request.shape.preview_interval)
+        result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
+    return result;
+}
+
+static void diti_image_destroy(dit_job *job, diti_job_image *image) {
+    diti_device *device = job->context->device;
+    if (!image->owned) return;
+    if (image->view) device->vk.DestroyImageView(device->device, image->view, device->callbacks);
+    device->vk.DestroyImage(device->device, image->image, device->callbacks);
+    diti_block_destroy(device, &image->memory);
+    memset(image, 0, sizeof *image);
+}
+
+DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
+    diti_image_destroy(job, &job->preview_image);
+    diti_buffer_destroy(job->context->device, &job->health_readback);
+}
+
+/* --- commands --- */
+
+static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
+    VkImageMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+    barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+    barrier.image = image->image;
+    barrier.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    barrier.subresourceRange.levelCount = 1;
+    barrier.subresourceRange.layerCount = 1;
+    return barrier;
+}
+
+/* Also waits for the dispatches that wrote the buffer, and for whoever read the image's old content. */
+static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
+    VkImageMemoryBarrier to_copy = diti_image_barrier(image);
+    VkMemoryBarrier written;
+    memset(&written, 0, sizeof written);
+    written.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    written.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    written.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT;
+    to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
+    to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
+    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                                                VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
+}
+
+/* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
+static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
+    VkImageMemoryBarrier to_user = diti_image_barrier(image);
+    const dit_target *target = &job->target;
+    uint32_t own = job->context->device->queue_family;
+    VkPipelineStageFlags stage =
+        target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    to_user.dstAccessMask = target->dst_access ? target->dst_access : (VkAccessFlags)VK_ACCESS_MEMORY_READ_BIT;
+    to_user.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
+    to_user.newLayout = image->layout;
+    if (!image->owned && target->dst_queue_family != own && target->dst_queue_family != VK_QUEUE_FAMILY_IGNORED) {
+        to_user.srcQueueFamilyIndex = own;
+        to_user.dstQueueFamilyIndex = target->dst_queue_family;
+        to_user.dstAccessMask = 0; /* a release: the other queue acquires */
+        stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+    }
+    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
+                                                &to_user);
+}
+
+static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
+                                   const diti_job_image *image) {
+    VkBufferImageCopy copy;
+    VkDeviceSize size;
+    VkBuffer buffer;
+    memset(&copy, 0, sizeof copy);
+    buffer = diti_plan_buffer(job->plan, rgba, &copy.bufferOffset, &size);
+    copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    copy.imageSubresource.layerCount = 1;
+    copy.imageExtent.width = job->request.shape.width;
+    copy.imageExtent.height = job->request.shape.height;
+    copy.imageExtent.depth = 1;
+    diti_image_begin_copy(job, commands, image);
+    job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
+                                                  1, &copy);
+    diti_image_end_copy(job, commands, image);
+}
+
+static void diti_image_record_health(const dit_job *job, VkCommandBuffer commands) {
+    const diti_vk_api *vk = &job->context->device->vk;
+    VkMemoryBarrier barrier;
+    VkBufferCopy copy;
+    VkBuffer buffer;
+    memset(&copy, 0, sizeof copy);
+    memset(&barrier, 0, sizeof barrier);
+    buffer = diti_plan_buffer(job->plan, job->health, &copy.srcOffset, &copy.size);
+    vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                           NULL, 0, NULL);
+}
+
+DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
+    uint32_t i;
+    for (i = 0; i < job->request.shape.image_count; i++)
+        diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
+    diti_image_record_health(job, commands);
+}
+
+DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
+    diti_image_record_copy(job, commands, job->preview, &job->preview_image);
+}
+
+/* ======== src/job/job.c (edit it there; dit.h is generated) ======== */
+/* Jobs: created once with everything they need, then run slice by slice. */
+
+/* --- creation --- */
+
+static double diti_segment_us(const dit_job *job, uint32_t segment) {
+    double us = 0;
+    uint32_t i;
+    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++)
+        us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
+    return us;
+}
+
+static double diti_job_predict_us(const dit_job *job) {
+    double us = 0;
+    uint32_t segment, step;
+    for (segment = 0; segment < job->plan->segment_count; segment++) {
+        uint32_t times = segment == job->step_segment ? job->request.shape.steps : 1u;
+        if (segment == job->preview_segment) {
+            for (times = 0, step = 1; step <= job->request.shape.steps; step++)
+                times += diti_job_preview_due(job, step) ? 1u : 0u;
+        }
+        us += diti_segment_us(job, segment) * times;
+    }
+    return us;
+}
+
+/* Back to the start of a run. */
+static void diti_job_rewind(dit_job *job) {
+    memset(&job->cursor, 0, sizeof job->cursor);
+    job->recording = job->begun = job->all_submitted = false;
+    job->submitted_us = 0;
+    job->flight_first = job->flight_count = 0;
+    job->finish_value = 0;
+    job->total_us = diti_job_predict_us(job);
+    diti_atomic_store(&job->cancel, 0);
+    diti_lock(&job->status_lock);
+    memset(&job->status, 0, sizeof job->status);
+    memset(&job->error, 0, sizeof job->error);
+    job->status.step_count = job->request.shape.steps;
+    job->status.result = DIT_WORKING;
+    diti_unlock(&job->status_lock);
+}
+
+static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkCommandBufferAllocateInfo allocate;
+    VkCommandBufferBeginInfo begin;
+    VkResult vk;
+    memset(&allocate, 0, sizeof allocate);
+    memset(&begin, 0, sizeof begin);
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = job->command_pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
+    return vk == VK_SUCCESS ? DIT_OK
+                            : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
+}
+
+static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = job->context->device->vk.EndCommandBuffer(commands);
+    job->plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
+}
+
+/* Copies into images are commands of the job, beside those of the plan. */
+static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
+    const diti_device *device = job->context->device;
+    VkCommandPoolCreateInfo info;
+    dit_result result;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = device->queue_family;
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
+    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
+    result = diti_job_allocate_commands(job, &job->finish, err);
+    if (result < 0) return result;
+    diti_job_record_finish(job, job->finish);
+    result = diti_job_end_commands(job, job->finish, err);
+    if (result < 0 || !job->request.shape.preview_interval) return result;
+    result = diti_job_allocate_commands(job, &job->preview_copy, err);
+    if (result < 0) return result;
+    diti_job_record_preview(job, job->preview_copy);
+    return diti_job_end_commands(job, job->preview_copy, err);
+}
+
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_graph graph;
+    dit_result result;
+    diti_graph_init(&graph, job->context->device);
+    graph.worker = &job->context->worker;
+    diti_job_emit(job, &graph);
+    result = diti_plan_create(&graph, progress, &job->plan, err);
+    diti_graph_free(&graph);
+    if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);
+    return result;
+}
+
+static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    dit_result result = diti_job_plan(job, desc->progress.func ? &desc->progress : &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_images_create(job, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    if (result == DIT_OK) diti_job_rewind(job);
+    return result;
+}
+
+static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
+    if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
+    if (desc->model && desc->model->device && desc->model->device != ctx->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err) {
+    dit_job *job;
+    dit_result result = diti_job_check(ctx, desc, err);
+    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
+    if (result < 0) return result;
+    *out = NULL;
+    job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
+    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    job->env = ctx->env;
+    job->context = ctx;
+    job->model = desc->model;
+    job->target = desc->target;
+    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (result == DIT_OK) result = diti_job_build(job, desc, err);
+    if (result != DIT_OK) {
+        dit_job_destroy(job);
+        return result;
+    }
+    *out = job;
+    return DIT_OK;
+}
+
+DIT_API void dit_job_destroy(dit_job *job) {
+    diti_device *device;
+    diti_env env;
+    if (!job) return;
+    env = job->env;
+    device = job->context->device;
+    diti_plan_wait(job->plan);
+    diti_free(&env, job->denoise.family);
+    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+    diti_job_images_destroy(job);
+    diti_plan_destroy(job->plan);
+    diti_job_request_free(&env, &job->request);
+    diti_free(&env, job);
+}
+
+/* --- memory questions --- */
+
+/* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
+static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
+    memset(device, 0, sizeof *device);
+    device->env = model->env;
+    device->rung = DITI_RUNG_FP16;
+    device->has_fp16 = true;
+    device->limits.storage_range = 0xffffffffu;
+    device->limits.allocation = (VkDeviceSize)1 << 30;
+    device->limits.storage_alignment = 256;
+    device->limits.group_count = 65535;
+    device->limits.group_invocations = 1024;
+    device->limits.shared_bytes = 32768;
+    device->limits.subgroup_size = 32;
+    device->max_dispatch_us = 50000;
+}
+
+static uint64_t diti_model_weight_bytes(const dit_model *model) {
+    uint64_t bytes = 0;
+    if (model->transformer) bytes += model->transformer->weights.bytes;
+    if (model->text_encoder) bytes += diti_t5_weights(model->text_encoder)->bytes;
+    if (model->vae) bytes += diti_vae_weights(model->vae)->bytes;
+    return bytes;
+}
+
+static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
+    diti_plan_memory memory;
+    diti_graph graph;
+    dit_result result;
+    size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+                   job->request.latent_width * job->request.latent_height;
+    VkDeviceSize pictures =
+        (VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
+    diti_graph_init(&graph, device);
+    diti_job_emit(job, &graph);
+    result = diti_plan_measure(&graph, &memory, err);
+    diti_graph_free(&graph);
+    out->weights = diti_model_weight_bytes(job->model);
+    out->activations = memory.activations + memory.inputs + pictures;
+    out->peak = out->weights + out->activations;
+    out->host = (size_t)memory.inputs + sizeof *job +
+                count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
+    return result;
+}
+
+DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
+    diti_device imaginary;
+    dit_job *job;
+    dit_result result;
+    if (!desc || !out || !desc->model)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
+    if (!ctx && desc->model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
+    memset(out, 0, sizeof *out);
+    job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *job);
+    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    job->env = desc->model->env;
+    job->model = desc->model;
+    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (!ctx) diti_job_imaginary_device(desc->model, &imaginary);
+    if (result >= 0) result = diti_job_measure(job, ctx ? ctx->device : &imaginary, out, err);
+    diti_free(&job->env, job->denoise.family);
+    diti_job_request_free(&job->env, &job->request);
+    diti_free(&desc->model->env, job);
+    return result;
+}
+
+/* --- restart --- */
+
+static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,
+                                      dit_error *err) {
+    const diti_job_shape *now = &request->shape, *then = &job->request.shape;
+    const char *what = NULL;
+    if (desc->model != job->model)
+        what = "model";
+    else if (memcmp(&desc->target, &job->target, sizeof job->target) != 0)
+        what = "target";
+    else if (now->width != then->width || now->height != then->height)
+        what = "width or height";
+    else if (now->image_count != then->image_count)
+        what = "image_count";
+    else if (now->steps != then->steps)
+        what = "steps";
+    else if (now->guided != then->guided)
+        what = "guidance (on or off)";
+    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input)
+        what = "sampler";
+    else if (now->preview_interval != then->preview_interval)
+        what = "preview_interval";
+    else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
+        what = "which prompts are given as embeddings";
+    return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                            "dit_job_restart: %s differs from the job's; create a new job", what)
+                : DIT_OK;
+}
+
+DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
+    diti_job_request request;
+    dit_result result;
+    if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
+    result = diti_job_check(job->context, desc, err);
+    if (result < 0) return result;
+    result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
+    if (result < 0) return result;
+    result = diti_job_same_shape(job, desc, &request, err);
+    if (result < 0) {
+        diti_job_request_free(&job->env, &request);
+        return result;
+    }
+    diti_plan_wait(job->plan);
+    diti_job_request_free(&job->env, &job->request);
+    job->request = request;
+    result = diti_job_write_inputs(job, err);
+    diti_job_rewind(job);
+    return result;
+}
+
+/* --- questions --- */
+
+DIT_API void dit_job_cancel(dit_job *job) {
+    if (job) diti_atomic_store(&job->cancel, 1);
+}
+
+DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
+    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+    if (!job) return;
+    diti_lock(&shared->status_lock);
+    if (out) *out = job->status;
+    if (err) *err = job->error;
+    diti_unlock(&shared->status_lock);
+}
+
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (job) diti_plan_counters(job->plan, out);
+}
+
+static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
+    out->image = image->image;
+    out->view = image->view;
+    out->format = image->format;
+    out->layout = image->layout;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
+    out->value = value;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    dit_status status;
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
+    if (!job->all_submitted) return DIT_WORKING;
+    return diti_job_give(job, &job->images[image], job->finish_value, out);
+}
+
+DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
+    dit_status status;
+    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.preview_id == 0) return DIT_WORKING;
+    return diti_job_give(job, &job->preview_image, 0, out);
+}
+
+/* ======== src/job/run.c (edit it there; dit.h is generated) ======== */
+/* Running: which slice comes next, how much may be in flight, when it is over. */
+
+/* --- the order of slices --- */
+
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
+    uint32_t interval = job->request.shape.preview_interval;
+    return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
+}
+
+/* After the last slice of a segment: the next segment, or its next repetition. */
+static void diti_run_next_segment(const dit_job *job, diti_job_cursor *cursor) {
+    bool loop = cursor->segment == job->step_segment || cursor->segment == job->preview_segment;
+    if (cursor->segment == job->step_segment) {
+        cursor->repeat++;
+        if (diti_job_preview_due(job, cursor->repeat)) {
+            cursor->segment = job->preview_segment;
+            return;
+        }
+    }
+    if (!loop)
+        cursor->segment++;
+    else
+        cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+}
+
+static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
+    if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
+    cursor->slice = 0;
+    diti_run_next_segment(job, cursor);
+}
+
+static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
+
+static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
+    if (segment < job->step_segment) return DIT_STAGE_ENCODE;
+    return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+}
+
+/* --- bookkeeping --- */
+
+static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+    diti_lock(&job->status_lock);
+    job->status.result = result;
+    if (why) job->error = *why;
+    if (result == DIT_OK) {
+        job->status.stage = DIT_STAGE_DONE;
+        job->status.fraction = 1;
+        job->status.step = job->request.shape.steps;
+    }
+    diti_unlock(&job->status_lock);
+}
+
+static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
+    diti_run_end(job, why->result, why);
+    return why->result;
+}
+
+static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+    diti_lock(&job->status_lock);
+    job->status.stage = flight->stage;
+    job->status.step = flight->steps_done;
+    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    if (flight->preview) job->status.preview_id++;
+    if (job->total_us > 0) job->status.fraction = (float)(flight->done_us / job->total_us);
+    diti_unlock(&job->status_lock);
+}
+
+/* What the slice at the cursor will have done when it is finished. Moves the cursor. */
+static diti_job_flight diti_run_take(dit_job *job) {
+    diti_job_flight flight;
+    uint32_t segment = job->cursor.segment;
+    memset(&flight, 0, sizeof flight);
+    flight.us = diti_plan_slice_us(job->plan, segment, job->cursor.slice);
+    flight.stage = diti_run_stage(job, segment);
+    job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
+    flight.done_us = job->submitted_us;
+    diti_run_advance(job, &job->cursor);
+    flight.steps_done = job->cursor.repeat;
+    flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
+    return flight;
+}
+
+/* A last look at the latent and the picture: word 0 is the first bad step + 1, word 2 tells about the picture. */
+static dit_result diti_run_check_health(dit_job *job) {
+    uint32_t words[4];
+    dit_error error;
+    memset(&error, 0, sizeof error);
+    diti_buffer_invalidate(job->context->device, &job->health_readback);
+    memcpy(words, job->health_readback.block.mapped, sizeof words);
+    if (words[0])
+        diti_fail(&error, DIT_ERROR_NOT_FINITE,
+                  "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
+                  words[0], job->request.shape.steps);
+    else if (words[2])
+        diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
+    else
+        return DIT_OK;
+    return diti_run_fail(job, &error);
+}
+
+/* --- step mode --- */
+
+static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
+    return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
+}
+
+/* Drops what the GPU has finished from the ring. */
+static dit_result diti_run_poll(dit_job *job, dit_error *err) {
+    uint64_t done = 0;
+    dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
+    if (result < 0) return result;
+    diti_plan_learn(job->plan);
+    while (job->flight_count && job->flight[job->flight_first].value <= done) {
+        diti_run_report(job, &job->flight[job->flight_first]);
+        job->flight_first = diti_run_flight_index(job, 1);
+        job->flight_count--;
+    }
+    return DIT_OK;
+}
+
+static float diti_run_flight_us(const dit_job *job) {
+    float us = 0;
+    uint32_t i;
+    for (i = 0; i < job->flight_count; i++) us += job->flight[diti_run_flight_index(job, i)].us;
+    return us;
+}
+
+static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
+    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
+    if (job->flight_count == 0) return true;
+    if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
+    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
+           (float)budget_us;
+}
+
+static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
+    dit_result result;
+    memset(flight, 0, sizeof *flight);
+    result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
+    flight->done_us = job->total_us;
+    flight->steps_done = job->request.shape.steps;
+    flight->stage = DIT_STAGE_DECODE;
+    job->finish_value = flight->value;
+    job->all_submitted = result >= 0;
+    return result;
+}
+
+static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
+    diti_job_cursor at = job->cursor;
+    dit_result result;
+    uint64_t value = 0;
+    *flight = diti_run_take(job);
+    result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+    flight->value = value;
+    return result;
+}
+
+static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
+    diti_job_flight *flight = &job->flight[diti_run_flight_index(job, job->flight_count)];
+    dit_result result =
+        diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
+    if (result >= 0) job->flight_count++;
+    return result;
+}
+
+/* Common to both modes: DIT_WORKING when the run may go on. */
+static dit_result diti_run_begin(dit_job *job, bool recording) {
+    dit_status status;
+    dit_error error;
+    memset(&error, 0, sizeof error);
+    dit_job_status(job, &status, NULL);
+    if (status.result != DIT_WORKING) return status.result;
+    if (diti_atomic_load(&job->cancel)) {
+        diti_run_end(job, DIT_CANCELLED, NULL);
+        return DIT_CANCELLED;
+    }
+    if (job->begun && job->recording != recording) {
+        diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
+        return diti_run_fail(job, &error);
+    }
+    job->begun = true;
+    job->recording = recording;
+    return DIT_WORKING;
+}
+
+DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+    dit_error error;
+    dit_result result;
+    memset(&error, 0, sizeof error);
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_begin(job, false);
+    if (result != DIT_WORKING) return result;
+    result = diti_run_poll(job, &error);
+    while (result >= 0 && diti_run_may_submit(job, budget_us)) result = diti_run_submit_next(job, &error);
+    if (result < 0) return diti_run_fail(job, &error);
+    if (!job->all_submitted || job->flight_count) return DIT_WORKING;
+    result = diti_run_check_health(job);
+    if (result >= 0) diti_run_end(job, DIT_OK, NULL);
+    return result;
+}
+
+DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
+    dit_result result;
+    if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    for (;;) {
+        uint32_t budget = job->context->device->max_dispatch_us;
+        uint64_t slice_ns, waited;
+        dit_error error;
+        memset(&error, 0, sizeof error);
+        result = dit_job_step(job, budget);
+        if (result != DIT_WORKING || timeout_ns == 0) return result;
+        /* Short waits, so that a cancel from another thread is seen; time is counted in what was waited for. */
+        slice_ns = timeout_ns < 10000000u ? timeout_ns : 10000000u;
+        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
+                                    job->flight[job->flight_first].value, slice_ns, &error);
+        if (result < 0) return diti_run_fail(job, &error);
+        waited = result == DIT_WORKING ? slice_ns : 0;
+        if (timeout_ns != UINT64_MAX) timeout_ns -= waited;
+    }
+}
+
+/* --- record mode --- */
+
+static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
+    diti_job_cursor at = job->cursor;
+    diti_job_flight flight = diti_run_take(job);
+    diti_plan_execute(job->plan, at.segment, at.slice, commands);
+    if (flight.preview) diti_job_record_preview(job, commands);
+    diti_run_report(job, &flight);
+}
+
+DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    dit_error error;
+    dit_result result;
+    float us = 0;
+    memset(&error, 0, sizeof error);
+    if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
+    result = diti_run_begin(job, true);
+    if (result != DIT_WORKING) return result;
+    result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (result < 0) return diti_run_fail(job, &error);
+    while (!diti_run_at_end(job)) {
+        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
+        us += next > 0 ? next : 1;
+        diti_run_record_slice(job, cmd);
+    }
+    diti_job_record_finish(job, cmd);
+    job->all_submitted = true;
+    diti_run_end(job, DIT_OK, NULL);
+    return DIT_OK;
+}
+
+/* --- reading back --- */
+
+static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
+                                  dit_error *err) {
+    dit_status status;
+    dit_error why;
+    if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 ||
+        (int)what > DIT_READ_PREVIEW) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
+                         (int)what);
+    }
+    dit_job_status(job, &status, &why);
+    if (what == DIT_READ_PREVIEW) {
+        if (!job->request.shape.preview_interval)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the job was created without previews");
+        return status.preview_id ? DIT_OK : DIT_WORKING;
+    }
+    if (status.result < 0 && err) *err = why;
+    if (status.result != DIT_OK) return status.result;
+    return job->recording ? diti_run_check_health(job) : DIT_OK;
+}
+
+static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
+    size_t need;
+    if (*row_pitch == 0) *row_pitch = row_bytes;
+    if (*row_pitch < row_bytes || !diti_mul_size(rows - 1, *row_pitch, &need) || need > SIZE_MAX - row_bytes ||
+        size < need + row_bytes) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu",
+                         (unsigned long long)rows, (unsigned long long)row_bytes, (unsigned long long)size,
+                         (unsigned long long)*row_pitch);
+    }
+    return DIT_OK;
+}
+
+static void diti_read_unswap(uint8_t *pixels, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++, pixels += 4) {
+        uint8_t blue = pixels[0];
+        pixels[0] = pixels[2];
+        pixels[2] = blue;
+    }
+}
+
+static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch,
+                                 dit_error *err) {
+    size_t width = job->request.shape.width, height = job->request.shape.height, y;
+    uint8_t *pixels;
+    dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
+    if (result < 0) return result;
+    pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
+    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    result = diti_plan_read(job->plan, rgba, pixels, width * height * 4, err);
+    if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
+    for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch,
+                                dit_error *err) {
+    size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
+    dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
+    float *planes;
+    if (result < 0) return result;
+    planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
+    if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    result = diti_plan_read(job->plan, job->rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    for (y = 0; y < height && result >= 0; y++) {
+        for (x = 0; x < width; x++) {
+            for (c = 0; c < 3; c++)
+                memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &planes[c * pixels + y * width + x],
+                       sizeof(float));
+        }
+    }
+    diti_free(&job->env, planes);
+    return result;
+}
+
+static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
+    size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
+                  job->request.latent_height * sizeof(float);
+    if (size < need)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
+                         (unsigned long long)need, (unsigned long long)size);
+    return diti_plan_read(job->plan, job->latents[image], dst, need, err);
+}
+
+DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
+                                size_t row_pitch, dit_error *err) {
+    dit_result result = diti_read_check(job, what, image, frame, dst, err);
+    if (result != DIT_OK) return result;
+    switch (what) {
+    case DIT_READ_RGBA8: return diti_read_rgba(job, job->rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->preview, (uint8_t *)dst, size, row_pitch, err);
+    }
+    return DIT_ERROR_INVALID_ARGUMENT;
+}
+
+/* ======== src/job/trace.c (edit it there; dit.h is generated) ======== */
+/* Traces are asked for when a context is created; this version refuses that, so there is nothing to record. */
+
+DIT_API void dit_trace_mark(dit_context *ctx, const char *name) {
+    (void)ctx;
+    (void)name;
+}
+
+DIT_API uint64_t dit_trace_begin(dit_context *ctx, const char *name) {
+    (void)ctx;
+    (void)name;
+    return 0;
+}
+
+DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) {
+    (void)ctx;
+    (void)range;
+}
+
+DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
+                                   void *user, dit_error *err) {
+    (void)ctx;
+    (void)write;
+    (void)user;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_trace_write: the context was created without trace");
 }
 
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
