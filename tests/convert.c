@@ -10,8 +10,9 @@ static const char *const folder_path = "tests/fixtures/pipe_pixart_sigma";
 static const char *const output = "build/convert_test.gguf";
 
 static int run(const char *type, const char *input, const char *out) {
-    char *arguments[] = {"dit-convert", "--type", (char *)type, "--name", "test", (char *)input, (char *)out, NULL};
-    return convert_main(7, arguments);
+    char *arguments[] = {"dit-convert", "--type",     (char *)type, "--name",      "test",      "--steps",
+                         "12",          "--guidance", "3.5",        (char *)input, (char *)out, NULL};
+    return convert_main(11, arguments);
 }
 
 static diti_package *open_package(const diti_env *env, const char *path) {
@@ -116,10 +117,13 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
         "vae/config.json",        "tokenizer/tokenizer_config.json", "text_encoder/config.json",
         "transformer/config.json"};
     size_t first_size, second_size, converted = 0;
+    const diti_checkpoint *file;
+    const char *prefix;
+    dit_error err = {0};
     char *first, *second;
     diti_package *from, *to;
     dit_type type;
-    CHECK(diti_type_from_name(type_name, &type) && run(type_name, folder_path, output) == 0);
+    CHECK(type_from_name(type_name, &type) && run(type_name, folder_path, output) == 0);
     first = test_read_file(output, &first_size);
     CHECK(run(type_name, folder_path, output) == 0);
     second = test_read_file(output, &second_size);
@@ -131,6 +135,11 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
         converted += check_component(from, to, components[i], type, tolerance);
     CHECK_MESSAGE(converted >= 18, "only %zu tensors became %s", converted, type_name);
     for (size_t i = 0; i < DITI_COUNT(files); i++) check_file(env, from, to, files[i]);
+    if (diti_package_component(to, "", &file, &prefix, &err) == DIT_OK && CHECK(file)) {
+        CHECK(diti_equal(diti_checkpoint_text(file, "dit.steps"), "12") &&
+              diti_equal(diti_checkpoint_text(file, "dit.guidance"), "3.5"));
+        CHECK(diti_equal(diti_checkpoint_text(file, "general.name"), "test"));
+    }
     diti_package_close(from), diti_package_close(to);
     remove(output);
 }
@@ -200,9 +209,12 @@ static void test_errors(void) {
     static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
     const float values[] = {1, NAN};
     bytes file = safetensors_bytes("{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8);
+    char *no_steps[] = {"dit-convert", "--steps", "0.5", "in", "out.gguf", NULL},
+         *no_value[] = {"dit-convert", "--type", NULL};
     char *too_few[] = {"dit-convert", "in", NULL}, *unknown[] = {"dit-convert", "--fast", "in", "out.gguf", NULL};
     FILE *out = fopen("build/convert_test.safetensors", "wb");
     for (size_t i = 0; i < DITI_COUNT(wrong_types); i++) CHECK(run(wrong_types[i], folder_path, output) == EXIT_USAGE);
+    CHECK(convert_main(5, no_steps) == EXIT_USAGE && convert_main(2, no_value) == EXIT_USAGE);
     CHECK(convert_main(2, too_few) == EXIT_USAGE && convert_main(4, unknown) == EXIT_USAGE);
     CHECK(run("q8_0", folder_path, "build/convert_test.bin") == EXIT_USAGE);
     CHECK(run("q8_0", "tests/fixtures/no_such_folder", output) == EXIT_FAILURE);

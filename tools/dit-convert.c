@@ -2,6 +2,7 @@
  * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include <ctype.h>
 
 static const char usage_text[] =
     "usage: dit-convert [--type TYPE] [--name NAME] [--steps N] [--guidance G] INPUT OUTPUT.gguf\n"
@@ -543,9 +544,24 @@ static void clean_up(converter *convert) {
     diti_package_close(convert->package);
 }
 
+static bool same_name(const char *a, const char *b) {
+    for (; *a && toupper((unsigned char)*a) == toupper((unsigned char)*b); a++, b++) {
+    }
+    return *a == *b;
+}
+
+/* In capitals or small letters: "q8_0". */
+static bool type_from_name(const char *name, dit_type *out) {
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I64; type++) {
+        *out = (dit_type)type;
+        if (same_name(name, diti_type_name(*out))) return true;
+    }
+    return false;
+}
+
 static bool writable_type(const char *name, dit_type *out) {
-    return diti_type_from_name(name, out) && *out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 &&
-           *out != DIT_TYPE_F8_E4M3 && *out != DIT_TYPE_F8_E5M2;
+    return type_from_name(name, out) && *out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 && *out != DIT_TYPE_F8_E4M3 &&
+           *out != DIT_TYPE_F8_E5M2;
 }
 
 /* The last part of a path: "models/emoji/" gives "emoji". */
@@ -574,6 +590,8 @@ static bool parse_value(converter *convert, const char *option, const char *valu
         return writable_type(value, &convert->type) || usage("cannot write the type ", value);
     if (*end || end == value || !(number > 0 && number <= 1000))
         return usage("a number from 1 to 1000 is needed, not ", value);
+    if (strcmp(option, "--steps") == 0 && floor(number) != number)
+        return usage("the steps are a whole number, not ", value);
     if (strcmp(option, "--steps") == 0)
         convert->steps = (uint32_t)number;
     else

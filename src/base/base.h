@@ -92,11 +92,11 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact
 DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
                                        uint32_t *out, dit_error *err);
 
-/* --- small floats, bit patterns; every conversion rounds to nearest, ties to even --- */
+/* --- small floats, bit patterns; rounding is to nearest, ties to even. Writing them is for tools and tests. --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);
-DIT_INTERNAL uint16_t diti_float_to_half(float value);
+DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
-DIT_INTERNAL uint16_t diti_float_to_bfloat(float value);
+DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
 DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
 #endif

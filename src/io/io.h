@@ -27,9 +27,8 @@ DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file 
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
-DIT_INTERNAL const char *diti_type_name(dit_type type);                 /* "Q8_0" */
-DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out); /* case-insensitive: "q8_0", "f16" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type); /* elements per block: 1, 32 or 256; 0: in no file */
+DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);

@@ -25,24 +25,6 @@ DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_l
 DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
 
-static bool diti_type_same_name(const char *a, const char *b) {
-    for (; *a && *b; a++, b++) {
-        char upper = *a >= 'a' && *a <= 'z' ? (char)(*a - 'a' + 'A') : *a;
-        if (upper != *b) return false;
-    }
-    return *a == *b;
-}
-
-DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out) {
-    size_t i;
-    for (i = 1; i < DITI_COUNT(diti_type_layouts); i++) {
-        if (!diti_type_same_name(name, diti_type_layouts[i].name)) continue;
-        *out = (dit_type)i;
-        return true;
-    }
-    return false;
-}
-
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out) {
     const diti_type_layout *layout = diti_type_find_layout(type);
     if (!layout->block || row_length % layout->block) return false;

@@ -71,7 +71,7 @@ static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
     const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
     const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
-    double step_count = steps ? strtod(steps, NULL) : 0, scale = guidance ? strtod(guidance, NULL) : 0;
+    double step_count = steps ? diti_parse_double(steps) : 0, scale = guidance ? diti_parse_double(guidance) : 0;
     if (step_count >= 1 && step_count <= 1000) model->info.default_steps = (uint32_t)step_count;
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }

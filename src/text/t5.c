@@ -65,7 +65,7 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 
 static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
     const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
-    double eps = diti_json_number(json, "layer_norm_epsilon", text ? strtod(text, NULL) : 1e-6);
+    double eps = diti_json_number(json, "layer_norm_epsilon", text ? diti_parse_double(text) : 1e-6);
     return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
 }
 
