@@ -785,11 +785,11 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact
 DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
                                        uint32_t *out, dit_error *err);
 
-/* --- small floats, bit patterns; every conversion rounds to nearest, ties to even --- */
+/* --- small floats, bit patterns; rounding is to nearest, ties to even. Writing them is for tools and tests. --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);
-DIT_INTERNAL uint16_t diti_float_to_half(float value);
+DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
-DIT_INTERNAL uint16_t diti_float_to_bfloat(float value);
+DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
 DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
 #endif
@@ -1577,9 +1577,8 @@ DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file 
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
-DIT_INTERNAL const char *diti_type_name(dit_type type);                 /* "Q8_0" */
-DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out); /* case-insensitive: "q8_0", "f16" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type); /* elements per block: 1, 32 or 256; 0: in no file */
+DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
@@ -1766,24 +1765,6 @@ static const diti_type_layout *diti_type_find_layout(dit_type type) {
 DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
 DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
-
-static bool diti_type_same_name(const char *a, const char *b) {
-    for (; *a && *b; a++, b++) {
-        char upper = *a >= 'a' && *a <= 'z' ? (char)(*a - 'a' + 'A') : *a;
-        if (upper != *b) return false;
-    }
-    return *a == *b;
-}
-
-DIT_INTERNAL bool diti_type_from_name(const char *name, dit_type *out) {
-    size_t i;
-    for (i = 1; i < DITI_COUNT(diti_type_layouts); i++) {
-        if (!diti_type_same_name(name, diti_type_layouts[i].name)) continue;
-        *out = (dit_type)i;
-        return true;
-    }
-    return false;
-}
 
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out) {
     const diti_type_layout *layout = diti_type_find_layout(type);
@@ -10934,7 +10915,7 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 
 static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
     const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
-    double eps = diti_json_number(json, "layer_norm_epsilon", text ? strtod(text, NULL) : 1e-6);
+    double eps = diti_json_number(json, "layer_norm_epsilon", text ? diti_parse_double(text) : 1e-6);
     return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
 }
 
@@ -14076,7 +14057,7 @@ static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
     const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
     const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
-    double step_count = steps ? strtod(steps, NULL) : 0, scale = guidance ? strtod(guidance, NULL) : 0;
+    double step_count = steps ? diti_parse_double(steps) : 0, scale = guidance ? diti_parse_double(guidance) : 0;
     if (step_count >= 1 && step_count <= 1000) model->info.default_steps = (uint32_t)step_count;
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
