@@ -48,9 +48,9 @@ build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)
 	@build/amalgamate src/ORDER $@
-build/amalgamate: tools/amalgamate.c
+build/amalgamate build/spirv: build/%: tools/%.c
 	@mkdir -p build
-	$(CC) -std=c99 -O1 $< -o $@
+	@$(CC) -std=c99 -O1 $< -o $@
 
 setup:
 	@sh tools/setup.sh test
@@ -62,12 +62,14 @@ test test-all:
 	@sh tools/setup.sh test
 	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(TESTS:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
-check check-sync: build/amalgamate
+check check-sync: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
-shaders:
-	@sh shaders/build.sh
+shaders: build/spirv
+	@sh tools/setup.sh shaders
+	build/spirv build shaders src/vk/spirv.inc
+	@$(MAKE) --no-print-directory dit.h
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include

@@ -1,6 +1,6 @@
 #!/bin/sh
 # tools/check.sh [sync]: everything about the sources that needs no Vulkan device (`make check`).
-# With `sync` only whether dit.h is what src/ generates (`make check-sync`).
+# With `sync` only whether dit.h is what src/ and shaders/ generate (`make check-sync`).
 set -u
 work=build/check
 passed=0 failed=0 skipped=0
@@ -41,6 +41,7 @@ everything_listed() { # every source stands in ORDER, and ORDER names only what 
     diff $work/present $work/listed || { echo "src/ORDER and the files in src/ differ (< not listed, > not there)"; return 1; }
 }
 check 'dit.h is what src/ generates' in_sync
+check 'the embedded SPIR-V is what shaders/ compiles to' build/spirv check shaders src/vk/spirv.inc
 [ "${1:-}" != sync ] || {
     [ $failed = 0 ] || exit 1
     exit 0

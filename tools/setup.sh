@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/setup.sh image|test|list: makes sure that what `make image` or `make test` needs is installed, with the
-# distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
+# tools/setup.sh image|test|shaders|list: makes sure that what `make image`, `make test` or `make shaders` needs is installed,
+# with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
 # `list` only names what is missing for `make`.
 set -u
 purpose=${1:-test}
@@ -12,6 +12,7 @@ need() { # need THING COMMAND...: THING is missing when COMMAND fails
     "$@" >/dev/null 2>&1 || missing="$missing $thing"
 }
 
+has() { command -v "$1"; }
 has_header() { echo "#include <$1>" | cc -E -; }
 has_loader() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1'; }
 has_driver() { # any driver's manifest, or lavapipe's
@@ -28,21 +29,24 @@ has_32_bit() {
 }
 
 need compiler has_header stdio.h
-need loader has_loader
+[ "$purpose" = list ] || need loader has_loader
 need headers has_header vulkan/vulkan_core.h
 need stb has_header stb/stb_image_write.h
 if [ "$purpose" = test ]; then
     need lavapipe has_driver lvp_
     need layers has_layers
     need sanitizers has_sanitizers
-    need c++ sh -c 'command -v c++'
-    need clang sh -c 'command -v clang'
+    need c++ has c++
+    need clang has clang
     need fuzzer has_fuzzer
     need 32-bit has_32_bit
-    need clang-format sh -c 'command -v clang-format'
-else
-    need driver has_driver ''
+    need clang-format has clang-format
 fi
+if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
+    need glslang has glslangValidator
+    need spirv-tools has spirv-opt
+fi
+[ "$purpose" != image ] || need driver has_driver ''
 [ -n "$missing" ] || exit 0
 
 manager=none
@@ -64,6 +68,8 @@ package() { # the packages that hold a thing
     apt-get:fuzzer) echo libclang-rt-dev ;;
     apt-get:32-bit) echo libc6-dev-i386 ;;
     apt-get:clang-format) echo clang-format ;;
+    apt-get:glslang) echo glslang-tools ;;
+    apt-get:spirv-tools) echo spirv-tools ;;
     dnf:compiler) echo gcc glibc-devel ;;
     dnf:loader) echo vulkan-loader ;;
     dnf:headers) echo vulkan-headers ;;
@@ -76,6 +82,8 @@ package() { # the packages that hold a thing
     dnf:fuzzer) echo compiler-rt ;;
     dnf:32-bit) echo glibc-devel.i686 ;;
     dnf:clang-format) echo clang-tools-extra ;;
+    dnf:glslang) echo glslang ;;
+    dnf:spirv-tools) echo spirv-tools ;;
     pacman:compiler | pacman:sanitizers | pacman:c++) echo gcc ;;
     pacman:loader) echo vulkan-icd-loader ;;
     pacman:headers) echo vulkan-headers ;;
@@ -85,6 +93,8 @@ package() { # the packages that hold a thing
     pacman:clang | pacman:clang-format) echo clang ;;
     pacman:fuzzer) echo compiler-rt ;;
     pacman:32-bit) echo lib32-glibc ;;
+    pacman:glslang) echo glslang ;;
+    pacman:spirv-tools) echo spirv-tools ;;
     zypper:compiler | zypper:sanitizers) echo gcc glibc-devel ;;
     zypper:loader) echo libvulkan1 ;;
     zypper:headers) echo vulkan-headers ;;
@@ -94,11 +104,14 @@ package() { # the packages that hold a thing
     zypper:c++) echo gcc-c++ ;;
     zypper:clang | zypper:fuzzer | zypper:clang-format) echo clang ;;
     zypper:32-bit) echo glibc-devel-32bit ;;
+    zypper:glslang) echo glslang-devel ;;
+    zypper:spirv-tools) echo spirv-tools ;;
     esac
 }
 
 packages=
 for thing in $missing; do packages="$packages $(package "$thing")"; done
+packages=" $(echo $packages | tr ' ' '\n' | awk '!seen[$1]++' | tr '\n' ' ')"
 case $manager in
 apt-get) update='apt-get update' install="apt-get install -y --no-install-recommends$packages" ;;
 dnf) update=true install="dnf install -y$packages" ;;

@@ -1,0 +1,29 @@
+/* The embedded SPIR-V: every module decodes to what a driver can take, and all together stay within their budget. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "test.h"
+
+enum { MOST_MODULES = 40, MOST_BYTES = 300 * 1000, SPIRV_MAGIC = 0x07230203, SPIRV_1_5 = 0x00010500 };
+
+static size_t decoded_size(const diti_env *env, uint32_t module) {
+    uint32_t *words = NULL;
+    size_t count = 0;
+    dit_error err = {0};
+    if (!CHECK_MESSAGE(diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK, "%s", err.message)) return 0;
+    CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "%s does not begin as SPIR-V", diti_spirv_name(module));
+    CHECK_MESSAGE(words[1] <= SPIRV_1_5, "%s needs more than Vulkan 1.2", diti_spirv_name(module));
+    diti_free(env, words);
+    return count * 4;
+}
+
+int main(void) {
+    diti_env env;
+    uint32_t i, count = diti_spirv_count();
+    size_t bytes = 0;
+    CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
+    CHECK_MESSAGE(count > 0 && count <= MOST_MODULES, "%u modules", count);
+    for (i = 0; i < count; i++) bytes += decoded_size(&env, i);
+    CHECK_MESSAGE(bytes > 0 && bytes <= MOST_BYTES, "%lu bytes of SPIR-V", (unsigned long)bytes);
+    printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
+    return TEST_END("spirv");
+}
