@@ -20,8 +20,9 @@ layout(push_constant) uniform Push {
     uint batch, pixels, columns, groups, chunks, chunk_pixels;
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
-    uint partial_offset, partial_pitch; // [batch * chunks, 2 * groups]: mean, sum of squared deviations
-    uint stats_offset, stats_pitch;     // [batch, 2 * groups]: mean, 1 / sqrt(variance + eps)
+    // A mean is held as a sum of two floats, so that a large common offset costs no accuracy.
+    uint partial_offset, partial_pitch; // [batch * chunks, 3 * groups]: mean (two floats), sum of squared deviations
+    uint stats_offset, stats_pitch;     // [batch, 3 * groups]: mean (two floats), 1 / sqrt(variance + eps)
     uint weight_offset, bias_offset;
 };
 READABLE(0, x, readonly)
@@ -56,19 +57,22 @@ void chunk_stage(uint g) {
                 rest += d;
                 squares += d * d;
             }
-        uint to = partial_offset + g * partial_pitch + 2u * group;
-        partial[to] = mean + rest / n;
-        partial[to + 1u] = max(squares - rest * rest / n, 0.0);
+        uint to = partial_offset + g * partial_pitch + 3u * group;
+        partial[to] = mean;
+        partial[to + 1u] = rest / n;
+        partial[to + 2u] = max(squares - rest * rest / n, 0.0);
     }
 }
 
 // One workgroup: one group of one item.
 void combine_stage(uint g) {
     uint item = g / groups, group = g % groups, width = columns / groups, lane = gl_LocalInvocationID.x;
+    float common_mean = partial[partial_offset + item * chunks * partial_pitch + 3u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
     for (uint chunk = lane; chunk < chunks; chunk += gl_WorkGroupSize.x) {
-        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 2u * group;
-        all = joined(all, vec3(float(min(chunk_pixels, pixels - chunk * chunk_pixels) * width), partial[at], partial[at + 1u]));
+        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 3u * group;
+        float count = float(min(chunk_pixels, pixels - chunk * chunk_pixels) * width);
+        all = joined(all, vec3(count, partial[at] - common_mean + partial[at + 1u], partial[at + 2u]));
     }
     lane_moments[lane] = all;
     barrier();
@@ -78,9 +82,10 @@ void combine_stage(uint g) {
     }
     if (lane != 0u) return;
     all = lane_moments[0];
-    uint to = stats_offset + item * stats_pitch + 2u * group;
-    stats[to] = all.y;
-    stats[to + 1u] = 1.0 / sqrt(all.z / all.x + eps);
+    uint to = stats_offset + item * stats_pitch + 3u * group;
+    stats[to] = common_mean;
+    stats[to + 1u] = all.y;
+    stats[to + 2u] = 1.0 / sqrt(all.z / all.x + eps);
 }
 
 // One invocation: four channels of a pixel.
@@ -91,8 +96,8 @@ void apply_stage(uint g) {
     uint at = in_offset + row * in_pitch + column;
     vec4 v = VECTOR ? x_load4(IN_FORMAT, at) : x_some(IN_FORMAT, at, count);
     for (uint i = 0u; i < count; i++) {
-        uint c = column + i, moments = from + c / width * 2u;
-        v[i] = (v[i] - stats[moments]) * stats[moments + 1u] * weight[weight_offset + c] + bias[bias_offset + c];
+        uint c = column + i, moments = from + c / width * 3u;
+        v[i] = (v[i] - stats[moments] - stats[moments + 1u]) * stats[moments + 2u] * weight[weight_offset + c] + bias[bias_offset + c];
     }
     v = activate(ACTIVATION, v);
     uint to = out_offset + row * out_pitch + column;

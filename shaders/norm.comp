@@ -69,13 +69,13 @@ void main() {
     }
     sums = sum_lanes(vec2(dot(sum, vec4(1.0)), dot(squares, vec4(1.0)))) / float(columns);
     if (HAS(PART_RMS)) sums.x = 0.0;
-    mean += sums.x; // what rounding left of the mean
+    float rest = sums.x; // what rounding left of the mean; added to it, it would be rounded away
     float inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
     if (wanted >= rows) return;
 
     uint group = rows_per_group == 0u ? 0u : row / rows_per_group, to = out_offset + row * out_pitch;
     for (uint c = 4u * lane; c < columns; c += 4u * LANES) {
-        vec4 v = (load(at, c) - mean) * inverse;
+        vec4 v = (load(at, c) - mean - rest) * inverse;
         if (HAS(PART_WEIGHT)) v *= TABLE(weight, weight_offset, c);
         if (HAS(PART_BIAS)) v += TABLE(bias, bias_offset, c);
         if (HAS(PART_SCALE)) v *= 1.0 + TABLE(scale, scale_offset + group * scale_pitch, c);

@@ -46,9 +46,9 @@ vec2 sum_lanes(vec2 v) {
     return lane_sums[i / LANES * LANES];
 }
 
-float mean, inverse;
+float mean, rest, inverse; // rest: what rounding left of the mean
 vec2 normed_pair(uint at, uint c) {
-    vec2 v = (load_pair(at + c) - mean) * inverse;
+    vec2 v = (load_pair(at + c) - mean - rest) * inverse;
     if (HAS(PART_WEIGHT)) v *= vec2(weight[weight_offset + c], weight[weight_offset + c + 1u]);
     if (HAS(PART_BIAS)) v += vec2(bias[bias_offset + c], bias[bias_offset + c + 1u]);
     return v;
@@ -60,6 +60,7 @@ void main() {
     uint item = min(wanted, rows * heads - 1u), row = item / heads;
     uint at = x_offset + row * x_pitch + item % heads * head_dim;
     mean = 0.0;
+    rest = 0.0;
     inverse = 1.0;
     if (HAS(PART_LAYER)) {
         vec2 sum = vec2(0.0);
@@ -75,7 +76,7 @@ void main() {
         }
         vec2 sums = sum_lanes(vec2(sum.x + sum.y, squares.x + squares.y)) / float(head_dim);
         if (HAS(PART_RMS)) sums.x = 0.0;
-        mean += sums.x;
+        rest = sums.x;
         inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
     }
     if (wanted != item) return;

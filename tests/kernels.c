@@ -426,12 +426,441 @@ static void test_linear_types(diti_device *device) {
     }
 }
 
+
+/* --- weights as rows: expansion and gathering, exact --- */
+
+static void test_expand(diti_device *device) {
+    static const uint32_t ids[] = {3, 0, 70, 31, 30, 3, 12};
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
+        uint32_t columns = diti_type_block((dit_type)type) == 1 ? 45 : 512, wrong = 0;
+        diti_graph *graph = begin(device);
+        weight_values w = weight_random((dit_type)type, 71, columns, 1, 3);
+        diti_tensor out = diti_gather_rows(graph, &w.weight, input_words(ids, 7, "ids"), "gather");
+        if (run_plan()) {
+            matrix got = read_tensor(out);
+            for (uint32_t r = 0; r < 7; r++)
+                for (uint32_t c = 0; c < columns; c++) wrong += at(&got, r, c) != w.values[(size_t)ids[r] * columns + c];
+            CHECK_MESSAGE(wrong == 0, "gather %s: %u wrong values", diti_type_name((dit_type)type), wrong);
+            free(got.data);
+        }
+        end();
+        weight_free(&w);
+    }
+}
+
+/* All codes of the small floats, NaN included, against the host's definition. */
+static void test_expand_codes(diti_device *device) {
+    static const dit_type types[] = {DIT_TYPE_F8_E4M3, DIT_TYPE_F8_E5M2, DIT_TYPE_F16, DIT_TYPE_BF16};
+    static const uint32_t ids[] = {0, 1};
+    for (int t = 0; t < 4; t++) {
+        uint32_t width = diti_type_block_bytes(types[t]), codes = width == 1 ? 256 : 65536, wrong = 0;
+        weight_values w = {0};
+        diti_graph *graph = begin(device);
+        diti_tensor out;
+        w.weight.name = "codes";
+        w.weight.type = types[t];
+        w.weight.rows = 2;
+        w.weight.columns = codes / 2;
+        w.bytes = malloc(codes * width);
+        w.values = malloc(codes * sizeof(float));
+        for (uint32_t i = 0; i < codes * width; i++) w.bytes[i] = (unsigned char)(width == 1 ? i : i % 2 ? i / 2 / 256 : i / 2 % 256);
+        diti_type_to_float(types[t], w.bytes, codes, w.values);
+        upload(&w, 1);
+        out = diti_gather_rows(graph, &w.weight, input_words(ids, 2, "ids"), "gather");
+        if (run_plan()) {
+            matrix got = read_tensor(out);
+            for (uint32_t i = 0; i < codes; i++) {
+                bool same = isnan(w.values[i]) ? isnan(got.data[i]) : got.data[i] == w.values[i];
+                bool tiny = fabsf(w.values[i]) < 1.1754944e-38f; /* drivers may flush F32 subnormals */
+                wrong += !same && !tiny;
+            }
+            CHECK_MESSAGE(wrong == 0, "codes of %s: %u wrong values", diti_type_name(types[t]), wrong);
+            free(got.data);
+        }
+        end();
+        weight_free(&w);
+    }
+}
+
+/* --- attention --- */
+
+typedef struct attention_case {
+    uint32_t batch, heads, head_dim, queries, keys;
+    float size;                  /* of queries and keys */
+    bool lengths, bias, lse;
+    uint32_t extra;
+} attention_case;
+
+static void reference_attention(const attention_case *c, const matrix *q, const matrix *k, const matrix *v, const uint32_t *lengths, const matrix *bias,
+                                float scale, double *out, double *lse) {
+    double *p = malloc((c->keys + 1) * sizeof(double));
+    for (uint32_t b = 0; b < c->batch; b++)
+        for (uint32_t h = 0; h < c->heads; h++)
+            for (uint32_t i = 0; i < c->queries; i++) {
+                uint32_t keys = c->lengths && lengths[b] < c->keys ? lengths[b] : c->keys, first = h * c->head_dim, row = b * c->queries + i;
+                double top = -1e300, sum = 0;
+                for (uint32_t j = 0; j < keys; j++) {
+                    double s = 0;
+                    for (uint32_t d = 0; d < c->head_dim; d++) s += (double)at(q, row, first + d) * at(k, b * c->keys + j, first + d);
+                    p[j] = s * scale + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
+                    if (p[j] > top) top = p[j];
+                }
+                for (uint32_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - top);
+                for (uint32_t d = 0; d < c->head_dim; d++) {
+                    double o = 0;
+                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, b * c->keys + j, first + d);
+                    out[(size_t)row * c->heads * c->head_dim + first + d] = keys ? o / sum : 0;
+                }
+                lse[(size_t)row * c->heads + h] = keys ? top + log(sum) : -3e38;
+            }
+    free(p);
+}
+
+static void check_attention(diti_device *device, const attention_case *c) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t width = c->heads * c->head_dim, lengths[8];
+    float size = c->size > 0 ? c->size : 1;
+    matrix q = matrix_random(c->batch * c->queries, width, size, act), k = matrix_random(c->batch * c->keys, width, size, act);
+    matrix v = matrix_random(c->batch * c->keys, width, 1, act), bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
+    diti_attention_desc desc = {0};
+    diti_tensor out, tq, tk, tv;
+    double *wanted = malloc((size_t)c->batch * c->queries * width * sizeof(double)), *wanted_lse = malloc((size_t)c->batch * c->queries * c->heads * sizeof(double));
+    char what[160];
+    for (uint32_t b = 0; b < c->batch && b < 8; b++) lengths[b] = b == 1 ? 0 : (c->keys * 2 + 2) / 3 + b;
+    desc.batch = c->batch;
+    desc.heads = c->heads;
+    desc.head_dim = c->head_dim;
+    desc.scale = 1 / sqrtf((float)c->head_dim);
+    if (c->lengths) desc.key_lengths = input_words(lengths, c->batch, "lengths");
+    if (c->bias) desc.bias = input(&bias, DITI_F32, 0, "bias");
+    if (c->lse) desc.lse = diti_tensor_new(graph, DITI_F32, c->batch * c->queries, c->heads, "lse");
+    tq = input(&q, act, c->extra, "q");
+    tk = input(&k, act, 2 * c->extra, "k");
+    tv = input(&v, act, c->extra, "v");
+    out = diti_attention(graph, tq, tk, tv, &desc);
+    reference_attention(c, &q, &k, &v, lengths, &bias, desc.scale, wanted, wanted_lse);
+    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s", diti_rung_name(device->rung), device->is_cpu, c->batch,
+             c->heads, c->head_dim, c->queries, c->keys, (double)size, c->lengths ? " lengths" : "", c->bias ? " bias" : "", c->lse ? " lse" : "");
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
+        close_to(&got, wanted, tolerance_of(act) + (c->size > 1 ? 1e-3 : 0), what);
+        free(got.data);
+        if (c->lse) {
+            got = read_tensor(desc.lse);
+            strncat(what, ": lse", sizeof what - strlen(what) - 1);
+            for (size_t i = 0; i < (size_t)got.rows * got.columns; i++) {
+                if (wanted_lse[i] < -1e38) CHECK(got.data[i] < -1e38f), wanted_lse[i] = got.data[i] = 0;
+            }
+            close_to(&got, wanted_lse, tolerance_of(DITI_F32), what);
+            free(got.data);
+        }
+    }
+    end();
+    free(q.data), free(k.data), free(v.data), free(bias.data), free(wanted), free(wanted_lse);
+}
+
+static void test_attention(diti_device *device) {
+    static const uint32_t dims[] = {16, 64, 72, 80, 88, 96, 128, 256, 40, 512, 30, 7}, lengths[] = {1, 15, 16, 17, 77, 300};
+    attention_case c = {0};
+    for (int i = 0; i < 12; i++) {
+        c = (attention_case){.batch = 1, .heads = 2, .head_dim = dims[i], .queries = lengths[(i + 3) % 6], .keys = lengths[(i + 5) % 6]};
+        if (c.head_dim > 128) c.queries = 17, c.keys = 77;
+        check_attention(device, &c);
+    }
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            if (!sweep && (i + j) % 3) continue;
+            c = (attention_case){.batch = 1, .heads = 1, .head_dim = 16, .queries = lengths[i], .keys = lengths[j], .lse = true};
+            check_attention(device, &c);
+        }
+    c = (attention_case){.batch = 3, .heads = 2, .head_dim = 64, .queries = 17, .keys = 77, .lengths = true, .lse = true, .extra = 8};
+    check_attention(device, &c);
+    c = (attention_case){.batch = 2, .heads = 2, .head_dim = 64, .queries = 24, .keys = 24, .lengths = true, .bias = true};
+    check_attention(device, &c);
+    c = (attention_case){.batch = 1, .heads = 1, .head_dim = 64, .queries = 16, .keys = 300, .size = 100, .lse = true}; /* scores to 1e4 */
+    check_attention(device, &c);
+}
+
+/* --- norms --- */
+
+typedef struct norm_case {
+    uint32_t rows, columns, rows_per_group;
+    bool rms, affine, modulate, x_act, out_f32;
+    float size, offset;
+    uint32_t extra;
+} norm_case;
+
+static void check_norm(diti_device *device, const norm_case *c) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation, format = c->x_act ? act : DITI_F32;
+    matrix x = matrix_random(c->rows, c->columns, c->size, format), weight = matrix_random(1, c->columns, 1, DITI_F32), bias = matrix_random(1, c->columns, 1, DITI_F32);
+    uint32_t groups = c->rows_per_group ? (c->rows + c->rows_per_group - 1) / c->rows_per_group : 1;
+    matrix scale = matrix_random(groups, c->columns, 1, DITI_F32), shift = matrix_random(groups, c->columns, 1, DITI_F32);
+    weight_values w = bias_weight(&weight), b = bias_weight(&bias);
+    double *wanted = malloc((size_t)c->rows * c->columns * sizeof(double));
+    diti_norm_desc desc = {0};
+    diti_tensor out;
+    char what[160];
+    for (size_t i = 0; i < (size_t)c->rows * c->columns; i++) x.data[i] += c->offset;
+    if (format == DITI_F16) for (size_t i = 0; i < (size_t)c->rows * c->columns; i++) x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
+    desc.rms = c->rms;
+    desc.eps = 1e-6f;
+    if (c->affine) desc.weight = &w.weight;
+    if (c->affine && !c->rms) desc.bias = &b.weight;
+    if (c->modulate) desc.scale = input(&scale, DITI_F32, c->extra, "scale"), desc.shift = input(&shift, DITI_F32, c->extra, "shift");
+    desc.rows_per_group = c->rows_per_group;
+    desc.out_f32 = c->out_f32;
+    out = diti_norm(graph, input(&x, format, c->extra, "x"), &desc);
+    for (uint32_t r = 0; r < c->rows; r++) {
+        double mean = 0, var = 0;
+        uint32_t g = c->rows_per_group ? r / c->rows_per_group : 0;
+        for (uint32_t i = 0; i < c->columns && !c->rms; i++) mean += at(&x, r, i) / (double)c->columns;
+        for (uint32_t i = 0; i < c->columns; i++) var += (at(&x, r, i) - mean) * (at(&x, r, i) - mean) / c->columns;
+        for (uint32_t i = 0; i < c->columns; i++) {
+            double v = (at(&x, r, i) - mean) / sqrt(var + 1e-6f);
+            if (desc.weight) v *= weight.data[i];
+            if (desc.bias) v += bias.data[i];
+            if (c->modulate) v = v * (1 + (double)at(&scale, g, i)) + at(&shift, g, i);
+            wanted[(size_t)r * c->columns + i] = v;
+        }
+    }
+    snprintf(what, sizeof what, "norm %s cpu %d [%u, %u] rms %d affine %d modulate %d size %g offset %g", diti_rung_name(device->rung), device->is_cpu, c->rows, c->columns, c->rms, c->affine,
+             c->modulate, (double)c->size, (double)c->offset);
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        /* a value of 1e4 is itself rounded to 5e-4 before anything is computed: x is what the device holds, so that costs nothing here */
+        close_to(&got, wanted, tolerance_of(c->out_f32 ? DITI_F32 : act), what);
+        free(got.data);
+    }
+    end();
+    weight_free(&w);
+    weight_free(&b);
+    free(x.data), free(weight.data), free(bias.data), free(scale.data), free(shift.data), free(wanted);
+}
+
+static void test_norms(diti_device *device) {
+    static const uint32_t columns[] = {1152, 64, 33, 6144, 5};
+    for (int i = 0; i < 5; i++) {
+        norm_case c = {.rows = 13, .columns = columns[i], .size = 2, .out_f32 = columns[i] % 2 == 1};
+        check_norm(device, &c);
+        c.offset = 1e4f;
+        check_norm(device, &c);
+        c.offset = 0;
+        c.size = 0; /* constant rows */
+        c.rms = true;
+        check_norm(device, &c);
+        c.size = 100;
+        c.affine = true;
+        c.x_act = true;
+        check_norm(device, &c);
+        c.rms = false;
+        c.modulate = true;
+        c.rows_per_group = 5;
+        c.extra = 4;
+        check_norm(device, &c);
+    }
+}
+
+/* --- queries and keys: norm and rotation --- */
+
+static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate, bool half_split, bool affine) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    enum { TOKENS = 9, ROWS = 18 };
+    uint32_t width = heads * dim;
+    matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, dim, 1, DITI_F32), bias = matrix_random(1, dim, 1, DITI_F32);
+    matrix cosines = matrix_random(TOKENS, dim / 2, 1, DITI_F32), sines = matrix_random(TOKENS, dim / 2, 1, DITI_F32);
+    weight_values w = bias_weight(&weight), b = bias_weight(&bias);
+    double *wanted = malloc((size_t)ROWS * width * sizeof(double)), *v = malloc(dim * sizeof(double));
+    diti_qkv_desc desc = {0};
+    diti_tensor tensor;
+    char what[160];
+    desc.heads = heads;
+    desc.head_dim = dim;
+    desc.norm = norm;
+    desc.eps = 1e-6f;
+    if (affine) desc.weight = &w.weight, desc.bias = norm == DITI_QKV_LAYER ? &b.weight : NULL;
+    if (rotate) desc.cosines = input(&cosines, DITI_F32, 0, "cosines"), desc.sines = input(&sines, DITI_F32, 0, "sines");
+    desc.half_split = half_split;
+    desc.tokens = TOKENS;
+    tensor = input(&x, act, 8, "x");
+    diti_qkv_post(graph, tensor, &desc);
+    for (uint32_t r = 0; r < ROWS; r++)
+        for (uint32_t h = 0; h < heads; h++) {
+            double mean = 0, var = 0, *to = wanted + (size_t)r * width + h * dim;
+            for (uint32_t i = 0; i < dim && norm == DITI_QKV_LAYER; i++) mean += (double)at(&x, r, h * dim + i) / dim;
+            for (uint32_t i = 0; i < dim; i++) var += (at(&x, r, h * dim + i) - mean) * (at(&x, r, h * dim + i) - mean) / dim;
+            for (uint32_t i = 0; i < dim; i++) {
+                v[i] = norm == DITI_QKV_NO_NORM ? at(&x, r, h * dim + i) : (at(&x, r, h * dim + i) - mean) / sqrt(var + 1e-6f);
+                if (desc.weight) v[i] *= weight.data[i];
+                if (desc.bias) v[i] += bias.data[i];
+                to[i] = v[i];
+            }
+            for (uint32_t i = 0; i < dim / 2 && rotate; i++) {
+                uint32_t a = half_split ? i : 2 * i, z = half_split ? i + dim / 2 : 2 * i + 1;
+                double cosine = at(&cosines, r % TOKENS, i), sine = at(&sines, r % TOKENS, i);
+                to[a] = v[a] * cosine - v[z] * sine;
+                to[z] = v[z] * cosine + v[a] * sine;
+            }
+        }
+    snprintf(what, sizeof what, "qkv %s cpu %d %u x %u norm %d rotate %d half %d affine %d", diti_rung_name(device->rung), device->is_cpu, heads, dim, (int)norm, rotate, half_split, affine);
+    if (run_plan()) {
+        matrix got = read_tensor(tensor);
+        close_to(&got, wanted, tolerance_of(act), what);
+        free(got.data);
+    }
+    end();
+    weight_free(&w);
+    weight_free(&b);
+    free(x.data), free(weight.data), free(bias.data), free(cosines.data), free(sines.data), free(wanted), free(v);
+}
+
+static void test_qkv(diti_device *device) {
+    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true);
+    check_qkv(device, 2, 88, DITI_QKV_LAYER, true, false, true);
+    check_qkv(device, 2, 72, DITI_QKV_RMS, true, true, false);
+    check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, false, false);
+    check_qkv(device, 4, 16, DITI_QKV_LAYER, false, false, true);
+}
+
+/* --- convolution --- */
+
+typedef struct conv_case {
+    uint32_t batch, height, width, in, out, kernel, stride, before, after;
+    dit_type type;
+    bool upsample, bias, residual, residual_f32;
+} conv_case;
+
+static void check_conv(diti_device *device, const conv_case *c) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t up = c->upsample ? 2 : 1, height = c->height * up, width = c->width * up, oh = (height + c->before + c->after - c->kernel) / c->stride + 1;
+    uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = c->kernel * c->kernel, rows = c->batch * oh * ow;
+    matrix x = matrix_random(c->batch * c->height * c->width, c->in, 1, act), bias = matrix_random(1, c->out, 1, DITI_F32);
+    matrix residual = matrix_random(rows, c->out, 1, c->residual_f32 ? DITI_F32 : act);
+    weight_values w = weight_random(c->type, c->out, c->in * taps, c->kernel, 1), b = bias_weight(&bias);
+    double *wanted = malloc((size_t)rows * c->out * sizeof(double));
+    diti_conv_desc desc = {0};
+    diti_tensor out;
+    char what[200];
+    desc.batch = c->batch;
+    desc.height = c->height;
+    desc.width = c->width;
+    desc.stride = c->stride;
+    desc.pad_before = c->before;
+    desc.pad_after = c->after;
+    desc.upsample = c->upsample;
+    if (c->bias) desc.bias = &b.weight;
+    if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
+    out = diti_conv2d(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
+    round_weights(&w, act);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t n = 0; n < c->out; n++) {
+            uint32_t item = r / (oh * ow), oy = r % (oh * ow) / ow, ox = r % ow;
+            double v = c->bias ? bias.data[n] : 0;
+            for (uint32_t ky = 0; ky < c->kernel; ky++)
+                for (uint32_t kx = 0; kx < c->kernel; kx++) {
+                    int y = (int)(oy * c->stride + ky) - (int)c->before, px = (int)(ox * c->stride + kx) - (int)c->before;
+                    if (y < 0 || px < 0 || y >= (int)height || px >= (int)width) continue;
+                    for (uint32_t i = 0; i < c->in; i++)
+                        v += (double)at(&x, (item * c->height + (uint32_t)y / up) * c->width + (uint32_t)px / up, i) *
+                             w.values[((size_t)n * c->in + i) * taps + ky * c->kernel + kx];
+                }
+            wanted[(size_t)r * c->out + n] = v + (c->residual ? at(&residual, r, n) : 0);
+        }
+    snprintf(what, sizeof what, "conv %s cpu %d %ux%ux%u %u to %u kernel %u stride %u pad %u %u up %u %s", diti_rung_name(device->rung), device->is_cpu, c->batch, c->height, c->width, c->in,
+             c->out, c->kernel, c->stride, c->before, c->after, c->upsample, diti_type_name(c->type));
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        close_to(&got, wanted, tolerance_of(act), what);
+        free(got.data);
+    }
+    end();
+    weight_free(&w);
+    weight_free(&b);
+    free(x.data), free(bias.data), free(residual.data), free(wanted);
+}
+
+static void test_conv(diti_device *device) {
+    static const conv_case cases[] = {
+        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false}, {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true},
+        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false},  {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false},
+        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false}, {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false},
+        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false},  {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false},
+        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false}, {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false},
+    };
+    for (int i = 0; i < 10; i++) {
+        conv_case c = cases[i];
+        if (device->rung >= DITI_RUNG_FP16 && c.out % 2) c.out++; /* F16 pixels begin at even elements */
+        check_conv(device, &c);
+    }
+}
+
+/* --- GroupNorm --- */
+
+static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixels, uint32_t columns, uint32_t groups, bool silu, float offset) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    matrix x = matrix_random(batch * pixels, columns, 2, act), weight = matrix_random(1, columns, 1, DITI_F32), bias = matrix_random(1, columns, 1, DITI_F32);
+    weight_values w = bias_weight(&weight), b = bias_weight(&bias);
+    double *wanted = malloc((size_t)batch * pixels * columns * sizeof(double));
+    diti_group_norm_desc desc = {.batch = batch, .groups = groups, .eps = 1e-6f, .weight = &w.weight, .bias = &b.weight, .silu = silu};
+    diti_tensor out;
+    char what[160];
+    uint32_t width = columns / groups;
+    for (size_t i = 0; i < (size_t)batch * pixels * columns; i++) {
+        x.data[i] += offset;
+        if (act == DITI_F16) x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
+    }
+    out = diti_group_norm(graph, input(&x, act, 0, "x"), &desc);
+    for (uint32_t item = 0; item < batch; item++)
+        for (uint32_t g = 0; g < groups; g++) {
+            double mean = 0, var = 0, n = (double)pixels * width;
+            for (int pass = 0; pass < 3; pass++)
+                for (uint32_t p = 0; p < pixels; p++)
+                    for (uint32_t c = g * width; c < (g + 1) * width; c++) {
+                        double v = at(&x, item * pixels + p, c);
+                        if (pass == 0) mean += v / n;
+                        if (pass == 1) var += (v - mean) * (v - mean) / n;
+                        v = (v - mean) / sqrt(var + 1e-6f) * weight.data[c] + bias.data[c];
+                        if (pass == 2) wanted[((size_t)item * pixels + p) * columns + c] = silu ? activated(DITI_ACTIVATION_SILU, v) : v;
+                    }
+        }
+    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g", diti_rung_name(device->rung), device->is_cpu, batch, pixels, columns, groups, (double)offset);
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        close_to(&got, wanted, tolerance_of(act), what);
+        free(got.data);
+    }
+    end();
+    weight_free(&w);
+    weight_free(&b);
+    free(x.data), free(weight.data), free(bias.data), free(wanted);
+}
+
+static void test_group_norm(diti_device *device) {
+    check_group_norm(device, 2, 300, 32, 8, true, 0);
+    check_group_norm(device, 1, 65, 96, 32, false, 0);
+    check_group_norm(device, 1, 700, 16, 8, true, 1e4f);
+    check_group_norm(device, 3, 1, 64, 32, false, 0);
+    if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0);
+}
+
 static void test_device(const char *overrides, diti_rung rung) {
     diti_device *device = open_rung(overrides, rung);
     if (!device) return;
     test_linear_sizes(device);
     test_linear_parts(device);
     test_linear_types(device);
+    test_expand(device);
+    test_expand_codes(device);
+    test_attention(device);
+    test_norms(device);
+    test_qkv(device);
+    test_conv(device);
+    test_group_norm(device);
     diti_device_close(device);
 }
 

@@ -151,8 +151,8 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.silu = desc->silu;
     plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
     plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
-    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 2 * plan.groups, plan.name);
-    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 2 * plan.groups, plan.name);
+    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 3 * plan.groups, plan.name);
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 3 * plan.groups, plan.name);
     plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
     if (diti_graph_failed(graph)) return 0;
     if (!plan.weight || !plan.bias)
