@@ -33,14 +33,15 @@ static inline PFN_vkVoidFunction test_vulkan_function(VkInstance instance, const
     return get ? get(instance, name) : NULL;
 }
 
-static inline int test_vulkan_has_layers(void) {
+/* Their version; 0: they are not installed. */
+static inline uint32_t test_layer_version(void) {
     VkLayerProperties layers[64];
     uint32_t i, count = 64;
     PFN_vkEnumerateInstanceLayerProperties list =
         (PFN_vkEnumerateInstanceLayerProperties)test_vulkan_function(NULL, "vkEnumerateInstanceLayerProperties");
     if (!list || list(&count, layers) < 0) return 0;
     for (i = 0; i < count; i++)
-        if (!strcmp(layers[i].layerName, "VK_LAYER_KHRONOS_validation")) return 1;
+        if (!strcmp(layers[i].layerName, "VK_LAYER_KHRONOS_validation")) return layers[i].specVersion;
     return 0;
 }
 
@@ -72,18 +73,30 @@ static inline void test_keep_drivers(void) {
     dlopen("libVkLayer_khronos_validation.so", RTLD_LAZY | RTLD_NODELETE);
 }
 
+/* The next line of the pipe, cut at size. Not fgets: newer C libraries wait at exit for a stream that is being read. */
+static inline int test_layer_line(char *line, size_t size) {
+    size_t used = 0;
+    while (read(test_layers.pipe[0], line + used, 1) == 1) {
+        if (line[used] == '\n') {
+            line[used] = 0;
+            return 1;
+        }
+        if (used + 2 < size) used++;
+    }
+    return 0;
+}
+
 static void *test_layer_reader(void *unused) {
     char line[8192];
-    FILE *file = fdopen(test_layers.pipe[0], "r");
     (void)unused;
-    while (file && fgets(line, sizeof line, file)) {
+    while (test_layer_line(line, sizeof line)) {
         pthread_mutex_lock(&test_layers.lock);
         if (line[0] == '\1') {
             test_layers.marks++;
             pthread_cond_signal(&test_layers.marked);
-        } else if (strspn(line, " \t\r\n") != strlen(line)) {
+        } else if (strspn(line, " \t\r") != strlen(line)) {
             test_layers.lines++;
-            if (test_layers.printed-- > 0) fprintf(stderr, "    layers: %s", line);
+            if (test_layers.printed-- > 0) fprintf(stderr, "    layers: %s\n", line);
         }
         pthread_mutex_unlock(&test_layers.lock);
     }
@@ -115,8 +128,13 @@ static inline void test_layer_settings(int full) {
     fprintf(file, "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n");
     fprintf(file, "khronos_validation.report_flags = error,warn,perf\n");
     fprintf(file, "khronos_validation.log_filename = /dev/fd/%d\n", test_layers.pipe[1]);
-    fprintf(file, "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT%s\n",
-            full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "");
+    if (test_layer_version() >= VK_MAKE_API_VERSION(0, 1, 4, 0)) { /* they warn of the older names */
+        fprintf(file, "khronos_validation.validate_sync = true\n");
+        fprintf(file, "khronos_validation.gpuav_enable = %s\n", full ? "true" : "false");
+    } else {
+        fprintf(file, "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT%s\n",
+                full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "");
+    }
     fclose(file);
     setenv("VK_LAYER_SETTINGS_PATH", folder, 1);
     setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
@@ -149,7 +167,7 @@ static inline void test_vulkan_begin(void) {
     const char *layers = getenv("DIT_TEST_LAYERS");
     test_keep_drivers();
     if (layers && !strcmp(layers, "0")) return;
-    if (!CHECK_MESSAGE(test_vulkan_has_layers(), "VK_LAYER_KHRONOS_validation is not installed (make setup)")) return;
+    if (!CHECK_MESSAGE(test_layer_version(), "VK_LAYER_KHRONOS_validation is not installed (make setup)")) return;
     pthread_mutex_init(&test_layers.lock, NULL);
     pthread_cond_init(&test_layers.marked, NULL);
     if (!CHECK(pipe(test_layers.pipe) == 0)) return;
