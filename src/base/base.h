@@ -12,10 +12,10 @@
 #define DIT_INTERNAL extern /* dit.h defines it as static: nothing but dit_* is exported */
 #endif
 #ifdef __cplusplus
-#define DITI_ZERO \
+#define DITI_ZERO                                                                                                      \
     {}
 #else
-#define DITI_ZERO \
+#define DITI_ZERO                                                                                                      \
     { 0 }
 #endif
 #if defined(__GNUC__) || defined(__clang__)
@@ -27,7 +27,8 @@
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer. */
+/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer.
+ */
 typedef struct diti_env {
     dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
     dit_logger logger;
@@ -36,19 +37,22 @@ typedef struct diti_env {
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
 
 /* --- errors and logging --- */
-/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads well. */
+/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
+ * well. */
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
-/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN). */
+/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
+ */
 DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger, dit_error *err);
+DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
+                                      dit_error *err);
 
 /* --- memory: 64-byte aligned, never zero-sized; NULL when the hook refuses --- */
 DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size); /* zeroed; NULL on overflow too */
 DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                      /* NULL is fine */
-DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);         /* NULL for NULL or no memory */
+DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);          /* NULL for NULL or no memory */
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
@@ -61,7 +65,8 @@ DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
-/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
+/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number.
+ */
 DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
 /* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
@@ -69,22 +74,32 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
-typedef enum diti_json_kind { DITI_JSON_NULL, DITI_JSON_BOOL, DITI_JSON_NUMBER, DITI_JSON_STRING, DITI_JSON_ARRAY, DITI_JSON_OBJECT } diti_json_kind;
+typedef enum diti_json_kind {
+    DITI_JSON_NULL,
+    DITI_JSON_BOOL,
+    DITI_JSON_NUMBER,
+    DITI_JSON_STRING,
+    DITI_JSON_ARRAY,
+    DITI_JSON_OBJECT
+} diti_json_kind;
 typedef struct diti_json {
     diti_json_kind kind;
-    const char *key;  /* NUL-terminated, unescaped UTF-8; NULL outside objects */
+    const char *key; /* NUL-terminated, unescaped UTF-8; NULL outside objects */
     size_t key_length;
     const char *text; /* strings: NUL-terminated, unescaped; numbers: as written, so that 64-bit integers stay exact */
     size_t text_length;
-    double number; /* numbers; bools: 0 or 1 */
-    uint32_t count;                     /* children of arrays and objects */
+    double number;                        /* numbers; bools: 0 or 1 */
+    uint32_t count;                       /* children of arrays and objects */
     const struct diti_json *first, *next; /* first child; next sibling */
 } diti_json;
 /* Parses size bytes. Depth is limited to 64, duplicate keys are an error. The tree is freed with diti_json_free. */
-DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what, diti_json **out, dit_error *err);
+DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
+                                        diti_json **out, dit_error *err);
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
-DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object, const char *key); /* NULL when absent or object is NULL */
-DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, double otherwise); /* absent or null: otherwise */
+DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
+                                            const char *key); /* NULL when absent or object is NULL */
+DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
+                                     double otherwise); /* absent or null: otherwise */
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */

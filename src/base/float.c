@@ -26,7 +26,8 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits) {
 }
 
 DIT_INTERNAL uint16_t diti_float_to_half(float value) {
-    uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift, kept, rest, half;
+    uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift,
+             kept, rest, half;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
     if (magnitude < 0x33000000u) return (uint16_t)sign;              /* below half of the smallest subnormal */

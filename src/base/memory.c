@@ -23,7 +23,8 @@ static void diti_default_free(void *memory, size_t size, void *user) {
     free(raw);
 }
 
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger, dit_error *err) {
+DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
+                                      dit_error *err) {
     memset(env, 0, sizeof *env);
     if (allocator) env->allocator = *allocator;
     if (logger) env->logger = *logger;
@@ -80,7 +81,8 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
     size_t wanted, bytes, used;
     void *bigger;
     if (count < *capacity) return true;
-    if (!diti_mul_size(*capacity ? *capacity : 8, 2, &wanted) || !diti_mul_size(wanted, element_size, &bytes)) return false;
+    if (!diti_mul_size(*capacity ? *capacity : 8, 2, &wanted) || !diti_mul_size(wanted, element_size, &bytes))
+        return false;
     bigger = diti_alloc_zero(env, bytes);
     if (!bigger) return false;
     if (*array && diti_mul_size(count, element_size, &used)) memcpy(bigger, *array, used);

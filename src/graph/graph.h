@@ -186,7 +186,7 @@ typedef struct diti_graph {
     diti_segment segments[16];
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
-    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
+    diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -223,7 +223,8 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
                                uint8_t word, bool reads, bool writes);
-/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later. */
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
+ */
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
                                     uint64_t rows, uint64_t before, uint64_t after);
 /* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
@@ -430,8 +431,8 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
-    float us;         /* predicted, then measured */
-    float planned_us; /* predicted */
+    float us;                       /* predicted, then measured */
+    float planned_us;               /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
@@ -487,7 +488,9 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
                                       uint32_t slice); /* predicted, corrected by timestamps */
-DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice); /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL float
+diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
+                           uint32_t slice);              /* as first predicted: for progress that never jumps back */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
@@ -497,7 +500,8 @@ DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
 /* Submits other commands in the plan's order, on its timeline. */
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);

@@ -18,8 +18,7 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
-    uint64_t size = diti_element_size(tensor->format), from, to,
-             div = binding->group_div ? binding->group_div : 1;
+    uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
     uint64_t low = tensor->first * size, high = parent->bytes;
     if (binding->group_step) {
         from = first / div * binding->group_step;

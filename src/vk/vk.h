@@ -4,24 +4,34 @@
 #include "base/base.h"
 
 /* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
-#define DITI_VK_INSTANCE_FUNCTIONS(X) \
-    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
-    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties) \
-    X(GetPhysicalDeviceFormatProperties) X(CreateDevice) X(GetDeviceProcAddr)
-#define DITI_VK_DEVICE_FUNCTIONS(X) \
-    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
-    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) \
-    X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) \
-    X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView) \
-    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline) \
-    X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches) \
-    X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) X(DestroyDescriptorPool) \
-    X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
-    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(ResetCommandBuffer) \
-    X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) \
-    X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) X(CmdWriteTimestamp) \
-    X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
-    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+#define DITI_VK_INSTANCE_FUNCTIONS(X)                                                                                  \
+    X(DestroyInstance)                                                                                                 \
+    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2)                          \
+        X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                                \
+            X(EnumerateDeviceExtensionProperties) X(GetPhysicalDeviceFormatProperties) X(CreateDevice)                 \
+                X(GetDeviceProcAddr)
+#define DITI_VK_DEVICE_FUNCTIONS(X)                                                                                    \
+    X(DestroyDevice)                                                                                                   \
+    X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory)   \
+        X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer)     \
+            X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                          \
+                X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView)                \
+                    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline)          \
+                        X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache)                        \
+                            X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches)                     \
+                                X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool)     \
+                                    X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)         \
+                                        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)           \
+                                            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)            \
+                                                X(ResetCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets)      \
+                                                    X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier)           \
+                                                        X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage)      \
+                                                            X(CmdExecuteCommands) X(CmdResetQueryPool)                 \
+                                                                X(CmdWriteTimestamp) X(CreateQueryPool)                \
+                                                                    X(DestroyQueryPool) X(GetQueryPoolResults)         \
+                                                                        X(CreateSemaphore) X(DestroySemaphore)         \
+                                                                            X(GetSemaphoreCounterValue)                \
+                                                                                X(WaitSemaphores)
 
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -38,14 +48,14 @@ typedef enum diti_rung { DITI_RUNG_BASE, DITI_RUNG_FP16, DITI_RUNG_COUNT } diti_
 
 /* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
-    VkDeviceSize storage_range;      /* maxStorageBufferRange */
-    VkDeviceSize allocation;         /* largest single VkDeviceMemory, at most 1 GiB */
-    VkDeviceSize storage_alignment;  /* minStorageBufferOffsetAlignment */
-    uint32_t group_count;            /* maxComputeWorkGroupCount[0] */
-    uint32_t group_invocations;      /* maxComputeWorkGroupInvocations */
-    uint32_t shared_bytes;           /* maxComputeSharedMemorySize */
+    VkDeviceSize storage_range;     /* maxStorageBufferRange */
+    VkDeviceSize allocation;        /* largest single VkDeviceMemory, at most 1 GiB */
+    VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
+    uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
+    uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
+    uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
-    float timestamp_period;          /* ns per tick; 0 when the queue has no timestamps */
+    float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
 
@@ -62,15 +72,15 @@ typedef struct diti_pipeline {
 } diti_pipeline;
 
 typedef enum diti_memory_kind {
-    DITI_MEMORY_DEVICE,   /* device local; mapped only where all memory is host visible */
-    DITI_MEMORY_UPLOAD,   /* host visible and coherent, written by the host */
-    DITI_MEMORY_READBACK  /* host visible, cached where possible, read by the host */
+    DITI_MEMORY_DEVICE,  /* device local; mapped only where all memory is host visible */
+    DITI_MEMORY_UPLOAD,  /* host visible and coherent, written by the host */
+    DITI_MEMORY_READBACK /* host visible, cached where possible, read by the host */
 } diti_memory_kind;
 
 typedef struct diti_buffer {
     VkBuffer buffer;
     VkDeviceSize size;
-    dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
+    dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
     VkDeviceSize charged; /* counted in memory_used */
@@ -80,7 +90,7 @@ typedef struct diti_buffer {
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
-    void *library;   /* of dlopen, when dit opened the loader */
+    void *library; /* of dlopen, when dit opened the loader */
     bool owns_instance, owns_device;
     VkInstance instance;
     VkPhysicalDevice physical;
@@ -109,23 +119,24 @@ typedef struct diti_device {
     bool owns_pipeline_cache;
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
-    uint64_t pipelines_compiled, allocations;  /* counters */
-    int lock;                /* spin lock: pipelines, memory accounting, the staging slot */
-    int queue_lock;          /* spin lock around the queue when the application gave no lock_queue */
-    diti_buffer staging;     /* a slot: whoever copies takes it out and puts it back */
+    uint64_t pipelines_compiled, allocations; /* counters */
+    int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
+    int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
+    diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
     VkDeviceSize staging_bytes;
-    int lost;                /* latched: nothing is submitted any more */
-    uint32_t fail_submit_after; /* test override: the n-th submit reports device lost; 0: never */
+    int lost;                                      /* latched: nothing is submitted any more */
+    uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
-    float us_per_gflop;      /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
 } diti_device;
 
 /* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
 /* --- inside the room --- */
-DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk, void **library, dit_error *err);
+DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
+                                         void **library, dit_error *err);
 DIT_INTERNAL void diti_vulkan_unload(void **library);
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
 DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
@@ -143,10 +154,12 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     char reason[160];      /* why dit cannot use it; empty: it can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
-DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance, diti_candidate **out, uint32_t *count, dit_error *err);
+DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
+                                             diti_candidate **out, uint32_t *count, dit_error *err);
 DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
 /* The candidate that choice names; NULL with an error that lists what there is. */
-DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice, dit_error *err);
+DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
+                                                         dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
 DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
@@ -165,7 +178,8 @@ DIT_INTERNAL void diti_unlock(int *lock);
 
 /* --- devices --- */
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's. */
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out, dit_error *err);
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+                                         dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
@@ -177,29 +191,39 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
 /* --- memory --- */
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
-DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
+                                          const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
-/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped, else staged. */
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, const void *data, VkDeviceSize size, dit_error *err);
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data, VkDeviceSize size, dit_error *err);
-/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent). */
+/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped,
+ * else staged. */
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                          const void *data, VkDeviceSize size, dit_error *err);
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                         VkDeviceSize size, dit_error *err);
+/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent).
+ */
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
 /* --- pipelines: created on first use, shared by everything on the device --- */
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants, uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+                                          uint32_t constant_count, VkPipeline *out, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
-/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss. */
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count, VkSemaphore timeline, uint64_t value, dit_error *err);
+/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss.
+ */
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
-DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+                                           uint64_t timeout_ns, dit_error *err);
 /* Records and runs one command buffer now, and waits: for set-up work only. */
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
@@ -208,14 +232,17 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with NULL. */
+/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with
+ * NULL. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
     uint32_t word_count;
 } diti_spirv_module;
-DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void); /* defined at the end of spirv.inc, which stands last in dit.h */
-DIT_INTERNAL uint64_t diti_spirv_hash(void);                  /* of all modules */
+DIT_INTERNAL const diti_spirv_module *
+diti_spirv_table(void);                      /* defined at the end of spirv.inc, which stands last in dit.h */
+DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count, dit_error *err);
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+                                          dit_error *err);
 #endif
