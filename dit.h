@@ -705,10 +705,10 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DIT_INTERNAL extern /* dit.h defines it as static: nothing but dit_* is exported */
 #endif
 #ifdef __cplusplus
-#define DITI_ZERO \
+#define DITI_ZERO                                                                                                      \
     {}
 #else
-#define DITI_ZERO \
+#define DITI_ZERO                                                                                                      \
     { 0 }
 #endif
 #if defined(__GNUC__) || defined(__clang__)
@@ -720,7 +720,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer. */
+/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer.
+ */
 typedef struct diti_env {
     dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
     dit_logger logger;
@@ -729,19 +730,22 @@ typedef struct diti_env {
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
 
 /* --- errors and logging --- */
-/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads well. */
+/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
+ * well. */
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
-/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN). */
+/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
+ */
 DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger, dit_error *err);
+DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
+                                      dit_error *err);
 
 /* --- memory: 64-byte aligned, never zero-sized; NULL when the hook refuses --- */
 DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size); /* zeroed; NULL on overflow too */
 DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                      /* NULL is fine */
-DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);         /* NULL for NULL or no memory */
+DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);          /* NULL for NULL or no memory */
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
@@ -754,7 +758,8 @@ DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
-/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number. */
+/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number.
+ */
 DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
 /* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
@@ -762,22 +767,32 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
-typedef enum diti_json_kind { DITI_JSON_NULL, DITI_JSON_BOOL, DITI_JSON_NUMBER, DITI_JSON_STRING, DITI_JSON_ARRAY, DITI_JSON_OBJECT } diti_json_kind;
+typedef enum diti_json_kind {
+    DITI_JSON_NULL,
+    DITI_JSON_BOOL,
+    DITI_JSON_NUMBER,
+    DITI_JSON_STRING,
+    DITI_JSON_ARRAY,
+    DITI_JSON_OBJECT
+} diti_json_kind;
 typedef struct diti_json {
     diti_json_kind kind;
-    const char *key;  /* NUL-terminated, unescaped UTF-8; NULL outside objects */
+    const char *key; /* NUL-terminated, unescaped UTF-8; NULL outside objects */
     size_t key_length;
     const char *text; /* strings: NUL-terminated, unescaped; numbers: as written, so that 64-bit integers stay exact */
     size_t text_length;
-    double number; /* numbers; bools: 0 or 1 */
-    uint32_t count;                     /* children of arrays and objects */
+    double number;                        /* numbers; bools: 0 or 1 */
+    uint32_t count;                       /* children of arrays and objects */
     const struct diti_json *first, *next; /* first child; next sibling */
 } diti_json;
 /* Parses size bytes. Depth is limited to 64, duplicate keys are an error. The tree is freed with diti_json_free. */
-DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what, diti_json **out, dit_error *err);
+DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
+                                        diti_json **out, dit_error *err);
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
-DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object, const char *key); /* NULL when absent or object is NULL */
-DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, double otherwise); /* absent or null: otherwise */
+DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
+                                            const char *key); /* NULL when absent or object is NULL */
+DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
+                                     double otherwise); /* absent or null: otherwise */
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
@@ -894,7 +909,8 @@ static void diti_default_free(void *memory, size_t size, void *user) {
     free(raw);
 }
 
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger, dit_error *err) {
+DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
+                                      dit_error *err) {
     memset(env, 0, sizeof *env);
     if (allocator) env->allocator = *allocator;
     if (logger) env->logger = *logger;
@@ -951,7 +967,8 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
     size_t wanted, bytes, used;
     void *bigger;
     if (count < *capacity) return true;
-    if (!diti_mul_size(*capacity ? *capacity : 8, 2, &wanted) || !diti_mul_size(wanted, element_size, &bytes)) return false;
+    if (!diti_mul_size(*capacity ? *capacity : 8, 2, &wanted) || !diti_mul_size(wanted, element_size, &bytes))
+        return false;
     bigger = diti_alloc_zero(env, bytes);
     if (!bigger) return false;
     if (*array && diti_mul_size(count, element_size, &used)) memcpy(bigger, *array, used);
@@ -1087,7 +1104,8 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits) {
 }
 
 DIT_INTERNAL uint16_t diti_float_to_half(float value) {
-    uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift, kept, rest, half;
+    uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift,
+             kept, rest, half;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
     if (magnitude < 0x33000000u) return (uint16_t)sign;              /* below half of the smallest subnormal */
@@ -3655,24 +3673,34 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 #define DITI_VK_H
 
 /* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
-#define DITI_VK_INSTANCE_FUNCTIONS(X) \
-    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
-    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties) \
-    X(GetPhysicalDeviceFormatProperties) X(CreateDevice) X(GetDeviceProcAddr)
-#define DITI_VK_DEVICE_FUNCTIONS(X) \
-    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
-    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) \
-    X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) \
-    X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView) \
-    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline) \
-    X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches) \
-    X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) X(DestroyDescriptorPool) \
-    X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
-    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(ResetCommandBuffer) \
-    X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) \
-    X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) X(CmdWriteTimestamp) \
-    X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
-    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+#define DITI_VK_INSTANCE_FUNCTIONS(X)                                                                                  \
+    X(DestroyInstance)                                                                                                 \
+    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2)                          \
+        X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                                \
+            X(EnumerateDeviceExtensionProperties) X(GetPhysicalDeviceFormatProperties) X(CreateDevice)                 \
+                X(GetDeviceProcAddr)
+#define DITI_VK_DEVICE_FUNCTIONS(X)                                                                                    \
+    X(DestroyDevice)                                                                                                   \
+    X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory)   \
+        X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer)     \
+            X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                          \
+                X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView)                \
+                    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline)          \
+                        X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache)                        \
+                            X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches)                     \
+                                X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool)     \
+                                    X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)         \
+                                        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)           \
+                                            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)            \
+                                                X(ResetCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets)      \
+                                                    X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier)           \
+                                                        X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage)      \
+                                                            X(CmdExecuteCommands) X(CmdResetQueryPool)                 \
+                                                                X(CmdWriteTimestamp) X(CreateQueryPool)                \
+                                                                    X(DestroyQueryPool) X(GetQueryPoolResults)         \
+                                                                        X(CreateSemaphore) X(DestroySemaphore)         \
+                                                                            X(GetSemaphoreCounterValue)                \
+                                                                                X(WaitSemaphores)
 
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -3689,14 +3717,14 @@ typedef enum diti_rung { DITI_RUNG_BASE, DITI_RUNG_FP16, DITI_RUNG_COUNT } diti_
 
 /* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
-    VkDeviceSize storage_range;      /* maxStorageBufferRange */
-    VkDeviceSize allocation;         /* largest single VkDeviceMemory, at most 1 GiB */
-    VkDeviceSize storage_alignment;  /* minStorageBufferOffsetAlignment */
-    uint32_t group_count;            /* maxComputeWorkGroupCount[0] */
-    uint32_t group_invocations;      /* maxComputeWorkGroupInvocations */
-    uint32_t shared_bytes;           /* maxComputeSharedMemorySize */
+    VkDeviceSize storage_range;     /* maxStorageBufferRange */
+    VkDeviceSize allocation;        /* largest single VkDeviceMemory, at most 1 GiB */
+    VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
+    uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
+    uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
+    uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
-    float timestamp_period;          /* ns per tick; 0 when the queue has no timestamps */
+    float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
 
@@ -3713,15 +3741,15 @@ typedef struct diti_pipeline {
 } diti_pipeline;
 
 typedef enum diti_memory_kind {
-    DITI_MEMORY_DEVICE,   /* device local; mapped only where all memory is host visible */
-    DITI_MEMORY_UPLOAD,   /* host visible and coherent, written by the host */
-    DITI_MEMORY_READBACK  /* host visible, cached where possible, read by the host */
+    DITI_MEMORY_DEVICE,  /* device local; mapped only where all memory is host visible */
+    DITI_MEMORY_UPLOAD,  /* host visible and coherent, written by the host */
+    DITI_MEMORY_READBACK /* host visible, cached where possible, read by the host */
 } diti_memory_kind;
 
 typedef struct diti_buffer {
     VkBuffer buffer;
     VkDeviceSize size;
-    dit_block block;  /* block.mapped: host address of the buffer's first byte, or NULL */
+    dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
     VkDeviceSize charged; /* counted in memory_used */
@@ -3731,7 +3759,7 @@ typedef struct diti_buffer {
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
-    void *library;   /* of dlopen, when dit opened the loader */
+    void *library; /* of dlopen, when dit opened the loader */
     bool owns_instance, owns_device;
     VkInstance instance;
     VkPhysicalDevice physical;
@@ -3760,23 +3788,24 @@ typedef struct diti_device {
     bool owns_pipeline_cache;
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
-    uint64_t pipelines_compiled, allocations;  /* counters */
-    int lock;                /* spin lock: pipelines, memory accounting, the staging slot */
-    int queue_lock;          /* spin lock around the queue when the application gave no lock_queue */
-    diti_buffer staging;     /* a slot: whoever copies takes it out and puts it back */
+    uint64_t pipelines_compiled, allocations; /* counters */
+    int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
+    int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
+    diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
     VkDeviceSize staging_bytes;
-    int lost;                /* latched: nothing is submitted any more */
-    uint32_t fail_submit_after; /* test override: the n-th submit reports device lost; 0: never */
+    int lost;                                      /* latched: nothing is submitted any more */
+    uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
-    float us_per_gflop;      /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
 } diti_device;
 
 /* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
 /* --- inside the room --- */
-DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk, void **library, dit_error *err);
+DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
+                                         void **library, dit_error *err);
 DIT_INTERNAL void diti_vulkan_unload(void **library);
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
 DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
@@ -3794,10 +3823,12 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     char reason[160];      /* why dit cannot use it; empty: it can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
-DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance, diti_candidate **out, uint32_t *count, dit_error *err);
+DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
+                                             diti_candidate **out, uint32_t *count, dit_error *err);
 DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
 /* The candidate that choice names; NULL with an error that lists what there is. */
-DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice, dit_error *err);
+DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
+                                                         dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
 DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
@@ -3816,7 +3847,8 @@ DIT_INTERNAL void diti_unlock(int *lock);
 
 /* --- devices --- */
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's. */
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out, dit_error *err);
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+                                         dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
@@ -3828,29 +3860,39 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
 /* --- memory --- */
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
-DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind, const char *what, diti_buffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
+                                          const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
-/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped, else staged. */
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, const void *data, VkDeviceSize size, dit_error *err);
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data, VkDeviceSize size, dit_error *err);
-/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent). */
+/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped,
+ * else staged. */
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                          const void *data, VkDeviceSize size, dit_error *err);
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                         VkDeviceSize size, dit_error *err);
+/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent).
+ */
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
 /* --- pipelines: created on first use, shared by everything on the device --- */
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants, uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+                                          uint32_t constant_count, VkPipeline *out, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
-/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss. */
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count, VkSemaphore timeline, uint64_t value, dit_error *err);
+/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss.
+ */
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
-DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+                                           uint64_t timeout_ns, dit_error *err);
 /* Records and runs one command buffer now, and waits: for set-up work only. */
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
@@ -3859,16 +3901,19 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with NULL. */
+/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with
+ * NULL. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
     uint32_t word_count;
 } diti_spirv_module;
-DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void); /* defined at the end of spirv.inc, which stands last in dit.h */
-DIT_INTERNAL uint64_t diti_spirv_hash(void);                  /* of all modules */
+DIT_INTERNAL const diti_spirv_module *
+diti_spirv_table(void);                      /* defined at the end of spirv.inc, which stands last in dit.h */
+DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count, dit_error *err);
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+                                          dit_error *err);
 #endif
 
 /* ======== src/vk/atomic.c (edit it there; dit.h is generated) ======== */
@@ -6246,7 +6291,7 @@ typedef struct diti_graph {
     diti_segment segments[16];
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
-    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
+    diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -6283,7 +6328,8 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
                                uint8_t word, bool reads, bool writes);
-/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later. */
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
+ */
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
                                     uint64_t rows, uint64_t before, uint64_t after);
 /* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
@@ -6490,8 +6536,8 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
-    float us;         /* predicted, then measured */
-    float planned_us; /* predicted */
+    float us;                       /* predicted, then measured */
+    float planned_us;               /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
@@ -6547,7 +6593,9 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
                                       uint32_t slice); /* predicted, corrected by timestamps */
-DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice); /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL float
+diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
+                           uint32_t slice);              /* as first predicted: for progress that never jumps back */
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
@@ -6557,7 +6605,8 @@ DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
 /* Submits other commands in the plan's order, on its timeline. */
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
@@ -7448,8 +7497,7 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
-    uint64_t size = diti_element_size(tensor->format), from, to,
-             div = binding->group_div ? binding->group_div : 1;
+    uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
     uint64_t low = tensor->first * size, high = parent->bytes;
     if (binding->group_step) {
         from = first / div * binding->group_step;
