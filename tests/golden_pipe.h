@@ -1,0 +1,183 @@
+/* Whole pipelines through the public API: diffusers repositories with one recorded call, and the bundled model's own
+   golden.json with several. A folder of goldens without a model is for the quantized file of the same name in models/.
+ */
+#ifndef GOLDEN_PIPE_H
+#define GOLDEN_PIPE_H
+#include "golden_model.h"
+
+/* Guidance multiplies what rounding made of two predictions, and every step goes on with the outcome of the last. */
+#define GOLDEN_PIPELINE 1e-3
+#define GOLDEN_PIPELINE_FP16 5e-2
+#define GOLDEN_PIPELINE_Q8 5e-2 /* 0.011 to 0.014 with exact arithmetic (the model's README) */
+/* PSNR of pictures in dB from a Q8_0 file (issue 3, 8). */
+#define GOLDEN_PSNR 40.0
+#define GOLDEN_PSNR_FP16 35.0
+
+typedef struct golden_pipe {
+    golden *g;
+    const golden_folder *folder;
+    dit_context *context;
+    dit_model *model;
+    bool quantized;
+} golden_pipe;
+
+static inline bool golden_is_pipe(const golden_folder *folder) {
+    const char *at = folder->readme ? strstr(folder->readme, "PixArt") : NULL;
+    return folder->golden && golden_has(folder->path, "model_index.json") && at &&
+           diti_checkpoint_find(folder->golden, "in.latents");
+}
+
+static inline bool golden_is_prompts(const golden_folder *folder) {
+    return folder->golden && golden_has(folder->path, "golden.json") &&
+           diti_checkpoint_find(folder->golden, "case0.in.latents");
+}
+
+/* --- one call, described as diffusers' arguments --- */
+static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call, dit_job_desc *desc) {
+    desc->model = p->model;
+    desc->prompt = diti_json_string(call, "prompt", "");
+    desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
+    desc->width = (uint32_t)diti_json_number(call, "width", 0);
+    desc->height = (uint32_t)diti_json_number(call, "height", 0);
+    desc->steps = (uint32_t)diti_json_number(call, "num_inference_steps", diti_json_number(call, "steps", 0));
+    desc->guidance.scale = (float)diti_json_number(call, "guidance_scale", diti_json_number(call, "guidance", 0));
+}
+
+static inline double golden_psnr(const float *a, const float *b, uint64_t count) {
+    double error = 0;
+    uint64_t i;
+    for (i = 0; i < count; i++) error += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);
+    return error > 0 ? 10 * log10((double)count / error) : 999;
+}
+
+static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name) {
+    dit_error err = DITI_ZERO;
+    uint64_t count = golden_count(p->folder->golden, name);
+    float *latents = (float *)calloc((size_t)count + 1, sizeof(float));
+    double tolerance = p->quantized                     ? GOLDEN_PIPELINE_Q8
+                       : diti_equal(p->g->rung, "fp16") ? GOLDEN_PIPELINE_FP16
+                                                        : GOLDEN_PIPELINE;
+    dit_result result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, (size_t)count * sizeof(float), 0, &err);
+    if (golden_require(p->g, result == DIT_OK, "%s: %s", name, err.message)) {
+        golden_compare_with(p->g, p->folder, name, latents, count, tolerance);
+    }
+    free(latents);
+}
+
+static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t width, uint32_t height) {
+    bool fp16 = diti_equal(p->g->rung, "fp16");
+    dit_error err = DITI_ZERO;
+    uint64_t count, pixels = (uint64_t)width * height;
+    double psnr, least = p->quantized ? (fp16 ? GOLDEN_PSNR_FP16 : GOLDEN_PSNR) : (fp16 ? GOLDEN_PSNR_FP16 : 60);
+    float *reference = golden_floats(p->folder->golden, name, &count),
+          *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
+    dit_result result = dit_job_read(job, DIT_READ_RGB_F32, 0, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
+    if (golden_require(p->g, result == DIT_OK && reference && count == 3 * pixels, "%s: %s", name, err.message)) {
+        psnr = golden_psnr(image, reference, count);
+        golden_check(p->g, psnr >= least, "%s: PSNR %.1f dB, at least %.0f", name, psnr, least);
+    }
+    free(reference);
+    free(image);
+}
+
+/* noise, latents, image: names of recorded tensors. */
+static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const char *noise, const char *latents,
+                                    const char *image) {
+    dit_error err = DITI_ZERO;
+    dit_job_desc desc = DITI_ZERO;
+    dit_tensor input = DITI_ZERO;
+    dit_job *job = NULL;
+    dit_result result;
+    uint64_t count;
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, noise);
+    float *values = golden_floats(p->folder->golden, noise, &count);
+    golden_pipe_desc(p, call, &desc);
+    input.name = "noise";
+    input.type = DIT_TYPE_F32;
+    input.data = values;
+    desc.inputs = &input;
+    desc.input_count = 1;
+    if (golden_require(p->g, values && stored && stored->rank == 4, "%s is there", noise)) {
+        input.rank = 4;
+        memcpy(input.shape, stored->shape, sizeof input.shape);
+        result = dit_job_create(p->context, &desc, &job, &err);
+        if (result == DIT_OK) {
+            result = dit_job_wait(job, UINT64_MAX);
+            if (result != DIT_OK) dit_job_status(job, NULL, &err);
+        }
+        if (golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt, err.message)) {
+            golden_pipe_latents(p, job, latents);
+            golden_pipe_image(p, job, image, desc.width, desc.height);
+        }
+    }
+    dit_job_destroy(job);
+    free(values);
+}
+
+/* --- opening --- */
+static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_folder *folder, const char *model) {
+    dit_context_desc context = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    char overrides[64];
+    memset(p, 0, sizeof *p);
+    p->g = g;
+    p->folder = folder;
+    p->quantized = diti_ends_with(model, ".gguf");
+    diti_format(overrides, sizeof overrides, "rung=%s", g->rung);
+    context.overrides = overrides;
+    context.devices = g->device;
+    desc.source.path = model;
+    return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
+           golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
+}
+
+static inline void golden_pipe_close(golden_pipe *p) {
+    dit_model_destroy(p->model);
+    dit_context_destroy(p->context);
+}
+
+/* The call stands in the README, as JSON. */
+static inline void golden_run_pipe(golden *g, const golden_folder *folder) {
+    static const char marker[] = "call arguments: ";
+    const char *start = strstr(folder->readme, marker), *end;
+    diti_json *call = NULL;
+    golden_pipe p = DITI_ZERO;
+    char last[64];
+    if (!golden_require(g, start != NULL, "the README has no call arguments")) return;
+    start += sizeof marker - 1;
+    end = strchr(start, '\n');
+    golden_require(
+        g,
+        diti_json_parse(&g->env, start, end ? (size_t)(end - start) : strlen(start), "README", &call, NULL) == DIT_OK,
+        "the README's call arguments are JSON");
+    diti_format(last, sizeof last, "step%u.latents", (unsigned)diti_json_number(call, "num_inference_steps", 1) - 1);
+    if (call && golden_pipe_open(&p, g, folder, folder->path))
+        golden_pipe_call(&p, call, "in.latents", last, "out.image01");
+    golden_pipe_close(&p);
+    diti_json_free(&g->env, call);
+}
+
+static inline void golden_run_prompts(golden *g, const golden_folder *folder) {
+    diti_json *json = golden_open_json(&g->env, folder->path, "golden.json");
+    const diti_json *list = diti_json_get(json, "cases"), *call;
+    golden_pipe p = DITI_ZERO;
+    char model[1024], noise[64], latents[64], image[64];
+    unsigned i = 0;
+    if (golden_has(folder->path, "model_index.json"))
+        diti_format(model, sizeof model, "%s", folder->path);
+    else
+        diti_format(model, sizeof model, "models/%s-q8_0.gguf", folder->name);
+    if (golden_pipe_open(&p, g, folder, model)) {
+        for (call = list ? list->first : NULL; call; call = call->next, i++) {
+            diti_format(noise, sizeof noise, "case%u.in.latents", i);
+            diti_format(latents, sizeof latents, "case%u.out.latents", i);
+            diti_format(image, sizeof image, "case%u.out.image01", i);
+            golden_pipe_call(&p, call, noise, latents, image);
+        }
+        golden_require(g, i > 0, "no case");
+    }
+    golden_pipe_close(&p);
+    diti_json_free(&g->env, json);
+}
+#endif

@@ -1,0 +1,555 @@
+/* Loading of weights and the models' tables: wrong files and their messages, sizes of dry runs, cancelling, memory that
+   runs out; and on a device: small limits and staged uploads change no byte, a batch equals its single runs.
+   Values against the references are golden's. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "files.h"
+#include "vulkan_test.h"
+
+#define T5_FILE "tests/fixtures/t5_encoder/model.safetensors"
+#define PIXART_FILE "tests/fixtures/pixart_alpha_orig/model.safetensors"
+#define VAE_FILE "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
+
+/* --- files changed in memory --- */
+
+typedef struct image { /* of a file; the checkpoint reads from it */
+    char *bytes;
+    size_t size;
+    diti_checkpoint *checkpoint;
+} image;
+
+/* Replaces every occurrence of from in the header by to, which is as long. */
+static void image_replace(image *file, const char *from, const char *to) {
+    size_t i, length = strlen(from), header = 8 + (size_t) * (const uint64_t *)(const void *)file->bytes;
+    int found = 0;
+    CHECK(strlen(to) == length);
+    for (i = 8; i + length <= header; i++) {
+        if (memcmp(file->bytes + i, from, length) != 0) continue;
+        memcpy(file->bytes + i, to, length);
+        found++;
+    }
+    CHECK_MESSAGE(found > 0, "%s is not in the header", from);
+}
+
+static image image_open(const diti_env *env, const char *path, const char *from, const char *to) {
+    image file = DITI_ZERO;
+    dit_source source = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    file.bytes = test_read_file(path, &file.size);
+    if (!CHECK_MESSAGE(file.bytes != NULL, "cannot read %s", path)) exit(test_end("model"));
+    if (from) image_replace(&file, from, to);
+    source.data = file.bytes;
+    source.size = file.size;
+    CHECK_MESSAGE(diti_checkpoint_open(env, &source, &file.checkpoint, &err) == DIT_OK, "%s", err.message);
+    return file;
+}
+
+static void image_close(image *file) {
+    diti_checkpoint_close(file->checkpoint);
+    free(file->bytes);
+}
+
+/* --- one function for the three components --- */
+
+typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_COUNT } part;
+static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE};
+
+typedef struct component {
+    diti_t5 *t5;
+    diti_transformer *transformer;
+    diti_vae *vae;
+} component;
+
+static dit_result component_load(part which, diti_device *device, const diti_env *env, const diti_checkpoint *file,
+                                 const char *config, const dit_progress *progress, component *out, dit_error *err) {
+    diti_json *json = NULL;
+    dit_result result = DIT_OK;
+    memset(out, 0, sizeof *out);
+    if (config) result = diti_json_parse(env, config, strlen(config), "config.json", &json, err);
+    if (result != DIT_OK) return result;
+    if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", progress, &out->t5, err);
+    if (which == PART_VAE) result = diti_vae_load(device, env, json, file, "", progress, &out->vae, err);
+    if (which == PART_PIXART) {
+        result = diti_transformer_load(device, env, json, file, "", progress, &out->transformer, err);
+    }
+    diti_json_free(env, json);
+    return result;
+}
+
+static void component_free(component *c) {
+    diti_t5_destroy(c->t5);
+    diti_transformer_destroy(c->transformer);
+    diti_vae_destroy(c->vae);
+    memset(c, 0, sizeof *c);
+}
+
+static const diti_weights *component_weights(const component *c) {
+    if (c->t5) return diti_t5_weights(c->t5);
+    return c->vae ? diti_vae_weights(c->vae) : &c->transformer->weights;
+}
+
+/* --- wrong files --- */
+
+typedef struct wrong {
+    part which;
+    const char *from, *to; /* in the header */
+    const char *config;
+    const char *words[3]; /* that the message must hold */
+} wrong;
+
+static const wrong wrongs[] = {
+    {PART_T5,
+     "block.1.layer.0.SelfAttention.k.weight",
+     "block.1.layer.0.SelfAttention.x.weight",
+     NULL,
+     {"encoder.block.1.layer.0.SelfAttention.k.weight", "missing", NULL}},
+    {PART_T5,
+     "encoder.final_layer_norm.weight\":{\"dtype\":\"F32\",\"shape\":[48]",
+     "encoder.final_layer_nurm.weight\":{\"dtype\":\"F32\",\"shape\":[48]",
+     NULL,
+     {"T5", NULL, NULL}},
+    {PART_T5,
+     "block.2.layer.1.DenseReluDense.wo.weight\":{\"dtype\":\"F32\",\"shape\":[48,96]",
+     "block.2.layer.1.DenseReluDense.wo.weight\":{\"dtype\":\"F32\",\"shape\":[96,48]",
+     NULL,
+     {"encoder.block.2.layer.1.DenseReluDense.wo.weight", "[96, 48]", "[48, 96]"}},
+    {PART_T5,
+     "block.0.layer.0.SelfAttention.q.weight\":{\"dtype\":\"F32\"",
+     "block.0.layer.0.SelfAttention.q.weight\":{\"dtype\":\"I32\"",
+     NULL,
+     {"encoder.block.0.layer.0.SelfAttention.q.weight", "I32", NULL}},
+    {PART_T5, "shared.weight", "shered.weight", NULL, {"T5", "embedding", NULL}},
+    {PART_T5, "relative_attention_bias", "relative_attention_bies", NULL, {"relative position", NULL, NULL}},
+    {PART_T5, NULL, NULL, "{\"feed_forward_proj\": \"relu\"}", {"relu", "gated-gelu", NULL}},
+    {PART_T5, NULL, NULL, "{\"num_layers\": 4}", {"encoder.block.3.", "missing", NULL}},
+    {PART_T5, NULL, NULL, "{\"num_layers\": -1}", {"num_layers", NULL, NULL}},
+    {PART_T5, NULL, NULL, "{\"num_layers\": 1000}", {"1000 blocks", NULL, NULL}},
+    {PART_PIXART,
+     "blocks.1.mlp.fc2.weight",
+     "blocks.1.mlp.fc3.weight",
+     NULL,
+     {"blocks.1.mlp.fc2.weight", "missing", NULL}},
+    {PART_PIXART,
+     "blocks.1.attn.qkv.weight\":{\"dtype\":\"F16\",\"shape\":[432,144]",
+     "blocks.1.attn.qkv.weight\":{\"dtype\":\"F16\",\"shape\":[144,432]",
+     NULL,
+     {"blocks.1.attn.qkv.weight", "[144, 432]", "[432, 144]"}},
+    {PART_PIXART,
+     "x_embedder.proj.weight\":{\"dtype\":\"F16\",\"shape\":[144,4,2,2]",
+     "x_embedder.proj.weight\":{\"dtype\":\"F16\",\"shape\":[144,2,4,2]",
+     NULL,
+     {"x_embedder.proj.weight", "[144, 2, 4, 2]", NULL}},
+    {PART_PIXART, "t_block.1.weight", "t_black.1.weight", NULL, {"PixArt", "config.json", NULL}},
+    {PART_PIXART, NULL, NULL, "{\"num_attention_heads\": 5}", {"5 heads of 72", "144", NULL}},
+    {PART_PIXART, NULL, NULL, "{\"attention_head_dim\": 288}", {"288", NULL, NULL}},
+    {PART_PIXART,
+     NULL,
+     NULL,
+     "{\"_class_name\": \"FluxTransformer2DModel\"}",
+     {"FluxTransformer2DModel", "PixArt", NULL}},
+    {PART_PIXART, NULL, NULL, "{\"activation_fn\": \"geglu\"}", {"geglu", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"sample_size\": 0.5}", {"sample_size", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"interpolation_scale\": 0}", {"interpolation_scale", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"num_layers\": 65}", {"65 blocks", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"out_channels\": 2}", {"2 channels", NULL, NULL}},
+    {PART_VAE,
+     "decoder.mid.attn_1.k.weight",
+     "decoder.mid.attn_1.x.weight",
+     NULL,
+     {"decoder.mid.attn_1.k.weight", "missing", NULL}},
+    {PART_VAE,
+     "decoder.up.1.block.0.nin_shortcut.weight",
+     "decoder.up.1.block.0.nin_shortcat.weight",
+     NULL,
+     {"decoder.up.1.block.0.nin_shortcut.weight", "missing", NULL}},
+    {PART_VAE,
+     "decoder.conv_out.weight\":{\"dtype\":\"F32\",\"shape\":[3,16,3,3]",
+     "decoder.conv_out.weight\":{\"dtype\":\"F32\",\"shape\":[3,3,16,3]",
+     NULL,
+     {"decoder.conv_out.weight", "[3, 3, 16, 3]", "[3, 16, 3, 3]"}},
+    {PART_VAE, "coder.conv_in.weight", "coder.conv_an.weight", NULL, {"autoencoder", "conv_in", NULL}},
+    {PART_VAE, NULL, NULL, "{\"norm_num_groups\": 7}", {"7 groups", NULL, NULL}},
+    {PART_VAE, NULL, NULL, "{\"scaling_factor\": -1}", {"scaling_factor", NULL, NULL}},
+    {PART_VAE, NULL, NULL, "{\"_class_name\": \"AutoencoderDC\"}", {"AutoencoderDC", NULL, NULL}},
+};
+
+static void test_wrong_files(void) {
+    test_memory memory = {0, 0, 0};
+    diti_env env = test_env(&memory);
+    size_t i, j;
+    for (i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const wrong *w = &wrongs[i];
+        component c;
+        dit_error err = DITI_ZERO;
+        image file = image_open(&env, part_files[w->which], w->from, w->to);
+        dit_result result = component_load(w->which, NULL, &env, file.checkpoint, w->config, NULL, &c, &err);
+        CHECK_MESSAGE(result < 0 && result == err.result, "case %u loads", (unsigned)i);
+        for (j = 0; j < 3 && w->words[j]; j++) {
+            CHECK_MESSAGE(strstr(err.message, w->words[j]) != NULL, "\"%s\" does not say \"%s\"", err.message,
+                          w->words[j]);
+        }
+        CHECK(!strchr(err.message, '\n'));
+        CHECK(!c.t5 && !c.transformer && !c.vae);
+        image_close(&file);
+    }
+    CHECK_MESSAGE(memory.alive == 0, "%ld blocks leak", memory.alive);
+}
+
+/* --- sizes --- */
+
+/* Elements by the fixtures' READMEs, less what stays on the host: T5's 32 x 4 relative positions, PixArt's null
+ * caption. */
+static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751};
+
+static void test_dry_runs(diti_device *device) {
+    diti_env env = test_env(NULL);
+    part which;
+    for (which = PART_T5; which < PART_COUNT; which = (part)(which + 1)) {
+        component dry, real;
+        dit_error err = DITI_ZERO;
+        image file = image_open(&env, part_files[which], NULL, NULL);
+        CHECK_MESSAGE(component_load(which, NULL, &env, file.checkpoint, NULL, NULL, &dry, &err) == DIT_OK, "%s",
+                      err.message);
+        CHECK_MESSAGE(component_load(which, device, &env, file.checkpoint, NULL, NULL, &real, &err) == DIT_OK, "%s",
+                      err.message);
+        CHECK_MESSAGE(component_weights(&dry)->parameters == part_parameters[which], "%s: %llu parameters",
+                      part_files[which], (unsigned long long)component_weights(&dry)->parameters);
+        CHECK(component_weights(&dry)->bytes == component_weights(&real)->bytes);
+        CHECK(component_weights(&dry)->bytes >= file.size / 2 && component_weights(&dry)->bytes < 2 * file.size);
+        component_free(&dry);
+        component_free(&real);
+        image_close(&file);
+    }
+}
+
+/* --- cancelling and memory that runs out --- */
+
+typedef struct cancel {
+    long calls, at;
+    uint64_t last_done, total;
+    bool backwards;
+} cancel;
+
+static bool cancel_at(const char *what, uint64_t done, uint64_t total, void *user) {
+    cancel *c = (cancel *)user;
+    if (done < c->last_done || done > total || !what[0]) c->backwards = true;
+    c->last_done = done;
+    c->total = total;
+    return ++c->calls != c->at;
+}
+
+static dit_result load_counting(diti_device *device, part which, const diti_checkpoint *file, cancel *count,
+                                test_memory *memory) {
+    diti_env env = test_env(memory);
+    dit_progress progress = {cancel_at, NULL};
+    dit_error err = DITI_ZERO;
+    component c;
+    dit_result result;
+    progress.user = count;
+    result = component_load(which, device, &env, file, NULL, &progress, &c, &err);
+    CHECK((result == DIT_OK) == (c.t5 || c.transformer || c.vae));
+    component_free(&c);
+    CHECK_MESSAGE(memory->alive == 0, "%ld blocks leak", memory->alive);
+    return result;
+}
+
+static void test_cancel(diti_device *device) {
+    diti_env env = test_env(NULL);
+    part which;
+    for (which = PART_T5; which < PART_COUNT; which = (part)(which + 1)) {
+        image file = image_open(&env, part_files[which], NULL, NULL);
+        cancel whole = DITI_ZERO, early = DITI_ZERO;
+        test_memory memory = {0, 0, 0};
+        CHECK(load_counting(device, which, file.checkpoint, &whole, &memory) == DIT_OK);
+        CHECK(whole.calls > 5 && whole.last_done > whole.total / 2 && !whole.backwards);
+        early.at = whole.calls / 2;
+        CHECK(load_counting(device, which, file.checkpoint, &early, &memory) == DIT_CANCELLED);
+        CHECK(early.calls == early.at);
+        image_close(&file);
+    }
+}
+
+/* Every allocation of a dry run fails once. */
+static void test_out_of_memory(void) {
+    diti_env plain = test_env(NULL);
+    part which;
+    for (which = PART_T5; which < PART_COUNT; which = (part)(which + 1)) {
+        image file = image_open(&plain, part_files[which], NULL, NULL);
+        dit_result result = DIT_ERROR_OUT_OF_HOST_MEMORY;
+        long failures = 0;
+        while (result == DIT_ERROR_OUT_OF_HOST_MEMORY && failures < 10000) {
+            test_memory memory = {0, 0, 0};
+            diti_env env = test_env(&memory);
+            component c;
+            dit_error err = DITI_ZERO;
+            memory.fail_at = ++failures;
+            result = component_load(which, NULL, &env, file.checkpoint, NULL, NULL, &c, &err);
+            component_free(&c);
+            if (memory.alive) break;
+        }
+        CHECK_MESSAGE(result == DIT_OK && failures > 20, "%s: allocation %ld ends in %d", part_files[which], failures,
+                      (int)result);
+        image_close(&file);
+    }
+}
+
+/* --- tables --- */
+
+static void test_tables(void) {
+    static const char *const pairs[][2] = {{"a", "x"}, {"a.b", "y"}, {"ab", "z"}};
+    float t[2] = {0, 1}, sinusoid[2 * 256], table[2 * 3 * 8];
+    char name[16];
+    diti_sinusoid(t, 2, 256, sinusoid);
+    CHECK(sinusoid[0] == 1 && sinusoid[127] == 1 && sinusoid[128] == 0 && sinusoid[255] == 0);
+    CHECK(fabsf(sinusoid[256] - cosf(1)) < 1e-6f && fabsf(sinusoid[256 + 128] - sinf(1)) < 1e-6f);
+    diti_position_table(2, 3, 8, 0.5f, 1.0f, 2.0f, table); /* y: 0, 1; x: 0, 0.5, 1 */
+    CHECK(table[0] == 0 && table[2] == 1 && table[4] == 0 && table[6] == 1);
+    CHECK(fabsf(table[2 * 8] - sinf(1)) < 1e-6f && table[2 * 8 + 4] == 0); /* (0, 2): horizontal first */
+    CHECK(table[3 * 8] == 0 && fabsf(table[3 * 8 + 4] - sinf(1)) < 1e-6f); /* (1, 0) */
+    CHECK(fabsf(table[4 * 8 + 1] - sinf(0.005f)) < 1e-6f && table[4 * 8 + 5] == table[3 * 8 + 5]); /* (1, 1) */
+    CHECK(diti_equal(diti_rename(pairs, 3, "a.c", name, sizeof name), "x.c"));
+    CHECK(diti_equal(diti_rename(pairs, 3, "a.b.c", name, sizeof name), "y.c"));
+    CHECK(diti_equal(diti_rename(pairs, 3, "ab", name, sizeof name), "z"));
+    CHECK(!diti_rename(pairs, 3, "abc", name, sizeof name) &&
+          !diti_rename(pairs, 3, "a.b.too.long.for.it", name, sizeof name));
+}
+
+/* --- computing: the outputs of all three components, as bytes --- */
+
+#define T5_TOKENS 30u
+#define LATENT_HEIGHT 8u
+#define LATENT_WIDTH 12u
+#define TEXT_TOKENS 12u
+
+typedef struct outputs {
+    float t5[2 * T5_TOKENS * 48], denoised[4 * 4 * LATENT_HEIGHT * LATENT_WIDTH],
+        picture[16 * LATENT_HEIGHT * LATENT_WIDTH * 3];
+} outputs;
+
+static float noise_at(uint32_t i) { return (float)((i * 2654435761u) >> 16) / 32768.0f - 1.0f; }
+
+static void fill(diti_plan *plan, diti_tensor input, uint32_t count, uint32_t first) {
+    float *values = (float *)malloc(count * sizeof *values);
+    dit_error err = DITI_ZERO;
+    uint32_t i;
+    for (i = 0; i < count; i++) values[i] = noise_at(first + i);
+    CHECK_MESSAGE(diti_plan_write(plan, input, values, count * sizeof *values, &err) == DIT_OK, "%s", err.message);
+    free(values);
+}
+
+static diti_tensor keep(diti_graph *graph, diti_tensor x, uint32_t rows, uint32_t columns) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    copy.out = diti_tensor_state(graph, DITI_F32, rows, columns, "kept");
+    copy.name = "keep";
+    diti_elementwise(graph, x, &copy);
+    return copy.out;
+}
+
+static bool plan_of(diti_graph *graph, diti_plan **plan) {
+    dit_error err = DITI_ZERO;
+    dit_result result = diti_plan_create(graph, NULL, plan, &err);
+    diti_graph_free(graph);
+    return CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+}
+
+static void finish(diti_plan *plan, diti_tensor kept, float *out, size_t size) {
+    dit_error err = DITI_ZERO;
+    CHECK_MESSAGE(diti_plan_run(plan, 0, plan->segment_count, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(diti_plan_read(plan, kept, out, size, &err) == DIT_OK, "%s", err.message);
+}
+
+static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
+    uint32_t ids[2 * T5_TOKENS], lengths[2] = {7, T5_TOKENS}, i;
+    diti_t5_use use = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    for (i = 0; i < 2 * T5_TOKENS; i++) ids[i] = i * 37 % 1024;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "encode", false);
+    use.batch = 2;
+    use.tokens = T5_TOKENS;
+    use.ids = diti_tensor_input(&graph, DITI_U32, 1, 2 * T5_TOKENS, "ids");
+    use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 2, "lengths");
+    kept = keep(&graph, diti_t5_encode(t5, &graph, &use), 2 * T5_TOKENS, 48);
+    if (plan_of(&graph, &plan)) {
+        CHECK(diti_plan_write(plan, use.ids, ids, sizeof ids, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, use.lengths, lengths, sizeof lengths, NULL) == DIT_OK);
+        CHECK(diti_t5_write_inputs(t5, plan, &use, NULL) == DIT_OK);
+        finish(plan, kept, out->t5, sizeof out->t5);
+    }
+    diti_plan_destroy(plan);
+}
+
+/* Images [first, first + batch) of a batch of two, both branches; shares: one text for each branch, else one for each
+ * row. */
+static void run_pixart(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch, bool shares,
+                       float *out) {
+    static const float times[3] = {700, 321, 5};
+    uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, lengths[4], step = 0;
+    diti_denoise d = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept, latent;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    d.batch = batch;
+    d.copies = 2;
+    d.height = LATENT_HEIGHT;
+    d.width = LATENT_WIDTH;
+    d.steps = 3;
+    d.text_batch = texts;
+    d.text_tokens = TEXT_TOKENS;
+    d.resolution[0] = 64;
+    d.resolution[1] = 96;
+    d.aspect = 64.0f / 96.0f;
+    latent = d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
+    d.text = diti_tensor_input(&graph, DITI_F32, texts * TEXT_TOKENS, 64, "text");
+    d.text_lengths = diti_tensor_input(&graph, DITI_U32, 1, texts, "lengths");
+    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    model->family->prepare(model, &graph, &d);
+    diti_graph_segment(&graph, "step", true);
+    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * batch * 4, pixels);
+    if (plan_of(&graph, &plan)) {
+        fill(plan, latent, 4 * batch * pixels, first * 4 * pixels);
+        for (i = 0; i < texts; i++) lengths[i] = i < texts / 2 ? 1 : 9;
+        CHECK(diti_plan_write(plan, d.text_lengths, lengths, texts * sizeof *lengths, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
+        CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
+        {
+            uint32_t one = TEXT_TOKENS * 64;
+            float *text = (float *)malloc(texts * one * sizeof *text);
+            for (i = 0; i < texts * one; i++) text[i] = noise_at(99 + i / one / (texts / 2) * one + i % one);
+            CHECK(diti_plan_write(plan, d.text, text, texts * one * sizeof *text, NULL) == DIT_OK);
+            free(text);
+        }
+        finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
+    }
+    diti_plan_destroy(plan);
+    diti_free(&model->env, d.family);
+}
+
+static void run_vae(diti_device *device, const diti_vae *vae, outputs *out) {
+    uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept, latent;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "decode", false);
+    latent = diti_tensor_input(&graph, DITI_F32, 4, pixels, "latent");
+    kept = keep(&graph, diti_vae_decode(vae, &graph, latent, LATENT_HEIGHT, LATENT_WIDTH), 16 * pixels, 3);
+    if (plan_of(&graph, &plan)) {
+        fill(plan, latent, 4 * pixels, 5);
+        finish(plan, kept, out->picture, sizeof out->picture);
+    }
+    diti_plan_destroy(plan);
+}
+
+static diti_device *open_device(const diti_env *env, const char *overrides) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    diti_device *device = NULL;
+    desc.overrides = overrides;
+    CHECK_MESSAGE(diti_device_open(&desc, env, &device, &err) == DIT_OK, "%s", err.message);
+    return device;
+}
+
+/* parts: the most parts that a matrix of PixArt came in. */
+static void run_all(const char *overrides, outputs *out, uint32_t *parts) {
+    diti_env env = test_env(NULL);
+    diti_device *device = open_device(&env, overrides);
+    component c;
+    part which;
+    *parts = 0;
+    for (which = PART_T5; device && which < PART_COUNT; which = (part)(which + 1)) {
+        image file = image_open(&env, part_files[which], NULL, NULL);
+        dit_error err = DITI_ZERO;
+        if (CHECK_MESSAGE(component_load(which, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK,
+                          "%s: %s", overrides, err.message)) {
+            if (which == PART_T5) run_t5(device, c.t5, out);
+            if (which == PART_VAE) run_vae(device, c.vae, out);
+            if (which == PART_PIXART) {
+                run_pixart(device, c.transformer, 0, 2, true, out->denoised);
+                *parts = ((diti_pixart *)(void *)c.transformer)->blocks[1].ff_in.weight.part_count;
+            }
+        }
+        component_free(&c);
+        image_close(&file);
+    }
+    if (device) diti_device_close(device);
+}
+
+static bool finite_and_alive(const float *values, size_t count) {
+    size_t i;
+    double sum = 0;
+    for (i = 0; i < count; i++) sum += fabs((double)values[i]);
+    return isfinite(sum) && sum > 1e-3 * (double)count;
+}
+
+static void test_limits(void) {
+    static const char *const others[] = {"rung=base,storage_range=128K,allocation=256K",
+                                         "rung=base,mapped=0,staging=100K",
+                                         "rung=base,storage_range=1M,allocation=16M"};
+    static outputs plain, other;
+    uint32_t parts;
+    size_t i;
+    run_all("rung=base", &plain, &parts);
+    CHECK(parts == 1);
+    CHECK(finite_and_alive(plain.t5, DITI_COUNT(plain.t5)) &&
+          finite_and_alive(plain.denoised, DITI_COUNT(plain.denoised)));
+    CHECK(finite_and_alive(plain.picture, DITI_COUNT(plain.picture)));
+    for (i = 0; i < DITI_COUNT(others); i++) {
+        memset(&other, 0, sizeof other);
+        run_all(others[i], &other, &parts);
+        CHECK((parts > 1) == (i == 0));
+        CHECK_MESSAGE(!memcmp(plain.t5, other.t5, sizeof plain.t5), "T5 with %s", others[i]);
+        CHECK_MESSAGE(!memcmp(plain.denoised, other.denoised, sizeof plain.denoised), "PixArt with %s", others[i]);
+        CHECK_MESSAGE(!memcmp(plain.picture, other.picture, sizeof plain.picture), "the autoencoder with %s",
+                      others[i]);
+    }
+}
+
+/* Rows are unconditional 0 and 1, then conditional 0 and 1; single runs have two rows each. */
+static void test_batches(diti_device *device) {
+    enum { IMAGE = 4 * LATENT_HEIGHT * LATENT_WIDTH };
+    static float both[4 * IMAGE], own[4 * IMAGE], one[2 * IMAGE];
+    diti_env env = test_env(NULL);
+    image file = image_open(&env, PIXART_FILE, NULL, NULL);
+    component c;
+    dit_error err = DITI_ZERO;
+    uint32_t i;
+    if (CHECK_MESSAGE(component_load(PART_PIXART, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
+                      err.message)) {
+        run_pixart(device, c.transformer, 0, 2, true, both);
+        run_pixart(device, c.transformer, 0, 2, false, own);
+        CHECK(!memcmp(both, own, sizeof both));
+        for (i = 0; i < 2; i++) {
+            run_pixart(device, c.transformer, i, 1, true, one);
+            CHECK_MESSAGE(!memcmp(one, both + i * IMAGE, IMAGE * sizeof(float)), "unconditional %u", (unsigned)i);
+            CHECK_MESSAGE(!memcmp(one + IMAGE, both + (2 + i) * IMAGE, IMAGE * sizeof(float)), "conditional %u",
+                          (unsigned)i);
+        }
+        CHECK(memcmp(one, one + IMAGE, IMAGE * sizeof(float)) != 0);
+    }
+    component_free(&c);
+    image_close(&file);
+}
+
+int main(void) {
+    diti_env env = test_env(NULL);
+    diti_device *device;
+    test_wrong_files();
+    test_out_of_memory();
+    test_tables();
+    test_vulkan_begin();
+    device = open_device(&env, "rung=base");
+    if (device) {
+        test_dry_runs(device);
+        test_cancel(device);
+        test_batches(device);
+        diti_device_close(device);
+    }
+    test_limits();
+    test_vulkan_end();
+    return TEST_END("model");
+}
