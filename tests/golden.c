@@ -3,14 +3,17 @@
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
    without goldens is searched for folders with goldens. A folder of no known family fails. Without DIR: all of
-   tests/fixtures that is listed below. */
+   tests/fixtures that is listed below, on every rung of the device. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "golden.h"
+#include "golden_pixart.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
 #include "golden_tokenizers.h"
 #include "golden_types.h"
+#include "golden_vae.h"
+#include "vulkan_test.h"
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -18,6 +21,9 @@ static const golden_family families[] = {
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
     {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
     {"random numbers", golden_is_random, golden_run_random},
+    {"pixart", golden_is_pixart, golden_run_pixart},
+    {"t5", golden_is_t5, golden_run_t5},
+    {"AutoencoderKL", golden_is_vae_kl, golden_run_vae_kl},
     {"stored types", golden_is_types, golden_run_types},
 };
 
@@ -26,6 +32,11 @@ static const char *const own_folders[] = {
     "tests/fixtures/tokenizers/t5",
     "tests/fixtures/torch_rng",
     "tests/fixtures/gguf_types",
+};
+
+static const char *const model_folders[] = {
+    "tests/fixtures/t5_encoder",   "tests/fixtures/t5_encoder_sharded", "tests/fixtures/umt5_encoder",
+    "tests/fixtures/gguf_t5_q8_0", "tests/fixtures/pixart_alpha_orig",  "tests/fixtures/vae_small_groups8_ldm",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -141,6 +152,33 @@ static int read_arguments(golden *g, int argc, char **argv) {
     return folders;
 }
 
+static bool has_fp16(const golden *g) {
+    dit_context_desc desc = DITI_ZERO;
+    diti_device *device = NULL;
+    bool has = diti_device_open(&desc, &g->env, &device, NULL) == DIT_OK && device->has_fp16;
+    if (device) diti_device_close(device);
+    return has;
+}
+
+static void run_models(golden *g, const char *rung) {
+    size_t i;
+    g->rung = rung;
+    for (i = 0; i < sizeof model_folders / sizeof *model_folders; i++) run_path(g, model_folders[i]);
+    golden_close_device();
+}
+
+static void run_own(golden *g) {
+    size_t i;
+    for (i = 0; i < sizeof own_folders / sizeof *own_folders; i++) run_path(g, own_folders[i]);
+    test_vulkan_begin();
+    run_models(g, "base");
+    if (has_fp16(g))
+        run_models(g, "fp16");
+    else
+        printf("no fp16 on this device: the fp16 rung is not run\n");
+    test_vulkan_end();
+}
+
 int main(int argc, char **argv) {
     golden g = DITI_ZERO;
     int folders, i;
@@ -149,7 +187,8 @@ int main(int argc, char **argv) {
     folders = read_arguments(&g, argc, argv);
     if (folders < 0) return 2;
     for (i = 0; i < folders; i++) run_path(&g, argv[i]);
-    for (i = 0; folders == 0 && i < (int)(sizeof own_folders / sizeof *own_folders); i++) run_path(&g, own_folders[i]);
+    if (folders == 0) run_own(&g);
+    golden_close_device();
     if (!g.json) return TEST_END("golden");
     printf("{\"passed\":%d,\"failed\":%d}\n", test_passed, test_failed);
     return test_failed != 0 || test_passed == 0;

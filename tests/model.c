@@ -487,7 +487,7 @@ static bool finite_and_alive(const float *values, size_t count) {
 }
 
 static void test_limits(void) {
-    static const char *const others[] = {"rung=base,storage_range=128K,allocation=256K",
+    static const char *const others[] = {"rung=base,storage_range=192K,allocation=256K",
                                          "rung=base,mapped=0,staging=100K",
                                          "rung=base,storage_range=1M,allocation=16M"};
     static outputs plain, other;
