@@ -12244,19 +12244,19 @@ static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, ui
 
 static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
                                     const char *blocks, const char *sampler) {
-    uint32_t i;
-    half->level_count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
-    if (!half->level_count || half->level_count > DITI_KL_MAX_LEVELS) {
+    uint32_t i, count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
+    if (!count || count > DITI_KL_MAX_LEVELS) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder has %u levels, not 1 to %u",
-                  diti_checkpoint_name(loader->checkpoint), (unsigned)half->level_count, DITI_KL_MAX_LEVELS);
+                  diti_checkpoint_name(loader->checkpoint), (unsigned)count, DITI_KL_MAX_LEVELS);
         return channels;
     }
-    half->levels = (diti_kl_level *)diti_alloc_array(env, half->level_count, sizeof *half->levels);
+    half->levels = (diti_kl_level *)diti_alloc_array(env, count, sizeof *half->levels);
     if (!half->levels) {
         diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
         return channels;
     }
-    for (i = 0; i < half->level_count && !loader->error.result; i++) {
+    half->level_count = count;
+    for (i = 0; i < count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
         channels = diti_kl_load_level(loader, &half->levels[i], channels, sampler);
     }
