@@ -1,0 +1,448 @@
+/* Files of the command line tool: whole-file reading, writing that never leaves half a file, PNG with a text chunk,
+   safetensors with one tensor, and where things are kept. Not part of dit.h. */
+#ifndef FILES_H
+#define FILES_H
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#ifdef _WIN32
+#include <direct.h>
+#include <io.h>
+#include <process.h>
+#include <windows.h>
+#define access _access
+#define getpid _getpid
+#define make_folder(path) _mkdir(path)
+#define W_OK 2
+#else
+#include <unistd.h>
+#define make_folder(path) mkdir(path, 0700)
+#endif
+#if defined(__has_include) && __has_include(<stb/stb_image_write.h>)
+#define STB_IMAGE_WRITE_HEADER <stb/stb_image_write.h>
+#else
+#define STB_IMAGE_WRITE_HEADER <stb_image_write.h>
+#endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include STB_IMAGE_WRITE_HEADER
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#define PATH_SIZE 4096
+
+/* ---- Paths ---- */
+
+static bool is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == S_IFDIR;
+}
+
+static bool file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static const char *base_name(const char *path) {
+    const char *name = path, *p;
+    for (p = path; *p; p++) {
+        if ((*p == '/' || *p == '\\') && p[1]) name = p + 1;
+    }
+    return name;
+}
+
+/* The folder part of path, "." when it has none. */
+static bool folder_of(const char *path, char *out, size_t size) {
+    size_t length = (size_t)(base_name(path) - path);
+    if (length == 0) return snprintf(out, size, ".") < (int)size;
+    if (length >= size) return false;
+    memcpy(out, path, length);
+    out[length] = 0;
+    return true;
+}
+
+/* Where this program lies; false when the system does not say. */
+static bool own_folder(char *out, size_t size) {
+    char self[PATH_SIZE];
+#ifdef _WIN32
+    DWORD length = GetModuleFileNameA(NULL, self, sizeof self);
+    if (length == 0 || length >= sizeof self) return false;
+#else
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0) return false;
+    self[length] = 0;
+#endif
+    return folder_of(self, out, size);
+}
+
+/* Why path cannot be written, NULL when it can: asked before any work is done. */
+static const char *why_not_writable(const char *path) {
+    char folder[PATH_SIZE];
+    if (!*path) return "the file name is empty";
+    if (is_folder(path)) return "this is a folder; give a file name";
+    if (!folder_of(path, folder, sizeof folder)) return "the path is too long";
+    if (!is_folder(folder)) return "its folder does not exist; create it first";
+    if (access(folder, W_OK) != 0) return "its folder is not writable";
+    if (file_exists(path) && access(path, W_OK) != 0) return "the file exists and is not writable";
+    return NULL;
+}
+
+/* ---- Whole files ---- */
+
+/* The bytes of a file, freed with free; NULL with errno when it cannot be read. */
+static unsigned char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    unsigned char *data = NULL;
+    long length = -1;
+    if (!file) return NULL;
+    if (!is_folder(path) && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) data = malloc((size_t)length + 1);
+    if (data && fread(data, 1, (size_t)length, file) != (size_t)length) free(data), data = NULL, errno = EIO;
+    fclose(file);
+    if (data) *size = (size_t)length;
+    return data;
+}
+
+static bool write_open_file(FILE *file, const void *data, size_t size) {
+    bool good = file && fwrite(data, 1, size, file) == size;
+    if (file && fclose(file) != 0) good = false;
+    return good;
+}
+
+/* Where path leads in the end, so that a symbolic link stays one. */
+static bool real_path(const char *path, char *out, size_t size) {
+#ifndef _WIN32
+    char *real = realpath(path, NULL);
+    bool good = real && snprintf(out, size, "%s", real) < (int)size;
+    free(real);
+    if (good) return true;
+#endif
+    return snprintf(out, size, "%s", path) < (int)size;
+}
+
+/* Writes beside the target and renames, so that path is the old file or the whole new one at any moment. What is no
+   ordinary file (/dev/stdout) is written directly. */
+static bool write_file(const char *path, const void *data, size_t size) {
+    char target[PATH_SIZE], part[PATH_SIZE];
+    struct stat info;
+    int why;
+    if (stat(path, &info) == 0 && (info.st_mode & S_IFMT) != S_IFREG) {
+        return write_open_file(fopen(path, "wb"), data, size);
+    }
+    if (!real_path(path, target, sizeof target) ||
+        snprintf(part, sizeof part, "%s.%ld.part", target, (long)getpid()) >= (int)sizeof part) {
+        return errno = ENAMETOOLONG, false;
+    }
+    if (write_open_file(fopen(part, "wb"), data, size)) {
+#ifdef _WIN32
+        remove(target);
+#endif
+        if (rename(part, target) == 0) return true;
+    }
+    why = errno;
+    remove(part);
+    errno = why;
+    return false;
+}
+
+/* ---- PNG ---- */
+
+static uint32_t crc32_of(const unsigned char *data, size_t size) {
+    uint32_t crc = 0xffffffffu;
+    size_t i;
+    int bit;
+    for (i = 0; i < size; i++) {
+        crc ^= data[i];
+        for (bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
+    }
+    return ~crc;
+}
+
+static void store_be32(unsigned char *out, uint32_t value) {
+    out[0] = (unsigned char)(value >> 24);
+    out[1] = (unsigned char)(value >> 16);
+    out[2] = (unsigned char)(value >> 8);
+    out[3] = (unsigned char)value;
+}
+
+/* A text chunk: tEXt when the text is ASCII, else iTXt, because tEXt is Latin-1 by definition. */
+static size_t make_text_chunk(const char *key, const char *text, unsigned char *out) {
+    size_t length = strlen(text), head = strlen(key) + 1, i;
+    bool ascii = true;
+    for (i = 0; i < length; i++) ascii = ascii && (unsigned char)text[i] < 0x80;
+    memcpy(out + 4, ascii ? "tEXt" : "iTXt", 4);
+    memcpy(out + 8, key, head);
+    if (!ascii) memset(out + 8 + head, 0, 4), head += 4; /* not compressed, method 0, no language, no translated key */
+    memcpy(out + 8 + head, text, length);
+    store_be32(out, (uint32_t)(head + length));
+    store_be32(out + 8 + head + length, crc32_of(out + 4, 4 + head + length));
+    return 12 + head + length;
+}
+
+/* rgba [height][width][4] as an opaque PNG, with a text chunk when key is not NULL; freed with free, NULL without memory. */
+static unsigned char *encode_png(const unsigned char *rgba, uint32_t width, uint32_t height, const char *key,
+                                 const char *text, size_t *size) {
+    const size_t header = 8 + 25; /* signature and IHDR */
+    size_t pixels = (size_t)width * height, chunk = 0, i;
+    unsigned char *rgb = malloc(pixels * 3), *png = NULL, *out = NULL;
+    int png_size = 0;
+    for (i = 0; rgb && i < pixels; i++) memcpy(rgb + 3 * i, rgba + 4 * i, 3);
+    if (rgb) png = stbi_write_png_to_mem(rgb, 0, (int)width, (int)height, 3, &png_size);
+    if (png) out = malloc((size_t)png_size + (key ? strlen(key) + strlen(text) + 32 : 0));
+    if (out) {
+        memcpy(out, png, header);
+        if (key) chunk = make_text_chunk(key, text, out + header);
+        memcpy(out + header + chunk, png + header, (size_t)png_size - header);
+        *size = (size_t)png_size + chunk;
+    }
+    free(rgb);
+    free(png);
+    return out;
+}
+
+/* ---- safetensors: 8 bytes header size, JSON header, data ---- */
+
+typedef struct st_tensor {
+    uint64_t shape[5];
+    uint32_t rank;
+    float *data; /* freed with free */
+    size_t count;
+} st_tensor;
+
+typedef struct st_reader { /* a cursor over the JSON header */
+    const char *at, *end;
+    bool bad;
+} st_reader;
+
+static void st_space(st_reader *r) {
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r')) r->at++;
+}
+
+static bool st_take(st_reader *r, char c) {
+    st_space(r);
+    if (r->at >= r->end || *r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+/* A string as written, escapes kept; longer ones than out are cut, which no name we look for is. */
+static void st_string(st_reader *r, char *out, size_t size) {
+    size_t n = 0;
+    if (!st_take(r, '"')) r->bad = true;
+    while (!r->bad && r->at < r->end && *r->at != '"') {
+        if (*r->at == '\\' && r->at + 1 < r->end) r->at++;
+        if (n + 1 < size) out[n++] = *r->at;
+        r->at++;
+    }
+    out[n] = 0;
+    if (r->bad || r->at++ >= r->end) r->bad = true;
+}
+
+static uint64_t st_number(st_reader *r) {
+    uint64_t value = 0;
+    st_space(r);
+    if (r->at >= r->end || *r->at < '0' || *r->at > '9') r->bad = true;
+    while (r->at < r->end && *r->at >= '0' && *r->at <= '9') {
+        uint64_t digit = (uint64_t)(*r->at++ - '0');
+        if (value > (UINT64_MAX - digit) / 10) r->bad = true;
+        else value = value * 10 + digit;
+    }
+    return value;
+}
+
+/* [a, b, ...]; the count may exceed limit, then the rest is only counted. */
+static uint32_t st_numbers(st_reader *r, uint64_t *out, uint32_t limit) {
+    uint32_t count = 0;
+    if (!st_take(r, '[')) r->bad = true;
+    if (r->bad || st_take(r, ']')) return 0;
+    do {
+        uint64_t value = st_number(r);
+        if (count < limit) out[count] = value;
+        count++;
+    } while (!r->bad && st_take(r, ','));
+    if (!st_take(r, ']')) r->bad = true;
+    return count;
+}
+
+typedef struct st_entry {
+    char type[16];
+    uint64_t shape[5], range[2];
+    uint32_t rank;
+} st_entry;
+
+/* {"dtype": "F32", "shape": [...], "data_offsets": [a, b]}; in __metadata__ all values are strings. */
+static void st_read_entry(st_reader *r, st_entry *out) {
+    char key[32], text[64];
+    memset(out, 0, sizeof *out);
+    if (!st_take(r, '{')) r->bad = true;
+    if (r->bad || st_take(r, '}')) return;
+    do {
+        st_string(r, key, sizeof key);
+        if (!st_take(r, ':')) r->bad = true;
+        st_space(r);
+        if (r->bad || r->at >= r->end) break;
+        if (strcmp(key, "dtype") == 0) st_string(r, out->type, sizeof out->type);
+        else if (strcmp(key, "shape") == 0 && *r->at == '[') out->rank = st_numbers(r, out->shape, 5);
+        else if (strcmp(key, "data_offsets") == 0 && *r->at == '[') st_numbers(r, out->range, 2);
+        else st_string(r, text, sizeof text);
+    } while (!r->bad && st_take(r, ','));
+    if (!st_take(r, '}')) r->bad = true;
+}
+
+static bool st_find(st_reader *r, const char *name, st_entry *out) {
+    char key[256];
+    if (!st_take(r, '{')) r->bad = true;
+    if (r->bad || st_take(r, '}')) return false;
+    do {
+        st_string(r, key, sizeof key);
+        if (!st_take(r, ':')) r->bad = true;
+        if (!r->bad) st_read_entry(r, out);
+        if (!r->bad && strcmp(key, name) == 0) return true;
+    } while (!r->bad && st_take(r, ','));
+    return false;
+}
+
+/* What is wrong with the entry, NULL when its data can be taken. */
+static const char *st_check(const st_entry *entry, uint64_t data_size, size_t *count) {
+    uint64_t values = 1;
+    uint32_t i;
+    if (strcmp(entry->type, "F32") != 0) return "the tensor must be F32";
+    if (entry->rank == 0 || entry->rank > 5) return "the tensor must have 1 to 5 dimensions";
+    for (i = 0; i < entry->rank; i++) {
+        if (entry->shape[i] == 0 || values > (uint64_t)1 << 40 || entry->shape[i] > ((uint64_t)1 << 40) / values) {
+            return "the shape is impossible";
+        }
+        values *= entry->shape[i];
+    }
+    if (entry->range[1] > data_size || entry->range[0] > entry->range[1]) return "the data lies outside the file";
+    if (entry->range[1] - entry->range[0] != values * 4) return "shape and data size disagree";
+    *count = (size_t)values;
+    return NULL;
+}
+
+/* Takes the F32 tensor called name out of a file; returns NULL, or what is wrong. */
+static const char *st_load(const char *path, const char *name, st_tensor *out) {
+    size_t size = 0;
+    uint64_t header = 0;
+    unsigned char *file = read_file(path, &size);
+    const char *wrong = NULL;
+    st_reader r;
+    st_entry entry;
+    int i;
+    memset(out, 0, sizeof *out);
+    if (!file) return strerror(errno);
+    for (i = 7; i >= 0 && size >= 8; i--) header = header << 8 | file[i];
+    if (size < 8 || header > size - 8) wrong = "this is no safetensors file";
+    r.at = (const char *)file + (size < 8 ? 0 : 8);
+    r.end = r.at + (wrong ? 0 : header);
+    r.bad = false;
+    if (!wrong && !st_find(&r, name, &entry)) wrong = r.bad ? "the header is damaged" : "there is no such tensor in it";
+    if (!wrong) wrong = st_check(&entry, size - 8 - header, &out->count);
+    if (!wrong && !(out->data = malloc(out->count * 4))) wrong = "out of memory";
+    if (!wrong) {
+        memcpy(out->data, file + 8 + header + entry.range[0], out->count * 4); /* little-endian, as all our hosts are */
+        memcpy(out->shape, entry.shape, sizeof out->shape);
+        out->rank = entry.rank;
+    }
+    free(file);
+    return wrong;
+}
+
+/* Writes one F32 tensor [shape] called name. */
+static bool st_save(const char *path, const char *name, const uint64_t *shape, uint32_t rank, const float *data) {
+    char header[512];
+    size_t count = 1, length, size;
+    unsigned char *file;
+    uint32_t i;
+    bool good;
+    int n = snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[", name);
+    for (i = 0; i < rank; i++) {
+        count *= (size_t)shape[i];
+        n += snprintf(header + n, sizeof header - (size_t)n, "%s%llu", i ? "," : "", (unsigned long long)shape[i]);
+    }
+    n += snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[0,%llu]}}", (unsigned long long)count * 4);
+    while (n % 8) header[n++] = ' '; /* so that the data is aligned */
+    length = (size_t)n;
+    size = 8 + length + count * 4;
+    file = calloc(1, size);
+    if (!file) return errno = ENOMEM, false;
+    for (i = 0; i < 4; i++) file[i] = (unsigned char)(length >> (8 * i));
+    memcpy(file + 8, header, length);
+    memcpy(file + 8 + length, data, count * 4);
+    good = write_file(path, file, size);
+    free(file);
+    return good;
+}
+
+/* ---- The cache of compiled pipelines ---- */
+
+static uint64_t fnv1a(const unsigned char *data, size_t size) {
+    uint64_t hash = 14695981039346656037u;
+    size_t i;
+    for (i = 0; i < size; i++) hash = (hash ^ data[i]) * 1099511628211u;
+    return hash;
+}
+
+/* The user's cache folder for dit, made when it is not there: XDG_CACHE_HOME or ~/.cache, on Windows LOCALAPPDATA. */
+static bool cache_folder(char *out, size_t size) {
+#ifdef _WIN32
+    const char *base = getenv("LOCALAPPDATA"), *below = "";
+#else
+    const char *base = getenv("XDG_CACHE_HOME"), *below = "";
+    if (!base || base[0] != '/') base = getenv("HOME"), below = "/.cache";
+#endif
+    if (!base || !*base) return false;
+    if (snprintf(out, size, "%s%s", base, below) >= (int)size) return false;
+    make_folder(out);
+    if (snprintf(out, size, "%s%s/dit", base, below) >= (int)size) return false;
+    make_folder(out);
+    return is_folder(out);
+}
+
+/* One file per value of --device, since each device has its own pipelines. */
+static bool cache_path(const char *device, char *out, size_t size) {
+    char folder[PATH_SIZE];
+    uint64_t name = fnv1a((const unsigned char *)(device ? device : ""), device ? strlen(device) : 0);
+    if (!cache_folder(folder, sizeof folder)) return false;
+    return snprintf(out, size, "%s/pipelines-%016llx.cache", folder, (unsigned long long)name) < (int)size;
+}
+
+/* The blob of a cache file: 8 bytes checksum, then what dit made; NULL when there is none or it is damaged. */
+static unsigned char *load_cache(const char *path, size_t *size) {
+    unsigned char *file = read_file(path, size);
+    uint64_t sum;
+    if (!file) return NULL;
+    if (*size > 8) {
+        memcpy(&sum, file, 8);
+        *size -= 8;
+        memmove(file, file + 8, *size);
+        if (sum == fnv1a(file, *size)) return file;
+    }
+    free(file);
+    return NULL;
+}
+
+static bool save_cache(const char *path, const unsigned char *blob, size_t size) {
+    unsigned char *file = malloc(size + 8);
+    uint64_t sum = fnv1a(blob, size);
+    bool good;
+    if (!file) return false;
+    memcpy(file, &sum, 8);
+    memcpy(file + 8, blob, size);
+    good = write_file(path, file, size + 8);
+    free(file);
+    return good;
+}
+#endif

@@ -1,0 +1,296 @@
+/* The command line of build/dit: one table drives parsing and help. Not part of dit.h. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+#include "dit.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the shell sees; --help lists them. */
+enum {
+    EXIT_GOOD = 0,
+    EXIT_OTHER = 1,     /* what should not happen */
+    EXIT_USAGE = 2,     /* an option or value that cannot be */
+    EXIT_INPUT = 3,     /* the model or another input file */
+    EXIT_OUTPUT = 4,    /* a file or stream that cannot be written */
+    EXIT_DEVICE = 5,    /* no usable Vulkan device, or it failed */
+    EXIT_MEMORY = 6,    /* host or device memory ran out */
+    EXIT_CANCELLED = 130 /* Ctrl-C; 143 after SIGTERM */
+};
+
+typedef struct options {
+    const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
+        *count, *output, *device, *noise, *latent_out, *preview;
+    bool list_devices, verbose, quiet, help, version;
+} options;
+
+typedef struct option_entry {
+    const char *name, *letter, *alias;
+    size_t value; /* offset of a const char * in options, 0: a flag */
+    size_t flag;
+} option_entry;
+
+#define TEXT(member) offsetof(options, member) + 1, 0
+#define FLAG(member) 0, offsetof(options, member)
+static const option_entry option_table[] = {
+    {"--model", "-m", NULL, TEXT(model)},
+    {"--prompt", "-p", NULL, TEXT(prompt)},
+    {"--negative-prompt", "-n", NULL, TEXT(negative_prompt)},
+    {"--width", "-W", NULL, TEXT(width)},
+    {"--height", "-H", NULL, TEXT(height)},
+    {"--steps", NULL, NULL, TEXT(steps)},
+    {"--cfg-scale", NULL, NULL, TEXT(guidance)},
+    {"--sampler", NULL, "--sampling-method", TEXT(sampler)},
+    {"--scheduler", NULL, "--schedule", TEXT(schedule)},
+    {"--seed", "-s", NULL, TEXT(seed)},
+    {"--rng", NULL, NULL, TEXT(rng)},
+    {"--batch-count", "-b", NULL, TEXT(count)},
+    {"--output", "-o", NULL, TEXT(output)},
+    {"--device", NULL, NULL, TEXT(device)},
+    {"--noise", NULL, NULL, TEXT(noise)},
+    {"--latent-out", NULL, NULL, TEXT(latent_out)},
+    {"--preview", NULL, NULL, TEXT(preview)},
+    {"--list-devices", NULL, NULL, FLAG(list_devices)},
+    {"--verbose", "-v", NULL, FLAG(verbose)},
+    {"--quiet", "-q", NULL, FLAG(quiet)},
+    {"--help", "-h", NULL, FLAG(help)},
+    {"--version", NULL, NULL, FLAG(version)},
+};
+#define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
+
+static const char help_text[] =
+    "usage: dit --prompt TEXT [options]\n"
+    "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
+    "\n"
+    "  -p, --prompt TEXT           what to show\n"
+    "  -n, --negative-prompt TEXT  what to keep away from\n"
+    "  -m, --model PATH            GGUF, safetensors or diffusers folder\n"
+    "                              (default: the bundled emoji model)\n"
+    "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
+    "                              further pictures: output_2.png, output_3.png, ...\n"
+    "  -W, --width N               pixels (default: the model's own size)\n"
+    "  -H, --height N\n"
+    "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
+    "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
+    "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
+    "      --scheduler NAME        --scheduler list shows them\n"
+    "  -s, --seed N                a whole number, or random (default: 42)\n"
+    "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+    "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
+    "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+    "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
+    "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
+    "      --list-devices          show the Vulkan devices and leave\n"
+    "  -v, --verbose               tell more\n"
+    "  -q, --quiet                 tell nothing but errors\n"
+    "  -h, --help, --version       show this text, or the version\n"
+    "\n"
+    "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
+    "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
+    "6 out of memory, 130 interrupted, 1 anything else.\n";
+
+/* ---- Messages ---- */
+
+/* Every error is one line on stderr; returns code so that `return complain(...)` reads well. */
+static int complain(int code, const char *format, ...) {
+    va_list args;
+    fputs("dit: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
+}
+
+/* ---- Nearest names ---- */
+
+/* Edit distance, for short names. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[64], n = strlen(b), i, j;
+    if (n >= 64) return 64;
+    for (j = 0; j <= n; j++) row[j] = j;
+    for (i = 0; a[i]; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (j = 0; j < n; j++) {
+            size_t best = corner + (a[i] != b[j]);
+            corner = row[j + 1];
+            if (best > row[j] + 1) best = row[j] + 1;
+            if (best > corner + 1) best = corner + 1;
+            row[j + 1] = best;
+        }
+    }
+    return row[n];
+}
+
+/* ---- Parsing ---- */
+
+static bool option_matches(const option_entry *entry, const char *name) {
+    return strcmp(entry->name, name) == 0 || (entry->letter && strcmp(entry->letter, name) == 0) ||
+           (entry->alias && strcmp(entry->alias, name) == 0);
+}
+
+static const option_entry *find_option(const char *name) {
+    size_t i;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        if (option_matches(&option_table[i], name)) return &option_table[i];
+    }
+    return NULL;
+}
+
+static int unknown_argument(const char *name) {
+    const char *nearest = option_table[0].name;
+    size_t i;
+    if (name[0] != '-') {
+        return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
+    }
+    for (i = 1; i < OPTION_COUNT; i++) {
+        if (distance(name, option_table[i].name) < distance(name, nearest)) nearest = option_table[i].name;
+    }
+    return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help lists all)", name, nearest);
+}
+
+/* One option at argv[*i]; its value may follow as the next argument or after '='. */
+static int parse_option(int argc, char **argv, int *i, options *o) {
+    char name[32];
+    const char *text = argv[*i], *equals = strncmp(text, "--", 2) == 0 ? strchr(text, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    const option_entry *entry = NULL;
+    if (length < sizeof name) {
+        memcpy(name, text, length);
+        name[length] = 0;
+        entry = find_option(name);
+    }
+    if (!entry) return unknown_argument(text);
+    if (!entry->value) {
+        if (equals) return complain(EXIT_USAGE, "%s takes no value", entry->name);
+        *(bool *)(void *)((char *)o + entry->flag) = true;
+        return EXIT_GOOD;
+    }
+    if (!equals && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
+        return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
+    }
+    *(const char **)(void *)((char *)o + entry->value - 1) = equals ? equals + 1 : argv[++*i];
+    return EXIT_GOOD;
+}
+
+static int parse_options(int argc, char **argv, options *o) {
+    int i, code = EXIT_GOOD;
+    memset(o, 0, sizeof *o);
+    for (i = 1; i < argc && code == EXIT_GOOD; i++) code = parse_option(argc, argv, &i, o);
+    return code;
+}
+
+/* ---- Numbers: every refusal names the nearest value that would do ---- */
+
+/* text as a number in any notation, clamped to 0 .. limit; -1 when it does not begin with one. */
+static double loose_number(const char *text, double limit) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || value != value) return -1;
+    return value < 0 ? 0 : value > limit ? limit : value;
+}
+
+static bool strict_count(const char *text, uint64_t *out) {
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *end == 0 && errno == 0;
+}
+
+/* A whole number that is a multiple of `multiple` in multiple .. most. usual is named when text is no number at all. */
+static int take_count(const char *option, const char *text, uint32_t multiple, uint32_t most, uint32_t usual,
+                      const char *unit, uint32_t *out) {
+    uint64_t value;
+    double loose, nearest;
+    most -= most % multiple;
+    if (strict_count(text, &value) && value >= multiple && value <= most && value % multiple == 0) {
+        *out = (uint32_t)value;
+        return EXIT_GOOD;
+    }
+    loose = loose_number(text, most);
+    nearest = loose < 0 ? usual : (double)((uint32_t)(loose / multiple + 0.5) * multiple);
+    if (nearest < multiple) nearest = multiple;
+    if (nearest > most) nearest = most;
+    if (multiple > 1) {
+        return complain(EXIT_USAGE, "%s %s: must be a multiple of %u from %u to %u%s; the nearest valid value is %.0f", option,
+                        text, multiple, multiple, most, unit, nearest);
+    }
+    return complain(EXIT_USAGE, "%s %s: must be a whole number from 1 to %u%s; the nearest valid value is %.0f", option, text,
+                    most, unit, nearest);
+}
+
+static int take_guidance(const char *text, float usual, float *out) {
+    const double most = 100;
+    char *end;
+    double value = strtod(text, &end), nearest = loose_number(text, most);
+    if (end != text && *end == 0 && value >= 1 && value <= most) {
+        *out = (float)value;
+        return EXIT_GOOD;
+    }
+    nearest = nearest < 0 ? usual : nearest < 1 ? 1 : nearest;
+    return complain(EXIT_USAGE, "--cfg-scale %s: must be a number from 1 (no guidance) to 100; the nearest valid value is %g",
+                    text, nearest);
+}
+
+static int take_seed(const char *text, uint64_t *out) {
+    double loose = loose_number(text, 18446744073709549568.0);
+    if (strict_count(text, out)) return EXIT_GOOD;
+    if (loose >= 18446744073709549568.0) loose = -2;
+    if (loose == -2) {
+        return complain(EXIT_USAGE, "--seed %s: must be a whole number from 0 to 18446744073709551615; the nearest valid "
+                                    "value is 18446744073709551615", text);
+    }
+    return complain(EXIT_USAGE, "--seed %s: must be a whole number from 0 to 18446744073709551615, or random; the nearest "
+                                "valid value is %.0f", text, loose < 0 ? 42.0 : (double)(uint64_t)loose);
+}
+
+/* A name out of a list that name_at enumerates; NULL stays NULL, the model's own. */
+static int take_name(const char *option, const char *text, const char *(*name_at)(uint32_t), const char **out) {
+    const char *nearest = name_at(0), *name;
+    uint32_t i;
+    *out = text;
+    if (!text) return EXIT_GOOD;
+    for (i = 0; (name = name_at(i)) != NULL; i++) {
+        if (strcmp(name, text) == 0) return EXIT_GOOD;
+        if (distance(text, name) < distance(text, nearest)) nearest = name;
+    }
+    return complain(EXIT_USAGE, "%s %s: there is none of this name; the nearest is %s, '%s list' shows all", option, text,
+                    nearest ? nearest : "none", option);
+}
+
+static const char *rng_name(uint32_t index) { return index == 0 ? "cpu" : index == 1 ? "cuda" : index == 2 ? "philox" : NULL; }
+
+static int take_rng(const char *text, dit_rng *out) {
+    const char *name;
+    int code = take_name("--rng", text, rng_name, &name);
+    *out = !name || strcmp(name, "cpu") == 0 ? DIT_RNG_TORCH_CPU : DIT_RNG_PHILOX;
+    return code;
+}
+
+/* The offset of the first byte that is not well-formed UTF-8, or -1. */
+static long broken_utf8(const char *text) {
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        static const uint32_t least[4] = {0, 0x80, 0x800, 0x10000};
+        unsigned more = *p < 0x80 ? 0 : (*p & 0xe0) == 0xc0 ? 1 : (*p & 0xf0) == 0xe0 ? 2 : (*p & 0xf8) == 0xf0 ? 3 : 9, i;
+        uint32_t code = more == 0 ? *p : *p & (0x3fu >> more);
+        if (more == 9) break;
+        for (i = 1; i <= more && (p[i] & 0xc0) == 0x80; i++) code = code << 6 | (p[i] & 0x3fu);
+        if (i <= more || code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) break;
+        p += more + 1;
+    }
+    return *p ? (long)(p - (const unsigned char *)text) : -1;
+}
+
+static int check_text(const char *option, const char *text) {
+    long at = text ? broken_utf8(text) : -1;
+    if (at < 0) return EXIT_GOOD;
+    return complain(EXIT_USAGE, "%s: byte %ld (0x%02x) is not valid UTF-8; use a UTF-8 terminal or script", option, at + 1,
+                    (unsigned char)text[at]);
+}
+#endif

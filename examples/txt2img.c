@@ -1,0 +1,698 @@
+/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/options.h holds them.
+
+   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h)
+
+   The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and
+   one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
+#define _DEFAULT_SOURCE 1 /* signal() that stays installed, realpath */
+#define _XOPEN_SOURCE 700
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "examples/files.h"
+#include "examples/options.h"
+#include <math.h>
+#include <signal.h>
+#include <time.h>
+#ifndef _WIN32
+#include <fcntl.h>
+#endif
+
+typedef struct request { /* the options as numbers */
+    uint32_t width, height, steps, count;
+    float guidance;
+    uint64_t seed;
+    dit_rng rng;
+    st_tensor noise; /* [count, C, h, w]; data NULL: none */
+} request;
+
+typedef struct app {
+    options o;
+    request r;
+    char model_path[PATH_SIZE];
+    dit_model_info info;
+    dit_context *context;
+    dit_model *model;
+    dit_job *job;
+    dit_error err;
+    unsigned char *rgba, *cache;
+    size_t cache_size;
+    float *latents; /* [count, C, h, w] */
+    bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
+    double started, told;     /* seconds: begin of this picture, last progress */
+    uint32_t preview_id;
+} app;
+
+/* ---- Interruption: the only global state, because signal handlers have no other ---- */
+
+static volatile sig_atomic_t caught_signal;
+static dit_job *volatile running_job;
+
+static void on_signal(int number) {
+    caught_signal = number;
+    dit_job_cancel(running_job);
+    signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
+}
+
+/* ---- Telling ---- */
+
+static double now(void) {
+    struct timespec t;
+#ifdef _WIN32
+    timespec_get(&t, TIME_UTC);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void close_line(app *a) {
+    if (a->line_open) fputs("\r\033[K", stderr);
+    a->line_open = false;
+}
+
+/* Whether progress may be told now: often on a terminal, every two seconds in a log. */
+static bool may_tell(app *a) {
+    double time = now();
+    if (a->o.quiet || time - a->told < (a->terminal ? 0.05 : 2.0)) return false;
+    a->told = time;
+    return true;
+}
+
+static void tell_progress(app *a, const char *text) {
+    if (a->terminal) fprintf(stderr, "\r%s\033[K", text);
+    else fprintf(stderr, "%s\n", text);
+    a->line_open = a->terminal;
+    fflush(stderr);
+}
+
+static void log_message(int level, const char *message, void *user) {
+    static const char *const names[] = {"error: ", "warning: ", "", ""};
+    close_line(user);
+    fprintf(stderr, "dit: %s%s\n", names[level < 0 || level > 3 ? 3 : level], message);
+}
+
+static bool on_progress(const char *what, uint64_t done, uint64_t total, void *user) {
+    app *a = user;
+    char text[128];
+    if (a->terminal && total && may_tell(a)) {
+        snprintf(text, sizeof text, "%s %3.0f %%", what, 100.0 * (double)done / (double)total);
+        tell_progress(a, text);
+    }
+    return caught_signal == 0;
+}
+
+static const char *stage_name(dit_stage stage) {
+    return stage == DIT_STAGE_DENOISE ? "step" : stage == DIT_STAGE_DECODE ? "decoding" : stage == DIT_STAGE_DONE ? "done" : "reading the prompt";
+}
+
+static void format_time_left(char *out, size_t size, double seconds) {
+    if (seconds < 60) snprintf(out, size, "%.0f s left", ceil(seconds));
+    else if (seconds < 3600) snprintf(out, size, "%.0f min %02.0f s left", floor(seconds / 60), floor(fmod(seconds, 60)));
+    else snprintf(out, size, "%.0f h %02.0f min left", floor(seconds / 3600), floor(fmod(seconds / 60, 60)));
+}
+
+/* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left" */
+static void show_status(app *a, const dit_status *s, uint32_t picture) {
+    char text[256], bar[21], left[48] = "";
+    double time = now() - a->started;
+    int filled = (int)(s->fraction * 20.0f), i, n = 0;
+    if (!may_tell(a)) return;
+    for (i = 0; i < 20; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
+    bar[20] = 0;
+    if (s->fraction > 0.01f && time > 0.2) format_time_left(left, sizeof left, time * (1.0 - s->fraction) / s->fraction);
+    if (a->r.count > 1) n = snprintf(text, sizeof text, "picture %u/%u ", picture + 1, a->r.count);
+    if (a->terminal) n += snprintf(text + n, sizeof text - (size_t)n, "[%s] ", bar);
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s", stage_name(s->stage));
+    if (s->stage == DIT_STAGE_DENOISE) {
+        n += snprintf(text + n, sizeof text - (size_t)n, " %u/%u", s->step, s->step_count);
+        if (s->step) n += snprintf(text + n, sizeof text - (size_t)n, "  %.2f steps/s", s->step / time);
+    }
+    snprintf(text + n, sizeof text - (size_t)n, "%s%s", *left ? "  " : "", left);
+    tell_progress(a, text);
+}
+
+/* ---- Failing ---- */
+
+/* What the user can do about a result of dit.h, and the exit code that it gets. */
+static int dit_failed(app *a, dit_result result, const char *what) {
+    const char *advice = "";
+    int code = EXIT_OTHER;
+    close_line(a);
+    if (caught_signal || result == DIT_CANCELLED) {
+        if (!a->o.quiet) fprintf(stderr, "dit: interrupted\n");
+        return 128 + (caught_signal ? caught_signal : SIGINT);
+    }
+    switch (result) {
+    case DIT_ERROR_INVALID_ARGUMENT: code = EXIT_USAGE; break;
+    case DIT_ERROR_IO:
+    case DIT_ERROR_UNSUPPORTED_MODEL: code = EXIT_INPUT; break;
+    case DIT_ERROR_BAD_FILE:
+        code = EXIT_INPUT;
+        advice = "; the file is damaged, get it again";
+        break;
+    case DIT_ERROR_OUT_OF_HOST_MEMORY:
+    case DIT_ERROR_OUT_OF_DEVICE_MEMORY:
+        code = EXIT_MEMORY;
+        advice = "; try a smaller -W and -H, or another --device";
+        break;
+    case DIT_ERROR_UNSUPPORTED_DEVICE:
+        code = EXIT_DEVICE;
+        advice = "; --list-devices shows what there is, mesa-vulkan-drivers brings one that needs no GPU";
+        break;
+    case DIT_ERROR_DEVICE_LOST:
+        code = EXIT_DEVICE;
+        advice = "; try again, and update the driver if it happens again";
+        break;
+    case DIT_ERROR_VULKAN: code = EXIT_DEVICE; break;
+    default: break;
+    }
+    return complain(code, "%s%s%s%s", what ? what : "", what ? ": " : "",
+                    a->err.message[0] ? a->err.message : dit_result_string(result), advice);
+}
+
+static int output_failed(app *a, const char *path) {
+    int why = errno;
+    close_line(a);
+    return complain(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(why));
+}
+
+/* ---- Checking the request, before any work ---- */
+
+/* The bundled model lies beside the build tree or below the install prefix. */
+static bool find_default_model(char *out) {
+    static const char *const places[] = {"../models", "models", "../share/dit", "../share/dit/models", "../../models"};
+    char folder[PATH_SIZE];
+    size_t i;
+    if (!own_folder(folder, sizeof folder)) return false;
+    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int n = snprintf(out, PATH_SIZE, "%s/%s/emoji-q8_0.gguf", folder, places[i]);
+        if (n < PATH_SIZE && file_exists(out)) return true;
+    }
+    return false;
+}
+
+static int check_model_path(app *a) {
+    if (!a->o.model) {
+        if (find_default_model(a->model_path)) return EXIT_GOOD;
+        return complain(EXIT_INPUT, "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
+    }
+    if (!file_exists(a->o.model)) return complain(EXIT_INPUT, "--model %s: %s", a->o.model, strerror(errno));
+    snprintf(a->model_path, sizeof a->model_path, "%s", a->o.model);
+    return EXIT_GOOD;
+}
+
+static int check_output(const char *option, const char *path) {
+    const char *why = path ? why_not_writable(path) : NULL;
+    return why ? complain(EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
+}
+
+/* PNG is all we write; a name that promises something else would be a lie. */
+static int check_png_name(const char *option, const char *path) {
+    static const char *const others[] = {".jpg", ".jpeg", ".webp", ".bmp", ".tga", ".gif", ".ppm", ".avif"};
+    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
+    size_t i;
+    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(dot, others[i]) == 0) {
+            return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path), path);
+        }
+    }
+    return EXIT_GOOD;
+}
+
+static int check_outputs(const options *o) {
+    int code = check_png_name("--output", o->output);
+    if (!code) code = check_png_name("--preview", o->preview);
+    if (!code) code = check_output("--output", o->output);
+    if (!code) code = check_output("--latent-out", o->latent_out);
+    if (!code) code = check_output("--preview", o->preview);
+    if (!code && o->preview && strcmp(o->preview, o->output) == 0) {
+        code = complain(EXIT_USAGE, "--preview and --output are the same file; name another for the preview");
+    }
+    return code;
+}
+
+static int check_prompts(const options *o) {
+    int code;
+    if (!o->prompt) return complain(EXIT_USAGE, "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
+    code = check_text("--prompt", o->prompt);
+    return code ? code : check_text("--negative-prompt", o->negative_prompt);
+}
+
+/* What needs no model to be checked. */
+static int check_numbers(app *a) {
+    const options *o = &a->o;
+    int code = EXIT_GOOD;
+    a->r.count = 1;
+    a->r.seed = 42;
+    if (o->steps) code = take_count("--steps", o->steps, 1, 1000, 20, "", &a->r.steps);
+    if (!code && o->count) code = take_count("--batch-count", o->count, 1, 9999, 1, "", &a->r.count);
+    if (!code && o->guidance) code = take_guidance(o->guidance, 4.5f, &a->r.guidance);
+    if (!code && o->seed && strcmp(o->seed, "random") == 0) {
+        a->r.seed = ((uint64_t)time(NULL) * 2654435761u + (uint64_t)getpid() + (uint64_t)(now() * 1e9)) % 4294967296u;
+    } else if (!code && o->seed) {
+        code = take_seed(o->seed, &a->r.seed);
+    }
+    if (!code) code = take_rng(o->rng, &a->r.rng);
+    if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
+    if (!code) code = take_name("--scheduler", o->schedule, dit_schedule_name, &a->o.schedule);
+    return code;
+}
+
+/* Reads the model's headers only, to know its sizes and parts. */
+static int check_model(app *a) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_result result;
+    desc.source.path = a->model_path;
+    desc.dry_run = true;
+    result = dit_model_load(NULL, &desc, &model, &a->err);
+    if (result != DIT_OK) return dit_failed(a, result, NULL);
+    dit_model_get_info(model, &a->info);
+    dit_model_destroy(model);
+    if (a->info.missing) {
+        return complain(EXIT_INPUT, "--model %s: parts of the pipeline are missing (mask 0x%x); give the whole folder, or a "
+                                    "GGUF made by dit-convert", a->model_path, a->info.missing);
+    }
+    return EXIT_GOOD;
+}
+
+static int check_sizes(app *a) {
+    const dit_model_info *m = &a->info;
+    uint32_t multiple = m->size_multiple ? m->size_multiple : 1;
+    int code = EXIT_GOOD;
+    a->r.width = m->default_width;
+    a->r.height = m->default_height;
+    if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
+    if (!code && a->o.height) {
+        code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);
+    }
+    return code;
+}
+
+static int check_noise(app *a) {
+    const dit_model_info *m = &a->info;
+    st_tensor *noise = &a->r.noise;
+    uint32_t factor = m->latent_factor ? m->latent_factor : 8;
+    const char *wrong;
+    size_t i;
+    if (!a->o.noise) return EXIT_GOOD;
+    wrong = st_load(a->o.noise, "noise", noise);
+    if (wrong) return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 [B,C,h,w]", a->o.noise, wrong);
+    if (noise->rank != 4 || noise->shape[1] != m->latent_channels || noise->shape[2] != a->r.height / factor ||
+        noise->shape[3] != a->r.width / factor) {
+        return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise, a->r.width,
+                        a->r.height, a->r.count, m->latent_channels, a->r.height / factor, a->r.width / factor);
+    }
+    if (a->o.count && noise->shape[0] != a->r.count) {
+        return complain(EXIT_USAGE, "--batch-count %u: %s holds noise for %llu; the nearest valid value is %llu", a->r.count,
+                        a->o.noise, (unsigned long long)noise->shape[0], (unsigned long long)noise->shape[0]);
+    }
+    if (noise->shape[0] > 9999) return complain(EXIT_INPUT, "--noise %s: more than 9999 pictures", a->o.noise);
+    a->r.count = (uint32_t)noise->shape[0];
+    for (i = 0; i < noise->count; i++) {
+        if (!isfinite(noise->data[i])) return complain(EXIT_INPUT, "--noise %s: value %zu is not finite", a->o.noise, i);
+    }
+    return EXIT_GOOD;
+}
+
+static int check_request(app *a) {
+    int code = check_prompts(&a->o);
+    if (!a->o.output) a->o.output = "output.png";
+    if (!code) code = check_numbers(a);
+    if (!code) code = check_outputs(&a->o);
+    if (!code) code = check_model_path(a);
+    if (!code) code = check_model(a);
+    if (!code) code = check_sizes(a);
+    if (!code) code = check_noise(a);
+    return code;
+}
+
+/* ---- Parameters as other tools read them ---- */
+
+/* AUTOMATIC1111 quotes a value that holds one of its separators. */
+static void append_value(char *out, size_t size, const char *key, const char *value) {
+    size_t n = strlen(out);
+    const char *quote = strpbrk(value, ",:\n") ? "\"" : "";
+    snprintf(out + n, size - n, "%s: %s%s%s, ", key, quote, value, quote);
+}
+
+static void model_name(const char *path, char *out, size_t size) {
+    static const char *const endings[] = {".gguf", ".safetensors", "/"};
+    size_t length, i;
+    snprintf(out, size, "%s", base_name(path));
+    for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t cut = strlen(endings[i]);
+        length = strlen(out);
+        if (length > cut && strcmp(out + length - cut, endings[i]) == 0) out[length - cut] = 0;
+    }
+}
+
+static void version_text(char *out, size_t size) {
+    uint32_t v = dit_version();
+    snprintf(out, size, "dit.h %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+}
+
+/* prompt, "Negative prompt: ...", then one line of "Key: value" pairs; freed with free. */
+static char *parameters_text(const app *a, uint64_t seed) {
+    const options *o = &a->o;
+    const char *sampler = o->sampler ? o->sampler : a->info.default_sampler;
+    const char *schedule = o->schedule ? o->schedule : a->info.default_schedule;
+    size_t size = strlen(o->prompt) + (o->negative_prompt ? strlen(o->negative_prompt) : 0) + 2048, n;
+    char *text = malloc(size), value[PATH_SIZE];
+    if (!text) return NULL;
+    n = (size_t)snprintf(text, size, "%s\n", o->prompt);
+    if (o->negative_prompt && *o->negative_prompt) snprintf(text + n, size - n, "Negative prompt: %s\n", o->negative_prompt);
+    snprintf(value, sizeof value, "%u", a->r.steps);
+    append_value(text, size, "Steps", value);
+    if (*sampler) append_value(text, size, "Sampler", sampler);
+    if (*schedule) append_value(text, size, "Schedule type", schedule);
+    snprintf(value, sizeof value, "%g", (double)a->r.guidance);
+    append_value(text, size, "CFG scale", value);
+    snprintf(value, sizeof value, "%llu", (unsigned long long)seed);
+    append_value(text, size, "Seed", value);
+    snprintf(value, sizeof value, "%ux%u", a->r.width, a->r.height);
+    append_value(text, size, "Size", value);
+    model_name(a->model_path, value, 256);
+    append_value(text, size, "Model", value);
+    append_value(text, size, "RNG", a->r.rng == DIT_RNG_PHILOX ? "cuda" : "cpu");
+    n = strlen(text);
+    n += (size_t)snprintf(text + n, size - n, "Version: ");
+    version_text(text + n, size - n);
+    return text;
+}
+
+/* ---- Preparing ---- */
+
+static void load_pipeline_cache(app *a) {
+    char path[PATH_SIZE];
+    if (cache_path(a->o.device, path, sizeof path)) a->cache = load_cache(path, &a->cache_size);
+}
+
+/* Kept when it has changed; failing to keep it costs time only, so it is no error. */
+static void keep_pipeline_cache(app *a) {
+    char path[PATH_SIZE];
+    size_t size = 0;
+    unsigned char *blob = NULL;
+    if (!a->context || dit_context_save_cache(a->context, NULL, &size, NULL) != DIT_OK || size == 0) return;
+    blob = malloc(size);
+    if (blob && dit_context_save_cache(a->context, blob, &size, NULL) == DIT_OK &&
+        (size != a->cache_size || memcmp(blob, a->cache, size) != 0) && cache_path(a->o.device, path, sizeof path)) {
+        save_cache(path, blob, size);
+    }
+    free(blob);
+}
+
+static int open_context(app *a) {
+    dit_context_desc desc = {0};
+    dit_result result;
+    load_pipeline_cache(a);
+    desc.devices = a->o.device;
+    desc.logger.func = log_message;
+    desc.logger.max_level = a->o.quiet ? 0 : a->o.verbose ? 3 : 1;
+    desc.logger.user = a;
+    if (a->o.quiet) desc.logger.func = NULL;
+    desc.progress.func = on_progress;
+    desc.progress.user = a;
+    desc.cache = a->cache;
+    desc.cache_size = a->cache_size;
+    result = dit_context_create(&desc, &a->context, &a->err);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, a->o.device ? "--device" : NULL);
+}
+
+static int load_model(app *a) {
+    dit_model_desc desc = {0};
+    dit_result result;
+    desc.source.path = a->model_path;
+    desc.progress.func = on_progress;
+    desc.progress.user = a;
+    result = dit_model_load(a->context, &desc, &a->model, &a->err);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+/* The request of picture i; noise is filled in when the user brings it. */
+static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
+    memset(desc, 0, sizeof *desc);
+    desc->model = a->model;
+    desc->prompt = a->o.prompt;
+    desc->negative_prompt = a->o.negative_prompt;
+    desc->width = a->r.width;
+    desc->height = a->r.height;
+    desc->steps = a->r.steps;
+    desc->guidance.scale = a->r.guidance;
+    desc->sampler = a->o.sampler;
+    desc->schedule = a->o.schedule;
+    desc->seed = a->r.seed + i;
+    desc->rng = a->r.rng;
+    desc->preview_interval = a->o.preview ? 1 : 0;
+    desc->progress.func = on_progress;
+    desc->progress.user = (void *)(uintptr_t)a;
+    if (!a->r.noise.data) return;
+    memset(noise, 0, sizeof *noise);
+    noise->name = "noise";
+    noise->type = DIT_TYPE_F32;
+    noise->rank = 4;
+    memcpy(noise->shape, a->r.noise.shape, sizeof noise->shape);
+    noise->shape[0] = 1;
+    noise->data = a->r.noise.data + i * (a->r.noise.count / a->r.count);
+    desc->inputs = noise;
+    desc->input_count = 1;
+}
+
+static int create_job(app *a) {
+    dit_job_desc desc;
+    dit_tensor noise;
+    dit_memory memory;
+    dit_result result;
+    describe_job(a, 0, &desc, &noise);
+    if (a->o.verbose && dit_job_memory(a->context, &desc, &memory, NULL) == DIT_OK) {
+        close_line(a);
+        fprintf(stderr, "dit: device memory: %.1f MB weights, %.1f MB activations, %.1f MB peak; host %.1f MB\n",
+                (double)memory.weights / 1e6, (double)memory.activations / 1e6, (double)memory.peak / 1e6,
+                (double)memory.host / 1e6);
+    }
+    result = dit_job_create(a->context, &desc, &a->job, &a->err);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+static int prepare(app *a) {
+    size_t latent = (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
+    double begin = now();
+    int code;
+    a->rgba = malloc((size_t)a->r.width * a->r.height * 4);
+    if (a->o.latent_out) a->latents = calloc(a->r.count, latent * sizeof(float));
+    if (!a->rgba || (a->o.latent_out && !a->latents)) return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
+    if (a->r.steps == 0) a->r.steps = a->info.default_steps;
+    if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
+    code = open_context(a);
+    if (!code) code = load_model(a);
+    if (!code) code = create_job(a);
+    close_line(a);
+    if (!code && a->o.verbose) fprintf(stderr, "dit: %s %s from %s, ready after %.2f s\n", a->info.family, a->info.variant, a->model_path, now() - begin);
+    return code;
+}
+
+/* ---- Making pictures ---- */
+
+/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
+static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
+    const char *dot = strrchr(base_name(output), '.');
+    int stem = dot && dot != base_name(output) ? (int)(dot - output) : (int)strlen(output);
+    if (i == 0) return snprintf(out, size, "%s", output) < (int)size;
+    return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
+}
+
+static void refresh_preview(app *a, const dit_status *status) {
+    dit_output out;
+    unsigned char *rgba, *png = NULL;
+    size_t size = 0;
+    if (!a->o.preview || status->preview_id == a->preview_id) return;
+    a->preview_id = status->preview_id;
+    if (dit_job_preview(a->job, &out) != DIT_OK) return;
+    size = (size_t)out.width * out.height * 4;
+    rgba = malloc(size);
+    if (rgba && dit_job_read(a->job, DIT_READ_PREVIEW, 0, 0, rgba, size, 0, NULL) == DIT_OK) {
+        png = encode_png(rgba, out.width, out.height, NULL, NULL, &size);
+    }
+    if (png && !write_file(a->o.preview, png, size)) {
+        close_line(a);
+        complain(EXIT_OUTPUT, "cannot write %s: %s; going on without previews", a->o.preview, strerror(errno));
+        a->o.preview = NULL;
+    }
+    free(png);
+    free(rgba);
+}
+
+static int run_job(app *a, uint32_t picture) {
+    const uint64_t glance = 50000000; /* ns between looks at the progress */
+    dit_status status;
+    dit_result result;
+    a->started = now();
+    running_job = a->job;
+    if (caught_signal) dit_job_cancel(a->job);
+    do {
+        result = dit_job_wait(a->job, glance);
+        dit_job_status(a->job, &status, NULL);
+        refresh_preview(a, &status);
+        if (result == DIT_WORKING) show_status(a, &status, picture);
+    } while (result == DIT_WORKING);
+    running_job = NULL;
+    if (result == DIT_OK) return EXIT_GOOD;
+    dit_job_status(a->job, NULL, &a->err);
+    return dit_failed(a, result, NULL);
+}
+
+static int save_picture(app *a, uint32_t i) {
+    char path[PATH_SIZE], *text = parameters_text(a, a->r.seed + i);
+    unsigned char *png = NULL;
+    size_t size = 0;
+    int code = EXIT_GOOD;
+    if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
+    if (!png) code = complain(EXIT_MEMORY, "out of memory while writing the picture");
+    else if (!picture_path(a->o.output, i, path, sizeof path)) errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
+    else if (!write_file(path, png, size)) code = output_failed(a, path);
+    if (!code && !a->o.quiet) {
+        close_line(a);
+        printf("%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i), now() - a->started);
+        fflush(stdout);
+    }
+    free(png);
+    free(text);
+    return code;
+}
+
+static int read_results(app *a, uint32_t i) {
+    size_t latent = (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
+    dit_result result = dit_job_read(a->job, DIT_READ_RGBA8, 0, 0, a->rgba, (size_t)a->r.width * a->r.height * 4, 0, &a->err);
+    if (result == DIT_OK && a->latents) {
+        result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, a->latents + i * latent, latent * sizeof(float), 0, &a->err);
+    }
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+static int make_picture(app *a, uint32_t i) {
+    dit_job_desc desc;
+    dit_tensor noise;
+    int code;
+    if (i > 0) {
+        dit_result result;
+        describe_job(a, i, &desc, &noise);
+        result = dit_job_restart(a->job, &desc, &a->err);
+        if (result != DIT_OK) return dit_failed(a, result, NULL);
+    }
+    code = run_job(a, i);
+    if (!code) code = read_results(a, i);
+    if (!code) code = save_picture(a, i);
+    return code;
+}
+
+static int save_latents(app *a) {
+    uint64_t shape[4];
+    if (!a->latents) return EXIT_GOOD;
+    shape[0] = a->r.count;
+    shape[1] = a->info.latent_channels;
+    shape[2] = a->r.height / a->info.latent_factor;
+    shape[3] = a->r.width / a->info.latent_factor;
+    return st_save(a->o.latent_out, "latent", shape, 4, a->latents) ? EXIT_GOOD : output_failed(a, a->o.latent_out);
+}
+
+static void tell_counters(const app *a) {
+    dit_counters c;
+    dit_job_get_counters(a->job, &c);
+    fprintf(stderr, "dit: %llu dispatches in %llu submits, %llu command buffers, %llu pipelines compiled, %llu allocations\n",
+            (unsigned long long)c.dispatches, (unsigned long long)c.submits, (unsigned long long)c.recordings,
+            (unsigned long long)c.pipelines, (unsigned long long)c.allocations);
+}
+
+static int make_pictures(app *a) {
+    uint32_t i;
+    int code = check_request(a);
+    if (!code) code = prepare(a);
+    for (i = 0; i < a->r.count && !code; i++) code = make_picture(a, i);
+    if (!code) code = save_latents(a);
+    if (!code && a->o.verbose) tell_counters(a);
+    keep_pipeline_cache(a);
+    dit_job_destroy(a->job);
+    dit_model_destroy(a->model);
+    dit_context_destroy(a->context);
+    free(a->rgba);
+    free(a->latents);
+    free(a->r.noise.data);
+    free(a->cache);
+    return code;
+}
+
+/* ---- The program ---- */
+
+/* A closed standard stream would let the next opened file take its number, and printing would end up in a picture. */
+static bool guard_streams(void) {
+    bool open_out = true;
+#ifndef _WIN32
+    int fd;
+    open_out = fcntl(1, F_GETFD) != -1;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd < 3);
+    if (fd >= 3) close(fd);
+#endif
+    return open_out;
+}
+
+/* For what is printed on demand: it has not happened unless it has arrived. */
+static int finish_output(bool open_out) {
+    if (!open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
+    if (fflush(stdout) != 0 || ferror(stdout)) return complain(EXIT_OUTPUT, "cannot write to standard output: %s", strerror(errno));
+    return EXIT_GOOD;
+}
+
+static int list_devices(app *a) {
+    dit_device_info *devices = NULL;
+    uint32_t count = 0, i;
+    dit_result result = dit_device_list(NULL, &count, &a->err);
+    if (result == DIT_OK) devices = calloc(count ? count : 1, sizeof *devices);
+    if (result == DIT_OK && !devices) return complain(EXIT_MEMORY, "out of memory");
+    if (result == DIT_OK) result = dit_device_list(devices, &count, &a->err);
+    for (i = 0; result == DIT_OK && i < count; i++) {
+        const dit_device_info *d = &devices[i];
+        printf("%u: %s, Vulkan %u.%u, %.1f GB, %s\n", i, d->name, d->api_version >> 22 & 0x7f, d->api_version >> 12 & 0x3ff,
+               (double)d->memory / 1e9, d->rung[0] ? d->rung : "cannot be used");
+    }
+    free(devices);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
+static void list_names(const char *(*name_at)(uint32_t)) {
+    const char *name;
+    uint32_t i;
+    for (i = 0; (name = name_at(i)) != NULL; i++) puts(name);
+}
+
+static bool answers_only(app *a, int *code) {
+    char version[64];
+    if (a->o.help) fputs(help_text, stdout);
+    else if (a->o.version) version_text(version, sizeof version), puts(version);
+    else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0) list_names(dit_sampler_name);
+    else if (a->o.schedule && strcmp(a->o.schedule, "list") == 0) list_names(dit_schedule_name);
+    else if (a->o.list_devices) *code = list_devices(a);
+    else return false;
+    return true;
+}
+
+static bool stderr_is_terminal(void) {
+#ifdef _WIN32
+    return _isatty(2) != 0;
+#else
+    const char *kind = getenv("TERM");
+    return isatty(2) && !(kind && strcmp(kind, "dumb") == 0);
+#endif
+}
+
+int main(int argc, char **argv) {
+    static app a; /* zeros */
+    bool open_out = guard_streams();
+    int code = parse_options(argc, argv, &a.o);
+    if (code) return code;
+    a.terminal = stderr_is_terminal();
+    if (answers_only(&a, &code)) return code ? code : finish_output(open_out);
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    return make_pictures(&a);
+}
