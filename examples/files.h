@@ -191,7 +191,8 @@ static size_t make_text_chunk(const char *key, const char *text, unsigned char *
     return 12 + head + length;
 }
 
-/* rgba [height][width][4] as an opaque PNG, with a text chunk when key is not NULL; freed with free, NULL without memory. */
+/* rgba [height][width][4] as an opaque PNG, with a text chunk when key is not NULL; freed with free, NULL without
+ * memory. */
 static unsigned char *encode_png(const unsigned char *rgba, uint32_t width, uint32_t height, const char *key,
                                  const char *text, size_t *size) {
     const size_t header = 8 + 25; /* signature and IHDR */
@@ -256,8 +257,10 @@ static uint64_t st_number(st_reader *r) {
     if (r->at >= r->end || *r->at < '0' || *r->at > '9') r->bad = true;
     while (r->at < r->end && *r->at >= '0' && *r->at <= '9') {
         uint64_t digit = (uint64_t)(*r->at++ - '0');
-        if (value > (UINT64_MAX - digit) / 10) r->bad = true;
-        else value = value * 10 + digit;
+        if (value > (UINT64_MAX - digit) / 10)
+            r->bad = true;
+        else
+            value = value * 10 + digit;
     }
     return value;
 }
@@ -293,10 +296,14 @@ static void st_read_entry(st_reader *r, st_entry *out) {
         if (!st_take(r, ':')) r->bad = true;
         st_space(r);
         if (r->bad || r->at >= r->end) break;
-        if (strcmp(key, "dtype") == 0) st_string(r, out->type, sizeof out->type);
-        else if (strcmp(key, "shape") == 0 && *r->at == '[') out->rank = st_numbers(r, out->shape, 5);
-        else if (strcmp(key, "data_offsets") == 0 && *r->at == '[') st_numbers(r, out->range, 2);
-        else st_string(r, text, sizeof text);
+        if (strcmp(key, "dtype") == 0)
+            st_string(r, out->type, sizeof out->type);
+        else if (strcmp(key, "shape") == 0 && *r->at == '[')
+            out->rank = st_numbers(r, out->shape, 5);
+        else if (strcmp(key, "data_offsets") == 0 && *r->at == '[')
+            st_numbers(r, out->range, 2);
+        else
+            st_string(r, text, sizeof text);
     } while (!r->bad && st_take(r, ','));
     if (!st_take(r, '}')) r->bad = true;
 }
@@ -372,7 +379,8 @@ static bool st_save(const char *path, const char *name, const uint64_t *shape, u
         count *= (size_t)shape[i];
         n += snprintf(header + n, sizeof header - (size_t)n, "%s%llu", i ? "," : "", (unsigned long long)shape[i]);
     }
-    n += snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[0,%llu]}}", (unsigned long long)count * 4);
+    n +=
+        snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[0,%llu]}}", (unsigned long long)count * 4);
     while (n % 8) header[n++] = ' '; /* so that the data is aligned */
     length = (size_t)n;
     size = 8 + length + count * 4;

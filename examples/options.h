@@ -11,12 +11,12 @@
 /* What the shell sees; --help lists them. */
 enum {
     EXIT_GOOD = 0,
-    EXIT_OTHER = 1,     /* what should not happen */
-    EXIT_USAGE = 2,     /* an option or value that cannot be */
-    EXIT_INPUT = 3,     /* the model or another input file */
-    EXIT_OUTPUT = 4,    /* a file or stream that cannot be written */
-    EXIT_DEVICE = 5,    /* no usable Vulkan device, or it failed */
-    EXIT_MEMORY = 6,    /* host or device memory ran out */
+    EXIT_OTHER = 1,      /* what should not happen */
+    EXIT_USAGE = 2,      /* an option or value that cannot be */
+    EXIT_INPUT = 3,      /* the model or another input file */
+    EXIT_OUTPUT = 4,     /* a file or stream that cannot be written */
+    EXIT_DEVICE = 5,     /* no usable Vulkan device, or it failed */
+    EXIT_MEMORY = 6,     /* host or device memory ran out */
     EXIT_CANCELLED = 130 /* Ctrl-C; 143 after SIGTERM */
 };
 
@@ -60,37 +60,36 @@ static const option_entry option_table[] = {
 };
 #define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
 
-static const char help_text[] =
-    "usage: dit --prompt TEXT [options]\n"
-    "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
-    "\n"
-    "  -p, --prompt TEXT           what to show\n"
-    "  -n, --negative-prompt TEXT  what to keep away from\n"
-    "  -m, --model PATH            GGUF, safetensors or diffusers folder\n"
-    "                              (default: the bundled emoji model)\n"
-    "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
-    "                              further pictures: output_2.png, output_3.png, ...\n"
-    "  -W, --width N               pixels (default: the model's own size)\n"
-    "  -H, --height N\n"
-    "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
-    "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
-    "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
-    "      --scheduler NAME        --scheduler list shows them\n"
-    "  -s, --seed N                a whole number, or random (default: 42)\n"
-    "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
-    "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
-    "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
-    "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
-    "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
-    "      --list-devices          show the Vulkan devices and leave\n"
-    "  -v, --verbose               tell more\n"
-    "  -q, --quiet                 tell nothing but errors\n"
-    "  -h, --help, --version       show this text, or the version\n"
-    "\n"
-    "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
-    "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
-    "6 out of memory, 130 interrupted, 1 anything else.\n";
+static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
+                                "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
+                                "\n"
+                                "  -p, --prompt TEXT           what to show\n"
+                                "  -n, --negative-prompt TEXT  what to keep away from\n"
+                                "  -m, --model PATH            GGUF, safetensors or diffusers folder\n"
+                                "                              (default: the bundled emoji model)\n"
+                                "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
+                                "                              further pictures: output_2.png, output_3.png, ...\n"
+                                "  -W, --width N               pixels (default: the model's own size)\n"
+                                "  -H, --height N\n"
+                                "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
+                                "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
+                                "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
+                                "      --scheduler NAME        --scheduler list shows them\n"
+                                "  -s, --seed N                a whole number, or random (default: 42)\n"
+                                "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+                                "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
+                                "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+                                "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+                                "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
+                                "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
+                                "      --list-devices          show the Vulkan devices and leave\n"
+                                "  -v, --verbose               tell more\n"
+                                "  -q, --quiet                 tell nothing but errors\n"
+                                "  -h, --help, --version       show this text, or the version\n"
+                                "\n"
+                                "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
+                                "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
+                                "6 out of memory, 130 interrupted, 1 anything else.\n";
 
 /* ---- Messages ---- */
 
@@ -217,11 +216,12 @@ static int take_count(const char *option, const char *text, uint32_t multiple, u
     if (nearest < multiple) nearest = multiple;
     if (nearest > most) nearest = most;
     if (multiple > 1) {
-        return complain(EXIT_USAGE, "%s %s: must be a multiple of %u from %u to %u%s; the nearest valid value is %.0f", option,
+        return complain(EXIT_USAGE,
+                        "%s '%s': must be a multiple of %u from %u to %u%s; the nearest valid value is %.0f", option,
                         text, multiple, multiple, most, unit, nearest);
     }
-    return complain(EXIT_USAGE, "%s %s: must be a whole number from 1 to %u%s; the nearest valid value is %.0f", option, text,
-                    most, unit, nearest);
+    return complain(EXIT_USAGE, "%s '%s': must be a whole number from 1 to %u%s; the nearest valid value is %.0f",
+                    option, text, most, unit, nearest);
 }
 
 static int take_guidance(const char *text, float usual, float *out) {
@@ -233,7 +233,8 @@ static int take_guidance(const char *text, float usual, float *out) {
         return EXIT_GOOD;
     }
     nearest = nearest < 0 ? usual : nearest < 1 ? 1 : nearest;
-    return complain(EXIT_USAGE, "--cfg-scale %s: must be a number from 1 (no guidance) to 100; the nearest valid value is %g",
+    return complain(EXIT_USAGE,
+                    "--cfg-scale '%s': must be a number from 1 (no guidance) to 100; the nearest valid value is %g",
                     text, nearest);
 }
 
@@ -242,11 +243,15 @@ static int take_seed(const char *text, uint64_t *out) {
     if (strict_count(text, out)) return EXIT_GOOD;
     if (loose >= 18446744073709549568.0) loose = -2;
     if (loose == -2) {
-        return complain(EXIT_USAGE, "--seed %s: must be a whole number from 0 to 18446744073709551615; the nearest valid "
-                                    "value is 18446744073709551615", text);
+        return complain(EXIT_USAGE,
+                        "--seed '%s': must be a whole number from 0 to 18446744073709551615; the nearest valid "
+                        "value is 18446744073709551615",
+                        text);
     }
-    return complain(EXIT_USAGE, "--seed %s: must be a whole number from 0 to 18446744073709551615, or random; the nearest "
-                                "valid value is %.0f", text, loose < 0 ? 42.0 : (double)(uint64_t)loose);
+    return complain(EXIT_USAGE,
+                    "--seed '%s': must be a whole number from 0 to 18446744073709551615, or random; the nearest "
+                    "valid value is %.0f",
+                    text, loose < 0 ? 42.0 : (double)(uint64_t)loose);
 }
 
 /* A name out of a list that name_at enumerates; NULL stays NULL, the model's own. */
@@ -259,11 +264,13 @@ static int take_name(const char *option, const char *text, const char *(*name_at
         if (strcmp(name, text) == 0) return EXIT_GOOD;
         if (distance(text, name) < distance(text, nearest)) nearest = name;
     }
-    return complain(EXIT_USAGE, "%s %s: there is none of this name; the nearest is %s, '%s list' shows all", option, text,
-                    nearest ? nearest : "none", option);
+    return complain(EXIT_USAGE, "%s '%s': there is none of this name; the nearest is %s, '%s list' shows all", option,
+                    text, nearest ? nearest : "none", option);
 }
 
-static const char *rng_name(uint32_t index) { return index == 0 ? "cpu" : index == 1 ? "cuda" : index == 2 ? "philox" : NULL; }
+static const char *rng_name(uint32_t index) {
+    return index == 0 ? "cpu" : index == 1 ? "cuda" : index == 2 ? "philox" : NULL;
+}
 
 static int take_rng(const char *text, dit_rng *out) {
     const char *name;
@@ -277,7 +284,12 @@ static long broken_utf8(const char *text) {
     const unsigned char *p = (const unsigned char *)text;
     while (*p) {
         static const uint32_t least[4] = {0, 0x80, 0x800, 0x10000};
-        unsigned more = *p < 0x80 ? 0 : (*p & 0xe0) == 0xc0 ? 1 : (*p & 0xf0) == 0xe0 ? 2 : (*p & 0xf8) == 0xf0 ? 3 : 9, i;
+        unsigned more = *p < 0x80             ? 0
+                        : (*p & 0xe0) == 0xc0 ? 1
+                        : (*p & 0xf0) == 0xe0 ? 2
+                        : (*p & 0xf8) == 0xf0 ? 3
+                                              : 9,
+                 i;
         uint32_t code = more == 0 ? *p : *p & (0x3fu >> more);
         if (more == 9) break;
         for (i = 1; i <= more && (p[i] & 0xc0) == 0x80; i++) code = code << 6 | (p[i] & 0x3fu);
@@ -290,7 +302,7 @@ static long broken_utf8(const char *text) {
 static int check_text(const char *option, const char *text) {
     long at = text ? broken_utf8(text) : -1;
     if (at < 0) return EXIT_GOOD;
-    return complain(EXIT_USAGE, "%s: byte %ld (0x%02x) is not valid UTF-8; use a UTF-8 terminal or script", option, at + 1,
-                    (unsigned char)text[at]);
+    return complain(EXIT_USAGE, "%s: byte %ld (0x%02x) is not valid UTF-8; use a UTF-8 terminal or script", option,
+                    at + 1, (unsigned char)text[at]);
 }
 #endif

@@ -8,8 +8,8 @@
 #define _XOPEN_SOURCE 700
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "examples/files.h"
-#include "examples/options.h"
+#include "files.h"
+#include "options.h"
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -36,7 +36,7 @@ typedef struct app {
     dit_error err;
     unsigned char *rgba, *cache;
     size_t cache_size;
-    float *latents; /* [count, C, h, w] */
+    float *latents;           /* [count, C, h, w] */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     double started, told;     /* seconds: begin of this picture, last progress */
     uint32_t preview_id;
@@ -79,8 +79,10 @@ static bool may_tell(app *a) {
 }
 
 static void tell_progress(app *a, const char *text) {
-    if (a->terminal) fprintf(stderr, "\r%s\033[K", text);
-    else fprintf(stderr, "%s\n", text);
+    if (a->terminal)
+        fprintf(stderr, "\r%s\033[K", text);
+    else
+        fprintf(stderr, "%s\n", text);
     a->line_open = a->terminal;
     fflush(stderr);
 }
@@ -102,13 +104,19 @@ static bool on_progress(const char *what, uint64_t done, uint64_t total, void *u
 }
 
 static const char *stage_name(dit_stage stage) {
-    return stage == DIT_STAGE_DENOISE ? "step" : stage == DIT_STAGE_DECODE ? "decoding" : stage == DIT_STAGE_DONE ? "done" : "reading the prompt";
+    return stage == DIT_STAGE_DENOISE  ? "step"
+           : stage == DIT_STAGE_DECODE ? "decoding"
+           : stage == DIT_STAGE_DONE   ? "done"
+                                       : "reading the prompt";
 }
 
 static void format_time_left(char *out, size_t size, double seconds) {
-    if (seconds < 60) snprintf(out, size, "%.0f s left", ceil(seconds));
-    else if (seconds < 3600) snprintf(out, size, "%.0f min %02.0f s left", floor(seconds / 60), floor(fmod(seconds, 60)));
-    else snprintf(out, size, "%.0f h %02.0f min left", floor(seconds / 3600), floor(fmod(seconds / 60, 60)));
+    if (seconds < 60)
+        snprintf(out, size, "%.0f s left", ceil(seconds));
+    else if (seconds < 3600)
+        snprintf(out, size, "%.0f min %02.0f s left", floor(seconds / 60), floor(fmod(seconds, 60)));
+    else
+        snprintf(out, size, "%.0f h %02.0f min left", floor(seconds / 3600), floor(fmod(seconds / 60, 60)));
 }
 
 /* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left" */
@@ -119,7 +127,8 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
     if (!may_tell(a)) return;
     for (i = 0; i < 20; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
     bar[20] = 0;
-    if (s->fraction > 0.01f && time > 0.2) format_time_left(left, sizeof left, time * (1.0 - s->fraction) / s->fraction);
+    if (s->fraction > 0.01f && time > 0.2)
+        format_time_left(left, sizeof left, time * (1.0 - s->fraction) / s->fraction);
     if (a->r.count > 1) n = snprintf(text, sizeof text, "picture %u/%u ", picture + 1, a->r.count);
     if (a->terminal) n += snprintf(text + n, sizeof text - (size_t)n, "[%s] ", bar);
     n += snprintf(text + n, sizeof text - (size_t)n, "%s", stage_name(s->stage));
@@ -148,7 +157,7 @@ static int dit_failed(app *a, dit_result result, const char *what) {
     case DIT_ERROR_UNSUPPORTED_MODEL: code = EXIT_INPUT; break;
     case DIT_ERROR_BAD_FILE:
         code = EXIT_INPUT;
-        advice = "; the file is damaged, get it again";
+        advice = "; check the path, or get the file again";
         break;
     case DIT_ERROR_OUT_OF_HOST_MEMORY:
     case DIT_ERROR_OUT_OF_DEVICE_MEMORY:
@@ -194,7 +203,8 @@ static bool find_default_model(char *out) {
 static int check_model_path(app *a) {
     if (!a->o.model) {
         if (find_default_model(a->model_path)) return EXIT_GOOD;
-        return complain(EXIT_INPUT, "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
+        return complain(EXIT_INPUT,
+                        "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
     }
     if (!file_exists(a->o.model)) return complain(EXIT_INPUT, "--model %s: %s", a->o.model, strerror(errno));
     snprintf(a->model_path, sizeof a->model_path, "%s", a->o.model);
@@ -213,7 +223,8 @@ static int check_png_name(const char *option, const char *path) {
     size_t i;
     for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(dot, others[i]) == 0) {
-            return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path), path);
+            return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path),
+                            path);
         }
     }
     return EXIT_GOOD;
@@ -233,7 +244,9 @@ static int check_outputs(const options *o) {
 
 static int check_prompts(const options *o) {
     int code;
-    if (!o->prompt) return complain(EXIT_USAGE, "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
+    if (!o->prompt)
+        return complain(EXIT_USAGE,
+                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
     code = check_text("--prompt", o->prompt);
     return code ? code : check_text("--negative-prompt", o->negative_prompt);
 }
@@ -270,8 +283,10 @@ static int check_model(app *a) {
     dit_model_get_info(model, &a->info);
     dit_model_destroy(model);
     if (a->info.missing) {
-        return complain(EXIT_INPUT, "--model %s: parts of the pipeline are missing (mask 0x%x); give the whole folder, or a "
-                                    "GGUF made by dit-convert", a->model_path, a->info.missing);
+        return complain(EXIT_INPUT,
+                        "--model %s: parts of the pipeline are missing (mask 0x%x); give the whole folder, or a "
+                        "GGUF made by dit-convert",
+                        a->model_path, a->info.missing);
     }
     return EXIT_GOOD;
 }
@@ -297,20 +312,25 @@ static int check_noise(app *a) {
     size_t i;
     if (!a->o.noise) return EXIT_GOOD;
     wrong = st_load(a->o.noise, "noise", noise);
-    if (wrong) return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 [B,C,h,w]", a->o.noise, wrong);
+    if (wrong)
+        return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 [B,C,h,w]",
+                        a->o.noise, wrong);
     if (noise->rank != 4 || noise->shape[1] != m->latent_channels || noise->shape[2] != a->r.height / factor ||
         noise->shape[3] != a->r.width / factor) {
-        return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise, a->r.width,
-                        a->r.height, a->r.count, m->latent_channels, a->r.height / factor, a->r.width / factor);
+        return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise,
+                        a->r.width, a->r.height, a->r.count, m->latent_channels, a->r.height / factor,
+                        a->r.width / factor);
     }
     if (a->o.count && noise->shape[0] != a->r.count) {
-        return complain(EXIT_USAGE, "--batch-count %u: %s holds noise for %llu; the nearest valid value is %llu", a->r.count,
-                        a->o.noise, (unsigned long long)noise->shape[0], (unsigned long long)noise->shape[0]);
+        return complain(EXIT_USAGE, "--batch-count %u: %s holds noise for %llu; the nearest valid value is %llu",
+                        a->r.count, a->o.noise, (unsigned long long)noise->shape[0],
+                        (unsigned long long)noise->shape[0]);
     }
     if (noise->shape[0] > 9999) return complain(EXIT_INPUT, "--noise %s: more than 9999 pictures", a->o.noise);
     a->r.count = (uint32_t)noise->shape[0];
     for (i = 0; i < noise->count; i++) {
-        if (!isfinite(noise->data[i])) return complain(EXIT_INPUT, "--noise %s: value %zu is not finite", a->o.noise, i);
+        if (!isfinite(noise->data[i]))
+            return complain(EXIT_INPUT, "--noise %s: value %zu is not finite", a->o.noise, i);
     }
     return EXIT_GOOD;
 }
@@ -361,7 +381,8 @@ static char *parameters_text(const app *a, uint64_t seed) {
     char *text = malloc(size), value[PATH_SIZE];
     if (!text) return NULL;
     n = (size_t)snprintf(text, size, "%s\n", o->prompt);
-    if (o->negative_prompt && *o->negative_prompt) snprintf(text + n, size - n, "Negative prompt: %s\n", o->negative_prompt);
+    if (o->negative_prompt && *o->negative_prompt)
+        snprintf(text + n, size - n, "Negative prompt: %s\n", o->negative_prompt);
     snprintf(value, sizeof value, "%u", a->r.steps);
     append_value(text, size, "Steps", value);
     if (*sampler) append_value(text, size, "Sampler", sampler);
@@ -475,19 +496,23 @@ static int create_job(app *a) {
 }
 
 static int prepare(app *a) {
-    size_t latent = (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
+    size_t latent =
+        (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
     double begin = now();
     int code;
     a->rgba = malloc((size_t)a->r.width * a->r.height * 4);
     if (a->o.latent_out) a->latents = calloc(a->r.count, latent * sizeof(float));
-    if (!a->rgba || (a->o.latent_out && !a->latents)) return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
+    if (!a->rgba || (a->o.latent_out && !a->latents))
+        return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
     if (a->r.steps == 0) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
     code = open_context(a);
     if (!code) code = load_model(a);
     if (!code) code = create_job(a);
     close_line(a);
-    if (!code && a->o.verbose) fprintf(stderr, "dit: %s %s from %s, ready after %.2f s\n", a->info.family, a->info.variant, a->model_path, now() - begin);
+    if (!code && a->o.verbose)
+        fprintf(stderr, "dit: %s %s from %s, ready after %.2f s\n", a->info.family, a->info.variant, a->model_path,
+                now() - begin);
     return code;
 }
 
@@ -547,9 +572,12 @@ static int save_picture(app *a, uint32_t i) {
     size_t size = 0;
     int code = EXIT_GOOD;
     if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
-    if (!png) code = complain(EXIT_MEMORY, "out of memory while writing the picture");
-    else if (!picture_path(a->o.output, i, path, sizeof path)) errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
-    else if (!write_file(path, png, size)) code = output_failed(a, path);
+    if (!png)
+        code = complain(EXIT_MEMORY, "out of memory while writing the picture");
+    else if (!picture_path(a->o.output, i, path, sizeof path))
+        errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
+    else if (!write_file(path, png, size))
+        code = output_failed(a, path);
     if (!code && !a->o.quiet) {
         close_line(a);
         printf("%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i), now() - a->started);
@@ -561,10 +589,13 @@ static int save_picture(app *a, uint32_t i) {
 }
 
 static int read_results(app *a, uint32_t i) {
-    size_t latent = (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
-    dit_result result = dit_job_read(a->job, DIT_READ_RGBA8, 0, 0, a->rgba, (size_t)a->r.width * a->r.height * 4, 0, &a->err);
+    size_t latent =
+        (size_t)a->info.latent_channels * (a->r.width / a->info.latent_factor) * (a->r.height / a->info.latent_factor);
+    dit_result result =
+        dit_job_read(a->job, DIT_READ_RGBA8, 0, 0, a->rgba, (size_t)a->r.width * a->r.height * 4, 0, &a->err);
     if (result == DIT_OK && a->latents) {
-        result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, a->latents + i * latent, latent * sizeof(float), 0, &a->err);
+        result = dit_job_read(a->job, DIT_READ_LATENT_F32, 0, 0, a->latents + i * latent, latent * sizeof(float), 0,
+                              &a->err);
     }
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
@@ -598,7 +629,8 @@ static int save_latents(app *a) {
 static void tell_counters(const app *a) {
     dit_counters c;
     dit_job_get_counters(a->job, &c);
-    fprintf(stderr, "dit: %llu dispatches in %llu submits, %llu command buffers, %llu pipelines compiled, %llu allocations\n",
+    fprintf(stderr,
+            "dit: %llu dispatches in %llu submits, %llu command buffers, %llu pipelines compiled, %llu allocations\n",
             (unsigned long long)c.dispatches, (unsigned long long)c.submits, (unsigned long long)c.recordings,
             (unsigned long long)c.pipelines, (unsigned long long)c.allocations);
 }
@@ -639,7 +671,8 @@ static bool guard_streams(void) {
 /* For what is printed on demand: it has not happened unless it has arrived. */
 static int finish_output(bool open_out) {
     if (!open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
-    if (fflush(stdout) != 0 || ferror(stdout)) return complain(EXIT_OUTPUT, "cannot write to standard output: %s", strerror(errno));
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return complain(EXIT_OUTPUT, "cannot write to standard output: %s", strerror(errno));
     return EXIT_GOOD;
 }
 
@@ -652,8 +685,8 @@ static int list_devices(app *a) {
     if (result == DIT_OK) result = dit_device_list(devices, &count, &a->err);
     for (i = 0; result == DIT_OK && i < count; i++) {
         const dit_device_info *d = &devices[i];
-        printf("%u: %s, Vulkan %u.%u, %.1f GB, %s\n", i, d->name, d->api_version >> 22 & 0x7f, d->api_version >> 12 & 0x3ff,
-               (double)d->memory / 1e9, d->rung[0] ? d->rung : "cannot be used");
+        printf("%u: %s, Vulkan %u.%u, %.1f GB, %s\n", i, d->name, d->api_version >> 22 & 0x7f,
+               d->api_version >> 12 & 0x3ff, (double)d->memory / 1e9, d->rung[0] ? d->rung : "cannot be used");
     }
     free(devices);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
@@ -667,12 +700,20 @@ static void list_names(const char *(*name_at)(uint32_t)) {
 
 static bool answers_only(app *a, int *code) {
     char version[64];
-    if (a->o.help) fputs(help_text, stdout);
-    else if (a->o.version) version_text(version, sizeof version), puts(version);
-    else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0) list_names(dit_sampler_name);
-    else if (a->o.schedule && strcmp(a->o.schedule, "list") == 0) list_names(dit_schedule_name);
-    else if (a->o.list_devices) *code = list_devices(a);
-    else return false;
+    if (a->o.help)
+        fputs(help_text, stdout);
+    else if (a->o.version)
+        version_text(version, sizeof version), puts(version);
+    else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0)
+        list_names(dit_sampler_name);
+    else if (a->o.schedule && strcmp(a->o.schedule, "list") == 0)
+        list_names(dit_schedule_name);
+    else if (a->o.rng && strcmp(a->o.rng, "list") == 0)
+        list_names(rng_name);
+    else if (a->o.list_devices)
+        *code = list_devices(a);
+    else
+        return false;
     return true;
 }
 

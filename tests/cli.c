@@ -1,0 +1,667 @@
+/* build/dit, driven as a process: every option, every refusal with its exit code and the value it names, the PNG read
+   back, batches, interruption, latents and noise, damaged models, and streams that are closed or full.
+   Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
+#define _GNU_SOURCE
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "test.h"
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define STBI_ONLY_PNG
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#endif
+#include <stb/stb_image.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
+#define BUNDLED "models/emoji-q8_0.gguf"
+
+static const char *program = "build/dit";
+static char work[256]; /* a folder of our own */
+
+/* ---- Running ---- */
+
+typedef struct outcome {
+    int code; /* exit code, 128 + signal when killed, -1 when it had to be stopped */
+    char out[65536], err[65536];
+} outcome;
+
+typedef enum streams { STREAMS_PIPES, STREAMS_TERMINAL, STREAMS_NO_OUTPUT, STREAMS_FULL_OUTPUT } streams;
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const char *in_work(const char *name) {
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", work, name);
+    return path;
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+static void child(char **args, int out, int err, streams kind) {
+    setenv("XDG_CACHE_HOME", in_work("cache"), 1);
+    setenv("TERM", "xterm", 1);
+    dup2(err, 2);
+    if (kind == STREAMS_NO_OUTPUT)
+        close(1);
+    else if (kind == STREAMS_FULL_OUTPUT)
+        dup2(open("/dev/full", O_WRONLY), 1);
+    else
+        dup2(out, 1);
+    execv(program, args);
+    _exit(127);
+}
+
+static int open_terminal(int *slave) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) return -1;
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    return master;
+}
+
+static bool drain(int fd, char *text, size_t size) {
+    size_t used = strlen(text);
+    ssize_t n = read(fd, text + used, size - 1 - used);
+    if (n > 0) text[used + (size_t)n] = 0;
+    return n > 0;
+}
+
+/* Interrupts the child with this signal as soon as this file exists; 0: never. */
+typedef struct interruption {
+    int number;
+    const char *when;
+} interruption;
+
+static outcome run_as(streams kind, interruption stop, char **args) {
+    static outcome o;
+    int out[2], err[2], status = 0;
+    double begin = seconds();
+    bool open_out = true, open_err = true;
+    pid_t pid;
+    memset(&o, 0, sizeof o);
+    if (pipe(out) != 0) abort();
+    if (kind != STREAMS_TERMINAL && pipe(err) != 0) abort();
+    if (kind == STREAMS_TERMINAL) err[0] = open_terminal(&err[1]);
+    pid = fork();
+    if (pid == 0) close(out[0]), close(err[0]), child(args, out[1], err[1], kind);
+    close(out[1]);
+    close(err[1]);
+    while (open_out || open_err) {
+        struct pollfd fds[2] = {{open_out ? out[0] : -1, POLLIN, 0}, {open_err ? err[0] : -1, POLLIN, 0}};
+        poll(fds, 2, 20);
+        if (fds[0].revents) open_out = drain(out[0], o.out, sizeof o.out);
+        if (fds[1].revents) open_err = drain(err[0], o.err, sizeof o.err);
+        if (stop.number && exists(stop.when)) kill(pid, stop.number), stop.number = 0;
+        if (seconds() - begin > 120) {
+            kill(pid, SIGKILL);
+            fprintf(stderr, "    stopped after 120 s\n");
+            begin = seconds();
+        }
+    }
+    close(out[0]);
+    close(err[0]);
+    waitpid(pid, &status, 0);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return o;
+}
+
+#define NO_STOP ((interruption){0, NULL})
+#define ARGS(...) ((char *[]){(char *)"dit", __VA_ARGS__, NULL})
+#define RUN(...) run_as(STREAMS_PIPES, NO_STOP, (char **)ARGS(__VA_ARGS__))
+/* a quick picture: the tiny model, two steps, 32 x 32 */
+#define QUICK "-m", MODEL, "-p", "a red heart", "--steps", "2", "-W", "32", "-H", "32"
+
+static int count_lines(const char *text) {
+    int lines = 0;
+    for (; *text; text++) lines += *text == '\n';
+    return lines;
+}
+
+static bool one_line_saying(const outcome *o, int code, const char *word) {
+    bool good = o->code == code && count_lines(o->err) == 1 && strncmp(o->err, "dit: ", 5) == 0 && strstr(o->err, word);
+    if (!good) fprintf(stderr, "    exit code %d, wanted %d and '%s'; it said: %s\n", o->code, code, word, o->err);
+    return good;
+}
+
+/* ---- Files ---- */
+
+static unsigned char *load(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    unsigned char *data = NULL;
+    long length = 0;
+    if (file && fseek(file, 0, SEEK_END) == 0 && (length = ftell(file)) >= 0 && (data = malloc((size_t)length + 1))) {
+        rewind(file);
+        *size = fread(data, 1, (size_t)length, file);
+    }
+    if (file) fclose(file);
+    return data;
+}
+
+static void store(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) abort();
+}
+
+typedef struct png_file {
+    uint32_t width, height;
+    char kind[5];       /* of the text chunk */
+    char text[4096];    /* its value */
+    unsigned char *rgb; /* freed with free */
+    bool sound;         /* signature, order and checksums are right */
+} png_file;
+
+static uint32_t be32(const unsigned char *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint32_t crc(const unsigned char *data, size_t size) {
+    uint32_t sum = 0xffffffffu;
+    for (size_t i = 0; i < size; i++) {
+        sum ^= data[i];
+        for (int bit = 0; bit < 8; bit++) sum = sum & 1 ? 0xedb88320u ^ sum >> 1 : sum >> 1;
+    }
+    return ~sum;
+}
+
+static void read_text_chunk(png_file *png, const unsigned char *type, const unsigned char *data, uint32_t size) {
+    size_t skip = strlen("parameters") + 1 + (memcmp(type, "iTXt", 4) == 0 ? 4 : 0);
+    if (size < skip || memcmp(data, "parameters", 11) != 0 || size - skip >= sizeof png->text) return;
+    memcpy(png->kind, type, 4);
+    memcpy(png->text, data + skip, size - skip);
+}
+
+static png_file read_png(const char *path) {
+    png_file png;
+    size_t size = 0, at = 8;
+    unsigned char *file = load(path, &size);
+    int w = 0, h = 0, channels = 0;
+    bool ended = false;
+    memset(&png, 0, sizeof png);
+    if (!file || size < 45 || memcmp(file, "\211PNG\r\n\032\n", 8) != 0 || memcmp(file + 12, "IHDR", 4) != 0)
+        return free(file), png;
+    png.width = be32(file + 16);
+    png.height = be32(file + 20);
+    png.sound = true;
+    while (!ended && at + 12 <= size) {
+        uint32_t length = be32(file + at);
+        if (length > size - at - 12) break;
+        if (crc(file + at + 4, length + 4) != be32(file + at + 8 + length)) png.sound = false;
+        if (memcmp(file + at + 5, "EXt", 3) == 0 || memcmp(file + at + 5, "TXt", 3) == 0) {
+            read_text_chunk(&png, file + at + 4, file + at + 8, length);
+        }
+        ended = memcmp(file + at + 4, "IEND", 4) == 0;
+        at += 12 + length;
+    }
+    if (!ended || at != size) png.sound = false;
+    png.rgb = stbi_load_from_memory(file, (int)size, &w, &h, &channels, 3);
+    if (!png.rgb || channels != 3 || w != (int)png.width || h != (int)png.height) png.sound = false;
+    free(file);
+    return png;
+}
+
+static bool same_pixels(const char *a, const char *b) {
+    png_file x = read_png(a), y = read_png(b);
+    bool same = x.sound && y.sound && x.width == y.width && x.height == y.height &&
+                memcmp(x.rgb, y.rgb, (size_t)x.width * x.height * 3) == 0;
+    free(x.rgb);
+    free(y.rgb);
+    return same;
+}
+
+/* A safetensors file with one F32 tensor of rank 4. */
+static void write_tensor(const char *path, const char *name, const uint32_t *shape, const float *values) {
+    char header[256];
+    size_t count = (size_t)shape[0] * shape[1] * shape[2] * shape[3], n;
+    unsigned char *file;
+    n = (size_t)snprintf(header, sizeof header,
+                         "{\"__metadata__\":{\"format\":\"pt\"},\"%s\":{\"dtype\":\"F32\",\"shape\":[%u,%u,%u,%u],"
+                         "\"data_offsets\":[0,%zu]}}",
+                         name, shape[0], shape[1], shape[2], shape[3], count * 4);
+    file = calloc(1, 8 + n + count * 4);
+    if (!file) abort();
+    file[0] = (unsigned char)n;
+    file[1] = (unsigned char)(n >> 8);
+    memcpy(file + 8, header, n);
+    memcpy(file + 8 + n, values, count * 4);
+    store(path, file, 8 + n + count * 4);
+    free(file);
+}
+
+/* ---- What is printed on demand ---- */
+
+static void test_answers(void) {
+    static const char *const words[] = {"--model",
+                                        "-m,",
+                                        "--prompt",
+                                        "-p,",
+                                        "--negative-prompt",
+                                        "-n,",
+                                        "-W,",
+                                        "-H,",
+                                        "--steps",
+                                        "--cfg-scale",
+                                        "--sampler",
+                                        "--sampling-method",
+                                        "--scheduler",
+                                        "--seed",
+                                        "-s,",
+                                        "--rng",
+                                        "--batch-count",
+                                        "-b,",
+                                        "--output",
+                                        "-o,",
+                                        "--device",
+                                        "--list-devices",
+                                        "--noise",
+                                        "--latent-out",
+                                        "--preview",
+                                        "--verbose",
+                                        "--quiet",
+                                        "--help",
+                                        "--version",
+                                        "130"};
+    outcome o = RUN("--help");
+    size_t column = 0, widest = 0, i;
+    CHECK(o.code == 0 && !*o.err);
+    CHECK_MESSAGE(count_lines(o.out) >= 20 && count_lines(o.out) <= 40, "%d lines", count_lines(o.out));
+    for (i = 0; o.out[i]; i++) {
+        column = o.out[i] == '\n' ? 0 : column + 1;
+        if (column > widest) widest = column;
+    }
+    CHECK_MESSAGE(widest <= 80, "%zu columns", widest);
+    for (i = 0; i < sizeof words / sizeof words[0]; i++)
+        CHECK_MESSAGE(strstr(o.out, words[i]), "%s is not in --help", words[i]);
+    o = RUN("-h");
+    CHECK(o.code == 0 && strstr(o.out, "usage: dit"));
+    o = RUN("--version");
+    CHECK(o.code == 0 && strncmp(o.out, "dit.h ", 6) == 0 && count_lines(o.out) == 1);
+    o = RUN("--sampler", "list");
+    CHECK(o.code == 0 && strstr(o.out, "euler\n"));
+    o = RUN("--rng", "list");
+    CHECK(o.code == 0 && strstr(o.out, "cpu\n"));
+    o = RUN("--list-devices");
+    CHECK_MESSAGE(o.code == 0 && strncmp(o.out, "0: ", 3) == 0 && strstr(o.out, "Vulkan 1."), "%s%s", o.out, o.err);
+}
+
+static void test_streams(void) {
+    outcome o = run_as(STREAMS_NO_OUTPUT, NO_STOP, (char **)ARGS("--help"));
+    CHECK(one_line_saying(&o, 4, "closed"));
+    o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS("--help"));
+    CHECK(one_line_saying(&o, 4, "standard output"));
+    o = run_as(STREAMS_NO_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "-o", (char *)in_work("closed.png")));
+    CHECK(o.code == 0);
+    png_file png = read_png(in_work("closed.png"));
+    CHECK_MESSAGE(png.sound, "what is printed went into the picture");
+    free(png.rgb);
+}
+
+/* ---- Refusals: before any work, one line, the nearest valid value ---- */
+
+typedef struct refusal {
+    const char *args[4];
+    int code;
+    const char *says;
+} refusal;
+
+static const refusal refusals[] = {
+    {{"-W", "40"}, 2, "is 48"},
+    {{"-W", "33"}, 2, "is 32"},
+    {{"-W", "0"}, 2, "is 16"},
+    {{"--width", "-16"}, 2, "is 16"},
+    {{"-H", "100000"}, 2, "is 16384"},
+    {{"--height=12.5"}, 2, "is 16"},
+    {{"-H", "tall"}, 2, "is 64"},
+    {{"-H", "99999999999999999999"}, 2, "is 16384"},
+    {{"--steps", "0"}, 2, "is 1"},
+    {{"--steps", "1001"}, 2, "is 1000"},
+    {{"--steps", "12.7"}, 2, "is 13"},
+    {{"--steps", "20x"}, 2, "is 20"},
+    {{"--steps", "many"}, 2, "is 20"},
+    {{"--steps="}, 2, "is 20"},
+    {{"--steps", " 5"}, 2, "is 5"},
+    {{"--steps", "0x10"}, 2, "is 16"},
+    {{"-b", "0"}, 2, "is 1"},
+    {{"--batch-count", "-3"}, 2, "is 1"},
+    {{"-b", "10000"}, 2, "is 9999"},
+    {{"-b", "nan"}, 2, "is 1"},
+    {{"--cfg-scale", "0.5"}, 2, "is 1"},
+    {{"--cfg-scale", "101"}, 2, "is 100"},
+    {{"--cfg-scale", "inf"}, 2, "is 100"},
+    {{"--cfg-scale", "nan"}, 2, "is 4.5"},
+    {{"--cfg-scale", "4,5"}, 2, "is 4"},
+    {{"--seed", "-1"}, 2, "is 0"},
+    {{"-s", "18446744073709551616"}, 2, "is 18446744073709551615"},
+    {{"-s", "abc"}, 2, "is 42"},
+    {{"-s", "7.9"}, 2, "is 7"},
+    {{"--sampler", "eular"}, 2, "is euler"},
+    {{"--sampling-method", "dpm++2n"}, 2, "is dpm++2m"},
+    {{"--scheduler", "no such schedule"}, 2, "--scheduler list"},
+    {{"--rng", "gpu"}, 2, "is cpu"},
+    {{"--promt", "x"}, 2, "--prompt"},
+    {{"-x"}, 2, "--help"},
+    {{"blue"}, 2, "quotes"},
+    {{"--steps"}, 2, "needs a value"},
+    {{"--output", "--steps", "3"}, 2, "needs a value"},
+    {{"--quiet=yes"}, 2, "takes no value"},
+    {{"-p", "a\xff"}, 2, "byte 2 (0xff)"},
+    {{"-p", "\xc0\xaf"}, 2, "UTF-8"},
+    {{"-p", "\xed\xa0\x80"}, 2, "UTF-8"},
+    {{"-n", "\xe2\x82"}, 2, "--negative-prompt"},
+    {{"-o", "/no/such/folder/a.png"}, 4, "does not exist"},
+    {{"-o", "/"}, 4, "folder"},
+    {{"-o", ""}, 4, "empty"},
+    {{"-o", "a.jpg"}, 2, "a.png"},
+    {{"-o", "tests/cli.c/a.png"}, 4, "does not exist"},
+    {{"--latent-out", "/no/such/folder/a"}, 4, "does not exist"},
+    {{"--preview", "/no/such/folder/a"}, 4, "does not exist"},
+    {{"--preview", "same.png", "--output", "same.png"}, 2, "same file"},
+    {{"--noise", "no such file"}, 3, "No such file"},
+    {{"--noise", "tests/cli.c"}, 3, "no safetensors file"},
+    {{"-m", "no such model"}, 3, "No such file"},
+    {{"-m", "tests/cli.c"}, 3, "tests/cli.c"},
+    {{"-m", "tests"}, 3, "tests"},
+    {{"--device", "99"}, 5, "99"},
+    {{"--device", "no such device"}, 5, "no such device"},
+};
+
+static void test_refusals(void) {
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        const refusal *r = &refusals[i];
+        char *args[16] = {"dit", "-m", MODEL, "-p", "x", "-o", (char *)in_work("refused.png")};
+        int n = 7;
+        outcome o;
+        for (int k = 0; k < 4 && r->args[k]; k++) args[n++] = (char *)r->args[k];
+        o = run_as(STREAMS_PIPES, NO_STOP, args);
+        CHECK_MESSAGE(one_line_saying(&o, r->code, r->says), "for %s %s", r->args[0], r->args[1] ? r->args[1] : "");
+        CHECK_MESSAGE(!*o.out, "it printed %s", o.out);
+    }
+    CHECK(!exists(in_work("refused.png")));
+    outcome o = RUN("-m", MODEL);
+    CHECK(one_line_saying(&o, 2, "--prompt"));
+}
+
+static void test_noise_refusals(void) {
+    static float values[2 * 4 * 4 * 4];
+    uint32_t shape[4] = {2, 4, 4, 4};
+    outcome o;
+    write_tensor(in_work("noise.safetensors"), "noise", shape, values);
+    o = RUN(QUICK, "-q", "-b", "3", "-o", (char *)in_work("n.png"), "--noise", (char *)in_work("noise.safetensors"));
+    CHECK(one_line_saying(&o, 2, "is 2"));
+    o = RUN(QUICK, "-W", "48", "-o", (char *)in_work("n.png"), "--noise", (char *)in_work("noise.safetensors"));
+    CHECK(one_line_saying(&o, 3, "[1, 4, 4, 6]"));
+    values[5] = NAN;
+    write_tensor(in_work("noise.safetensors"), "noise", shape, values);
+    o = RUN(QUICK, "-o", (char *)in_work("n.png"), "--noise", (char *)in_work("noise.safetensors"));
+    CHECK(one_line_saying(&o, 3, "value 5"));
+    write_tensor(in_work("noise.safetensors"), "nose", shape, values);
+    o = RUN(QUICK, "-o", (char *)in_work("n.png"), "--noise", (char *)in_work("noise.safetensors"));
+    CHECK(one_line_saying(&o, 3, "no such tensor"));
+}
+
+/* Every prefix of a noise file is refused, none crashes or is taken. */
+static void test_noise_truncated(void) {
+    static const float values[4 * 4 * 4];
+    const uint32_t shape[4] = {1, 4, 4, 4};
+    size_t size = 0, cut;
+    unsigned char *file;
+    write_tensor(in_work("whole"), "noise", shape, values);
+    file = load(in_work("whole"), &size);
+    for (cut = 0; cut < size; cut += cut < 24 ? 5 : 61) {
+        store(in_work("cut"), file, cut);
+        outcome o = RUN(QUICK, "-o", (char *)in_work("n.png"), "--noise", (char *)in_work("cut"));
+        CHECK_MESSAGE(one_line_saying(&o, 3, "--noise"), "cut at %zu of %zu", cut, size);
+    }
+    free(file);
+}
+
+/* ---- Pictures ---- */
+
+static void test_picture(void) {
+    outcome o = RUN("-m", MODEL, "-p", "a red heart", "-n", "blue, green", "--steps", "2", "-W", "48", "-H", "32", "-s",
+                    "7", "--cfg-scale", "2.5", "--sampler", "dpm++2m", "--rng", "cuda", "-o", (char *)in_work("a.png"));
+    png_file png = read_png(in_work("a.png"));
+    CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err);
+    CHECK(png.sound && png.width == 48 && png.height == 32);
+    CHECK(strcmp(png.kind, "tEXt") == 0);
+    CHECK_MESSAGE(strncmp(png.text, "a red heart\nNegative prompt: blue, green\nSteps: 2, Sampler: dpm++2m, ", 69) == 0,
+                  "%s", png.text);
+    CHECK_MESSAGE(
+        strstr(png.text, "CFG scale: 2.5, Seed: 7, Size: 48x32, Model: pipe_pixart_sigma, RNG: cuda, Version: dit.h "),
+        "%s", png.text);
+    CHECK(strstr(o.out, in_work("a.png")) && strstr(o.out, "seed 7") && count_lines(o.out) == 1);
+    CHECK_MESSAGE(!strpbrk(o.err, "\r\033"), "a terminal's line in a log: %s", o.err);
+    free(png.rgb);
+    o = RUN(QUICK, "-q", "-o", (char *)in_work("a.png"));
+    CHECK_MESSAGE(o.code == 0 && !*o.out && !*o.err, "not quiet: %s%s", o.out, o.err);
+    png = read_png(in_work("a.png"));
+    CHECK_MESSAGE(png.sound && png.width == 32, "an existing file is not replaced");
+    free(png.rgb);
+    o = RUN(QUICK, "-v", "-o", (char *)in_work("a.png"));
+    CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
+}
+
+static void test_unicode(void) {
+    png_file png;
+    outcome o = RUN(QUICK, "-q", "-p", "ein grünes Herz ♥", "-o", (char *)in_work("ü.png"));
+    CHECK(o.code == 0);
+    png = read_png(in_work("ü.png"));
+    CHECK(png.sound && strcmp(png.kind, "iTXt") == 0);
+    CHECK_MESSAGE(strncmp(png.text, "ein grünes Herz ♥\nSteps: 2", 28) == 0, "%s", png.text);
+    free(png.rgb);
+}
+
+static void test_defaults(void) {
+    outcome o = RUN("-m", MODEL, "-p", "x", "-q", "--steps", "1", "-o", (char *)in_work("d.png"));
+    png_file png = read_png(in_work("d.png"));
+    CHECK(o.code == 0 && png.sound && png.width == 64 && png.height == 64);
+    CHECK(strstr(png.text, "Seed: 42, ") && strstr(png.text, "RNG: cpu, "));
+    free(png.rgb);
+    o = RUN("-m", MODEL, "-p", "x", "--steps", "1", "-s", "random", "-o", (char *)in_work("d.png"));
+    CHECK(o.code == 0 && strstr(o.out, "seed "));
+}
+
+static void test_batch(void) {
+    outcome o = RUN(QUICK, "-s", "7", "-b", "3", "-o", (char *)in_work("b.png"));
+    CHECK(o.code == 0 && count_lines(o.out) == 3);
+    CHECK(exists(in_work("b.png")) && exists(in_work("b_2.png")) && exists(in_work("b_3.png")) &&
+          !exists(in_work("b_4.png")));
+    o = RUN(QUICK, "-q", "-s", "9", "-o", (char *)in_work("single.png"));
+    CHECK(o.code == 0);
+    CHECK_MESSAGE(same_pixels(in_work("b_3.png"), in_work("single.png")), "picture 3 is not its single run");
+    CHECK_MESSAGE(!same_pixels(in_work("b.png"), in_work("single.png")), "the seed changes nothing");
+    png_file png = read_png(in_work("b_3.png"));
+    CHECK(strstr(png.text, "Seed: 9, "));
+    free(png.rgb);
+    o = RUN(QUICK, "-q", "-s", "18446744073709551615", "-b", "2", "-o", (char *)in_work("w"));
+    CHECK(o.code == 0);
+    png = read_png(in_work("w_2"));
+    CHECK_MESSAGE(png.sound && strstr(png.text, "Seed: 0, "), "the seed after the last is 0");
+    free(png.rgb);
+}
+
+/* --noise with what seed 5 would draw gives the picture and the latent of seed 5. */
+static void test_noise_and_latents(void) {
+    static float values[4 * 4 * 4];
+    static diti_random random;
+    const uint32_t shape[4] = {1, 4, 4, 4};
+    const char *header = "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,4,4,4],";
+    size_t size = 0, size_2 = 0;
+    unsigned char *a, *b;
+    outcome o;
+    diti_random_seed(&random, 5);
+    diti_random_normal(&random, values, 4 * 4 * 4);
+    write_tensor(in_work("noise.safetensors"), "noise", shape, values);
+    o = RUN(QUICK, "-q", "-s", "5", "-o", (char *)in_work("s5.png"), "--latent-out", (char *)in_work("s5"));
+    CHECK(o.code == 0);
+    o = RUN(QUICK, "-q", "--noise", (char *)in_work("noise.safetensors"), "-o", (char *)in_work("n5.png"),
+            "--latent-out", (char *)in_work("n5"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(same_pixels(in_work("s5.png"), in_work("n5.png")));
+    a = load(in_work("s5"), &size);
+    b = load(in_work("n5"), &size_2);
+    CHECK(a && b && size == size_2 && memcmp(a, b, size) == 0);
+    CHECK_MESSAGE(a && size > 256 + 8 && a[0] % 8 == 0 && strncmp((char *)a + 8, header, strlen(header)) == 0, "%.60s",
+                  a ? (char *)a + 8 : "");
+    free(a);
+    free(b);
+    o = RUN(QUICK, "-q", "-b", "2", "-s", "4", "-o", (char *)in_work("l.png"), "--latent-out", (char *)in_work("l"));
+    a = load(in_work("l"), &size);
+    b = load(in_work("s5"), &size_2);
+    CHECK(o.code == 0 && a && b && size > size_2 && memcmp(a + size - 256, b + size_2 - 256, 256) == 0);
+    free(a);
+    free(b);
+}
+
+static void test_terminal(void) {
+    outcome o = run_as(STREAMS_TERMINAL, NO_STOP,
+                       (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "30", "-o", (char *)in_work("t.png")));
+    CHECK(o.code == 0);
+    CHECK_MESSAGE(strchr(o.err, '\r') && strstr(o.err, "step "), "no progress line: %s", o.err);
+    CHECK_MESSAGE(count_lines(o.err) == 0, "progress left lines behind: %s", o.err);
+}
+
+static void test_preview(void) {
+    outcome o =
+        RUN(QUICK, "-q", "--steps", "8", "--preview", (char *)in_work("preview.png"), "-o", (char *)in_work("p.png"));
+    png_file png = read_png(in_work("preview.png"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(png.sound && png.width >= 4 && png.width <= 32 && png.height >= 4);
+    free(png.rgb);
+    o = RUN(QUICK, "-q", "--steps", "8", "-o", (char *)in_work("p2.png"));
+    CHECK_MESSAGE(same_pixels(in_work("p.png"), in_work("p2.png")), "previews change the picture");
+}
+
+static int left_parts;
+static int count_part(const char *path, const struct stat *info, int kind, struct FTW *ftw) {
+    (void)info, (void)kind, (void)ftw;
+    left_parts += strstr(path, ".part") != NULL;
+    return 0;
+}
+
+static void test_interruption(int number) {
+    interruption stop = {number, in_work("begun.png")};
+    double begin = seconds();
+    outcome o;
+    remove(in_work("begun.png"));
+    o = run_as(STREAMS_PIPES, stop,
+               (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "1000", "-b", "9999", "--preview",
+                             (char *)in_work("begun.png"), "-o", (char *)in_work("never.png"), "--latent-out",
+                             (char *)in_work("never")));
+    CHECK_MESSAGE(o.code == 128 + number, "exit code %d: %s", o.code, o.err);
+    CHECK_MESSAGE(seconds() - begin < 60, "it took %.1f s to stop", seconds() - begin);
+    CHECK_MESSAGE(strstr(o.err, "interrupted"), "it said %s", o.err);
+    CHECK(!exists(in_work("never.png")) && !exists(in_work("never")));
+    left_parts = 0;
+    nftw(work, count_part, 16, FTW_PHYS);
+    CHECK_MESSAGE(left_parts == 0, "%d half-written files", left_parts);
+}
+
+static void test_write_failure(void) {
+    outcome o = RUN(QUICK, "-q", "-o", "/dev/full");
+    CHECK(one_line_saying(&o, 4, "/dev/full"));
+    o = RUN(QUICK, "-q", "-o", "/dev/null");
+    struct stat info;
+    CHECK(o.code == 0 && stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
+    store(in_work("real.png"), "x", 1);
+    CHECK(symlink("real.png", in_work("link.png")) == 0);
+    o = RUN(QUICK, "-q", "-o", (char *)in_work("link.png"));
+    CHECK(o.code == 0 && lstat(in_work("link.png"), &info) == 0 && S_ISLNK(info.st_mode));
+    CHECK(stat(in_work("real.png"), &info) == 0 && info.st_size > 100);
+}
+
+/* ---- Models and caches ---- */
+
+static void test_cache(void) {
+    char path[512] = "", command[700];
+    FILE *list;
+    struct stat info;
+    snprintf(command, sizeof command, "ls %s/dit/* 2>/dev/null", in_work("cache"));
+    list = popen(command, "r");
+    if (list && fgets(path, sizeof path, list)) path[strcspn(path, "\n")] = 0;
+    if (list) pclose(list);
+    CHECK_MESSAGE(path[0] && stat(path, &info) == 0 && info.st_size > 8, "no pipeline cache was kept");
+    if (!path[0]) return;
+    CHECK(truncate(path, info.st_size / 2) == 0);
+    outcome o = RUN(QUICK, "-q", "-o", (char *)in_work("c.png"));
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
+    CHECK(stat(path, &info) == 0 && info.st_size > 8);
+}
+
+static void test_damaged_model(void) {
+    size_t size = 0;
+    unsigned char *file = load(BUNDLED, &size);
+    outcome o;
+    if (!file) file = load("tests/fixtures/gguf_t5_q8_0/model.gguf", &size);
+    if (!CHECK_MESSAGE(file, "no GGUF to damage")) return;
+    store(in_work("half.gguf"), file, size / 2);
+    o = RUN("-p", "x", "-m", (char *)in_work("half.gguf"), "-o", (char *)in_work("h.png"));
+    CHECK(one_line_saying(&o, 3, "half.gguf"));
+    file[8] ^= 0x40; /* the count of tensors */
+    file[15] ^= 0x40;
+    store(in_work("half.gguf"), file, size);
+    o = RUN("-p", "x", "-m", (char *)in_work("half.gguf"), "-o", (char *)in_work("h.png"));
+    CHECK(one_line_saying(&o, 3, "half.gguf"));
+    o = RUN("-p", "x", "-m", "tests/fixtures/gguf_t5_q8_0/model.gguf", "-o", (char *)in_work("h.png"));
+    CHECK(one_line_saying(&o, 3, "model.gguf"));
+    CHECK(!exists(in_work("h.png")));
+    free(file);
+}
+
+static void test_bundled(void) {
+    outcome o = RUN("-p", "banana", "-q", "--steps", "2", "-o", (char *)in_work("banana.png"));
+    png_file png = read_png(in_work("banana.png"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(png.sound && png.width == 128 && png.height == 128 && strstr(png.text, "Model: emoji-q8_0, "));
+    free(png.rgb);
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *ftw) {
+    (void)info, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) program = argv[1];
+    snprintf(work, sizeof work, "%s/dit-cli-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(work) || mkdir(in_work("cache"), 0700) != 0) return 1;
+    signal(SIGPIPE, SIG_IGN);
+    test_answers();
+    test_refusals();
+    test_noise_refusals();
+    test_noise_truncated();
+    test_picture();
+    test_streams();
+    test_unicode();
+    test_defaults();
+    test_batch();
+    test_noise_and_latents();
+    test_terminal();
+    test_preview();
+    test_interruption(SIGINT);
+    test_interruption(SIGTERM);
+    test_write_failure();
+    test_cache();
+    test_damaged_model();
+    test_bundled();
+    nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return TEST_END("cli");
+}
