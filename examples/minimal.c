@@ -1,50 +1,40 @@
-/* The smallest whole program: minimal MODEL PROMPT OUT.ppm makes one picture in the model's own size.
-   cc -std=c99 -O2 -I. -o minimal examples/minimal.c -lm -ldl */
+/* One picture: minimal MODEL "a prompt" > picture.ppm     cc -O2 -I. examples/minimal.c -o minimal -lm -ldl */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include <stdio.h>
-#include <stdlib.h>
+
+enum { SIZE = 128 }; /* pixels; a multiple of dit_model_info.size_multiple */
 
 int main(int argc, char **argv) {
-    dit_context_desc cd = {0};
-    dit_model_desc md = {0};
-    dit_job_desc jd = {0}; /* zeros mean defaults */
+    static unsigned char rgba[SIZE * SIZE * 4];
+    dit_context_desc context_desc = {0}; /* zeros: the best device, no logging, malloc */
+    dit_model_desc model_desc = {0};
+    dit_job_desc job_desc = {0};
     dit_context *context = NULL;
     dit_model *model = NULL;
     dit_job *job = NULL;
-    dit_model_info info;
     dit_error err = {0};
-    unsigned char *rgba = NULL;
-    FILE *out = NULL;
-    size_t size = 0, i;
-    if (argc != 4) return fprintf(stderr, "usage: minimal MODEL PROMPT OUT.ppm\n"), 2;
-    md.source.path = argv[1];
-    jd.prompt = argv[2];
-    jd.seed = 42;
-    if (dit_context_create(&cd, &context, &err) < 0) goto done;
-    if (dit_model_load(context, &md, &model, &err) < 0) goto done;
-    jd.model = model;
-    if (dit_job_create(context, &jd, &job, &err) < 0) goto done;
-    if (dit_job_wait(job, UINT64_MAX) < 0) {
-        dit_job_status(job, NULL, &err);
-        goto done;
-    }
-    dit_model_get_info(model, &info);
-    size = (size_t)info.default_width * info.default_height * 4;
-    rgba = malloc(size);
-    if (!rgba || dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, size, 0, &err) < 0) goto done;
-    out = fopen(argv[3], "wb");
-    if (!out) {
-        perror(argv[3]);
-        goto done;
-    }
-    fprintf(out, "P6 %u %u 255\n", info.default_width, info.default_height);
-    for (i = 0; i < size; i += 4) fwrite(rgba + i, 1, 3, out);
-done:
-    if (err.result < 0) fprintf(stderr, "minimal: %s\n", err.message);
+    size_t i;
+    if (argc != 3) return fprintf(stderr, "usage: minimal MODEL PROMPT > picture.ppm\n"), 2;
+
+    model_desc.source.path = argv[1];
+    dit_context_create(&context_desc, &context, &err);
+    if (context) dit_model_load(context, &model_desc, &model, &err);
+
+    job_desc.model = model;
+    job_desc.prompt = argv[2];
+    job_desc.width = job_desc.height = SIZE;
+    if (model) dit_job_create(context, &job_desc, &job, &err);
+    if (job && dit_job_wait(job, UINT64_MAX) < 0) dit_job_status(job, NULL, &err);
+    if (job && err.result == DIT_OK) dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, sizeof rgba, 0, &err);
+
+    if (err.result < 0)
+        fprintf(stderr, "minimal: %s\n", err.message);
+    else
+        printf("P6 %d %d 255\n", SIZE, SIZE);
+    for (i = 0; i < sizeof rgba && err.result == DIT_OK; i += 4) fwrite(rgba + i, 1, 3, stdout);
     dit_job_destroy(job);
     dit_model_destroy(model);
     dit_context_destroy(context);
-    free(rgba);
-    return out && fclose(out) == 0 ? 0 : 1;
+    return err.result < 0;
 }
