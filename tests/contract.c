@@ -1,0 +1,1162 @@
+/* The contract printed at the top of dit.h, through the public API alone: descs, hooks, threads, cancelling,
+ * determinism, counters, lifetime, the application's device, outputs and errors. Runs once per driver, under the
+ * validation layers. */
+#define _GNU_SOURCE
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+#include "engine.h"
+#include <pthread.h>
+#include <time.h>
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
+enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 3 };
+
+/* One context, model and picture that most tests share, because a driver compiles every pipeline anew for a context. */
+static dit_context *shared;
+static dit_model *shared_model;
+static unsigned char expected[BYTES]; /* prompt "a red heart", seed 7 */
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static dit_model *load_model(dit_context *ctx) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = MODEL;
+    CHECK_MESSAGE(dit_model_load(ctx, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    return model;
+}
+
+static dit_context *open_context(dit_context_desc *desc) {
+    dit_context *ctx = NULL;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_context_create(desc, &ctx, &err) == DIT_OK, "%s", err.message);
+    return ctx;
+}
+
+static dit_job_desc describe(const dit_model *model, uint64_t seed) {
+    dit_job_desc desc = {0};
+    desc.model = model;
+    desc.prompt = "a red heart";
+    desc.width = desc.height = SIDE;
+    desc.steps = STEPS;
+    desc.seed = seed;
+    return desc;
+}
+
+static dit_job *create_job(dit_context *ctx, const dit_job_desc *desc) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_create(ctx, desc, &job, &err) == DIT_OK, "%s", err.message);
+    return job;
+}
+
+static bool finish(dit_job *job) {
+    dit_result result = job ? dit_job_wait(job, UINT64_MAX) : DIT_ERROR_INVALID_ARGUMENT;
+    dit_error err = {0};
+    if (job) dit_job_status(job, NULL, &err);
+    return CHECK_MESSAGE(result == DIT_OK, "%s: %s", dit_result_string(result), err.message);
+}
+
+static bool read_picture(dit_job *job, uint32_t image, unsigned char *rgba, size_t size) {
+    dit_error err = {0};
+    return job &&
+           CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, image, 0, rgba, size, 0, &err) == DIT_OK, "%s", err.message);
+}
+
+/* Whether the job's picture is the one everybody expects. */
+static bool is_expected(dit_job *job) {
+    unsigned char rgba[BYTES];
+    return read_picture(job, 0, rgba, sizeof rgba) && memcmp(rgba, expected, BYTES) == 0;
+}
+
+static bool refused(dit_result result, const dit_error *err, const char *word) {
+    bool good = result == DIT_ERROR_INVALID_ARGUMENT && err->result == result && strstr(err->message, word) &&
+                !strchr(err->message, '\n');
+    if (!good) fprintf(stderr, "    %s, '%s' does not say %s\n", dit_result_string(result), err->message, word);
+    return good;
+}
+
+/* ---- Without a device ---- */
+
+static void test_versions_and_names(void) {
+    uint32_t i;
+    int r;
+    CHECK(dit_version() == DIT_VERSION);
+    for (r = -11; r <= 2; r++) CHECK(strcmp(dit_result_string((dit_result)r), "unknown result") != 0);
+    CHECK(strcmp(dit_result_string((dit_result)77), "unknown result") == 0);
+    for (i = 0; dit_sampler_name(i); i++) CHECK(dit_sampler_name(i)[0]);
+    CHECK(i >= 3 && !dit_sampler_name(i + 100) && !dit_sampler_name(UINT32_MAX));
+    for (i = 0; dit_schedule_name(i); i++) CHECK(dit_schedule_name(i)[0]);
+    CHECK(i >= 1 && !dit_schedule_name(UINT32_MAX));
+}
+
+static void test_null_arguments(void) {
+    dit_error err = {0};
+    dit_context *ctx = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_context_desc cd = {0};
+    dit_model_desc md = {0};
+    dit_job_desc jd = {0};
+    dit_status status;
+    dit_counters counters;
+    dit_output output;
+    size_t size = 0;
+    dit_context_destroy(NULL);
+    dit_model_destroy(NULL);
+    dit_job_destroy(NULL);
+    dit_job_cancel(NULL);
+    dit_job_status(NULL, &status, &err);
+    dit_job_get_counters(NULL, &counters);
+    CHECK(dit_context_create(NULL, &ctx, &err) == DIT_ERROR_INVALID_ARGUMENT && err.message[0]);
+    CHECK(dit_context_create(&cd, NULL, NULL) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_model_load(NULL, &md, &model, NULL) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_model_load(NULL, NULL, &model, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_create(NULL, &jd, &job, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_memory(NULL, NULL, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_restart(NULL, &jd, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_step(NULL, 0) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_wait(NULL, 0) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_record(NULL, NULL, 0) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_output(NULL, 0, 0, &output) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_preview(NULL, &output) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_read(NULL, DIT_READ_RGBA8, 0, 0, &size, 8, 0, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_encode_prompt(NULL, NULL, "x", NULL, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_context_save_cache(NULL, NULL, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+/* A desc full of 0xCC, and descs with one guard that is not zero. */
+static void test_guards(void) {
+    dit_context *ctx = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    dit_memory memory;
+    dit_context_desc cd;
+    dit_model_desc md;
+    dit_job_desc jd;
+    memset(&cd, 0xcc, sizeof cd);
+    memset(&md, 0xcc, sizeof md);
+    memset(&jd, 0xcc, sizeof jd);
+    CHECK(refused(dit_context_create(&cd, &ctx, &err), &err, "zero") && !ctx);
+    CHECK(refused(dit_model_load(shared, &md, &model, &err), &err, "zero") && !model);
+    CHECK(refused(dit_job_create(shared, &jd, &job, &err), &err, "zero") && !job);
+    CHECK(refused(dit_job_memory(shared, &jd, &memory, &err), &err, "zero"));
+    memset(&cd, 0, sizeof cd);
+    cd._zero_end = 1;
+    CHECK(refused(dit_context_create(&cd, &ctx, &err), &err, "zero"));
+    memset(&md, 0, sizeof md);
+    md.source.path = MODEL;
+    md._zero_begin = 1;
+    CHECK(refused(dit_model_load(shared, &md, &model, &err), &err, "zero"));
+    jd = describe(shared_model, 7);
+    jd._zero_end = 0xcccccccc;
+    CHECK(refused(dit_job_create(shared, &jd, &job, &err), &err, "zero"));
+}
+
+static void *never_alloc(size_t size, size_t align, void *user) { return (void)size, (void)align, (void)user, NULL; }
+static VkResult never_block(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                            VkMemoryPropertyFlags preferred, dit_block *out, void *user) {
+    (void)device, (void)need, (void)required, (void)preferred, (void)out, (void)user;
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+static void never_free_block(uint32_t device, const dit_block *block, void *user) {
+    (void)device, (void)block, (void)user;
+}
+
+/* Either every function of a hook is set or none; what this version lacks is refused by name. */
+static void test_context_refusals(void) {
+    dit_context *ctx = (dit_context *)&ctx;
+    dit_error err = {0};
+    dit_context_desc d = {0}, zero = {0};
+    dit_vulkan vk = {0}, two[2];
+    d.allocator.alloc = never_alloc;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "allocator"));
+    CHECK_MESSAGE(!ctx, "out must be NULL on failure");
+    d = zero;
+    d.device_allocator.alloc = never_block;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "device_allocator"));
+    d = zero;
+    d.device_allocator.free = never_free_block;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "device_allocator"));
+    d = zero;
+    d.vulkan = &vk;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "vulkan_count"));
+    memset(two, 0, sizeof two);
+    d.vulkan = two;
+    d.vulkan_count = 2;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "one device"));
+    d = zero;
+    d.devices = "0,0";
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "one device"));
+    d = zero;
+    d.transport.rank_count = 2;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "transport"));
+    d = zero;
+    d.overrides = "no_such_key=1";
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "no_such_key"));
+    d = zero;
+    d.devices = "no such device";
+    CHECK(dit_context_create(&d, &ctx, &err) == DIT_ERROR_UNSUPPORTED_DEVICE && strstr(err.message, "no such device"));
+    d = zero;
+    d.devices = "99";
+    CHECK(dit_context_create(&d, &ctx, NULL) == DIT_ERROR_UNSUPPORTED_DEVICE);
+}
+
+static void test_device_list(void) {
+    dit_device_info all[16], one;
+    uint32_t count = 0, room = 16;
+    dit_error err = {0};
+    CHECK(dit_device_list(NULL, &count, &err) == DIT_OK && count >= 1);
+    CHECK(dit_device_list(all, &room, &err) == DIT_OK && room == count && all[0].name[0] && all[0].rung[0]);
+    room = 1;
+    CHECK(dit_device_list(&one, &room, NULL) == DIT_OK && room == 1 && strcmp(one.name, all[0].name) == 0);
+    CHECK(dit_device_list(NULL, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT);
+}
+
+/* ---- Requests ---- */
+
+typedef void (*spoiler)(dit_job_desc *desc);
+static void spoil_width(dit_job_desc *d) { d->width = 40; }
+static void spoil_height(dit_job_desc *d) { d->height = 20000; }
+static void spoil_steps(dit_job_desc *d) { d->steps = 1001; }
+static void spoil_images(dit_job_desc *d) { d->image_count = 100000; }
+static void spoil_frames(dit_job_desc *d) { d->frame_count = 2; }
+static void spoil_sampler(dit_job_desc *d) { d->sampler = "eular"; }
+static void spoil_schedule(dit_job_desc *d) { d->schedule = "no such schedule"; }
+static void spoil_guidance(dit_job_desc *d) { d->guidance.scale = -1; }
+static void spoil_guidance_nan(dit_job_desc *d) { d->guidance.scale = NAN; }
+static void spoil_distilled(dit_job_desc *d) { d->guidance.distilled = 3; }
+static void spoil_rng(dit_job_desc *d) { d->rng = (dit_rng)9; }
+static void spoil_labels(dit_job_desc *d) { d->class_labels = (const int32_t *)d; }
+static void spoil_adapters(dit_job_desc *d) { d->adapter_count = 1; }
+static void spoil_references(dit_job_desc *d) { d->reference_count = 1; }
+static void spoil_init(dit_job_desc *d) { d->init_image = (const dit_image *)d; }
+static void spoil_mask(dit_job_desc *d) { d->mask = (const dit_image *)d; }
+static void spoil_split(dit_job_desc *d) { d->split = "cfg2"; }
+static void spoil_cache(dit_job_desc *d) { d->cache = "teacache"; }
+static void spoil_clip(dit_job_desc *d) { d->clip_skip = 2; }
+static void spoil_inputs(dit_job_desc *d) { d->input_count = 1; }
+static void spoil_model(dit_job_desc *d) { d->model = NULL; }
+static void spoil_blob(dit_job_desc *d) { d->conditioning = "not a blob", d->conditioning_size = 10; }
+static void spoil_target(dit_job_desc *d) { d->target.format = VK_FORMAT_R32_SFLOAT; }
+static void spoil_input_name(dit_job_desc *d) {
+    static dit_tensor tensor = {"noize", DIT_TYPE_F32, 4, {1, 4, 4, 4, 0}, "x"};
+    d->inputs = &tensor, d->input_count = 1;
+}
+static void spoil_input_shape(dit_job_desc *d) {
+    static const float data[16];
+    static dit_tensor tensor = {"noise", DIT_TYPE_F32, 4, {1, 4, 2, 2, 0}, data};
+    d->inputs = &tensor, d->input_count = 1;
+}
+
+static void test_job_refusals(void) {
+    static const struct {
+        spoiler spoil;
+        const char *says;
+    } cases[] = {
+        {spoil_width, "is 48"},
+        {spoil_height, "is 16384"},
+        {spoil_steps, "1000"},
+        {spoil_images, "image_count"},
+        {spoil_frames, "frame_count"},
+        {spoil_sampler, "eular"},
+        {spoil_schedule, "no such schedule"},
+        {spoil_guidance, "guidance.scale"},
+        {spoil_guidance_nan, "guidance.scale"},
+        {spoil_distilled, "distilled"},
+        {spoil_rng, "rng"},
+        {spoil_labels, "class_labels"},
+        {spoil_adapters, "adapter"},
+        {spoil_references, "references"},
+        {spoil_init, "init_image"},
+        {spoil_mask, "mask"},
+        {spoil_split, "split"},
+        {spoil_cache, "cache"},
+        {spoil_clip, "clip_skip"},
+        {spoil_inputs, "inputs"},
+        {spoil_model, "model"},
+        {spoil_blob, "conditioning"},
+        {spoil_target, "target.format"},
+        {spoil_input_name, "noize"},
+        {spoil_input_shape, "noise"},
+    };
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dit_job_desc desc = describe(shared_model, 7);
+        dit_job *job = (dit_job *)&desc;
+        dit_error err = {0};
+        cases[i].spoil(&desc);
+        CHECK_MESSAGE(refused(dit_job_create(shared, &desc, &job, &err), &err, cases[i].says), "case %zu", i);
+        if (desc.model) CHECK_MESSAGE(!job, "case %zu leaves something in out", i);
+        CHECK(dit_job_create(shared, &desc, &job, NULL) == DIT_ERROR_INVALID_ARGUMENT);
+    }
+}
+
+/* All zeros but for what is required: the model's own size, steps, guidance, sampler; an empty prompt. */
+static void test_zero_job(void) {
+    dit_job_desc desc = {0};
+    dit_model_info info;
+    dit_output output;
+    dit_job *job;
+    dit_model_get_info(shared_model, &info);
+    CHECK(strcmp(info.family, "pixart") == 0 && info.missing == 0 && info.size_multiple == 16);
+    CHECK(info.default_width == 64 && info.default_height == 64 && info.latent_channels == 4 &&
+          info.latent_factor == 8);
+    CHECK_MESSAGE(info.default_sampler[0] && info.default_steps > 0 && info.default_guidance > 1,
+                  "defaults are not told");
+    CHECK(info.parameters[DIT_ROLE_TRANSFORMER] > 1000 && info.parameters[DIT_ROLE_VAE] > 1000 &&
+          info.parameters[DIT_ROLE_TEXT_1] > 1000);
+    desc.model = shared_model;
+    job = create_job(shared, &desc);
+    CHECK(dit_job_output(job, 0, 0, &output) == DIT_WORKING);
+    dit_job_cancel(job);
+    dit_job_destroy(job);
+    desc.steps = 1;
+    job = create_job(shared, &desc);
+    if (finish(job)) CHECK(dit_job_output(job, 0, 0, &output) == DIT_OK && output.width == 64 && output.height == 64);
+    dit_job_destroy(job);
+}
+
+static void test_dry_run(void) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_model_info dry, loaded;
+    dit_job_desc jd;
+    dit_job *job = NULL;
+    dit_memory memory = {0}, real = {0};
+    dit_error err = {0};
+    desc.source.path = MODEL;
+    desc.dry_run = true;
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message)) return;
+    dit_model_get_info(model, &dry);
+    dit_model_get_info(shared_model, &loaded);
+    CHECK(memcmp(&dry, &loaded, sizeof dry) == 0);
+    jd = describe(model, 7);
+    CHECK(refused(dit_job_create(shared, &jd, &job, &err), &err, "dry run") && !job);
+    CHECK_MESSAGE(dit_job_memory(NULL, &jd, &memory, &err) == DIT_OK, "%s", err.message);
+    CHECK(memory.weights > 100000 && memory.activations > 1000 && memory.peak >= memory.weights + memory.activations);
+    jd = describe(shared_model, 7);
+    CHECK(dit_job_memory(shared, &jd, &real, &err) == DIT_OK && real.weights >= memory.weights / 4 * 3);
+    dit_model_destroy(model);
+}
+
+/* ---- Determinism ---- */
+
+/* Whatever the budget, the bytes are the same; and so they are with many small slices. */
+static void test_budgets(void) {
+    static const uint32_t budgets[] = {0, 1, 500, 20000, UINT32_MAX};
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_job *job = create_job(shared, &desc);
+    size_t i;
+    for (i = 0; job && i < sizeof budgets / sizeof budgets[0]; i++) {
+        dit_result result;
+        dit_error err = {0};
+        dit_status status;
+        float before = 0;
+        bool rises = true;
+        do {
+            result = dit_job_step(job, budgets[i]);
+            dit_job_status(job, &status, NULL);
+            rises = rises && status.fraction >= before && status.fraction <= 1 && status.result == result;
+            before = status.fraction;
+        } while (result == DIT_WORKING);
+        dit_job_status(job, &status, &err);
+        CHECK_MESSAGE(result == DIT_OK && err.result == DIT_OK && !err.message[0], "%s", err.message);
+        CHECK(rises && status.fraction == 1 && status.step == STEPS && status.step_count == STEPS &&
+              status.stage == DIT_STAGE_DONE);
+        CHECK_MESSAGE(is_expected(job), "budget %u gives another picture", budgets[i]);
+        CHECK(dit_job_step(job, 0) == DIT_OK && dit_job_wait(job, 0) == DIT_OK);
+        CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
+    }
+    dit_job_destroy(job);
+}
+
+static void test_small_slices(void) {
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_model *model;
+    dit_job *job, *reference;
+    dit_counters few, many;
+    dit_job_desc desc = describe(shared_model, 7);
+    cd.max_dispatch_us = 1; /* as many slices as there can be */
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    reference = create_job(shared, &desc);
+    desc.model = model;
+    job = model ? create_job(ctx, &desc) : NULL;
+    if (finish(job) && finish(reference)) {
+        CHECK_MESSAGE(is_expected(job), "slices of 1 us give another picture");
+        dit_job_get_counters(job, &many);
+        dit_job_get_counters(reference, &few);
+        CHECK_MESSAGE(many.dispatches > few.dispatches, "%llu and %llu dispatches: nothing was cut",
+                      (unsigned long long)many.dispatches, (unsigned long long)few.dispatches);
+        CHECK(many.submits > few.submits);
+    }
+    dit_job_destroy(reference);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+}
+
+static void test_batch(void) {
+    dit_job_desc desc = describe(shared_model, 6);
+    unsigned char rgba[BYTES];
+    float latent[4 * (SIDE / 8) * (SIDE / 8)];
+    dit_job *job;
+    desc.image_count = 3;
+    job = create_job(shared, &desc);
+    if (finish(job)) {
+        CHECK_MESSAGE(read_picture(job, 1, rgba, sizeof rgba) && memcmp(rgba, expected, BYTES) == 0,
+                      "image 1 of seed 6 is not seed 7's");
+        CHECK(read_picture(job, 2, rgba, sizeof rgba) && memcmp(rgba, expected, BYTES) != 0);
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 2, 0, latent, sizeof latent, 0, NULL) == DIT_OK);
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 3, 0, rgba, sizeof rgba, 0, NULL) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 1, rgba, sizeof rgba, 0, NULL) == DIT_ERROR_INVALID_ARGUMENT);
+    }
+    dit_job_destroy(job);
+}
+
+/* ---- Counters: restart and new sizes ---- */
+
+static void test_restart(void) {
+    dit_job_desc desc = describe(shared_model, 3), other = describe(shared_model, 7);
+    dit_counters created, first, second;
+    dit_error err = {0};
+    dit_job *job = create_job(shared, &desc);
+    dit_job_get_counters(job, &created);
+    CHECK(created.recordings > 0 && created.allocations > 0 && created.submits == 0 && created.dispatches == 0);
+    if (!finish(job)) return dit_job_destroy(job);
+    CHECK(!is_expected(job));
+    dit_job_get_counters(job, &first);
+    desc.prompt = "something else that is rather longer";
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && !is_expected(job));
+    CHECK_MESSAGE(dit_job_restart(job, &other, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(finish(job) && is_expected(job), "a restarted job is not a new one");
+    dit_job_get_counters(job, &second);
+    CHECK(first.recordings == created.recordings && second.recordings == created.recordings);
+    CHECK(first.allocations == created.allocations && second.allocations == created.allocations);
+    CHECK(first.pipelines == created.pipelines && second.pipelines == created.pipelines);
+    CHECK(second.dispatches == 3 * first.dispatches);
+    other.width = SIDE + 16;
+    CHECK(refused(dit_job_restart(job, &other, &err), &err, "width"));
+    CHECK_MESSAGE(is_expected(job), "a refused restart changes the job");
+    other = describe(shared_model, 7);
+    other.steps = STEPS + 1;
+    CHECK(refused(dit_job_restart(job, &other, &err), &err, "steps"));
+    other = describe(shared_model, 7);
+    other.guidance.scale = 1;
+    CHECK(refused(dit_job_restart(job, &other, &err), &err, "guidance"));
+    other.guidance.scale = 9;
+    CHECK(dit_job_restart(job, &other, &err) == DIT_OK && finish(job) && !is_expected(job));
+    dit_job_destroy(job);
+}
+
+/* A plan for a size that was planned before compiles nothing, and a new size only what it needs beyond. */
+static void test_new_sizes(void) {
+    static const uint32_t sides[] = {32, 48, 32, 48, 80};
+    dit_counters counters;
+    size_t i;
+    for (i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        dit_job_desc desc = describe(shared_model, 7);
+        dit_job *job;
+        desc.width = desc.height = sides[i];
+        job = create_job(shared, &desc);
+        dit_job_get_counters(job, &counters);
+        if (i == 0 || i == 2 || i == 3)
+            CHECK_MESSAGE(counters.pipelines == 0, "%llu pipelines for a size that was planned before",
+                          (unsigned long long)counters.pipelines);
+        CHECK(counters.recordings > 0);
+        dit_job_destroy(job);
+    }
+}
+
+/* ---- Threads ---- */
+
+typedef struct task {
+    pthread_t thread;
+    dit_context *ctx;
+    const dit_model *model;
+    bool own_context;
+    uint64_t seed;
+    unsigned char rgba[BYTES];
+    dit_result result;
+    dit_error err;
+} task;
+
+static void *run_task(void *arg) {
+    task *t = (task *)arg;
+    dit_context_desc cd = {0};
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_job_desc desc;
+    md.source.path = MODEL;
+    t->result = t->own_context ? dit_context_create(&cd, &t->ctx, &t->err) : DIT_OK;
+    if (t->result == DIT_OK && t->own_context) t->result = dit_model_load(t->ctx, &md, &model, &t->err);
+    desc = describe(t->own_context ? model : t->model, t->seed);
+    if (t->result == DIT_OK) t->result = dit_job_create(t->ctx, &desc, &job, &t->err);
+    if (t->result == DIT_OK) t->result = dit_job_wait(job, UINT64_MAX);
+    if (t->result == DIT_OK) t->result = dit_job_read(job, DIT_READ_RGBA8, 0, 0, t->rgba, BYTES, 0, &t->err);
+    dit_job_destroy(job);
+    if (!t->own_context) return NULL;
+    dit_model_destroy(model);
+    dit_context_destroy(t->ctx);
+    return NULL;
+}
+
+static void test_two_threads(bool own_contexts) {
+    static task tasks[2];
+    int i;
+    for (i = 0; i < 2; i++) {
+        memset(&tasks[i], 0, sizeof tasks[i]);
+        tasks[i].own_context = own_contexts;
+        tasks[i].ctx = shared;
+        tasks[i].model = shared_model;
+        tasks[i].seed = 7;
+        CHECK(pthread_create(&tasks[i].thread, NULL, run_task, &tasks[i]) == 0);
+    }
+    for (i = 0; i < 2; i++) {
+        pthread_join(tasks[i].thread, NULL);
+        CHECK_MESSAGE(tasks[i].result == DIT_OK, "%s", tasks[i].err.message);
+        CHECK(memcmp(tasks[i].rgba, expected, BYTES) == 0);
+    }
+}
+
+static void test_interleaved(void) {
+    dit_job_desc a = describe(shared_model, 7), b = describe(shared_model, 8);
+    dit_result ra = DIT_WORKING, rb = DIT_WORKING;
+    dit_job *ja, *jb;
+    b.width = 48;
+    b.prompt = "another one";
+    ja = create_job(shared, &a);
+    jb = create_job(shared, &b);
+    while (ra == DIT_WORKING || rb == DIT_WORKING) {
+        if (ra == DIT_WORKING) ra = dit_job_step(ja, 300);
+        if (rb == DIT_WORKING) rb = dit_job_step(jb, 700);
+    }
+    CHECK(ra == DIT_OK && rb == DIT_OK && is_expected(ja));
+    dit_job_destroy(ja); /* in the order of creation, the other is done afterwards */
+    CHECK(dit_job_restart(jb, &b, NULL) == DIT_OK && finish(jb));
+    dit_job_destroy(jb);
+}
+
+/* ---- Cancelling ---- */
+
+static void test_cancel(void) {
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_counters before, after;
+    dit_output output;
+    unsigned char rgba[BYTES];
+    dit_error err = {0};
+    dit_job *job = create_job(shared, &desc);
+    CHECK(dit_job_step(job, 1) == DIT_WORKING);
+    CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, sizeof rgba, 0, &err) == DIT_WORKING);
+    dit_job_get_counters(job, &before);
+    dit_job_cancel(job);
+    CHECK(dit_job_step(job, UINT32_MAX) == DIT_CANCELLED);
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
+    dit_job_get_counters(job, &after);
+    CHECK_MESSAGE(after.submits == before.submits, "work was submitted after the cancel");
+    CHECK(dit_job_output(job, 0, 0, &output) == DIT_CANCELLED);
+    CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, sizeof rgba, 0, &err) == DIT_CANCELLED);
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job));
+    dit_job_cancel(job);
+    CHECK_MESSAGE(dit_job_wait(job, 0) == DIT_OK && is_expected(job), "cancelling a finished job changes it");
+    dit_job_destroy(job);
+}
+
+static double cancelled_at;
+
+static void *cancel_soon(void *arg) {
+    struct timespec pause = {0, 60000000};
+    nanosleep(&pause, NULL);
+    cancelled_at = seconds();
+    dit_job_cancel((dit_job *)arg);
+    return NULL;
+}
+
+static void test_cancel_from_thread(void) {
+    dit_job_desc desc = describe(shared_model, 7);
+    pthread_t thread;
+    dit_result result;
+    dit_status status;
+    dit_job *job;
+    desc.steps = 1000;
+    job = create_job(shared, &desc);
+    if (!job || pthread_create(&thread, NULL, cancel_soon, job) != 0) return;
+    result = dit_job_wait(job, UINT64_MAX);
+    pthread_join(thread, NULL);
+    CHECK(result == DIT_CANCELLED);
+    dit_job_status(job, &status, NULL);
+    CHECK(status.result == DIT_CANCELLED && status.step < 1000);
+    /* a slice is planned for 50 ms, and drivers under validation layers take their time */
+    CHECK_MESSAGE(seconds() - cancelled_at < 5, "it took %.2f s", seconds() - cancelled_at);
+    dit_job_destroy(job);
+}
+
+static bool cancel_progress(const char *what, uint64_t done, uint64_t total, void *user) {
+    int *left = (int *)user;
+    CHECK(what && what[0] && done <= total);
+    return (*left)-- > 0;
+}
+
+/* A progress hook that says no at its first, second, ... call ends the call with DIT_CANCELLED. */
+static void test_progress_cancels(void) {
+    dit_model_desc desc = {0};
+    int calls, n;
+    for (n = 0; n < 6; n++) {
+        dit_model *model = (dit_model *)&desc;
+        dit_error err = {0};
+        dit_result result;
+        calls = n;
+        desc.source.path = MODEL;
+        desc.progress.func = cancel_progress;
+        desc.progress.user = &calls;
+        result = dit_model_load(shared, &desc, &model, &err);
+        if (result == DIT_OK && CHECK_MESSAGE(n > 0, "loading never tells its progress")) dit_model_destroy(model);
+        if (result != DIT_OK) CHECK_MESSAGE(result == DIT_CANCELLED && !model, "%s", err.message);
+    }
+}
+
+/* ---- Hooks ---- */
+
+typedef struct counting_user {
+    size_t live, bytes, calls, wrong;
+    pthread_mutex_t lock;
+} counting_user;
+
+typedef struct counting_head {
+    size_t size;
+    void *base;
+} counting_head;
+
+static void *count_alloc(size_t size, size_t align, void *user) {
+    counting_user *c = (counting_user *)user;
+    char *base = (char *)malloc(size + align + sizeof(counting_head)), *p;
+    counting_head head;
+    if (!base) return NULL;
+    p = (char *)(((uintptr_t)base + sizeof head + align - 1) / align * align);
+    head.size = size;
+    head.base = base;
+    memcpy(p - sizeof head, &head, sizeof head);
+    pthread_mutex_lock(&c->lock);
+    c->live++, c->calls++, c->bytes += size;
+    if (align == 0 || (align & (align - 1)) != 0) c->wrong++;
+    pthread_mutex_unlock(&c->lock);
+    memset(p, 0xcd, size);
+    return p;
+}
+
+static void count_free(void *p, size_t size, void *user) {
+    counting_user *c = (counting_user *)user;
+    counting_head head;
+    memcpy(&head, (char *)p - sizeof head, sizeof head);
+    pthread_mutex_lock(&c->lock);
+    c->live--, c->bytes -= size;
+    if (head.size != size) c->wrong++;
+    pthread_mutex_unlock(&c->lock);
+    free(head.base);
+}
+
+typedef struct log_user {
+    int lines, wrong, max_level;
+} log_user;
+
+static void count_log(int level, const char *message, void *user) {
+    log_user *l = (log_user *)user;
+    l->lines++;
+    if (level < 0 || level > l->max_level || !message || strchr(message, '\n') || !message[0]) l->wrong++;
+}
+
+typedef struct lent_task {
+    void (*task)(void *arg);
+    void *arg;
+    pthread_t thread;
+} lent_task;
+
+static int lent;
+static void *run_lent(void *arg) {
+    lent_task t = *(lent_task *)arg;
+    free(arg);
+    t.task(t.arg);
+    return NULL;
+}
+static bool lend_thread(void (*work)(void *arg), void *arg, void *user) {
+    lent_task *t = (lent_task *)malloc(sizeof *t);
+    pthread_t thread;
+    if (!t || ++lent % 3 == 0) return free(t), false; /* every third task is refused */
+    t->task = work;
+    t->arg = arg;
+    (void)user;
+    if (pthread_create(&thread, NULL, run_lent, t) != 0) return free(t), false;
+    pthread_detach(thread);
+    return true;
+}
+
+static void test_host_hooks(void) {
+    static counting_user counts = {0, 0, 0, 0, PTHREAD_MUTEX_INITIALIZER};
+    log_user log = {0, 0, 3};
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_model *model;
+    dit_job_desc desc;
+    dit_job *job;
+    cd.allocator.alloc = count_alloc;
+    cd.allocator.free = count_free;
+    cd.allocator.user = &counts;
+    cd.logger.func = count_log;
+    cd.logger.max_level = log.max_level;
+    cd.logger.user = &log;
+    cd.worker.run = lend_thread;
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    desc = describe(model, 7);
+    job = model ? create_job(ctx, &desc) : NULL;
+    if (finish(job)) CHECK_MESSAGE(is_expected(job), "hooks change the picture");
+    CHECK(counts.calls > 20 && counts.live > 5);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+    CHECK_MESSAGE(counts.live == 0 && counts.bytes == 0, "%zu blocks, %zu bytes are left", counts.live, counts.bytes);
+    CHECK_MESSAGE(counts.wrong == 0, "%zu times a wrong size or alignment", counts.wrong);
+    CHECK(log.lines > 0 && log.wrong == 0);
+}
+
+/* ---- Lifetime ---- */
+
+static void test_destroy_orders(void) {
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_model *second = load_model(shared);
+    dit_job *never = create_job(shared, &desc), *running = create_job(shared, &desc), *other;
+    desc.model = second;
+    other = create_job(shared, &desc);
+    CHECK(dit_job_step(running, UINT32_MAX) == DIT_WORKING && dit_job_step(other, 1) == DIT_WORKING);
+    dit_job_destroy(running); /* with work in flight */
+    dit_job_destroy(never);
+    dit_job_cancel(other);
+    dit_job_destroy(other); /* cancelled, never told */
+    dit_model_destroy(second);
+}
+
+/* What a desc points to may vanish when the call returns. */
+static void test_descs_are_copied(void) {
+    char *prompt = strdup("a red heart"), *path = strdup(MODEL);
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_job_desc desc;
+    dit_job *job;
+    md.source.path = path;
+    CHECK(dit_model_load(shared, &md, &model, NULL) == DIT_OK);
+    memset(path, 'x', strlen(path));
+    free(path);
+    desc = describe(model, 7);
+    desc.prompt = prompt;
+    job = create_job(shared, &desc);
+    memset(prompt, 'x', strlen(prompt));
+    free(prompt);
+    memset(&desc, 0xcc, sizeof desc);
+    if (finish(job)) CHECK(is_expected(job));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+/* ---- Inputs, prompts, results ---- */
+
+static void test_inputs(void) {
+    float noise[4 * (SIDE / 8) * (SIDE / 8)];
+    static diti_random random;
+    dit_tensor tensors[2] = {{"noise", DIT_TYPE_F32, 4, {1, 4, SIDE / 8, SIDE / 8, 0}, noise}};
+    dit_job_desc desc = describe(shared_model, 99); /* the seed plays no part */
+    unsigned char *blob = NULL;
+    size_t size = 0, small = 16;
+    dit_error err = {0};
+    dit_job *job;
+    diti_random_seed(&random, 7);
+    diti_random_normal(&random, noise, sizeof noise / sizeof noise[0]);
+    desc.inputs = tensors;
+    desc.input_count = 1;
+    job = create_job(shared, &desc);
+    if (finish(job)) CHECK_MESSAGE(is_expected(job), "noise by name is not the seed's");
+    dit_job_destroy(job);
+    CHECK(dit_encode_prompt(shared, shared_model, "a red heart", NULL, &size, &err) == DIT_OK && size > 64);
+    blob = (unsigned char *)malloc(size);
+    CHECK(refused(dit_encode_prompt(shared, shared_model, "a red heart", blob, &small, &err), &err, "16") &&
+          small == size);
+    CHECK_MESSAGE(dit_encode_prompt(shared, shared_model, "a red heart", blob, &size, &err) == DIT_OK, "%s",
+                  err.message);
+    desc = describe(shared_model, 7);
+    desc.prompt = NULL;
+    desc.conditioning = blob;
+    desc.conditioning_size = size;
+    job = create_job(shared, &desc);
+    if (finish(job)) CHECK_MESSAGE(is_expected(job), "a prompt blob is not its prompt");
+    dit_job_destroy(job);
+    blob[size - 5] ^= 0x10;
+    CHECK(refused(dit_job_create(shared, &desc, &job, &err), &err, "damaged"));
+    desc.conditioning_size = size - 1;
+    CHECK(refused(dit_job_create(shared, &desc, &job, &err), &err, "damaged"));
+    free(blob);
+}
+
+static void test_reading(void) {
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_job *job = create_job(shared, &desc);
+    static float rgb[SIDE * SIDE * 3], latent[4 * (SIDE / 8) * (SIDE / 8)];
+    static unsigned char wide[SIDE * (SIDE * 4 + 12)];
+    dit_error err = {0};
+    int i, far = 0;
+    if (!finish(job)) return dit_job_destroy(job);
+    CHECK(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb, 0, &err) == DIT_OK);
+    for (i = 0; i < SIDE * SIDE * 3; i++) {
+        float value = rgb[i] < 0 ? 0 : rgb[i] > 1 ? 1 : rgb[i];
+        if (fabsf(value * 255 - (float)expected[i / 3 * 4 + i % 3]) > 0.51f) far++;
+    }
+    CHECK_MESSAGE(far == 0, "%d values differ between RGB_F32 and RGBA8", far);
+    for (i = 3; i < BYTES; i += 4) far += expected[i] != 255;
+    CHECK(far == 0);
+    CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent, 0, &err) == DIT_OK);
+    for (i = 0; i < (int)(sizeof latent / sizeof latent[0]); i++) far += !isfinite(latent[i]);
+    CHECK(far == 0);
+    memset(wide, 0xab, sizeof wide);
+    CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, sizeof wide, SIDE * 4 + 12, &err) == DIT_OK);
+    for (i = 0; i < SIDE; i++) {
+        far += memcmp(wide + i * (SIDE * 4 + 12), expected + i * SIDE * 4, SIDE * 4) != 0;
+        far += i + 1 < SIDE && wide[i * (SIDE * 4 + 12) + SIDE * 4 + 3] != 0xab;
+    }
+    CHECK_MESSAGE(far == 0, "a row pitch is not kept");
+    CHECK(refused(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, BYTES - 1, 0, &err), &err, "bytes"));
+    CHECK(refused(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, sizeof wide, SIDE * 4 - 1, &err), &err, "bytes"));
+    CHECK(refused(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, rgb, sizeof rgb - 1, 0, &err), &err, "bytes"));
+    CHECK(refused(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent - 1, 0, &err), &err, "bytes"));
+    CHECK(refused(dit_job_read(job, DIT_READ_PREVIEW, 0, 0, wide, sizeof wide, 0, &err), &err, "preview"));
+    CHECK(dit_job_read(job, (dit_read)9, 0, 0, wide, sizeof wide, 0, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, wide, sizeof wide, 0, NULL) == DIT_OK);
+    dit_job_destroy(job);
+}
+
+static void test_previews(void) {
+    dit_job_desc desc = describe(shared_model, 7);
+    dit_output output;
+    unsigned char rgba[BYTES];
+    uint32_t seen = 0, id = 0;
+    dit_result result;
+    dit_status status;
+    dit_job *job;
+    desc.preview_interval = 1;
+    job = create_job(shared, &desc);
+    CHECK(dit_job_preview(job, &output) == DIT_WORKING);
+    do {
+        result = dit_job_step(job, 1);
+        dit_job_status(job, &status, NULL);
+        if (status.preview_id == id) continue;
+        id = status.preview_id;
+        seen++;
+        CHECK(dit_job_preview(job, &output) == DIT_OK && output.image && output.width && output.width <= SIDE &&
+              output.height <= SIDE);
+        CHECK(dit_job_read(job, DIT_READ_PREVIEW, 0, 0, rgba, (size_t)output.width * output.height * 4, 0, NULL) ==
+              DIT_OK);
+    } while (result == DIT_WORKING);
+    CHECK(result == DIT_OK && seen == STEPS - 1);
+    CHECK_MESSAGE(is_expected(job), "previews change the picture");
+    CHECK(dit_job_restart(job, &desc, NULL) == DIT_OK && dit_job_preview(job, &output) == DIT_WORKING);
+    CHECK(finish(job) && is_expected(job));
+    dit_job_destroy(job);
+}
+
+static void test_samplers(void) {
+    dit_error err = {0};
+    uint32_t i;
+    for (i = 0; dit_sampler_name(i); i++) {
+        dit_job_desc desc = describe(shared_model, 7);
+        dit_job *job = NULL;
+        dit_result result;
+        desc.sampler = dit_sampler_name(i);
+        result = dit_job_create(shared, &desc, &job, &err);
+        if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", desc.sampler, err.message)) finish(job);
+        dit_job_destroy(job);
+    }
+}
+
+/* ---- The cache blob ---- */
+
+static void test_cache(void) {
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_error err = {0};
+    size_t size = 0, small = 3, i;
+    unsigned char *blob;
+    CHECK(dit_context_save_cache(shared, NULL, &size, &err) == DIT_OK && size > 0);
+    blob = (unsigned char *)malloc(size);
+    CHECK(refused(dit_context_save_cache(shared, blob, &small, &err), &err, "") && small == size);
+    CHECK(dit_context_save_cache(shared, blob, &size, &err) == DIT_OK);
+    cd.cache = blob;
+    cd.cache_size = size;
+    for (i = 0; i < 3; i++) { /* whole, damaged, cut */
+        if (i == 1) blob[size / 2] ^= 0xff;
+        if (i == 2) cd.cache_size = size / 3;
+        ctx = open_context(&cd);
+        dit_context_destroy(ctx);
+    }
+    free(blob);
+}
+
+/* ---- A device that is lost, memory that is short ---- */
+
+static void test_device_lost(void) {
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_model *model;
+    dit_job_desc desc;
+    dit_job *job, *late = NULL;
+    dit_error err = {0};
+    cd.overrides = "fail_submit=40";
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    desc = describe(model, 7);
+    desc.steps = 50;
+    job = model ? create_job(ctx, &desc) : NULL;
+    if (job) {
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_DEVICE_LOST);
+        dit_job_status(job, NULL, &err);
+        CHECK(err.result == DIT_ERROR_DEVICE_LOST && err.vk == VK_ERROR_DEVICE_LOST && err.message[0]);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_DEVICE_LOST);
+        CHECK(dit_job_restart(job, &desc, &err) < 0 || dit_job_wait(job, UINT64_MAX) == DIT_ERROR_DEVICE_LOST);
+        if (dit_job_create(ctx, &desc, &late, &err) == DIT_OK)
+            CHECK(dit_job_wait(late, UINT64_MAX) == DIT_ERROR_DEVICE_LOST);
+    }
+    dit_job_destroy(late);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+}
+
+static void test_memory_limit(void) {
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_model *model;
+    dit_job_desc desc;
+    dit_job *job = NULL;
+    dit_memory memory = {0};
+    dit_error err = {0};
+    dit_result result;
+    cd.device_memory_limit = 48 << 20;
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    desc = describe(model, 7);
+    desc.width = desc.height = 2048;
+    if (!model) return dit_context_destroy(ctx);
+    CHECK_MESSAGE(dit_job_memory(ctx, &desc, &memory, &err) == DIT_OK && memory.peak > cd.device_memory_limit,
+                  "%.1f MB, %s", (double)memory.peak / 1e6, err.message);
+    result = dit_job_create(ctx, &desc, &job, &err);
+    CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && !job && strstr(err.message, "MB"), "%s", err.message);
+    desc = describe(model, 7);
+    job = create_job(ctx, &desc);
+    if (finish(job)) CHECK(is_expected(job));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+}
+
+/* ---- The application's device ---- */
+
+/* Frames as an engine makes them: a command buffer each, dit's work inside, the image used when it is whole. */
+static void record_frames(engine *e, dit_job *job, uint32_t budget_us) {
+    dit_result result = DIT_WORKING;
+    dit_output output;
+    unsigned char rgba[BYTES];
+    int frames = 0;
+    while (result == DIT_WORKING && frames < 100000) {
+        VkCommandBuffer commands = engine_begin_commands(e);
+        CHECK(dit_job_output(job, 0, 0, &output) == DIT_WORKING);
+        result = dit_job_record(job, commands, budget_us);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+        frames++;
+    }
+    CHECK(result == DIT_OK);
+    CHECK_MESSAGE(budget_us > 100000 || frames > 2, "%d frames", frames);
+    if (!CHECK(dit_job_output(job, 0, 0, &output) == DIT_OK && output.image && !output.timeline)) return;
+    engine_read_image(e, &output, rgba);
+    CHECK_MESSAGE(memcmp(rgba, expected, BYTES) == 0, "recorded with %u us, the picture differs", budget_us);
+    CHECK(is_expected(job));
+}
+
+static void test_recording(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_counters before, after;
+    dit_error err = {0};
+    dit_job *job = create_job(ctx, &desc);
+    if (!job) return;
+    dit_job_get_counters(job, &before);
+    record_frames(e, job, UINT32_MAX);
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
+    record_frames(e, job, 1);
+    dit_job_get_counters(job, &after);
+    CHECK_MESSAGE(after.submits == before.submits, "dit submits in record mode");
+    CHECK(after.recordings == before.recordings && after.allocations == before.allocations);
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job)); /* now stepped */
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_step(job, 0) == DIT_WORKING);
+    {
+        VkCommandBuffer commands = engine_begin_commands(e);
+        CHECK_MESSAGE(dit_job_record(job, commands, 1) == DIT_ERROR_INVALID_ARGUMENT, "both ways in one run");
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+    }
+    dit_job_destroy(job);
+}
+
+static void test_target(engine *e, dit_context *ctx, const dit_model *model, VkFormat format) {
+    engine_image image = engine_make_image(e, SIDE, SIDE, format);
+    dit_job_desc desc = describe(model, 7);
+    dit_output output;
+    unsigned char rgba[BYTES], t;
+    dit_job *job;
+    int i;
+    desc.target.image = image.image;
+    desc.target.format = format;
+    desc.target.final_layout = VK_IMAGE_LAYOUT_GENERAL;
+    desc.target.dst_queue_family = e->family;
+    desc.target.dst_stage = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    desc.target.dst_access = VK_ACCESS_TRANSFER_READ_BIT;
+    job = create_job(ctx, &desc);
+    if (finish(job) && CHECK(dit_job_output(job, 0, 0, &output) == DIT_OK)) {
+        CHECK(output.image == image.image && output.layout == VK_IMAGE_LAYOUT_GENERAL && output.format == format);
+        engine_read_image(e, &output, rgba);
+        for (i = 0; format == VK_FORMAT_B8G8R8A8_UNORM && i < BYTES; i += 4)
+            t = rgba[i], rgba[i] = rgba[i + 2], rgba[i + 2] = t;
+        CHECK(memcmp(rgba, expected, BYTES) == 0 && is_expected(job));
+    }
+    dit_job_destroy(job);
+    engine_free_image(e, &image);
+}
+
+/* dit's own image, waited for with its timeline while the job may still run. */
+static void test_timeline(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_job *job = create_job(ctx, &desc);
+    unsigned char rgba[BYTES];
+    dit_output output;
+    while (job && dit_job_output(job, 0, 0, &output) == DIT_WORKING && dit_job_step(job, UINT32_MAX) == DIT_WORKING) {
+    }
+    if (CHECK(dit_job_output(job, 0, 0, &output) == DIT_OK && output.view && output.timeline && output.value > 0)) {
+        CHECK(output.layout == VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL && output.format == VK_FORMAT_R8G8B8A8_UNORM);
+        engine_read_image(e, &output, rgba);
+        CHECK(memcmp(rgba, expected, BYTES) == 0);
+    }
+    finish(job);
+    dit_job_destroy(job);
+}
+
+/* What dit_job_memory says against what the device allocator hands out. */
+static void test_memory_answer(engine *e, dit_context *ctx, const dit_model *model, uint64_t weights) {
+    dit_job_desc desc = describe(model, 7);
+    dit_memory memory = {0};
+    dit_error err = {0};
+    uint64_t before = e->allocated, real;
+    dit_job *job;
+    desc.width = desc.height = 64;
+    CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_OK);
+    CHECK_MESSAGE(e->allocated == before, "the question allocates");
+    job = create_job(ctx, &desc);
+    real = e->allocated - before;
+    CHECK_MESSAGE(memory.activations >= real / 4 * 3 && memory.activations <= real * 2 + (1 << 20),
+                  "activations: said %llu, are %llu", (unsigned long long)memory.activations, (unsigned long long)real);
+    CHECK_MESSAGE(memory.weights >= weights / 4 * 3 && memory.weights <= weights * 2, "weights: said %llu, are %llu",
+                  (unsigned long long)memory.weights, (unsigned long long)weights);
+    CHECK(memory.peak >= memory.weights && memory.peak >= memory.activations && memory.host > 0);
+    dit_job_destroy(job);
+    CHECK_MESSAGE(e->allocated == before, "a destroyed job leaves memory behind");
+}
+
+static void test_own_device(bool extend) {
+    engine *e = (engine *)calloc(1, sizeof *e);
+    dit_context_desc cd = {0};
+    dit_context *ctx = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_job_desc desc;
+    uint64_t before;
+    if (!engine_make_instance(e) || !engine_make_device(e, extend)) return free(e);
+    cd.device_allocator.alloc = engine_alloc;
+    cd.device_allocator.free = engine_free;
+    cd.device_allocator.user = e;
+    if (!extend) cd.overrides = "rung=base";
+    ctx = engine_context(e, &cd);
+    before = e->allocated;
+    if (ctx) model = load_model(ctx);
+    if (model && extend) {
+        test_memory_answer(e, ctx, model, e->allocated - before);
+        test_recording(e, ctx, model);
+        test_target(e, ctx, model, VK_FORMAT_R8G8B8A8_UNORM);
+        test_target(e, ctx, model, VK_FORMAT_B8G8R8A8_UNORM);
+        test_timeline(e, ctx, model);
+    }
+    if (model) {
+        desc = describe(model, 7);
+        job = create_job(ctx, &desc);
+        finish(job);
+    }
+    CHECK(e->lock_count > 0);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+    engine_run(e, engine_begin_commands(e), VK_NULL_HANDLE, 0); /* the device is as usable as before */
+    engine_end(e);
+    free(e);
+}
+
+int main(void) {
+    dit_context_desc cd = {0};
+    dit_job_desc desc;
+    dit_job *job;
+    test_vulkan_begin();
+    test_versions_and_names();
+    test_null_arguments();
+    test_context_refusals();
+    test_device_list();
+    shared = open_context(&cd);
+    shared_model = shared ? load_model(shared) : NULL;
+    desc = describe(shared_model, 7);
+    job = shared_model ? create_job(shared, &desc) : NULL;
+    if (finish(job) && read_picture(job, 0, expected, BYTES)) {
+        dit_job_destroy(job);
+        test_guards();
+        test_job_refusals();
+        test_zero_job();
+        test_dry_run();
+        test_budgets();
+        test_batch();
+        test_restart();
+        test_new_sizes();
+        test_interleaved();
+        test_two_threads(false);
+        test_cancel();
+        test_cancel_from_thread();
+        test_progress_cancels();
+        test_destroy_orders();
+        test_descs_are_copied();
+        test_inputs();
+        test_reading();
+        test_previews();
+        test_samplers();
+        test_cache();
+        test_small_slices();
+        test_two_threads(true);
+        test_host_hooks();
+        test_device_lost();
+        test_memory_limit();
+        test_own_device(true);
+        test_own_device(false);
+    } else {
+        dit_job_destroy(job);
+    }
+    dit_model_destroy(shared_model);
+    dit_context_destroy(shared);
+    test_vulkan_end();
+    return TEST_END("contract");
+}
