@@ -563,7 +563,7 @@ static void test_interruption(int number) {
     outcome o;
     remove(in_work("begun.png"));
     o = run_as(STREAMS_PIPES, stop,
-               (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "1000", "-b", "9999", "--preview",
+               (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "400", "-b", "9999", "--preview",
                              (char *)in_work("begun.png"), "-o", (char *)in_work("never.png"), "--latent-out",
                              (char *)in_work("never")));
     CHECK_MESSAGE(o.code == 128 + number, "exit code %d: %s", o.code, o.err);

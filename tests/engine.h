@@ -21,7 +21,10 @@ typedef struct engine {
     VkInstance instance;
     VkPhysicalDevice gpu;
     VkDevice device;
-    VkDeviceCreateInfo info; /* of vkCreateDevice, extended by dit */
+    float priority;
+    VkDeviceQueueCreateInfo queue_info;
+    VkPhysicalDeviceVulkan12Features features;
+    VkDeviceCreateInfo info; /* of vkCreateDevice, extended by dit; points into this struct */
     uint64_t info_memory[1024];
     VkPhysicalDeviceMemoryProperties memory;
     VkQueue queue;
@@ -121,24 +124,24 @@ static inline uint32_t engine_compute_family(const engine *e) {
 
 /* extend: the device gets what dit can use; else the least that dit needs. */
 static inline bool engine_make_device(engine *e, bool extend) {
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, &priority};
-    VkPhysicalDeviceVulkan12Features features;
-    VkDeviceCreateInfo app = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, &queue, 0, NULL, 0, NULL, NULL};
+    VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, &e->priority};
+    VkDeviceCreateInfo app = {
+        VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, &e->queue_info, 0, NULL, 0, NULL, NULL};
     VkCommandPoolCreateInfo pool = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, NULL, 0, 0};
     size_t size = sizeof e->info_memory;
     dit_error err = {0};
-    memset(&features, 0, sizeof features);
-    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    features.timelineSemaphore = VK_TRUE;
+    e->priority = 1;
+    e->features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    e->features.timelineSemaphore = VK_TRUE;
     e->family = pool.queueFamilyIndex = queue.queueFamilyIndex = engine_compute_family(e);
+    e->queue_info = queue;
     e->info = app;
     if (extend)
         CHECK_MESSAGE(dit_device_extend(e->entry, e->instance, e->gpu, &app, e->info_memory, &size, &e->info, &err) ==
                           DIT_OK,
                       "%s", err.message);
     else
-        e->info.pNext = &features;
+        e->info.pNext = &e->features;
     if (!CHECK(e->CreateDevice(e->gpu, &e->info, NULL, &e->device) == VK_SUCCESS)) return false;
     e->GetDeviceQueue(e->device, e->family, 0, &e->queue);
     e->CreateCommandPool(e->device, &pool, NULL, &e->pool);

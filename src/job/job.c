@@ -110,9 +110,20 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
     return result;
 }
 
+/* Before anything that a desc points to is touched: it may never have been initialised. */
+static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
+    if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
+}
+
 static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
     if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
-    if (desc->model && desc->model->device && desc->model->device != ctx->device)
+    if (diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
+    if (desc->model && !desc->model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
+    if (desc->model && desc->model->device != ctx->device)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
     return DIT_OK;
 }
@@ -204,6 +215,7 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
     diti_device imaginary;
     dit_job *job;
     dit_result result;
+    if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     if (!desc || !out || !desc->model)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
     if (!ctx && desc->model->device)

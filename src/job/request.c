@@ -5,10 +5,6 @@
 #define DITI_MAX_STEPS 1000u
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
-    if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "job: desc is NULL");
-    if (desc->_zero_begin || desc->_zero_end)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -49,9 +45,6 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
 }
 
 static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
-    if (!model->device)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
     if (!model->transformer)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the model has no transformer; load a whole pipeline or add the component");

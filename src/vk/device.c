@@ -149,17 +149,18 @@ static VkResult diti_device_create(diti_device *device) {
 static dit_result diti_device_select(diti_device *device, const char *choice, dit_error *err) {
     const diti_candidate *chosen;
     diti_candidate *list;
+    dit_error why = DITI_ZERO; /* err may be NULL, and the result is in it */
     uint32_t count;
     dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
     if (result < 0) return result;
-    chosen = diti_candidate_choose(list, count, choice, err);
+    chosen = diti_candidate_choose(list, count, choice, &why);
     if (chosen) {
         device->physical = chosen->physical;
         device->queue_family = chosen->queue_family;
         device->info = chosen->info;
     } else {
-        result = count ? DIT_ERROR_INVALID_ARGUMENT : DIT_ERROR_UNSUPPORTED_DEVICE;
-        if (err) result = err->result;
+        result = why.result;
+        if (err) *err = why;
     }
     diti_free(&device->env, list);
     return result;
