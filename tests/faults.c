@@ -164,10 +164,15 @@ static bool seen_before(long index) {
     return false;
 }
 
-/* Runs a piece once to learn its call sites; its allocations number from 1 + first in the whole. */
+/* Runs a piece once to warm up (compiled pipelines stay with the context) and once to learn its call sites; its
+ * allocations number from 1 + first in the whole. */
 static long sweep_host(const piece *p, long first, bool all) {
-    long count, i, live = host.live, tried = 0;
+    long count, i, live, tried = 0;
     host.calls = host.fail_at = host.site_count = 0;
+    CHECK_MESSAGE(p->run() == DIT_OK, "%s: %s", p->name, err.message);
+    p->undo();
+    live = host.live;
+    host.calls = 0;
     host.record = true;
     CHECK_MESSAGE(p->run() == DIT_OK, "%s: %s", p->name, err.message);
     host.record = false;

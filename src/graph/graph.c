@@ -162,6 +162,8 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 }
 
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
+    static const diti_tensor_info none = DITI_ZERO; /* before the first tensor could be made */
+    if (!graph->tensors) return &none;
     return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
 }
 

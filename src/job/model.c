@@ -189,16 +189,21 @@ static void diti_model_describe_transformer(dit_model *model) {
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
    reports. */
-static void diti_model_describe_sampler(dit_model *model) {
+static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) {
     diti_schedule_request request = DITI_ZERO;
     diti_schedule schedule = DITI_ZERO;
+    dit_error why = DITI_ZERO;
     request.steps = model->info.default_steps;
-    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, NULL) < 0) return;
+    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, &why) < 0) {
+        if (why.result == DIT_ERROR_OUT_OF_HOST_MEMORY && err) *err = why;
+        return why.result == DIT_ERROR_OUT_OF_HOST_MEMORY ? why.result : DIT_OK;
+    }
     diti_format(model->info.default_sampler, sizeof model->info.default_sampler, "%s", schedule.sampler);
     diti_schedule_free(&model->env, &schedule);
+    return DIT_OK;
 }
 
-static void diti_model_describe(dit_model *model) {
+static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
     if (model->transformer)
         diti_model_describe_transformer(model);
@@ -213,9 +218,9 @@ static void diti_model_describe(dit_model *model) {
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
-    if (model->transformer) diti_model_describe_sampler(model);
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
+    return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
 /* Parts that were trained together agree in their sizes; say which do not. */
@@ -253,8 +258,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          "%s holds no transformer, text encoder or VAE that dit knows",
                          desc->source.path ? desc->source.path : "the source");
     }
-    diti_model_describe(model);
-    return DIT_OK;
+    return diti_model_describe(model, err);
 }
 
 static void diti_model_close_packages(dit_model *model) {

@@ -303,9 +303,10 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
     if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
     vae->traits.has_decoder = vae->decoder.present;
     vae->traits.has_encoder = vae->encoder.present;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
     result = diti_loader_finish(loader, &vae->weights, err);
-    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->decoder, err);
+    if (result != DIT_OK) return result; /* the halves may be incomplete */
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_kl_check_groups(vae, &vae->decoder, err);
     if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
     return result;
 }

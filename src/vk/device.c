@@ -1,5 +1,7 @@
 #include "vk/vk.h"
 
+#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
+
 static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
     diti_limits *out = &device->limits;
     out->storage_range = limits->maxStorageBufferRange;
@@ -84,33 +86,35 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
                      wanted);
 }
 
+static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
+    VkExtensionProperties *list;
+    uint32_t i, count = 0;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return DIT_OK;
+    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
+        if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+    }
+    diti_free(&device->env, list);
+    return DIT_OK;
+}
+
 /* Everything that is known once the physical device and the queue family are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     dit_result result;
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
     diti_device_override(device, desc->overrides);
+    result = diti_device_extensions(device, err);
+    if (result < 0) return result;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
-}
-
-DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name) {
-    VkExtensionProperties *list;
-    uint32_t i, count = 0;
-    bool found = false;
-    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return false;
-    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
-    if (!list) return false;
-    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-    for (i = 0; i < count; i++) {
-        if (diti_equal(list[i].extensionName, name)) found = true;
-    }
-    diti_free(&device->env, list);
-    return found;
 }
 
 /* --- a device of dit's own --- */
@@ -123,7 +127,7 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
     VkDeviceQueueCreateInfo queue = DITI_ZERO;
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *portability = "VK_KHR_portability_subset"; /* must be enabled where it exists */
+    const char *portability = DITI_PORTABILITY_SUBSET; /* must be enabled where it exists */
     float priority = 1.0f;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     timeline.timelineSemaphore = VK_TRUE;
@@ -142,7 +146,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
     info.ppEnabledExtensionNames = &portability;
-    info.enabledExtensionCount = diti_device_has_extension(device, portability) ? 1 : 0;
+    info.enabledExtensionCount = device->has_portability_subset ? 1 : 0;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 

@@ -90,19 +90,20 @@ static dit_result diti_global_functions(diti_vk_api *vk, dit_error *err) {
 }
 
 /* Devices that are not fully conformant (MoltenVK) show up only where this extension is enabled. */
-static bool diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk) {
+static dit_result diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk, bool *found,
+                                                dit_error *err) {
     VkExtensionProperties *list;
     uint32_t i, count = 0;
-    bool found = false;
-    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return false;
+    *found = false;
+    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
-    if (!list) return false;
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u instance extensions", count);
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
-        if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) found = true;
+        if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *found = true;
     }
     diti_free(env, list);
-    return found;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err) {
@@ -110,7 +111,9 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     VkApplicationInfo application = DITI_ZERO;
     VkInstanceCreateInfo info = DITI_ZERO;
     VkResult vr;
+    bool portable;
     dit_result result = diti_global_functions(vk, err);
+    if (result >= 0) result = diti_instance_has_portability(env, vk, &portable, err);
     if (result < 0) return result;
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.pEngineName = "dit.h";
@@ -118,7 +121,7 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     application.apiVersion = VK_API_VERSION_1_3; /* the newest that dit knows; older devices are fine */
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
     info.pApplicationInfo = &application;
-    if (diti_instance_has_portability(env, vk)) {
+    if (portable) {
         info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
         info.enabledExtensionCount = 1;
         info.ppEnabledExtensionNames = &portability;

@@ -8,7 +8,7 @@
 static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-    if (!diti_device_has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) return 0;
+    if (!device->has_memory_budget) return 0;
     budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
     memory.pNext = &budget;

@@ -110,6 +110,7 @@ typedef struct diti_device {
     bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
+    bool has_memory_budget, has_portability_subset; /* extensions */
     diti_rung rung;          /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
@@ -161,7 +162,6 @@ DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice ph
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
                                                          dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
-DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
