@@ -39,6 +39,8 @@ typedef struct app {
     float *latents;           /* [count, C, h, w] */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     double started, told;     /* seconds: begin of this picture, last progress */
+    double first_at;          /* when the first step was seen finished, and how far the picture was then */
+    dit_status first;
     uint32_t preview_id;
 } app;
 
@@ -119,24 +121,34 @@ static void format_time_left(char *out, size_t size, double seconds) {
         snprintf(out, size, "%.0f h %02.0f min left", floor(seconds / 3600), floor(fmod(seconds / 60, 60)));
 }
 
+/* Rates count from the first finished step on, because what lies before it (the prompt, the driver's compiler) is no
+ * guide. */
+static void format_rate(const app *a, const dit_status *s, char *out, size_t size) {
+    double time = now() - a->first_at, left;
+    int n = 0;
+    out[0] = 0;
+    if (!a->first.step || s->step <= a->first.step || s->fraction <= a->first.fraction || time <= 0) return;
+    left = time * (1.0 - s->fraction) / (s->fraction - a->first.fraction);
+    if (s->stage == DIT_STAGE_DENOISE) n = snprintf(out, size, "  %.2f steps/s", (s->step - a->first.step) / time);
+    n += snprintf(out + n, size - (size_t)n, "  ");
+    format_time_left(out + n, size - (size_t)n, left);
+}
+
 /* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left" */
 static void show_status(app *a, const dit_status *s, uint32_t picture) {
-    char text[256], bar[21], left[48] = "";
-    double time = now() - a->started;
+    char text[256], bar[21], rate[96];
     int filled = (int)(s->fraction * 20.0f), i, n = 0;
+    if (s->step && !a->first.step) a->first = *s, a->first_at = now();
     if (!may_tell(a)) return;
     for (i = 0; i < 20; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
     bar[20] = 0;
-    if (s->fraction > 0.01f && time > 0.2)
-        format_time_left(left, sizeof left, time * (1.0 - s->fraction) / s->fraction);
+    format_rate(a, s, rate, sizeof rate);
     if (a->r.count > 1) n = snprintf(text, sizeof text, "picture %u/%u ", picture + 1, a->r.count);
     if (a->terminal) n += snprintf(text + n, sizeof text - (size_t)n, "[%s] ", bar);
     n += snprintf(text + n, sizeof text - (size_t)n, "%s", stage_name(s->stage));
-    if (s->stage == DIT_STAGE_DENOISE) {
+    if (s->stage == DIT_STAGE_DENOISE)
         n += snprintf(text + n, sizeof text - (size_t)n, " %u/%u", s->step, s->step_count);
-        if (s->step) n += snprintf(text + n, sizeof text - (size_t)n, "  %.2f steps/s", s->step / time);
-    }
-    snprintf(text + n, sizeof text - (size_t)n, "%s%s", *left ? "  " : "", left);
+    snprintf(text + n, sizeof text - (size_t)n, "%s", rate);
     tell_progress(a, text);
 }
 
@@ -464,7 +476,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->schedule = a->o.schedule;
     desc->seed = a->r.seed + i;
     desc->rng = a->r.rng;
-    desc->preview_interval = a->o.preview ? 1 : 0;
+    desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
     desc->progress.func = on_progress;
     desc->progress.user = (void *)(uintptr_t)a;
     if (!a->r.noise.data) return;
@@ -526,6 +538,24 @@ static bool picture_path(const char *output, uint32_t i, char *out, size_t size)
     return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
 }
 
+/* Averages blocks of pixels in place until no side is longer than limit. */
+static void shrink(unsigned char *rgba, uint32_t *width, uint32_t *height, uint32_t limit) {
+    uint32_t longest = *width > *height ? *width : *height, n = (longest + limit - 1) / limit;
+    uint32_t w = *width / n, h = *height / n, x, y, dx, dy, c;
+    for (y = 0; y < h; y++) {
+        for (x = 0; x < w * 4; x++) {
+            uint32_t sum = 0;
+            c = x % 4;
+            for (dy = 0; dy < n; dy++) {
+                for (dx = 0; dx < n; dx++) sum += rgba[((size_t)(y * n + dy) * *width + x / 4 * n + dx) * 4 + c];
+            }
+            rgba[(size_t)y * w * 4 + x] = (unsigned char)(sum / (n * n));
+        }
+    }
+    *width = w;
+    *height = h;
+}
+
 static void refresh_preview(app *a, const dit_status *status) {
     dit_output out;
     unsigned char *rgba, *png = NULL;
@@ -536,6 +566,7 @@ static void refresh_preview(app *a, const dit_status *status) {
     size = (size_t)out.width * out.height * 4;
     rgba = malloc(size);
     if (rgba && dit_job_read(a->job, DIT_READ_PREVIEW, 0, 0, rgba, size, 0, NULL) == DIT_OK) {
+        shrink(rgba, &out.width, &out.height, 256);
         png = encode_png(rgba, out.width, out.height, NULL, NULL, &size);
     }
     if (png && !write_file(a->o.preview, png, size)) {
@@ -549,9 +580,10 @@ static void refresh_preview(app *a, const dit_status *status) {
 
 static int run_job(app *a, uint32_t picture) {
     const uint64_t glance = 50000000; /* ns between looks at the progress */
-    dit_status status;
+    dit_status status = {0};
     dit_result result;
     a->started = now();
+    memset(&a->first, 0, sizeof a->first);
     running_job = a->job;
     if (caught_signal) dit_job_cancel(a->job);
     do {

@@ -533,7 +533,7 @@ static void test_noise_and_latents(void) {
 
 static void test_terminal(void) {
     outcome o = run_as(STREAMS_TERMINAL, NO_STOP,
-                       (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "30", "-o", (char *)in_work("t.png")));
+                       (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "300", "-o", (char *)in_work("t.png")));
     CHECK(o.code == 0);
     CHECK_MESSAGE(strchr(o.err, '\r') && strstr(o.err, "step "), "no progress line: %s", o.err);
     CHECK_MESSAGE(count_lines(o.err) == 0, "progress left lines behind: %s", o.err);
@@ -563,9 +563,9 @@ static void test_interruption(int number) {
     outcome o;
     remove(in_work("begun.png"));
     o = run_as(STREAMS_PIPES, stop,
-               (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "400", "-b", "9999", "--preview",
-                             (char *)in_work("begun.png"), "-o", (char *)in_work("never.png"), "--latent-out",
-                             (char *)in_work("never")));
+               (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "400", "-W", "256", "-H", "256", "-b", "9999",
+                             "--preview", (char *)in_work("begun.png"), "-o", (char *)in_work("never.png"),
+                             "--latent-out", (char *)in_work("never")));
     CHECK_MESSAGE(o.code == 128 + number, "exit code %d: %s", o.code, o.err);
     CHECK_MESSAGE(seconds() - begin < 60, "it took %.1f s to stop", seconds() - begin);
     CHECK_MESSAGE(strstr(o.err, "interrupted"), "it said %s", o.err);

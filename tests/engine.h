@@ -5,16 +5,17 @@
 
 #define ENGINE_INSTANCE_CALLS(X)                                                                                       \
     X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceMemoryProperties) X(CreateDevice) X(GetDeviceProcAddr)              \
+    X(EnumeratePhysicalDevices)                                                                                        \
+    X(GetPhysicalDeviceMemoryProperties) X(CreateDevice) X(GetDeviceProcAddr)                                          \
         X(GetPhysicalDeviceQueueFamilyProperties)
 #define ENGINE_DEVICE_CALLS(X)                                                                                         \
     X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory)   \
-        X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage)             \
-            X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateCommandPool)                      \
-                X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)            \
-                    X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdCopyImageToBuffer) X(CreateFence) X(DestroyFence)   \
-                        X(WaitForFences)
+    X(GetDeviceQueue)                                                                                                  \
+    X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory) X(CreateBuffer)     \
+        X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)             \
+            X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool)                \
+                X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)              \
+                    X(CmdPipelineBarrier) X(CmdCopyImageToBuffer) X(CreateFence) X(DestroyFence) X(WaitForFences)
 
 typedef struct engine {
     PFN_vkGetInstanceProcAddr entry;
@@ -125,8 +126,7 @@ static inline uint32_t engine_compute_family(const engine *e) {
 /* extend: the device gets what dit can use; else the least that dit needs. */
 static inline bool engine_make_device(engine *e, bool extend) {
     VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, &e->priority};
-    VkDeviceCreateInfo app = {
-        VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, &e->queue_info, 0, NULL, 0, NULL, NULL};
+    VkDeviceCreateInfo app = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, &e->queue_info, 0, NULL, 0, NULL, NULL};
     VkCommandPoolCreateInfo pool = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, NULL, 0, 0};
     size_t size = sizeof e->info_memory;
     dit_error err = {0};

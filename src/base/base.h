@@ -73,6 +73,9 @@ DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t 
 DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
+/* --- time: microseconds since some moment; may step when the clock is set --- */
+DIT_INTERNAL uint64_t diti_clock_us(void);
+
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
 typedef enum diti_json_kind {
     DITI_JSON_NULL,

@@ -201,23 +201,29 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     return result;
 }
 
+/* What is left of a time-out that began at *begin; a clock that was set back begins anew. */
+static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
+    uint64_t now = diti_clock_us(), passed_ns;
+    if (timeout_ns == UINT64_MAX) return timeout_ns;
+    if (now < *begin) *begin = now;
+    passed_ns = (now - *begin) * 1000u;
+    return passed_ns < timeout_ns ? timeout_ns - passed_ns : 0;
+}
+
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
+    const uint64_t glance_ns = 10000000u; /* short waits, so that a cancel from another thread is seen */
+    uint64_t begin = diti_clock_us(), left;
     dit_result result;
+    dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     for (;;) {
-        uint32_t budget = job->context->device->max_dispatch_us;
-        uint64_t slice_ns, waited;
-        dit_error error;
+        result = dit_job_step(job, job->context->device->max_dispatch_us);
+        left = diti_run_time_left(timeout_ns, &begin);
+        if (result != DIT_WORKING || left == 0) return result;
         memset(&error, 0, sizeof error);
-        result = dit_job_step(job, budget);
-        if (result != DIT_WORKING || timeout_ns == 0) return result;
-        /* Short waits, so that a cancel from another thread is seen; time is counted in what was waited for. */
-        slice_ns = timeout_ns < 10000000u ? timeout_ns : 10000000u;
         result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-                                    job->flight[job->flight_first].value, slice_ns, &error);
+                                    job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
-        waited = result == DIT_WORKING ? slice_ns : 0;
-        if (timeout_ns != UINT64_MAX) timeout_ns -= waited;
     }
 }
 

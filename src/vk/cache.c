@@ -75,7 +75,7 @@ static bool diti_cache_accept(diti_device *device, const void *blob, size_t size
     diti_cache_header header;
     const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
     if (problem) {
-        diti_log(&device->env, DITI_LOG_WARNING, "the cache blob is ignored: %s", problem);
+        diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
         return false;
     }
     if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;

@@ -1,0 +1,18 @@
+#include "base/base.h"
+#ifdef _WIN32
+#include <time.h>
+#else
+#include <sys/time.h>
+#endif
+
+/* Only for time-outs, so a clock that is set meanwhile does little harm; the monotonic one is not declared in plain
+ * C99. */
+DIT_INTERNAL uint64_t diti_clock_us(void) {
+#ifdef _WIN32
+    return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC); /* elapsed time there, not processor time */
+#else
+    struct timeval now;
+    if (gettimeofday(&now, NULL) != 0) return 0;
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_usec;
+#endif
+}
