@@ -766,6 +766,9 @@ DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t 
 DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
 DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
 
+/* --- time: microseconds since some moment; may step when the clock is set --- */
+DIT_INTERNAL uint64_t diti_clock_us(void);
+
 /* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
 typedef enum diti_json_kind {
     DITI_JSON_NULL,
@@ -1074,6 +1077,25 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
         if ((bytes[i] & 0xc0) != 0x80) return 0;
     }
     return length;
+}
+
+/* ======== src/base/clock.c (edit it there; dit.h is generated) ======== */
+#ifdef _WIN32
+#include <time.h>
+#else
+#include <sys/time.h>
+#endif
+
+/* Only for time-outs, so a clock that is set meanwhile does little harm; the monotonic one is not declared in plain
+ * C99. */
+DIT_INTERNAL uint64_t diti_clock_us(void) {
+#ifdef _WIN32
+    return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC); /* elapsed time there, not processor time */
+#else
+    struct timeval now;
+    if (gettimeofday(&now, NULL) != 0) return 0;
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_usec;
+#endif
 }
 
 /* ======== src/base/float.c (edit it there; dit.h is generated) ======== */
@@ -3779,6 +3801,7 @@ typedef struct diti_device {
     bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
+    bool has_memory_budget, has_portability_subset; /* extensions */
     diti_rung rung;          /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
@@ -3830,7 +3853,6 @@ DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice ph
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
                                                          dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
-DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
@@ -4144,19 +4166,20 @@ static dit_result diti_global_functions(diti_vk_api *vk, dit_error *err) {
 }
 
 /* Devices that are not fully conformant (MoltenVK) show up only where this extension is enabled. */
-static bool diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk) {
+static dit_result diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk, bool *found,
+                                                dit_error *err) {
     VkExtensionProperties *list;
     uint32_t i, count = 0;
-    bool found = false;
-    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return false;
+    *found = false;
+    if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
-    if (!list) return false;
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u instance extensions", count);
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
-        if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) found = true;
+        if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *found = true;
     }
     diti_free(env, list);
-    return found;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err) {
@@ -4164,7 +4187,9 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     VkApplicationInfo application = DITI_ZERO;
     VkInstanceCreateInfo info = DITI_ZERO;
     VkResult vr;
+    bool portable;
     dit_result result = diti_global_functions(vk, err);
+    if (result >= 0) result = diti_instance_has_portability(env, vk, &portable, err);
     if (result < 0) return result;
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.pEngineName = "dit.h";
@@ -4172,7 +4197,7 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     application.apiVersion = VK_API_VERSION_1_3; /* the newest that dit knows; older devices are fine */
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
     info.pApplicationInfo = &application;
-    if (diti_instance_has_portability(env, vk)) {
+    if (portable) {
         info.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
         info.enabledExtensionCount = 1;
         info.ppEnabledExtensionNames = &portability;
@@ -4699,7 +4724,7 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-    if (!diti_device_has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) return 0;
+    if (!device->has_memory_budget) return 0;
     budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
     memory.pNext = &budget;
@@ -5375,7 +5400,7 @@ static bool diti_cache_accept(diti_device *device, const void *blob, size_t size
     diti_cache_header header;
     const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
     if (problem) {
-        diti_log(&device->env, DITI_LOG_WARNING, "the cache blob is ignored: %s", problem);
+        diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
         return false;
     }
     if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
@@ -5446,6 +5471,8 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 }
 
 /* ======== src/vk/device.c (edit it there; dit.h is generated) ======== */
+
+#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
 
 static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
     diti_limits *out = &device->limits;
@@ -5531,33 +5558,35 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
                      wanted);
 }
 
+static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
+    VkExtensionProperties *list;
+    uint32_t i, count = 0;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return DIT_OK;
+    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
+        if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+    }
+    diti_free(&device->env, list);
+    return DIT_OK;
+}
+
 /* Everything that is known once the physical device and the queue family are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     dit_result result;
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
     diti_device_override(device, desc->overrides);
+    result = diti_device_extensions(device, err);
+    if (result < 0) return result;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
-}
-
-DIT_INTERNAL bool diti_device_has_extension(diti_device *device, const char *name) {
-    VkExtensionProperties *list;
-    uint32_t i, count = 0;
-    bool found = false;
-    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return false;
-    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
-    if (!list) return false;
-    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-    for (i = 0; i < count; i++) {
-        if (diti_equal(list[i].extensionName, name)) found = true;
-    }
-    diti_free(&device->env, list);
-    return found;
 }
 
 /* --- a device of dit's own --- */
@@ -5570,7 +5599,7 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
     VkDeviceQueueCreateInfo queue = DITI_ZERO;
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *portability = "VK_KHR_portability_subset"; /* must be enabled where it exists */
+    const char *portability = DITI_PORTABILITY_SUBSET; /* must be enabled where it exists */
     float priority = 1.0f;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     timeline.timelineSemaphore = VK_TRUE;
@@ -5589,24 +5618,25 @@ static VkResult diti_device_create(diti_device *device) {
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
     info.ppEnabledExtensionNames = &portability;
-    info.enabledExtensionCount = diti_device_has_extension(device, portability) ? 1 : 0;
+    info.enabledExtensionCount = device->has_portability_subset ? 1 : 0;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
 static dit_result diti_device_select(diti_device *device, const char *choice, dit_error *err) {
     const diti_candidate *chosen;
     diti_candidate *list;
+    dit_error why = DITI_ZERO; /* err may be NULL, and the result is in it */
     uint32_t count;
     dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
     if (result < 0) return result;
-    chosen = diti_candidate_choose(list, count, choice, err);
+    chosen = diti_candidate_choose(list, count, choice, &why);
     if (chosen) {
         device->physical = chosen->physical;
         device->queue_family = chosen->queue_family;
         device->info = chosen->info;
     } else {
-        result = count ? DIT_ERROR_INVALID_ARGUMENT : DIT_ERROR_UNSUPPORTED_DEVICE;
-        if (err) result = err->result;
+        result = why.result;
+        if (err) *err = why;
     }
     diti_free(&device->env, list);
     return result;
@@ -7275,6 +7305,8 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 }
 
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
+    static const diti_tensor_info none = DITI_ZERO; /* before the first tensor could be made */
+    if (!graph->tensors) return &none;
     return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
 }
 
@@ -12363,9 +12395,10 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
     if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
     vae->traits.has_decoder = vae->decoder.present;
     vae->traits.has_encoder = vae->encoder.present;
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
     result = diti_loader_finish(loader, &vae->weights, err);
-    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->decoder, err);
+    if (result != DIT_OK) return result; /* the halves may be incomplete */
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_kl_check_groups(vae, &vae->decoder, err);
     if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
     return result;
 }
@@ -14223,16 +14256,21 @@ static void diti_model_describe_transformer(dit_model *model) {
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
    reports. */
-static void diti_model_describe_sampler(dit_model *model) {
+static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) {
     diti_schedule_request request = DITI_ZERO;
     diti_schedule schedule = DITI_ZERO;
+    dit_error why = DITI_ZERO;
     request.steps = model->info.default_steps;
-    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, NULL) < 0) return;
+    if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, &why) < 0) {
+        if (why.result == DIT_ERROR_OUT_OF_HOST_MEMORY && err) *err = why;
+        return why.result == DIT_ERROR_OUT_OF_HOST_MEMORY ? why.result : DIT_OK;
+    }
     diti_format(model->info.default_sampler, sizeof model->info.default_sampler, "%s", schedule.sampler);
     diti_schedule_free(&model->env, &schedule);
+    return DIT_OK;
 }
 
-static void diti_model_describe(dit_model *model) {
+static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
     if (model->transformer)
         diti_model_describe_transformer(model);
@@ -14247,9 +14285,9 @@ static void diti_model_describe(dit_model *model) {
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
-    if (model->transformer) diti_model_describe_sampler(model);
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
+    return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
 /* Parts that were trained together agree in their sizes; say which do not. */
@@ -14287,8 +14325,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          "%s holds no transformer, text encoder or VAE that dit knows",
                          desc->source.path ? desc->source.path : "the source");
     }
-    diti_model_describe(model);
-    return DIT_OK;
+    return diti_model_describe(model, err);
 }
 
 static void diti_model_close_packages(dit_model *model) {
@@ -14629,10 +14666,6 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 #define DITI_MAX_STEPS 1000u
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
-    if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "job: desc is NULL");
-    if (desc->_zero_begin || desc->_zero_end)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -14673,9 +14706,6 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
 }
 
 static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
-    if (!model->device)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
     if (!model->transformer)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the model has no transformer; load a whole pipeline or add the component");
@@ -15554,9 +15584,20 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
     return result;
 }
 
+/* Before anything that a desc points to is touched: it may never have been initialised. */
+static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
+    if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
+}
+
 static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
     if (!ctx || !desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: ctx and desc must be given");
-    if (desc->model && desc->model->device && desc->model->device != ctx->device)
+    if (diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
+    if (desc->model && !desc->model->device)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: the model was loaded as a dry run and makes no jobs");
+    if (desc->model && desc->model->device != ctx->device)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
     return DIT_OK;
 }
@@ -15648,6 +15689,7 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
     diti_device imaginary;
     dit_job *job;
     dit_result result;
+    if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     if (!desc || !out || !desc->model)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
     if (!ctx && desc->model->device)
@@ -15972,23 +16014,29 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     return result;
 }
 
+/* What is left of a time-out that began at *begin; a clock that was set back begins anew. */
+static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
+    uint64_t now = diti_clock_us(), passed_ns;
+    if (timeout_ns == UINT64_MAX) return timeout_ns;
+    if (now < *begin) *begin = now;
+    passed_ns = (now - *begin) * 1000u;
+    return passed_ns < timeout_ns ? timeout_ns - passed_ns : 0;
+}
+
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
+    const uint64_t glance_ns = 10000000u; /* short waits, so that a cancel from another thread is seen */
+    uint64_t begin = diti_clock_us(), left;
     dit_result result;
+    dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     for (;;) {
-        uint32_t budget = job->context->device->max_dispatch_us;
-        uint64_t slice_ns, waited;
-        dit_error error;
+        result = dit_job_step(job, job->context->device->max_dispatch_us);
+        left = diti_run_time_left(timeout_ns, &begin);
+        if (result != DIT_WORKING || left == 0) return result;
         memset(&error, 0, sizeof error);
-        result = dit_job_step(job, budget);
-        if (result != DIT_WORKING || timeout_ns == 0) return result;
-        /* Short waits, so that a cancel from another thread is seen; time is counted in what was waited for. */
-        slice_ns = timeout_ns < 10000000u ? timeout_ns : 10000000u;
         result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-                                    job->flight[job->flight_first].value, slice_ns, &error);
+                                    job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
-        waited = result == DIT_WORKING ? slice_ns : 0;
-        if (timeout_ns != UINT64_MAX) timeout_ns -= waited;
     }
 }
 
