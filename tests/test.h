@@ -41,6 +41,7 @@ test_explain(int good, const char *format, ...) {
 static inline int test_end(const char *name) {
     if (test_passed + test_failed == 0) test_failed = 1, fprintf(stderr, "%s: no case was checked\n", name);
     printf("%s: %d passed, %d failed\n", name, test_passed, test_failed);
+    fflush(stdout); /* a leak checker may end the program before stdio does */
     return test_failed != 0;
 }
 #endif

@@ -133,7 +133,7 @@ alone() {
     [ $count -gt 0 ]
 }
 unfinished() { # words that a finished text does not hold
-    grep -rnE 'TO''DO|FIX''ME|XX''X|HA''CK|/wo''rk/' --include='*.[ch]' --include='*.comp' --include='*.glsl' --include='*.md' --include='*.sh' \
+    grep -rnwE 'TO''DO|FIX''ME|XX''X|HA''CK|/wo''rk' --include='*.[ch]' --include='*.comp' --include='*.glsl' --include='*.md' --include='*.sh' \
         --include=Makefile . >$work/unfinished
     ! grep -v -e '^./build/' -e '^./dit.h' $work/unfinished
 }
