@@ -9,6 +9,7 @@
 #   lavapipe4 lavapipe16   on lavapipe with subgroups of 4 and 16 instead of 8
 #   devices3               on three lavapipe devices and SwiftShader
 #   gpuav                  on lavapipe with GPU-assisted validation
+#   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
 # The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh; without names they run as well.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
@@ -36,11 +37,12 @@ ways_of() {
     if [ -z "$ways" ]; then
         if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways="plain sanitize"; fi
     fi
-    if [ "$all" = 1 ]; then
-        case $ways in
-        *lavapipe*) ways="$ways lavapipe4 lavapipe16 gpuav" ;;
-        esac
-    fi
+    case $ways in
+    *lavapipe*)
+        [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav"
+        [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
+        ;;
+    esac
     echo "$ways" | tr -s ' ' '\n' | awk 'NF && !seen[$1]++'
 }
 
@@ -54,6 +56,7 @@ run_program() { # run_program NAME WAY LOG
     lavapipe16) width=512 ;;
     devices3) driver=$(cat build/drivers/devices3):$PWD/build/drivers/swiftshader.json ;;
     gpuav) layers=full ;;
+    driver) driver=$DIT_TEST_DRIVER ;;
     esac
     [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
     VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers \
