@@ -9,6 +9,7 @@ layout(constant_id = 1) const uint TYPE = 1; // dit_type
 layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const bool PERMUTE = false;
 layout(constant_id = 4) const bool GATHER = false;
+layout(constant_id = 5) const uint RUN = 1; // groups of four elements that an invocation makes, one after the other
 #define TYPE_F32 1u
 #define TYPE_F16 2u
 #define TYPE_BF16 3u
@@ -32,7 +33,7 @@ layout(push_constant) uniform Push {
     uint first_row;     // of the part's rows
     uint channels, channel_pitch, taps;
     uint out_offset, out_pitch;
-    uint block_elements, block_bytes;
+    uint block_bytes;
     uint ids_offset, table_first, table_rows, last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
 };
 layout(binding = 0) readonly buffer Source { uint source[]; };
@@ -40,8 +41,12 @@ WRITABLE(1, dst)
 layout(binding = 2) readonly buffer Ids { uint ids[]; };
 
 uint byte_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 3u)) & 255u; }
-int signed_byte_at(uint at) { return bitfieldExtract(int(source[source_offset + (at >> 2)]), int(8u * (at & 3u)), 8); }
 uint half_bits_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 2u)) & 0xffffu; } // at is even
+uint word_at(uint at) { // four bytes from anywhere; reads no word that holds none of them
+    uint low = source[source_offset + (at >> 2)], high = source[source_offset + (at + 3u >> 2)], shift = 8u * (at & 3u);
+    return low >> shift | high << 1 << (31u - shift);
+}
+uvec4 bytes_at(uint at) { return uvec4(word_at(at)) >> uvec4(0u, 8u, 16u, 24u) & 255u; }
 
 // By hand, since drivers may flush subnormal halves.
 float half_value(uint bits) {
@@ -68,6 +73,8 @@ int k3_scale(uint at, uint j) {
     return int(low | (byte_at(at + 8u + (j & 3u)) >> (j >> 2) * 2u & 3u) << 4) - 32;
 }
 
+#define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : 256u)
+
 // An element is x * quant + y; all products are exact in F32, so only the addition rounds.
 vec2 scale_of(uint block, uint e) {
     switch (TYPE) {
@@ -82,33 +89,35 @@ vec2 scale_of(uint block, uint e) {
         uvec2 sub = k4_scale(block + 4u, e / 32u);
         return vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
     }
-    case TYPE_Q6_K: return vec2(half_at(block + 208u) * float(signed_byte_at(block + 192u + e / 16u)), 0.0);
+    case TYPE_Q6_K: return vec2(half_at(block + 208u) * float(int(byte_at(block + 192u + e / 16u) << 24) >> 24), 0.0);
     }
     return vec2(1.0, 0.0);
 }
 
 // Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
-uint k2_bits(uint at, uint e) { return byte_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
+uvec4 k2_bits(uint at, uint e) { return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
 
-int quant_of(uint block, uint e) {
-    uint i = e & 15u, high = e >> 4 & 1u; // of a block of 32: low nibbles are elements 0..15, high ones 16..31
+// The integers of elements e to e + 3 (e is a multiple of 4) of a block.
+ivec4 quants_of(uint block, uint e) {
+    uint i = e & 15u, half_shift = e >> 2 & 4u, k_shift = e >> 3 & 4u; // a block of 32: low nibbles are elements 0..15
+    uvec4 each = uvec4(0u, 1u, 2u, 3u);
     switch (TYPE) {
-    case TYPE_Q8_0: return signed_byte_at(block + 2u + e);
-    case TYPE_Q4_0: return int(byte_at(block + 2u + i) >> 4u * high & 15u) - 8;
-    case TYPE_Q4_1: return int(byte_at(block + 4u + i) >> 4u * high & 15u);
-    case TYPE_Q5_0: return int(byte_at(block + 6u + i) >> 4u * high & 15u | (byte_at(block + 2u + e / 8u) >> e % 8u & 1u) << 4) - 16;
-    case TYPE_Q5_1: return int(byte_at(block + 8u + i) >> 4u * high & 15u | (byte_at(block + 4u + e / 8u) >> e % 8u & 1u) << 4);
-    case TYPE_Q2_K: return int(k2_bits(block + 16u, e));
-    case TYPE_Q3_K: return int(k2_bits(block + 32u, e)) - ((byte_at(block + e % 32u) >> e / 32u & 1u) != 0u ? 0 : 4);
-    case TYPE_Q4_K: return int(byte_at(block + 16u + e / 64u * 32u + e % 32u) >> e / 32u % 2u * 4u & 15u);
-    case TYPE_Q5_K: return int(byte_at(block + 48u + e / 64u * 32u + e % 32u) >> e / 32u % 2u * 4u & 15u | (byte_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
+    case TYPE_Q8_0: return ivec4(bytes_at(block + 2u + e) << 24) >> 24;
+    case TYPE_Q4_0: return ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
+    case TYPE_Q4_1: return ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
+    case TYPE_Q5_0: return ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u) << 4) - 16;
+    case TYPE_Q5_1: return ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u) << 4);
+    case TYPE_Q2_K: return ivec4(k2_bits(block + 16u, e));
+    case TYPE_Q3_K: return ivec4(k2_bits(block + 32u, e)) - 4 + ivec4(bytes_at(block + e % 32u) >> e / 32u & 1u) * 4;
+    case TYPE_Q4_K: return ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
+    case TYPE_Q5_K: return ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u | (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
     case TYPE_Q6_K: {
         uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
-        uint nibble = byte_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;
-        return int(nibble | (byte_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
+        uvec4 nibbles = bytes_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;
+        return ivec4(nibbles | (bytes_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
     }
     }
-    return 0;
+    return ivec4(0);
 }
 
 float plain_value(uint row, uint k) {
@@ -122,35 +131,44 @@ float plain_value(uint row, uint k) {
     return 0.0;
 }
 
-// Elements of a stored row that starts at byte `row`: count of them from channel c on under a tap.
+// Elements of a stored row that starts at byte `row`: count of them from channel c (a multiple of 4) on under a tap.
 vec4 elements(uint row, uint c, uint tap, uint count) {
     vec4 v = vec4(0.0);
-    vec2 scale = vec2(1.0, 0.0);
-    for (uint i = 0u; i < count; i++) {
+    bool together = TYPE >= TYPE_Q8_0 && !PERMUTE; // four neighbours share their scale
+    for (uint i = 0u; i < (together ? 1u : count); i++) {
         uint k = PERMUTE ? (c + i) * taps + tap : c + i;
         if (TYPE < TYPE_Q8_0) {
             v[i] = plain_value(row, k);
             continue;
         }
-        uint block = row + k / block_elements * block_bytes, e = k % block_elements;
-        if (PERMUTE || i == 0u) scale = scale_of(block, e); // four neighbours share it
-        v[i] = scale.x * float(quant_of(block, e)) + scale.y;
+        uint block = row + k / BLOCK * block_bytes, e = k % BLOCK;
+        vec2 scale = scale_of(block, e);
+        vec4 four = scale.x * vec4(quants_of(block, e & ~3u)) + scale.y;
+        if (together) v = four;
+        else v[i] = four[e & 3u];
     }
     return v;
 }
 
 void main() {
     uint id = (gl_WorkGroupID.x + first_group) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    uint quads = channel_pitch * taps / 4u, row = id / quads, column = id % quads * 4u;
+    uint quads = channel_pitch * taps / 4u, runs = (quads + RUN - 1u) / RUN, row = id / runs, first = id % runs * RUN;
     if (row >= rows) return;
-    uint tap = column / channel_pitch, c = column % channel_pitch, stored = row + first_row;
-    uint at = out_offset + row * out_pitch + column;
+    uint stored = row + first_row;
+    bool absent = false;
     if (GATHER) {
         stored = ids[ids_offset + row] - table_first;
-        if (stored >= table_rows) { // another part's, or no row at all
-            if (last_part != 0u && stored < 0x80000000u) dst_store4(OUT_FORMAT, at, vec4(0.0));
-            return;
+        absent = stored >= table_rows; // another part's, or no row at all
+        if (absent && (last_part == 0u || stored >= 0x80000000u)) return;
+    }
+    uint tap = PERMUTE ? 4u * first / channel_pitch : 0u, c = 4u * first - tap * channel_pitch;
+    for (uint quad = first; quad < min(first + RUN, quads); quad++) {
+        vec4 v = absent ? vec4(0.0) : elements(stored * row_bytes, c, tap, min(channels - c, 4u));
+        dst_store4(OUT_FORMAT, out_offset + row * out_pitch + 4u * quad, v);
+        c += 4u;
+        if (PERMUTE && c == channel_pitch) {
+            c = 0u;
+            tap++;
         }
     }
-    dst_store4(OUT_FORMAT, at, elements(stored * row_bytes, c, tap, min(channels - c, 4u)));
 }

@@ -426,7 +426,6 @@ static void test_linear_types(diti_device *device) {
     }
 }
 
-
 /* --- weights as rows: expansion and gathering, exact --- */
 
 static void test_expand(diti_device *device) {
@@ -439,7 +438,8 @@ static void test_expand(diti_device *device) {
         if (run_plan()) {
             matrix got = read_tensor(out);
             for (uint32_t r = 0; r < 7; r++)
-                for (uint32_t c = 0; c < columns; c++) wrong += at(&got, r, c) != w.values[(size_t)ids[r] * columns + c];
+                for (uint32_t c = 0; c < columns; c++)
+                    wrong += at(&got, r, c) != w.values[(size_t)ids[r] * columns + c];
             CHECK_MESSAGE(wrong == 0, "gather %s: %u wrong values", diti_type_name((dit_type)type), wrong);
             free(got.data);
         }
@@ -463,7 +463,8 @@ static void test_expand_codes(diti_device *device) {
         w.weight.columns = codes / 2;
         w.bytes = malloc(codes * width);
         w.values = malloc(codes * sizeof(float));
-        for (uint32_t i = 0; i < codes * width; i++) w.bytes[i] = (unsigned char)(width == 1 ? i : i % 2 ? i / 2 / 256 : i / 2 % 256);
+        for (uint32_t i = 0; i < codes * width; i++)
+            w.bytes[i] = (unsigned char)(width == 1 ? i : i % 2 ? i / 2 / 256 : i / 2 % 256);
         diti_type_to_float(types[t], w.bytes, codes, w.values);
         upload(&w, 1);
         out = diti_gather_rows(graph, &w.weight, input_words(ids, 2, "ids"), "gather");
@@ -486,22 +487,24 @@ static void test_expand_codes(diti_device *device) {
 
 typedef struct attention_case {
     uint32_t batch, heads, head_dim, queries, keys;
-    float size;                  /* of queries and keys */
+    float size; /* of queries and keys */
     bool lengths, bias, lse;
     uint32_t extra;
 } attention_case;
 
-static void reference_attention(const attention_case *c, const matrix *q, const matrix *k, const matrix *v, const uint32_t *lengths, const matrix *bias,
-                                float scale, double *out, double *lse) {
+static void reference_attention(const attention_case *c, const matrix *q, const matrix *k, const matrix *v,
+                                const uint32_t *lengths, const matrix *bias, float scale, double *out, double *lse) {
     double *p = malloc((c->keys + 1) * sizeof(double));
     for (uint32_t b = 0; b < c->batch; b++)
         for (uint32_t h = 0; h < c->heads; h++)
             for (uint32_t i = 0; i < c->queries; i++) {
-                uint32_t keys = c->lengths && lengths[b] < c->keys ? lengths[b] : c->keys, first = h * c->head_dim, row = b * c->queries + i;
+                uint32_t keys = c->lengths && lengths[b] < c->keys ? lengths[b] : c->keys, first = h * c->head_dim,
+                         row = b * c->queries + i;
                 double top = -1e300, sum = 0;
                 for (uint32_t j = 0; j < keys; j++) {
                     double s = 0;
-                    for (uint32_t d = 0; d < c->head_dim; d++) s += (double)at(q, row, first + d) * at(k, b * c->keys + j, first + d);
+                    for (uint32_t d = 0; d < c->head_dim; d++)
+                        s += (double)at(q, row, first + d) * at(k, b * c->keys + j, first + d);
                     p[j] = s * scale + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
                     if (p[j] > top) top = p[j];
                 }
@@ -521,11 +524,14 @@ static void check_attention(diti_device *device, const attention_case *c) {
     diti_element act = graph->activation;
     uint32_t width = c->heads * c->head_dim, lengths[8];
     float size = c->size > 0 ? c->size : 1;
-    matrix q = matrix_random(c->batch * c->queries, width, size, act), k = matrix_random(c->batch * c->keys, width, size, act);
-    matrix v = matrix_random(c->batch * c->keys, width, 1, act), bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
+    matrix q = matrix_random(c->batch * c->queries, width, size, act),
+           k = matrix_random(c->batch * c->keys, width, size, act);
+    matrix v = matrix_random(c->batch * c->keys, width, 1, act),
+           bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
     diti_attention_desc desc = {0};
     diti_tensor out, tq, tk, tv;
-    double *wanted = malloc((size_t)c->batch * c->queries * width * sizeof(double)), *wanted_lse = malloc((size_t)c->batch * c->queries * c->heads * sizeof(double));
+    double *wanted = malloc((size_t)c->batch * c->queries * width * sizeof(double)),
+           *wanted_lse = malloc((size_t)c->batch * c->queries * c->heads * sizeof(double));
     char what[160];
     for (uint32_t b = 0; b < c->batch && b < 8; b++) lengths[b] = b == 1 ? 0 : (c->keys * 2 + 2) / 3 + b;
     desc.batch = c->batch;
@@ -540,8 +546,9 @@ static void check_attention(diti_device *device, const attention_case *c) {
     tv = input(&v, act, c->extra, "v");
     out = diti_attention(graph, tq, tk, tv, &desc);
     reference_attention(c, &q, &k, &v, lengths, &bias, desc.scale, wanted, wanted_lse);
-    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s", diti_rung_name(device->rung), device->is_cpu, c->batch,
-             c->heads, c->head_dim, c->queries, c->keys, (double)size, c->lengths ? " lengths" : "", c->bias ? " bias" : "", c->lse ? " lse" : "");
+    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s",
+             diti_rung_name(device->rung), device->is_cpu, c->batch, c->heads, c->head_dim, c->queries, c->keys,
+             (double)size, c->lengths ? " lengths" : "", c->bias ? " bias" : "", c->lse ? " lse" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
@@ -562,24 +569,35 @@ static void check_attention(diti_device *device, const attention_case *c) {
 }
 
 static void test_attention(diti_device *device) {
-    static const uint32_t dims[] = {16, 64, 72, 80, 88, 96, 128, 256, 40, 512, 30, 7}, lengths[] = {1, 15, 16, 17, 77, 300};
+    static const uint32_t dims[] = {16, 64, 72, 80, 88, 96, 128, 256, 40, 512, 30, 7},
+                          lengths[] = {1, 15, 16, 17, 77, 300};
     attention_case c = {0};
     for (int i = 0; i < 12; i++) {
-        c = (attention_case){.batch = 1, .heads = 2, .head_dim = dims[i], .queries = lengths[(i + 3) % 6], .keys = lengths[(i + 5) % 6]};
+        c = (attention_case){
+            .batch = 1, .heads = 2, .head_dim = dims[i], .queries = lengths[(i + 3) % 6], .keys = lengths[(i + 5) % 6]};
         if (c.head_dim > 128) c.queries = 17, c.keys = 77;
         check_attention(device, &c);
     }
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             if (!sweep && (i + j) % 3) continue;
-            c = (attention_case){.batch = 1, .heads = 1, .head_dim = 16, .queries = lengths[i], .keys = lengths[j], .lse = true};
+            c = (attention_case){
+                .batch = 1, .heads = 1, .head_dim = 16, .queries = lengths[i], .keys = lengths[j], .lse = true};
             check_attention(device, &c);
         }
-    c = (attention_case){.batch = 3, .heads = 2, .head_dim = 64, .queries = 17, .keys = 77, .lengths = true, .lse = true, .extra = 8};
+    c = (attention_case){
+        .batch = 3, .heads = 2, .head_dim = 64, .queries = 17, .keys = 77, .lengths = true, .lse = true, .extra = 8};
     check_attention(device, &c);
-    c = (attention_case){.batch = 2, .heads = 2, .head_dim = 64, .queries = 24, .keys = 24, .lengths = true, .bias = true};
+    c = (attention_case){
+        .batch = 2, .heads = 2, .head_dim = 64, .queries = 24, .keys = 24, .lengths = true, .bias = true};
     check_attention(device, &c);
-    c = (attention_case){.batch = 1, .heads = 1, .head_dim = 64, .queries = 16, .keys = 300, .size = 100, .lse = true}; /* scores to 1e4 */
+    c = (attention_case){.batch = 1,
+                         .heads = 1,
+                         .head_dim = 64,
+                         .queries = 16,
+                         .keys = 300,
+                         .size = 100,
+                         .lse = true}; /* scores to 1e4 */
     check_attention(device, &c);
 }
 
@@ -595,21 +613,27 @@ typedef struct norm_case {
 static void check_norm(diti_device *device, const norm_case *c) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation, format = c->x_act ? act : DITI_F32;
-    matrix x = matrix_random(c->rows, c->columns, c->size, format), weight = matrix_random(1, c->columns, 1, DITI_F32), bias = matrix_random(1, c->columns, 1, DITI_F32);
+    matrix x = matrix_random(c->rows, c->columns, c->size, format), weight = matrix_random(1, c->columns, 1, DITI_F32),
+           bias = matrix_random(1, c->columns, 1, DITI_F32);
     uint32_t groups = c->rows_per_group ? (c->rows + c->rows_per_group - 1) / c->rows_per_group : 1;
-    matrix scale = matrix_random(groups, c->columns, 1, DITI_F32), shift = matrix_random(groups, c->columns, 1, DITI_F32);
+    matrix scale = matrix_random(groups, c->columns, 1, DITI_F32),
+           shift = matrix_random(groups, c->columns, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
     double *wanted = malloc((size_t)c->rows * c->columns * sizeof(double));
     diti_norm_desc desc = {0};
     diti_tensor out;
     char what[160];
     for (size_t i = 0; i < (size_t)c->rows * c->columns; i++) x.data[i] += c->offset;
-    if (format == DITI_F16) for (size_t i = 0; i < (size_t)c->rows * c->columns; i++) x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
+    if (format == DITI_F16)
+        for (size_t i = 0; i < (size_t)c->rows * c->columns; i++)
+            x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
     desc.rms = c->rms;
     desc.eps = 1e-6f;
     if (c->affine) desc.weight = &w.weight;
     if (c->affine && !c->rms) desc.bias = &b.weight;
-    if (c->modulate) desc.scale = input(&scale, DITI_F32, c->extra, "scale"), desc.shift = input(&shift, DITI_F32, c->extra, "shift");
+    if (c->modulate)
+        desc.scale = input(&scale, DITI_F32, c->extra, "scale"),
+        desc.shift = input(&shift, DITI_F32, c->extra, "shift");
     desc.rows_per_group = c->rows_per_group;
     desc.out_f32 = c->out_f32;
     out = diti_norm(graph, input(&x, format, c->extra, "x"), &desc);
@@ -626,11 +650,13 @@ static void check_norm(diti_device *device, const norm_case *c) {
             wanted[(size_t)r * c->columns + i] = v;
         }
     }
-    snprintf(what, sizeof what, "norm %s cpu %d [%u, %u] rms %d affine %d modulate %d size %g offset %g", diti_rung_name(device->rung), device->is_cpu, c->rows, c->columns, c->rms, c->affine,
-             c->modulate, (double)c->size, (double)c->offset);
+    snprintf(what, sizeof what, "norm %s cpu %d [%u, %u] rms %d affine %d modulate %d size %g offset %g",
+             diti_rung_name(device->rung), device->is_cpu, c->rows, c->columns, c->rms, c->affine, c->modulate,
+             (double)c->size, (double)c->offset);
     if (run_plan()) {
         matrix got = read_tensor(out);
-        /* a value of 1e4 is itself rounded to 5e-4 before anything is computed: x is what the device holds, so that costs nothing here */
+        /* a value of 1e4 is itself rounded to 5e-4 before anything is computed: x is what the device holds, so that
+         * costs nothing here */
         close_to(&got, wanted, tolerance_of(c->out_f32 ? DITI_F32 : act), what);
         free(got.data);
     }
@@ -665,12 +691,14 @@ static void test_norms(diti_device *device) {
 
 /* --- queries and keys: norm and rotation --- */
 
-static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate, bool half_split, bool affine) {
+static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate,
+                      bool half_split, bool affine) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     enum { TOKENS = 9, ROWS = 18 };
     uint32_t width = heads * dim;
-    matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, dim, 1, DITI_F32), bias = matrix_random(1, dim, 1, DITI_F32);
+    matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, dim, 1, DITI_F32),
+           bias = matrix_random(1, dim, 1, DITI_F32);
     matrix cosines = matrix_random(TOKENS, dim / 2, 1, DITI_F32), sines = matrix_random(TOKENS, dim / 2, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
     double *wanted = malloc((size_t)ROWS * width * sizeof(double)), *v = malloc(dim * sizeof(double));
@@ -682,7 +710,8 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
     desc.norm = norm;
     desc.eps = 1e-6f;
     if (affine) desc.weight = &w.weight, desc.bias = norm == DITI_QKV_LAYER ? &b.weight : NULL;
-    if (rotate) desc.cosines = input(&cosines, DITI_F32, 0, "cosines"), desc.sines = input(&sines, DITI_F32, 0, "sines");
+    if (rotate)
+        desc.cosines = input(&cosines, DITI_F32, 0, "cosines"), desc.sines = input(&sines, DITI_F32, 0, "sines");
     desc.half_split = half_split;
     desc.tokens = TOKENS;
     tensor = input(&x, act, 8, "x");
@@ -691,9 +720,11 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
         for (uint32_t h = 0; h < heads; h++) {
             double mean = 0, var = 0, *to = wanted + (size_t)r * width + h * dim;
             for (uint32_t i = 0; i < dim && norm == DITI_QKV_LAYER; i++) mean += (double)at(&x, r, h * dim + i) / dim;
-            for (uint32_t i = 0; i < dim; i++) var += (at(&x, r, h * dim + i) - mean) * (at(&x, r, h * dim + i) - mean) / dim;
+            for (uint32_t i = 0; i < dim; i++)
+                var += (at(&x, r, h * dim + i) - mean) * (at(&x, r, h * dim + i) - mean) / dim;
             for (uint32_t i = 0; i < dim; i++) {
-                v[i] = norm == DITI_QKV_NO_NORM ? at(&x, r, h * dim + i) : (at(&x, r, h * dim + i) - mean) / sqrt(var + 1e-6f);
+                v[i] = norm == DITI_QKV_NO_NORM ? at(&x, r, h * dim + i)
+                                                : (at(&x, r, h * dim + i) - mean) / sqrt(var + 1e-6f);
                 if (desc.weight) v[i] *= weight.data[i];
                 if (desc.bias) v[i] += bias.data[i];
                 to[i] = v[i];
@@ -705,7 +736,8 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
                 to[z] = v[z] * cosine + v[a] * sine;
             }
         }
-    snprintf(what, sizeof what, "qkv %s cpu %d %u x %u norm %d rotate %d half %d affine %d", diti_rung_name(device->rung), device->is_cpu, heads, dim, (int)norm, rotate, half_split, affine);
+    snprintf(what, sizeof what, "qkv %s cpu %d %u x %u norm %d rotate %d half %d affine %d",
+             diti_rung_name(device->rung), device->is_cpu, heads, dim, (int)norm, rotate, half_split, affine);
     if (run_plan()) {
         matrix got = read_tensor(tensor);
         close_to(&got, wanted, tolerance_of(act), what);
@@ -736,9 +768,12 @@ typedef struct conv_case {
 static void check_conv(diti_device *device, const conv_case *c) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
-    uint32_t up = c->upsample ? 2 : 1, height = c->height * up, width = c->width * up, oh = (height + c->before + c->after - c->kernel) / c->stride + 1;
-    uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = c->kernel * c->kernel, rows = c->batch * oh * ow;
-    matrix x = matrix_random(c->batch * c->height * c->width, c->in, 1, act), bias = matrix_random(1, c->out, 1, DITI_F32);
+    uint32_t up = c->upsample ? 2 : 1, height = c->height * up, width = c->width * up,
+             oh = (height + c->before + c->after - c->kernel) / c->stride + 1;
+    uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = c->kernel * c->kernel,
+             rows = c->batch * oh * ow;
+    matrix x = matrix_random(c->batch * c->height * c->width, c->in, 1, act),
+           bias = matrix_random(1, c->out, 1, DITI_F32);
     matrix residual = matrix_random(rows, c->out, 1, c->residual_f32 ? DITI_F32 : act);
     weight_values w = weight_random(c->type, c->out, c->in * taps, c->kernel, 1), b = bias_weight(&bias);
     double *wanted = malloc((size_t)rows * c->out * sizeof(double));
@@ -762,7 +797,8 @@ static void check_conv(diti_device *device, const conv_case *c) {
             double v = c->bias ? bias.data[n] : 0;
             for (uint32_t ky = 0; ky < c->kernel; ky++)
                 for (uint32_t kx = 0; kx < c->kernel; kx++) {
-                    int y = (int)(oy * c->stride + ky) - (int)c->before, px = (int)(ox * c->stride + kx) - (int)c->before;
+                    int y = (int)(oy * c->stride + ky) - (int)c->before,
+                        px = (int)(ox * c->stride + kx) - (int)c->before;
                     if (y < 0 || px < 0 || y >= (int)height || px >= (int)width) continue;
                     for (uint32_t i = 0; i < c->in; i++)
                         v += (double)at(&x, (item * c->height + (uint32_t)y / up) * c->width + (uint32_t)px / up, i) *
@@ -770,8 +806,9 @@ static void check_conv(diti_device *device, const conv_case *c) {
                 }
             wanted[(size_t)r * c->out + n] = v + (c->residual ? at(&residual, r, n) : 0);
         }
-    snprintf(what, sizeof what, "conv %s cpu %d %ux%ux%u %u to %u kernel %u stride %u pad %u %u up %u %s", diti_rung_name(device->rung), device->is_cpu, c->batch, c->height, c->width, c->in,
-             c->out, c->kernel, c->stride, c->before, c->after, c->upsample, diti_type_name(c->type));
+    snprintf(what, sizeof what, "conv %s cpu %d %ux%ux%u %u to %u kernel %u stride %u pad %u %u up %u %s",
+             diti_rung_name(device->rung), device->is_cpu, c->batch, c->height, c->width, c->in, c->out, c->kernel,
+             c->stride, c->before, c->after, c->upsample, diti_type_name(c->type));
     if (run_plan()) {
         matrix got = read_tensor(out);
         close_to(&got, wanted, tolerance_of(act), what);
@@ -785,11 +822,16 @@ static void check_conv(diti_device *device, const conv_case *c) {
 
 static void test_conv(diti_device *device) {
     static const conv_case cases[] = {
-        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false}, {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true},
-        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false},  {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false},
-        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false}, {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false},
-        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false},  {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false},
-        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false}, {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false},
+        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false},
+        {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true},
+        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false},
+        {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false},
+        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false},
+        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false},
+        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false},
+        {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false},
+        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false},
+        {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false},
     };
     for (int i = 0; i < 10; i++) {
         conv_case c = cases[i];
@@ -800,13 +842,16 @@ static void test_conv(diti_device *device) {
 
 /* --- GroupNorm --- */
 
-static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixels, uint32_t columns, uint32_t groups, bool silu, float offset) {
+static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixels, uint32_t columns, uint32_t groups,
+                             bool silu, float offset) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
-    matrix x = matrix_random(batch * pixels, columns, 2, act), weight = matrix_random(1, columns, 1, DITI_F32), bias = matrix_random(1, columns, 1, DITI_F32);
+    matrix x = matrix_random(batch * pixels, columns, 2, act), weight = matrix_random(1, columns, 1, DITI_F32),
+           bias = matrix_random(1, columns, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
     double *wanted = malloc((size_t)batch * pixels * columns * sizeof(double));
-    diti_group_norm_desc desc = {.batch = batch, .groups = groups, .eps = 1e-6f, .weight = &w.weight, .bias = &b.weight, .silu = silu};
+    diti_group_norm_desc desc = {
+        .batch = batch, .groups = groups, .eps = 1e-6f, .weight = &w.weight, .bias = &b.weight, .silu = silu};
     diti_tensor out;
     char what[160];
     uint32_t width = columns / groups;
@@ -825,10 +870,13 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
                         if (pass == 0) mean += v / n;
                         if (pass == 1) var += (v - mean) * (v - mean) / n;
                         v = (v - mean) / sqrt(var + 1e-6f) * weight.data[c] + bias.data[c];
-                        if (pass == 2) wanted[((size_t)item * pixels + p) * columns + c] = silu ? activated(DITI_ACTIVATION_SILU, v) : v;
+                        if (pass == 2)
+                            wanted[((size_t)item * pixels + p) * columns + c] =
+                                silu ? activated(DITI_ACTIVATION_SILU, v) : v;
                     }
         }
-    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g", diti_rung_name(device->rung), device->is_cpu, batch, pixels, columns, groups, (double)offset);
+    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g", diti_rung_name(device->rung),
+             device->is_cpu, batch, pixels, columns, groups, (double)offset);
     if (run_plan()) {
         matrix got = read_tensor(out);
         close_to(&got, wanted, tolerance_of(act), what);

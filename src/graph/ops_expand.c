@@ -31,13 +31,14 @@ DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_we
     return rows < weight->parts[part].rows ? (uint32_t)rows : weight->parts[part].rows;
 }
 
-static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *weight, diti_element format,
-                                  bool gather) {
+static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *weight, diti_element format, bool gather,
+                                  uint32_t run) {
     dispatch->constants[1] = (uint32_t)weight->type;
     dispatch->constants[2] = format;
     dispatch->constants[3] = weight->kernel > 1;
     dispatch->constants[4] = gather;
-    dispatch->constant_count = 5;
+    dispatch->constants[5] = run;
+    dispatch->constant_count = 6;
 }
 
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
@@ -57,25 +58,25 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
     dispatch->push[5] = weight->columns / taps;
     dispatch->push[6] = (weight->columns / taps + 3u) / 4u * 4u;
     dispatch->push[7] = taps;
-    dispatch->push[10] = diti_type_block(weight->type);
-    dispatch->push[11] = diti_type_block_bytes(weight->type);
+    dispatch->push[10] = diti_type_block_bytes(weight->type);
     return true;
 }
 
+/* Software drivers divide slowly, one lane after the other: there an invocation makes a whole run of elements. */
+static uint32_t diti_expand_run(const diti_graph *graph) { return graph->device->is_cpu ? 8 : 1; }
+
 static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
                              uint32_t rows) {
-    uint32_t pitch = diti_tensor_get(graph, out)->pitch;
-    uint64_t invocations = (uint64_t)rows * dispatch->push[6] * dispatch->push[7] / 4;
+    uint32_t pitch = diti_tensor_get(graph, out)->pitch, run = dispatch->constants[5];
+    uint32_t quads = dispatch->push[6] * dispatch->push[7] / 4, runs = (quads + run - 1) / run;
     dispatch->push[9] = pitch;
     diti_op_bind(graph, dispatch, 0, source, 3, true, false);
     dispatch->bindings[0].element_bytes = 4;
     dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
     diti_op_bind(graph, dispatch, 1, out, 8, false, true);
-    if (pitch == dispatch->push[6] * dispatch->push[7]) {
-        dispatch->bindings[1].group_div = 1;
-        dispatch->bindings[1].group_step = DITI_EXPAND_GROUP * 4u;
-    }
-    diti_op_emit(graph, dispatch, (invocations + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 16);
+    diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
+                      0); /* `runs` workgroups make as many rows as one has invocations */
+    diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
 }
 
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
@@ -85,7 +86,7 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
     if (!source) return 0;
     if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
     if (!diti_op_begin(graph, &dispatch, "expand", "expand", DITI_EXPAND_GROUP)) return 0;
-    diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false);
+    diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false, diti_expand_run(graph));
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
     out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
     if (!out) return 0;
@@ -109,13 +110,13 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
         diti_tensor source = diti_tensor_weight(graph, table, part);
         diti_dispatch dispatch;
         if (!source || !diti_op_begin(graph, &dispatch, "gather rows", "expand", DITI_EXPAND_GROUP)) return 0;
-        diti_expand_constants(&dispatch, table, DITI_F32, true);
+        diti_expand_constants(&dispatch, table, DITI_F32, true, diti_expand_run(graph));
         if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
         dispatch.constants[3] = 0;
-        dispatch.push[13] = table->parts[part].first_row;
-        dispatch.push[14] = table->parts[part].rows;
-        dispatch.push[15] = part + 1 == table->part_count;
-        diti_op_bind(graph, &dispatch, 2, ids, 12, true, false);
+        dispatch.push[12] = table->parts[part].first_row;
+        dispatch.push[13] = table->parts[part].rows;
+        dispatch.push[14] = part + 1 == table->part_count;
+        diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
         diti_expand_emit(graph, &dispatch, source, aligned, count);
     }
     return out;
