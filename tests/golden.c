@@ -7,6 +7,7 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "golden.h"
+#include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
@@ -18,6 +19,8 @@
 #include <sys/stat.h>
 
 static const golden_family families[] = {
+    {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
     {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
     {"random numbers", golden_is_random, golden_run_random},
@@ -35,8 +38,9 @@ static const char *const own_folders[] = {
 };
 
 static const char *const model_folders[] = {
-    "tests/fixtures/t5_encoder",   "tests/fixtures/t5_encoder_sharded", "tests/fixtures/umt5_encoder",
-    "tests/fixtures/gguf_t5_q8_0", "tests/fixtures/pixart_alpha_orig",  "tests/fixtures/vae_small_groups8_ldm",
+    "tests/fixtures/t5_encoder",        "tests/fixtures/t5_encoder_sharded", "tests/fixtures/umt5_encoder",
+    "tests/fixtures/gguf_t5_q8_0",      "tests/fixtures/pixart_alpha_orig",  "tests/fixtures/vae_small_groups8_ldm",
+    "tests/fixtures/pipe_pixart_sigma",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -152,14 +156,6 @@ static int read_arguments(golden *g, int argc, char **argv) {
     return folders;
 }
 
-static bool has_fp16(const golden *g) {
-    dit_context_desc desc = DITI_ZERO;
-    diti_device *device = NULL;
-    bool has = diti_device_open(&desc, &g->env, &device, NULL) == DIT_OK && device->has_fp16;
-    if (device) diti_device_close(device);
-    return has;
-}
-
 static void run_models(golden *g, const char *rung) {
     size_t i;
     g->rung = rung;
@@ -172,7 +168,7 @@ static void run_own(golden *g) {
     for (i = 0; i < sizeof own_folders / sizeof *own_folders; i++) run_path(g, own_folders[i]);
     test_vulkan_begin();
     run_models(g, "base");
-    if (has_fp16(g))
+    if (golden_has_fp16(g))
         run_models(g, "fp16");
     else
         printf("no fp16 on this device: the fp16 rung is not run\n");

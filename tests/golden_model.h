@@ -34,6 +34,14 @@ static inline void golden_close_device(void) {
     memset(&golden_shared, 0, sizeof golden_shared);
 }
 
+static inline bool golden_has_fp16(const golden *g) {
+    dit_context_desc desc = DITI_ZERO;
+    diti_device *device = NULL;
+    bool has = diti_device_open(&desc, &g->env, &device, NULL) == DIT_OK && device->has_fp16;
+    if (device) diti_device_close(device);
+    return has;
+}
+
 static inline double golden_tolerance(double fp32) { return golden_shared.is_fp16 ? GOLDEN_FP16 : fp32; }
 
 /* The folder's weights, whatever their file. */
