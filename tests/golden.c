@@ -1,4 +1,4 @@
-/* golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--allow-unsupported]
+/* golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--overrides TEXT] [--allow-unsupported]
 
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
@@ -126,7 +126,8 @@ static void run_path(golden *g, const char *path) {
 
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
-            "golden: %s %s\nusage: golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--allow-unsupported]\n",
+            "golden: %s %s\nusage: golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--overrides TEXT] "
+            "[--allow-unsupported]\n",
             problem, what);
     return 2;
 }
@@ -136,7 +137,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
     int i, folders = 0;
     for (i = 1; i < argc; i++) {
         const char *option = argv[i];
-        bool wants_value = diti_equal(option, "--rung") || diti_equal(option, "--device");
+        bool wants_value =
+            diti_equal(option, "--rung") || diti_equal(option, "--device") || diti_equal(option, "--overrides");
         if (wants_value && i + 1 == argc) return usage("a value must follow", option), -1;
         if (diti_equal(option, "--json"))
             g->json = true;
@@ -146,6 +148,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
             g->rung = argv[++i];
         else if (diti_equal(option, "--device"))
             g->device = argv[++i];
+        else if (diti_equal(option, "--overrides"))
+            g->overrides = argv[++i];
         else if (diti_starts_with(option, "-"))
             return usage("unknown option", option), -1;
         else
@@ -163,7 +167,9 @@ static void run_models(golden *g, const char *rung) {
     golden_close_device();
 }
 
+/* The kernels for processors and, in full sweeps, those for GPUs on the same driver. */
 static void run_own(golden *g) {
+    const char *sweep = getenv("DIT_TEST_ALL");
     size_t i;
     for (i = 0; i < sizeof own_folders / sizeof *own_folders; i++) run_path(g, own_folders[i]);
     test_vulkan_begin();
@@ -172,6 +178,11 @@ static void run_own(golden *g) {
         run_models(g, "fp16");
     else
         printf("no fp16 on this device: the fp16 rung is not run\n");
+    if (sweep && !strcmp(sweep, "1")) {
+        g->overrides = "cpu=0";
+        run_models(g, "base");
+        if (golden_has_fp16(g)) run_models(g, "fp16");
+    }
     test_vulkan_end();
 }
 

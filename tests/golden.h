@@ -14,8 +14,9 @@
 
 typedef struct golden {
     diti_env env;
-    const char *rung,
-        *device; /* for families that compute on a device: "base", "fp16"; as in dit_context_desc.devices */
+    const char *rung;      /* for families that compute on a device: "base", "fp16" */
+    const char *device;    /* as in dit_context_desc.devices */
+    const char *overrides; /* more of them for the device: "cpu=0"; NULL: none */
     bool json, allow_unsupported;
     const char *path; /* of the folder at work */
     int compared;     /* in this folder; none at all is a failure */

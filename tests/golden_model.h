@@ -14,14 +14,18 @@ typedef struct golden_device {
 } golden_device;
 static golden_device golden_shared;
 
+static inline void golden_overrides(const golden *g, char *out, size_t size) {
+    diti_format(out, size, "rung=%s%s%s", g->rung, g->overrides ? "," : "", g->overrides ? g->overrides : "");
+}
+
 static inline diti_device *golden_open_device(golden *g) {
     dit_context_desc desc = DITI_ZERO;
     dit_error err = DITI_ZERO;
-    char overrides[64];
+    char overrides[256];
     if (golden_shared.tried) return golden_shared.device;
     golden_shared.tried = true;
     golden_shared.is_fp16 = diti_equal(g->rung, "fp16");
-    diti_format(overrides, sizeof overrides, "rung=%s", golden_shared.is_fp16 ? "fp16" : "base");
+    golden_overrides(g, overrides, sizeof overrides);
     desc.overrides = overrides;
     desc.devices = g->device;
     golden_require(g, diti_device_open(&desc, &g->env, &golden_shared.device, &err) == DIT_OK, "a device on rung %s %s",

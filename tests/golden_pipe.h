@@ -122,12 +122,12 @@ static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_fold
     dit_context_desc context = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
     dit_error err = DITI_ZERO;
-    char overrides[64];
+    char overrides[256];
     memset(p, 0, sizeof *p);
     p->g = g;
     p->folder = folder;
     p->quantized = diti_ends_with(model, ".gguf");
-    diti_format(overrides, sizeof overrides, "rung=%s", g->rung);
+    golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
     context.devices = g->device;
     desc.source.path = model;

@@ -314,6 +314,29 @@ static void test_tables(void) {
           !diti_rename(pairs, 3, "a.b.too.long.for.it", name, sizeof name));
 }
 
+/* Names that no fixture in the repository has. */
+static void test_names(void) {
+    uint32_t levels = 4;
+    char name[256];
+    CHECK(diti_equal(diti_kl_old_name(NULL, "encoder.mid_block.attentions.0.to_out.0.bias", name, sizeof name),
+                     "encoder.mid_block.attentions.0.proj_attn.bias"));
+    CHECK(diti_equal(diti_kl_old_name(NULL, "decoder.mid_block.attentions.0.to_k.weight", name, sizeof name),
+                     "decoder.mid_block.attentions.0.key.weight"));
+    CHECK(diti_equal(diti_kl_ldm_name(&levels, "decoder.up_blocks.0.resnets.2.conv_shortcut.bias", name, sizeof name),
+                     "decoder.up.3.block.2.nin_shortcut.bias"));
+    CHECK(diti_equal(diti_kl_ldm_name(&levels, "encoder.down_blocks.2.downsamplers.0.conv.weight", name, sizeof name),
+                     "encoder.down.2.downsample.conv.weight"));
+    CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.4.resnets.2.conv1.bias", name, sizeof name));
+    CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.0.resnets.2.conv1.bias", name, 12));
+    CHECK(diti_equal(diti_t5_llama_name(NULL, "encoder.block.11.layer.1.DenseReluDense.wi_1.weight", name, sizeof name),
+                     "enc.blk.11.ffn_up.weight"));
+    CHECK(!diti_t5_llama_name(NULL, "encoder.block.11.layer.2.x", name, sizeof name));
+    CHECK(diti_equal(diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, sizeof name),
+                     "blocks.27.cross_attn.kv_linear.bias"));
+    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.", name, sizeof name));
+    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, 9));
+}
+
 /* --- computing: the outputs of all three components, as bytes --- */
 
 #define T5_TOKENS 30u
@@ -542,6 +565,7 @@ int main(void) {
     test_wrong_files();
     test_out_of_memory();
     test_tables();
+    test_names();
     test_vulkan_begin();
     device = open_device(&env, "rung=base");
     if (device) {
