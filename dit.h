@@ -11446,15 +11446,15 @@ static const char *const diti_pixart_block_keys[][2] = {
 
 /* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
 static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    static const char blocks[] = "transformer_";
+    static const char blocks[] = "transformer_blocks.";
     const char *rest;
     size_t start;
     (void)user;
     if (!diti_starts_with(name, blocks)) {
         return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
     }
-    name += sizeof blocks - 1;
-    rest = strchr(name + strlen("blocks."), '.');
+    rest = strchr(name + sizeof blocks - 1, '.');
+    name += strlen("transformer_");
     if (!rest) return NULL;
     start = (size_t)(rest + 1 - name);
     if (start >= size) return NULL;
