@@ -33,7 +33,7 @@ build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/%: examples/%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
-build/dit-%: tools/dit-%.c dit.h
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
@@ -41,6 +41,7 @@ build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(COMPILE) $(SANITIZE) -Wno-unused-function $< -o $@ $(LIBS)
+build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl

@@ -1,0 +1,164 @@
+/* build/dit-bench from inside: every case in a tiny size prints lines of JSON with the keys it promises, wrong
+   arguments are refused in one line and before any work.   test-runs: lavapipe swiftshader sanitize */
+#define BENCH_NO_MAIN
+#include "../tools/dit-bench.c"
+#include "vulkan_test.h"
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma"
+
+typedef struct outcome {
+    int code;
+    char out[65536], err[4096];
+} outcome;
+
+static void take_text(FILE *file, char *out, size_t size) {
+    size_t length;
+    rewind(file);
+    length = fread(out, 1, size - 1, file);
+    out[length] = 0;
+    fclose(file);
+}
+
+/* dit-bench with the words of text as its arguments. */
+static void run_bench(const char *text, outcome *o) {
+    char copy[512], *words[64] = {(char *)"dit-bench"}, *word;
+    FILE *out = tmpfile(), *err = tmpfile();
+    int count = 1, saved = dup(2);
+    snprintf(copy, sizeof copy, "%s", text);
+    for (word = strtok(copy, " "); word; word = strtok(NULL, " ")) words[count++] = word;
+    dup2(fileno(err), 2);
+    o->code = bench_run(count, words, out);
+    dup2(saved, 2);
+    close(saved);
+    take_text(out, o->out, sizeof o->out);
+    take_text(err, o->err, sizeof o->err);
+}
+
+static int lines_of(const char *text) {
+    int lines = 0;
+    for (; *text; text++) lines += *text == '\n';
+    return lines;
+}
+
+/* keys: words; those with "+" behind them must be numbers above zero. */
+static void check_keys(const diti_json *line, const char *keys, const char *what) {
+    char copy[512], *key;
+    snprintf(copy, sizeof copy, "%s", keys);
+    for (key = strtok(copy, " "); key; key = strtok(NULL, " ")) {
+        char *plus = strchr(key, '+');
+        if (plus) *plus = 0;
+        if (!CHECK_MESSAGE(diti_json_get(line, key), "%s: no key %s", what, key)) continue;
+        if (plus) CHECK_MESSAGE(diti_json_number(line, key, 0) > 0, "%s: %s is not above zero", what, key);
+    }
+}
+
+#define KEYS "op m n k type rung device gflops seconds+ wall_seconds+ cpu_seconds "
+#define PEAKS "peak_gflops+ peak_gbytes_per_s+ fraction "
+
+static const struct {
+    const char *arguments;
+    int lines; /* 0: any number */
+    const char *keys;
+} cases[] = {
+    {"gemm --m 17 --n 32 --k 64 --runs 2", 1, KEYS PEAKS "m+ n+ k+ gflops+"},
+    {"gemm --m 8 --n 8 --k 256 --runs 1 --type f32,F16,bf16,f8_e4m3,f8_e5m2,q8_0,q4_0,q4_1,q5_0,q5_1,Q2_K,q3_k,q4_k,q5_k,q6_k",
+     15, KEYS PEAKS "m+ n+ k+ gflops+"},
+    {"gemm --m 40 --n 64 --k 64 --runs 1 --form gpu --slice-us 1000", 1, KEYS "gflops+"},
+    {"gemv --n 64 --k 64 --runs 1", 1, KEYS PEAKS "m+ gflops+"},
+    {"attention --tokens 33 --keys 20 --heads 2 --head-dim 24 --batch 2 --runs 2", 1,
+     KEYS PEAKS "tokens+ keys+ heads+ head_dim+ gflops+"},
+    {"conv --size 8 --in 4 --out 8 --runs 1", 1, KEYS PEAKS "size+ kernel+ gflops+"},
+    {"conv --size 8 --in 32 --out 8 --kernel 1 --type q8_0 --runs 1", 1, KEYS "gflops+"},
+    {"norm --m 5 --k 96 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
+    {"expand --n 16 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
+    {"copy --m 64 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
+    {"model --steps 2 --runs 1 --model " MODEL, 1,
+     KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+"},
+};
+
+static void check_lines(const char *text, const char *keys, const char *what) {
+    diti_env env;
+    diti_env_init(&env, NULL, NULL, NULL);
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        diti_json *line = NULL;
+        dit_error err = DITI_ZERO;
+        CHECK_MESSAGE(diti_json_parse(&env, text, length, what, &line, &err) >= 0, "%s", err.message);
+        if (line) check_keys(line, keys, what);
+        diti_json_free(&env, line);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void test_cases(void) {
+    static outcome o;
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_bench(cases[i].arguments, &o);
+        CHECK_MESSAGE(o.code == 0 && !o.err[0], "%s: exit code %d, %s", cases[i].arguments, o.code, o.err);
+        CHECK_MESSAGE(lines_of(o.out) == cases[i].lines, "%s: %d lines", cases[i].arguments, lines_of(o.out));
+        check_lines(o.out, cases[i].keys, cases[i].arguments);
+    }
+}
+
+/* A profile splits the plan's command buffers: the work stays the same, and every op gets its line. */
+static void test_profile(void) {
+    static outcome o;
+    run_bench("gemm --m 64 --n 64 --k 64 --type q8_0 --runs 1 --profile", &o);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(lines_of(o.out) == 3 && strstr(o.out, "\"name\": \"expand\"") && strstr(o.out, "\"name\": \"gemm\""));
+    check_lines(strchr(o.out, '\n') + 1, "op segment name dispatches+ repeats+ seconds share gflops gbytes_per_s",
+                "profile");
+}
+
+static void test_refusals(void) {
+    static const char *const wrong[] = {"",
+                                        "gem",
+                                        "--gemm",
+                                        "gemm --m 0",
+                                        "gemm --m -3",
+                                        "gemm --m 12x",
+                                        "gemm --m 99999999999999999999",
+                                        "gemm --m",
+                                        "gemm --colour red",
+                                        "gemm --type q9_9",
+                                        "gemm --type f32,",
+                                        "gemm --type i8_row",
+                                        "gemm --k 100 --type q8_0",
+                                        "gemm --rung turbo",
+                                        "gemm --rung base,cpu=0",
+                                        "gemm --form fpga",
+                                        "gemm --runs 0",
+                                        "gemm --device no-such-device",
+                                        "attention --head-dim 1000",
+                                        "conv --kernel 9",
+                                        "expand --type f32",
+                                        "model --model no/such/file.gguf",
+                                        "model --steps 0",
+                                        "model --width 13 --model " MODEL};
+    static outcome o;
+    size_t i;
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        run_bench(wrong[i], &o);
+        CHECK_MESSAGE(o.code == EXIT_USAGE || o.code == EXIT_FAILED, "%s: exit code %d", wrong[i], o.code);
+        CHECK_MESSAGE(!o.out[0], "%s: printed %s", wrong[i], o.out);
+        CHECK_MESSAGE(lines_of(o.err) == 1, "%s: told: %s", wrong[i], o.err);
+    }
+}
+
+static void test_help(void) {
+    static outcome o;
+    run_bench("--help", &o);
+    CHECK(o.code == 0 && !o.err[0]);
+    CHECK_MESSAGE(lines_of(o.out) <= 50, "--help is %d lines long: more than a screen", lines_of(o.out));
+}
+
+int main(void) {
+    test_vulkan_begin();
+    test_help();
+    test_refusals();
+    test_cases();
+    test_profile();
+    test_vulkan_end();
+    return TEST_END("bench");
+}
