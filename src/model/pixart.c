@@ -151,6 +151,11 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
                          : !config->caption ? "caption_projection"
                                             : "patch embedding");
     }
+    if (config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a PixArt transformer with patches of %u and %u channels is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+    }
     config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
     config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
     return DIT_OK;
@@ -171,11 +176,13 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
             "PixArt transformer: %u heads of %u don't make a width of %u (a multiple of 4; of 12 with micro-conditions)",
             (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width);
     }
-    if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "PixArt transformer: %u blocks, patches of %u, %u channels out of %u are out of range",
-                         (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->out_channels,
-                         (unsigned)config->channels);
+    if (config->out_channels < config->channels || config->blocks > DITI_PIXART_MAX_BLOCKS || config->patch > 16 ||
+        config->sample_size < config->patch) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "PixArt transformer: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+            (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+            (unsigned)config->out_channels, (unsigned)config->channels);
     }
     return DIT_OK;
 }
