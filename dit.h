@@ -15776,6 +15776,8 @@ DIT_API void dit_job_cancel(dit_job *job) {
 
 DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
     dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+    if (out) memset(out, 0, sizeof *out);
+    if (err) memset(err, 0, sizeof *err);
     if (!job) return;
     diti_lock(&shared->status_lock);
     if (out) *out = job->status;
