@@ -22,9 +22,10 @@ uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
         return format == FORMAT_F32 ? NAME##_f4[at >> 2] : unpack4(NAME##_h4[at >> 2]);                                    \
     }                                                                                                                      \
     vec4 NAME##_some(uint format, uint at, uint count) {                                                                   \
-        vec4 v = vec4(0.0);                                                                                                \
-        for (uint i = 0u; i < min(count, 4u); i++) v[i] = NAME##_load1(format, at + i);                                    \
-        return v;                                                                                                          \
+        uvec4 from = min(uvec4(at, at + 1u, at + 2u, at + 3u), uvec4(at + min(count, 4u) - 1u));                           \
+        vec4 v = vec4(NAME##_load1(format, from.x), NAME##_load1(format, from.y), NAME##_load1(format, from.z),            \
+                      NAME##_load1(format, from.w));                                                                       \
+        return mix(vec4(0.0), v, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(count)));                                           \
     }
 
 // A binding that is written (and read). NAME_store4: four elements, at is a multiple of 4. NAME_store_some: the first count of four;
@@ -37,7 +38,10 @@ uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
     }                                                                                                   \
     void NAME##_store_some(uint format, uint at, uint count, vec4 v) {                                  \
         if (format == FORMAT_F32) {                                                                     \
-            for (uint i = 0u; i < min(count, 4u); i++) NAME##_f1[at + i] = v[i];                        \
+            NAME##_f1[at] = v.x;                                                                        \
+            if (count > 1u) NAME##_f1[at + 1u] = v.y;                                                   \
+            if (count > 2u) NAME##_f1[at + 2u] = v.z;                                                   \
+            if (count > 3u) NAME##_f1[at + 3u] = v.w;                                                   \
         } else {                                                                                        \
             NAME##_u1[at >> 1] = packHalf2x16(v.xy);                                                    \
             if (count > 2u) NAME##_u1[(at >> 1) + 1u] = packHalf2x16(v.zw);                             \
@@ -45,11 +49,12 @@ uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
     }
 
 // The same for what is always F32, and only read.
-#define READABLE_F32(BINDING, NAME)                                                                \
-    layout(binding = BINDING) readonly buffer NAME##_F4 { vec4 NAME##_f4[]; };                     \
-    vec4 NAME##_load4(uint at) { return NAME##_f4[at >> 2]; }                                      \
-    vec4 NAME##_some(uint at, uint count) {                                                        \
-        vec4 v = vec4(0.0);                                                                        \
-        for (uint i = 0u; i < min(count, 4u); i++) v[i] = NAME##_f4[(at + i) >> 2][(at + i) & 3u]; \
-        return v;                                                                                  \
+#define READABLE_F32(BINDING, NAME)                                                                                 \
+    layout(binding = BINDING) readonly buffer NAME##_F4 { vec4 NAME##_f4[]; };                                      \
+    layout(binding = BINDING) readonly buffer NAME##_F1 { float NAME##_f1[]; };                                     \
+    vec4 NAME##_load4(uint at) { return NAME##_f4[at >> 2]; }                                                       \
+    vec4 NAME##_some(uint at, uint count) {                                                                         \
+        uvec4 from = min(uvec4(at, at + 1u, at + 2u, at + 3u), uvec4(at + min(count, 4u) - 1u));                    \
+        vec4 v = vec4(NAME##_f1[from.x], NAME##_f1[from.y], NAME##_f1[from.z], NAME##_f1[from.w]);                  \
+        return mix(vec4(0.0), v, lessThan(uvec4(0u, 1u, 2u, 3u), uvec4(count)));                                    \
     }

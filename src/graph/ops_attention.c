@@ -38,7 +38,8 @@ typedef struct diti_attention_tiles {
 } diti_attention_tiles;
 
 /* Four queries to a lane, fewer where their output does not fit into shared memory. */
-static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
+static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
+                                     diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
     out->quads = (quads + 15u) / 16u * 16u;
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
@@ -46,7 +47,8 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
     out->group = lanes;
     out->block = lanes * each;
     out->constants[0] = each;
-    out->constants[1] = 32;
+    out->constants[1] = flops < 1e8 ? 16 : 32; /* wide tiles run faster and take longer to compile */
+    while (out->constants[1] < lanes) out->constants[1] *= 2;
     return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
 }
 
@@ -159,7 +161,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_attention_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
     uint32_t quads = (shape->head_dim + 3) / 4;
-    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, &tiles)
+    double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
+    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
                                       : diti_attention_tiles_gpu(graph->device, quads, &tiles);
     if (!fits) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
@@ -183,7 +186,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     dispatch.cost_kind = DITI_COST_ATTENTION;
-    dispatch.flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
+    dispatch.flops = flops;
     diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
                  DITI_ATTENTION_PUSH_WORDS);
 }
