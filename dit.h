@@ -6468,7 +6468,7 @@ typedef struct diti_qkv_desc {
     uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
     const char *name;
 } diti_qkv_desc;
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
@@ -6502,11 +6502,9 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
                                          uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift; and back to planar
- * F32. */
+/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
                                              float scale, float shift);
-DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels);
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step number from 1
@@ -6638,7 +6636,6 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
-DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
@@ -8008,8 +8005,6 @@ DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuff
 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
 
-DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan) { return plan->submitted; }
-
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
 
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
@@ -8435,37 +8430,14 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_ROWS_TO_PLANES, DITI_OP_IMAGE };
+enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                              uint32_t op) {
-    memset(dispatch, 0, sizeof *dispatch);
-    if (diti_graph_failed(graph)) return false;
-    if (!diti_spirv_find(module, &dispatch->module)) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
-        return false;
-    }
-    dispatch->name = name;
-    dispatch->constants[0] = DITI_ELEMENTWISE_GROUP;
+    if (!diti_op_begin(graph, dispatch, name, module, DITI_ELEMENTWISE_GROUP)) return false;
     dispatch->constants[1] = op;
     dispatch->constant_count = 10;
-    dispatch->cost_kind = DITI_COST_MEMORY;
     return true;
-}
-
-/* Binding number `index`: the whole tensor, its offset in push word `word`. */
-static void diti_small_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-                            uint8_t word, bool reads, bool writes) {
-    diti_binding *binding = &dispatch->bindings[index];
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
-    if (!tensor) return;
-    binding->tensor = tensor;
-    binding->reads = reads;
-    binding->writes = writes;
-    binding->offset_word = word;
-    binding->element_bytes = (uint8_t)diti_element_size(info->format);
-    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
 }
 
 /* Rows without gaps are one run of elements, so a slice of workgroups touches one run of them. */
@@ -8480,29 +8452,12 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
                             uint32_t push_count) {
     uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
-    if (invocations > UINT32_MAX - DITI_ELEMENTWISE_GROUP) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s on [%u, %u] is too large", dispatch->name, rows,
-                        columns);
-        return;
-    }
     dispatch->push[1] = rows;
     dispatch->push[2] = columns;
-    dispatch->push_count = push_count;
-    dispatch->groups = (uint32_t)((invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP);
-    diti_graph_dispatch(graph, dispatch);
-}
-
-static bool diti_small_vector(const diti_tensor_info *info) {
-    return info->first % 4 == 0 && info->pitch % 4 == 0 && info->columns % 4 == 0;
+    diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return info->format != DITI_U32; }
-
-static uint32_t diti_float_word(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
 
 /* --- elementwise.comp --- */
 
@@ -8533,16 +8488,16 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[3] = to->format;
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
-    dispatch.constants[6] = diti_small_vector(from) && diti_small_vector(to) && (!add || diti_small_vector(add));
+    dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
     dispatch.push[4] = from->pitch;
     dispatch.push[6] = add ? add->pitch : 0;
     dispatch.push[7] = add ? add->rows : 0;
     dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_float_word(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[11] = diti_float_word(desc->offset);
-    diti_small_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, desc->add, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[10] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[11] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, 12);
@@ -8559,12 +8514,12 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
     from = diti_tensor_get(graph, table);
     if (from->format != DITI_F32)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
-    dispatch.constants[6] = diti_small_vector(from);
+    dispatch.constants[6] = diti_op_vector(graph, table);
     dispatch.push[4] = from->pitch;
     dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
-    diti_small_bind(graph, &dispatch, 0, table, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, step, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     dispatch.memory_bytes = 8.0 * from->columns;
     diti_small_emit(graph, &dispatch, 1, from->columns, 12);
     return out;
@@ -8573,7 +8528,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_small_bind(graph, &dispatch, 2, step, 8, true, true);
+    diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
     diti_small_emit(graph, &dispatch, 1, 1, 12);
 }
 
@@ -8610,14 +8565,14 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[9] = desc->noise != 0;
     dispatch.push[4] = m->pitch;
     dispatch.push[9] = x->pitch;
-    diti_small_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, desc->x, 8, true, true);
-    diti_small_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
-    diti_small_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
-    diti_small_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
-    diti_small_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
-    diti_small_bind(graph, &dispatch, 7, desc->health, 16, true, true);
+    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, 8, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, 16, true, true);
     diti_small_emit(graph, &dispatch, x->rows, x->columns, 17);
 }
 
@@ -8636,12 +8591,12 @@ static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *fr
     dispatch->push[11] = grid_width;
     dispatch->push[12] = patch;
     dispatch->push[13] = token_channels;
-    dispatch->push[14] = diti_float_word(1.0f);
+    dispatch->push[14] = diti_op_float(1.0f);
 }
 
 static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor from, diti_tensor to) {
-    diti_small_bind(graph, dispatch, 0, from, 3, true, false);
-    diti_small_bind(graph, dispatch, 2, to, 5, false, true);
+    diti_op_bind(graph, dispatch, 0, from, 3, true, false);
+    diti_op_bind(graph, dispatch, 2, to, 5, false, true);
     diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns, 19);
 }
 
@@ -8668,7 +8623,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
                      grid_height, grid_width, patch, 0);
     dispatch.constants[4] = input != 0;
-    diti_small_bind(graph, &dispatch, 1, input, 7, true, false);
+    diti_op_bind(graph, &dispatch, 1, input, 7, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
@@ -8703,24 +8658,9 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
                      1, 0);
-    dispatch.push[14] = diti_float_word(scale);
-    dispatch.push[15] = diti_float_word(shift);
+    dispatch.push[14] = diti_op_float(scale);
+    dispatch.push[15] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
-    return out;
-}
-
-DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels) {
-    uint32_t area = diti_tensor_get(graph, rows)->rows / (batch ? batch : 1u);
-    diti_dispatch dispatch;
-    diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "rows to planes", "pixels", DITI_OP_ROWS_TO_PLANES)) return 0;
-    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)batch * area, channels, "rows to planes"))
-        return 0;
-    out = diti_tensor_new(graph, DITI_F32, batch * channels, area, "planes");
-    if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, out), batch, channels, 1, area, 1,
-                     0);
-    diti_pixels_emit(graph, &dispatch, rows, out);
     return out;
 }
 
@@ -8743,10 +8683,10 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[8] = health != 0;
     dispatch.push[4] = from->pitch;
     dispatch.push[17] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
-    diti_small_bind(graph, &dispatch, 0, rows, 3, true, false);
-    diti_small_bind(graph, &dispatch, 2, rgba, 5, false, true);
-    diti_small_bind(graph, &dispatch, 3, rgb, 16, false, true);
-    diti_small_bind(graph, &dispatch, 4, health, 18, true, true);
+    diti_op_bind(graph, &dispatch, 0, rows, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, rgba, 5, false, true);
+    diti_op_bind(graph, &dispatch, 3, rgb, 16, false, true);
+    diti_op_bind(graph, &dispatch, 4, health, 18, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }
 
@@ -17263,7 +17203,7 @@ static const char *const diti_spirv_text_elementwise[] = {
     "v7dJCM'####",
     0};
 static const char *const diti_spirv_text_pixels[] = {
-    "GZ1N5jsi^PfUh9$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MYJh1q0`r6%/s$X$Bfbq%RXH3'OK8^#75H>#426P'xm0EM[)]a*:Twl'e@Lvdma7"
+    "GZ1N5jsi^PHQ`6$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MYJh1q0`r6%/s$X$Bfbq%RXH3'OK8^#75H>#426P'xm0EM[)]a*:Twl'e@Lvdma7"
     "]#)$bx#8['EMXIP&#6En0(xm0EM^/]a*<gWM(e@LvdomJ]#*-&=$8['EMYLP&#8WNi(-;1EMoD18.yCT$'+b'EM[UY&#+6BY$9b'EMVx3U%A4pf)e@Lvds"
     ".p]#,@^u$8['EM^e0_#<%g**qg0EMsP18.+9-V)dt#@$CGPG*p#[;e'^Gy#G/1EMwiV8.;9-V)xf,L)CGPG*-/B=e++`:%Wa1EM$+%9.L9-V)5X5X.CGPG"
     "*B:(@e/PwS&h:2EM(DJ9.]9-V)JJ>e3CGPG*VFfAe3u7m'xl2EM,]o9.m9-V)_;Hq8CGPG*jH0'eu:+^#>7Gc*rg'EMWcs;$BJ'D+/T1EMvY18.yCT$'2b"
@@ -17273,51 +17213,48 @@ static const char *const diti_spirv_text_pixels[] = {
     "ik<(9('HWR+7t&#qR$'+D`@MG`cIWS1At&+Dl<(s-jwZ,9wy6VGk<(IjI$[yX>Y7OpR$'+=`@MKruIWWJft&-Dl<(x0jwZ0_7;8WGk<(<3fOVIl-.2eY%f"
     ")jGk<(Edo-aT%2$%bGk<(WYg9^N1t-*BSO0>qeVl11fVl11fVl1.JZo0.fVl1F,*P9*XgCM4tZq%El8]59#q@M_(]h1El8]5Hj(BMnA,=&El8]5Q()BMn:"
     "_]%El8]5T+)BMqP5y%D7o_4gpR$'1:`@MY[`JWfI9v&4Dl<(2:jwZ>1ag<hik<(isuwZADAH=dGk<(WN-$[CVx(>pik<(Wph4^S`Pc+rwDo*^2NQ#U5'CM"
-    "v-PdZ+XC&[:1x@@twDo*a;NQ#ZCw>MhRU$$[@g9A]m+BM;W[8MwFL:$TRGrAwyp@ML_IqA58Ll0Z1Q<MPi(BM@p)9MA@sL$D7o_4&jk<(`(P<MU^`;[&l2"
-    "XC4>R[TOG,i4QpR$'8D`@Mb).KW$tNx&8Dl<(I=jwZTEFQDuVS$'W3bBM$nNNVU[3k1r#2u-wGk<(u]9/a$n)A&mik<(w.,wZWaBNEqik<(hAP<M_Y/r]a"
-    "&&>.8THi1ZhT@Mt(ykVOoHX.l%pFF;,hCMbl&o&El8]5y:)BM(fsG$oAlCGj*jCMZmZ@#pJ0`G0hkBM3HEC#y,:sAG]8[73BlCGh@%CM8q2gZaQFA^a)^r"
-    "/aik<(,^Q;[3>wdH:$aE[4H;)I%:vD[5QWEINE5X_8l$`#t`XfM2ujCM7klE%LpDf23(gCM9w'F%LpDf25(gCM;,:F%LpDf27(gCM=8MF%LpDf29(gCM@E"
-    "`F%LpDf2;(gCM;qyL#xCl<(/EE8%nW/1:FRh58KTHi1+B3M#iomi1-H<M#U#4V)^g8HN)*KDM^.[M#O%$DM@;dM#C:GDM0]oM#Om#DMBHvM#ZghXMGN(N#"
-    "6mtM#dmmi1,j0'#momi1<s&N#H:GDM5$GN#Pm#DMGgMN#`ghXMLmVN#A4LN#nW/1:P-Pt6KTHi1HA_N#momi1JGhN#/&a^MYJ%O#HMqN#=/QUSLBjfM_)_"
-    "pS_W8atDu5O#K2TatCo,O#oomi1L:UN#aGeYMTGJO#:TOM#momi1VlHO#m0`$'eSbAulk(ZUdg8atI<eO#CW@kUReGc%7(;fMbfxO#Y'eO#c@2P#iomi1_"
-    "rQO#fyZ0,JmM>#oVu+NlL5V)E>s.VijX(tY/XP#jSbAuX)OP#hXWP#Es;hVq'T$'G61K`/rBIXAEisIiomi1a3wO#:iGc%::WfMyYm=v#DWfM/Ze(bjeQB"
-    "Tq'T$'E*1K`7F5*YDT-8J^h3V)=,[mTO:-DMA#DO#>A76K]aSCMgO9Q#kRjBKiomi1irQO#s(T$'KRe(b+..LZx/Eo*L`,BYH`+<M=,J$[(`w(FB]33LP("
-    "+DM[]XQ#Lj>m0#r%Q#re(FMqqhQ#u&8Q#'@^Q#nW/1:BLV,EKTHi1.LpQ#nW/1:NQg>HKTHi12X+R#momi1pf>O#-hhXMqEIR#2e=R#iomi18kGR#R(+DM"
-    "ALr,b1WxL#o(+DMax>W[%U]0,fg5N_%]%M#%Y.gMfy#J$Iv1.2c/=H2@2_L1X:WfMO]JdaFG$l`YQ3Qg]U<1aFDNg`^rdyPR'oLarvj1atIl<(s:n.`;B^"
-    "0,+mJda:xjZ#LSCo*juN>#DnOmgSF8fbMx*EbXwGc%uZJCMtX,V)hr2##EjS$'%BRj_PUGccReGc%'#yCM(^BT#je:^M6(LT#o(QJt$YST#[^w<(a=]T#j"
-    ":WfM_3KdaX8@xeVIc%cpY/>f-`ayetIl<(=ks7fShGc%h:WfM`6Kda[T;ufWR'BcbjW9g1rvs6it`:73W7w51#yCM3JQU#WQe=MDfZU#4$RU#KTHi1hv-T"
-    "#Zpmi1x$cU#rI-V)Ldl1hIuV%uwLST#o9Cwddfh0,H88TfoYh.iD-3Zv.L'V#n.PN_CsGR_f#io_dVLlijiS$':+Sj_bP_LjReGc%:nfCM<-WV##Jl<([P"
-    "Igif95V)k*&Ek)(PfMeq3##7(sbk9U=^lReGc%B#yCMDU7W#AKl`MI[AW#[f=kao[f_ml2d%c8^R&nG4'Emq'T$'B0IW#/WD&lReGc%C#yCMHn]W#AKl`M"
-    "MtfW#`f=kas)'xning(b6wUV#FbSCMP,yW#dUUV#oTX49OdJw5J)+DMWgn7oShGc%';WfM_bo=v7dJCMtX,V)9@4##EjS$'NfSj_yj1VpReGc%NnfCMTWY"
-    "X#xCl<(L8I8%nW/1:d*Ek9KTHi1])kX#KTHi1Xb;X#nW/1:i<%L:KTHi1c;/Y#momi1c5&Y#qhhXM^(MY#bHBY#KTHi1_hEX#iomi1jNKY#[)+DM4i5)*_"
-    "Z6Oq,I4K`54_et*&f1qjH4ZvRugY#n.PN_21#*uet_o_1GvFujiS$'K9<atV65Z#LpDf2:ED,a9x6`voKGDM+`SZ#_S$DM9q=i#h;GDMYpHi#`V$DM;&Qi"
-    "#X+6YMA,Zi#*NOi#KTHi1QoyY#oomi11Zbi#A=GDM_7wi#aY$DMAE(j#cJeYMFK1j#4m&j#KTHi1VoyY#romi1;y8j#]7IYMI^Mj#4NOi#KTHi1YoyY#ro"
-    "mi1B4Uj#;%yCMHpij#d;GDMhosj#b]$DMJ%%k#g+6YMO+.k#IM#k#oomi1IAhj#K%yCMM7Ak#(6IYMR=Jk#LM#k#romi1RfHk#J%yCMPJ]k#+IeYMUPfk#"
-    "OM#k#nW/1:jmX)<KTHi1Z'nk#momi1Ks/j#mjhXMYi3l#UY5k#momi1P.Lj#djhXM[uFl#ZlQk#momi1INOi#h+6YM^*Yl#eLNl#momi1V:_j#djhXM`6l"
-    "l#iXal#iomi1m_jl#R++DMvKZjUr'T$'tcsl#Lj>m0`^2X#y.HZ#NlYbXMBjfMIc8m#G=WfM@Jk%cSPueY:uila5[M'Z;Pk%cM%=EZh9o(ZuIl<(P*2>ZA"
-    "v3V)KM9EXxS_%uT,/m#MflBYThGc%E=WfMtsFdsD;J@[#`q%YsO5BYYwGc%b^JCMtX,V)T:;##EjS$'iaZj_;K&=]SeGc%ipfCMoKRn#xCl<(g3P8%KTHi"
-    "14X4n#nW/1:/nX)<KTHi1<&mn#oomi1<wcn#p%yCMrg2o#4KeYMwm;o#@,vn#nW/1:1R],;KTHi1GEDo#nW/1:5e<e;KTHi1KQVo#momi1",
-    "KKMo#w%yCMy:to#28IYM'B&p#O^io#KTHi1C_=n#romi1Up-p#%>GDMEMCp#_S$DM'ZKp#D,6YM,aTp#M+Jp#oomi1Xj$p#9khXM.mgp#^7]p#momi1b=f"
-    "p#=8IYM0yyp#QW`o#iomi1eDop#OKeYM2.5q#OW`o#momi1jV3q#CKeYM4:Hq#QW`o#iomi1m]<q#4>GDMQ@[q#fi$DM3Mdq#P,6YM8Smq#qubq#iomi1v"
-    "$lq#t++DMXbDWer'T$'W*uq#Lj>m08_2X#6qYn#)IoNhdy#J$EQql0+Fu(3DWve22XACM8$Er#'n/hisCl<(5OQ8%LpDf2s'<&c/kpkj4P1laiuH-ko;m%"
-    "c1&QLk5V:lak0)fk2qEHNqFE*l43KakuIl<(^Mr.iBy3V)iU+BlsHm%c6T-*m8iVlap_]Cm7)FHNvtx_m>q'>muIl<(df6Ki;g3V)r2DZmu5Udat,u[n02"
-    "y%P#C9xnA_g%lr'T$'9Iws#H=5Ijtq<K`$F9<o=-f+jn8m%cJ3m]o<*%mau>qtoAKbdN$U59pO%Xpo&$-V)m5R8%rJl<()H8Qp<j3V))Bt4pjH=ZvH:tt#"
-    "n.PN_'#NRqft_o_&8JoqkiS$'AuEatLSBu#LpDf20HD,a.jb0spKGDMx$au#_S$DMZ1iu#^>GDM#1su#`V$DM]=$v#y,6YMbD-v#lgyu#KTHi1h5/u#nW/"
-    "1:wnX)<KTHi1uy=v#oomi1us4v#'-6YMgc[v#tm+v#KTHi1n;8u#iomi1%5Zv#d&yCM:#Z-$wKeYM@)d-$P*Hv#c(Ohr;>r(bQlTu#7gSCMB&m-$YEKu#E"
-    "d7gMk>'/`4W7CMaC'Q#8;CCM<>v-$DWve2%AWfMqd#,am8w-Ok&gCMEWD.$xCl<(<gW8%LpDf2tID,aq^7GPk&gCMIpi.$xCl<(AsW8%LpDf2#]$earp3`"
-    "QqAs%c:x;'R-v=kat+l@Ribns[,y,^RIO<;RW/`$'`YbAuJ0I/$PfQ/$9eg8SZwGc%QfGc%2:NfMsJD##]m2]>Trd/$;wGqSvIl<(pG0,Ns'T$'G'w/$KT"
-    "Hi1Fg&.$LbDFO%2DK`*%)rTS+u(O[sCZvIC20$:n+USW/`$'gYbAuR(FWUhsKatKOE0$KTHi1Iat-$Mk`bO-d[da)D]3Vn%w(b<JU.$SgSCM^ub0$`%L.$"
-    "0f7gMq(LatJI;0$H4bhVNBjfM/bv0$@AWfM6p[da-itLWmyv(b=P_.$[(yCM]@01$@.+DMa4bdW#0Eo*t>^jh>l`^PZwGc%DAWfM5m[da0-qIXmyv(b@]q"
-    ".$_(yCM`RL1$@.+DMfV^aX#0Eo*;<;NqC-A>QZwGc%[aJCMtX,V)Hp1##GjS$'MELatXHg1$LpDf2<JD,a9w-DZk&gCMi)-2$xCl<(a$Y8%LpDf2AJD,a="
-    "EF][k&gCMAmS2$xCl<(;1Y8%KTHi1+3^1$n5r#ZDVx(b^ay1$W0Eo*C3`po$*;>ZvIl<(Y-@BYs'T$'1&v2$qQnwZLsUCMtN)3$hF+2$g(yCMp^23$c.+D"
-    "M>Ehm^s'T$';wDT`H+>6_jS';[SEbmgyP[W_9KLQ^o^^ZQwMws_<GcTA@Rpu@EEM3$6)T$';KV3$VB1w@cejj0sS9HIMRpu@IQ`3$TTCo*=va>#&tw1q#+"
-    "pQaOxx(bd.Z2$^:NfMFrE##x`_$,Qj-4$f=N)b`^n<(P;IN_.<6V)Z:=Eba1>^MaLV4$9ETXUZ&dGc:Ji%uox-4$e42eaffh0,=+@#,>1]4$`:NfMM0F##"
-    "uFu_c`wqycTeGc%.BGDMJo,5$#P%DM,%55$EnhXM1+>5$_jt.cqYk^e3`)BebYh0,>_NWe2o3Z7muF#dTeGc%f:NfMTFF##$%[x,niX5$thvTfvIl<(W&5"
-    "8]BguI-w8gpfO_&[#e#+DM]8*5gUhGc%nAWfMHV1Et.F'6$[^w<(<QGQgTeGc%9BGDMU[;6$%V%DM7iD6$6)yCM8oM6$$nhXM=uV6$%DL6$$SGrAZkY2$d"
-    "mmi1+P_6$4U-V)XG@KioT'aMB6%7$gEtFdmx,ij.`;Hj7U-V)[P@KipW'aMEIA7$/DsIdp<)fk4-8Ek,66V)fCTak'uJDM^8^7$AFW6$Nu-ClWIj%u*9'6"
-    "$w,sQgW/`$'WZbAuei1&mXFNat;Kn7$3%]>mTeGc%*/;fMTt*8$x5ivmkuQT]+qq]nxJ5)F=-,une;G##A$hXnK^esnTeGc%NBGDMl4Z8$&Y%DMNBc8$QB"
-    "GDMnAm8$*f%DMPNu8$m/6YMUT'9$M#t8$iomi1Una8$Q)yCMSa99$$nhXMXgC9$Z589$^r&%5teP2$H)yCMSjU9$YBGDMnM`9$]7D9$bv2LrF;7/Mw&=$n"
-    "Kh2t63%]>mTeGc%3HafM^FNat:Ee7$aE0/`S0###",
+    "v-PdZnMyWT7C,t0XGk<(2Xs([<DXx@cik<(VmO<M7%UQT>wMq1XGk<(:qA)[=VT9BM>)0vdik<(ZyO<MsTtp]Y<i(,8THi1[1Q<MU$2BMZ<#xBR]w>M%_n"
+    "%$lLU@,'tR$'*sq@MmQp[,(3@lCf*)BM9&Ir(D7o_4+WS$'DjU@Mt1=lVIA0[-fEwLD8#hCMZStn&El8]5gm(BM:&-:(8THi1d1Q<M_[aBM5S;#[LwEiEQ"
+    "pR$'<:`@MpjoKW*B/y&@Dl<(QDjwZZ%>KFrik<(d)NHWyEvJ#xDl<(>L.HW#L(K#@(l<(,F4Q^@O9[/0YM2a.^g='swDo*w(OQ#0pmBM4K;'#El8]5sv1B"
+    "Mbe,EA^w4BM]3=K>Qe4BMg5;BBng:CMdV6##%fGc%9El<(7LH,a]SnxIxCl<(9RH,a_fNYJxCl<(;XH,aax.:KxCl<(=_H,ac3grKxCl<(@eH,aeFGSLxC"
+    "l<(BkH,ac@Y3MoKGDMXg,M#V:$DM:t4M#SghXM@#>M#B_t3Omw#MNl0WaFnW/1:BiSw5KTHi11TOM#=Z9DGDYNC4KTHi15abM#iomi15ZXM#UF-FMGN(N#"
+    "Q$6YMHT1N#9s&N#=Z9DGJ`WC4KTHi1@(9N#iomi1@y/N#J:GDMgfWN#R.$DMIs`N#f(6YMNyiN#:NFM#Jlb`4G4LN#/4NfMp:1##C5>uRNq&8SReGc%8Y."
+    "gMUeGc%l4IYMR:7O#8NFM#romi1K4LN#Z(6YMTGJO#vo;PtK<RO#[^w<(rXZmTReGc%9AafMlj8atI<eO#:Kaj1YlHO#]3wO#pghXM[r3P#aQ1.Q8-Y0W@"
+    "LIkVY@;T];UqMWbGo+WXQw<(f9)P#[^w<(e9)P#A:WfM3ge(bm/svUtb,V)>+0EXGolXMYfxO#Nl$,uI<eO#H78eWSO/J$>;DnTq'T$'EOe(bknm^Tx/Eo"
+    "*EDh%Y=1T;M8UmFYS4UT7<.WUJO(+DMQ.*Q#Lj>m0tksP#n%mXMfX9Q#*T32blnQ&Tq'T$'X[1K`;kMCZFm)5Kah3V)@,@QTyb.DMC&:O#B]33L`aSCMjb"
+    "UQ#p)+@Li4)21xejP#x,BQ#i:GDM.qiQ#$S%DMh&rQ#k:GDM0&%R#.r%DMj2-R#/)6YMo86R#mW+R#iomi11LpQ#-hhXMqEIR#qlHO#CfOOLB(T$'mTf(b"
+    "1WxL#baSCMu;RR#-IuwL$Y.gMfy#J$Iv1.2b/=H2@2_L1W:WfMNYJdaE=`O`XN3Qg[Lxl`D72K`^rdyPQuR0aqmNm`tIl<(q.Rj_;B^0,)a.Ha9ujZ#LSC"
+    "o*irN>#CkOmgR<tIbKlf(bXwGc%tZJCMtX,V)go2##EjS$'$>Rj_OL+GcReGc%&#yCM'W8T#ie:^M5yBT#n(QJt#SJT#[^w<(_7ST#i:WfM^0KdaW/$]eU"
+    "Fc%coPkye,VE^etIl<(;_WseShGc%g:WfM_3KdaZKwXfVO'Bcaa;uf0ovs6it`:72W7w50#yCM2DHU#VQe=MC`QU#3uHU#KTHi1fp$T#Zpmi1vuXU#rI-V"
+    ")JWPmgHrV%uvFJT#n0'[ddfh0,F,t7fmMLjhC*3Zv-FuU#n.PN_Bj+6_f#io_cM0PijiS$'9(Sj_aGC0jReGc%9nfCM;'NV##Jl<(YD-Kif95V)iua(k)("
+    "PfMdn3##6vVFk7IyAlReGc%A#yCMCO.W#@Kl`MHU7W#Zf=kanRJCmk/d%c7T6bmF+c(mq'T$'@*@W#.N(bkReGc%B#yCMGhSW#@Kl`MLn]W#_f=karwb[n"
+    "hkg(b5qLV#EbSCMO&pW#bOLV#oTX49NdJw5I)+DMUZRsnShGc%&;WfM^_o=v7dJCMtX,V)8<4##EjS$'McSj_xam9pReGc%MnfCMSQPX#xCl<(K5I8%nW/"
+    "1:c*Ek9KTHi1Z#bX#KTHi1V[2X#nW/1:h<%L:KTHi1a5&Y#momi1a/tX#phhXM]yCY#`B8Y#KTHi1]b;X#iomi1hHBY#Z)+DM3f5)*^Qr2q+F4K`4+CIt("
+    "qImpiE4ZvQo^Y#n.PN_1(_etet_o_0=Z*ujiS$'J6<atU0,Z#LpDf29ED,a8orCvoKGDM*YJZ#_S$DMdfRZ#g;GDMXj>i#`V$DM:wGi#W+6YM@&Qi#SFFi"
+    "#KTHi1OipY#oomi1/TXi#@=GDM^1ni#aY$DM@>vi#bJeYMEE(j#2gti#KTHi1TipY#romi19s/j#[7IYMHWDj#2HFi#KTHi1WipY#romi1@.Lj#:%yCMGj"
+    "`j#c;GDMgijj#b]$DMIvrj#f+6YMN%%k#GGqj#oomi1G:_j#J%yCML17k#'6IYMQ7Ak#JGqj#romi1P`>k#I%yCMODSk#*IeYMTJ]k#MGqj#nW/1:imX)<"
+    "KTHi1Xxdk#momi1Im&j#ljhXMXc*l#SS,k#momi1N(Cj#cjhXMZo<l#XfHk#momi1GHFi#g+6YM]$Pl#cFEl#momi1T4Uj#cjhXM_0cl#gRWl#iomi1kXa"
+    "l#Q++DMt>>NUr'T$'r]jl#Lj>m0^W)X#w(>Z#Mc=FXMBjfMH]/m#F=WfM>Gk%cRGYIY:uila4R1cY:Mk%cLsx(Zg0SdYuIl<(NumyYAv3V)IAu(XwP_%uS"
+    "&&m#L]P&YThGc%D=WfMspFdsC2.$[xRUaXqCq%YYwGc%a^JCMtX,V)S7;##EjS$'h^Zj_:Bbx[SeGc%hpfCMnEIn#xCl<(f0P8%KTHi12R+n#nW/1:.nX)"
+    "<KTHi1:wcn#oomi1:qYn#o%yCMqa)o#3KeYMvg2o#=&mn#nW/1:0R],;KTHi1E>:o#nW/1:4e<e;KTHi1IKMo#momi1IEDo#v%yCMx4ko#",
+    "18IYM&;to#MW`o#KTHi1AX4n#romi1Sj$p#$>GDMDG9p#_S$DM&TBp#C,6YM+ZKp#K%Ap#oomi1Vdro#8khXM-g^p#[1Sp#momi1`7]p#<8IYM/spp#OQV"
+    "o#iomi1c=fp#NKeYM1(,q#MQVo#momi1hP*q#BKeYM34>q#OQVo#iomi1kV3q#3>GDMP9Rq#fi$DM2GZq#O,6YM7Mdq#ooXq#iomi1tubq#s++DMVU(;er"
+    "'T$'U$lq#Lj>m06X)X#4kPn#(@S2hdy#J$EQql0*Fu(3DWve21XACM7u:r#&ekKisCl<(4LQ8%LpDf2r'<&c.bTOj4P1lahl,ijn8m%c0t40k5V:laj'eI"
+    "k1nEHNp<)fk2'/EkuIl<([AVjhBy3V)gIg%lrEm%c5Kiel8iVlaoUA'm6&FHNuk]Cm<ecyluIl<(bYr.i;g3V)p&(>mt2Udas#Y@n//y%Py8u[n>RKakr'"
+    "T$'7Cns#G4q,jsn<K`#<uwn;xIgim5m%cI*QAo<*%mat5UXo@HbdN#LqtoMp;To&$-V)l2R8%rJl<(';t4p<j3V)'5XpoiE=ZvG4kt#n.PN_395*Yet_o_"
+    "$&j6qkiS$'>oEatJG/u#LpDf2.HD,a,W*Prj&gCMZ(Mu#xCl<(RNR8%LpDf22HD,a0%Cisl2yCM[7ru#W>GDM$7%v#V:$DM^D-v#N*a^Mlf6v#nm+v#Ov'"
+    "CuMBjfM+UB^ur;FatV9Hv#W2$@>L^YBuV/`$'tWbAu`MnGvtBFatXFZv#KTHi1k)tt#amn/r92Vda7o6$w*bq(bO`Bu#aeSCM@qY-$g88u#Cd7gMS&KatW"
+    "@Qv#*.LLMNBjfMgVn-$y@WfMpmZdagb_0N*_q(bPfKu#=(yCM>;(.$T,+DMUdFHN#0Eo*.16;[eLi+sYwGc%&AWfMojZdaj&[-O*_q(bRr^u#A(yCMBND."
+    "$T,+DMZ.CEO#0Eo*X<ANhieIdsYwGc%=aJCMtX,V)Gm1##GjS$'/CKat:D_.$LpDf2vID,aspo'Qk&gCMK%%/$xCl<(CyW8%LpDf2#JD,aw=0ARk&gCMxb"
+    "K/$xCl<(t.X8%KTHi1G.U.$P/]_P&Tw(b@]q.$W0Eo*$(CTo@x$#QvIl<(u$)&Ps'T$'Mxm/$SKX[QLsUCMVJx/$IB#/$I(yCMRY*0$E.+DMZ;QQTs'T$'"
+    "w+WT`*%)rTKJivQ5CamgY=3;UUB55TQ[]ZQW:OWUu:F8A=@8=@a@E0$5)T$'WFN0$T/Q>@Eejj0SDl+IK@8=@eLW0$STCo*us`>#`qv1q[uP5W1vw(bF*R"
+    "/$@:NfM(pD##x`_$,me%1$H78eW`^n<(k222U.<6V)u1')X`.>^MBEN1$r=KXU<wM+YtGh%uQt%1$G.tHWffh0,w(>#,Z,T1$B:NfM/.E##W@`CY$oZ^YT"
+    "eGc%hAGDM,k$2$yL%DMfw,2$'nhXMk&62$Cv//cSSUB[mXk%[bYh0,ZU7;[2o3Z7Oo0_YTeGc%H:NfM6DE##$%[x,2eP2$Vba8]vIl<(rtusRBguI-:0PT"
+    "]1]%[#e#+DMx/kp]UhGc%PAWfM*T0EthAv2$[^w<(XH05^TeGc%sAGDM7W33$$S%DMqd;3$p(yCMrjE3$^mhXMwpN3$A>D3$#J+VAvfQ/$dmmi1GKV3$4U"
+    "-V)t=)/`oT'aM$2t3$IEtFdOrnLaJV%,a7U-V)wG)/`pW'aM'E84$h<jIdR6kIbP$y(b,66V)*:=Eb&rJDM@4U4$#BO3$0oo&c9Gi%ud4v2$Y&^5^W/`$'"
+    "9ZbAuGcsac:DMatuFf4$muF#dTeGc%d.;fM6py4$<-RZdMsPT]ej[AeY>pdEw&nXeG9F###uQ<egTNWeTeGc%0BGDMN0R5$%V%DM0=Z5$3BGDMP<e5$)c%"
+    "DM2Jm5$O/6YM7Pv5$iuk5$iomi1qiX5$3)yCM5]16$^mhXM:c:6$v006$^r&%58aH/$*)yCM5fM6$;BGDMPIW6$>3;6$Dpt/i(96/MYw'`d-f1t6muF#dT"
+    "eGc%mGafM@DMatt@]4$aE0/`S0###",
     0};
 static const char *const diti_spirv_text_group_norm[] = {
     "GZ1N5jsi^PV$1c(=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MpV#2q0`r6%J,HQT8gv.`YJCEO#,DK`u1JHW2q*t[l;g^usd9k_U`Co*:gH>#'il"
@@ -17420,7 +17357,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"qkv_post", diti_spirv_text_qkv_post, 3076u},
     {"expand", diti_spirv_text_expand, 5003u},
     {"elementwise", diti_spirv_text_elementwise, 4459u},
-    {"pixels", diti_spirv_text_pixels, 2800u},
+    {"pixels", diti_spirv_text_pixels, 2653u},
     {"group_norm", diti_spirv_text_group_norm, 4142u},
     {0, 0, 0}};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }

@@ -7,8 +7,7 @@
 #define OP_PATCHIFY 0u       // planes -> tokens, column (c, dy, dx), times an optional scale
 #define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u // value * scale + shift
-#define OP_ROWS_TO_PLANES 3u
-#define OP_IMAGE 4u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
+#define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
@@ -57,17 +56,11 @@ float planes_to_rows(uint row, uint column) {
     return source(row / area * channels + column, row % area) * scale + shift;
 }
 
-float rows_to_planes(uint row, uint column) {
-    uint area = grid_height * grid_width;
-    return source(row / channels * area + column, row % channels);
-}
-
 float value(uint row, uint column) {
     if (column >= columns) return 0.0;
     if (OP == OP_PATCHIFY) return patchify(row, column);
     if (OP == OP_UNPATCHIFY) return unpatchify(row, column);
-    if (OP == OP_PLANES_TO_ROWS) return planes_to_rows(row, column);
-    return rows_to_planes(row, column);
+    return planes_to_rows(row, column);
 }
 
 // models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.

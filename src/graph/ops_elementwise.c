@@ -6,37 +6,14 @@
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_ROWS_TO_PLANES, DITI_OP_IMAGE };
+enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                              uint32_t op) {
-    memset(dispatch, 0, sizeof *dispatch);
-    if (diti_graph_failed(graph)) return false;
-    if (!diti_spirv_find(module, &dispatch->module)) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
-        return false;
-    }
-    dispatch->name = name;
-    dispatch->constants[0] = DITI_ELEMENTWISE_GROUP;
+    if (!diti_op_begin(graph, dispatch, name, module, DITI_ELEMENTWISE_GROUP)) return false;
     dispatch->constants[1] = op;
     dispatch->constant_count = 10;
-    dispatch->cost_kind = DITI_COST_MEMORY;
     return true;
-}
-
-/* Binding number `index`: the whole tensor, its offset in push word `word`. */
-static void diti_small_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-                            uint8_t word, bool reads, bool writes) {
-    diti_binding *binding = &dispatch->bindings[index];
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
-    if (!tensor) return;
-    binding->tensor = tensor;
-    binding->reads = reads;
-    binding->writes = writes;
-    binding->offset_word = word;
-    binding->element_bytes = (uint8_t)diti_element_size(info->format);
-    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
 }
 
 /* Rows without gaps are one run of elements, so a slice of workgroups touches one run of them. */
@@ -51,29 +28,12 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
                             uint32_t push_count) {
     uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
-    if (invocations > UINT32_MAX - DITI_ELEMENTWISE_GROUP) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s on [%u, %u] is too large", dispatch->name, rows,
-                        columns);
-        return;
-    }
     dispatch->push[1] = rows;
     dispatch->push[2] = columns;
-    dispatch->push_count = push_count;
-    dispatch->groups = (uint32_t)((invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP);
-    diti_graph_dispatch(graph, dispatch);
-}
-
-static bool diti_small_vector(const diti_tensor_info *info) {
-    return info->first % 4 == 0 && info->pitch % 4 == 0 && info->columns % 4 == 0;
+    diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return info->format != DITI_U32; }
-
-static uint32_t diti_float_word(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
 
 /* --- elementwise.comp --- */
 
@@ -104,16 +64,16 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[3] = to->format;
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
-    dispatch.constants[6] = diti_small_vector(from) && diti_small_vector(to) && (!add || diti_small_vector(add));
+    dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
     dispatch.push[4] = from->pitch;
     dispatch.push[6] = add ? add->pitch : 0;
     dispatch.push[7] = add ? add->rows : 0;
     dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_float_word(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[11] = diti_float_word(desc->offset);
-    diti_small_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, desc->add, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[10] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[11] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, 12);
@@ -130,12 +90,12 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
     from = diti_tensor_get(graph, table);
     if (from->format != DITI_F32)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
-    dispatch.constants[6] = diti_small_vector(from);
+    dispatch.constants[6] = diti_op_vector(graph, table);
     dispatch.push[4] = from->pitch;
     dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
-    diti_small_bind(graph, &dispatch, 0, table, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, step, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, out, 8, false, true);
+    diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     dispatch.memory_bytes = 8.0 * from->columns;
     diti_small_emit(graph, &dispatch, 1, from->columns, 12);
     return out;
@@ -144,7 +104,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_small_bind(graph, &dispatch, 2, step, 8, true, true);
+    diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
     diti_small_emit(graph, &dispatch, 1, 1, 12);
 }
 
@@ -181,14 +141,14 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[9] = desc->noise != 0;
     dispatch.push[4] = m->pitch;
     dispatch.push[9] = x->pitch;
-    diti_small_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_small_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
-    diti_small_bind(graph, &dispatch, 2, desc->x, 8, true, true);
-    diti_small_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
-    diti_small_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
-    diti_small_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
-    diti_small_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
-    diti_small_bind(graph, &dispatch, 7, desc->health, 16, true, true);
+    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, 8, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, 16, true, true);
     diti_small_emit(graph, &dispatch, x->rows, x->columns, 17);
 }
 
@@ -207,12 +167,12 @@ static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *fr
     dispatch->push[11] = grid_width;
     dispatch->push[12] = patch;
     dispatch->push[13] = token_channels;
-    dispatch->push[14] = diti_float_word(1.0f);
+    dispatch->push[14] = diti_op_float(1.0f);
 }
 
 static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor from, diti_tensor to) {
-    diti_small_bind(graph, dispatch, 0, from, 3, true, false);
-    diti_small_bind(graph, dispatch, 2, to, 5, false, true);
+    diti_op_bind(graph, dispatch, 0, from, 3, true, false);
+    diti_op_bind(graph, dispatch, 2, to, 5, false, true);
     diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns, 19);
 }
 
@@ -239,7 +199,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
                      grid_height, grid_width, patch, 0);
     dispatch.constants[4] = input != 0;
-    diti_small_bind(graph, &dispatch, 1, input, 7, true, false);
+    diti_op_bind(graph, &dispatch, 1, input, 7, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
@@ -274,24 +234,9 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
                      1, 0);
-    dispatch.push[14] = diti_float_word(scale);
-    dispatch.push[15] = diti_float_word(shift);
+    dispatch.push[14] = diti_op_float(scale);
+    dispatch.push[15] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
-    return out;
-}
-
-DIT_INTERNAL diti_tensor diti_rows_to_planar(diti_graph *graph, diti_tensor rows, uint32_t batch, uint32_t channels) {
-    uint32_t area = diti_tensor_get(graph, rows)->rows / (batch ? batch : 1u);
-    diti_dispatch dispatch;
-    diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "rows to planes", "pixels", DITI_OP_ROWS_TO_PLANES)) return 0;
-    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)batch * area, channels, "rows to planes"))
-        return 0;
-    out = diti_tensor_new(graph, DITI_F32, batch * channels, area, "planes");
-    if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, out), batch, channels, 1, area, 1,
-                     0);
-    diti_pixels_emit(graph, &dispatch, rows, out);
     return out;
 }
 
@@ -314,9 +259,9 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[8] = health != 0;
     dispatch.push[4] = from->pitch;
     dispatch.push[17] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
-    diti_small_bind(graph, &dispatch, 0, rows, 3, true, false);
-    diti_small_bind(graph, &dispatch, 2, rgba, 5, false, true);
-    diti_small_bind(graph, &dispatch, 3, rgb, 16, false, true);
-    diti_small_bind(graph, &dispatch, 4, health, 18, true, true);
+    diti_op_bind(graph, &dispatch, 0, rows, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, rgba, 5, false, true);
+    diti_op_bind(graph, &dispatch, 3, rgb, 16, false, true);
+    diti_op_bind(graph, &dispatch, 4, health, 18, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }

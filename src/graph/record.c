@@ -205,8 +205,6 @@ DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuff
 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
 
-DIT_INTERNAL uint64_t diti_plan_submitted(const diti_plan *plan) { return plan->submitted; }
-
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
 
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
