@@ -259,6 +259,7 @@ static int check_prompts(const options *o) {
     if (!o->prompt)
         return complain(EXIT_USAGE,
                         "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
+    if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
     code = check_text("--prompt", o->prompt);
     return code ? code : check_text("--negative-prompt", o->negative_prompt);
 }
@@ -283,6 +284,14 @@ static int check_numbers(app *a) {
     return code;
 }
 
+static const char *missing_part(uint32_t mask) {
+    if (mask & 1u << DIT_ROLE_TRANSFORMER) return "transformer";
+    if (mask & 1u << DIT_ROLE_VAE) return "autoencoder (vae)";
+    if (mask & 1u << DIT_ROLE_TOKENIZER_1) return "tokenizer";
+    if (mask & 1u << DIT_ROLE_SCHEDULER) return "scheduler";
+    return "text encoder";
+}
+
 /* Reads the model's headers only, to know its sizes and parts. */
 static int check_model(app *a) {
     dit_model_desc desc = {0};
@@ -295,10 +304,8 @@ static int check_model(app *a) {
     dit_model_get_info(model, &a->info);
     dit_model_destroy(model);
     if (a->info.missing) {
-        return complain(EXIT_INPUT,
-                        "--model %s: parts of the pipeline are missing (mask 0x%x); give the whole folder, or a "
-                        "GGUF made by dit-convert",
-                        a->model_path, a->info.missing);
+        return complain(EXIT_INPUT, "--model %s: it has no %s; give the whole folder, or a GGUF made by dit-convert",
+                        a->model_path, missing_part(a->info.missing));
     }
     return EXIT_GOOD;
 }

@@ -362,6 +362,7 @@ static const refusal refusals[] = {
     {{"--steps"}, 2, "needs a value"},
     {{"--output", "--steps", "3"}, 2, "needs a value"},
     {{"--quiet=yes"}, 2, "takes no value"},
+    {{"-q", "-v"}, 2, "exclude"},
     {{"-p", "a\xff"}, 2, "byte 2 (0xff)"},
     {{"-p", "\xc0\xaf"}, 2, "UTF-8"},
     {{"-p", "\xed\xa0\x80"}, 2, "UTF-8"},
@@ -575,6 +576,14 @@ static void test_interruption(int number) {
     CHECK_MESSAGE(left_parts == 0, "%d half-written files", left_parts);
 }
 
+/* Before the first step: while the device is opened, the model is read or kernels are prepared. */
+static void test_early_interruption(void) {
+    interruption stop = {SIGINT, "/"};
+    outcome o = run_as(STREAMS_PIPES, stop, (char **)ARGS(QUICK, "--steps", "400", "-o", (char *)in_work("never.png")));
+    CHECK_MESSAGE(o.code == 130, "exit code %d: %s", o.code, o.err);
+    CHECK(!exists(in_work("never.png")));
+}
+
 static void test_write_failure(void) {
     outcome o = RUN(QUICK, "-q", "-o", "/dev/full");
     CHECK(one_line_saying(&o, 4, "/dev/full"));
@@ -658,6 +667,7 @@ int main(int argc, char **argv) {
     test_preview();
     test_interruption(SIGINT);
     test_interruption(SIGTERM);
+    test_early_interruption();
     test_write_failure();
     test_cache();
     test_damaged_model();

@@ -768,6 +768,65 @@ static void test_descs_are_copied(void) {
     dit_model_destroy(model);
 }
 
+/* A model folder behind callbacks: nothing but read_at and open. */
+typedef struct callback_file {
+    char path[256];
+    uint64_t size;
+    struct callback_file *next;
+} callback_file;
+static callback_file *callback_files;
+static int callback_reads;
+
+static int64_t read_file_at(uint64_t offset, void *dst, size_t size, void *user) {
+    FILE *file = fopen(((callback_file *)user)->path, "rb");
+    size_t n = 0;
+    if (file && fseek(file, (long)offset, SEEK_SET) == 0) n = fread(dst, 1, size, file);
+    if (file) fclose(file);
+    callback_reads++;
+    return (int64_t)n;
+}
+
+static dit_result open_member(const char *member, dit_source *out, void *user) {
+    callback_file *entry = (callback_file *)calloc(1, sizeof *entry);
+    FILE *file;
+    (void)user;
+    memset(out, 0, sizeof *out);
+    snprintf(entry->path, sizeof entry->path, "%s/%s", MODEL, member);
+    file = fopen(entry->path, "rb");
+    if (!file) return free(entry), DIT_ERROR_IO;
+    fseek(file, 0, SEEK_END);
+    entry->size = (uint64_t)ftell(file);
+    fclose(file);
+    entry->next = callback_files;
+    callback_files = entry;
+    out->read_at = read_file_at;
+    out->size = entry->size;
+    out->open = open_member;
+    out->user = entry;
+    return DIT_OK;
+}
+
+static void test_callback_source(void) {
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    md.source.open = open_member;
+    CHECK_MESSAGE(dit_model_load(shared, &md, &model, &err) == DIT_OK, "%s", err.message);
+    if (model) {
+        dit_job_desc desc = describe(model, 7);
+        dit_job *job = create_job(shared, &desc);
+        if (finish(job)) CHECK_MESSAGE(is_expected(job), "read through callbacks, the model is another");
+        dit_job_destroy(job);
+    }
+    CHECK(callback_reads > 10);
+    dit_model_destroy(model);
+    while (callback_files) {
+        callback_file *next = callback_files->next;
+        free(callback_files);
+        callback_files = next;
+    }
+}
+
 /* ---- Inputs, prompts, results ---- */
 
 static void test_inputs(void) {
@@ -785,6 +844,8 @@ static void test_inputs(void) {
     desc.input_count = 1;
     job = create_job(shared, &desc);
     if (finish(job)) CHECK_MESSAGE(is_expected(job), "noise by name is not the seed's");
+    tensors[0].type = DIT_TYPE_STORED; /* zero: F32 */
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job));
     dit_job_destroy(job);
     CHECK(dit_encode_prompt(shared, shared_model, "a red heart", NULL, &size, &err) == DIT_OK && size > 64);
     blob = (unsigned char *)malloc(size);
@@ -1141,6 +1202,7 @@ int main(void) {
         test_progress_cancels();
         test_destroy_orders();
         test_descs_are_copied();
+        test_callback_source();
         test_inputs();
         test_reading();
         test_previews();

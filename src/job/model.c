@@ -11,7 +11,9 @@ static dit_result diti_model_open(dit_model *model, const dit_source *source, di
     return result;
 }
 
-static bool diti_source_given(const dit_source *source) { return source->path || source->data || source->read_at; }
+static bool diti_source_given(const dit_source *source) {
+    return source->path || source->data || source->read_at || source->open;
+}
 
 /* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
  * part. */

@@ -147,6 +147,7 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
 /* The input's values as float, count of them expected; *out freed with diti_free. */
 static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                       dit_error *err) {
+    dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
     uint64_t have = 1, bytes;
     uint32_t d;
     for (d = 0; d < input->rank; d++) {
@@ -156,13 +157,13 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
     if (have != count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
                          (unsigned long long)have, (unsigned long long)count);
-    if ((input->type != DIT_TYPE_F32 && input->type != DIT_TYPE_F16 && input->type != DIT_TYPE_BF16) ||
-        !diti_type_bytes(input->type, 1, have, &bytes)) {
+    if ((type != DIT_TYPE_F32 && type != DIT_TYPE_F16 && type != DIT_TYPE_BF16) ||
+        !diti_type_bytes(type, 1, have, &bytes)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
     if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
-    diti_type_to_float(input->type, input->data, have, *out);
+    diti_type_to_float(type, input->data, have, *out);
     return DIT_OK;
 }
 
