@@ -336,15 +336,15 @@ typedef enum dit_role {
     DIT_ROLE_CONTROL
 } dit_role;
 
-/* Where bytes come from: a path, memory, or callbacks. All zero: nothing. */
+/* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
 typedef struct dit_source {
-    const char *path; /* of a file or, for a whole pipeline, of a diffusers folder; NULL: data or read_at */
-    const void *data; /* a file's bytes in memory; NULL: path or read_at */
+    const char *path; /* of a file or, for a whole pipeline, of a diffusers folder; NULL: data, read_at or open */
+    const void *data; /* a file's bytes in memory; NULL: path, read_at or open */
     uint64_t size;    /* of data, or of what read_at reads; 0 with path */
-    /* copies size bytes from offset to dst and returns their number, less is an error; NULL: path or data */
+    /* copies size bytes from offset to dst and returns their number, less is an error; NULL: path, data or open */
     int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
-    /* opens another file of the same folder or shard set by its relative path; DIT_ERROR_IO: there is none. NULL: path
-       does it, or the source is a single file */
+    /* opens a file of the folder, or another shard, by its relative path; DIT_ERROR_IO: there is none. NULL: path does
+       it, or the source is a single file */
     dit_result (*open)(const char *member, struct dit_source *out, void *user);
     void *user; /* passed through */
 } dit_source;
@@ -14030,7 +14030,9 @@ static dit_result diti_model_open(dit_model *model, const dit_source *source, di
     return result;
 }
 
-static bool diti_source_given(const dit_source *source) { return source->path || source->data || source->read_at; }
+static bool diti_source_given(const dit_source *source) {
+    return source->path || source->data || source->read_at || source->open;
+}
 
 /* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
  * part. */
@@ -14760,6 +14762,7 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
 /* The input's values as float, count of them expected; *out freed with diti_free. */
 static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
                                       dit_error *err) {
+    dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
     uint64_t have = 1, bytes;
     uint32_t d;
     for (d = 0; d < input->rank; d++) {
@@ -14769,13 +14772,13 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
     if (have != count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
                          (unsigned long long)have, (unsigned long long)count);
-    if ((input->type != DIT_TYPE_F32 && input->type != DIT_TYPE_F16 && input->type != DIT_TYPE_BF16) ||
-        !diti_type_bytes(input->type, 1, have, &bytes)) {
+    if ((type != DIT_TYPE_F32 && type != DIT_TYPE_F16 && type != DIT_TYPE_BF16) ||
+        !diti_type_bytes(type, 1, have, &bytes)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
     if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
-    diti_type_to_float(input->type, input->data, have, *out);
+    diti_type_to_float(type, input->data, have, *out);
     return DIT_OK;
 }
 
