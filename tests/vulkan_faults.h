@@ -2,18 +2,21 @@
  * dit then opens its own device through it.
  *
  *     fault_begin(n, VK_ERROR_OUT_OF_DEVICE_MEMORY);  // the n-th call that can fail does so, once; 0: only count
+ *     fault_only = "vkCreateBuffer";                  // optional, after fault_begin: the n-th call of this function
  *     ...
  *     fault_calls, fault_name                         // calls so far; which one failed, NULL: none
  *
- * VK_ERROR_DEVICE_LOST comes from the calls that may return it, and from all of them after the first; others fail with
- * VK_ERROR_INITIALIZATION_FAILED in its place. One device and one thread at a time. */
+ * With VK_ERROR_DEVICE_LOST only the calls that may return it are counted, and from the n-th on all of them do. One
+ * device and one thread at a time. */
 #ifndef VULKAN_FAULTS_H
 #define VULKAN_FAULTS_H
 #include "vulkan_test.h"
 
+enum { FAULT_MOST = 4096 };
 static unsigned fault_calls, fault_at;
+static const char *fault_names[FAULT_MOST]; /* of the calls since fault_begin */
 static VkResult fault_code;
-static const char *fault_name;
+static const char *fault_name, *fault_only;
 static int fault_lost;
 
 /* X(name, parameters, arguments, may lose the device) */
@@ -91,7 +94,7 @@ static inline void fault_begin(unsigned at, VkResult code) {
     fault_calls = 0;
     fault_at = at;
     fault_code = code;
-    fault_name = NULL;
+    fault_name = fault_only = NULL;
     fault_lost = 0;
 }
 
@@ -104,10 +107,12 @@ static inline VkResult fault_lose(void) {
 
 static inline VkResult fault_result(const char *name, int loses) {
     if (fault_lost && loses) return VK_ERROR_DEVICE_LOST;
+    if (fault_code == VK_ERROR_DEVICE_LOST && !loses) return VK_SUCCESS;
+    if (fault_only && strcmp(fault_only, name)) return VK_SUCCESS;
+    if (fault_calls < FAULT_MOST) fault_names[fault_calls] = name;
     if (++fault_calls != fault_at) return VK_SUCCESS;
     fault_name = name;
-    if (fault_code != VK_ERROR_DEVICE_LOST) return fault_code;
-    return loses ? fault_lose() : VK_ERROR_INITIALIZATION_FAILED;
+    return fault_code == VK_ERROR_DEVICE_LOST ? fault_lose() : fault_code;
 }
 
 #define FAULT_WRAPPER(name, parameters, arguments, loses)                                                              \

@@ -1,0 +1,208 @@
+/* Vulkan calls that fail, from opening a context to reading the picture: each time there must be a clean error (or a
+   way around it), the next try must succeed and draw the same picture, and the validation layers must find nothing
+   left. By default each function fails where it is called first, last and in between; DIT_TEST_ALL=1: every single
+   call. */
+/* test-runs: lavapipe sanitize */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+#include "vulkan_faults.h"
+
+enum { SIDE = 32, BYTES = SIDE * SIDE * 4 };
+
+static dit_context *context;
+static dit_model *model;
+static dit_job *job;
+static dit_error err;
+static uint8_t picture[BYTES], expected[BYTES];
+static bool all;
+
+/* --- the stages; each needs those before it --- */
+
+static dit_result make_context(void) {
+    dit_vulkan through = {0};
+    dit_context_desc desc = {0};
+    through.get_instance_proc_addr = fault_get_instance_proc_addr;
+    desc.vulkan = &through;
+    desc.vulkan_count = 1;
+    desc.overrides = "mapped=0,allocation=1M"; /* as on a board whose memory the host does not see */
+    return dit_context_create(&desc, &context, &err);
+}
+
+static void drop_context(void) {
+    dit_context_destroy(context);
+    context = NULL;
+}
+
+static dit_result make_model(void) {
+    dit_model_desc desc = {0};
+    desc.source.path = "tests/fixtures/pipe_pixart_sigma";
+    return dit_model_load(context, &desc, &model, &err);
+}
+
+static void drop_model(void) {
+    dit_model_destroy(model);
+    model = NULL;
+}
+
+static dit_result make_job(void) {
+    dit_job_desc desc = {0};
+    desc.model = model;
+    desc.prompt = "red apple";
+    desc.width = desc.height = SIDE;
+    desc.steps = 2;
+    desc.guidance.scale = 3;
+    desc.preview_interval = 1;
+    return dit_job_create(context, &desc, &job, &err);
+}
+
+static void drop_job(void) {
+    dit_job_destroy(job);
+    job = NULL;
+}
+
+static dit_result make_picture(void) {
+    dit_result result = dit_job_wait(job, UINT64_MAX);
+    if (result < 0) dit_job_status(job, NULL, &err);
+    if (result >= 0) result = dit_job_read(job, DIT_READ_RGBA8, 0, 0, picture, BYTES, 0, &err);
+    return result;
+}
+
+/* A job that failed is over; the next one starts anew. */
+static void renew_job(void) {
+    drop_job();
+    CHECK_MESSAGE(make_job() == DIT_OK, "%s", err.message);
+}
+
+typedef struct stage {
+    const char *name;
+    dit_result (*make)(void);
+    void (*drop)(void);
+} stage;
+
+static const stage stages[] = {{"context", make_context, drop_context},
+                               {"model", make_model, drop_model},
+                               {"job", make_job, drop_job},
+                               {"picture", make_picture, renew_job}};
+
+/* --- the sweep --- */
+
+/* The first, second, middle and last call of each function; how often one waits or asks is not the same in every run.
+ */
+static bool is_chosen(unsigned k, unsigned total) { return all || k <= 2 || k == total / 2 + 1 || k == total; }
+
+static bool is_poll(const char *name) {
+    return !strcmp(name, "vkGetSemaphoreCounterValue") || !strcmp(name, "vkWaitSemaphores") ||
+           !strcmp(name, "vkGetQueryPoolResults");
+}
+
+static void fail_call(const stage *at, const char *name, unsigned k, VkResult code) {
+    dit_result result;
+    memset(&err, 0, sizeof err);
+    fault_begin(k, code);
+    fault_only = name;
+    result = at->make();
+    CHECK_MESSAGE(fault_name || is_poll(name), "%s: %s did not happen %u times", at->name, name, k);
+    CHECK_MESSAGE(result <= DIT_OK, "%s: %s call %u gave %d", at->name, name, k, result);
+    CHECK_MESSAGE(result >= 0 || (err.message[0] && err.result == result), "%s: %s call %u: result %d, error %d '%s'",
+                  at->name, name, k, result, err.result, err.message);
+    fault_begin(0, code);
+    at->drop();
+}
+
+static void sweep_stage(const stage *at, VkResult code) {
+    static const char *names[FAULT_MOST];
+    unsigned i, j, k, calls, tried = 0;
+    CHECK_MESSAGE(at->make() == DIT_OK, "%s: %s", at->name, err.message);
+    at->drop();
+    fault_begin(0, code); /* the second time: pipelines are there by then */
+    CHECK_MESSAGE(at->make() == DIT_OK, "%s: %s", at->name, err.message);
+    CHECK_MESSAGE(fault_calls > 0, "%s makes no call that could fail", at->name);
+    calls = fault_calls < FAULT_MOST ? fault_calls : FAULT_MOST;
+    memcpy(names, fault_names, calls * sizeof *names);
+    at->drop();
+    for (i = 0; i < calls; i++) {
+        unsigned total = 0;
+        k = 1;
+        for (j = 0; j < calls; j++) {
+            total += names[j] == names[i];
+            k += j < i && names[j] == names[i];
+        }
+        if (!is_chosen(k, total)) continue;
+        fail_call(at, names[i], k, code);
+        tried++;
+    }
+    printf("%s: %u of %u calls failed once\n", at->name, tried, calls);
+    fault_begin(0, code);
+    CHECK_MESSAGE(at->make() == DIT_OK, "%s, after all failures: %s", at->name, err.message);
+}
+
+/* Pipelines are kept by the context, so that each failure needs a new one. */
+static void sweep_pipelines(VkResult code) {
+    static const char *const names[] = {"vkCreateShaderModule", "vkCreateComputePipelines"};
+    size_t i;
+    for (i = 0; i < 2 * DITI_COUNT(names); i++) {
+        CHECK(make_context() == DIT_OK && make_model() == DIT_OK);
+        fail_call(&stages[2], names[i / 2], i % 2 ? 9 : 1, code);
+        CHECK_MESSAGE(make_job() == DIT_OK, "after a failed pipeline: %s", err.message);
+        drop_job();
+        drop_model();
+        drop_context();
+    }
+}
+
+static void sweep(VkResult code) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(stages); i++) sweep_stage(&stages[i], code);
+    if (!expected[3]) memcpy(expected, picture, BYTES);
+    CHECK_MESSAGE(!memcmp(expected, picture, BYTES), "the picture after the failures is another one");
+    drop_job();
+    drop_model();
+    drop_context();
+}
+
+/* A lost device takes everything with it: each try begins with a new context. Returns the calls that could lose it. */
+static unsigned lose_at(unsigned n) {
+    dit_result result = DIT_OK;
+    size_t i;
+    memset(&err, 0, sizeof err);
+    fault_begin(n, VK_ERROR_DEVICE_LOST);
+    for (i = 0; i < DITI_COUNT(stages) && result >= 0; i++) result = stages[i].make();
+    if (n && !fault_lost) { /* fewer calls asked how far the device is this time */
+        CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+    } else if (n) {
+        CHECK_MESSAGE(result == DIT_ERROR_DEVICE_LOST && err.result == result, "loss at call %u, %s: result %d '%s'", n,
+                      fault_name ? fault_name : "none", result, err.message);
+        drop_job();
+        if (context && model) { /* nothing works any more */
+            result = make_job();
+            CHECK_MESSAGE(result == DIT_ERROR_DEVICE_LOST && !job, "after a loss at call %u, %s: a job can be made: %d",
+                          n, fault_name, result);
+        }
+    } else {
+        CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+    }
+    drop_job();
+    drop_model();
+    drop_context();
+    return fault_calls;
+}
+
+static void sweep_losses(void) {
+    unsigned n, calls = lose_at(0), step = all ? 1 : calls / 12 + 1;
+    CHECK(calls > 10);
+    for (n = 1; n <= calls; n += step) lose_at(n);
+    lose_at(calls);
+}
+
+int main(void) {
+    const char *whole = getenv("DIT_TEST_ALL");
+    all = whole && !strcmp(whole, "1");
+    test_vulkan_begin();
+    sweep(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    if (all) sweep(VK_ERROR_OUT_OF_HOST_MEMORY);
+    sweep_pipelines(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    sweep_losses();
+    test_vulkan_end();
+    return TEST_END("job_faults");
+}
