@@ -269,6 +269,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     result = diti_job_check(job->context, desc, err);
+    if (result >= 0) result = diti_device_check(job->context->device, err);
     if (result < 0) return result;
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;

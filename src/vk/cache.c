@@ -121,7 +121,8 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     unsigned char *data = (unsigned char *)blob + sizeof header;
     size_t data_size, room = *size;
     VkResult vr = VK_SUCCESS;
-    dit_result result = diti_cache_data_size(device, &data_size, err);
+    dit_result result = diti_device_check(device, err);
+    if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
     if (result < 0) return result;
     *size = sizeof header + data_size;
     if (!blob) return DIT_OK;

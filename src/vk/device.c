@@ -279,7 +279,7 @@ static bool diti_device_is_given(const dit_context_desc *desc) {
     return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
 }
 
-static dit_result diti_device_check(const dit_context_desc *desc, dit_error *err) {
+static dit_result diti_device_check_desc(const dit_context_desc *desc, dit_error *err) {
     if (desc->vulkan_count > 1) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
                          desc->vulkan_count);
@@ -313,7 +313,7 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
                                          dit_error *err) {
     diti_device *device;
-    dit_result result = diti_device_check(desc, err);
+    dit_result result = diti_device_check_desc(desc, err);
     *out = NULL;
     if (result < 0) return result;
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);

@@ -248,9 +248,10 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
                                            const char *what, diti_buffer *out, dit_error *err) {
     VkBufferCreateInfo info = DITI_ZERO;
-    dit_result result;
+    dit_result result = diti_device_check(device, err);
     VkResult vr;
     memset(out, 0, sizeof *out);
+    if (result < 0) return result;
     if (!size || size > device->limits.allocation) {
         return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
                          "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,

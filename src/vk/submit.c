@@ -18,6 +18,10 @@ static dit_result diti_device_lost(dit_error *err) {
     return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
 }
 
+DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
+    return diti_atomic_load(&device->lost) ? diti_device_lost(err) : DIT_OK;
+}
+
 /* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
     if (vr == VK_ERROR_DEVICE_LOST) {
@@ -79,7 +83,8 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
 
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
     VkResult vr;
-    if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
+    dit_result result = diti_device_check(device, err);
+    if (result < 0) return result;
     vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }

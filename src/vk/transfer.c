@@ -108,6 +108,7 @@ static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands,
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
     dit_result result = diti_transfer_check(buffer, offset, size, err);
+    if (result >= 0) result = diti_device_check(device, err);
     if (result < 0 || !size) return result;
     if (!buffer->block.mapped) {
         return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);

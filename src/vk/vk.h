@@ -4,34 +4,26 @@
 #include "base/base.h"
 
 /* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
-#define DITI_VK_INSTANCE_FUNCTIONS(X)                                                                                  \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2)                          \
-        X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                                \
-            X(EnumerateDeviceExtensionProperties) X(GetPhysicalDeviceFormatProperties) X(CreateDevice)                 \
-                X(GetDeviceProcAddr)
-#define DITI_VK_DEVICE_FUNCTIONS(X)                                                                                    \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory)   \
-        X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer)     \
-            X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                          \
-                X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView)                \
-                    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline)          \
-                        X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache)                        \
-                            X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches)                     \
-                                X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool)     \
-                                    X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)         \
-                                        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)           \
-                                            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)            \
-                                                X(ResetCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets)      \
-                                                    X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier)           \
-                                                        X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage)      \
-                                                            X(CmdExecuteCommands) X(CmdResetQueryPool)                 \
-                                                                X(CmdWriteTimestamp) X(CreateQueryPool)                \
-                                                                    X(DestroyQueryPool) X(GetQueryPoolResults)         \
-                                                                        X(CreateSemaphore) X(DestroySemaphore)         \
-                                                                            X(GetSemaphoreCounterValue)                \
-                                                                                X(WaitSemaphores)
+/* clang-format off */
+#define DITI_VK_INSTANCE_FUNCTIONS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
+    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) \
+    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define DITI_VK_DEVICE_FUNCTIONS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
+    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges) \
+    X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) \
+    X(BindBufferMemory) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) \
+    X(CreateImageView) X(DestroyImageView) X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) \
+    X(DestroyPipeline) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache) \
+    X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) \
+    X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
+    X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) \
+    X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) \
+    X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+/* clang-format on */
 
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -111,7 +103,7 @@ typedef struct diti_device {
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     bool has_memory_budget, has_portability_subset; /* extensions */
-    diti_rung rung;          /* the rung in use, after overrides and the self-test */
+    diti_rung rung;                                 /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
@@ -166,6 +158,8 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
+DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
@@ -198,14 +192,12 @@ DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryReq
                                           const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
-/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped,
- * else staged. */
+/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where mapped, else staged. */
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err);
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                          VkDeviceSize size, dit_error *err);
-/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent).
- */
+/* Makes host writes visible to the device, or the device's writes readable; nothing to do for coherent memory. */
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
@@ -215,8 +207,7 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
-/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss.
- */
+/* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
@@ -232,15 +223,14 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with
- * NULL. */
+/* One embedded module: LEB128-coded words as base85 text, in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
     uint32_t word_count;
 } diti_spirv_module;
-DIT_INTERNAL const diti_spirv_module *
-diti_spirv_table(void);                      /* defined at the end of spirv.inc, which stands last in dit.h */
+/* Defined at the end of spirv.inc, which stands last in dit.h. */
+DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
