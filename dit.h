@@ -3695,34 +3695,26 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 #define DITI_VK_H
 
 /* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
-#define DITI_VK_INSTANCE_FUNCTIONS(X)                                                                                  \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2)                          \
-        X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)                                \
-            X(EnumerateDeviceExtensionProperties) X(GetPhysicalDeviceFormatProperties) X(CreateDevice)                 \
-                X(GetDeviceProcAddr)
-#define DITI_VK_DEVICE_FUNCTIONS(X)                                                                                    \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory)   \
-        X(UnmapMemory) X(FlushMappedMemoryRanges) X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer)     \
-            X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                          \
-                X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateImageView) X(DestroyImageView)                \
-                    X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline)          \
-                        X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache)                        \
-                            X(DestroyPipelineCache) X(GetPipelineCacheData) X(MergePipelineCaches)                     \
-                                X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool)     \
-                                    X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)         \
-                                        X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)           \
-                                            X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)            \
-                                                X(ResetCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets)      \
-                                                    X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier)           \
-                                                        X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage)      \
-                                                            X(CmdExecuteCommands) X(CmdResetQueryPool)                 \
-                                                                X(CmdWriteTimestamp) X(CreateQueryPool)                \
-                                                                    X(DestroyQueryPool) X(GetQueryPoolResults)         \
-                                                                        X(CreateSemaphore) X(DestroySemaphore)         \
-                                                                            X(GetSemaphoreCounterValue)                \
-                                                                                X(WaitSemaphores)
+/* clang-format off */
+#define DITI_VK_INSTANCE_FUNCTIONS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
+    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) \
+    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+#define DITI_VK_DEVICE_FUNCTIONS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) \
+    X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges) \
+    X(InvalidateMappedMemoryRanges) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) \
+    X(BindBufferMemory) X(CreateImage) X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) \
+    X(CreateImageView) X(DestroyImageView) X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) \
+    X(DestroyPipeline) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreatePipelineCache) \
+    X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) \
+    X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
+    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
+    X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) \
+    X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) \
+    X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+/* clang-format on */
 
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -3802,7 +3794,7 @@ typedef struct diti_device {
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     bool has_memory_budget, has_portability_subset; /* extensions */
-    diti_rung rung;          /* the rung in use, after overrides and the self-test */
+    diti_rung rung;                                 /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
@@ -3857,6 +3849,8 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
+DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
@@ -3889,14 +3883,12 @@ DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryReq
                                           const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
-/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where the buffer is mapped,
- * else staged. */
+/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where mapped, else staged. */
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err);
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                          VkDeviceSize size, dit_error *err);
-/* Makes host writes of an upload buffer visible, or device writes of a readback buffer readable (no-ops when coherent).
- */
+/* Makes host writes visible to the device, or the device's writes readable; nothing to do for coherent memory. */
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
@@ -3906,8 +3898,7 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
-/* Submits command buffers under the queue lock; signals timeline with value when timeline is set. Latches device loss.
- */
+/* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
@@ -3923,15 +3914,14 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: LEB128-coded words as base85 text, cut into pieces that every compiler accepts; pieces end with
- * NULL. */
+/* One embedded module: LEB128-coded words as base85 text, in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
     uint32_t word_count;
 } diti_spirv_module;
-DIT_INTERNAL const diti_spirv_module *
-diti_spirv_table(void);                      /* defined at the end of spirv.inc, which stands last in dit.h */
+/* Defined at the end of spirv.inc, which stands last in dit.h. */
+DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
@@ -4584,6 +4574,10 @@ static dit_result diti_device_lost(dit_error *err) {
     return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
 }
 
+DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
+    return diti_atomic_load(&device->lost) ? diti_device_lost(err) : DIT_OK;
+}
+
 /* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
     if (vr == VK_ERROR_DEVICE_LOST) {
@@ -4645,7 +4639,8 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
 
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
     VkResult vr;
-    if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
+    dit_result result = diti_device_check(device, err);
+    if (result < 0) return result;
     vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
@@ -4964,9 +4959,10 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
                                            const char *what, diti_buffer *out, dit_error *err) {
     VkBufferCreateInfo info = DITI_ZERO;
-    dit_result result;
+    dit_result result = diti_device_check(device, err);
     VkResult vr;
     memset(out, 0, sizeof *out);
+    if (result < 0) return result;
     if (!size || size > device->limits.allocation) {
         return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
                          "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,
@@ -5126,6 +5122,7 @@ static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands,
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
     dit_result result = diti_transfer_check(buffer, offset, size, err);
+    if (result >= 0) result = diti_device_check(device, err);
     if (result < 0 || !size) return result;
     if (!buffer->block.mapped) {
         return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);
@@ -5446,7 +5443,8 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     unsigned char *data = (unsigned char *)blob + sizeof header;
     size_t data_size, room = *size;
     VkResult vr = VK_SUCCESS;
-    dit_result result = diti_cache_data_size(device, &data_size, err);
+    dit_result result = diti_device_check(device, err);
+    if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
     if (result < 0) return result;
     *size = sizeof header + data_size;
     if (!blob) return DIT_OK;
@@ -5751,7 +5749,7 @@ static bool diti_device_is_given(const dit_context_desc *desc) {
     return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
 }
 
-static dit_result diti_device_check(const dit_context_desc *desc, dit_error *err) {
+static dit_result diti_device_check_desc(const dit_context_desc *desc, dit_error *err) {
     if (desc->vulkan_count > 1) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
                          desc->vulkan_count);
@@ -5785,7 +5783,7 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
                                          dit_error *err) {
     diti_device *device;
-    dit_result result = diti_device_check(desc, err);
+    dit_result result = diti_device_check_desc(desc, err);
     *out = NULL;
     if (result < 0) return result;
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
@@ -15698,6 +15696,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     result = diti_job_check(job->context, desc, err);
+    if (result >= 0) result = diti_device_check(job->context->device, err);
     if (result < 0) return result;
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
