@@ -201,7 +201,7 @@ typedef struct dit_progress {
     void *user; /* passed through */
 } dit_progress;
 
-/* Threads of yours for file reads and pipeline builds. Zero: the calling thread does everything. */
+/* Threads of yours that dit may use for file reads and pipeline builds. Zero: the calling thread does everything. */
 typedef struct dit_worker {
     /* have task(arg) called on another thread, now or soon; false: refused. A task is over before the call that handed
        it out returns. */
@@ -262,7 +262,7 @@ typedef struct dit_vulkan {
                                                     timelineSemaphore alone */
     VkQueue queue;                               /* required; any queue with COMPUTE */
     uint32_t queue_family;                       /* of queue; 0 is a family like any other */
-    VkQueue transfer_queue;                      /* for uploads; NULL: queue does them */
+    VkQueue transfer_queue;                      /* may be used for uploads; NULL: queue does them */
     uint32_t transfer_family;                    /* of transfer_queue */
     void (*lock_queue)(void *user);              /* held around each submit only; NULL: nobody else uses the queue */
     void (*unlock_queue)(void *user);            /* set exactly when lock_queue is */

@@ -201,7 +201,7 @@ static int output_failed(app *a, const char *path) {
 
 /* The bundled model lies beside the build tree or below the install prefix. */
 static bool find_default_model(char *out) {
-    static const char *const places[] = {"../models", "models", "../share/dit", "../share/dit/models", "../../models"};
+    static const char *const places[] = {"../models", "models", "../share/dit", "../share/dit/models"};
     char folder[PATH_SIZE];
     size_t i;
     if (!own_folder(folder, sizeof folder)) return false;

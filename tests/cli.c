@@ -643,6 +643,29 @@ static void test_bundled(void) {
     free(png.rgb);
 }
 
+/* Installed below a prefix the program finds its model there; without one it says what to do. */
+static void test_prefix(void) {
+    const char *here = program;
+    char *cwd = realpath(".", NULL), target[512];
+    size_t size = 0;
+    unsigned char *binary = load(here, &size);
+    outcome o;
+    CHECK(mkdir(in_work("bin"), 0700) == 0 && mkdir(in_work("share"), 0700) == 0 &&
+          mkdir(in_work("share/dit"), 0700) == 0);
+    store(in_work("bin/dit"), binary, size);
+    CHECK(chmod(in_work("bin/dit"), 0700) == 0);
+    program = in_work("bin/dit");
+    o = RUN("-p", "banana", "-o", (char *)in_work("installed.png"));
+    CHECK(one_line_saying(&o, 3, "--model"));
+    snprintf(target, sizeof target, "%s/%s", cwd, BUNDLED);
+    CHECK(symlink(target, in_work("share/dit/emoji-q8_0.gguf")) == 0);
+    o = RUN("-p", "banana", "-q", "--steps", "1", "-W", "64", "-H", "64", "-o", (char *)in_work("installed.png"));
+    CHECK_MESSAGE(o.code == 0 && exists(in_work("installed.png")), "%s", o.err);
+    program = here;
+    free(binary);
+    free(cwd);
+}
+
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *ftw) {
     (void)info, (void)kind, (void)ftw;
     return remove(path);
@@ -672,6 +695,7 @@ int main(int argc, char **argv) {
     test_cache();
     test_damaged_model();
     test_bundled();
+    test_prefix();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return TEST_END("cli");
 }
