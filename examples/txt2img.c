@@ -15,6 +15,7 @@
 #include <time.h>
 #ifndef _WIN32
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #endif
 
 typedef struct request { /* the options as numbers */
@@ -80,9 +81,18 @@ static bool may_tell(app *a) {
     return true;
 }
 
+static int terminal_columns(void) {
+#ifdef TIOCGWINSZ
+    struct winsize size;
+    if (ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+#endif
+    return 80;
+}
+
+/* On a terminal over the line before, cut to its width, because a wrapped line cannot be drawn over. */
 static void tell_progress(app *a, const char *text) {
     if (a->terminal)
-        fprintf(stderr, "\r%s\033[K", text);
+        fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, text);
     else
         fprintf(stderr, "%s\n", text);
     a->line_open = a->terminal;
@@ -134,21 +144,28 @@ static void format_rate(const app *a, const dit_status *s, char *out, size_t siz
     format_time_left(out + n, size - (size_t)n, left);
 }
 
+/* "[=====>    ] ", as wide as the rest of the line leaves room for. */
+static void format_bar(float fraction, char *out, size_t size) {
+    int width = terminal_columns() - 64, filled, i;
+    if (width > 20) width = 20;
+    out[0] = 0;
+    if (width < 5 || (size_t)width + 4 > size) return;
+    filled = (int)(fraction * (float)width);
+    for (i = 0; i < width; i++) out[i + 1] = i < filled ? '=' : i == filled ? '>' : ' ';
+    out[0] = '[';
+    memcpy(out + width + 1, "] ", 3);
+}
+
 /* "picture 2/4 [=====>    ] step 10/20  3.21 steps/s  4 s left" */
 static void show_status(app *a, const dit_status *s, uint32_t picture) {
-    char text[256], bar[21], rate[96];
-    int filled = (int)(s->fraction * 20.0f), i, n = 0;
+    char text[256], bar[32] = "", rate[96], count[32] = "", step[48] = "";
     if (s->step && !a->first.step) a->first = *s, a->first_at = now();
     if (!may_tell(a)) return;
-    for (i = 0; i < 20; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
-    bar[20] = 0;
+    if (a->terminal) format_bar(s->fraction, bar, sizeof bar);
+    if (a->r.count > 1) snprintf(count, sizeof count, "picture %u/%u ", picture + 1, a->r.count);
+    if (s->stage == DIT_STAGE_DENOISE) snprintf(step, sizeof step, " %u/%u", s->step, s->step_count);
     format_rate(a, s, rate, sizeof rate);
-    if (a->r.count > 1) n = snprintf(text, sizeof text, "picture %u/%u ", picture + 1, a->r.count);
-    if (a->terminal) n += snprintf(text + n, sizeof text - (size_t)n, "[%s] ", bar);
-    n += snprintf(text + n, sizeof text - (size_t)n, "%s", stage_name(s->stage));
-    if (s->stage == DIT_STAGE_DENOISE)
-        n += snprintf(text + n, sizeof text - (size_t)n, " %u/%u", s->step, s->step_count);
-    snprintf(text + n, sizeof text - (size_t)n, "%s", rate);
+    snprintf(text, sizeof text, "%s%s%s%s%s", count, bar, stage_name(s->stage), step, rate);
     tell_progress(a, text);
 }
 

@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,6 +29,7 @@
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
 #define BUNDLED "models/emoji-q8_0.gguf"
+enum { NARROW = 40 }; /* columns of the terminal */
 
 static const char *program = "build/dit";
 static char work[256]; /* a folder of our own */
@@ -75,6 +77,7 @@ static int open_terminal(int *slave) {
     int master = posix_openpt(O_RDWR | O_NOCTTY);
     if (master < 0 || grantpt(master) || unlockpt(master)) return -1;
     *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    ioctl(*slave, TIOCSWINSZ, &(struct winsize){24, NARROW, 0, 0});
     return master;
 }
 
@@ -533,11 +536,18 @@ static void test_noise_and_latents(void) {
 }
 
 static void test_terminal(void) {
+    size_t widest = 0;
+    char *line;
     outcome o = run_as(STREAMS_TERMINAL, NO_STOP,
                        (char **)ARGS("-m", MODEL, "-p", "x", "--steps", "300", "-o", (char *)in_work("t.png")));
     CHECK(o.code == 0);
     CHECK_MESSAGE(strchr(o.err, '\r') && strstr(o.err, "step "), "no progress line: %s", o.err);
     CHECK_MESSAGE(count_lines(o.err) == 0, "progress left lines behind: %s", o.err);
+    for (line = strtok(o.err, "\r"); line; line = strtok(NULL, "\r")) {
+        size_t length = strcspn(line, "\033");
+        if (length > widest) widest = length;
+    }
+    CHECK_MESSAGE(widest > 10 && widest < NARROW, "%zu columns on a terminal of %d", widest, NARROW);
 }
 
 static void test_preview(void) {
