@@ -178,6 +178,10 @@ static void open_by_choice(void) {
     device = test_open_desc(&desc, &err);
     if (CHECK_MESSAGE(device, "%s", err.message)) CHECK(!strcmp(device->info.name, info[0].name));
     diti_device_close(device);
+    desc.devices = info[0].name; /* the whole name, as a list shows it; lavapipe's has a comma */
+    device = test_open_desc(&desc, &err);
+    CHECK_MESSAGE(device, "%s", err.message);
+    diti_device_close(device);
     desc.devices = "nosuch";
     CHECK(!test_open_desc(&desc, &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
     CHECK(strstr(err.message, info[0].name));

@@ -127,10 +127,6 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: this version writes no traces; trace must be false");
-    if (desc->devices && strchr(desc->devices, ',')) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_context_desc: this version works with one device; devices is \"%s\"", desc->devices);
-    }
     return DIT_OK;
 }
 
