@@ -7,6 +7,7 @@
 #include "dit.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
+#include "engine.h"
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4 };
 
@@ -16,15 +17,22 @@ static dit_job *job;
 static dit_error err;
 static uint8_t picture[BYTES], expected[BYTES];
 static bool all;
+static engine *app; /* NULL: dit opens its own device */
 
 /* --- the stages; each needs those before it --- */
 
 static dit_result make_context(void) {
     dit_vulkan through = {0};
     dit_context_desc desc = {0};
+    if (app) through = app->handover;
     through.get_instance_proc_addr = fault_get_instance_proc_addr;
     desc.vulkan = &through;
     desc.vulkan_count = 1;
+    if (app) {
+        desc.device_allocator.alloc = engine_alloc;
+        desc.device_allocator.free = engine_free;
+        desc.device_allocator.user = app;
+    }
     desc.overrides = "mapped=0,allocation=1M"; /* as on a board whose memory the host does not see */
     return dit_context_create(&desc, &context, &err);
 }
@@ -68,6 +76,19 @@ static dit_result make_picture(void) {
     return result;
 }
 
+/* The same picture in command buffers of the application's, one for each half of the work or so. */
+static dit_result record_picture(void) {
+    dit_result result = DIT_WORKING;
+    while (result == DIT_WORKING) {
+        VkCommandBuffer commands = engine_begin_commands(app);
+        result = dit_job_record(job, commands, 3000);
+        engine_run(app, commands, VK_NULL_HANDLE, 0);
+    }
+    if (result < 0) dit_job_status(job, NULL, &err);
+    if (result >= 0) result = dit_job_read(job, DIT_READ_RGBA8, 0, 0, picture, BYTES, 0, &err);
+    return result;
+}
+
 /* A job that failed is over; the next one starts anew. */
 static void renew_job(void) {
     drop_job();
@@ -84,6 +105,10 @@ static const stage stages[] = {{"context", make_context, drop_context},
                                {"model", make_model, drop_model},
                                {"job", make_job, drop_job},
                                {"picture", make_picture, renew_job}};
+static const stage recorded[] = {{"wrapped context", make_context, drop_context},
+                                 {"wrapped model", make_model, drop_model},
+                                 {"wrapped job", make_job, drop_job},
+                                 {"recorded picture", record_picture, renew_job}};
 
 /* --- the sweep --- */
 
@@ -151,14 +176,22 @@ static void sweep_pipelines(VkResult code) {
     }
 }
 
-static void sweep(VkResult code) {
+static void sweep(const stage *list, VkResult code) {
     size_t i;
-    for (i = 0; i < DITI_COUNT(stages); i++) sweep_stage(&stages[i], code);
+    for (i = 0; i < DITI_COUNT(stages); i++) sweep_stage(&list[i], code);
     if (!expected[3]) memcpy(expected, picture, BYTES);
     CHECK_MESSAGE(!memcmp(expected, picture, BYTES), "the picture after the failures is another one");
     drop_job();
     drop_model();
     drop_context();
+}
+
+static void sweep_wrapped(void) {
+    static engine mine;
+    app = &mine;
+    if (engine_make_instance(app) && engine_make_device(app, true)) sweep(recorded, VK_ERROR_OUT_OF_HOST_MEMORY);
+    engine_end(app);
+    app = NULL;
 }
 
 /* A lost device takes everything with it: each try begins with a new context. Returns the calls that could lose it. */
@@ -199,8 +232,9 @@ int main(void) {
     const char *whole = getenv("DIT_TEST_ALL");
     all = whole && !strcmp(whole, "1");
     test_vulkan_begin();
-    sweep(VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    if (all) sweep(VK_ERROR_OUT_OF_HOST_MEMORY);
+    sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
+    sweep_wrapped();
     sweep_pipelines(VK_ERROR_OUT_OF_DEVICE_MEMORY);
     sweep_losses();
     test_vulkan_end();
