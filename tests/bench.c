@@ -1,5 +1,5 @@
 /* build/dit-bench from inside: every case in a tiny size prints lines of JSON with the keys it promises, wrong
-   arguments are refused in one line and before any work.   test-runs: lavapipe swiftshader sanitize */
+   arguments are refused in one line and before any work.   test-runs: lavapipe sanitize */
 #define BENCH_NO_MAIN
 #include "../tools/dit-bench.c"
 #include "vulkan_test.h"
@@ -72,6 +72,10 @@ static const struct {
     {"norm --m 5 --k 96 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
     {"expand --n 16 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
     {"copy --m 64 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
+    {"vae --size 1 --runs 1 --type f16", 1, KEYS PEAKS "gflops+"},
+    {"encoder --shape clip-l --tokens 4 --runs 1 --layers 1", 1,
+     KEYS PEAKS "gflops+ layers+ layers_run+ extrapolated memory+ runs_per_s+"},
+    {"block --shape flux-tiny --tokens 8 --runs 1", 2, KEYS PEAKS "gflops+ shape layer count+"},
     {"model --steps 2 --runs 1 --model " MODEL, 1,
      KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+"},
 };
@@ -111,6 +115,64 @@ static void test_profile(void) {
                 "profile");
 }
 
+/* Every architecture, with narrow layers and few tokens: all its kinds of layers are planned and run. */
+static int run_tiny(bench *b, shape tiny) {
+    int code = begin_case(b);
+    b->line.op = "model";
+    b->line.type = "f32";
+    tiny.hidden = tiny.heads * 8;
+    tiny.feed = 64;
+    tiny.tokens = 6;
+    if (tiny.frames > 3) tiny.frames = 3;
+    if (tiny.text > 5) tiny.text = 5;
+    if (!code) code = run_shape(b, &tiny);
+    end_case(b);
+    return code;
+}
+
+static void test_shapes(void) {
+    bench b = DITI_ZERO;
+    size_t i;
+    double bytes = 0;
+    static char text[65536];
+    b.out = tmpfile();
+    b.o.op = "model";
+    b.o.type = DIT_TYPE_F32;
+    b.o.runs = 1;
+    for (i = 0; i < 2 * DITI_COUNT(shapes); i++) {
+        b.o.layers = i % 2 ? 3 : 0;
+        b.o.no_fusion = b.o.no_replay = i % 4 == 1;
+        CHECK_MESSAGE(run_tiny(&b, shapes[i / 2]) == 0, "%s", shapes[i / 2].name);
+        CHECK_MESSAGE(shapes[i / 2].hidden % shapes[i / 2].heads == 0, "%s", shapes[i / 2].name);
+        bytes += b.weight_bytes;
+    }
+    CHECK(bytes > 0);
+    dit_context_destroy(b.context);
+    take_text(b.out, text, sizeof text);
+    CHECK(lines_of(text) == 2 * (int)DITI_COUNT(shapes));
+    check_lines(text,
+                KEYS PEAKS
+                "shape layers+ layers_run+ weight_bytes+ model_bytes+ memory+ gflops+ extrapolated fusion replay",
+                "shapes");
+}
+
+/* The table of --report has a row for every line. */
+static void test_report(void) {
+    static outcome o;
+    char path[] = "/tmp/dit-bench-XXXXXX", text[4096] = "";
+    int handle = mkstemp(path);
+    char words[256];
+    FILE *file;
+    snprintf(words, sizeof words, "gemm --m 8 --n 8 --k 32 --runs 1 --type f32,q8_0 --report %s", path);
+    run_bench(words, &o);
+    CHECK_MESSAGE(o.code == 0 && lines_of(o.out) == 2, "%s", o.err);
+    file = fopen(path, "r");
+    if (CHECK(file)) take_text(file, text, sizeof text);
+    CHECK_MESSAGE(lines_of(text) == 6 && strstr(text, "| gemm 8 × 8 × 32 | q8_0 |"), "%s", text);
+    close(handle);
+    remove(path);
+}
+
 static void test_refusals(void) {
     static const char *const wrong[] = {"",
                                         "gem",
@@ -135,6 +197,11 @@ static void test_refusals(void) {
                                         "expand --type f32",
                                         "model --model no/such/file.gguf",
                                         "model --steps 0",
+                                        "model --shape sd9",
+                                        "model --shape clip-l",
+                                        "encoder --shape flux",
+                                        "model --shape dit-xl-2 --type q4_k",
+                                        "gemm --report no/such/folder/report.md",
                                         "model --width 13 --model " MODEL};
     static outcome o;
     size_t i;
@@ -159,6 +226,8 @@ int main(void) {
     test_refusals();
     test_cases();
     test_profile();
+    test_shapes();
+    test_report();
     test_vulkan_end();
     return TEST_END("bench");
 }

@@ -1,0 +1,820 @@
+/* What every case of dit-bench stands on: the device, random weights, the device's own ceilings, plans that run several
+   times, JSON lines, profiles. Include it after dit.h with its implementation. */
+#ifndef BENCH_CORE_H
+#define BENCH_CORE_H
+#include <errno.h>
+#include <time.h>
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MOST_RUNS = 999 };
+
+typedef struct options {
+    const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report;
+    uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers;
+    uint32_t steps, width, height, cfg_scale, runs, slice_us;
+    bool profile, no_fusion, no_replay;
+    dit_type type; /* of the case at hand */
+} options;
+
+static int complain(const char *format, ...) DITI_PRINTF(1, 2);
+static int complain(const char *format, ...) {
+    va_list arguments;
+    fputs("dit-bench: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+
+/* "q8_0" for DIT_TYPE_Q8_0 */
+static const char *type_text(dit_type type, char out[32]) {
+    const char *name = diti_type_name(type);
+    size_t i;
+    for (i = 0; name[i] && i < 31; i++) out[i] = lower(name[i]);
+    out[i] = 0;
+    return out;
+}
+
+/* The type whose name stands at text[0..length). */
+static bool find_type(const char *text, size_t length, dit_type *out) {
+    char name[32];
+    int type;
+    for (type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
+        type_text((dit_type)type, name);
+        if (strlen(name) != length) continue;
+        while (length && lower(text[length - 1]) == name[length - 1]) length--;
+        if (length == 0) {
+            *out = (dit_type)type;
+            return true;
+        }
+        length = strlen(name);
+    }
+    return false;
+}
+
+/* ---- the bench ---- */
+
+typedef struct held { /* random weights, kept while their plan lives */
+    diti_weight weight;
+    diti_buffer buffers[DITI_MAX_WEIGHT_PARTS];
+    struct held *next;
+} held;
+
+typedef struct times { /* seconds of one run: medians over all */
+    double device, wall, cpu;
+} times;
+
+typedef struct line { /* what a case prints */
+    const char *op, *type;
+    uint32_t m, n, k;
+    double flops, bytes;
+    times t;
+    char more[1024]; /* further keys: ", \"tokens\": 1024" */
+    char title[64];  /* of the report's row, behind op; empty: m x n x k */
+} line;
+
+typedef struct bench {
+    options o;
+    FILE *out, *report; /* report: a Markdown table; NULL: none */
+    double started;     /* when the process began */
+    diti_env env;
+    dit_context *context;
+    diti_device *device;
+    diti_graph graph;
+    diti_plan *plan;
+    held *weights;
+    double weight_bytes;           /* of them, so far */
+    int code;                      /* the first failure while a graph is built */
+    double peak_flops, peak_bytes; /* per second; 0: not measured yet */
+    line line;
+    dit_error err;
+} bench;
+
+static double now(void) {
+    struct timespec t;
+#ifdef _WIN32
+    timespec_get(&t, TIME_UTC);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double cpu_now(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+static int failed(bench *b) {
+    complain("%s", b->err.message[0] ? b->err.message : "failed, for a reason that was not told");
+    return EXIT_FAILED;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, uint32_t count) {
+    qsort(values, count, sizeof *values, compare_doubles);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* --rung and --form in the words of dit_context_desc.overrides. */
+static int make_overrides(const options *o, char *out, size_t size) {
+    if (o->form && strcmp(o->form, "cpu") != 0 && strcmp(o->form, "gpu") != 0)
+        return complain("--form %s: there are cpu and gpu", o->form);
+    if (o->rung && (strlen(o->rung) > 20 || strchr(o->rung, ',')))
+        return complain("--rung %s: there is no such rung", o->rung);
+    diti_format(out, size, "%s%s%s%s", o->rung ? "rung=" : "", o->rung ? o->rung : "", o->rung && o->form ? "," : "",
+                !o->form                      ? ""
+                : strcmp(o->form, "cpu") == 0 ? "cpu=1"
+                                              : "cpu=0");
+    return EXIT_GOOD;
+}
+
+static int open_context(bench *b, const void *cache, size_t cache_size) {
+    dit_context_desc desc = DITI_ZERO;
+    char overrides[64];
+    int code = make_overrides(&b->o, overrides, sizeof overrides);
+    if (code || b->context) return code;
+    desc.devices = b->o.device;
+    desc.overrides = overrides;
+    desc.max_dispatch_us = b->o.slice_us;
+    desc.cache = cache;
+    desc.cache_size = cache_size;
+    if (dit_context_create(&desc, &b->context, &b->err) < 0) return failed(b);
+    b->device = b->context->device;
+    b->env = b->context->env;
+    if (!b->o.rung || diti_equal(b->o.rung, diti_rung_name(b->device->rung))) return EXIT_GOOD;
+    return complain("--rung %s: %s fails its self-test there; leave --rung out to use %s", b->o.rung,
+                    b->device->info.name, diti_rung_name(b->device->rung));
+}
+
+/* ---- random numbers ---- */
+
+static uint32_t random_next(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static float random_float(uint32_t *state) { return (float)random_next(state) * (2.0f / 16777216.0f) - 1.0f; }
+
+/* One stored block of moderate values: random bits, then the scales that would not be. */
+static void random_block(dit_type type, unsigned char *block, uint32_t *state) {
+    uint32_t i, bytes = diti_type_block_bytes(type);
+    uint16_t scale = diti_float_to_half(0.01f), value = diti_float_to_half(random_float(state));
+    float f = random_float(state);
+    for (i = 0; i < bytes; i++) block[i] = (unsigned char)(random_next(state) >> 9);
+    switch (type) {
+    case DIT_TYPE_F32: memcpy(block, &f, 4); return;
+    case DIT_TYPE_F16: memcpy(block, &value, 2); return;
+    case DIT_TYPE_BF16:
+        value = diti_float_to_bfloat(f);
+        memcpy(block, &value, 2);
+        return;
+    case DIT_TYPE_F8_E4M3: block[0] &= 0xb7; return;
+    case DIT_TYPE_F8_E5M2: block[0] &= 0xbf; return;
+    case DIT_TYPE_Q2_K: memcpy(block + 82, &scale, 2); break;
+    case DIT_TYPE_Q4_1:
+    case DIT_TYPE_Q5_1:
+    case DIT_TYPE_Q4_K:
+    case DIT_TYPE_Q5_K: memcpy(block + 2, &scale, 2); break;
+    default: break;
+    }
+    i = type == DIT_TYPE_Q2_K ? 80 : type == DIT_TYPE_Q3_K ? 108 : type == DIT_TYPE_Q6_K ? 208 : 0;
+    memcpy(block + i, &scale, 2);
+}
+
+/* Fills a buffer with copies of some random blocks. */
+static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint64_t bytes) {
+    enum { BLOCKS = 4096 };
+    uint32_t i, state = 1, block = diti_type_block_bytes(type);
+    uint64_t chunk = (uint64_t)BLOCKS * block, done, size;
+    unsigned char *data = malloc((size_t)chunk);
+    dit_result result = DIT_OK;
+    if (!data) return complain("out of memory for random weights");
+    for (i = 0; i < BLOCKS; i++) random_block(type, data + (size_t)i * block, &state);
+    for (done = 0; done < bytes && result >= 0; done += size) {
+        size = bytes - done < chunk ? bytes - done : chunk;
+        result = diti_buffer_write(b->device, buffer, done, data, size, &b->err);
+    }
+    free(data);
+    return result < 0 ? failed(b) : EXIT_GOOD;
+}
+
+static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
+    diti_weight *weight = &h->weight;
+    diti_weight_part *part = &weight->parts[weight->part_count];
+    diti_buffer *buffer = &h->buffers[weight->part_count];
+    if (weight->part_count == DITI_MAX_WEIGHT_PARTS)
+        return complain("weights [%u, %u] are too large for this device; choose smaller sizes", weight->rows,
+                        weight->columns);
+    if (diti_buffer_create(b->device, rows * row_bytes, DITI_MEMORY_DEVICE, "random weights", buffer, &b->err) < 0)
+        return failed(b);
+    part->buffer = buffer;
+    part->first_row = weight->part_count ? part[-1].first_row + part[-1].rows : 0;
+    part->rows = rows;
+    weight->part_count++;
+    b->weight_bytes += (double)rows * (double)row_bytes;
+    return random_buffer(b, buffer, weight->type, rows * row_bytes);
+}
+
+static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {
+    uint64_t row_bytes = 0, limit = b->device->limits.storage_range, most;
+    uint32_t done, part;
+    int code = EXIT_GOOD;
+    char name[32];
+    if (!diti_type_bytes(h->weight.type, 1, columns, &row_bytes)) {
+        return complain(
+            "rows of %u values don't divide into blocks of %u; give sizes that are multiples of it, or a --type other than %s",
+            columns, diti_type_block(h->weight.type), type_text(h->weight.type, name));
+    }
+    if (limit > b->device->limits.allocation) limit = b->device->limits.allocation;
+    most = limit / row_bytes > 4 ? limit / row_bytes / 4 * 4 : 1;
+    for (done = 0; done < rows && !code; done += part) {
+        part = rows - done < most ? rows - done : (uint32_t)most;
+        code = random_part(b, h, part, row_bytes);
+    }
+    return code;
+}
+
+/* Random weights [rows, columns]. After a failure, which is told once and kept in b->code, they are empty and no op
+ * takes them. */
+static const diti_weight *random_weight(bench *b, dit_type type, uint32_t rows, uint32_t columns, uint32_t kernel) {
+    static const diti_weight empty;
+    held *h = b->code || !rows || !columns ? NULL : calloc(1, sizeof *h);
+    if (!h) {
+        if (!b->code && rows && columns) b->code = complain("out of memory for random weights");
+        return &empty;
+    }
+    h->next = b->weights;
+    b->weights = h;
+    h->weight.name = "random";
+    h->weight.type = type;
+    h->weight.rows = rows;
+    h->weight.columns = columns;
+    h->weight.kernel = kernel;
+    b->code = fill_weight(b, h, rows, columns);
+    return b->code ? &empty : &h->weight;
+}
+
+/* The type that a converter would give to rows of so many values: f16 where they don't fill its blocks. */
+static dit_type fitting_type(const bench *b, uint32_t columns) {
+    return columns % diti_type_block(b->o.type) ? DIT_TYPE_F16 : b->o.type;
+}
+
+static void free_weights(bench *b) {
+    while (b->weights) {
+        held *h = b->weights;
+        uint32_t i;
+        for (i = 0; i < DITI_MAX_WEIGHT_PARTS; i++) diti_buffer_destroy(b->device, &h->buffers[i]);
+        b->weights = h->next;
+        free(h);
+    }
+}
+
+/* ---- what the device can do at best, measured before the first case: copies, and multiply-adds in registers ---- */
+
+static const uint32_t fma_words[] = {
+#include "bench_fma.inc"
+};
+#define FMA_FLOPS (2.0 * 256 * 4 * 8) /* of an invocation of bench_fma.comp */
+#define FMA_GROUP 64u
+#define FMA_MOST_GROUPS 32768u
+
+typedef struct ceiling { /* one of the two measurements */
+    diti_buffer buffers[2];
+    VkShaderModule module;
+    VkPipeline pipeline;
+    VkDescriptorPool pool;
+    VkDescriptorSet set;
+    uint32_t amount; /* workgroups, or copies */
+} ceiling;
+
+static void record_copies(diti_device *device, VkCommandBuffer commands, void *user) {
+    const ceiling *c = user;
+    VkBufferCopy copy = DITI_ZERO;
+    uint32_t i;
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    copy.size = c->buffers[0].size;
+    for (i = 0; i < c->amount; i++) {
+        device->vk.CmdCopyBuffer(commands, c->buffers[i % 2].buffer, c->buffers[1 - i % 2].buffer, 1, &copy);
+        device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
+                                      &barrier, 0, NULL, 0, NULL);
+    }
+}
+
+static void record_fma(diti_device *device, VkCommandBuffer commands, void *user) {
+    const ceiling *c = user;
+    const VkPipelineBindPoint compute = VK_PIPELINE_BIND_POINT_COMPUTE;
+    device->vk.CmdBindPipeline(commands, compute, c->pipeline);
+    device->vk.CmdBindDescriptorSets(commands, compute, device->pipeline_layout, 0, 1, &c->set, 0, NULL);
+    device->vk.CmdDispatch(commands, c->amount, 1, 1);
+}
+
+/* Doubles the amount until it takes 20 ms, then takes the best of five; seconds per amount. */
+static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record, uint32_t most, double *out) {
+    double best = 0, begin, seconds = 0;
+    dit_result result;
+    uint32_t i;
+    for (c->amount = 1; c->amount < most && seconds < 0.02; c->amount *= 2) {
+        begin = now();
+        result = diti_run_now(b->device, record, c, &b->err);
+        if (result < 0) return result;
+        seconds = now() - begin;
+    }
+    for (i = 0; i < 5; i++) {
+        begin = now();
+        result = diti_run_now(b->device, record, c, &b->err);
+        if (result < 0) return result;
+        seconds = now() - begin;
+        if (!best || seconds < best) best = seconds;
+    }
+    *out = best / c->amount;
+    return DIT_OK;
+}
+
+static dit_result fma_pipeline(bench *b, ceiling *c) {
+    diti_device *device = b->device;
+    VkShaderModuleCreateInfo module = DITI_ZERO;
+    VkComputePipelineCreateInfo pipeline = DITI_ZERO;
+    VkResult vk;
+    module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    module.codeSize = sizeof fma_words;
+    module.pCode = fma_words;
+    pipeline.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    pipeline.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    pipeline.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    pipeline.stage.pName = "main";
+    pipeline.layout = device->pipeline_layout;
+    vk = device->vk.CreateShaderModule(device->device, &module, device->callbacks, &c->module);
+    pipeline.stage.module = c->module;
+    if (vk == VK_SUCCESS)
+        vk = device->vk.CreateComputePipelines(device->device, VK_NULL_HANDLE, 1, &pipeline, device->callbacks,
+                                               &c->pipeline);
+    return vk == VK_SUCCESS ? DIT_OK : diti_device_fail(device, vk, "vkCreateComputePipelines", &b->err);
+}
+
+/* Every binding of dit's layout holds the one buffer. */
+static dit_result fma_set(bench *b, ceiling *c) {
+    diti_device *device = b->device;
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, DITI_MAX_BINDINGS};
+    VkDescriptorPoolCreateInfo pool = DITI_ZERO;
+    VkDescriptorSetAllocateInfo allocate = DITI_ZERO;
+    VkDescriptorBufferInfo range = {c->buffers[0].buffer, 0, VK_WHOLE_SIZE};
+    VkWriteDescriptorSet writes[DITI_MAX_BINDINGS] = DITI_ZERO;
+    VkResult vk;
+    uint32_t i;
+    pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    pool.maxSets = pool.poolSizeCount = 1;
+    pool.pPoolSizes = &size;
+    allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+    allocate.descriptorSetCount = 1;
+    allocate.pSetLayouts = &device->set_layout;
+    vk = device->vk.CreateDescriptorPool(device->device, &pool, device->callbacks, &c->pool);
+    allocate.descriptorPool = c->pool;
+    if (vk == VK_SUCCESS) vk = device->vk.AllocateDescriptorSets(device->device, &allocate, &c->set);
+    if (vk != VK_SUCCESS) return diti_device_fail(device, vk, "vkAllocateDescriptorSets", &b->err);
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = c->set;
+        writes[i].dstBinding = i;
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &range;
+    }
+    device->vk.UpdateDescriptorSets(device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
+    return DIT_OK;
+}
+
+static dit_result ceiling_buffer(bench *b, diti_buffer *buffer, VkDeviceSize size) {
+    return diti_buffer_create(b->device, size, DITI_MEMORY_DEVICE, "measuring the device", buffer, &b->err);
+}
+
+static void free_ceiling(bench *b, ceiling *c) {
+    diti_device *device = b->device;
+    if (c->pool) device->vk.DestroyDescriptorPool(device->device, c->pool, device->callbacks);
+    if (c->pipeline) device->vk.DestroyPipeline(device->device, c->pipeline, device->callbacks);
+    if (c->module) device->vk.DestroyShaderModule(device->device, c->module, device->callbacks);
+    diti_buffer_destroy(device, &c->buffers[0]);
+    diti_buffer_destroy(device, &c->buffers[1]);
+}
+
+static dit_result measure_copy(bench *b) {
+    ceiling c = DITI_ZERO;
+    VkDeviceSize size = (VkDeviceSize)(b->device->is_cpu ? 64 : 256) << 20;
+    double seconds = 1;
+    dit_result result = ceiling_buffer(b, &c.buffers[0], size);
+    if (result >= 0) result = ceiling_buffer(b, &c.buffers[1], size);
+    if (result >= 0) result = time_ceiling(b, &c, record_copies, 64, &seconds);
+    b->peak_bytes = 2 * (double)size / seconds; /* read and written */
+    free_ceiling(b, &c);
+    return result;
+}
+
+static dit_result measure_fma(bench *b) {
+    ceiling c = DITI_ZERO;
+    double seconds = 1;
+    dit_result result = ceiling_buffer(b, &c.buffers[0], FMA_MOST_GROUPS * FMA_GROUP * sizeof(float));
+    if (result >= 0) result = fma_set(b, &c);
+    if (result >= 0) result = fma_pipeline(b, &c);
+    if (result >= 0) result = time_ceiling(b, &c, record_fma, FMA_MOST_GROUPS, &seconds);
+    b->peak_flops = FMA_FLOPS * FMA_GROUP / seconds;
+    free_ceiling(b, &c);
+    return result;
+}
+
+static int measure_ceilings(bench *b) {
+    if (b->peak_flops > 0) return EXIT_GOOD;
+    if (measure_copy(b) < 0 || measure_fma(b) < 0) return failed(b);
+    return EXIT_GOOD;
+}
+
+/* ---- a case as a plan: segment 0 brings the inputs, those after it are measured ---- */
+
+enum { MEASURED = 1 };
+
+static int begin_case(bench *b) {
+    int code = open_context(b, NULL, 0);
+    if (!code) code = measure_ceilings(b);
+    if (code) return code;
+    memset(&b->line, 0, sizeof b->line);
+    b->code = EXIT_GOOD;
+    b->weight_bytes = 0;
+    diti_graph_init(&b->graph, b->device);
+    diti_graph_segment(&b->graph, "inputs", false);
+    return EXIT_GOOD;
+}
+
+static void end_case(bench *b) {
+    diti_plan_destroy(b->plan);
+    b->plan = NULL;
+    diti_graph_free(&b->graph);
+    free_weights(b);
+}
+
+static diti_tensor input(bench *b, uint32_t rows, uint32_t columns, const char *name) {
+    return diti_tensor_input(&b->graph, b->graph.activation, rows, columns, name);
+}
+
+/* Random values for an input tensor of floats. */
+static dit_result write_input(bench *b, diti_tensor tensor) {
+    const diti_tensor_info *info = &b->plan->tensors[tensor];
+    size_t i, size = diti_element_size(info->format), count = (size_t)info->rows * info->columns;
+    unsigned char *data = malloc(count * size);
+    uint32_t state = (uint32_t)tensor;
+    dit_result result;
+    if (!data) return diti_fail(&b->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for inputs");
+    for (i = 0; i < count; i++) {
+        float f = random_float(&state);
+        uint16_t half = diti_float_to_half(f);
+        if (info->format == DITI_F16)
+            memcpy(data + 2 * i, &half, 2);
+        else
+            memcpy(data + 4 * i, &f, 4);
+    }
+    result = diti_plan_write(b->plan, tensor, data, count * size, &b->err);
+    free(data);
+    return result;
+}
+
+static dit_result write_inputs(bench *b) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 1; i < b->plan->tensor_count && result >= 0; i++) {
+        const diti_tensor_info *info = &b->plan->tensors[i];
+        if (info->storage == DITI_STORAGE_INPUT && info->parent == i && info->format != DITI_U32)
+            result = write_input(b, i);
+    }
+    return result;
+}
+
+/* Operations and bytes that the ops of a segment count for themselves. */
+static void count_work(const diti_plan *plan, uint32_t segment, double *flops, double *bytes) {
+    size_t i;
+    *flops = *bytes = 0;
+    for (i = 0; i < plan->source_count; i++) {
+        if (plan->sources[i].segment != segment) continue;
+        *flops += plan->sources[i].flops;
+        *bytes += plan->sources[i].memory_bytes;
+    }
+}
+
+static int make_plan(bench *b) {
+    dit_result result;
+    if (b->code) return b->code;
+    result = diti_plan_create(&b->graph, NULL, &b->plan, &b->err);
+    if (result >= 0) result = write_inputs(b);
+    if (result >= 0) result = diti_plan_run(b->plan, 0, 1, &b->err);
+    return result < 0 ? failed(b) : EXIT_GOOD;
+}
+
+/* Seconds between the timestamps around a command buffer; 0 where there are none. */
+static double slice_seconds(const diti_plan *plan, size_t slice) {
+    const diti_device *device = plan->device;
+    uint32_t bits = device->limits.timestamp_bits;
+    uint64_t ticks[2], mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    if (!plan->queries ||
+        device->vk.GetQueryPoolResults(device->device, plan->queries, (uint32_t)slice * 2, 2, sizeof ticks, ticks,
+                                       sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return 0;
+    return (double)((ticks[1] - ticks[0]) & mask) * device->limits.timestamp_period * 1e-9;
+}
+
+static double segment_seconds(const diti_plan *plan, uint32_t segment) {
+    double seconds = 0;
+    uint32_t i;
+    for (i = 0; i < plan->segments[segment].count; i++)
+        seconds += slice_seconds(plan, plan->segments[segment].first + i);
+    return seconds;
+}
+
+/* Drops a plan's command buffers and records those that its slices say. */
+static dit_result record_again(diti_plan *plan, dit_error *err) {
+    diti_device *device = plan->device;
+    diti_plan_wait(plan);
+    if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
+    device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
+    device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
+    plan->queries = VK_NULL_HANDLE;
+    plan->submitted = plan->pending_value = 0;
+    return diti_plan_record_primaries(plan, err);
+}
+
+/* --no-replay: as if nothing had been recorded before. The device's time does not tell what recording costs: the clock
+ * does. */
+static dit_result run_once(bench *b, uint32_t segment, times *t) {
+    double wall = now(), cpu = cpu_now();
+    dit_result result = b->o.no_replay ? record_again(b->plan, &b->err) : DIT_OK;
+    if (result >= 0) result = diti_plan_run(b->plan, segment, 1, &b->err);
+    t->wall = now() - wall;
+    t->cpu = cpu_now() - cpu;
+    t->device = result < 0 || b->o.no_replay ? 0 : segment_seconds(b->plan, segment);
+    return result;
+}
+
+/* The first run pays for the driver's compiler and cold caches: it is not counted. */
+static int measure(bench *b, uint32_t segment, times *out) {
+    double device[MOST_RUNS], wall[MOST_RUNS], cpu[MOST_RUNS];
+    uint32_t i, runs = b->o.runs;
+    times t;
+    for (i = 0; i <= runs; i++) {
+        if (run_once(b, segment, &t) < 0) return failed(b);
+        if (i == 0) continue;
+        device[i - 1] = t.device;
+        wall[i - 1] = t.wall;
+        cpu[i - 1] = t.cpu;
+    }
+    out->device = median(device, runs);
+    out->wall = median(wall, runs);
+    out->cpu = median(cpu, runs);
+    return EXIT_GOOD;
+}
+
+/* ---- lines ---- */
+
+static void print_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', out);
+        if ((unsigned char)*text >= ' ') fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void add_key(bench *b, const char *key, double value, const char *format) {
+    size_t used = strlen(b->line.more);
+    char text[64];
+    if (!(value - value == 0)) value = 0; /* JSON has no infinity */
+    snprintf(text, sizeof text, format, value);
+    snprintf(b->line.more + used, sizeof b->line.more - used, ", \"%s\": %s", key, text);
+}
+
+static void add_text(bench *b, const char *key, const char *text) {
+    size_t used = strlen(b->line.more);
+    snprintf(b->line.more + used, sizeof b->line.more - used, ", \"%s\": \"%s\"", key, text);
+}
+
+static void add_bool(bench *b, const char *key, bool value) {
+    size_t used = strlen(b->line.more);
+    snprintf(b->line.more + used, sizeof b->line.more - used, ", \"%s\": %s", key, value ? "true" : "false");
+}
+
+/* Most host memory that this process has had, bytes; 0 where the system does not say. */
+static double peak_host_bytes(void) {
+    FILE *file = fopen("/proc/self/status", "r");
+    char text[256];
+    unsigned long kilobytes = 0;
+    while (file && fgets(text, sizeof text, file)) {
+        if (sscanf(text, "VmHWM: %lu", &kilobytes) == 1) break;
+    }
+    if (file) fclose(file);
+    return (double)kilobytes * 1024;
+}
+
+/* Device memory lies in host memory where the driver is software: counted once there. */
+static void add_memory(bench *b, double device_bytes) {
+    double host = peak_host_bytes();
+    add_key(b, "memory", b->device->is_cpu && host > 0 ? host : host + device_bytes, "%.0f");
+    add_key(b, "device_bytes", device_bytes, "%.0f");
+    add_key(b, "host_peak_bytes", host, "%.0f");
+}
+
+/* ---- the table of --report ---- */
+
+static int open_report(bench *b) {
+    if (!b->o.report || b->report) return EXIT_GOOD;
+    b->report = fopen(b->o.report, "w");
+    if (!b->report) return complain("--report %s: %s", b->o.report, strerror(errno));
+    fprintf(b->report, "%s, rung %s: copies %.1f GB/s (read and written), multiply-adds in registers %.1f GFLOP/s.\n\n",
+            b->device->info.name, diti_rung_name(b->device->rung), b->peak_bytes * 1e-9, b->peak_flops * 1e-9);
+    fprintf(b->report,
+            "| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
+    return EXIT_GOOD;
+}
+
+static void report_line(bench *b, double seconds, double fraction) {
+    const line *l = &b->line;
+    char sizes[64];
+    if (!b->report) return;
+    diti_format(sizes, sizeof sizes, "%u × %u × %u", l->m, l->n, l->k);
+    fprintf(b->report, "| %s %s | %s | %.3f | %.2f | %.2f | %.0f %% |\n", l->op, l->title[0] ? l->title : sizes,
+            l->type, seconds * 1e3, l->flops / seconds * 1e-9, l->bytes / seconds * 1e-9, fraction * 100);
+    fflush(b->report);
+}
+
+/* ---- lines, to their end ---- */
+
+/* The larger of both shares is what bounds a case, and how near it comes. */
+static double ceiling_fraction(const bench *b, double seconds) {
+    double flops = b->line.flops / b->peak_flops, bytes = b->line.bytes / b->peak_bytes;
+    return b->peak_flops > 0 ? (flops > bytes ? flops : bytes) / seconds : 0;
+}
+
+static void print_line(bench *b) {
+    const line *l = &b->line;
+    double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds);
+    fprintf(b->out,
+            "{\"op\": \"%s\", \"m\": %u, \"n\": %u, \"k\": %u, \"type\": \"%s\", \"rung\": \"%s\", \"device\": ", l->op,
+            l->m, l->n, l->k, l->type, diti_rung_name(b->device->rung));
+    print_text(b->out, b->device->info.name);
+    add_key(b, "gflops", l->flops / seconds * 1e-9, "%.3f");
+    add_key(b, "gbytes_per_s", l->bytes / seconds * 1e-9, "%.3f");
+    add_key(b, "seconds", seconds, "%.6f");
+    add_key(b, "wall_seconds", l->t.wall, "%.6f");
+    add_key(b, "cpu_seconds", l->t.cpu, "%.6f");
+    add_key(b, "gflops_per_core", l->t.cpu > 0 ? l->flops / l->t.cpu * 1e-9 : 0, "%.3f");
+    if (b->peak_flops > 0) {
+        add_key(b, "peak_gflops", b->peak_flops * 1e-9, "%.3f");
+        add_key(b, "peak_gbytes_per_s", b->peak_bytes * 1e-9, "%.3f");
+        add_key(b, "fraction", fraction, "%.4f");
+    }
+    fprintf(b->out, "%s}\n", l->more);
+    fflush(b->out);
+    report_line(b, seconds, fraction);
+}
+
+/* ---- profile: every dispatch in a command buffer of its own ---- */
+
+/* Makes the slices of a plan hold one dispatch each, and records them anew. */
+static dit_result split_plan(diti_plan *plan, dit_error *err) {
+    diti_device *device = plan->device;
+    diti_plan_slice *slices =
+        (diti_plan_slice *)diti_alloc_array(&device->env, plan->dispatch_count + plan->slice_count, sizeof *slices);
+    size_t count = 0;
+    uint32_t segment, i;
+    if (!slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the profile");
+    for (segment = 0; segment < plan->segment_count; segment++) {
+        diti_segment *s = &plan->segments[segment];
+        size_t first = count;
+        for (i = 0; i < s->count; i++) {
+            const diti_plan_slice *old = &plan->slices[s->first + i];
+            uint32_t d = old->first, end = old->first + old->count;
+            do {
+                slices[count].segment = segment;
+                slices[count].first = d;
+                slices[count].count = d < end ? 1 : 0;
+                slices[count++].us = 1;
+            } while (++d < end);
+        }
+        s->first = (uint32_t)first;
+        s->count = (uint32_t)(count - first);
+    }
+    diti_plan_wait(plan);
+    diti_free(&device->env, plan->slices);
+    plan->slices = slices;
+    plan->slice_count = plan->slice_capacity = count;
+    return record_again(plan, err);
+}
+
+typedef struct profile_row {
+    const char *segment, *name;
+    uint32_t count; /* dispatches in a run of the segment */
+    double seconds, flops, bytes;
+    uint32_t repeats; /* runs of the segment that the total counts */
+} profile_row;
+
+static profile_row *profile_find(profile_row *rows, uint32_t *count, const char *segment, const char *name) {
+    uint32_t i;
+    for (i = 0; i < *count; i++) {
+        if (strcmp(rows[i].segment, segment) == 0 && strcmp(rows[i].name, name) == 0) return &rows[i];
+    }
+    rows[i].segment = segment;
+    rows[i].name = name;
+    (*count)++;
+    return &rows[i];
+}
+
+static int compare_rows(const void *a, const void *b) {
+    const profile_row *x = (const profile_row *)a, *y = (const profile_row *)b;
+    double d = y->seconds * y->repeats - x->seconds * x->repeats;
+    return (d > 0) - (d < 0);
+}
+
+static void print_profile(bench *b, profile_row *rows, uint32_t count) {
+    double total = 0;
+    uint32_t i;
+    qsort(rows, count, sizeof *rows, compare_rows);
+    for (i = 0; i < count; i++) total += rows[i].seconds * rows[i].repeats;
+    for (i = 0; i < count; i++) {
+        const profile_row *row = &rows[i];
+        fprintf(b->out,
+                "{\"op\": \"profile\", \"segment\": \"%s\", \"name\": \"%s\", \"dispatches\": %u, \"repeats\": %u, "
+                "\"seconds\": %.6f, \"share\": %.4f, \"gflops\": %.3f, \"gbytes_per_s\": %.3f}\n",
+                row->segment, row->name, row->count, row->repeats, row->seconds,
+                total > 0 ? row->seconds * row->repeats / total : 0,
+                row->seconds > 0 ? row->flops / row->seconds * 1e-9 : 0,
+                row->seconds > 0 ? row->bytes / row->seconds * 1e-9 : 0);
+    }
+    fflush(b->out);
+}
+
+/* Seconds of each slice of a segment, medians over some runs. */
+static dit_result profile_runs(bench *b, diti_plan *plan, uint32_t segment, double *medians) {
+    enum { RUNS = 3 };
+    const diti_segment *s = &plan->segments[segment];
+    double *samples = malloc((size_t)s->count * RUNS * sizeof *samples);
+    dit_result result = samples ? DIT_OK : diti_fail(&b->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory");
+    uint32_t run, i;
+    for (run = 0; run < RUNS && result >= 0; run++) {
+        result = diti_plan_run(plan, segment, 1, &b->err);
+        for (i = 0; i < s->count && result >= 0; i++) samples[i * RUNS + run] = slice_seconds(plan, s->first + i);
+    }
+    for (i = 0; i < s->count && result >= 0; i++) medians[i] = median(samples + i * RUNS, RUNS);
+    free(samples);
+    return result;
+}
+
+static int profile_segment(bench *b, diti_plan *plan, uint32_t segment, uint32_t repeats, profile_row *rows,
+                           uint32_t *count) {
+    const diti_segment *s = &plan->segments[segment];
+    double *seconds = malloc(s->count * sizeof *seconds);
+    uint32_t i;
+    if (!seconds || profile_runs(b, plan, segment, seconds) < 0) return free(seconds), failed(b);
+    for (i = 0; i < s->count; i++) {
+        const diti_plan_slice *slice = &plan->slices[s->first + i];
+        const diti_plan_dispatch *dispatch = &plan->dispatches[slice->first];
+        const diti_dispatch *source = &plan->sources[dispatch->source];
+        double part = (double)dispatch->groups / source->groups;
+        profile_row *row;
+        if (!slice->count) continue;
+        row = profile_find(rows, count, s->name, source->name);
+        row->count++;
+        row->repeats = repeats;
+        row->seconds += seconds[i];
+        row->flops += source->flops * part;
+        row->bytes += source->memory_bytes * part;
+    }
+    free(seconds);
+    return EXIT_GOOD;
+}
+
+/* One line per op of a plan's segments; `repeated` of them runs `repeats` times in the whole. */
+static int profile(bench *b, diti_plan *plan, uint32_t repeated, uint32_t repeats) {
+    profile_row *rows = calloc(plan->source_count + 1, sizeof *rows);
+    uint32_t segment, count = 0;
+    int code = EXIT_GOOD;
+    if (!rows) return complain("out of memory for the profile");
+    if (!plan->queries) code = complain("--profile: this device's queue has no timestamps");
+    if (!code && split_plan(plan, &b->err) < 0) code = failed(b);
+    for (segment = 0; segment < plan->segment_count && !code; segment++)
+        code = profile_segment(b, plan, segment, segment == repeated ? repeats : 1, rows, &count);
+    if (!code) print_profile(b, rows, count);
+    free(rows);
+    return code;
+}
+
+/* ---- a case of one segment, from its graph to its line ---- */
+
+static int finish_case(bench *b) {
+    int code = make_plan(b);
+    if (!code) code = measure(b, MEASURED, &b->line.t);
+    if (code) return code;
+    count_work(b->plan, MEASURED, &b->line.flops, &b->line.bytes);
+    print_line(b);
+    return b->o.profile ? profile(b, b->plan, MEASURED, 1) : EXIT_GOOD;
+}
+#endif
