@@ -76,7 +76,7 @@ static dit_result make_picture(void) {
     return result;
 }
 
-/* The same picture in command buffers of the application's, one for each half of the work or so. */
+/* The same picture in command buffers of the application's, as many as it takes. */
 static dit_result record_picture(void) {
     dit_result result = DIT_WORKING;
     while (result == DIT_WORKING) {
@@ -128,6 +128,8 @@ static void fail_call(const stage *at, const char *name, unsigned k, VkResult co
     fault_only = name;
     result = at->make();
     CHECK_MESSAGE(fault_name || is_poll(name), "%s: %s did not happen %u times", at->name, name, k);
+    CHECK_MESSAGE(result < 0 || !err.message[0], "%s: %s call %u: an error without failure: %s", at->name, name, k,
+                  err.message);
     CHECK_MESSAGE(result <= DIT_OK, "%s: %s call %u gave %d", at->name, name, k, result);
     CHECK_MESSAGE(result >= 0 || (err.message[0] && err.result == result), "%s: %s call %u: result %d, error %d '%s'",
                   at->name, name, k, result, err.result, err.message);

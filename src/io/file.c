@@ -161,6 +161,17 @@ DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *so
     return diti_file_create(env, source, name, &absent, out, err);
 }
 
+/* A missing file is no failure here: *out stays NULL, and err is left alone. */
+static dit_result diti_file_create_if_there(const diti_env *env, const dit_source *source, const char *name,
+                                            diti_file **out, dit_error *err) {
+    dit_error why = DITI_ZERO;
+    bool absent = false;
+    dit_result result = diti_file_create(env, source, name, &absent, out, &why);
+    if (absent) return DIT_OK;
+    if (result < 0 && err) *err = why;
+    return result;
+}
+
 /* Plain names between single slashes only: nothing that leaves the folder on any system. */
 static bool diti_member_is_safe(const char *member) {
     const char *part = member;
@@ -177,27 +188,24 @@ static bool diti_member_is_safe(const char *member) {
 static dit_result diti_file_open_hooked(const diti_env *env, const dit_source *root, const char *member,
                                         diti_file **out, dit_error *err) {
     dit_source source = DITI_ZERO;
-    bool absent = false;
     dit_result result = root->open(member, &source, root->user);
     if (result == DIT_ERROR_IO || (result >= 0 && !source.path && !source.data && !source.read_at)) return DIT_OK;
     if (result < 0) return diti_fail(err, result, "%s: the open hook failed: %s", member, dit_result_string(result));
-    result = diti_file_create(env, &source, member, &absent, out, err);
-    return absent ? DIT_OK : result;
+    return diti_file_create_if_there(env, &source, member, out, err);
 }
 
 static dit_result diti_file_open_below(const diti_env *env, const char *folder, const char *member, diti_file **out,
                                        dit_error *err) {
     dit_source source = DITI_ZERO;
     size_t size = strlen(folder) + strlen(member) + 2;
-    bool absent = false;
     dit_result result;
     char *path = (char *)diti_alloc(env, size);
     if (!path) return diti_no_memory(member, err);
     diti_format(path, size, *folder && !diti_ends_with(folder, "/") ? "%s/%s" : "%s%s", folder, member);
     source.path = path;
-    result = diti_file_create(env, &source, NULL, &absent, out, err);
+    result = diti_file_create_if_there(env, &source, NULL, out, err);
     diti_free(env, path);
-    return absent ? DIT_OK : result;
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
