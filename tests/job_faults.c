@@ -1,7 +1,7 @@
 /* Vulkan calls that fail, from opening a context to reading the picture: each time there must be a clean error (or a
    way around it), the next try must succeed and draw the same picture, and the validation layers must find nothing
-   left. By default each function fails where it is called first and last; DIT_TEST_ALL=1: every single
-   call. */
+   left. By default each function fails where it is called first and last; DIT_TEST_ALL=1: every single call, and on
+   the application's device, while it records, too. */
 /* test-runs: sanitize */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
@@ -168,9 +168,9 @@ static void sweep_stage(const stage *at, VkResult code) {
 static void sweep_pipelines(VkResult code) {
     static const char *const names[] = {"vkCreateShaderModule", "vkCreateComputePipelines"};
     size_t i;
-    for (i = 0; i < 2 * DITI_COUNT(names); i++) {
+    for (i = 0; i < DITI_COUNT(names); i++) {
         CHECK(make_context() == DIT_OK && make_model() == DIT_OK);
-        fail_call(&stages[2], names[i / 2], i % 2 ? 9 : 1, code);
+        fail_call(&stages[2], names[i], i ? 9 : 1, code);
         CHECK_MESSAGE(make_job() == DIT_OK, "after a failed pipeline: %s", err.message);
         drop_job();
         drop_model();
@@ -224,7 +224,7 @@ static unsigned lose_at(unsigned n) {
 }
 
 static void sweep_losses(void) {
-    unsigned n, calls = lose_at(0), step = all ? 1 : calls / 6 + 1;
+    unsigned n, calls = lose_at(0), step = all ? 1 : calls / 3 + 1;
     CHECK(calls > 10);
     for (n = 1; n <= calls; n += step) lose_at(n);
     lose_at(calls);
@@ -236,7 +236,7 @@ int main(void) {
     test_vulkan_begin();
     sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
-    sweep_wrapped();
+    if (all) sweep_wrapped();
     sweep_pipelines(VK_ERROR_OUT_OF_DEVICE_MEMORY);
     sweep_losses();
     test_vulkan_end();
