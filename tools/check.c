@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
 
 static int problems, checked;
 
@@ -262,18 +262,22 @@ static void check_contains(const char *whole, const char *part) {
         printf("%s does not hold %s word for word\n", whole, part), problems++;
 }
 
-/* --- time RUNS COMMAND...: the shortest of several runs --- */
+/* --- time RUNS COMMAND...: the processor time of the shortest of several runs, whatever else the machine does --- */
+static double child_seconds(void) {
+    struct rusage used;
+    getrusage(RUSAGE_CHILDREN, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+}
+
 static int time_command(int runs, char **words) {
     char command[4096] = "";
     double best = 1e30;
     for (; *words; words++) snprintf(command + strlen(command), sizeof command - strlen(command), "%s ", *words);
     while (runs-- > 0) {
-        struct timespec begin, end;
-        double seconds;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
+        double begin = child_seconds(), seconds;
         if (system(command)) return printf("failed\n"), 1;
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+        seconds = child_seconds() - begin;
         if (seconds < best) best = seconds;
     }
     return printf("%.2f s\n", best), 0;
