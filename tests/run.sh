@@ -21,6 +21,7 @@ passed=0 failed=0 skipped=0
 mkdir -p $logs build/all build/mesa
 export MESA_SHADER_CACHE_DIR="$PWD/build/mesa" DIT_TEST_ALL="$all"
 sh tests/drivers.sh || exit 1
+began=$(date +%s)
 
 skip() { # skip REASON
     skipped=$((skipped + 1))
@@ -30,6 +31,21 @@ skip() { # skip REASON
 fail() { # fail REASON
     failed=$((failed + 1))
     echo "  FAILED: $1"
+}
+
+# Time on the clock and processor time: where other work shares the machine, only the second says what a part costs.
+processor_seconds() { # of all programs run so far; not in a subshell, which has run none
+    times >$logs/times
+    awk 'END { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } printf "%d\n", sum + 0.5 }' $logs/times >$logs/seconds
+    read -r processor <$logs/seconds
+}
+start_clock() {
+    processor_seconds
+    start=$(date +%s) start_processor=$processor
+}
+stop_clock() {
+    processor_seconds
+    taken="$(($(date +%s) - start)) s, processor $((processor - start_processor)) s"
 }
 
 ways_of() {
@@ -64,7 +80,7 @@ run_program() { # run_program NAME WAY LOG
 }
 
 # Adds a log's closing line (`NAME: N passed, N failed`) and its skips to the totals.
-count() { # count TITLE LOG EXIT_CODE SECONDS
+count() { # count TITLE LOG EXIT_CODE TIME
     line=$(sed -n 's/^[a-z0-9_-]*: \([0-9]* passed, [0-9]* failed\).*/\1/p' "$2" | tail -n 1)
     p=${line%% *} f=${line#*, } f=${f%% *}
     problem=
@@ -72,7 +88,7 @@ count() { # count TITLE LOG EXIT_CODE SECONDS
     [ "$3" != 124 ] || problem="stopped after $limit s"
     [ -n "$problem" ] || [ "$f" != 0 ] || [ "$3" = 0 ] || problem="exit code $3"
     [ -n "$problem" ] || [ "$p" != 0 ] || [ "$f" != 0 ] || problem="checked nothing"
-    printf '%-26s %s  (%s s)\n' "$1" "${line:-}" "$4"
+    printf '%-26s %s  (%s)\n' "$1" "${line:-}" "$4"
     grep '^skipped: ' "$2" >"$2.skips"
     while read -r _ reason; do skip "$reason"; done <"$2.skips"
     passed=$((passed + p)) failed=$((failed + f))
@@ -92,21 +108,24 @@ run_part() { # run_part NAME WAY
     fi
     if [ "$all" = 1 ] && [ -f "$stamp" ] && [ -z "$(find "build/tests/$1" tests/fixtures -newer "$stamp" 2>/dev/null | head -n 1)" ]; then
         cp "$stamp" "$log"
-        count "$title (done)" "$log" 0 0
+        count "$title" "$log" 0 'done before'
         return
     fi
-    start=$(date +%s)
+    start_clock
     run_program "$1" "$2" "$log"
     code=$?
-    if count "$title" "$log" $code $(($(date +%s) - start)) && [ "$all" = 1 ]; then cp "$log" "$stamp"; else rm -f "$stamp"; fi
+    stop_clock
+    if count "$title" "$log" $code "$taken" && [ "$all" = 1 ]; then cp "$log" "$stamp"; else rm -f "$stamp"; fi
 }
 
 run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`
-    name=$1 log=$logs/$1.log start=$(date +%s)
+    name=$1 log=$logs/$1.log
     shift
+    start_clock
     "$@" >"$log" 2>&1
     code=$?
-    count "$name" "$log" $code $(($(date +%s) - start))
+    stop_clock
+    count "$name" "$log" $code "$taken"
 }
 
 if [ $# = 0 ]; then
@@ -124,6 +143,9 @@ for name in "$@"; do
     esac
 done
 [ $((passed + failed)) -gt 0 ] || fail "no test was run"
+start=$began start_processor=0
+stop_clock
 echo
+echo "all of it: $taken"
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]
