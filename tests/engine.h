@@ -11,7 +11,8 @@
     X(DestroyDevice)                                                                                                   \
     X(GetDeviceQueue)                                                                                                  \
     X(DeviceWaitIdle)                                                                                                  \
-    X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory) X(CreateBuffer) X(DestroyBuffer)      \
+    X(QueueSubmit)                                                                                                     \
+    X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory) X(CreateBuffer) X(DestroyBuffer)                     \
         X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                              \
             X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool)                \
                 X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)              \

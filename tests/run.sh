@@ -129,7 +129,7 @@ run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed
 }
 
 if [ $# = 0 ]; then
-    set -- fuzz
+    set -- check fuzz
     for source in tests/*.c; do
         name=$(basename "$source" .c)
         case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac
