@@ -8865,6 +8865,26 @@ typedef struct diti_gemm_tiles {
     uint32_t constants[3], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
 
+static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    return tensor ? (uint64_t)info->pitch * diti_element_size(info->format) : 0;
+}
+
+/* Tile rows that one binding can hold: slices are cut between bands. */
+static uint64_t diti_gemm_rows_at_once(const diti_graph *graph, const diti_gemm *gemm) {
+    diti_tensor tensors[4];
+    uint64_t most = 1, i;
+    tensors[0] = gemm->x;
+    tensors[1] = gemm->out;
+    tensors[2] = gemm->multiply;
+    tensors[3] = gemm->residual;
+    for (i = 0; i < 4; i++) {
+        uint64_t bytes = diti_gemm_row_bytes(graph, tensors[i]);
+        if (bytes > most) most = bytes;
+    }
+    return graph->device->limits.storage_range / most;
+}
+
 static uint32_t diti_gemm_ceil(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
 
 /* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
@@ -8886,7 +8906,7 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
 static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
-    bool large = limits->group_invocations >= 256 && tiles >= 256;
+    bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image) {
         out->module = "gemv_gpu";
         out->group = 64;
@@ -9002,6 +9022,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
         diti_gemm_tiles_cpu(graph, gemm, &tiles);
     else
         diti_gemm_tiles_gpu(graph, gemm, &tiles);
+    while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
+        tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
     diti_gemm_constants(graph, gemm, &tiles, &dispatch);
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
