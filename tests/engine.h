@@ -3,20 +3,17 @@
 #ifndef TEST_ENGINE_H
 #define TEST_ENGINE_H
 
-#define ENGINE_INSTANCE_CALLS(X)                                                                                       \
-    X(DestroyInstance)                                                                                                 \
-    X(EnumeratePhysicalDevices)                                                                                        \
-    X(GetPhysicalDeviceMemoryProperties) X(CreateDevice) X(GetDeviceProcAddr) X(GetPhysicalDeviceQueueFamilyProperties)
-#define ENGINE_DEVICE_CALLS(X)                                                                                         \
-    X(DestroyDevice)                                                                                                   \
-    X(GetDeviceQueue)                                                                                                  \
-    X(DeviceWaitIdle)                                                                                                  \
-    X(QueueSubmit)                                                                                                     \
-    X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) X(MapMemory) X(CreateBuffer) X(DestroyBuffer)                     \
-        X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) X(DestroyImage)                              \
-            X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool)                \
-                X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)              \
-                    X(CmdPipelineBarrier) X(CmdCopyImageToBuffer) X(CreateFence) X(DestroyFence) X(WaitForFences)
+/* clang-format off */
+#define ENGINE_INSTANCE_CALLS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceMemoryProperties) X(CreateDevice) \
+    X(GetDeviceProcAddr) X(GetPhysicalDeviceQueueFamilyProperties)
+#define ENGINE_DEVICE_CALLS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(QueueWaitIdle) X(AllocateMemory) X(FreeMemory) \
+    X(MapMemory) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateImage) \
+    X(DestroyImage) X(GetImageMemoryRequirements) X(BindImageMemory) X(CreateCommandPool) X(DestroyCommandPool) \
+    X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier) \
+    X(CmdCopyImageToBuffer) X(CreateFence) X(DestroyFence) X(WaitForFences)
+/* clang-format on */
 
 typedef struct engine {
     PFN_vkGetInstanceProcAddr entry;
