@@ -40,8 +40,8 @@
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
-     video, caching policies or traces, or stream weights. The members for these are in place; setting one is refused by
-     name, never ignored. Families: PixArt-alpha and PixArt-Sigma.
+     video or caching policies, or stream weights. The members for these are in place; setting one is refused by name,
+     never ignored. Families: PixArt-alpha and PixArt-Sigma.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -88,6 +88,16 @@
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
    dit_job_memory answers before anything is allocated. Sizes, counts and offsets that a file states are checked
    before they are used.
+
+   Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
+   timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
+   record, submit, wait, copy) and what you mark; dit_trace_write gives it all as JSON for ui.perfetto.dev. Pictures
+   stay the same to the byte. Commands that dit_job_record appends to yours carry no timestamps: of those only the host
+   is shown. Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
+   Clocks are compared once, when the context is made; the file tells how exactly (gpu_clock_accuracy_us), and what
+   they drift apart later comes on top. With trace_light only your marks and ranges and the copies between host and
+   device are noted, which costs less than 1 % of the time. Host memory holds 262144 events (48 MB), at most; what
+   comes after them is dropped, as are those for which an allocation fails, and counted in the file (dropped_events).
 
    Never. dit does not abort, exit, print, read environment variables, install signal handlers, change the working
    directory, or keep state outside its objects.
@@ -290,6 +300,7 @@ typedef struct dit_context_desc {
     uint32_t max_dispatch_us;              /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
     const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
     bool trace;            /* timestamps around every op, for dit_trace_write; false: none */
+    bool trace_light;      /* with trace: only your marks and ranges, and copies; false: everything */
     uint32_t _zero_end;    /* guard: stays zero */
 } dit_context_desc;
 
@@ -664,21 +675,24 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 DIT_API void dit_job_destroy(dit_job *job);
 
 /* Puts a moment of yours into the trace of a context created with trace; else does nothing.
-   ctx: required. name: required; copied. Any thread. */
+   ctx: required. name: required; its first 63 bytes are copied. Any thread. */
 DIT_API void dit_trace_mark(dit_context *ctx, const char *name);
 
-/* Begins a range of yours in the trace.
-   ctx: required. name: required; copied. Returns the range for dit_trace_end, 0 without a trace. Any thread. */
+/* Begins a range of yours in the trace: of host time until dit_trace_end, and of GPU time from the first to the last
+   slice that any job of the context submits until then, once they have run. 64 can be under way at once.
+   ctx: required. name: required; its first 63 bytes are copied. Returns the range for dit_trace_end, 0 without a trace
+   or when too many are under way, which counts as dropped. Any thread. */
 DIT_API uint64_t dit_trace_begin(dit_context *ctx, const char *name);
 
-/* Ends a range.
+/* Ends a range, in any thread; ranges may overlap.
    ctx: required. range: from dit_trace_begin; 0 is ignored. Any thread. */
 DIT_API void dit_trace_end(dit_context *ctx, uint64_t range);
 
-/* Writes the trace so far as Chrome trace JSON (chrome://tracing, Perfetto) and empties it.
-   ctx: required. write: required; receives size bytes of data several times; false ends it with DIT_CANCELLED. user:
-   passed through. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT when the context was created without
-   trace. Any thread. */
+/* Writes the trace so far as Chrome trace JSON (chrome://tracing, Perfetto) and empties it. Slices that have not been
+   seen finished and ranges that have not ended come with the next one.
+   ctx: required. write: required; receives size bytes of data several times; false ends it with DIT_CANCELLED, and what
+   was not written is lost. user: passed through. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT when the
+   context was created without trace. Any thread. */
 DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
                                    void *user, dit_error *err);
 
@@ -3778,6 +3792,82 @@ typedef struct diti_buffer {
     void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
+/* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
+   kept. Times are nanoseconds since the trace began. --- */
+typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
+                               DITI_LANE_APPLICATION,
+                               DITI_LANE_LOAD,
+                               DITI_LANE_PLAN,
+                               DITI_LANE_RECORD,
+                               DITI_LANE_SUBMIT,
+                               DITI_LANE_WAIT,
+                               DITI_LANE_COPY, /* between host and device */
+                               DITI_LANE_GPU,
+                               DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
+                               DITI_LANES
+} diti_trace_lane;
+typedef enum diti_trace_kind {
+    DITI_TRACE_SPAN,    /* name or text, and bytes where there are any */
+    DITI_TRACE_MARK,    /* text, at begin_ns */
+    DITI_TRACE_RANGE,   /* text: a range of the application on a device; busy_ns of slices, their number */
+    DITI_TRACE_SLICE,   /* a command buffer: how many dispatches, and what was predicted */
+    DITI_TRACE_PRODUCT, /* dispatches: by what their shape means */
+    DITI_TRACE_CONVOLUTION,
+    DITI_TRACE_ATTENTION,
+    DITI_TRACE_MEMORY
+} diti_trace_kind;
+typedef struct diti_trace_event {
+    const char *name; /* static text; NULL: text is the name */
+    uint64_t begin_ns, end_ns;
+    double flops, bytes;                /* of this part of the dispatch */
+    uint64_t busy_ns;                   /* ranges; slices: what was predicted */
+    uint32_t shape[5];                  /* M, N, K, kernel; queries, keys, heads, head_dim, batch; rows, columns */
+    uint32_t count;                     /* of dispatches or slices */
+    uint32_t plan, step;                /* which plan of the context; times its segment has run */
+    uint32_t slice;                     /* in its segment */
+    uint32_t first, groups, all_groups; /* workgroups of this part, and of the whole dispatch */
+    uint8_t kind, lane, row, device;
+    char segment[16];
+    char text[64]; /* the application's name; the tensor that a dispatch is about; a longer one is cut */
+} diti_trace_event;
+#define DITI_TRACE_CHUNK 512u
+#define DITI_TRACE_EVENTS 262144u /* most that are kept */
+typedef struct diti_trace_chunk {
+    struct diti_trace_chunk *next;
+    uint32_t count;
+    diti_trace_event events[DITI_TRACE_CHUNK];
+} diti_trace_chunk;
+typedef struct diti_trace_range {   /* of the application, until its end and that of the slices in it */
+    uint64_t id;                    /* 0: free */
+    uint64_t begin_ns, first, last; /* submissions inside are first to last, once it is closed */
+    uint64_t finished, device_begin_ns, device_end_ns, busy_ns;
+    uint32_t slices; /* whose times are known */
+    uint8_t row, device;
+    bool open;
+    char text[64];
+} diti_trace_range;
+#define DITI_TRACE_RANGES 64u
+#define DITI_TRACE_ROWS 32u /* things of one lane that may go on at once and still have rows of their own */
+typedef struct diti_trace {
+    diti_env env;
+    bool light;        /* the application's marks and ranges, and copies */
+    uint32_t limit;    /* of events */
+    uint64_t start_us; /* of diti_clock_us */
+    int lock;          /* guards all that follows; no hook is called under it */
+    uint64_t last_ns;  /* the clock may be set back, the trace's stands still then */
+    diti_trace_chunk *first, *last;
+    uint32_t count; /* of events in the chunks */
+    uint64_t dropped;
+    uint32_t rows[DITI_LANES]; /* a bit for each row in use now */
+    diti_trace_range ranges[DITI_TRACE_RANGES];
+    uint64_t range_count, submitted; /* so far */
+    uint32_t plans;
+} diti_trace;
+typedef struct diti_trace_clock { /* how a device's timestamps relate to the trace's time */
+    uint64_t ticks, ns;           /* the same moment */
+    uint64_t accuracy_ns;         /* which may lie as much before or after */
+} diti_trace_clock;
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -3821,6 +3911,8 @@ typedef struct diti_device {
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
     float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    diti_trace *trace;  /* the context's; NULL: none */
+    diti_trace_clock clock;
 } diti_device;
 
 /* "VK_ERROR_…" for messages. */
@@ -3918,6 +4010,40 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
 
+/* --- traces --- */
+/* light: only what the application marks, and copies. limit: of events. */
+DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_trace_destroy(diti_trace *trace); /* NULL is fine */
+/* Gives device the trace, after comparing its clock with the host's. */
+DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err);
+DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace);
+/* A timestamp of device in the trace's time. Counters of few bits go round: the turn is the one nearest to now_ns. */
+DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns);
+DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event);
+DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could not be had: counts them */
+/* Takes all events out of the trace, for diti_trace_free_chunks. */
+DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
+DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
+/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
+typedef struct diti_trace_scope {
+    diti_trace *trace; /* NULL: nothing to record */
+    const char *name;
+    uint64_t begin_ns;
+    uint8_t lane, row;
+} diti_trace_scope;
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
+DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
+/* The application's. */
+DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
+DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
+DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range);
+/* Submissions to a device, numbered from 1 on, so that a range knows which ones it encloses; each must finish.
+   begin_ns = end_ns = 0: its times are lost. */
+DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace);
+DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
+                                      uint64_t end_ns);
+
 /* --- embedded SPIR-V (vk/spirv.inc, generated by make shaders) --- */
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
@@ -3979,6 +4105,7 @@ static const char *const diti_override_keys[] = {
     "selftest_fail", /* this rung fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
+    "trace_events",  /* most events that a trace keeps */
 };
 
 static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {
@@ -4656,13 +4783,16 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
+    diti_trace_scope scope;
     VkResult vr;
     if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;
     info.pValues = &value;
+    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
     vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    diti_trace_close(&scope, 0);
     if (vr == VK_TIMEOUT) return DIT_WORKING;
     return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
 }
@@ -4715,6 +4845,345 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
     result = diti_run_in_pool(device, pool, record, user, err);
     device->vk.DestroyCommandPool(device->device, pool, device->callbacks);
     return result;
+}
+
+/* ======== src/vk/trace.c (edit it there; dit.h is generated) ======== */
+/* Traces: a list of events in chunks, filled by any thread, and the clocks that their times come from. */
+
+DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
+                                          dit_error *err) {
+    diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
+    *out = trace;
+    if (!trace) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a trace");
+    trace->env = *env;
+    trace->light = light;
+    trace->limit = limit;
+    trace->start_us = diti_clock_us();
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks) {
+    diti_trace_chunk *next;
+    for (; chunks; chunks = next) {
+        next = chunks->next;
+        diti_free(&trace->env, chunks);
+    }
+}
+
+DIT_INTERNAL void diti_trace_destroy(diti_trace *trace) {
+    diti_env env;
+    if (!trace) return;
+    env = trace->env;
+    diti_trace_free_chunks(trace, trace->first);
+    diti_free(&env, trace);
+}
+
+/* --- clocks --- */
+
+DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace) {
+    uint64_t us = diti_clock_us(), ns = us > trace->start_us ? (us - trace->start_us) * 1000u : 0;
+    diti_lock(&trace->lock);
+    if (ns < trace->last_ns) ns = trace->last_ns;
+    trace->last_ns = ns;
+    diti_unlock(&trace->lock);
+    return ns;
+}
+
+typedef struct diti_trace_stamp {
+    diti_trace *trace;
+    VkQueryPool queries;
+    uint64_t begin_ns;
+} diti_trace_stamp;
+
+static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer commands, void *user) {
+    diti_trace_stamp *stamp = (diti_trace_stamp *)user;
+    device->vk.CmdResetQueryPool(commands, stamp->queries, 0, 1);
+    device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, stamp->queries, 0);
+    stamp->begin_ns = diti_trace_now(stamp->trace);
+}
+
+/* The device's clock is read somewhere between submitting and the end of the wait; of some tries the shortest counts.
+ */
+static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
+    diti_trace_stamp stamp = DITI_ZERO;
+    uint64_t end_ns, half, ticks;
+    dit_result result;
+    VkResult vr;
+    int i;
+    stamp.trace = trace;
+    stamp.queries = queries;
+    device->clock.accuracy_ns = UINT64_MAX;
+    for (i = 0; i < 5; i++) {
+        result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
+        if (result < 0) return result;
+        end_ns = diti_trace_now(trace);
+        half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
+        if (half >= device->clock.accuracy_ns) continue;
+        vr = device->vk.GetQueryPoolResults(device->device, queries, 0, 1, sizeof ticks, &ticks, sizeof ticks,
+                                            VK_QUERY_RESULT_64_BIT);
+        if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetQueryPoolResults", err);
+        device->clock.ticks = ticks;
+        device->clock.ns = stamp.begin_ns + (end_ns - stamp.begin_ns) / 2;
+        device->clock.accuracy_ns = half;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
+    VkQueryPool queries = VK_NULL_HANDLE;
+    VkQueryPoolCreateInfo info = DITI_ZERO;
+    dit_result result = DIT_OK;
+    VkResult vr;
+    if (device->limits.timestamp_bits) {
+        info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+        info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+        info.queryCount = 1;
+        vr = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &queries);
+        if (vr < 0) return diti_device_fail(device, vr, "vkCreateQueryPool", err);
+        result = diti_trace_calibrate(trace, device, queries, err);
+        device->vk.DestroyQueryPool(device->device, queries, device->callbacks);
+    }
+    if (result >= 0) device->trace = trace;
+    return result;
+}
+
+DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
+    const diti_trace_clock *clock = &device->clock;
+    uint32_t bits = device->limits.timestamp_bits;
+    double period = (double)device->limits.timestamp_period, since = ((double)now_ns - (double)clock->ns) / period;
+    double passed, turn, turns;
+    if (bits >= 64) return clock->ns + (uint64_t)((double)(ticks - clock->ticks) * period);
+    turn = (double)((uint64_t)1 << bits);
+    passed = (double)((ticks - clock->ticks) & (((uint64_t)1 << bits) - 1));
+    turns = floor((since - passed) / turn + 0.5);
+    if (turns > 0) passed += turns * turn;
+    return clock->ns + (uint64_t)(passed * period);
+}
+
+/* --- events --- */
+
+/* Copies event where there is room; false: a chunk is needed. Under the lock. */
+static bool diti_trace_put(diti_trace *trace, const diti_trace_event *event) {
+    if (trace->count >= trace->limit) {
+        trace->dropped++;
+        return true;
+    }
+    if (!trace->last || trace->last->count == DITI_TRACE_CHUNK) return false;
+    trace->last->events[trace->last->count++] = *event;
+    trace->count++;
+    return true;
+}
+
+static void diti_trace_append(diti_trace *trace, diti_trace_chunk *chunk) {
+    chunk->next = NULL;
+    chunk->count = 0;
+    if (trace->last)
+        trace->last->next = chunk;
+    else
+        trace->first = chunk;
+    trace->last = chunk;
+}
+
+/* Two threads may bring a chunk at once: then the first one stays nearly empty, which does no harm. */
+DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event) {
+    diti_trace_chunk *chunk;
+    bool done;
+    diti_lock(&trace->lock);
+    done = diti_trace_put(trace, event);
+    diti_unlock(&trace->lock);
+    if (done) return;
+    chunk = (diti_trace_chunk *)diti_alloc(&trace->env, sizeof *chunk);
+    diti_lock(&trace->lock);
+    if (chunk) diti_trace_append(trace, chunk);
+    if (!chunk || !diti_trace_put(trace, event)) trace->dropped++;
+    diti_unlock(&trace->lock);
+}
+
+DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events) {
+    diti_lock(&trace->lock);
+    trace->dropped += events;
+    diti_unlock(&trace->lock);
+}
+
+DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped) {
+    diti_trace_chunk *chunks;
+    diti_lock(&trace->lock);
+    chunks = trace->first;
+    *dropped = trace->dropped;
+    trace->first = trace->last = NULL;
+    trace->count = 0;
+    trace->dropped = 0;
+    diti_unlock(&trace->lock);
+    return chunks;
+}
+
+/* --- what the host does --- */
+
+/* A row of the lane that nothing else uses now; with more at once than there are rows, the last is shared. Under the
+ * lock. */
+static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
+    uint8_t row = 0;
+    while (row + 1u < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
+    trace->rows[lane] |= 1u << row;
+    return row;
+}
+
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+    diti_trace_scope scope = DITI_ZERO;
+    if (!trace || (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY)) return scope;
+    scope.trace = trace;
+    scope.name = name;
+    scope.lane = (uint8_t)lane;
+    scope.begin_ns = diti_trace_now(trace);
+    diti_lock(&trace->lock);
+    scope.row = diti_trace_take_row(trace, lane);
+    diti_unlock(&trace->lock);
+    return scope;
+}
+
+DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+    diti_trace_event event = DITI_ZERO;
+    if (!scope->trace) return;
+    event.kind = DITI_TRACE_SPAN;
+    event.name = scope->name;
+    event.begin_ns = scope->begin_ns;
+    event.end_ns = diti_trace_now(scope->trace);
+    event.bytes = bytes;
+    event.lane = scope->lane;
+    event.row = scope->row;
+    diti_lock(&scope->trace->lock);
+    scope->trace->rows[scope->lane] &= ~(1u << scope->row);
+    diti_unlock(&scope->trace->lock);
+    diti_trace_add(scope->trace, &event);
+}
+
+/* --- what the application marks --- */
+
+/* As much as fits, never half a character. */
+static void diti_trace_copy_text(char *out, size_t size, const char *text) {
+    size_t length = strlen(text);
+    if (length >= size) {
+        length = size - 1;
+        while (length && ((unsigned char)text[length] & 0xc0u) == 0x80u) length--;
+    }
+    memcpy(out, text, length);
+    out[length] = 0;
+}
+
+DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text) {
+    diti_trace_event event = DITI_ZERO;
+    event.kind = DITI_TRACE_MARK;
+    event.begin_ns = event.end_ns = diti_trace_now(trace);
+    diti_trace_copy_text(event.text, sizeof event.text, text);
+    diti_trace_add(trace, &event);
+}
+
+DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
+    diti_trace_range range = DITI_ZERO;
+    uint32_t slot = 0;
+    range.begin_ns = diti_trace_now(trace);
+    range.open = true;
+    diti_trace_copy_text(range.text, sizeof range.text, text);
+    diti_lock(&trace->lock);
+    while (slot < DITI_TRACE_RANGES && trace->ranges[slot].id) slot++;
+    if (slot < DITI_TRACE_RANGES) {
+        range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
+        range.first = trace->submitted + 1;
+        range.row = diti_trace_take_row(trace, DITI_LANE_APPLICATION);
+        trace->ranges[slot] = range;
+    } else {
+        trace->dropped++;
+    }
+    diti_unlock(&trace->lock);
+    return range.id;
+}
+
+static void diti_trace_add_range(diti_trace *trace, const diti_trace_range *range, uint64_t end_ns) {
+    diti_trace_event event = DITI_ZERO;
+    event.kind = DITI_TRACE_SPAN;
+    event.lane = DITI_LANE_APPLICATION;
+    event.row = range->row;
+    event.begin_ns = range->begin_ns;
+    event.end_ns = end_ns;
+    memcpy(event.text, range->text, sizeof event.text);
+    diti_trace_add(trace, &event);
+}
+
+static void diti_trace_add_device_range(diti_trace *trace, const diti_trace_range *range) {
+    diti_trace_event event = DITI_ZERO;
+    event.kind = DITI_TRACE_RANGE;
+    event.lane = DITI_LANE_GPU_APPLICATION;
+    event.row = range->row;
+    event.device = range->device;
+    event.begin_ns = range->device_begin_ns;
+    event.end_ns = range->device_end_ns;
+    event.busy_ns = range->busy_ns;
+    event.count = range->slices;
+    memcpy(event.text, range->text, sizeof event.text);
+    diti_trace_add(trace, &event);
+}
+
+/* Whether nothing is to come for a range, so that its place is free. Under the lock. */
+static bool diti_trace_range_complete(const diti_trace_range *range) {
+    return range->id && !range->open && range->finished == range->last + 1 - range->first;
+}
+
+/* Its place stays taken until the device is through with what was submitted in it. */
+DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
+    diti_trace_range *place = &trace->ranges[range % DITI_TRACE_RANGES], ended = DITI_ZERO;
+    uint64_t now = diti_trace_now(trace);
+    bool complete = false;
+    diti_lock(&trace->lock);
+    if (range && place->id == range && place->open) {
+        place->open = false;
+        place->last = trace->submitted;
+        trace->rows[DITI_LANE_APPLICATION] &= ~(1u << place->row);
+        ended = *place;
+        complete = diti_trace_range_complete(place);
+        if (complete) place->id = 0;
+    }
+    diti_unlock(&trace->lock);
+    if (!ended.id) return;
+    diti_trace_add_range(trace, &ended, now);
+    if (complete && ended.slices) diti_trace_add_device_range(trace, &ended);
+}
+
+DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace) {
+    uint64_t submission;
+    diti_lock(&trace->lock);
+    submission = ++trace->submitted;
+    diti_unlock(&trace->lock);
+    return submission;
+}
+
+static void diti_trace_widen(diti_trace_range *range, uint64_t begin_ns, uint64_t end_ns) {
+    range->finished++;
+    if (!end_ns) return;
+    if (!range->slices || begin_ns < range->device_begin_ns) range->device_begin_ns = begin_ns;
+    if (!range->slices || end_ns > range->device_end_ns) range->device_end_ns = end_ns;
+    range->busy_ns += end_ns - begin_ns;
+    range->slices++;
+}
+
+DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
+                                      uint64_t end_ns) {
+    diti_trace_range complete = DITI_ZERO, *place;
+    uint32_t slot;
+    for (slot = 0; slot < DITI_TRACE_RANGES; slot++) {
+        place = &trace->ranges[slot];
+        complete.id = 0;
+        diti_lock(&trace->lock);
+        if (place->id && submission >= place->first && (place->open || submission <= place->last)) {
+            diti_trace_widen(place, begin_ns, end_ns);
+            place->device = device;
+            if (diti_trace_range_complete(place)) {
+                complete = *place;
+                place->id = 0;
+            }
+        }
+        diti_unlock(&trace->lock);
+        if (complete.id && complete.slices) diti_trace_add_device_range(trace, &complete);
+    }
 }
 
 /* ======== src/vk/memory.c (edit it there; dit.h is generated) ======== */
@@ -5127,11 +5596,8 @@ static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands,
                           VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
-    if (result >= 0) result = diti_device_check(device, err);
-    if (result < 0 || !size) return result;
     if (!buffer->block.mapped) {
         return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);
     }
@@ -5141,16 +5607,38 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 }
 
 /* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-                                         VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
-    if (result < 0 || !size) return result;
+static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                            VkDeviceSize size, dit_error *err) {
+    dit_result result;
     if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
     result = diti_run_now(device, diti_transfer_to_host, NULL, err);
     if (result < 0) return result;
     diti_buffer_invalidate(device, buffer);
     memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                          const void *data, VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    diti_trace_scope scope;
+    if (result >= 0) result = diti_device_check(device, err);
+    if (result < 0 || !size) return result;
+    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "to device");
+    result = diti_transfer_to_device(device, buffer, offset, data, size, err);
+    diti_trace_close(&scope, (double)size);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                         VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    diti_trace_scope scope;
+    if (result < 0 || !size) return result;
+    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "from device");
+    result = diti_transfer_from_device(device, buffer, offset, data, size, err);
+    diti_trace_close(&scope, (double)size);
+    return result;
 }
 
 /* ======== src/vk/pipeline.c (edit it there; dit.h is generated) ======== */
@@ -6258,7 +6746,7 @@ typedef enum diti_storage {
     DITI_STORAGE_WEIGHT /* a part of a weight */
 } diti_storage;
 typedef struct diti_tensor_info {
-    char name[48];
+    char name[64];
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
@@ -6308,6 +6796,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
+    uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
 } diti_dispatch;
 
@@ -6317,6 +6806,7 @@ typedef struct diti_segment {
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
 } diti_segment;
+#define DITI_MAX_SEGMENTS 16u
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -6324,7 +6814,7 @@ typedef struct diti_graph {
     size_t tensor_count, tensor_capacity;
     diti_dispatch *dispatches;
     size_t dispatch_count, dispatch_capacity;
-    diti_segment segments[16];
+    diti_segment segments[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
@@ -6577,7 +7067,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
 } diti_plan_slice;
 typedef struct diti_plan {
     diti_device *device;
-    diti_segment segments[16]; /* first and count are those of slices */
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
     uint32_t segment_count;
     diti_tensor_info *tensors;
     size_t tensor_count;
@@ -6591,7 +7081,8 @@ typedef struct diti_plan {
     size_t slice_count, slice_capacity;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
-    VkQueryPool queries; /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
     VkSemaphore timeline;
     uint64_t submitted;     /* newest timeline value */
     uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
@@ -6608,6 +7099,35 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
+/* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
+   more than once, so that the same slice can be queued again before its timestamps were read --- */
+#define DITI_PROFILE_SETS 4u
+typedef struct diti_profile_slice {
+    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+    uint32_t sets, next, busy;
+    VkCommandBuffer commands[DITI_PROFILE_SETS];
+} diti_profile_slice;
+typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
+    uint64_t value, submission, submit_ns;
+    uint32_t slice, set, step;
+    bool lost; /* its set was used again */
+} diti_profile_flight;
+typedef struct diti_profile {
+    bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
+    uint32_t id, query_count;
+    diti_profile_slice *slices;
+    diti_profile_flight *flights; /* a ring */
+    uint32_t flight_first, flight_count, flight_capacity;
+    uint64_t *ticks, last_end_ns;
+    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+} diti_profile;
+/* Between making slices and recording them; does nothing where no trace is kept. */
+DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
+DIT_INTERNAL void diti_profile_free(diti_plan *plan); /* counts what was never read as dropped */
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice); /* to submit next */
+/* They were submitted, at submit_ns. */
+DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
+DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
 /* What diti_plan_create would allocate, without allocating. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 /* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
@@ -6637,7 +7157,11 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
+/* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
+ */
+DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
+/* Takes over the timestamps of the newest finished slice; of all finished ones while a trace is kept. */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
 /* Submits other commands in the plan's order, on its timeline. */
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err);
@@ -7804,6 +8328,292 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     return result;
 }
 
+/* ======== src/graph/profile.c (edit it there; dit.h is generated) ======== */
+/* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
+
+/* --- layout --- */
+
+/* A repeated segment of few slices may have the same one in flight several times. */
+static uint32_t diti_profile_sets(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_segment *segment = &plan->segments[slice->segment];
+    uint32_t sets = segment->repeated ? DITI_PROFILE_SETS / segment->count : 1;
+    return sets ? sets : 1;
+}
+
+/* Gives each slice its queries; returns the largest set. */
+static uint32_t diti_profile_lay_out(diti_plan *plan, diti_profile *profile) {
+    uint32_t i, largest = 2;
+    for (i = 0; i < plan->slice_count; i++) {
+        diti_profile_slice *slice = &profile->slices[i];
+        slice->first_query = profile->query_count;
+        slice->stride = 2 + (profile->ops ? 2 * plan->slices[i].count : 0);
+        slice->sets = diti_profile_sets(plan, &plan->slices[i]);
+        profile->query_count += slice->stride * slice->sets;
+        profile->flight_capacity += slice->sets;
+        if (slice->stride > largest) largest = slice->stride;
+    }
+    return largest;
+}
+
+DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    diti_trace *trace = plan->device->trace;
+    diti_profile *profile;
+    uint32_t largest;
+    if (!trace) return DIT_OK;
+    profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
+    plan->profile = profile;
+    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    profile->ops = !trace->light && plan->device->limits.timestamp_bits;
+    diti_lock(&trace->lock);
+    profile->id = ++trace->plans;
+    diti_unlock(&trace->lock);
+    profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
+    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    largest = diti_profile_lay_out(plan, profile);
+    profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
+    profile->flights =
+        (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
+    if (!profile->ticks || !profile->flights)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    return DIT_OK;
+}
+
+/* --- what is in flight --- */
+
+static diti_profile_flight *diti_profile_flight_at(diti_profile *profile, uint32_t i) {
+    return &profile->flights[(profile->flight_first + i) % profile->flight_capacity];
+}
+
+/* Events that a slice would have made. */
+static uint32_t diti_profile_events(const diti_plan *plan, uint32_t slice) {
+    if (plan->device->trace->light) return 0;
+    return 1 + (plan->profile->ops ? plan->slices[slice].count : 0);
+}
+
+static void diti_profile_lose(diti_plan *plan, const diti_profile_flight *flight) {
+    diti_trace_drop(plan->device->trace, diti_profile_events(plan, flight->slice));
+    diti_trace_finished(plan->device->trace, flight->submission, (uint8_t)plan->device->ordinal, 0, 0);
+}
+
+/* The next set's last run is still queued: its timestamps will be overwritten. */
+static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
+    diti_profile *profile = plan->profile;
+    uint32_t i;
+    for (i = 0; i < profile->flight_count; i++) {
+        diti_profile_flight *flight = diti_profile_flight_at(profile, i);
+        if (flight->slice != slice || flight->set != profile->slices[slice].next || flight->lost) continue;
+        flight->lost = true;
+        profile->slices[slice].busy--;
+    }
+}
+
+DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    const diti_profile_slice *entry;
+    if (!plan->profile) return true;
+    entry = &plan->profile->slices[plan->segments[segment].first + slice];
+    return entry->busy < entry->sets;
+}
+
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
+    diti_profile_slice *entry = &plan->profile->slices[slice];
+    return entry->commands[entry->next];
+}
+
+/* A flight that was lost may leave the ring only in its turn: where it is full, the oldest one goes. */
+static diti_profile_flight *diti_profile_new_flight(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    if (profile->flight_count == profile->flight_capacity) {
+        diti_profile_flight *oldest = diti_profile_flight_at(profile, 0);
+        if (!oldest->lost) profile->slices[oldest->slice].busy--;
+        diti_profile_lose(plan, oldest);
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+        profile->flight_count--;
+    }
+    return diti_profile_flight_at(profile, profile->flight_count++);
+}
+
+/* How often the segment of a slice has begun since the plan's first one did. */
+static uint32_t diti_profile_run_of(diti_plan *plan, uint32_t slice) {
+    uint32_t *runs = plan->profile->runs, segment = plan->slices[slice].segment;
+    if (slice == 0) memset(runs, 0, sizeof plan->profile->runs);
+    if (slice == plan->segments[segment].first) runs[segment]++;
+    return runs[segment];
+}
+
+DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns) {
+    diti_profile_slice *entry = &plan->profile->slices[slice];
+    diti_profile_flight *flight;
+    if (entry->busy == entry->sets) diti_profile_overrun(plan, slice);
+    flight = diti_profile_new_flight(plan);
+    memset(flight, 0, sizeof *flight);
+    flight->value = plan->submitted;
+    flight->submission = diti_trace_submitted(plan->device->trace);
+    flight->submit_ns = submit_ns;
+    flight->slice = slice;
+    flight->set = entry->next;
+    flight->step = diti_profile_run_of(plan, slice);
+    entry->next = (entry->next + 1) % entry->sets;
+    entry->busy++;
+}
+
+/* --- what the timestamps say --- */
+
+static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    const diti_segment *segment = &plan->segments[slice->segment];
+    event->lane = DITI_LANE_GPU;
+    event->device = (uint8_t)plan->device->ordinal;
+    event->plan = plan->profile->id;
+    event->slice = flight->slice - segment->first;
+    event->step = flight->step;
+    diti_format(event->segment, sizeof event->segment, "%s", segment->name);
+}
+
+/* The tensor that tells which of many alike an op is: its weight, else what it writes. */
+static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const diti_dispatch *source) {
+    const diti_tensor_info *written = NULL;
+    uint32_t i;
+    for (i = 0; i < source->binding_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
+        if (!source->bindings[i].tensor) continue;
+        if (plan->tensors[tensor->parent].storage == DITI_STORAGE_WEIGHT) return tensor;
+        if (source->bindings[i].writes && !written) written = tensor;
+    }
+    return written;
+}
+
+static void diti_profile_shape(const diti_plan *plan, const diti_dispatch *source, diti_trace_event *event) {
+    static const uint8_t kinds[DITI_COST_KINDS] = {DITI_TRACE_PRODUCT, DITI_TRACE_ATTENTION, DITI_TRACE_CONVOLUTION,
+                                                   DITI_TRACE_MEMORY};
+    uint32_t i;
+    event->kind = kinds[source->cost_kind];
+    memcpy(event->shape, source->shape, sizeof event->shape);
+    for (i = 0; i < source->binding_count && event->kind == DITI_TRACE_MEMORY; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
+        if (!source->bindings[i].tensor || !source->bindings[i].writes) continue;
+        event->shape[0] = tensor->rows;
+        event->shape[1] = tensor->columns;
+        return;
+    }
+}
+
+static void diti_profile_add_op(const diti_plan *plan, const diti_plan_dispatch *part, diti_trace_event *event) {
+    const diti_dispatch *source = &plan->sources[part->source];
+    const diti_tensor_info *subject = diti_profile_subject(plan, source);
+    double share = (double)part->groups / (double)source->groups;
+    event->name = source->name;
+    event->flops = source->flops * share;
+    event->bytes = source->memory_bytes * share;
+    event->first = part->first_group;
+    event->groups = part->groups;
+    event->all_groups = source->groups;
+    diti_profile_shape(plan, source, event);
+    diti_format(event->text, sizeof event->text, "%s", subject ? subject->name : "");
+    diti_trace_add(plan->device->trace, event);
+}
+
+static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_flight *flight, uint64_t begin_ns,
+                                   uint64_t end_ns) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    diti_trace_event event = DITI_ZERO;
+    diti_profile_describe(plan, flight, &event);
+    event.kind = DITI_TRACE_SLICE;
+    event.begin_ns = begin_ns;
+    event.end_ns = end_ns;
+    event.busy_ns = (uint64_t)((double)slice->planned_us * 1e3);
+    event.count = slice->count;
+    diti_format(event.text, sizeof event.text, "%s", event.segment);
+    diti_trace_add(plan->device->trace, &event);
+}
+
+/* Of two timestamps in the trace's time. */
+static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
+                              uint64_t *end_ns) {
+    *begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
+    *end_ns = diti_trace_device_ns(plan->device, ticks[1], now_ns);
+    if (*end_ns < *begin_ns) *end_ns = *begin_ns;
+}
+
+static void diti_profile_add_ops(const diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    const uint64_t *ticks = plan->profile->ticks + 2;
+    uint32_t i;
+    for (i = 0; i < slice->count; i++, ticks += 2) {
+        diti_trace_event event = DITI_ZERO;
+        diti_profile_describe(plan, flight, &event);
+        diti_profile_span(plan, ticks, now_ns, &event.begin_ns, &event.end_ns);
+        diti_profile_add_op(plan, &plan->dispatches[slice->first + i], &event);
+    }
+}
+
+/* The times of a finished slice; false: they cannot be had. Without timestamps: when the host saw it come and go. */
+static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns, uint64_t *begin_ns,
+                               uint64_t *end_ns) {
+    const diti_profile_slice *entry = &plan->profile->slices[flight->slice];
+    diti_device *device = plan->device;
+    uint64_t *ticks = plan->profile->ticks;
+    size_t size = entry->stride * sizeof *ticks;
+    if (flight->lost) return false;
+    if (!plan->queries) {
+        *begin_ns = flight->submit_ns > plan->profile->last_end_ns ? flight->submit_ns : plan->profile->last_end_ns;
+        *end_ns = plan->profile->last_end_ns = now_ns;
+        return true;
+    }
+    if (device->vk.GetQueryPoolResults(device->device, plan->queries, entry->first_query + flight->set * entry->stride,
+                                       entry->stride, size, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return false;
+    diti_profile_span(plan, ticks, now_ns, begin_ns, end_ns);
+    return true;
+}
+
+static void diti_profile_learn(diti_plan *plan, uint32_t slice, uint64_t ns) {
+    if (!plan->queries) return;
+    plan->slices[slice].us = (float)((double)ns * 1e-3);
+    plan->slices[slice].measured = true;
+    plan->last_slice_us = (uint32_t)plan->slices[slice].us;
+}
+
+static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flight) {
+    diti_trace *trace = plan->device->trace;
+    uint64_t now_ns = diti_trace_now(trace), begin_ns, end_ns;
+    if (!flight->lost) plan->profile->slices[flight->slice].busy--;
+    if (!diti_profile_times(plan, flight, now_ns, &begin_ns, &end_ns)) {
+        diti_profile_lose(plan, flight);
+        return;
+    }
+    diti_profile_learn(plan, flight->slice, end_ns - begin_ns);
+    if (!trace->light) diti_profile_add_slice(plan, flight, begin_ns, end_ns);
+    if (plan->profile->ops) diti_profile_add_ops(plan, flight, now_ns);
+    diti_trace_finished(trace, flight->submission, (uint8_t)plan->device->ordinal, begin_ns, end_ns);
+}
+
+DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    uint64_t done = 0;
+    if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
+    while (profile->flight_count && diti_profile_flight_at(profile, 0)->value <= done) {
+        diti_profile_finish(plan, diti_profile_flight_at(profile, 0));
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+        profile->flight_count--;
+    }
+}
+
+DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    const diti_env *env = &plan->device->env;
+    if (!profile) return;
+    if (profile->flight_count) diti_profile_collect(plan);
+    for (; profile->flight_count; profile->flight_count--) {
+        diti_profile_lose(plan, diti_profile_flight_at(profile, 0));
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+    }
+    diti_free(env, profile->slices);
+    diti_free(env, profile->flights);
+    diti_free(env, profile->ticks);
+    diti_free(env, profile);
+}
+
 /* ======== src/graph/record.c (edit it there; dit.h is generated) ======== */
 /* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
 
@@ -7834,7 +8644,14 @@ static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
 }
 
-static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands) {
+/* When everything before it is over, so that times of dispatches never overlap and add up to their slice's. */
+static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
+    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
+}
+
+/* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
+static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
+                              uint32_t stamps) {
     const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const diti_vk_api *vk = &plan->device->vk;
     VkPipeline bound = VK_NULL_HANDLE;
@@ -7854,7 +8671,9 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
                                   &dispatch->set, 0, NULL);
         vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                              source->push_count * 4u, dispatch->push);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
         vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
     }
 }
 
@@ -7901,11 +8720,25 @@ static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *
         plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
                                            (uint32_t)index * 2);
     }
-    diti_record_slice(plan, slice, slice->primary);
-    if (plan->queries)
-        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries,
-                                           (uint32_t)index * 2 + 1);
+    diti_record_slice(plan, slice, slice->primary, UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
     return diti_record_end(plan, slice->primary, err);
+}
+
+static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set, dit_error *err) {
+    diti_profile_slice *entry = &plan->profile->slices[index];
+    VkCommandBuffer *commands = &entry->commands[set];
+    uint32_t query = entry->first_query + set * entry->stride;
+    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
+    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
+    if (result < 0) return result;
+    if (plan->queries) {
+        plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
+        diti_record_stamp(plan, *commands, query);
+    }
+    diti_record_slice(plan, &plan->slices[index], *commands, plan->profile->ops ? query + 2 : UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
+    return diti_record_end(plan, *commands, err);
 }
 
 static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
@@ -7921,7 +8754,7 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
     if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
     queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
     queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    queries.queryCount = (uint32_t)plan->slice_count * 2;
+    queries.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
     vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
     return vk == VK_SUCCESS
                ? DIT_OK
@@ -7929,10 +8762,17 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
     dit_result result = diti_record_create_pools(plan, err);
+    uint32_t set;
     size_t i;
     if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) result = diti_record_primary(plan, i, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        if (!plan->profile) result = diti_record_primary(plan, i, err);
+        for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
+            result = diti_record_traced(plan, i, set, err);
+    }
+    diti_trace_close(&scope, 0);
     return result;
 }
 
@@ -7945,7 +8785,7 @@ DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error
         result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
         if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
         if (result < 0) return result;
-        diti_record_slice(plan, slice, slice->secondary);
+        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX);
         result = diti_record_end(plan, slice->secondary, err);
     }
     return result;
@@ -7965,6 +8805,10 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     uint64_t ticks[2], done = 0, mask, elapsed;
     diti_plan_slice *slice;
+    if (plan->profile) {
+        diti_profile_collect(plan);
+        return;
+    }
     if (!plan->pending_value || !plan->queries) return;
     if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
     slice = &plan->slices[plan->pending_slice];
@@ -7981,20 +8825,31 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     plan->last_slice_us = (uint32_t)slice->us;
 }
 
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err) {
-    diti_plan_slice *entry;
-    dit_result result;
-    diti_plan_learn(plan);
-    entry = &plan->slices[plan->segments[segment].first + slice];
-    result = diti_submit(plan->device, &entry->primary, 1, plan->timeline, plan->submitted + 1, err);
+static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    diti_trace_close(&scope, 0);
     if (result < 0) return result;
-    diti_record_count(plan, segment, slice);
     plan->counters.submits++;
     plan->submitted++;
-    if (!plan->pending_value) {
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err) {
+    uint32_t index = plan->segments[segment].first + slice;
+    uint64_t begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
+    dit_result result;
+    diti_plan_learn(plan);
+    result =
+        diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary, err);
+    if (result < 0) return result;
+    diti_record_count(plan, segment, slice);
+    if (plan->profile) {
+        diti_profile_submitted(plan, index, begin_ns);
+    } else if (!plan->pending_value) {
         plan->pending_value = plan->submitted;
-        plan->pending_slice = (uint32_t)(entry - plan->slices);
+        plan->pending_slice = index;
     }
     *value = plan->submitted;
     return DIT_OK;
@@ -8002,11 +8857,9 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
 
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
-    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
-    if (result < 0) return result;
-    plan->counters.submits++;
-    *value = ++plan->submitted;
-    return DIT_OK;
+    dit_result result = diti_record_submit(plan, commands, err);
+    if (result >= 0) *value = plan->submitted;
+    return result;
 }
 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
@@ -8168,15 +9021,28 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
 }
 
-static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
     dit_result result = diti_plan_assign_memory(graph, plan, err);
-    if (result < 0) return result;
-    diti_plan_take(plan, graph);
-    result = diti_plan_create_buffers(plan, err);
+    if (result >= 0) {
+        diti_plan_take(plan, graph);
+        result = diti_plan_create_buffers(plan, err);
+    }
     if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    if (result >= 0) result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
+static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = diti_plan_place(plan, graph, err);
+    diti_trace_scope scope;
+    if (result < 0) return result;
+    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+    diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
     result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0) result = diti_profile_create(plan, err);
     if (result >= 0) result = diti_plan_record_primaries(plan, err);
     return result;
 }
@@ -8220,6 +9086,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (!plan) return;
     device = plan->device;
     diti_plan_wait(plan);
+    diti_profile_free(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
     if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
@@ -9030,6 +9897,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
     dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
+    dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
     diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
                  DITI_GEMM_PUSH_WORDS);
 }
@@ -9360,6 +10229,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     dispatch.cost_kind = DITI_COST_ATTENTION;
     dispatch.flops = flops;
+    memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
+    dispatch.shape[4] = shape->batch;
     diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
                  DITI_ATTENTION_PUSH_WORDS);
 }
@@ -13730,6 +14601,7 @@ struct dit_context {
     diti_device *device;
     dit_progress progress;
     dit_worker worker;
+    diti_trace *trace; /* NULL: none */
     char *overrides;
 };
 
@@ -13988,10 +14860,19 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->transport.rank_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
-    if (desc->trace)
+    if (desc->trace_light && !desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_context_desc: this version writes no traces; trace must be false");
+                         "dit_context_desc: trace_light makes a trace lighter; set trace, too");
     return DIT_OK;
+}
+
+/* The self-test stays out of the trace. */
+static dit_result diti_context_trace(dit_context *context, bool light, dit_error *err) {
+    uint64_t limit = diti_override_number(context->overrides, "trace_events", DITI_TRACE_EVENTS);
+    dit_result result;
+    if (limit > DITI_TRACE_EVENTS) limit = DITI_TRACE_EVENTS;
+    result = diti_trace_create(&context->env, light, (uint32_t)limit, &context->trace, err);
+    return result < 0 ? result : diti_trace_attach(context->trace, context->device, err);
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
@@ -14002,7 +14883,9 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     if (desc->overrides && !context->overrides)
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_device_open(desc, &context->env, &context->device, err);
-    return result < 0 ? result : diti_context_prove(context, err);
+    if (result >= 0) result = diti_context_prove(context, err);
+    if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
+    return result;
 }
 
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err) {
@@ -14037,6 +14920,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     if (!ctx) return;
     env = ctx->env;
     diti_device_close(ctx->device);
+    diti_trace_destroy(ctx->trace);
     diti_free(&env, ctx->overrides);
     diti_free(&env, ctx);
 }
@@ -14287,15 +15171,25 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     return DIT_OK;
 }
 
+/* A part whose loading takes long enough to be seen in a trace. */
+static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
+                                       dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
+                                       dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_LANE_LOAD, name);
+    dit_result result = load(model, desc, err);
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->package_count = 1; /* [0] belongs to desc->source */
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_tokenizer(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_text_encoder(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->text_encoder && !model->vae) {
@@ -15543,11 +16437,13 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 }
 
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
     diti_graph graph;
     dit_result result;
     diti_graph_init(&graph, job->context->device);
     graph.worker = &job->context->worker;
     diti_job_emit(job, &graph);
+    diti_trace_close(&scope, 0);
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
     if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);
@@ -15925,6 +16821,7 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
     if (job->flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
+    if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
     return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
            (float)budget_us;
 }
@@ -16032,26 +16929,34 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_run_report(job, &flight);
 }
 
+static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
+    float us = 0;
+    while (!diti_run_at_end(job)) {
+        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
+        us += next > 0 ? next : 1;
+        diti_run_record_slice(job, commands);
+    }
+    diti_job_record_finish(job, commands);
+    job->all_submitted = true;
+    diti_run_end(job, DIT_OK, NULL);
+    return DIT_OK;
+}
+
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    diti_trace_scope scope;
     dit_error error;
     dit_result result;
-    float us = 0;
     memset(&error, 0, sizeof error);
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, true);
     if (result != DIT_WORKING) return result;
     result = diti_plan_prepare_secondaries(job->plan, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    while (!diti_run_at_end(job)) {
-        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
-        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
-        us += next > 0 ? next : 1;
-        diti_run_record_slice(job, cmd);
-    }
-    diti_job_record_finish(job, cmd);
-    job->all_submitted = true;
-    diti_run_end(job, DIT_OK, NULL);
-    return DIT_OK;
+    scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
+    result = diti_run_record_slices(job, cmd, budget_us);
+    diti_trace_close(&scope, 0);
+    return result;
 }
 
 /* --- reading back --- */
@@ -16157,30 +17062,247 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 }
 
 /* ======== src/job/trace.c (edit it there; dit.h is generated) ======== */
-/* Traces are asked for when a context is created; this version refuses that, so there is nothing to record. */
+/* Traces as the application sees them: its marks and ranges, and everything written as Chrome trace JSON. */
 
 DIT_API void dit_trace_mark(dit_context *ctx, const char *name) {
-    (void)ctx;
-    (void)name;
+    if (ctx && ctx->trace && name) diti_trace_mark(ctx->trace, name);
 }
 
 DIT_API uint64_t dit_trace_begin(dit_context *ctx, const char *name) {
-    (void)ctx;
-    (void)name;
-    return 0;
+    return ctx && ctx->trace && name ? diti_trace_begin(ctx->trace, name) : 0;
 }
 
 DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) {
-    (void)ctx;
-    (void)range;
+    if (ctx && ctx->trace && range) diti_trace_end(ctx->trace, range);
+}
+
+/* --- writing --- */
+
+typedef struct diti_json_writer {
+    bool (*write)(const void *data, size_t size, void *user);
+    void *user;
+    bool stopped; /* write returned false */
+    size_t used;
+    char buffer[4096];
+} diti_json_writer;
+
+static void diti_write_flush(diti_json_writer *writer) {
+    if (!writer->stopped && writer->used) writer->stopped = !writer->write(writer->buffer, writer->used, writer->user);
+    writer->used = 0;
+}
+
+static void diti_write_bytes(diti_json_writer *writer, const char *bytes, size_t size) {
+    if (size > sizeof writer->buffer - writer->used) diti_write_flush(writer);
+    memcpy(writer->buffer + writer->used, bytes, size); /* pieces are shorter than the buffer */
+    writer->used += size;
+}
+
+static void diti_write(diti_json_writer *writer, const char *format, ...) DITI_PRINTF(2, 3);
+static void diti_write(diti_json_writer *writer, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    int length;
+    va_start(arguments, format);
+    length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0) diti_write_bytes(writer, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+}
+
+/* A JSON string; bytes that are no UTF-8 become U+FFFD. */
+static void diti_write_string(diti_json_writer *writer, const char *text) {
+    size_t left = strlen(text), length;
+    diti_write_bytes(writer, "\"", 1);
+    for (; left; text += length, left -= length) {
+        unsigned char c = (unsigned char)*text;
+        length = diti_utf8_length(text, left);
+        if (length == 0) {
+            length = 1;
+            diti_write_bytes(writer, "\\ufffd", 6);
+        } else if (c < 0x20 || c == 0x7f) {
+            diti_write(writer, "\\u%04x", c);
+        } else {
+            if (c == '"' || c == '\\') diti_write_bytes(writer, "\\", 1);
+            diti_write_bytes(writer, text, length);
+        }
+    }
+    diti_write_bytes(writer, "\"", 1);
+}
+
+/* Microseconds with three decimals, whatever the locale. */
+static void diti_write_us(diti_json_writer *writer, const char *key, uint64_t ns) {
+    diti_write(writer, "\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000u), (unsigned)(ns % 1000u));
+}
+
+/* --- lanes: a process for the host and one per device, a thread for each row of a lane --- */
+
+static unsigned diti_trace_process(const diti_trace_event *event) {
+    return event->lane < DITI_LANE_GPU ? 1u : 2u + event->device;
+}
+
+static unsigned diti_trace_thread(unsigned lane, unsigned row) { return lane * DITI_TRACE_ROWS + row + 1u; }
+
+static void diti_write_name(diti_json_writer *writer, const char *what, unsigned process, unsigned thread,
+                            const char *name, unsigned number) {
+    diti_write(writer, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":", what, process,
+               thread);
+    if (number > 1) {
+        char numbered[64];
+        diti_format(numbered, sizeof numbered, "%s %u", name, number);
+        name = numbered;
+        diti_write_string(writer, name);
+    } else {
+        diti_write_string(writer, name);
+    }
+    diti_write_bytes(writer, "}},\n", 4);
+}
+
+/* Names only the rows that something stands in. */
+static void diti_write_lanes(diti_json_writer *writer, const diti_device *device, const diti_trace_chunk *chunks) {
+    static const char *const names[DITI_LANES] = {
+        "application", "load", "plan", "record", "submit", "wait", "copy", "GPU", "application on GPU"};
+    uint32_t used[DITI_LANES] = DITI_ZERO, lane, row, i;
+    for (; chunks; chunks = chunks->next) {
+        for (i = 0; i < chunks->count; i++) used[chunks->events[i].lane] |= 1u << chunks->events[i].row;
+    }
+    diti_write_name(writer, "process_name", 1, 0, "host", 1);
+    diti_write_name(writer, "process_name", 2 + device->ordinal, 0, device->info.name, 1);
+    for (lane = 0; lane < DITI_LANES; lane++) {
+        for (row = 0; row < DITI_TRACE_ROWS; row++) {
+            if (used[lane] >> row & 1u)
+                diti_write_name(writer, "thread_name", lane < DITI_LANE_GPU ? 1 : 2 + device->ordinal,
+                                diti_trace_thread(lane, row), names[lane], row + 1);
+        }
+    }
+}
+
+/* --- events --- */
+
+static const char *const diti_trace_shape_names[][6] = {
+    /* by kind, from DITI_TRACE_PRODUCT on */
+    {"gemm", "m", "n", "k", NULL, NULL},
+    {"conv", "m", "n", "k", "kernel", NULL},
+    {"attention", "queries", "keys", "heads", "head_dim", "batch"},
+    {"memory", "rows", "columns", NULL, NULL, NULL},
+};
+
+static void diti_write_op(diti_json_writer *writer, const diti_trace_event *event) {
+    const char *const *names = diti_trace_shape_names[event->kind - DITI_TRACE_PRODUCT];
+    uint32_t i;
+    diti_write(writer, ",\"cat\":\"%s\",\"args\":{", names[0]);
+    for (i = 0; i < 5 && names[i + 1]; i++) diti_write(writer, "\"%s\":%u,", names[i + 1], event->shape[i]);
+    diti_write(writer, "\"flops\":%.0f,\"bytes\":%.0f,\"tensor\":", event->flops, event->bytes);
+    diti_write_string(writer, event->text);
+    if (event->groups < event->all_groups)
+        diti_write(writer, ",\"first_group\":%u,\"groups\":%u,\"all_groups\":%u", event->first, event->groups,
+                   event->all_groups);
+}
+
+static void diti_write_slice(diti_json_writer *writer, const diti_trace_event *event) {
+    diti_write(writer, ",\"cat\":\"slice\",\"args\":{\"dispatches\":%u,", event->count);
+    diti_write_us(writer, "predicted_us", event->busy_ns);
+}
+
+/* Where an op or slice of the GPU lane belongs. */
+static void diti_write_place(diti_json_writer *writer, const diti_trace_event *event) {
+    diti_write_bytes(writer, ",\"segment\":", 11);
+    diti_write_string(writer, event->segment);
+    diti_write(writer, ",\"step\":%u,\"slice\":%u,\"plan\":%u}", event->step, event->slice, event->plan);
+}
+
+static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
+    static const char *const categories[] = {"application", "host", "copy"};
+    unsigned category = event->lane == DITI_LANE_COPY ? 2u : event->lane != DITI_LANE_APPLICATION ? 1u : 0u;
+    diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
+    if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
+    diti_write_bytes(writer, "}", 1);
+}
+
+static void diti_write_arguments(diti_json_writer *writer, const diti_trace_event *event) {
+    switch (event->kind) {
+    case DITI_TRACE_MARK: diti_write(writer, ",\"cat\":\"application\",\"s\":\"p\""); break;
+    case DITI_TRACE_SPAN: diti_write_span(writer, event); break;
+    case DITI_TRACE_RANGE:
+        diti_write(writer, ",\"cat\":\"application\",\"args\":{\"slices\":%u,", event->count);
+        diti_write_us(writer, "busy_us", event->busy_ns);
+        diti_write_bytes(writer, "}", 1);
+        break;
+    case DITI_TRACE_SLICE:
+        diti_write_slice(writer, event);
+        diti_write_place(writer, event);
+        break;
+    default:
+        diti_write_op(writer, event);
+        diti_write_place(writer, event);
+        break;
+    }
+}
+
+static void diti_write_event(diti_json_writer *writer, const diti_trace_event *event) {
+    diti_write(writer, "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", event->kind == DITI_TRACE_MARK ? "i" : "X",
+               diti_trace_process(event), diti_trace_thread(event->lane, event->row));
+    diti_write_us(writer, "ts", event->begin_ns);
+    if (event->kind != DITI_TRACE_MARK) {
+        diti_write_bytes(writer, ",", 1);
+        diti_write_us(writer, "dur", event->end_ns - event->begin_ns);
+    }
+    diti_write_bytes(writer, ",\"name\":", 8);
+    diti_write_string(writer, event->name ? event->name : event->text);
+    diti_write_arguments(writer, event);
+    diti_write_bytes(writer, "},\n", 3);
+}
+
+/* --- the file --- */
+
+static void diti_write_head(diti_json_writer *writer, const dit_context *ctx, uint64_t dropped) {
+    const diti_device *device = ctx->device;
+    const char *clock = device->limits.timestamp_bits
+                            ? "timestamps, aligned with the host's clock once"
+                            : "none: this queue has no timestamps, so slices last from submission until they are seen "
+                              "finished, and there are no ops";
+    diti_write(writer, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"writer\":\"dit.h %u.%u.%u\",\"mode\":\"%s\",",
+               DIT_VERSION / 10000u, DIT_VERSION / 100u % 100u, DIT_VERSION % 100u,
+               ctx->trace->light ? "light" : "full");
+    diti_write(writer, "\"dropped_events\":%llu,\"most_events\":%u,", (unsigned long long)dropped, ctx->trace->limit);
+    diti_write(writer, "\"host_clock\":\"microseconds\",\"gpu_clock\":");
+    diti_write_string(writer, clock);
+    if (device->limits.timestamp_bits) {
+        diti_write_bytes(writer, ",", 1);
+        diti_write_us(writer, "gpu_clock_accuracy_us", device->clock.accuracy_ns);
+    }
+    diti_write(writer, "},\"traceEvents\":[\n");
+}
+
+static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks,
+                             uint64_t dropped) {
+    uint32_t i;
+    diti_write_head(writer, ctx, dropped);
+    diti_write_lanes(writer, ctx->device, chunks);
+    for (; chunks && !writer->stopped; chunks = chunks->next) {
+        for (i = 0; i < chunks->count; i++) diti_write_event(writer, &chunks->events[i]);
+    }
+    /* an event without a comma ends the list */
+    diti_write(writer,
+               "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":1,\"tid\":0,\"args\":{\"sort_index\":0}}\n]}\n");
+    diti_write_flush(writer);
 }
 
 DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
                                    void *user, dit_error *err) {
-    (void)ctx;
-    (void)write;
-    (void)user;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_trace_write: the context was created without trace");
+    diti_json_writer writer;
+    diti_trace_chunk *chunks;
+    uint64_t dropped;
+    if (!ctx || !write)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_trace_write: ctx and write must be given");
+    if (!ctx->trace)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_trace_write: the context was created without trace");
+    writer.write = write;
+    writer.user = user;
+    writer.stopped = false;
+    writer.used = 0;
+    chunks = diti_trace_take(ctx->trace, &dropped);
+    diti_write_trace(&writer, ctx, chunks, dropped);
+    diti_trace_free_chunks(ctx->trace, chunks);
+    return writer.stopped ? DIT_CANCELLED : DIT_OK;
 }
 
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */

@@ -22,7 +22,7 @@ enum {
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
-        *count, *output, *device, *noise, *latent_out, *preview;
+        *count, *output, *device, *noise, *latent_out, *preview, *trace;
     bool list_devices, verbose, quiet, help, version;
 } options;
 
@@ -52,6 +52,7 @@ static const option_entry option_table[] = {
     {"--noise", NULL, NULL, TEXT(noise)},
     {"--latent-out", NULL, NULL, TEXT(latent_out)},
     {"--preview", NULL, NULL, TEXT(preview)},
+    {"--trace", NULL, NULL, TEXT(trace)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
@@ -81,6 +82,7 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
                                 "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
                                 "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
+                                "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
                                 "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"

@@ -265,6 +265,7 @@ static int check_outputs(const options *o) {
     if (!code) code = check_output("--output", o->output);
     if (!code) code = check_output("--latent-out", o->latent_out);
     if (!code) code = check_output("--preview", o->preview);
+    if (!code) code = check_output("--trace", o->trace);
     if (!code && o->preview && strcmp(o->preview, o->output) == 0) {
         code = complain(EXIT_USAGE, "--preview and --output are the same file; name another for the preview");
     }
@@ -472,6 +473,7 @@ static int open_context(app *a) {
     desc.progress.user = a;
     desc.cache = a->cache;
     desc.cache_size = a->cache_size;
+    desc.trace = a->o.trace != NULL;
     result = dit_context_create(&desc, &a->context, &a->err);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, a->o.device ? "--device" : NULL);
 }
@@ -659,6 +661,7 @@ static int read_results(app *a, uint32_t i) {
 static int make_picture(app *a, uint32_t i) {
     dit_job_desc desc;
     dit_tensor noise;
+    uint64_t range;
     int code;
     if (i > 0) {
         dit_result result;
@@ -666,9 +669,45 @@ static int make_picture(app *a, uint32_t i) {
         result = dit_job_restart(a->job, &desc, &a->err);
         if (result != DIT_OK) return dit_failed(a, result, NULL);
     }
+    range = dit_trace_begin(a->context, "picture");
     code = run_job(a, i);
     if (!code) code = read_results(a, i);
     if (!code) code = save_picture(a, i);
+    dit_trace_end(a->context, range);
+    return code;
+}
+
+typedef struct text_buffer {
+    unsigned char *bytes;
+    size_t size, room;
+} text_buffer;
+
+static bool append_bytes(const void *data, size_t size, void *user) {
+    text_buffer *b = user;
+    if (size > b->room - b->size) {
+        size_t room = 2 * b->room + size;
+        unsigned char *more = realloc(b->bytes, room);
+        if (!more) return false;
+        b->bytes = more;
+        b->room = room;
+    }
+    memcpy(b->bytes + b->size, data, size);
+    b->size += size;
+    return true;
+}
+
+/* Also of a run that failed: then it tells how far it came. */
+static int save_trace(app *a) {
+    text_buffer text = {0};
+    dit_result result;
+    int code = EXIT_GOOD;
+    if (!a->o.trace || !a->context) return EXIT_GOOD;
+    result = dit_trace_write(a->context, append_bytes, &text, &a->err);
+    if (result != DIT_OK)
+        code = complain(EXIT_MEMORY, "out of memory while writing the trace");
+    else if (!write_file(a->o.trace, text.bytes, text.size))
+        code = output_failed(a, a->o.trace);
+    free(text.bytes);
     return code;
 }
 
@@ -700,6 +739,10 @@ static int make_pictures(app *a) {
     if (!code && a->o.verbose) tell_counters(a);
     keep_pipeline_cache(a);
     dit_job_destroy(a->job);
+    if (!code)
+        code = save_trace(a);
+    else
+        save_trace(a);
     dit_model_destroy(a->model);
     dit_context_destroy(a->context);
     free(a->rgba);

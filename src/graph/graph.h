@@ -117,7 +117,7 @@ typedef enum diti_storage {
     DITI_STORAGE_WEIGHT /* a part of a weight */
 } diti_storage;
 typedef struct diti_tensor_info {
-    char name[48];
+    char name[64];
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
@@ -167,6 +167,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
+    uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
 } diti_dispatch;
 
@@ -176,6 +177,7 @@ typedef struct diti_segment {
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
 } diti_segment;
+#define DITI_MAX_SEGMENTS 16u
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -183,7 +185,7 @@ typedef struct diti_graph {
     size_t tensor_count, tensor_capacity;
     diti_dispatch *dispatches;
     size_t dispatch_count, dispatch_capacity;
-    diti_segment segments[16];
+    diti_segment segments[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
@@ -436,7 +438,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
 } diti_plan_slice;
 typedef struct diti_plan {
     diti_device *device;
-    diti_segment segments[16]; /* first and count are those of slices */
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
     uint32_t segment_count;
     diti_tensor_info *tensors;
     size_t tensor_count;
@@ -450,7 +452,8 @@ typedef struct diti_plan {
     size_t slice_count, slice_capacity;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
-    VkQueryPool queries; /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
     VkSemaphore timeline;
     uint64_t submitted;     /* newest timeline value */
     uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
@@ -467,6 +470,35 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
+/* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
+   more than once, so that the same slice can be queued again before its timestamps were read --- */
+#define DITI_PROFILE_SETS 4u
+typedef struct diti_profile_slice {
+    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+    uint32_t sets, next, busy;
+    VkCommandBuffer commands[DITI_PROFILE_SETS];
+} diti_profile_slice;
+typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
+    uint64_t value, submission, submit_ns;
+    uint32_t slice, set, step;
+    bool lost; /* its set was used again */
+} diti_profile_flight;
+typedef struct diti_profile {
+    bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
+    uint32_t id, query_count;
+    diti_profile_slice *slices;
+    diti_profile_flight *flights; /* a ring */
+    uint32_t flight_first, flight_count, flight_capacity;
+    uint64_t *ticks, last_end_ns;
+    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+} diti_profile;
+/* Between making slices and recording them; does nothing where no trace is kept. */
+DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
+DIT_INTERNAL void diti_profile_free(diti_plan *plan); /* counts what was never read as dropped */
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice); /* to submit next */
+/* They were submitted, at submit_ns. */
+DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
+DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
 /* What diti_plan_create would allocate, without allocating. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 /* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
@@ -496,7 +528,11 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan); /* takes over the timestamps of the newest finished slice */
+/* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
+ */
+DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
+/* Takes over the timestamps of the newest finished slice; of all finished ones while a trace is kept. */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
 /* Submits other commands in the plan's order, on its timeline. */
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err);

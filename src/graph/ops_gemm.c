@@ -208,6 +208,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
     dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
+    dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
     diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
                  DITI_GEMM_PUSH_WORDS);
 }

@@ -151,15 +151,28 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
 }
 
-static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
     dit_result result = diti_plan_assign_memory(graph, plan, err);
-    if (result < 0) return result;
-    diti_plan_take(plan, graph);
-    result = diti_plan_create_buffers(plan, err);
+    if (result >= 0) {
+        diti_plan_take(plan, graph);
+        result = diti_plan_create_buffers(plan, err);
+    }
     if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    if (result >= 0) result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
+static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = diti_plan_place(plan, graph, err);
+    diti_trace_scope scope;
+    if (result < 0) return result;
+    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+    diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
     result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0) result = diti_profile_create(plan, err);
     if (result >= 0) result = diti_plan_record_primaries(plan, err);
     return result;
 }
@@ -203,6 +216,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (!plan) return;
     device = plan->device;
     diti_plan_wait(plan);
+    diti_profile_free(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
     if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);

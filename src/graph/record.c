@@ -28,7 +28,14 @@ static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
 }
 
-static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands) {
+/* When everything before it is over, so that times of dispatches never overlap and add up to their slice's. */
+static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
+    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
+}
+
+/* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
+static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
+                              uint32_t stamps) {
     const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const diti_vk_api *vk = &plan->device->vk;
     VkPipeline bound = VK_NULL_HANDLE;
@@ -48,7 +55,9 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
                                   &dispatch->set, 0, NULL);
         vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                              source->push_count * 4u, dispatch->push);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
         vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
     }
 }
 
@@ -95,11 +104,25 @@ static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *
         plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
                                            (uint32_t)index * 2);
     }
-    diti_record_slice(plan, slice, slice->primary);
-    if (plan->queries)
-        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries,
-                                           (uint32_t)index * 2 + 1);
+    diti_record_slice(plan, slice, slice->primary, UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
     return diti_record_end(plan, slice->primary, err);
+}
+
+static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set, dit_error *err) {
+    diti_profile_slice *entry = &plan->profile->slices[index];
+    VkCommandBuffer *commands = &entry->commands[set];
+    uint32_t query = entry->first_query + set * entry->stride;
+    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
+    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
+    if (result < 0) return result;
+    if (plan->queries) {
+        plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
+        diti_record_stamp(plan, *commands, query);
+    }
+    diti_record_slice(plan, &plan->slices[index], *commands, plan->profile->ops ? query + 2 : UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
+    return diti_record_end(plan, *commands, err);
 }
 
 static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
@@ -115,7 +138,7 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
     if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
     queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
     queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    queries.queryCount = (uint32_t)plan->slice_count * 2;
+    queries.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
     vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
     return vk == VK_SUCCESS
                ? DIT_OK
@@ -123,10 +146,17 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
     dit_result result = diti_record_create_pools(plan, err);
+    uint32_t set;
     size_t i;
     if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) result = diti_record_primary(plan, i, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        if (!plan->profile) result = diti_record_primary(plan, i, err);
+        for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
+            result = diti_record_traced(plan, i, set, err);
+    }
+    diti_trace_close(&scope, 0);
     return result;
 }
 
@@ -139,7 +169,7 @@ DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error
         result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
         if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
         if (result < 0) return result;
-        diti_record_slice(plan, slice, slice->secondary);
+        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX);
         result = diti_record_end(plan, slice->secondary, err);
     }
     return result;
@@ -159,6 +189,10 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     uint64_t ticks[2], done = 0, mask, elapsed;
     diti_plan_slice *slice;
+    if (plan->profile) {
+        diti_profile_collect(plan);
+        return;
+    }
     if (!plan->pending_value || !plan->queries) return;
     if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
     slice = &plan->slices[plan->pending_slice];
@@ -175,20 +209,31 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     plan->last_slice_us = (uint32_t)slice->us;
 }
 
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err) {
-    diti_plan_slice *entry;
-    dit_result result;
-    diti_plan_learn(plan);
-    entry = &plan->slices[plan->segments[segment].first + slice];
-    result = diti_submit(plan->device, &entry->primary, 1, plan->timeline, plan->submitted + 1, err);
+static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    diti_trace_close(&scope, 0);
     if (result < 0) return result;
-    diti_record_count(plan, segment, slice);
     plan->counters.submits++;
     plan->submitted++;
-    if (!plan->pending_value) {
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err) {
+    uint32_t index = plan->segments[segment].first + slice;
+    uint64_t begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
+    dit_result result;
+    diti_plan_learn(plan);
+    result =
+        diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary, err);
+    if (result < 0) return result;
+    diti_record_count(plan, segment, slice);
+    if (plan->profile) {
+        diti_profile_submitted(plan, index, begin_ns);
+    } else if (!plan->pending_value) {
         plan->pending_value = plan->submitted;
-        plan->pending_slice = (uint32_t)(entry - plan->slices);
+        plan->pending_slice = index;
     }
     *value = plan->submitted;
     return DIT_OK;
@@ -196,11 +241,9 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
 
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
-    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
-    if (result < 0) return result;
-    plan->counters.submits++;
-    *value = ++plan->submitted;
-    return DIT_OK;
+    dit_result result = diti_record_submit(plan, commands, err);
+    if (result >= 0) *value = plan->submitted;
+    return result;
 }
 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }

@@ -124,10 +124,19 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->transport.rank_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
-    if (desc->trace)
+    if (desc->trace_light && !desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_context_desc: this version writes no traces; trace must be false");
+                         "dit_context_desc: trace_light makes a trace lighter; set trace, too");
     return DIT_OK;
+}
+
+/* The self-test stays out of the trace. */
+static dit_result diti_context_trace(dit_context *context, bool light, dit_error *err) {
+    uint64_t limit = diti_override_number(context->overrides, "trace_events", DITI_TRACE_EVENTS);
+    dit_result result;
+    if (limit > DITI_TRACE_EVENTS) limit = DITI_TRACE_EVENTS;
+    result = diti_trace_create(&context->env, light, (uint32_t)limit, &context->trace, err);
+    return result < 0 ? result : diti_trace_attach(context->trace, context->device, err);
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
@@ -138,7 +147,9 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     if (desc->overrides && !context->overrides)
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_device_open(desc, &context->env, &context->device, err);
-    return result < 0 ? result : diti_context_prove(context, err);
+    if (result >= 0) result = diti_context_prove(context, err);
+    if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
+    return result;
 }
 
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err) {
@@ -173,6 +184,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     if (!ctx) return;
     env = ctx->env;
     diti_device_close(ctx->device);
+    diti_trace_destroy(ctx->trace);
     diti_free(&env, ctx->overrides);
     diti_free(&env, ctx);
 }

@@ -90,11 +90,13 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 }
 
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
     diti_graph graph;
     dit_result result;
     diti_graph_init(&graph, job->context->device);
     graph.worker = &job->context->worker;
     diti_job_emit(job, &graph);
+    diti_trace_close(&scope, 0);
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
     if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);

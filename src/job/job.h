@@ -12,6 +12,7 @@ struct dit_context {
     diti_device *device;
     dit_progress progress;
     dit_worker worker;
+    diti_trace *trace; /* NULL: none */
     char *overrides;
 };
 

@@ -244,15 +244,25 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     return DIT_OK;
 }
 
+/* A part whose loading takes long enough to be seen in a trace. */
+static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
+                                       dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
+                                       dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_LANE_LOAD, name);
+    dit_result result = load(model, desc, err);
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->package_count = 1; /* [0] belongs to desc->source */
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_tokenizer(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_text_encoder(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->text_encoder && !model->vae) {

@@ -130,6 +130,7 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
     if (job->flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
+    if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
     return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
            (float)budget_us;
 }
@@ -237,26 +238,34 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_run_report(job, &flight);
 }
 
+static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
+    float us = 0;
+    while (!diti_run_at_end(job)) {
+        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
+        us += next > 0 ? next : 1;
+        diti_run_record_slice(job, commands);
+    }
+    diti_job_record_finish(job, commands);
+    job->all_submitted = true;
+    diti_run_end(job, DIT_OK, NULL);
+    return DIT_OK;
+}
+
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us) {
+    diti_trace_scope scope;
     dit_error error;
     dit_result result;
-    float us = 0;
     memset(&error, 0, sizeof error);
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, true);
     if (result != DIT_WORKING) return result;
     result = diti_plan_prepare_secondaries(job->plan, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    while (!diti_run_at_end(job)) {
-        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
-        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
-        us += next > 0 ? next : 1;
-        diti_run_record_slice(job, cmd);
-    }
-    diti_job_record_finish(job, cmd);
-    job->all_submitted = true;
-    diti_run_end(job, DIT_OK, NULL);
-    return DIT_OK;
+    scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
+    result = diti_run_record_slices(job, cmd, budget_us);
+    diti_trace_close(&scope, 0);
+    return result;
 }
 
 /* --- reading back --- */

@@ -16,6 +16,7 @@ static const char *const diti_override_keys[] = {
     "selftest_fail", /* this rung fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
+    "trace_events",  /* most events that a trace keeps */
 };
 
 static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {

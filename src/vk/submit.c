@@ -92,13 +92,16 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
+    diti_trace_scope scope;
     VkResult vr;
     if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;
     info.pValues = &value;
+    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
     vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    diti_trace_close(&scope, 0);
     if (vr == VK_TIMEOUT) return DIT_WORKING;
     return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
 }

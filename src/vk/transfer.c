@@ -105,11 +105,8 @@ static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands,
                           VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
-    if (result >= 0) result = diti_device_check(device, err);
-    if (result < 0 || !size) return result;
     if (!buffer->block.mapped) {
         return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);
     }
@@ -119,14 +116,36 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 }
 
 /* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-                                         VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
-    if (result < 0 || !size) return result;
+static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                            VkDeviceSize size, dit_error *err) {
+    dit_result result;
     if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
     result = diti_run_now(device, diti_transfer_to_host, NULL, err);
     if (result < 0) return result;
     diti_buffer_invalidate(device, buffer);
     memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+                                          const void *data, VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    diti_trace_scope scope;
+    if (result >= 0) result = diti_device_check(device, err);
+    if (result < 0 || !size) return result;
+    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "to device");
+    result = diti_transfer_to_device(device, buffer, offset, data, size, err);
+    diti_trace_close(&scope, (double)size);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+                                         VkDeviceSize size, dit_error *err) {
+    dit_result result = diti_transfer_check(buffer, offset, size, err);
+    diti_trace_scope scope;
+    if (result < 0 || !size) return result;
+    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "from device");
+    result = diti_transfer_from_device(device, buffer, offset, data, size, err);
+    diti_trace_close(&scope, (double)size);
+    return result;
 }

@@ -79,6 +79,82 @@ typedef struct diti_buffer {
     void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
+/* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
+   kept. Times are nanoseconds since the trace began. --- */
+typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
+                               DITI_LANE_APPLICATION,
+                               DITI_LANE_LOAD,
+                               DITI_LANE_PLAN,
+                               DITI_LANE_RECORD,
+                               DITI_LANE_SUBMIT,
+                               DITI_LANE_WAIT,
+                               DITI_LANE_COPY, /* between host and device */
+                               DITI_LANE_GPU,
+                               DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
+                               DITI_LANES
+} diti_trace_lane;
+typedef enum diti_trace_kind {
+    DITI_TRACE_SPAN,    /* name or text, and bytes where there are any */
+    DITI_TRACE_MARK,    /* text, at begin_ns */
+    DITI_TRACE_RANGE,   /* text: a range of the application on a device; busy_ns of slices, their number */
+    DITI_TRACE_SLICE,   /* a command buffer: how many dispatches, and what was predicted */
+    DITI_TRACE_PRODUCT, /* dispatches: by what their shape means */
+    DITI_TRACE_CONVOLUTION,
+    DITI_TRACE_ATTENTION,
+    DITI_TRACE_MEMORY
+} diti_trace_kind;
+typedef struct diti_trace_event {
+    const char *name; /* static text; NULL: text is the name */
+    uint64_t begin_ns, end_ns;
+    double flops, bytes;                /* of this part of the dispatch */
+    uint64_t busy_ns;                   /* ranges; slices: what was predicted */
+    uint32_t shape[5];                  /* M, N, K, kernel; queries, keys, heads, head_dim, batch; rows, columns */
+    uint32_t count;                     /* of dispatches or slices */
+    uint32_t plan, step;                /* which plan of the context; times its segment has run */
+    uint32_t slice;                     /* in its segment */
+    uint32_t first, groups, all_groups; /* workgroups of this part, and of the whole dispatch */
+    uint8_t kind, lane, row, device;
+    char segment[16];
+    char text[64]; /* the application's name; the tensor that a dispatch is about; a longer one is cut */
+} diti_trace_event;
+#define DITI_TRACE_CHUNK 512u
+#define DITI_TRACE_EVENTS 262144u /* most that are kept */
+typedef struct diti_trace_chunk {
+    struct diti_trace_chunk *next;
+    uint32_t count;
+    diti_trace_event events[DITI_TRACE_CHUNK];
+} diti_trace_chunk;
+typedef struct diti_trace_range {   /* of the application, until its end and that of the slices in it */
+    uint64_t id;                    /* 0: free */
+    uint64_t begin_ns, first, last; /* submissions inside are first to last, once it is closed */
+    uint64_t finished, device_begin_ns, device_end_ns, busy_ns;
+    uint32_t slices; /* whose times are known */
+    uint8_t row, device;
+    bool open;
+    char text[64];
+} diti_trace_range;
+#define DITI_TRACE_RANGES 64u
+#define DITI_TRACE_ROWS 32u /* things of one lane that may go on at once and still have rows of their own */
+typedef struct diti_trace {
+    diti_env env;
+    bool light;        /* the application's marks and ranges, and copies */
+    uint32_t limit;    /* of events */
+    uint64_t start_us; /* of diti_clock_us */
+    int lock;          /* guards all that follows; no hook is called under it */
+    uint64_t last_ns;  /* the clock may be set back, the trace's stands still then */
+    diti_trace_chunk *first, *last;
+    uint32_t count; /* of events in the chunks */
+    uint64_t dropped;
+    uint32_t rows[DITI_LANES]; /* a bit for each row in use now */
+    diti_trace_range ranges[DITI_TRACE_RANGES];
+    uint64_t range_count, submitted; /* so far */
+    uint32_t plans;
+} diti_trace;
+typedef struct diti_trace_clock { /* how a device's timestamps relate to the trace's time */
+    uint64_t ticks, ns;           /* the same moment */
+    uint64_t accuracy_ns;         /* which may lie as much before or after */
+} diti_trace_clock;
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -122,6 +198,8 @@ typedef struct diti_device {
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
     float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    diti_trace *trace;  /* the context's; NULL: none */
+    diti_trace_clock clock;
 } diti_device;
 
 /* "VK_ERROR_…" for messages. */
@@ -218,6 +296,40 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
 /* Records and runs one command buffer now, and waits: for set-up work only. */
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
+
+/* --- traces --- */
+/* light: only what the application marks, and copies. limit: of events. */
+DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_trace_destroy(diti_trace *trace); /* NULL is fine */
+/* Gives device the trace, after comparing its clock with the host's. */
+DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err);
+DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace);
+/* A timestamp of device in the trace's time. Counters of few bits go round: the turn is the one nearest to now_ns. */
+DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns);
+DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event);
+DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could not be had: counts them */
+/* Takes all events out of the trace, for diti_trace_free_chunks. */
+DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
+DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
+/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
+typedef struct diti_trace_scope {
+    diti_trace *trace; /* NULL: nothing to record */
+    const char *name;
+    uint64_t begin_ns;
+    uint8_t lane, row;
+} diti_trace_scope;
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
+DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
+/* The application's. */
+DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
+DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
+DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range);
+/* Submissions to a device, numbered from 1 on, so that a range knows which ones it encloses; each must finish.
+   begin_ns = end_ns = 0: its times are lost. */
+DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace);
+DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
+                                      uint64_t end_ns);
 
 /* --- embedded SPIR-V (vk/spirv.inc, generated by make shaders) --- */
 DIT_INTERNAL uint32_t diti_spirv_count(void);
