@@ -269,6 +269,8 @@ static int check_outputs(const options *o) {
     if (!code && o->preview && strcmp(o->preview, o->output) == 0) {
         code = complain(EXIT_USAGE, "--preview and --output are the same file; name another for the preview");
     }
+    if (!code && o->trace && strcmp(o->trace, o->output) == 0)
+        code = complain(EXIT_USAGE, "--trace and --output are the same file; name another for the trace");
     return code;
 }
 

@@ -277,6 +277,7 @@ static void test_answers(void) {
                                         "--noise",
                                         "--latent-out",
                                         "--preview",
+                                        "--trace",
                                         "--verbose",
                                         "--quiet",
                                         "--help",
@@ -378,6 +379,8 @@ static const refusal refusals[] = {
     {{"--latent-out", "/no/such/folder/a"}, 4, "does not exist"},
     {{"--preview", "/no/such/folder/a"}, 4, "does not exist"},
     {{"--preview", "same.png", "--output", "same.png"}, 2, "same file"},
+    {{"--trace", "/no/such/folder/a.json"}, 4, "does not exist"},
+    {{"--trace", "same.png", "--output", "same.png"}, 2, "same file"},
     {{"--noise", "no such file"}, 3, "No such file"},
     {{"--noise", "tests/cli.c"}, 3, "no safetensors file"},
     {{"-m", "no such model"}, 3, "No such file"},
@@ -461,6 +464,29 @@ static void test_picture(void) {
     free(png.rgb);
     o = RUN(QUICK, "-v", "-o", (char *)in_work("a.png"));
     CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
+}
+
+static void test_trace(void) {
+    outcome o = RUN(QUICK, "-q", "-b", "2", "-o", (char *)in_work("t.png"), "--trace", (char *)in_work("t.json"));
+    size_t size = 0;
+    unsigned char *text = load(in_work("t.json"), &size);
+    diti_env env;
+    diti_json *root = NULL;
+    const diti_json *list, *event;
+    uint32_t pictures = 0, products = 0;
+    diti_env_init(&env, NULL, NULL, NULL);
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
+    if (CHECK(text && diti_json_parse(&env, (char *)text, size, "t.json", &root, NULL) == DIT_OK)) {
+        list = diti_json_get(root, "traceEvents");
+        for (event = list ? list->first : NULL; event; event = event->next) {
+            pictures +=
+                diti_equal(diti_json_string(event, "name", ""), "picture") && diti_json_number(event, "pid", 0) == 1;
+            products += diti_equal(diti_json_string(event, "cat", ""), "gemm");
+        }
+        CHECK_MESSAGE(pictures == 2 && products > 20, "%u pictures and %u products in the trace", pictures, products);
+    }
+    diti_json_free(&env, root);
+    free(text);
 }
 
 static void test_unicode(void) {
@@ -691,6 +717,7 @@ int main(int argc, char **argv) {
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
+    test_trace();
     test_streams();
     test_unicode();
     test_defaults();
