@@ -315,18 +315,19 @@ static void record_fma(diti_device *device, VkCommandBuffer commands, void *user
     device->vk.CmdDispatch(commands, c->amount, 1, 1);
 }
 
-/* Doubles the amount until it takes 20 ms, then takes the best of five; seconds per amount. */
+/* Doubles the amount until it takes 4 ms, then takes the best of fifteen; seconds per amount. Short bursts, of which
+   some run undisturbed on a busy machine. */
 static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record, uint32_t most, double *out) {
     double best = 0, begin, seconds = 0;
     dit_result result;
     uint32_t i;
-    for (c->amount = 1; c->amount < most && seconds < 0.02; c->amount *= 2) {
+    for (c->amount = 1; c->amount < most && seconds < 0.004; c->amount *= 2) {
         begin = now();
         result = diti_run_now(b->device, record, c, &b->err);
         if (result < 0) return result;
         seconds = now() - begin;
     }
-    for (i = 0; i < 5; i++) {
+    for (i = 0; i < 15; i++) {
         begin = now();
         result = diti_run_now(b->device, record, c, &b->err);
         if (result < 0) return result;
