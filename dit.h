@@ -324,8 +324,8 @@ typedef enum dit_type {
     DIT_TYPE_Q4_K,
     DIT_TYPE_Q5_K,
     DIT_TYPE_Q6_K,
-    DIT_TYPE_I8_ROW,         /* int8 with a scale per row */
-    DIT_TYPE_I8_ROW_ROTATED, /* the same after a Hadamard rotation */
+    DIT_TYPE_I8_ROW,         /* int8 with a scale per row; activations are quantized too, per token, while running */
+    DIT_TYPE_I8_ROW_ROTATED, /* the same after a Hadamard rotation of 256 values each, which spreads outliers */
     DIT_TYPE_I32,
     DIT_TYPE_I64
 } dit_type;
@@ -367,8 +367,10 @@ typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
 } dit_component;
 
 typedef struct dit_type_rule { /* which tensors to keep in which type */
-    const char *tensors;       /* a glob over tensor names: * and ? */
-    dit_type type;             /* DIT_TYPE_STORED: as the file has them */
+    /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
+       suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored */
+    const char *tensors;
+    dit_type type; /* DIT_TYPE_STORED, DIT_TYPE_I8_ROW or DIT_TYPE_I8_ROW_ROTATED; others are refused */
 } dit_type_rule;
 
 typedef struct dit_model_desc {
@@ -574,7 +576,7 @@ DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *
 DIT_API void dit_context_destroy(dit_context *ctx);
 
 /* Loads a pipeline or parts of one: recognises the family from config.json, metadata or tensor names, and uploads
-   the weights in their stored types. A prompt needs tokenizer, text encoder, transformer, autoencoder and scheduler;
+   the weights in their stored types, or as desc->types says. A prompt needs tokenizer, text encoder, transformer, autoencoder and scheduler;
    what is absent is told by dit_model_info.missing and refused only when a job needs it.
    ctx: required; may be NULL for a dry run. desc: required, with a source. out: required; receives the model, NULL
    on failure. err: may be NULL.
@@ -770,6 +772,8 @@ DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_equal(const char *a, const char *b); /* NULL equals only NULL */
 DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
+/* Whether all of text fits the pattern, in which * stands for any number of characters and ? for one. */
+DIT_INTERNAL bool diti_glob(const char *pattern, const char *text);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
 /* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number.
@@ -1023,6 +1027,27 @@ DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) {
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
     size_t length = strlen(text), tail = strlen(suffix);
     return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+/* Steps back to the newest star only: what an older one could take, the newest can. */
+DIT_INTERNAL bool diti_glob(const char *pattern, const char *text) {
+    const char *star = NULL, *retry = text;
+    while (*text) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == 0;
 }
 
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
@@ -1644,7 +1669,8 @@ DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t
 typedef struct diti_stored_tensor {
     const char *name;
     const char *type_name; /* what the file calls the type */
-    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name */
+    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name.
+                              DIT_TYPE_I8_ROW: bytes that mean nothing without their scales, see below */
     uint32_t rank;         /* 0..5 */
     /* Torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured: then blocks may
        run across the rows of shape, so take the elements as one sequence. */
@@ -1685,6 +1711,28 @@ DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const
 /* A GGUF string array element; NULL past the end. */
 DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
                                                     size_t *length);
+
+/* --- int8 rows: a matrix NAME [rows, columns] of type I8 (GGUF, safetensors) whose row r times element r of NAME_scale
+   [rows] or [rows, 1] (any float type) is the weight. Where the file's metadata holds "dit.rotation.NAME" = 256, every
+   256 values of a row are multiplied by the regular Hadamard matrix H (the Kronecker product of four times [1 1 1 -1; 1
+   1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, symmetric and its own inverse), and what the matrix is multiplied with must be too.
+   --- */
+#define DITI_ROTATION_GROUP 256u
+#define DITI_ROTATION_KEY "dit.rotation."
+#define DITI_SCALE_SUFFIX "_scale"
+#define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
+/* wanted (one of the two), or the plain one where groups do not fill a row. */
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
+/* count is a multiple of the group. */
+DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
+/* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
+/* Which of the two an I8 tensor is. */
+DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            dit_type *out, dit_error *err);
+DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            float *out, uint32_t rows, dit_error *err);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
@@ -1800,7 +1848,7 @@ typedef struct diti_type_layout {
     uint32_t block, bytes;
 } diti_type_layout;
 
-/* In the order of dit_type. Types without a block are made at run time and stand in no file. */
+/* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
     {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
     {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
@@ -2864,7 +2912,7 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
     if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
+        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, I8 with scales, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
@@ -2886,6 +2934,10 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     uint64_t done = 0;
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
     if (result < 0) return result;
+    if (!block) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor '%s' is stored as %s, which only matrices may be",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
+    }
     if (count != diti_stored_tensor_elements(tensor)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name,
@@ -2932,7 +2984,7 @@ static const diti_format_type diti_safetensors_types[] = {
     {"F32", 0, DIT_TYPE_F32, 1, 4},         {"F16", 0, DIT_TYPE_F16, 1, 2},         {"BF16", 0, DIT_TYPE_BF16, 1, 2},
     {"F8_E4M3", 0, DIT_TYPE_F8_E4M3, 1, 1}, {"F8_E5M2", 0, DIT_TYPE_F8_E5M2, 1, 1}, {"I64", 0, DIT_TYPE_I64, 1, 8},
     {"I32", 0, DIT_TYPE_I32, 1, 4},         {"F64", 0, DIT_TYPE_STORED, 1, 8},      {"I16", 0, DIT_TYPE_STORED, 1, 2},
-    {"I8", 0, DIT_TYPE_STORED, 1, 1},       {"U8", 0, DIT_TYPE_STORED, 1, 1},       {"BOOL", 0, DIT_TYPE_STORED, 1, 1},
+    {"I8", 0, DIT_TYPE_I8_ROW, 1, 1},       {"U8", 0, DIT_TYPE_STORED, 1, 1},       {"BOOL", 0, DIT_TYPE_STORED, 1, 1},
     {"U16", 0, DIT_TYPE_STORED, 1, 2},      {"U32", 0, DIT_TYPE_STORED, 1, 4},      {"U64", 0, DIT_TYPE_STORED, 1, 8},
     {"F8_E8M0", 0, DIT_TYPE_STORED, 1, 1},  {"C64", 0, DIT_TYPE_STORED, 1, 8},
 };
@@ -3121,7 +3173,7 @@ static const diti_format_type diti_gguf_types[] = {
     {"IQ3_S", 21, DIT_TYPE_STORED, 256, 110},
     {"IQ2_S", 22, DIT_TYPE_STORED, 256, 82},
     {"IQ4_XS", 23, DIT_TYPE_STORED, 256, 136},
-    {"I8", 24, DIT_TYPE_STORED, 1, 1},
+    {"I8", 24, DIT_TYPE_I8_ROW, 1, 1},
     {"I16", 25, DIT_TYPE_STORED, 1, 2},
     {"I32", 26, DIT_TYPE_I32, 1, 4},
     {"I64", 27, DIT_TYPE_I64, 1, 8},
@@ -3470,6 +3522,107 @@ DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *s
         checkpoint->metadata = gguf.metadata;
     else
         diti_metadata_free(&checkpoint->env, &gguf.metadata);
+    return result;
+}
+
+/* ======== src/io/i8_row.c (edit it there; dit.h is generated) ======== */
+/* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
+   how files hold them. */
+
+#define DITI_I8_SMALLEST 1e-30f /* rows below it count as zero: their scale's inverse would leave float's range */
+
+/* y = H x in four elements `stride` apart, H = [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2. Halving is exact, so that
+   no compiler's contraction changes a bit. */
+static void diti_rotate_four(float *x, uint32_t stride) {
+    float a = x[0], b = x[stride], c = x[2 * stride], d = x[3 * stride];
+    float half = ((a + b) + (c + d)) * 0.5f;
+    x[0] = half - d;
+    x[stride] = half - c;
+    x[2 * stride] = half - b;
+    x[3 * stride] = half - a;
+}
+
+DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
+    uint32_t first, stride, i;
+    for (first = 0; first < count; first += DITI_ROTATION_GROUP) {
+        for (stride = 1; stride < DITI_ROTATION_GROUP; stride *= 4) {
+            for (i = 0; i < DITI_ROTATION_GROUP; i++) {
+                if (i / stride % 4 == 0) diti_rotate_four(values + first + i, stride);
+            }
+        }
+    }
+}
+
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float most = 0, inverse;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        if (!(values[i] - values[i] == 0)) return false;
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    }
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
+    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
+    for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
+    return true;
+}
+
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+}
+
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+
+DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            dit_type *out, dit_error *err) {
+    char key[600];
+    const char *group = NULL;
+    *out = DIT_TYPE_I8_ROW;
+    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+        group = diti_checkpoint_text(checkpoint, key);
+    if (!group) return DIT_OK;
+    *out = DIT_TYPE_I8_ROW_ROTATED;
+    if (diti_equal(group, "256") && tensor->rank == 2 && tensor->shape[1] % DITI_ROTATION_GROUP == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: tensor '%.200s' is rotated in groups of %.20s; dit.h knows groups of 256 that fill the rows",
+                     diti_checkpoint_name(checkpoint), tensor->name, group);
+}
+
+/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
+static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
+    char other[600];
+    size_t length = strlen(name), suffix = strlen(".weight");
+    if (!diti_ends_with(name, ".weight")) return false;
+    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
+           diti_checkpoint_find(checkpoint, other);
+}
+
+DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            float *out, uint32_t rows, dit_error *err) {
+    const char *file = diti_checkpoint_name(checkpoint);
+    const diti_stored_tensor *scales = NULL;
+    char name[600];
+    uint32_t i;
+    dit_result result;
+    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
+                         tensor->name);
+    }
+    if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
+        scales = diti_checkpoint_find(checkpoint, name);
+    if (!scales || diti_stored_tensor_elements(scales) != rows || diti_type_is_i8(scales->type)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor '%.200s' is I8 and needs %u scales in a tensor of that name with " DITI_SCALE_SUFFIX
+            " behind it",
+            file, tensor->name, rows);
+    }
+    result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        if (out[i] >= 0 && out[i] - out[i] == 0) continue;
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s': the scale of row %u is %g", file, name, i,
+                           (double)out[i]);
+    }
     return result;
 }
 
@@ -3890,9 +4043,11 @@ typedef struct diti_device {
     bool unified;            /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
+    bool has_dot;            /* shaderIntegerDotProduct is enabled */
+    bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-    bool has_memory_budget, has_portability_subset; /* extensions */
-    diti_rung rung;                                 /* the rung in use, after overrides and the self-test */
+    bool has_memory_budget, has_portability_subset, has_dot_extension;
+    diti_rung rung; /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
@@ -3927,7 +4082,7 @@ DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
 typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
-    bool timeline, fp16, storage16;
+    bool timeline, fp16, storage16, dot;
 } diti_features;
 DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
@@ -4101,8 +4256,9 @@ static const char *const diti_override_keys[] = {
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
+    "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung fails its self-test */
+    "selftest_fail", /* this rung, or the dot product (dot), fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */
@@ -4395,6 +4551,7 @@ DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevic
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkPhysicalDeviceFeatures2 features = DITI_ZERO;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
@@ -4402,11 +4559,14 @@ DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevic
     storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
     storage.pNext = &fp16;
     features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    features.pNext = &storage;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+    dot.pNext = &storage;
+    features.pNext = &dot;
     vk->GetPhysicalDeviceFeatures2(physical, &features);
     out->timeline = timeline.timelineSemaphore != VK_FALSE;
     out->fp16 = fp16.shaderFloat16 != VK_FALSE;
     out->storage16 = storage.storageBuffer16BitAccess != VK_FALSE;
+    out->dot = dot.shaderIntegerDotProduct != VK_FALSE;
 }
 
 static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *out) {
@@ -4426,6 +4586,12 @@ static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
         if (((const VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16) out->fp16 = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
+        if (((const VkPhysicalDeviceVulkan13Features *)at)->shaderIntegerDotProduct) out->dot = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
+        if (((const VkPhysicalDeviceShaderIntegerDotProductFeatures *)at)->shaderIntegerDotProduct) out->dot = true;
         break;
     default: break;
     }
@@ -5981,6 +6147,17 @@ static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits 
     out->timestamp_period = limits->timestampPeriod;
 }
 
+/* Where a driver only emulates the instruction, gemm_gpu's floats are faster. */
+static bool diti_device_dot_is_fast(const diti_device *device) {
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &dot;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    return dot.integerDotProduct4x8BitPackedSignedAccelerated != VK_FALSE;
+}
+
 static void diti_device_properties(diti_device *device) {
     VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
     VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
@@ -6062,6 +6239,8 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+        if (diti_equal(list[i].extensionName, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
+            device->has_dot_extension = true;
     }
     diti_free(&device->env, list);
     return DIT_OK;
@@ -6075,9 +6254,12 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
     if (result < 0) return result;
+    if (device->owns_instance) device->has_dot = device->has_dot && device->has_dot_extension;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
+    if (device->has_dot)
+        device->dot = diti_override_number(desc->overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
@@ -6091,9 +6273,10 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkDeviceQueueCreateInfo queue = DITI_ZERO;
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *portability = DITI_PORTABILITY_SUBSET; /* must be enabled where it exists */
+    const char *extensions[2];
     float priority = 1.0f;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     timeline.timelineSemaphore = VK_TRUE;
@@ -6108,11 +6291,17 @@ static VkResult diti_device_create(diti_device *device) {
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    info.pNext = device->has_fp16 ? (const void *)&storage : (const void *)&timeline;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+    dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
+    dot.shaderIntegerDotProduct = VK_TRUE;
+    info.pNext = device->has_dot ? &dot : dot.pNext;
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
-    info.ppEnabledExtensionNames = &portability;
-    info.enabledExtensionCount = device->has_portability_subset ? 1 : 0;
+    info.ppEnabledExtensionNames = extensions;
+    if (device->has_portability_subset) /* must be enabled where it exists */
+        extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
+    if (device->has_dot)
+        extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
@@ -6147,6 +6336,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     if (result < 0) return result;
     diti_features_supported(&device->vk, device->physical, &features);
     device->has_fp16 = features.fp16 && features.storage16;
+    device->has_dot = features.dot;
     result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     vr = diti_device_create(device);
@@ -6230,6 +6420,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
     device->has_fp16 = enabled.fp16 && enabled.storage16;
+    device->has_dot = enabled.dot;
     result = diti_wrap_queue(device, given, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
@@ -6639,8 +6830,12 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
 #ifndef DITI_GRAPH_H
 #define DITI_GRAPH_H
 
-typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
+/* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
+   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
+typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
 DIT_INTERNAL uint32_t diti_element_size(diti_element element);
+DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
 
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
@@ -6659,6 +6854,21 @@ typedef struct diti_weight {
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
+/* Bytes of so many rows on the device; false where the type has no such rows. */
+DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
+
+/* Where int8 rows come from: an I8 tensor of that type, or a tensor of floats or blocks that is quantized. */
+typedef struct diti_i8_source {
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    const diti_stored_tensor *tensor;
+    dit_type type;
+    uint32_t columns;
+} diti_i8_source;
+/* Rows [first, first + rows) as the device holds them. */
+DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
+                                     dit_error *err);
+
 /* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
    (q, k, v) lies in a row. Asking only notes shapes and places; diti_loader_finish makes the memory and uploads. The
    first error sticks. --- */
@@ -6673,6 +6883,11 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters;
 } diti_weights;
+typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
+    const dit_progress *progress;
+    const dit_type_rule *types;
+    uint32_t type_count;
+} diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
     const diti_env *env;
@@ -6684,6 +6899,10 @@ typedef struct diti_loader {
     void *user;
     const char *what; /* for progress: "transformer" */
     const dit_progress *progress;
+    const char *component; /* rules name tensors COMPONENT.NAME, without the prefix */
+    const dit_type_rule *types;
+    uint32_t type_count;
+    uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
     dit_error error;
     diti_weights weights;
     struct diti_upload *uploads;
@@ -6699,10 +6918,15 @@ DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, con
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Linear layers follow the rules of options from now on. */
+DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name);
+/* The same for the weight of a linear layer, which may become int8. */
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
@@ -6750,6 +6974,7 @@ typedef struct diti_tensor_info {
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
+    bool rotated;                 /* I8: in the basis of rotated weights */
     uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
     uint64_t first;               /* views: element offset inside the parent */
@@ -6767,10 +6992,10 @@ typedef struct diti_tensor_info {
 typedef struct diti_binding {
     diti_tensor tensor;
     bool reads, writes;
-    uint8_t offset_word; /* push constant word with the element offset of the tensor's first element in the binding;
-                            filled by the planner */
-    uint8_t
-        element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16 */
+    uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding;
+                              filled by the planner */
+    uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
+                              1 for I8 */
     /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
        1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
     uint32_t group_div;
@@ -6918,9 +7143,11 @@ typedef struct diti_linear_desc {
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
- * chunk by chunk. */
+   chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
 /* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32 and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
@@ -6933,10 +7160,15 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
+   not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
  * tokens, heads * head_dim] with any pitch. */
@@ -7172,6 +7404,77 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
 
+/* ======== src/graph/weights_i8.c (edit it there; dit.h is generated) ======== */
+/* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
+
+DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
+    if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
+    return diti_mul_u64(rows, diti_i8_pitch(columns), out);
+}
+
+static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s", tensor->name);
+}
+
+static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
+    memcpy(row + diti_i8_pitch(columns) - 16, &scale, sizeof scale);
+}
+
+static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
+                                    dit_error *err) {
+    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_pitch(source->columns);
+    float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
+    dit_result result;
+    if (!scales) return diti_i8_no_memory(source->tensor, err);
+    result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        unsigned char *row = out + (size_t)i * pitch;
+        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * source->columns, row,
+                                      source->columns, err);
+        diti_i8_put_scale(row, source->columns, scales[first + i]);
+    }
+    diti_free(source->env, scales);
+    return result;
+}
+
+/* One stored row; values and stored have room for it. */
+static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
+                                   float *values, unsigned char *out, dit_error *err) {
+    float scale = 0;
+    dit_result result =
+        diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err);
+    if (result < 0) return result;
+    diti_type_to_float(source->tensor->type, stored, source->columns, values);
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
+    if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
+                         diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
+    }
+    diti_i8_put_scale(out, source->columns, scale);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
+                                     dit_error *err) {
+    uint32_t i, pitch = diti_i8_pitch(source->columns);
+    unsigned char *stored;
+    float *values;
+    uint64_t bytes = 0;
+    dit_result result = DIT_OK;
+    memset(out, 0, (size_t)rows * pitch);
+    if (diti_type_is_i8(source->tensor->type)) return diti_i8_copy_rows(source, first, rows, out, err);
+    diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    stored = (unsigned char *)diti_alloc(source->env, (size_t)bytes);
+    values = (float *)diti_alloc_array(source->env, source->columns, sizeof(float));
+    if (!stored || !values) result = diti_i8_no_memory(source->tensor, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        result = diti_i8_make_row(source, first + i, stored, (size_t)bytes, values, out + (size_t)i * pitch, err);
+    }
+    diti_free(source->env, stored);
+    diti_free(source->env, values);
+    return result;
+}
+
 /* ======== src/graph/weights.c (edit it there; dit.h is generated) ======== */
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
@@ -7184,6 +7487,8 @@ struct diti_upload {
     const diti_stored_tensor *tensor;
     uint64_t offset, size; /* stored bytes */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+    uint32_t first, rows, columns;
     diti_weight_block *block;
     VkDeviceSize target;
 };
@@ -7375,7 +7680,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     loader->weights.parameters += (uint64_t)rows * columns;
 }
 
-/* Places rows [first, first + rows) of a stored matrix as one part. */
+/* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
     struct diti_upload upload = DITI_ZERO;
@@ -7383,6 +7688,10 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = first * row_bytes;
     upload.size = rows * row_bytes;
+    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    upload.first = first;
+    upload.rows = rows;
+    upload.columns = out->columns;
     upload.block = diti_loader_place(loader, upload.size, &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
     part->buffer = &upload.block->buffer;
@@ -7394,17 +7703,19 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
 
 static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
 
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name) {
-    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
-    uint64_t row_bytes, most;
+static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
+              diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+}
+
+/* Notes all rows, as many to a part as the device can bind. */
+static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                   dit_type type, uint32_t rows, uint32_t columns) {
+    uint64_t row_bytes = 0, most;
     uint32_t first, count;
-    memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
-    if (!diti_loader_is_matrix_type(tensor->type) || !diti_type_bytes(tensor->type, 1, columns, &row_bytes)) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-                  "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
-                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+    if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
+        diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     most = diti_loader_part_limit(loader) / row_bytes;
@@ -7414,12 +7725,82 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
                   diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
         return;
     }
-    diti_loader_start_weight(loader, out, tensor, tensor->type, rows, columns);
-    out->kernel = kernel;
+    diti_loader_start_weight(loader, out, tensor, type, rows, columns);
     for (first = 0; first < rows && !loader->error.result; first += count) {
         count = rows - first < most ? rows - first : (uint32_t)most;
         diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
     }
+}
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!diti_loader_is_matrix_type(tensor->type)) {
+        diti_loader_fail_type(loader, tensor, columns);
+        return;
+    }
+    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns);
+    out->kernel = kernel;
+}
+
+/* --- linear layers: the rules of dit_model_desc.types --- */
+
+DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
+    loader->component = component;
+    loader->types = options ? options->types : NULL;
+    loader->type_count = options ? options->type_count : 0;
+}
+
+static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
+    char name[600];
+    uint32_t i;
+    if (!loader->type_count ||
+        !diti_format(name, sizeof name, "%s.%s", loader->component, tensor->name + strlen(loader->prefix)))
+        return DIT_TYPE_STORED;
+    for (i = 0; i < loader->type_count; i++) {
+        if (diti_glob(loader->types[i].tensors, name)) return loader->types[i].type;
+    }
+    return DIT_TYPE_STORED;
+}
+
+/* What a linear weight becomes on the device; false when that can't be. */
+static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
+                                    dit_type *out) {
+    dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
+    if (diti_type_is_i8(stored) && diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK)
+        return false;
+    *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
+    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
+    if (diti_type_is_i8(stored) && *out != stored) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, diti_type_name(stored), diti_type_name(*out));
+    } else if (diti_type_is_i8(*out) && columns > DITI_I8_MAX_COLUMNS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s: rows of %u values are too long for %s, which takes %u",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, diti_type_name(*out),
+                  DITI_I8_MAX_COLUMNS);
+    } else if (!diti_type_is_i8(stored) && !diti_loader_is_matrix_type(stored)) {
+        diti_loader_fail_type(loader, tensor, columns);
+    }
+    return !loader->error.result;
+}
+
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    uint64_t stored_bytes;
+    dit_type type;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, 1)) return;
+    if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
+    if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
+        diti_loader_fail_type(loader, tensor, columns);
+        return;
+    }
+    diti_loader_add_matrix(loader, out, tensor, type, rows, columns);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -7449,7 +7830,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 
 static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
     uint64_t bytes = 0;
-    diti_type_bytes(weight->type, part->rows, weight->columns, &bytes);
+    diti_weight_bytes(weight->type, part->rows, weight->columns, &bytes);
     return bytes;
 }
 
@@ -7488,7 +7869,10 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
     char full[160];
     memset(out, 0, sizeof *out);
     diti_format(full, sizeof full, "%s.weight", name);
-    diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    if (kernel > 1)
+        diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    else
+        diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
 }
@@ -7522,7 +7906,7 @@ DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const 
     out->count = count;
     for (i = 0; i < count; i++) {
         diti_format(full, sizeof full, "%s.weight", names[i]);
-        diti_load_matrix(loader, &out->layers[i].weight, rows, columns, 1, full);
+        diti_load_linear(loader, &out->layers[i].weight, rows, columns, full);
     }
     for (i = 0; biased && i < count; i++) {
         diti_format(full, sizeof full, "%s.bias", names[i]);
@@ -7603,6 +7987,37 @@ static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upl
     return result == DIT_OK ? diti_upload_progress(run, bytes) : result;
 }
 
+/* Made a few rows at a time, in host memory: what is mapped may be slow to read. */
+static dit_result diti_upload_i8(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    uint32_t pitch = diti_i8_pitch(upload->columns), done, count;
+    uint32_t most = run->chunk_bytes > pitch ? (uint32_t)(run->chunk_bytes / pitch) : 1;
+    diti_i8_source source = DITI_ZERO;
+    unsigned char *rows;
+    dit_result result = DIT_OK;
+    if (most > upload->rows) most = upload->rows;
+    rows = (unsigned char *)diti_alloc_array(loader->env, most, pitch);
+    if (!rows) {
+        diti_loader_fail_memory(loader);
+        return loader->error.result;
+    }
+    source.env = loader->env;
+    source.checkpoint = loader->checkpoint;
+    source.tensor = upload->tensor;
+    source.type = upload->i8;
+    source.columns = upload->columns;
+    for (done = 0; done < upload->rows && result == DIT_OK; done += count) {
+        count = upload->rows - done < most ? upload->rows - done : most;
+        result = diti_i8_rows(&source, upload->first + done, count, rows, &loader->error);
+        if (result == DIT_OK)
+            result = diti_buffer_write(loader->device, &upload->block->buffer, upload->target + (uint64_t)done * pitch,
+                                       rows, (uint64_t)count * pitch, &loader->error);
+        if (result == DIT_OK) result = diti_upload_progress(run, (uint64_t)count * pitch);
+    }
+    diti_free(loader->env, rows);
+    return result;
+}
+
 /* Makes all blocks, and the chunk when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
@@ -7630,7 +8045,10 @@ static dit_result diti_loader_upload(diti_loader *loader) {
     result = diti_upload_begin(&run);
     for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
         const struct diti_upload *upload = &loader->uploads[i];
-        result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
+        if (upload->i8)
+            result = diti_upload_i8(&run, upload);
+        else
+            result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
     }
     for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
         const diti_buffer *buffer = &loader->weights.blocks[i]->buffer;
@@ -7644,6 +8062,10 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
     size_t i;
     dit_result result = loader->error.result;
     for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
+    if (result == DIT_OK && loader->unrotated) {
+        diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
+                 loader->what, loader->unrotated, DITI_ROTATION_GROUP);
+    }
     if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
@@ -7672,7 +8094,13 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
 
 #define DITI_UNUSED_YET UINT32_MAX
 
-DIT_INTERNAL uint32_t diti_element_size(diti_element element) { return element == DITI_F16 ? 2u : 4u; }
+DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
+    return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
+}
+
+DIT_INTERNAL bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
+
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
     memset(graph, 0, sizeof *graph);
@@ -7737,7 +8165,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     diti_tensor tensor;
     diti_tensor_info *info;
     uint64_t elements;
-    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 3u) {
+    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 32u) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s has the impossible shape [%u, %u]", name,
                                rows, columns);
     }
@@ -7748,7 +8176,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     info->format = format;
     info->rows = rows;
     info->columns = columns;
-    info->pitch = columns == 1 ? 1 : (columns + 3u) & ~3u;
+    info->pitch = format == DITI_I8 ? diti_i8_pitch(columns) : columns == 1 ? 1 : (columns + 3u) & ~3u;
     elements = (uint64_t)rows * info->pitch;
     info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
     if (elements > UINT32_MAX) {
@@ -7821,12 +8249,13 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     if (!info) return 0;
     diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
     info->storage = DITI_STORAGE_WEIGHT;
-    info->format = weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->format = diti_type_is_i8(weight->type) ? DITI_I8 : weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->rotated = weight->type == DIT_TYPE_I8_ROW_ROTATED;
     info->rows = weight->parts[part].rows;
     info->columns = weight->columns;
-    info->pitch = weight->columns;
+    info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
     info->part = &weight->parts[part];
-    diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
     return tensor;
 }
@@ -9269,7 +9698,7 @@ DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32
                                    const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     if (diti_graph_failed(graph)) return false;
-    if (info->format == DITI_U32 || info->rows != rows || info->columns != columns) {
+    if (!diti_element_is_float(info->format) || info->rows != rows || info->columns != columns) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
                         rows, columns, info->name, info->rows, info->columns);
         return false;
@@ -9330,7 +9759,7 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
     diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
-static bool diti_small_is_float(const diti_tensor_info *info) { return info->format != DITI_U32; }
+static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
 /* --- elementwise.comp --- */
 
@@ -9578,6 +10007,7 @@ static uint32_t diti_expand_pitch(const diti_weight *weight) {
 }
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
+    if (diti_type_is_i8(weight->type)) return true;
     return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
            weight->columns % 4 == 0;
 }
@@ -9585,7 +10015,8 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
     if (diti_expand_is_direct(weight)) {
-        row = (uint64_t)weight->columns * (weight->type == DIT_TYPE_F16 ? 2u : 4u);
+        row = 1;
+        diti_weight_bytes(weight->type, 1, weight->columns, &row);
     } else {
         row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
         if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
@@ -9689,7 +10120,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 
 /* ======== src/graph/ops_gemm.c (edit it there; dit.h is generated) ======== */
 /* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
- * gemv_gpu.comp). */
+   gemv_gpu.comp; gemm_dot_gpu.comp for int8 rows where the device has their dot product: the same bytes, faster). */
 
 /* Push words of gemm.glsl. */
 enum {
@@ -9754,6 +10185,14 @@ static uint64_t diti_gemm_rows_at_once(const diti_graph *graph, const diti_gemm 
 
 static uint32_t diti_gemm_ceil(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
 
+static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+}
+
+static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+}
+
 /* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
 static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
@@ -9774,7 +10213,8 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image) {
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the sums of gemv_gpu are not exact */
+    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
         out->module = "gemv_gpu";
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
@@ -9794,12 +10234,28 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
-static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+/* Threads in 16 columns, each with 8 x 8 or 8 x 4 results. */
+static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
+    bool large =
+        graph->device->limits.group_invocations >= 256 && tiles >= 128 && diti_gemm_rows_at_once(graph, gemm) >= 256;
+    out->module = "gemm_dot_gpu";
+    out->group = large ? 256 : 128;
+    out->rows = large ? 128 : 64;
+    out->columns = large ? 128 : 64;
+    out->constants[0] = 8;
+    out->constants[1] = large ? 8 : 4;
+    out->constant_count = 2;
+    out->band = 8;
 }
 
-static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+        diti_gemm_tiles_dot(graph, gemm, out);
+    else if (graph->device->is_cpu)
+        diti_gemm_tiles_cpu(graph, gemm, out);
+    else
+        diti_gemm_tiles_gpu(graph, gemm, out);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -9814,7 +10270,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[6] = gemm->activation;
     c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
            diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
-    c[8] = gemm->depth % 4 != 0;
+    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
@@ -9885,10 +10341,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_dispatch dispatch;
     uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
-    if (graph->device->is_cpu)
-        diti_gemm_tiles_cpu(graph, gemm, &tiles);
-    else
-        diti_gemm_tiles_gpu(graph, gemm, &tiles);
+    diti_gemm_choose_tiles(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
@@ -9909,7 +10362,7 @@ static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t 
                                 const char *what, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     if (!tensor) return true;
-    if (info->rows >= rows && info->columns == columns && info->format != DITI_U32 &&
+    if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
         (!f32 || info->format == DITI_F32))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
@@ -9922,7 +10375,8 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
-    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32) {
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
+        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -9963,12 +10417,22 @@ static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const d
     }
 }
 
+static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
+    if (weight->columns > DITI_I8_MAX_COLUMNS) {
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
+                               weight->columns);
+    }
+    if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
+    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+}
+
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     diti_gemm gemm = DITI_ZERO;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
-    gemm.x = diti_op_align(graph, x, name);
+    gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
@@ -9995,8 +10459,9 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
     uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
     uint32_t taps = weight->kernel * weight->kernel;
     if (diti_graph_failed(graph)) return false;
-    if (info->rows != rows || info->format == DITI_U32 || !weight->part_count || !taps || weight->columns % taps ||
-        info->columns != weight->columns / taps || !image->out_height || !image->out_width ||
+    if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
+        !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
+        !image->out_height || !image->out_width ||
         (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
@@ -10115,7 +10580,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t tokens, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (info->format != DITI_U32 && info->rows == shape->batch * tokens &&
+    if (diti_element_is_float(info->format) && info->rows == shape->batch * tokens &&
         info->columns == shape->heads * shape->head_dim)
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",
@@ -10332,8 +10797,10 @@ enum {
     DITI_NORM_PART_WEIGHT = 2,
     DITI_NORM_PART_BIAS = 4,
     DITI_NORM_PART_SCALE = 8,
-    DITI_NORM_PART_SHIFT = 16
+    DITI_NORM_PART_SHIFT = 16,
+    DITI_NORM_PART_PLAIN = 32
 };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -10347,7 +10814,7 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
     if (diti_graph_failed(graph)) return false;
-    if (info->format == DITI_U32) {
+    if (!diti_element_is_float(info->format)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
         return false;
     }
@@ -10355,48 +10822,119 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
            diti_norm_table(graph, desc->shift, groups, info->columns, name);
 }
 
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
-    const char *name = desc->name ? desc->name : "norm";
+typedef struct diti_norm_op {
+    diti_tensor x, out, weight, bias;
+    uint32_t parts;
+    const diti_norm_desc *desc;
+    const char *name;
+} diti_norm_op;
+
+static uint32_t diti_norm_mode(const diti_tensor_info *out) {
+    if (out->format != DITI_I8) return DITI_NORM_FLOATS;
+    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+}
+
+/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns. */
+static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
+    uint32_t lanes = 4;
+    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
+    while (!cpu && lanes < 128 && lanes * 64 < columns) lanes *= 2;
+    return lanes;
+}
+
+static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op, uint32_t lanes, uint32_t mode,
+                                diti_dispatch *dispatch) {
+    const diti_norm_desc *desc = op->desc;
+    uint32_t *c = dispatch->constants;
+    c[1] = lanes;
+    c[2] = diti_tensor_get(graph, op->x)->format;
+    c[3] = diti_tensor_get(graph, op->out)->format;
+    c[4] = op->parts | (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) |
+           (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
+           (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    c[6] = mode;
+    c[7] = graph->device->is_cpu ? 16 : 4;
+    dispatch->constant_count = 8;
+}
+
+static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
+    const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
-    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
-    diti_tensor weight, bias, out;
-    diti_tensor_info info;
+    diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
+    uint32_t group = !cpu ? 128 : subgroup > 4 ? subgroup : 4;
+    uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
-    if (!diti_norm_check(graph, x, desc, name)) return 0;
-    info = *diti_tensor_get(graph, x);
-    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
-    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
-    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
-    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
-    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
-    dispatch.constants[1] = lanes;
-    dispatch.constants[2] = info.format;
-    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    dispatch.constants[4] =
-        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
-        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
-    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
-                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
-    dispatch.constant_count = 6;
+    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
+    diti_norm_constants(graph, op, lanes, mode, &dispatch);
     dispatch.push[1] = info.rows;
     dispatch.push[2] = info.columns;
     dispatch.push[3] = diti_op_float(desc->eps);
     dispatch.push[5] = info.pitch;
-    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[7] = out.pitch;
     dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
     dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
     dispatch.push[14] = desc->rows_per_group;
-    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
     diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
     diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+}
+
+static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
+                                    const char *name) {
+    diti_tensor out = diti_tensor_new(graph, DITI_I8, rows, columns, name);
+    if (rotated && columns % DITI_ROTATION_GROUP) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: rows of %u values cannot be rotated", name,
+                               columns);
+    }
+    if (out) graph->tensors[out].rotated = rotated;
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = desc->name ? desc->name : "norm";
+    if (!diti_norm_check(graph, x, desc, op.name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = desc;
+    op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
+    op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
+    if (desc->reader && diti_type_is_i8(desc->reader->type)) {
+        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
+        op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
+    } else {
+        diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
+        op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
+        if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
+    }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = name;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
+    if (!op.out) return 0;
+    diti_norm_emit(graph, &op);
+    return op.out;
 }
 
 /* --- GroupNorm --- */
@@ -10463,7 +11001,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     info = *diti_tensor_get(graph, x);
     plan.name = desc->name ? desc->name : "group norm";
     plan.batch = desc->batch ? desc->batch : 1;
-    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
+    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || !diti_element_is_float(info.format)) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
                                plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
     }
@@ -10492,12 +11030,24 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 
 /* ======== src/graph/joined.c (edit it there; dit.h is generated) ======== */
 
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
+    const diti_weight *first = &joined->layers[0].weight;
+    uint32_t i;
+    for (i = 1; i < joined->count; i++) {
+        if (joined->layers[i].weight.type != first->type) return NULL;
+    }
+    return diti_type_is_i8(first->type) ? first : NULL;
+}
+
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
     uint32_t i, total = 0, column = 0;
+    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
     uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
     if (diti_graph_failed(graph)) return 0;
+    if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
+        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
     if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
     for (i = 0; i < joined->count; i++) {
@@ -10604,7 +11154,7 @@ typedef struct diti_t5_traits {
 /* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                     const dit_progress *progress, diti_t5 **out, dit_error *err);
+                                     const diti_load_options *options, diti_t5 **out, dit_error *err);
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
@@ -11914,11 +12464,11 @@ static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index)
     diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
     diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
     diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
-    diti_load_matrix(loader, &block->out, d, config->inner, 1, "layer.0.SelfAttention.o.weight");
+    diti_load_linear(loader, &block->out, d, config->inner, "layer.0.SelfAttention.o.weight");
     diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
-    diti_load_matrix(loader, &block->gate, hidden, d, 1, "layer.1.DenseReluDense.wi_0.weight");
-    diti_load_matrix(loader, &block->up, hidden, d, 1, "layer.1.DenseReluDense.wi_1.weight");
-    diti_load_matrix(loader, &block->down, d, hidden, 1, "layer.1.DenseReluDense.wo.weight");
+    diti_load_linear(loader, &block->gate, hidden, d, "layer.1.DenseReluDense.wi_0.weight");
+    diti_load_linear(loader, &block->up, hidden, d, "layer.1.DenseReluDense.wi_1.weight");
+    diti_load_linear(loader, &block->down, d, hidden, "layer.1.DenseReluDense.wo.weight");
     diti_t5_load_table(loader, t5, block);
     diti_loader_scope(loader, "%s", "");
 }
@@ -11945,13 +12495,14 @@ static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err)
 
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                     const dit_progress *progress, diti_t5 **out, dit_error *err) {
+                                     const diti_load_options *options, diti_t5 **out, dit_error *err) {
     diti_t5_config read = DITI_ZERO;
     diti_loader loader;
     diti_t5 *t5;
     dit_result result;
     *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
     if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
     result = diti_t5_read_config(&loader, config, &read, err);
     if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
@@ -12152,7 +12703,7 @@ typedef struct diti_family {
     bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
     /* What config (may be NULL) does not say comes from shapes. */
     dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-                       const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
                        diti_transformer **out, dit_error *err);
     void (*destroy)(diti_transformer *transformer);
     void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
@@ -12173,7 +12724,7 @@ struct diti_transformer { /* first member of every family's own struct */
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
-                                              const dit_progress *progress, diti_transformer **out, dit_error *err);
+                                              const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 
 /* --- for the families --- */
@@ -12557,13 +13108,14 @@ static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_
 }
 
 static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                   const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
-                                   diti_transformer **out, dit_error *err) {
+                                   const diti_checkpoint *checkpoint, const char *prefix,
+                                   const diti_load_options *options, diti_transformer **out, dit_error *err) {
     diti_pixart_config read = DITI_ZERO;
     diti_loader loader;
     diti_pixart *model;
     dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "transformer", options);
     if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
     result = diti_pixart_read_config(&loader, config, &read, err);
     if (result != DIT_OK) return result;
@@ -12766,10 +13318,12 @@ static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step
 }
 
 /* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
-static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, uint32_t width,
-                                    float eps, const char *name) {
+static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
+                                    const diti_weight *reader, const char *name) {
+    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = eps;
+    desc.reader = reader;
     desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
     desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
     desc.name = name;
@@ -12832,19 +13386,19 @@ static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *ste
     float eps = step->model->config.eps;
     diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
     diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
-    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, width, eps, "norm1");
+    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
     h = diti_pixart_self_attention(graph, step, block, h);
     diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
     h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
     diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
-    h = diti_pixart_norm(graph, x, step->tables, first + 3, width, eps, "norm2");
+    h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
     h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
     diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
 }
 
 /* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
-    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, step->model->config.width, 1e-6f, "norm_out");
+    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
     return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
@@ -12897,14 +13451,15 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
 
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
-                                              const dit_progress *progress, diti_transformer **out, dit_error *err) {
+                                              const diti_load_options *options, diti_transformer **out,
+                                              dit_error *err) {
     const diti_family *family;
     size_t i;
     *out = NULL;
     if (!prefix) prefix = "";
     for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
         if (!family->recognise(config, checkpoint, prefix)) continue;
-        return family->load(device, env, config, checkpoint, prefix, progress, out, err);
+        return family->load(device, env, config, checkpoint, prefix, options, out, err);
     }
     return diti_family_fail(config, checkpoint, err);
 }
@@ -15005,12 +15560,21 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
+static diti_load_options diti_model_options(const dit_model_desc *desc) {
+    diti_load_options options = DITI_ZERO;
+    options.progress = &desc->progress;
+    options.types = desc->types;
+    options.type_count = desc->type_count;
+    return options;
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(desc);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix,
-                                       &desc->progress, &model->transformer, err);
+        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
+                                       &model->transformer, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
@@ -15018,10 +15582,11 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 }
 
 static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(desc);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                               &model->text_encoder, err);
     }
     diti_json_free(&model->env, part.config);
@@ -15208,6 +15773,21 @@ static void diti_model_close_packages(dit_model *model) {
     }
 }
 
+static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->type_count; i++) {
+        dit_type type = desc->types[i].type;
+        if (!desc->types[i].tensors)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
+        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
+                         "I8_ROW_ROTATED at load, dit-convert makes other types",
+                         i, desc->types[i].tensors, diti_type_name(type));
+    }
+    return DIT_OK;
+}
+
 static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
     if (desc->_zero_begin || desc->_zero_end)
@@ -15222,10 +15802,10 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if (desc->component_count && !desc->components)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
                          desc->component_count);
-    if (desc->type_count)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_model_desc: this version keeps the stored types; convert with dit-convert and leave types empty");
+    if (desc->type_count && !desc->types)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
+                         desc->type_count);
+    if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     if (desc->weight_budget)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
@@ -17308,419 +17888,621 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "GZ1N5jsi^PoyG>+=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M9W#2q0`r6%ql5KiXr0Kr6S`^P,gw(bHGUgr](7/VA.NK`bO*tRHP7"
-    ",a+VNHjAh%nga,'[vY`Co*:gH>#'il<(X5d/(Eh5xd]q@=e,$pp#e@Lvd$cop#(il<(hNY&#F#nXee9Lvd3['r#%#1EM`X<##D9-V)si08.yCT$'o@^vd6"
-    "nCr#8['EM,3kW-&il<(x5d/(e),un]q@=eL43t#e@LvdDs2t#(il<(0OY&#f;dUof@UvdPY&u#%#1EM%X=##D9-V)8j08.yCT$'4A^vdSlBu#8['EMI2lW"
-    "-'il<(;6d/(WR#1MJLc&#Nx/0Mra'EM0H5t-&il<(x]0_#Z,.cOSxY;eEcU.$e@Lvd<JU.$(il<()QY&#^H*`PhF_vdNOw/$xm0EM'TD##9['EMxf$[#lr"
-    "R3Ug<LvdQb;0$9b'EMNL=t$/9-V)]l08.yCT$'XC^vdw@74$8['EMmIsW-(il<(f8d/(Q('lh^q@=e9wL6$e@Lvd1_L6$(il<(uQY&#R:_LiiLhvdRiK9$"
-    "xm0EM'bG##D9-V):m08.yCT$'6D^vdU$h9$8['EMK;uW-)il<(o#s;$f1>uR_q@=eOLnK$e@LvdG3nK$(il<(3TY&#gDvUSkRqvdRkWL$xm0EM'dM##D9-"
-    "V):o08.yCT$'6F^vdU&tL$8['EMK=$X-*il<(A;d/(+/8u[_q@=elJmN$e@Lvdd1mN$(il<(PTY&#,BpU]kRqvdpo`O$%#1EMEfN##D9-V)Xo08.yCT$'T"
-    "F^vds*%P$8['EMi@%X-*il<(2<d/(t]pes_q@=e^LHV$e@LvdU3HV$(il<(BUY&#uoPFtlX#wdI6ng$xm0EMuJV##D9-V)1r08.yCT$'-I^vdLI2h$8['E"
-    "MB%-X-+il<(8's;$.K4r]`q@=epfMk$e@LvdhMMk$(il<(TWY&#/^lR^n_,wds-7l$xm0EMHrW##D9-V)[r08.yCT$'WI^vdv@Sl$8['EMlL.X-,il<(b>"
-    "d/(KH.rf`q@=e5eLn$e@Lvd-LLn$(il<(qWY&#LZfRgn_,wd92@o$%#1EMftX##D9-V)yr08.yCT$'uI^vd<E[o$8['EM2O/X-19-V)6u08.+9-V)7$:8."
-    "/9-V)8*D8.39-V)90M8.79-V):6V8.;9-V);<`8.@9-V)<Ci8.D9-V)=Ir8.H9-V)>O$9.L9-V)@U-9.P9-V)A[69.T9-V)Bb@9.X9-V)ChI9.]9-V)DnR"
-    "9.a9-V)Et[9.e9-V)F#f9.i9-V)G)o9.m9-V)H/x9.q9-V)I5*:.u9-V)J;3:.y9-V)KB<:.&:-V)LHF:.*:-V)MNO:..:-V)NTX:.2:-V)OZb:.6:-V)P"
-    "ak:.::-V)Qgt:.>:-V)Rm&;.C:-V)Ss/;.=ET$'2L^vd,@CN%wv'EMf)0@#'il<(_SdZ#_RO@mQ`=wd>YHc%sj'EMpJ6@#-il<()$%t$)&tX[NGpvdy_b-"
-    "&qd'EMo1SR&Bil<('pKC+[6SClWxcwdfBf4&nZ'EMFfTR&@il<(eN<5&bmBxQyE'9SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%`Gk<(Bm"
-    "xHW1]e;%P%k<(PwNgV+)S(%tbt@Mq*S&G`=UwHuxd<Ivc,BM#b#O#L+k<(rqV[#g>^u$k8ZvZlS.X[;utnb<,)BMBcpQ#rnnrPeik<(f*#/M$`q:$jZYr%"
-    "5_L<M1;owZ#'W,a;utnb>k(BM^ZfT#oRruOeik<(+IWdN[:1:$jZYr%v3LurQ#vvZA-mHjNuaqdP*)BMolUV#k%bUvdik<(DtUvmB<Wm&jZYr%`%w@`p;v"
-    "vZdb_BuRc1BMG5,Z#rmyY#rmyY#IF-$vHM#wZC>DeNR0Q<MLi(BMs/0j#Ub]Tudik<(MX/8ShXr8$g>^u$oBdvZ`;=eWyf>=iMi(BM;Jgm#dik<(9uS;$j"
-    "ZYr%8sH`_VpMKV#]fp#YsR$'b=fp#tpQ<eQaop#8qQ<eSQ-n&x.4cFG6QvZCmU`fIvp@Mga-n&XpR$'IA.hV0U0r#pxp@Mms-n&5qfCM576KiS=q@Mr+.n"
-    "&UpR$'`SJhVDs2t#,yp@M)W.n&IqfCM]s;ToP+U@M'>R8%>dRkqcQ@HWRf8u#2Iu+aRf8u#mVALV^_mv#YsR$'TCmv#+CqLMbhX-$GCqLMd*4n&+k`bOMy"
-    "^@MEMdaOXGk<(GNw&PtCl<(@:h.$ZpR$'fOAhVKI)0$3$q@M0o4n&PsfCMjj12UT=q@M5'5n&WpR$'1=%hVq'%4$Y$q@MV26n&vsfCM_'y(b`*)BMebM4$"
-    "VGk<(TX3u$w]<OhP+_@M.vCNhXGk<(0BTkhtCl<()P_6$X+k<(dxr;$=dRkqO(_@Mj'ZjqXGk<(lHj/rtCl<(eTg9$#-]0,7wKJ$RrQO#n>gm#4gTXRP(_"
-    "@MXkbWRYGk<(ZMltRuCl<(T')L$ZpR$'g@%hVOeaL$7'q@M4'>n&TvfCMq=7/VR+U@MAL_5&Smjt[$DPHWiDvN$I:.,aiDvN$,]ALVlc`O$VsR$'EK`O$d"
-    "3I0`EhiO$(4I0`G,@n&C:/IsQ+_@Muk@HsYGk<(wyFesuCl<(q(ZV$ZpR$'aUAhVF0wg$.*q@M+fGn&KyfCM^w/tRS+U@MDRLq%V1gq])SYHWm`Vk$MJ7,"
-    "am`Vk$0`ALVox6l$UsR$'Kd6l$fF)i`I&Al$*G)i`K8In&q%EUfR+_@M$8^TfZGk<(&h[qfvCl<(xC_n$ZpR$'OJ.hV6,Io$v*q@Ms7Jn&;#gCM>oNHjT1"
-    "_@MA>Xt$;:St$;:St$;:St$;:St$;:St$;:St$;:St$@M:rSyGa,%[M:rS$`Tq%x.4cFwW0JWSw.-%`o(BMBHN-%tik<(R@Jh(x.4cFWyxxZ8hEMcoO)BM"
-    "w+'3%vik<(/m[#,x.4cFosoxZY2WfmqU)BM8iW5%%jk<(0`f&+*W#xH$IjBMkodO%h'l<(b5l##*W#xHBU%CM@iEQ%ba7Q%x.4cFqXmvZkx$7sn_jBMp8H"
-    "c%rwDo*'=CwdH;DnTswDo*$EIwZDhg8ScSS$''NIwZWvmiPjOjBM8Jcf%rwDo*KRDwdJN$OUtwDo*HYJwZh%i8Si'l<(4`s##xpPv$I.%T#H4J4$x.4cF<"
-    "5awZ)4X]^nb%CM_Nki%H/$h%sH%CMtx(l%x+Hc%fE%CM6s5l%Wk(l%9b(BM-+nl%nik<(1#GO'g>^u$=w8n^CnK/MyqZgM=_Bn^]^GWMZ`y.MwBTm^JW`E"
-    "ONKBW[rU`vZTZqlOj6)BM5_m(&,xDo*<*MwdtiEnTbik<(OYUU%x.4cFEmb5^vbvg`E8t>MhTvt$XGk<(x8i4g#Dl<(+$)0&VGk<(['%t$@ZfRgc;C@#*W"
-    "#xH>OjBM@ye4&rtDo*X3o4&o4RO#HB%CMJ.x4&&X($#n>^u$fP35^J18wQlcL@M=C#r%/xK@M,PLeWY4/IWc1VG&uxo/V$o/J&U4/IW%u8J&GK^wZ8hEMc"
-    "ao(BMrpBK&hik<(lCH<$x.4cFK:;/VCyAM&h5/IWD(KM&oLSn^X+:5p0bq4&rwDo*Q7q)OTUd5p[:k<(gw7wQ`Gk<(%)PEt[:k<(%-+;M`Gk<(<8sW[]:k"
-    "<(6`p/M`Gk<(12bNh&xDo**65'=4IFm^h_'&uY&8atp>Pn^ihCBuZ/T%u(nPn^jq_^u^>pAu-(&/Vi^b1'+aFIWjdk1'BW$-ajdk1'(aJHW]mUC'h[%CML"
-    "FwD'31mC&H^%CMML)E'a7wD'fE%CMY>BF'E6JE&fE%CMf1ZG'E6JE&Qxp@M3ge<$w,]0,@gqY[+RAW[*I%;[mgGeWF_]s[-_]s[o,]0,KifP_=j5N_3e%;"
-    "[oy'FX&O;WeeN;Weo,]0,tqpck43BakZ+';[q4`&YIra(k0ra(ko,]0,rRXJj,Y)HjVv&;[sG@_YAAIgi(AIgio,]0,UI'j`FDNg`7q%;[",
-    "uYw>ZaPj+aHPj+aqX,V),Kvv#V`NX$jwcFX89C9%,YaIaR/D9%Ki:*kq4E9%jxlbt8:F9%u.8u[FbL9%D('lhl%N9%L.l3h..Dng)>Ida8DtjhvQV&c=K2"
-    "0&7CW0&LyxCMqCj0&FTGDMZaUHj>0-teuIl<(:6tHjCg3V):0X,j&hV&cW,/-%oes,%U1yCM=$R`'jcGDMyo&eWk1.kUyIl<(&iqeWLs3V)&cUIWjt;*Og"
-    "dUBYeZ%FXLs3V)2UNCYM-,'cW,/-%%fs,%h1yCMKtsa'7E$YMQ)/b'BvNa'S1vv$`X65/:D/b'IZ+v$up.1&5peYMYZyb'OJ8b'@Z+v$MvNa'G^IYM^sGc"
-    "'OJ8b'5=*@mTBjfMR8M#mj#/btB+g1&i*]oTWRp5TbFTdaI)&wmi&K&uC1p1&5AX;n-$-V)]D=2&..J4$y>^u$XN=2&3%]>mZeGc%0B;fMW9r`*P/g1&WH"
-    "42&@C:RpTBjfM]=^5ptB/btLil2&i*]oTbqp5TV'^daS.62qsEK&uMou2&@FiNq-$-V)g*D3&9oFq#y>^u$m4D3&=*mQpZeGc%:B;fMX@$a*eml2&l.:3&"
-    "nsPv$_TT1&`$,c'DZ+v$)(4>+1C6YMuEvC&cKmC&DZ+v$88E0&[+iXMxW:D&<`1D&nsPv$`TT1&`6Hc'DZ+v$h/=>+8]afMm15btJ_fE&i5vv$yA$O##OI"
-    "H&KNs^MNpJF&ovmC&AHvUS#+J@#Im6oTaW>US[eGc%<]afMuJ5btR8YF&i5vv$TF$O#vD6H&QNs^MVJ=G&Y)KE&I:O0V)=J@#Q`gIWqco/V[eGc%bVGDM["
-    "b$H&<a@a*Tr+DM1.nBu:g3V)aLVhMPGi%uR8YF&Ca[/V]hGc%=VWfMLSu/Ml:2wZYugcbUhGc%:VWfMpAQ&ufV[H&TO)X[mfh0,(5I:SQr3[mDW9U]5lB^"
-    "^p3D1MbQw<(CpwH&]^w<(EdeH&XVWfMfIv/MxR#k_g=-[vSm3V)<]R&ub<jyP+0wg`c-Gn_>JrEt'0hJ&[^w<(+y^J&uVWfMdw_&cW,/-%8Ys,%.>yCM_."
-    ",K&3WGDMIr0wd;clZd&Jl<(ppWwdHs3V)dRKh`+Cw/M4T(terv7Xe]hGc%kVWfMoB`&cW,/-%CYs,%8>yCMil1L&=WGDMSwA2hFh%ng&Jl<(-=i2hHs3V)"
-    "nqKh`5bw/M>Y8/i/DIkh]hGc%kVWfMCP:essKwvv&6Dbb-dp8f.$-V)8@HeaXf/+b;Z%M&a%OfMiB0$#xbq[d:6&Ij[eGc%HWGDMDDTBc8yWEbyIl<(jKI"
-    "Cc2$-V)@UDd'3VX1%y>^u$vnDd'DZ+v$vh:d'U^IYMlrrd'inVd'IZ+v$oc&J&:dGDMP[E5gI_aQgyIl<(+1:6g2$-V)LH]e'Db>3%y>^u$7b]e',[+v$7"
-    "[Se'`Q6YMvXxe'1noe'i*]oTNFG6Tq)#ea:VTKi,)JCcC'QHj<`63hLs3V):'okhJm=*OHU-&l',F@d2$-V)ZG0g'Tm%5%y>^u$Ta0g'DZ+v$TZ'g'9saJ"
-    "M:6Pg'UdGDMeffZmb6C8oyIl<(Ty[[mk^n<(h/xwmJm3V)gw@@mYV:'PTmupo',F@dLs3V)e'qqosWu#veA,=qZ.'iMnrDVriS<<nFwEo*mUhejn[ILr2$"
-    "-V)^oyEkXf/+bFA+N&KjafM^[7bt:Z7M&Xk%U][eGc%5,iXM*9=N&SdJ4$UO)X[[eGc%Y]afMj)8btGMPN&i5vv$$B$O##coa&HOs^MMkGO&0Q:O&=-,un"
-    "wyL@#He$opZ4Otn[eGc%pE6YM88iO&Cfx4&@Z+v$fYSE&w,iXM;K-P&R9E0&BZ+v$5O$a*vPe=MG^IP&IV.P&HQNfM7^1$#9:SClecUeN]eGc%nWGDM*d`"
-    "ZvBCeTf&Jl<(2^1[v.$-V)OP:`&F#EL&y>^u$=`:`&DZ+v$_nIP&_.iXMyaV`&hjM`&PyU>v[eGc%LYGDM^$I)O8=TBc&Jl<(Cfv)O/$-V)W*.a&;<>K&y"
-    ">^u$N9.a&DZ+v$gnIP&g.iXM*;Ja&MFAa&PyU>v[eGc%NE;fM][[%+f;*Q&Lx``&FLaY-m)fP&$n+DMsYr>vkhGc%:WWfMIKx/MPGT;R]$hcbUhGc%7WWf"
-    "M3>a&cW,/-%_[s,%U5yCM-g3b&o.iXM2m<b&pZgm#FZ+v$e&=b&VDafMsG>btP/Yb&i5vv$QC$O#YZu.'BMEfMtPAOUU;afMwS>btTH'c&R:$@vYBjfMNV"
-    ":)t55_bt^2bi'i*]oTrZH6Tp()ea_<cathc_INge_^u1)_btahGc%UdWfM0>#'ue^Kj'OyU>vqfh0,ko[`u$k(oT5UbU]wW]sVIrdMMt^w<(r>cb&CYWfM"
-    "sA#Ft^sUc&[^w<(G_Lc&JYWfM%jZ&u[shc&IAT)Xnfh0,Q[P:S:fKbb:;CU]*^m.ZCZK1MbQw<(.8-d&]^w<(0,rc&NYWfMG$h&cW,/-%w[s,%8>yCMFLe"
-    "d&rYGDMihRe&HZmw*48P'GK1Oe&:X+v$x]Xe&4U-V).+YS^,E-FM:9#]*Q$f%cW,/-%Vhs,%>4yCM%B3y'm`IYM*H<y'S#4y't/4cFTe<y'QJYcFSrm[*s"
-    "reYM2y/#(S#4y't/4cFe>0#(QJYcF]xv[*KWj^MO.Y#(4'4q#14nxHlKC#(pUv]MRAu#(ndh#(H4bhVZBjfMtP.oT.vdbtUZ#$(i*]oTkGN6TihydaVI)k"
-    "U.7%$vie::V9>,r]vNAWVjMF0VbhGc%LfWfM$Zhes)#y7W'`ZFXuc.oTd/`$')(cAueGe$(3pN%(G.tHW3$-V)u:)%(I)n3%y>^u$2W)%(t/4cF4^2%(34"
-    "nxH$LC#(SlafM/7ebtdYN%(*gayH3Ee$(0jE%(lfGDM*cV>ZJ_aQgyIl<(7#T@Zl^n<(K0p[ZKm3V)M<4xZ-n&#Q3.ac[AmiFPWQ/;[3$-V)*.B&(Db>3%"
-    "y>^u$KJB&(>KYcFKD8&($gGDM3_K5^RQ9,jyIl<(J:I6^l^n<(^HeR^Km3V)`T)o^-n&#Q<*UY_I`BxRaM$2_606V)fsaO_Dx%$vy&sdaanQCc,bOBcPvL"
-    "9]Ms3V)f#vea/ON0M.t/#d5db`cl^n<(e_^L`Ig3V)qp2$dvQ6'c;RDW`f%Ung1(T$'JjW%(i*]oT0:*6Tn,Heawk:,a#CAIN&*WHamt=-aEg3V)IWgwZd"
-    "qh&cC4-,bsJLng1(T$'bu^f&M]P&Y]eGc%+/iXM`vyf&%gJ4$JAT)X]eGc%O`afM%d>btYgUc&kcfBc]eGc%jG;fM/Rvw*eQUc&#SQg&24nxH7dvw*<MEf"
-    "MuW)@dVBjfMxTI_cM$Abt&9>g&t_Z8f]eGc%sG;fM7,jx*1$>g&52Nh&24nxHH=jx*&JEfM0pu5gWEjfM2j=UfV@Abt/q:h&,B5IjVBjfMI<X,jk&Bbt:^"
-    "Ji&FLaY-&mBJ&TjyCMwnoi&fH6YM&$+j&pGvw*@Z+v$J)pi&8-;^M8VA*(Eg#O#3+J_lZBjfMA$<0ik&gbt;pF*(,[+v$IH4j&4>GDM97n+j=gbseu^vea"
-    "B3vHjj)+'uG]U+(*2,ej5-6V)IBMClkkl%cCHir#YjBu#020+(#Iy9%Ra9+(:X+v$ZgC+(ISCo*[l5,(Wr.,(:X+v$^gC+(JSCo*_'R,(Z-K,(=t's%hA6"
-    ",(4U-V)cYbXn0E-FM;Qn,(Cb[1hYD6np+E$A#FW68&pY[,(ofn,(FmafMj8gbtG]U+(mZ68&idl*(Zr)-(2mafM_bAbtEDPj&FLaY-/mBJ&TjyCM)Olj&o"
-    "H6YM/['k&pGvw*@Z+v$]alj&B-;^M`:F.(=g#O#.SdeN[BjfM7EHCu:EhbtcTK.(,[+v$y(1k&4>GDMa9x=vu^aseE%xeai5)[v9H,'uCF<=(Q46wv5-6V"
-    ")N3H9okkl%cCHir#8nCr#,sn<(#Iy9%JLx<(:X+v$RR*=(ISCo*WUt=(S[m=(:X+v$UR*=(JSCo*Zh8>(Vn1>(=t's%`,u=(4U-V)Yw*`P",
-    "1E-FM7:U>(>d[1hTlPtR(:*A#FW68&hEC>(gQU>(BoafMf.mbtCF<=(mZ68&5Iq.(&]h>(WaNfM:xf$#A&59SrimbtVd>@(EpekU[BjfMcbY2U-smbtWjH"
-    "@(M]P&YbeGc%wn$FMjehgVc=Xtn^=XtnEg3V)_))A(]GLJ$on3dknJ[9SbT,9S([BU]c[5Z#1Q)A(W52^MP[WA(0ec#+GBafM/:nbtd]aA(mZ68&-'d#+,"
-    "pWA(KoafM_bAbt;dSi&mZ68&29($+onu#+riGDMC^-l&K=jx*amn/r.BHGtZb@l&[^w<(DM6l&GZWfM@gj&cyqOpsoxIej4Jl<(9MFes`/`$'#tbAuc/fl"
-    "&0MOm&JKyat'Jl<(&0j/r^hGc%NZWfM./_&u^)*m&KT=&unfh0,7(%%v.2>_uBpn)bWU-l&W1bfMyZBbtVU@l&w#W5g]eGc%U/iXMwWV$'.gJ4$t_Z8f]e"
-    "Gc%y`afM`gGbt<li$'i5vv$VD$O#)'N,'=Ts^MA&N%'cS:O&1l1fNo`[@#99J'PFYdeN^eGc%L]GDMGAg%'qAsx*y>^u$VXf%'DZ+v$wDmn#fWiXM/^3&'"
-    "Yk*&'=/QUSWBjfMZ*t8S'aHbtMwO&',4nxHm8eO%14NfMTng$#dWP6^[xJ0`beGc%+yl`MYaGC(9*Gq#M+=7gbpoXeSM$2_,Jl<(WrjO_chGc%niWfMc5["
-    "Cc$ovg`HUEUf*IEo*w$(D(tV3q#,QyCM^71D(Bu-FMh`rD('I[yPTU@O#77ps6Ju-FMkr6E((OeyPTU@O#:7ps6Mu-FMp0JE(vd[1h5^(Xe`2,A#=t's%+"
-    "CAE(4U-V)%H8xd0>$FM&MoE(+OSE(/[fE(g=N)bbeGc%kV;fMAWAy*Zu4C(u<dC(2y-Cl]HsfMAIj1hbeGc%)dNfMkZh$#=`k[m7'F0ibeGc%,pafMj;pb"
-    "t<ybF(on3dkIrExQ[)uwQLM00MDWI7$JN'G(TI$FMQ68EkgT,9SbT,9SvL5V)e>UG(NgLG(rAi7&TmUG(nc,Z#0a`BlbeGc%4W;fMCdSy*SHPF(L;cF(;n"
-    "+US^eGc%O/;^MRE6I(Eg#O#LZ+Ft[BjfMsL(op.wpbtU_;I(,[+v$k'4&'4>GDMRgOjq>gbse7W)faZcW/r-#5'uaKKJ(CbeKr6-6V)j#c<Rlkl%cCHir#"
-    "smBu#Jx%J(#Iy9%.S/J(:X+v$6Y8J(ISCo*uZ+K(qa$K(:X+v$9Y8J(JSCo*Mr)Y(ts@K(=t's%p4,K(4U-V)jYR@v1E-FM*EFY(1g[1hFB(INsl2A#FW6"
-    "8&MR3Y(L_FY(4rafM,2qbtaKKJ(mZ68&qRbI(ciXY(LpafMqDHbtN&Y&'mZ68&m9Ty*_f7y*RpafM)sHbt^+6('i5vv$_D$O#Et:,'(i-FMIIn('0$.T],"
-    "pMgZ)YRAZdQw<(2KR(']^w<(5>@('P]WfMb]Rejx$Tt[j$&>m0,((uk$X)'Wk%U]ofh0,jNQ:SHeiwdIgLU]80>Z_]ML1MbQw<(K7b)']^w<(O7b)'^]Wf"
-    "Mo,JIN$ovg`x@RAZFg3V)X6^h`B14(c0t3*bNp7Uo4Jl<(deu)bZM4V)ft9FbWLq&cB.IDcs,-UonRYea+q/_c*FNLM1/L#dm5r&c%(T$'oUd+'@Z+v$NF"
-    "G#+dGafM6DIbtm0k)'NflBY^eGc%-2iXMj`:,'7gJ4$KJpEX^eGc%QcafMcpGbt@'.%'@Z+v$DGsx*dGafM`gGbt>x$%'n'c>d]eGc%L/iXMnx`,'&gJ4$"
-    "kcfBc]eGc%nSNfMb2C$#xbq[d*+DRg^eGc%$dafMXRJbt5B.-'i5vv$ND$O#ATc.'4Us^M9Sj-'ZS:O&*,'lhfE_@#2Q>-j7][kh^eGc%_K6YM$r*.'%Bm"
-    "n#FLaY-f-fP&MjyCMy&=.'d2iXM'-G.'I/+.'KY1FkE830MKq)#m0NocbUhGc%&^WfM[bf&u35s,'w,sQg_hGc%DYWfMRi'0MM,bZm3VlcbUhGc%AYWfMU"
-    "3@INQQysnMObwQJy3V)ZGbtn5s_%uN'`/':o4qoofh0,XpM:Sj'u,W/oNU]s3NvqKoH1MbQw<(kG$0']^w<(m:i/'A^WfMsQg&uVXR0'CbeKrofh0,OUP:"
-    "SegILV5*OU]$''QtQ08yQbQw<(yl[0']^w<(&m[0'I^WfMZGLINAkgKM[K5yQDg3V);7ULMI4D+OD/dHNwZln^;g3V)O-,9o-(y&c^xtcOc<VhM5&sfaGd"
-    "[&PG=90MLy;#Q[,-pT)IEo*%=dbXU/9%Q)Jl<(VqF@QGg3V)Bq.6gE(k%ch&.vRc<VhMC+beaQil8SQ]90MV'M5Tn$n]Z*IEo*/]dbX`4J7T)Jl<(k=WRT"
-    "IE^0,_n.'PaQ>9SCfy&cayUC',bt1'KM+DMsY73UGg3V)N>/6gBs_%uVXR0'EtE,s_hGc%B^WfMPg30M`#B,W6]lcbUhGc%>^WfMtTg&u](@D'H78eWpfh"
-    "0,YsM:Sppc#v=EUU]+g1KZv/3%ZeQw<(0K[D'[^w<(4>ID'O`WfM(m5Ftm'XE'[^w<(qpNE'^`WfMgU:0MqifT]O`q,NkhGc%Y`WfMrE3*Ov@C2_+H$p^G"
-    "g3V)sBSIN@cn&uirWE'TO)X[pfh0,x%dV]L=NO_<D6Ft$',G'[^w<((pyF'j`WfMCrn&uwq+G'e42eaP+4V)&[7-N8bSIN,bOBc`lnn^;g3V)5+E<RM3o&"
-    "uwq+G'cyQ,apfh0,MIaJNe2[_ci)$'cW,/-%>cs,%%)yCMe]DH''La^M+WQH'@>EH'&sHxH%$NH'vw(9fXBjfM*KpteXFSbt/w`H'i*]oTF*=6TbFTda3m"
-    "@5gfYvt[Ri;^gI;=7g`hGc%x`WfMP*Wes[3Xygnk+-a-^pteb/`$'TybAu=^AI'7bSI'y>S2h`hGc%P`WfM6t;0MBu4,jSs/-N<$-V)].4J'j&+J'&eu6&"
-    "F/4J'/^1FkXBjfMLXT)kiwSbt@+GJ'FZ+v$c<Zo*1khXM656L'fD-L'IZ+v$f<Zo*s=GDM'``kq'f>Rp>BeeaY]N/rYv<0MqifT]Z]q,NXy3V)P`nV]u*,"
-    "/Ms$G5^7ijq]BIEo*Co29+P`w8+^HyCMbf;9+Ms6YMl<8:+Z9JE&@Z+v$)#9:+s$JYMnIK:+_mmn#@Z+v$HPM/'@.HDMQ%^_c`=t&cKBeea,#L#dI^lJN7"
-    "p$qf#@pvQDg3V)4i-sf`RA+O9+]Qg.00p^;g3V)QYG:o/T<(cd)SL'q/u1'_'JL'%[Yr%RGE<+FW68&t9fL'%Hq:+64bfMdwSbtA1PJ'mZ68&[Z=J'U-+>"
-    "+/ZNfMSnp$#4cmINL'lIaceGc%VfNfMObp$#7'jFO>WCu[ceGc%vlGDM*cV>Z^L%_P$Jl<(9/g@ZKg3V)<>+]ZA$MDc$ovg`lstUf*IEo*n6`$)uY3q#.W"
-    "yCMcSi$)nuafMD$xbtnFy^(i*]oT+=b6T%Q2eal]fT]ww`0Ms$G5^'[X*O<$-V)1`P_(9oFq#y>^u$Y*Q_(BZ+v$]0Z_(pViXMjrR%)+MRO#@Z+v$k'H_("
-    "njhXMn3x%)>ngm#on3dk`6f6^%)k@dG1[$Q<vD8fj$+R_m*,/M6g`Tfq%Y9fNm3V)+1(VfKONmgKpI7$9)Y&)8)Y&)g.f=MEvGQg%tk>e=c[3h:=<2hnW#"
-    "%#rq^MVTC2irqJu1h.Jl<(:$xOhGU-V)6f$Sg#9GDM_KYgiL4lsewm:fa@$Q,jF$]3hC0mdjpjZ]#rq^MV][2iry<Ndj.Jl<(K/Q*kGU-V)>'%Sg%@GDMg"
-    "=2BlL4lse(/;faHn)_lM3AogVKO#mIRT-jY^-`lNE^0,O+w()_<m_(_<m_(hbR$vLJHfNs6r@ZXm+Xnd+J$m,CX%ux,(`(`^U/`tfh0,7PTJa*IrXnx&%M"
-    "M)9a,afCfDPkhGc%mlWfMEl$fsXSb#QivVGkb@T0`f/`$'%='^uFu#O#LpWfM.i6]ZvOJsryDEnTU/`$'a3cAufWT*)lu&:)EtE,sZ:4V)",
-    "nh]$QRrRZQhb0btf;YDPAv3V)3H,cthN9%Qx^e>ve)(GuhN9%Qa:4V)<+a@vMiryPt7DbXc#V_v;O)gWcSCo*<<GA#sk6MME,5LMC#B(YRv3V)es4fsp=M"
-    "'u_Gj<))(_,Nx95V)&/HfWlg&EtTT>;)[^w<(V2C:)ArWfMT/C]QLmIbObe%gNJ:4V)X)c$Qm_syPur7X[ruHBPaxZ0,G[GA#Xe)GXb:4V)M1r9]1$@KMx"
-    "F0R^O:2s]U(4V)Dte*X<dD]Q)9a,a3<qCl;j3V)NHFcXCjd$Q95=bbve'7_XQb'YkFsI-[BHA#4-@cb-ND%Q@m5[dve'7_avB`YXv3V)jUk3_gEHxv3aMt"
-    "e)[OfN:(.Ufp's9]]SCo*faHA#uWHxvB3vHjO7e$QJrFngCL5Mjlgf*Xygn<(:oIog/f5V)a/hC)jR,Z#rAi7&LghC)DH9C)E(D7&*i97+kg@YM8G5;)a^"
-    ",;)EjwKVeeGc%HE;^MPAU;)$Rgm#>8mqS_BjfMlvZuR-s1ctSZZ;)R(D7&d/Wp*=Qe=MA/nD)@+SD)SO$8+jeu6&aMnD)S=i7&4Zb^+qNrXM8H;E))l)E)"
-    "L(D7&l/Wp*AyafM*42ctVmv;),4nxHyscf%T7NfM3l*%#HdrRT(1PlUeeGc%4G<ZM@s%F)-+;o#[o[8&Q@kj087r7+hO&KM@4KF)12f=MI:TF)BiKF)E(D"
-    "7&9j97+0#]YMHMpF)ysgF)EjwKVeeGc%NxafM*42ct_Gj<).Ah:&`)u9)wb5;)akEE)$kpF)u.Wp*LlNfMv(r$#XI$`Y0O_ClceGc%ofNfMrsq$#7'jFOu"
-    "PY9fceGc%7mGDMC:8&c+<O8]$Jl<(kQI'c5$-V)Cq@a(&d[h%y>^u$%<Aa(DZ+v$COdo*RBiXMm*]a($ISa(@Z+v$,O]a(DT;^McYTG)pi#O#-JHIN`Bjf"
-    "M9QQ'uBZ5ctfsYG),[+v$dboa(4>GDM`0]yubtrseH:Ffah,e>vA^Q'uFeKV)P+rZv9-6V)29;Yeqkl%cCHir#x6%P$/:&V)#Iy9%Pw/V):X+v$X&9V)IS"
-    "Co*Zt+W)V#%W):X+v$[&9V)JSCo*^/HW)Y5AW)=t's%fW,W)4U-V)[,4DP5E-FM:YdW)Bp[1hSc4XR/POA#FW68&npQW)m%eW)E$bfMiD:ctFeKV)mZ68&"
-    "4g(H),0wW)]yafMg5ybt4K*b(i*]oTI@c6TJi3ea2d$qf)qI'cW,/-%Los,%t7yCMrbXb(aZ6YMwhbb(MDYb(@Z+v$;t<b(_BiXM#$'c(Q[vo*i*]oTR[c"
-    "6TbFTda;`pgiIQBiMC'QHjNyY*ORg3V)`Vi0iO%y.MdHYEXd&$PU;g3V)dci0i^5XmgKpI7$pP'c(;DgY)@4f=MY;GZ)4HMc(1khXMRBPZ)s`GZ)BZ+v$M"
-    "oPZ)e@$FMx79;[NWcxZNWcxZbxZ0,qMlZ)[4,Z)6*.FMXg0[):e5ZZK((He<pi8SU/`$'`7cAu<mb^)8B9_)qL#Xe<IEo*OW&_)3]3q#&^yCMtn/_))%bf"
-    "Mf;=ct9s8_),[+v$x<1[))BGDM*8cmgN6rsesgMfa61<2hTYn$QTU@O#JDps6SMDaM&@#`),VRO#9t's%Jah_)2%bfMf;=ctCS5`)lQrs%VG0_)As,`)X*"
-    ".FM](V[)3yoDt[,Bb)[^w<(HMw`)>vWfM4af'c^;b0$[Y)L$euU[)%[Yr%cY2a)<xP5pfeGc%_.m`M5EWa)[YJ4$D/IAdh%x0V-C_vm0Jl<(_`t<n^SCo*"
-    "bIsa)^Ola)1[+v$>VV[)b-`EM>s7b)r9/b)<xP5pfeGc%Ed;fMFxrp*aMw`)nfEa):X+v$^*mZ)V/`$'18cAu<mb^)33Qc)CbeKr<IEo*xH=c)3]3q#.^y"
-    "CMF`Gc)R%bfM7a>ctcdPc),[+v$Ro$]))BGDMSMMatN6rseE4Ofa`F'&u&'p$QTU@O#sDps6%NDaMO0:d)4VRO#9t's%ER(d)[%bfM7a>ctlDMd)lQrs%*"
-    "8Hc);eDd)*+.FMeYI])5.+EtYy:t)[^w<(FCqr)<xWfM2]l'c^;b0$Y[)L$mOI])%[Yr%_Q,s)9[KtRgeGc%]0m`M3:Qs)dYJ4$D/IAdfx&1V*&Y^P1Jl<"
-    "(Y>u$Q_SCo*`>ms)[Efs)1[+v$E2J])b-`EM<i1t)n1)t)9[KtRgeGc%Cf;fMH-.q*]Eqr)j^>s)FW68&H>jp*uV%q*u/%FM6Lv%cPegIjMegIj%M5V)Nr"
-    ")^)-tw])rAi7&'U*^)IV,Z#,;H)kceGc%1Z;fMK<Aq*h>LV)N;;t)I(D7&d/ap*K0bfMkBybtHi,d(mZ68&+Eap*o-$d(3gNfMniw$#/5C0iH^b0MdeGc%"
-    "8gNfM=.s$#7'jFOa01opceGc%XmGDMd]J>mWm5)k$Jl<(U(]@m5$-V)p.jt)g01S%y>^u$(^jt),4nxH*dst)14NfM:0=%#JvR3U.DclUgeGc%O'bfM/JE"
-    "ct_M7u)FZ+v$vZdo*M'bfM/JEctdlfu)i5vv$mC$O#27^u)mxGDMh*cWn^M.#m$Jl<(^YtXnOs3V)jj@lU`sb0MSdYTog`T9oKg3V)e*qUoA$MDcfZ9&YW"
-    "-wUf*IEo*[(Gv)B^3q#s`yCMPEPv)['bfM2H#ctVhWe(i*]oTkNd6Tv>5eaT7RNqK(K'cW,/-%+$t,%^5yCMQW'w)gK;^MoQ4w)$:$O#_Qcn^aBjfMP(iu"
-    "[LxEctrk9w)]8=n^geGc%FsIYM]+iw),9(w)]8=n^geGc%ff;fMN[*r*&V9w)]CDw)i*]oToZd6T%R5eaX]jgrhc#JN_r.,s/jhirKg3V)u)jOqfDc0Mb6"
-    "+)tm'[*O<$-V)wNgf(9oFq#y>^u$6rgf(BZ+v$9xpf(pViXMfcex)qMRO#@Z+v$Uw^f(njhXMj$3y)-ogm#on3dkJFf*tq;r*bF.w$Q550#d[6gEum*,/M"
-    "/&L>d[`G$dQm3V)wD/AdNONmgKpI7$1#ly)0#ly)c7f=M=53;ex2W)c<`w3h3T(temT>%#rq^MVE0puRlaase1Jl<(/7(:fJU-V)+y+=e&9GDMWbEQgFu#"
-    "tesjVfa8:<ngExw3h;GXNhogv]#rq^MVMIpuRtS9Nh1Jl<(@CXlhJU-V)3:,=e(@GDM`Tu+jFu#te$,WfaA-mHjL0]ogOb:ejAf[ogQq4JjQE^0,Ks1%*;"
-    "-,g(;-,g(hbR$vHGdfNo36AZQ,oBl[>Qfj/CX%ugs=g(Np9#vtfh0,4to`Yy_+Dl2wbfNoKEwv3oC1VkhGc%0oWfM`g+fsvYw>Z'oGDlCv:$vf/`$'&1cA"
-    "u@]Z'&kojx('m&LMg/`$'y0cAuExvc%XQhv((vBhM6$-V)XFbu(RiD(&y>^u$Pkbu(i*]oTYsi6T'Z;eaB>`EOS$)JNHT$bOZ_]GOLg3V)J-)JNQ]h0MKp"
-    "w^PX@a*O&:5V)opDGOeKtDtcZ='*[^w<(o3/&*IyWfM>14DcRZ=8oNk%Vf*IEo*HcJ&*q`3q#`ayCM<(T&*H(bfM*;HctX)^&*,[+v$oOUv(4>GDM[vo1q"
-    "6H&te:pWfaU=[Nqd&y3h`-gds<s@%#40J7T1=]A#>@y3hcIcat=%]A#40J7T4G]A#BIy3hhn_BuE4A%#=t's%AFv'*5U-V)8jd'u5B-FMTI`(*ZqImguZ)"
-    "[vEvD`uI7%AvhhGc%OyWfM'wKfsr4`&Yw$CYn7<w6phhGc%MoWfM7cP'cW,/-%bqs,%I:yCM07#w(]oGDMi2uWR`UA#Q%Jl<(aj5YRPs3V)TL)JNb$i0MT"
-    "llTSlsm9SLg3V)h:2VSAr0(cW,/-%kqs,%0&yCM9ovw(&Q$YM@$2x(n^vo*@Z+v$q=ew(kghXM8]:8*je)l#@Z+v$u=ew(xC$FM^MwsRqQu@QryZYRdxZ0"
-    ",+ubA#VjDo^;g3V)nf77TeXniMW0iQT)yooT<E^0,^579*)j.9*)j.9*)n3dk,*cA#5mooTKU-V)w<44Ug`:^Mw.:<*Yl#O#m$4CcbBjfM",
-    "`-/4_XFOct#I@<*rq^MVS$OS^<l&/V2Jl<(_Lgl_ihGc%x$XfMj^;Dc%x:,aXIZcb+IEo*ke)=*]`3q#3dyCMdr2=*Y:f=M<Qe(b6KpjaB<6V)Hq11VL3R"
-    "pf-kO&c$[[cbihGc%x$XfMPFSfsma=eWl9/4_w#HM`KU-V)$J44U`2NfMs.I%#fj0o^<GirfheGc%F%HDMS<-8fi,%teE9_fa4m$Ufl/l'uEfm@*uq:qf<"
-    "-6V)[mJJWkLu%c/-y4$wSSl$+),@*y>^u$Hm5@*40J7Te+eA#h(qxd>Y8/i3ApoT1I-V)ACFPhuKl'uEfm@*'n/hiyfh0,`(_VfE9BMiEx)4hdQuaXA3'^"
-    "#>9v5pbBjfM1Cq'l*kPctL9WA*rq^MV%IPS^E_VaX2Jl<(Y.S`lihGc%J%XfM;+=DcN5&wmabZcb+IEo*<VAB*]`3q#]dyCM5dJB*+;f=MffOsn``Z^nB<"
-    "6V)y0dcXL3RpfV(:qov<HVoihGc%J%XfMyjTfsosuEXgsr'lr]3AmKU-V),c44Ub8NfMESJ%#fj0o^7)UfsheGc%o%HDM%Ro+si,%teMR_fa^*gHs=Tm'u"
-    "nV-E*G/&es<-6V)5-%%ZkLu%c/-y4$ITSl$TqCD*y>^u$C_MD*40J7T6PfA#9Mrxdhn##v;YpoT1I-V);%2DuGpm'unV-E*P+rZvyfh0,3DIJs@s-Avm;g"
-    "ogvc;[ZAU;+XGnscXTE^0,s`L;*'K2x('K2x(hbR$vpjkfN@W=AZx-p8]TdY]Z0CX%u]7Ex(Ca[/Vufh0,<)8(YGR/:]%7VMMd;g,WI;TDYkhGc%QoWfM)"
-    "s,fs$1Tt[(9J1M.Jc0V6$-V)wPsx(xG@,&y>^u$6vsx(i*]oTxxj6TMu<eaaN9&Yr)*JNgdUBYyn6(YLg3V)0C[*Xpbi0Mj(R>ZwEb*Om/`$'<1cAuExvc"
-    "%Lo=#)Q3-[Zw95V)B#ki`eKtDtXyVT*[^w<(ZWHS*>'XfM4oCDcFBD)Oop&Vf*IEo*>0mS*wX3q#Vl+DM(qyu[khGc%E'XfM9'DDcKpw^Pop&Vf<B^0,gp"
-    "$U*]b6t*1Oe=MC-.U*`p&U*&Jo7T+E#v[Z):^#LSCo*.*lA#1#mogX@6nT(p]ST@IEo*PUMT*)Y3q#[l+DMofxoTjhGc%E'XfMx*s'uw)1$)UXEt[6$-V)"
-    ".PG#)9oFq#y>^u$SuG#)BZ+v$V$Q#)DT;^M_LsU*&m#O#y;%6gcBjfM-]91V^UXctbfxU*=t's%L_6t*(IEo*&pFV*7Y3q#u]+DM106.W'A5V)Y8;7^sZt"
-    "DtskCW*[^w<(CicV*`'XfMhw@1MfZ9&Y9DKoT5U-V)Ey#v[)9GDM/VvyYM'iseLX,+bqe9W*_-bfM:rWcto_CW*.4nxHV@d#)97NfMOtP%#]n;xZ]V;7^i"
-    "eGc%>TiXMYvqW*&f)l#=t's%^_6t**IEo*7*6X*7Y3q#(m+DMTS[V]jhGc%i'XfMM1D=[6u^y^UW4]ZV/`$'GAcAu+eRX*oN<Y*]BY2_Qg3V)M%HAZ`>t1"
-    "h%xvK`Z2Vy#rq^MV<I>4UV`[j_0(T$'rB*Y*dyQ,aieGc%s-bfMa5Yct+&FY*,[+v$a`gy(7ArEMCdEab[=-v[urdyP.e3&c6NGgb@IEo*r;&Z*^Y3q#8m"
-    "+DMwv)(c'A5V)%K<7^vg&EtAD5[*[^w<(15CZ*-(XfM32B1M2BH;eTL#pT;B^0,HgpZ*]b6t*5Ue=M$$#[*AgrZ*D/IAduy-+bhN);e0(T$'@Z#[*vq:qf"
-    "ieGc%..bfMa5Yct==>[*_KuN_deGc%iuafM+%Rbt`:[D'@Z+v$u<Zo*dGafM(sQbt_4RD'aE0/`S0###",
+    "GZ1N5jsi^PvY$X,=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MYki;$o@2=sU.0r#PHKu#]>q.$dwA1$'6e7$rc.M$7d-P$sjBf$2+f"
+    "l$y)eo$^0y-%i=sd%9b7M&nmxe'Q^p=$75H>#Md*ogZRM<e2Uuq#/T1EMbR<##9['EM[etZ#P('lhf<Lvd4b0r#7['EMoT5t$/ll<(rZ[a*`F]'lILc&#V"
+    "li&lqa'EM7[/t-&il<(&IP&#m%xkqZRM<eRf8u#/T1EM*[=##9['EM$nuZ#pAthrf<LvdTrKu#8_'EM4T6t$/ll<(7[[a*%DV'uILc&#sic&uqa'EMTZ0t"
+    "-&il<(DRlB#[5J'P[RM<eFi_.$e@Lvd=P_.$(il<(*QY&#_QF$QhF_vdJ6R/$%#1EM#HD##9['EMtY$[#hM:rSg<LvdMIn/$9b'EM2P<t$/9-V)Al08.yC"
+    "T$'<C^vd[HB1$8['EMQMrW-(il<(Lxr;$Hw>]dJLc&#>FL[dra'EMxq7t-&il<(i^0_#Y$sbk[RM<e@QR7$/T1EMo&G##9['EMi8'[#]@o_lg<LvdB^e7$"
+    ":e'EM6^@t$+ll<(9_[a*&MrCuJLc&#tr'Cura'EMVd9t-&il<(HhL#$n-3lUP`4;eU&tL$/T1EM-jM##9['EM'%.[#qI/iVh<LvdW2/M$;h'EM6`Ft$+ll"
+    "<(9a[a*%CMcXKLc&#shYbXsa'EMVf@t-&il<(Ish>$3+-l_]RM<er$sO$/T1EMJiN##9['EMD$/[#6G)i`h<Lvdt0.P$;h'EMTbGt$/ll<(Wa[a*CIc'cK"
+    "Lc&#9oo&csa'EMthAt-&il<(gsh>$%Ye[v]RM<ed&NW$/T1EM;>Q##9['EM5Q1[#SCqLMi<Lvd:7Cf$<k'EM-GOt$+ll<(0d[a*r<<PULLc&#icIOUta'E"
+    "MMMIt-&il<(A(-[$6G)i`Q`4;ev@Sl$/T1EMNxW##9['EMH38[#9c%fai<LvdxLfl$=n'EMWnPt$+ll<(Zd[a*E[C`cLLc&#;*P_cta'EMwtJt-&il<(l1"
+    "Iw$SD#ii^RM<e;>Ro$/T1EMkwX##9['EMe29[#V`veji<Lvd=Keo$=n'EMupQt$/ll<(xd[a*cbX$mLLc&#Y0f#mta'EM=wKt-&il<(22Iw$vbTiVMLc&#"
+    "vbTiVRt#@$vbTiVWE;X%vbTiV]mSq&vbTiVb=l2(vbTiVgf,L)vbTiVl6Ee*vbTiVq_]&,vbTiVv/u>-vbTiV$X5X.vbTiV))Nq/vbTiV.Qf21vbTiV3y&"
+    "L2vbTiV8J>e3vbTiV=rV&5vbTiVCCo>6vbTiVHk/X7vbTiVM;Hq8vbTiVRd`2:vbTiVW4xK;vbTiV]]8e<vbTiVb-Q&>vbTiVgUi>@vbTiVl&*XAvbTiVq"
+    "NBqBvbTiVvvY2DvbTiV$HrKEvbTiV)p2eFvbTiV.AK&Hm0bhVua'EMcw/@#/il<(uJH>#tf4*tS`4;e_hVS%/T1EM68m##9['EM0KM[#w*1'uk<LvdatiS"
+    "%7['EMqM6@#(il<(o/s;$bd&]Qcq@=eOXad%e@LvdG@ad%(il<(3aY&#cv^<Rl@Uvd5#Rk%vs'EMqP@@#+il<(m/A8%y;`CYQS+wdq-o,&rg'EMROK@#)i"
+    "l<('%h_+UVZIjq>7ydKS4N&#)(EM>mM@#&il<((l/'+UUQ-NWlPwdR)+b&DBO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&n6Gc*U4q@M"
+    "c<^t$b.4cFeg^@Mnc-bFmHk<(J]k`SlE<TW/QXE%(kk<(tY1##B[gIW0VdvZ^2=)XR`(BMKCmR#rnnrPmik<(h0#/MJ)3K$jZYr%;_L<MP;vvZ,#L#d;ut"
+    "nbG,)BMYBAT#%t'.Teik<(,-$/MGnnJ$jZYr%x@#Vsh&vvZIwE#m'ET@PHi(BMwFIW#BC%^slik<(L5Vvm3n&;$jZYr%rhBdMmqiwZQjuTovWF@WPi(BMo"
+    "nbi#n,]0,9mBHN0jBHNDkGQT<:ui#sj(BM#[qj#Iqhntdik<(m@MZZX;a:$jZYr%s>DEgDYuvZ`EuaXTc(BM@Ypm#q:*<udik<(8l7w#g>^u$>OvvZ*hkB"
+    "ci.0LoDjT@McTM5&wSx2hDL>HW3['r#kCt+a3['r#])jwZK`.:iR](BM#2Pr#WGk<(k#L6&*cMbkLy^@MB<KakWGk<(DDe&lsCl<(;*Is#bGk<(s_O9%=d"
+    "RkqO+_@MixPjqWGk<(kEj/rsCl<(cHKu#ZpR$'pA.hVW95v#@yp@M<:/n&]qfCM,XB^uP+U@Mr-T5&.&ACPT%FHWCch.$#t#,aCch.$^XALVF*R/$VsR$'"
+    "PfQ/$>DvUSu.[/$ZDvUSwe4n&DCBIWO(_@MvoFHWXGk<(x&YeWtCl<(qwA1$bGk<(8t/r%j;0@dLv^@Mk,6>dXGk<(mwG[dtCl<(fV<5$mik<(`Mb>#$Zf"
+    "Rg+NaKV:>I7$YsR$'9$I7$36SCljCR7$O6SCllD7n&2),un#/NKVXCQ:$XsR$'u(Q:$Q<i_u0HZ:$m<i_u2G8n&TsDvnXyRKVn3LaX$1BKVPkjL$XsR$'e"
+    "RjL$H@kLV)psL$d@kLV+0>n&G_=FXMv^@M&DLEXYGk<((FUbXuCl<(y>yM$ZpR$'2YJhVnorO$V'q@MS,@n&svfCMWSjg`R+U@MQkc8%gno&c7'QHW%cxP"
+    "$]u.,a%cxP$@]ALV_kDW$YsR$'*TDW$*9U0M8pMW$F9U0Mg3Gn&<Y-3UQ(_@Mj%E2UZGk<(lCEOUvCl<(ge7i$ZpR$'5VAhVr3Sl$Z*q@MW;In&wyfCM_'"
+    "pdaS+U@MSnPt$i)P_c;3ZHW(xOm$`*8,a(xOm$C`ALV6,Io$YsR$'1oHo$-VZIjh0Ro$IVZIjj=Jn&-'J_lOy^@MKtc^lZGk<(Mia#mvCl<(Hbap$wh9$L"
+    ")<St$;:St$;:St$;:St$;:St$;:St$;:St$+W]HWZKp-%7m@,aZKp-%)#NwZn;ooW`Vq@M:-Uq%gik<(O<f,)x.4cFFZJxZ@QYcenL)BMtpb2%yik<(/BH"
+    "e)x.4cF#BPyZX);JmmI)BM=0/6%$jk<(NlA_+x.4cF*i,s]JYWyghik<(+@EU%x.4cF+;L6^WSNKra<%CMTt+S%tluR%NfT@M3met$GV+Ftu1oHW`n`S%@"
+    ")M,a`n`S%8#'6^CH$bOb<%CMAX5d%aP(d%NfT@Mw3kt$2KX[QcPtHWLRjd%,HR,aLRjd%u:jwZl)77W]i(BML4yf%fik<(Dmow#g>^u$<N.xZiAjW[sTY:"
+    "w`6)BM`R$i%gik<(_'19%*W#xH/X%CM-T_k%OLQk%x.4cF$K#o^u62ZquZ%Kr>E'5^B>`EOc<%CM(hD(&'T:(&RB%CMBbQ(&cYD(&I)WBM8tm(&x.4cF$s"
+    "k5^bWUBYc<%CML9-,&'T:(&UE%CMf3:,&/,-,&K5jBMKen,&rwDo*TRqBcVBJtedik<(Y3RR&x.4cFQ:_n^0wk^cNju4^ZJim^F3QHj'I7EOMv_m^`#Mpj"
+    "^%(Hjxe`vZVnZilg-)BM9xA2&oik<(l6^U%xpPv$&SST#Cc:D&9J;yHbTTQ#RU)P#xpPv$-SST#-rWP#x.4cF.]5o^_b)kUTyu4^&u`vZ*=tx^kLjBMWZB"
+    "J&L+k<(_-Ww#'vbOhaoML&CvbOhc;L@#)1C0iF;:,a;NWL&e5Sp][H%Kmr'l<(4mM@#BG94heARwvuxk(XswDo*^t''=c:f4^=qG,Ng<jBM,a*b&r:k<(p"
+    "PPtR]:k<(.2$d&(<q@MBFL9%G$L@MY/1u$(<q@M[;M9%a$L@M/y$'G(<q@Mv4N9%<b%CM6nCk&V>6$#xpPv$L#YM#b'Dk&Hf4*t'a*b&MoPFt7jel&9J;y"
+    "HwTKQ#(6mn#xpPv$ZpFM#Pq*b&xpPv$^%YM#@+so#IE$`YU3om^-jm.ZyZ%KrAW_m^m4R>Zc*4`&rwDo*fnIIN_b--N&xDo*gqIINoArtR",
+    "&xDo*j/**OF'u)bxE]0,7q7@Z0&4<[qAs.Vp0F)';v;)'Z7T9]DbE)'v7T9]FOY<$k7<aYq`v/i&.r.iHX>HWw[/*'y<+0V;T%-'rE8IW<Z.-'h<fn^t-n"
+    "=qyZ%Kr7[jvZWSNKrSZ;HWZaCC']HO@MM)[6&(<q@MKh_9%ig%CMt3Ae'V>6$#xpPv$0wFM#8vM`&xpPv$1wFM#I$+b&xpPv$4,YM#n1so#ylF3hqR]e''"
+    "vbOhlFfe'CvbOhnpm<$E%xkqJtKn^%xFps$[%KrAW_m^n>wvv:Zt+N+&Zn^CnK/MfmLvvRv_m^`kE/V;Zt+N+&Zn^ataKVWBr.VSv_m^m4R>ZM<bsROv_m"
+    "^yLC2_M<bsR:l=HWR6$,(_'2BMavZP,@,mR#@,mR#xV68&J1wR#B2vR#ah1BMc+nP,RdiS#RdiS#xV68&h)mU#y*lU#%i1BMe7)Q,IInW#IInW#xV68&$;"
+    "]W#E<[W#6i1BMgD;Q,A0IW#A0IW#xV68&yy6W#<$6W#2i1BMiPNQ,Z%7T#Z%7T#xV68&`*BT#]+AT#xN7CM=BH##TeGc%vCl<(2E@d&xCl<(f0#g&xCl<("
+    "D#gi&xCl<(*.xl&xCl<(5U7-'xCl<(E1bE'+$-V)7OsL&KV)P#y>^u$9OsL&OJh0i@<&Ij4^Ida@-1)k(n`&cbj4.%[@y-%8&yCMwk]M&b,iXM%rfM&E#^"
+    "M&s/m*Xh'hIW91xdaHvW>Q<S='cbj4.%jQy-%d1yCM.%C>(tV6YM3+L>(bEC>(FZ+v$Z:gM&vV6YM9P,@(f80>(s/m*XuOhIWLixdaU@eNUa@6iM]_E/Vv"
+    "MW6T^xZ0,-i*A#.^O0VS+4V)d68'lXeJ'PeQuaX,JlLVJg3V)woW6Tp/O*Oiv5#Z,JlLVe/`$'dpbAuLS4N&YglN&47<wm.$-V)hMYN&NULr#y>^u$ZZYN"
+    "&6AX;n[eGc%XWGDMue_ToJO-tevIl<(]S/Uo]hGc%7WWfMge;esOeiakjsRwm`Jk8o_/`$'npbAuLS4N&nMrO&><M2q.$-V)r3`O&ClO5$y>^u$oA`O&AF"
+    "iNq[eGc%cWGDM(kogrVgugiuIl<(qw@hr]hGc%BWWfMq,<esPn-&l'Ad2qtn$Lrr[Mo*f'uAm6UE'YNs3V)IfTtnRA>IND/dHN@:#-NIs3V)<5Lhi<y&0M"
+    "GK`EOE]v)Os[Mo*g*uAm6hA$ZNs3V)[Lq8o-BZ&uN#Gb&;wGqSnfh0,oM&NVxU[t[-kBU]t;avUYcd.NcQw<(k>cb&]^w<(m2Pb&AYWfMsMZ&uVT9c&Djw"
+    "KVnfh0,2J0NVt>*<[3&CU]%/9QX,;[vRcQw<(ydCc&]^w<(&eCc&IYWfMBlg&c)Vg]ZnI^#mju^+bgY[d&WjhXMKRnd&^YP5$EjwKV]eGc%J`afMtJ>btQ"
+    "5cb&@Z+v$.-Pv+nGafMqA>btP/Yb&Xk%U]]eGc%WG;fMCyXv+fqXb&$8Xe&24nxH73Yv+*MEfMP(@R^WEjfMRy_q]:D@btkxEe&@Z+v$&.s`&$n$YM[^Tf"
+    "&kRXP#S1vv$jO65/]oTf&o6l#dVBjfM8BA_cU<Abt&9>g&s/m*XFb:IWQ'4ea+#hZdm5i&cbj4.%ICy-%(8yCMeVvg&SH6YMj](h&mhvg&@Z+v$xUZg&v`"
+    "afMJ$Abt/q:h&s/m*XN#;IW973ea3m@5guNi&cbj4.%QCy-%d7yCMm0jh&[H6YMr6sh&uBjh&@Z+v$10Nh&'aafMJ$Abt'@Hg&i5vv$dR2h&&O%i&=ZGDM"
+    "9F8i&B3Yv+Ey8Li9pmGt>jJi&[^w<(2UAi&+ZWfM$ki&cbj4.%4Ry-%12yCMPBpB(%jGDM<t/q]RbeTfyIl<(I46r]Ns3V)I.rU]'[O*OwI_N_[J@R^S+4"
+    "V)]b'fa`t>'cbj4.%ARy-%B2yCM]41D(1jGDMI4xdacGnakyIl<(bq'fa6-6V)bkcIa1noIN*Ooabfk_Fb4$-V)IU`D(^gs4%y>^u$tt`D(,[+v$x#jD(N"
+    "W6YMkr6E(v5.E(FZ+v$tCmC((jGDMW_I8fs,wmpyIl<('pP9fNs3V)'j4ued)0$vE(6Ag(n@'cbj4.%URy-%Z2yCMqX<F(+yaJM,=JF(_K$YM1DSF(9)GF"
+    "(IZ+v$)DmC(BW6YM'99G(<boE(t/4cFNZ9G(SJYcFSaCG(Wo$FMD@uG(2/PF(UjGDM@xAj&]3Yv+O'J_loH4'u:^Ji&(wK,j^hGc%^YWfMl_(0ML#F>mL<"
+    "EveUhGc%ZYWfM8M[&uGPcj&47<wmnfh0,qS&NVs7mwQ'VEU]of5^pnbV7pcQw<(]m'k&]^w<(aalj&9ZWfMKmBINZMnjqYV,NMEg3V)en/9SUj*0M^ijgr"
+    "WwOhiFm3V)^md&lp[jyPhFgdsID6kr&X&FteHFm&[^w<(m<<m&.]WfMJ.k&cbj4.%(Dy-%`7yCMDAXm&pZGDMbcP/M$D_EX$Jl<(7y/0MJs3V)YHKes<y/"
+    "0MC&H,NhSchM_hGc%QZWfM(yo&cbj4.%]Ey-%w7yCMxv-%'M]GDMjU)bO@7<)b$Jl<(H-abOJs3V)baKesE:00MKpw^PM6ACP_hGc%QZWfM)_Fesh<KHsw"
+    "+D_uKfHIN0$-V),/HbtA(T+bJ_o%'[=bfMm5BbtJc'k&@Z+v$i;cv+nGafMj,BbtI]uj&s/m*XiuBIWCS3eaMM4tRNS00MScP8S-,dn^By3V)_^59SvnDH"
+    "NX9-nTT#htRKy3V)iDjnT=((EtZdL''[^w<(s^C''G]WfMycd&uXd_''Es;hVofh0,rV&NV/m$0`6/LU](K5NY)JV(YdQw<(&wh''[^w<(,wh''K]WfMX'"
+    "10Mt-cQ^e@cwm@$-V)SV8*'KDt)'%aCO_rh10My[>/`OCEveUhGc%I]WfM'sd&uVWL''Ca[/V_hGc%f]WfM=GMesWWB;n$2s.Vd_leadQw<(b*#+'RhGc%"
+    "j]WfMDf-FtW_)I([^w<(E%@H(CjWfM6ZA'cbj4.%kRy-%I4yCM/,RH(uW6YM6>nH(fMRH(<xP5pbeGc%DpafMvapbtSR)I(i5vv$t*oH(g0XP#Pbs^M##L"
+    "+'$'(w+s3='c`F=Ia^eGc%fVNfMUeB$#+h*ogiER_c^eGc%ocafML-Jbt)Om+'i5vv$A6*P#7g'/'*Us^M-aQ,'0JN`&uk5xd[&_@#&9N9fvvjwd^eGc%8"
+    "^GDMYq)qfwuF,W$Jl<('pcqf0$-V)SPp)klN@gaNxori8S$3hu@C2_xHC$#LHYcF-E^-'5U-V)9+4jiu;GDM)t3,sfbaBP#Jl<(yQ<-sPy3V)kxO<nAN1$"
+    "vn<x3tfDY0MtR<PtRIF+tS+4V)s9P<nAN1$vv/Qfvn]Y0M%Fm*w[>v]v#J5V)xwYFtf4,8][d'8NpZG0id05V)YT#MMm%ZFtN)9Z([^w<(PkXY(:lWfM.D"
+    "G'cbj4.%dTy-%B2yCM(ZtY(9$bJM:>*Z(Fj%_MGZ3Z(r*'Z(2r6_PceGc%7Y;fMQgFZ(6qv+'VkXY(<&59S]BjfM`,l@Q'avbtL)LZ(s/m*Xl6qIW$I#ea"
+    "K:T;R'y6$v^VfcR2)>r]k@l(S+R'YRdhGc%ClWfMrD#fsukLaS_q3`Pg>l@Q5$-V)uZH[(U5)4%y>^u$u%I[(t/4cFw+R[(SJYcFy1[[(TWe=M]Pq[(ZeL"
+    "J(Pbd[(s/m*Xx[qIWv8#eaWRE/VPC(`co#WVV'4Y0V5$-V)';E](^gs4%y>^u$0^E](t/4cF2dN](SJYcF4jW](TWe=Mf0n](c>@K(YBa](>KYcF:vj](O"
+    "$bJMK&T^(m$m`MTE+_(-K)](DZ+v$LJT^(;BiXMVQ=_(b65_(c@^u$K1/^(@Z+v$Wu=_(*mGDM@uA.'+CK6,LcMbkBrG'cbj4.%`Fy-%d7yCM$3P.'jK6Y"
+    "M)9Y.')WP.'@Z+v$A<j,'R^GDMGBm.'o>K6,Q9*@mm2g&u,b1,'pC_;eFg3V)&<ck_^fi%u)Om+'o9Cwd_hGc%o]WfMK0f&uJf9/'6JtWn",
+    "ofh0,G/.NVGKX_Y,cNU]poQypD39WSdQw<(c.V/'[^w<(fyC/'<^WfMm2/FtXX@0'[^w<(oS60'E^WfM[i('P^ijgrL'sMrq95V)4.Shrt%U%uTL@0'AO-"
+    "kqofh0,0Zv2qmen,s,P6<[#ub4tM/.NVc05V):M3Is*e/Ftc>F1'[^w<(,:<1'O^WfM*&h&ua>X1'Mgu^uofh0,PK.NVyrBFXBOOU]YQGWM<al.NcQw<(8"
+    "`t1']^w<(gTb1'S^WfM.2h&u=u-A')(_,Npfh0,%y/NV$mbeWt8TU]bDw1PxjZvRcQw<(H37A']^w<(L37A'0`WfMBVQINLy;#QL<YvREg3V)Rh*$QlRj+"
+    "OO=8wQ5+&*b;g3V)b773UVO.'PRY4tRNM^+b*IEo*0r`_YOl>pp8Jl<(g%wqS[2n<(w2;6T5IEo*q^LC'($PB'WGyCMH+YC'x4iXMM1cC'qQ9C'_Y-3UCS"
+    "&*bSB'C'WjhXMBx>D'PYP5$*(_,N_eGc%1fafM//LbtdQt1'@Z+v$^+Q7,nGafM,&LbtcKk1'LT=&u^eGc%PdafM,(RbtaAeD'i5vv$L6*P#i>PJ'bWs^M"
+    "eRIE';JN`&TI$`Y<xf@#]n;xZ6Oa_Y_eGc%QYNfME6K$#<VO@mS$+-a_eGc%$aGDMq:CF'#,Z7,y>^u$SVBF'DZ+v$T.so#PdiXMYWgF'Vi^F'o6l#d]Bj"
+    "fM+8R,aV@xbt$@D`(,[+v$d$hF'>>GDMy_y(bM/P/i^t0fa$9SEbW[8$vAZu'f%E=ueL.V`f:lN0iTi'kq5v@qf2m=ueOJR]gH5[@mYi'kq8:<ng5v=ueR"
+    "fNYhOvoUoYi'kq;V8kh1>*`cQuJVi2yuUfU5n<(@CkLiME^0,9S:rf@u2lhm2='u-w@a(iYJ&cv95V)eK:cOnjtDtWb;e([^w<(X.-d(=mWfM3ZfCcKq)#"
+    "m&.ahi*IEo*GjHd(E=9r#TTyCM1/Rd(<safMvdybtM0[d(,[+v$5%hF'>>GDM_T[sn^Os.i/B2faNTG8oTOS3hXDRNq-Er$#>5ZJW&g6A#3iS3h[`NKr.N"
+    "6A#>5ZJW)p6A#6rS3ha-K,s5^r$#=t's%*Ate(5U-V)&R*ir1B-FMIP^f(OeImgnqlEt._bIs2wB*tdhGc%DmWfMsH&fsWKO#mid`Clx$=xmdhGc%ulWfM"
+    "M-%fsXTk>m9[Q-arXDsodhGc%_`WfMb#$'cB+igak/-Cc8Jl<(__ceaKs3V)bn'*b%)p1M+X3&ci#`bbb/`$'d0cAuZI(S%voku(P+rZv7-6V)(:P'cw2m"
+    "%c9k'6$d#jS%7(Fu(y>^u$L_Ou(t/4cFXeXu(Jd'dFfQhv(8e7Q%X[Yr%i^#w(Jd'dFiQhv(Kt7Q%X[Yr%op>w(Jd'dFlQhv(Rt7Q%X[Yr%u+[w(>KYcFo"
+    "Qhv(ha>IM=')x(vt$FML02x(mvHw(yD)x(.MvEOdeGc%;B;^M_<nx(gM)P#V_2<[^BjfM2$@fW<J)ctbVsx(,[+v$S_dG'>>GDMg2WaX5+r.iD*9faeg_&"
+    "Y;ME'umC+#)MflBY8-6V)Q_Q'cw2m%cM.os#mZIs#ap]y(#Iy9%GPgy(:X+v$OVpy(ISCo*4Sc#)&Y[#):X+v$RVpy(JSCo*7f'$))lw#)=t's%]0d#)4U"
+    "-V)TYe6^3E-FMb7D$)ij[1h%xvK`Th=A#FW68&eI1$)dUD$)luafM8])ctmC+#)mZ68&(WBy(ObV$)XuafMjA(ctGe/v(mZ68&uj2x(++=:,]iNfMeN#%#"
+    "K+FLVE@*ct)b-%)m$4Cc^BjfMx81bbYI*ct*h6%)uhvTfdeGc%Ju$FME87>dp)`bbk)`bbGg3V);'o%)94RK$ysDvn@oSuRbNqtR)_KU]BGui#.Uo%)*<2"
+    "^M#YF&)O3G:,&DafMYh*ct6ZO&)mZ68&oRG:,)tF&)uuafM9PRbtn9/F'mZ68&wqu:,KCc:,EpGDMu3aH'j1Z7,9kdte'2mGt58sH'[^w<()$jH'y`WfMr"
+    "T$'cRoE^g'n6Cc8Jl<(E8MRgb/`$'UybAu=^AI'=)+J'#IoNh)Jl<(1spte`hGc%)aWfMato&u8W]I'$R3khpfh0,as>jiAKpeNu^(*b2,aH'P=bfMTISb"
+    "t1,sH'PxL#Z_eGc%05iXM&*PJ'%YP5$M]P&Y_eGc%TfafMf&TbtC=cJ'i5vv$M6*P#6Z)a'DXs^MGOGK'OcMk&6Do_lvvh@#>i/xmRHV_l_eGc%RaGDMMj"
+    "`K'^2d7,y>^u$c.`K'DZ+v$0/so#PdiXM5/-L'fA$L'C_6OqXBjfMdic2q.wTbtSIIL'1pi&l^BjfMXRJ/ir;+ct>4C'),[+v$ZV-L'>>GDM;Aw+jbhJ/i"
+    "xp:fa=rPHjsWC$vZ;s*nAAHuefgScnVhX0iTi'kqOW=tnNiHuei+P`od1f@mYi'kqRs9qoQrHuelGL]pkryUoYi'kqU76npM:4`ckVHYqNu(VfU5n<(twr"
+    "OqNE^0,n0CunuR:op1/H'uHl>()+;H)kw95V)<SoLrmjtDtG[t9)[^w<(6',+)XpWfMNVpCceR'&uZqbhi*IEo*b_G+)%=9r#oWyCML$Q+)WvafMf71cth"
+    "%Z+),[+v$,W-L'>>GDMx5YvvBPr.iJ=<fa;[T/MqK^3hFK`EOvo)%#>5ZJWm9FA##<c3hIg[BPwxEA#>5ZJWpCFA#&Fc3hN4X#Q'1*%#=t's%a>U:)5U-V"
+    ")Z,G`P3B-FM8J>;)>jImg[xy;Re8'AQiQ_xQfhGc%3rWfMcs4fsA.NteFBhFt+1J$vehGc%8pWfMh)/fsB7j8fn8Y0iJsPjMh/`$'*='^uP[)P#GrWfMxi"
+    "mFt^4;<)[^w<(Pt(<)JrWfM$(N'udfA=)>;DnTOE^0,h,W<)hA$L'hA$L'wDQuns<PlUFFjmgUVO8$v;G&'b&G&'JTs^Mbm;HW0ch-W$]Mo*-$-JWO:MgN"
+    "ThGc%TrWfM,(6fsESf5gj)r7T.1ToTfhGc%EaWfM(n8Fty,1@)[^w<(t@4>)crWfMWtvCcmDN;[[qbhi*IEo*cDP>)=O9r#xYyCMQQY>)c*bJMnsl@)1]`"
+    "aMx((A)sq9r#'e>IMcY-A)>]`aM$;DA).B8Q%'e>IMflIA)B]`aM'N`A)5myQ%'e>IMi'fA)=1v`M&a$B)oe_2%X[Yr%)UxA)FW68&y#.A)xHfA)yxafMA"
+    "x2ctrel>),4nxH>1)d%;4NfMry,%#'CjUf@o)PheeGc%I+m`Mwn/C)JlLr#W0NJjRC;irxV=Qg/Jl<(8iIogfhGc%4sWfM)BxCc>Y8/i[qbhi*IEo*H2hC"
+    ")N=9r#JZyCM$FqC)`'.FM.nZD)ER[yP_;FP#UAps6h'.FM1)wD)FXeyP_;FP#XAps6k'.FM6>2E)<n[1hPHBwm)>IA#=t's%gY)E)4U-V)^=o@m3>$FMDZ"
+    "WE)gf;E)krNE)*)hHjeeGc%1a;fM.L:8,>5uB)YTLC)[/yQ^eeGc%c`;fM/RD8,gc4>)J=-D)AFiNq_eGc%BN;fM5w$9,pMB=)%`1@)PyU>v_eGc%QN;fM"
+    "2q-9,j9RL'e'.]':X+v$Ac1`&kL5V)Pcongtay)tnyBN'Y*lAuHFS]'<rBN'P+rZvPHXo*#qun^7CFpgohGc%6cWfMfm^esK@QHj2T1ZvmHp_PyL5V)e#I"
+    "IjqN^)tPwF^'e*lAuT8l^'XqF^'1r6_PLs3V):rc_cR4C0MV'M5TP;pngA$-V)2k&u[8^AgaXOn2Un(eUS_hEkUcksbO6IEo*86j_YfQr7T*Jl<(v*=0VI"
+    "j3V)x6YLVEY/*b[v,`''8iXMC*[`';YP5$1irBP`eGc%9iafM_jYbt;l-]'@Z+v$n3.9,nGafM/2UbtfaBN'2s@#m_eGc%j5iXMGC)a'&YP5$/WD&l_eGc"
+    "%6gafMpBKbtMxU/'@Z+v$YNT6,nGafMm8KbtLrL/'SC6@ZYBjfM`^F#Z7:[bte]Ea'S<IwZ`eGc%UP;fMr9^6,#HEa'R1ka'24nxHeT^6,",
+    "<NEfMGBG<[ZEjfMKNG<[;G[btiuja'DZ+v$19Y&'&>GDMsJhb'SL^6,y>^u$Wigb'@Z+v$Yopb'%Q+DMVisk_Hg3V)W3TL`^fi%uhoaa'TO)X[ahGc%VcW"
+    "fM2Dw&uxty*'e42eaFg3V).k:<n]fi%uub^*'d+nHa_hGc%lcWfMD``esYjysnET-HaJ+/'cyL5V)Q@stnpN^)t.[vc'E+lAu2tDd'lUvc'gGjEbahGc%t"
+    "cWfMLx`es'YC2_Ip)EbP]'xdyL5V)'H<3_)&_)t65jd'K+lAu:N7e'%0jd'o9CwdLs3V)Kvstn^P'0MC'QHjxe<3_]y3V)@UKIjtI,/ME91)k]:Rej6IEo"
+    "*$Ql_Y;8`4_8Jl<(M;('lHg3V)$0=3_P:b%ccPZ]mw)VtnB#neaL;BwmNTF0MQQysnSgBdX*IEo*.pl_YnI>vn*Jl<(b`89oHg3V).O=3_dxk%cmUkopw)"
+    "VtnLBneaVAR2qSFsngeuwNqXswwmm@13q2$-V)wx)i'DHcf'amn/rZyF0M^ijgrnQ[+bThGc%tcWfMRLx&u'I(d'iYJ&cHg3V)j$utn]fi%u$6dc'hP.bb"
+    "c/`$'$&cAueEXi'.Mki'H8B)tahGc%QdWfM)hbesZs=8o)bX(t%jDCuyL5V)f.>9oq^+*tkj8j''&cAuF<Sx'6f8j'L^YBuHg3V)WvI3UJSP(c$i/*'y9X"
+    ")'KMyCMr;&'P6A4'cb,xh'Mvxe'KMyCM0yty'/v5IMxsuwQQ]L0Mni[(']kFy'2%@IM349#(XS+DM_HqXRIg3V)ah>9o]fi%uaE&j'Mgu^uahGc%OdWfM+"
+    "/#'uSNh#(<)d5Trfh0,wf&NVs;JLr6/hU]wW]sV)g&NVgQw<(uv,$([^w<(yjq#(FfWfMvVHFtdM)%([^w<(lBw$(TfWfM^@M0MfZ9&YfU5UonhGc%PfWf"
+    "Mi/F*Ok1nZZ5'oAZIg3V)mHbFO7M)'u`A)%(IAT)Xrfh0,)]V(Y9q3xZ5.IFtrLT&([^w<(#BK&(afWfM9])'un@T&(Y&^5^R+4V)-,]Uo2LfINxR#k_c["
+    "9*b;g3V)/1S9SEu)'un@T&(Wk%U]rfh0,dR%HOQfA0`bk5'cbj4.%@Oy-%/)yCM[+m'(uQa^My%#((Jom'(&sHxHjOv'(kiSbbZBjfMm&VFbQ0fbt&F1(("
+    "s/m*XGq`IWleTda(_k^c_D1u[GZg.dSr0acbhGc%ofWfMGliesP%,Kd[GiU]r8VFbd/`$'K(cAu4,j((%6%)(n0'[dbhGc%GfWfM-_N0M6g`Tfmn>Uo@$-"
+    "V)TX])(6RS)(&eu6&3[])($O]ngZBjfMEY1Rgbbfbt6Qo)(FZ+v$mkCw+;khXM-[_+(diU+(IZ+v$pkCw+&>GDMj:F<nK5$$m7,weaNNyWnRaO0Mt-cQ^s"
+    "R5Uo[y3V)ZF8T^,J,/Mv@C2_FBdn^FIEo*AUgR,-FTR,TNyCMiFpR,T(7YMstlS,iU*b&@Z+v$7gmS,//JYMu)(T,p`so#@Z+v$V/1''G:HDMK+l[d<8*$"
+    "dF,wea/>HwdT(:KN:4xmg4#msREg3V)>OOpgw@a+O<GXNhDWf+b;g3V)`dw4U6vb(cZO$,(NKye']Yr+(%[Yr%a3yU,FW68&rl6,(34NT,=AbfMZbfbt7W"
+    "x)(mZ68&Y5g)(Sk_W,&aNfM8'4%#Jw[Oqn9q-WfeGc%^uGDM=&L5^)vF,W$Jl<(P`)7^9$-V)B9$x)wWuf%y>^u$fh$x)DZ+v$K,Mw+GNiXMbJ@x)et6x)"
+    "@Z+v$=CG&'w'DaMfcex)Um$h%@Z+v$p#Ax)91m`Mhowx)$-Mr#N4YSgK[b'ulhp(b1Jl<(kQ6Gbr^n<(p^Rcb^:4V)dbq<n.hn'cbj4.%Oby-%w7yCMkCb"
+    "y)@yGDMS91wdbgugiuIl<($^gxdQm3V)&j+=ej[jyP;m(teLZyTp4)o'cbj4.%Vby-%(8yCMrnK#*ag6YMwtT#*:HL#*@Z+v$7tby)_NiXM&C5$*.<fx),"
+    "[+v$Ls5$*>>GDM9.@KiQ/P/iy%Wfa;`pgiwd_$v@$Q,jPZ/1MUu0qS6GZ+XNxZ0,wP[A#i#<YeSs3V)Y:f$mF;/1MO>B;nMQaxmOg3V)dr&=nya2DcUv95"
+    "peHUii*IEo*Mxf&*=O9r#cayCM;.p&*M1bJM@=y&*'OiXM@*WX)&i/m#S1vv$Wo65/Z10#*DZ+v$>Fv'*^NiXMN-D(*dW:(*@Z+v$I_D(*91m`M)W^6*h-"
+    "Mr#N4YSgOE>=R-6-/M2Jl<(DlQMMs^n<(IxmiMPg3V)qj.Sp,CtyPS:<#QR0MnUFWGJNO=8wQT/KVfOg3V)AR6Ad`361MUu0qSHVBJa;-6V)m]srS)3m%c"
+    "9k'6$kksd%R&%9*y>^u$*j.9*f[Yr%,p79*FW68&n0[$*lC#7*/p@YMJ[7Y)%v.Y)G%X,WfeGc%Oc;fMW9@x+[By)(yjHW)`Z'3_`BjfMhJ&IWP-<ctccJ"
+    "Y)[5gq]`BjfMl]BeWBY;ctdiSY)s/m*X+-6JW+g;ea_;YEXpb$1MfZ9&Y0,/SpB-6V)-X%(Y'3m%cBB`r#gpe7$YQf9*&eu6&8=p9*YtAq]feGc%xuGDM3"
+    "x:#ZpBY;R%Jl<(:5g$ZNg3V)=E+AZV`P(cbj4.%5_y-%:&yCMQTlZ)=W$YMWa'[)B5`w+@Z+v$K$ZZ)ughXMRHu:*4R/m#@Z+v$O$ZZ)+D$FM*NuvZK)/D"
+    "YNQY]ZdxZ0,EkcA#xeh*b;g3V)FpuxZ)OoiMqifT]Mt)+X<E^0,*yq;*]Ui;*]Ui;*3sDvnFwcA#iDnr]KU-V)Ri27^&6GDMG>,2_eX%/iYw_fauO#O_,."
+    ")4hx[>/`YwcA#%wn`YIkg$vb0x.`2Jl<(ceGM`KU-V)Z*37^(<GDMO1]daeX%/ib8`fa&CS)b4G)4h)Ooab[2Dy#%wn`YQ,h$vj#Qab2Jl<(spw'cRE^0,"
+    "jeKP_u;$+b8MeogUVO8$p<([)V6([)pms^M2ybvd>AYZd']Mo*)dpxdDTlfNThGc%euWfM<]@fsg'<kqA9efWjA_`YOj3V)=A(MrDgD(ux5`[)]BY2_wfh"
+    "0,-&lMrR.Wo^KowFtItyR*X;`$'W=Q@*$R3kh$:5V))bCDYtytDtY&TB*[^w<(R:n@*F%XfMR3b]QG@vHj,[UyQJ:4V)iwWir[M_dNLnR&luwWirmFsI-%"
+    "WeA#<'Xir0R9^QP;k>mowyuRSFsI-yOkA#@jGGX9ai%QOyIbO-l;GORj3V)#.((YgRsfNTa+XndD/=nihGc%5'XfM(c[]ZlJ9ao8r>bXV/`$''>cAu`>gB"
+    "*,9mC*:o4qo_:4V)yQXir`9SZQ]S[2qIXOyZKSCo*+lkA#dh*%Q^3ZtRGsn>R7yI^QX-:UShV).j;j3V)+I.(Yv;pcO]RRnT>iy7T`:4V)&AyoTQw@KMeE"
+    "+IWIbRjViFsI->OlA#QxQJW7mi%QvJ$CY]_irTJ>GAZoFsI-EblA#WXJDY22UgNoJ;[Z>tFAZwgn<(/7*vRVv3V)M1`Y[rZ0%Qx64U]]N_:]wgn<(&lE^Z"
+    "iFsI-O)mA#UL=W]StLyvvU,O_jL41`BGui#Mt=C*+b1^Mmo)Y*m/fX*GZrXMI]YC*cT*Y*I(D7&-f+C*Q+bfMhJVctbdlC*,4nxH3OV+&T7NfM>AJ%#PWT"
+    "Is>QQctheGc%@Q<ZMo<bY*I^jS#[o[8&)Lkj0o#OQ,o[&KMoU/Z*a=f=Mx[8Z*q20Z*E(D7&pUnP,`.]YMwnTZ*fHLZ*'db/MieGc%`O;^Mh*dD*>yro#S"
+    "D@[vbBjfMA%N`uHmQctkDiD*R(D7&mjIx+KTe=M5OQ[*4K6[*b;XQ,jeu6&JyQ[*S=i7&)gb^+fZrXM-hv[*%Ae[*L(D7&ujIx+5.bfMhJVctnV-E*'db/"
+    "MieGc%2l;fMrFRx+c:n@*+YpB*eN1D*ysiD*G;.E*+8q,j`BjfMM7a/`s>=ct$I$])'kXkh`BjfM-5$L``[<ct%O-])s/m*XDw6JWP'=ea",
+    "wk:,atKe'cbj4.%G_y-%#;yCMcf[])Qd6YMhle])QR]])@Z+v$t)A])OKiXMk'*^)U5`w+,4nxH(Kx,&;4NfM.jR%#6vVFkg:<AmieGc%]7m`M3B%^*(*M"
+    "r#W0NJj,8ni`23+Bl3Jl<([4]`ljhGc%H(XfM<1GDcN5&wm=xJii*IEo*[]]^*nC9r#^gyCM7pf^*s3.FMBAP_*X_[yP_;FP#iMps6$4.FMESl_*YeeyP_"
+    ";FP#lMps6'4.FMJi'`*P#]1h`$/hrA.oA#=t's%69v_*4U-V))b*1r7>$FMW-M`*6F1`*:RD`*9]T8oieGc%Em;fM_e)y+flj]*)4B^*%R3khfeGc%>vGD"
+    "MQ'Q>d=2,n^%Jl<(v=&Ad8$-V)TNb^)64O-&y>^u$3#c^)DZ+v$^)Mw+YKiXMt_&_)2/u^)@Z+v$:5'_)n4HDMZ#F5gagugiuIl<(1Vr6gPm3V)4f6Sgki"
+    "h1MD/dHNlmo*X:g3V)A2yrf`P+/MHT$bO'fXo^=E^0,ZC:p*MXdo*d%2p*S1vv$Ew65/vDso#@Z+v$VM9_)xc$YM9iip*nHXP#ysDvn^jq]Qrgq]QpT9%Q"
+    "UVO8$Iw65/nPsp*:X+v$yV%q*e95V)uIj`cojtDt-)Fu*[^w<(WU$t*h*XfM^82(chyg1$7L/M$Q&Aq*%[Yr%^b6t*bgqK`jeGc%0:m`M_A[t*HLP5$N4Y"
+    "SgDZTDY]P(5^4Jl<(U'bS^bSCo*=Fwt*/Lpt*1[+v$JjAq*l-`EMho;u*mB3u*bgqK`jeGc%no;fMYI[x+[U$t*inIt*:X+v$&W%q*U/`$'ZDcAu#6rs*."
+    ";Uv*hP.bbAIEo*TEBv*HC9r#hiyCMo[Kv*$1bfMa8cct4aTv*,[+v$^+gq*3BGDM+[nvdgZ+/indrfa-5H;eSV;%Q_;FP#EPps6NYDaMx,>w*xHXP#9t's"
+    "%@Z,w*-1bfMa8cct=AQw*lQrs%g>Lv*6mHw*S6.FMGb3r*r3yDtVq]y*[^w<()G;x*9+XfM/^3(chyg1$aL/M$YW3r*%[Yr%XSNx*3%]>mjeGc%Y:m`M02"
+    "sx*PLP5$N4YSgm'VDY.fj(k4Jl<(PaMGkbSCo*g67y*X<0y*1[+v$$E4r*l-`EM9aSy*h3Ky*3%]>mjeGc%@p;fM[Unx+VG;x*d`ax*:X+v$.W%q*W/`$'"
+    ",EcAu#6rs*)-m#+9fpToAIEo*&6Y#+HC9r#piyCMAMc#+M1bfM2^dct^Ql#+,[+v$7^Yr*3BGDMTpXjqgZ+/i@1tfaVJ2/r%$=%Q_;FP#nPps6wYDaMJuU"
+    "$+)IXP#9t's%:LD$+V1bfM2^dctg1i$+lQrs%:0d#+1_`$+$1%FMY;lr*E2fx+I>xx+ysDvna]:4hExn3h#MAV]BGui#vFRK$bN2^MZZCs*Filr*&DafMc"
+    "2=ct@Aq_)mZ68&ME*y+6.Ds*8w@YM,X5`)HK3y+)wK,jfeGc%1d;fMAc-1,vL#S*Lgq_)Nmc&u`BjfME6tHj>Q>ctE`H`)JHKes`BjfMNW5ej*k=ctFfQ`"
+    ")s/m*Xe+8JW%U>eaA6MEk=Wf'cbj4.%2ly-%J8yCMNOI%+dU;^MlIV%+++*P#,A,-NeBjfMGJAAvLydctoc[%+*(_,NkeGc%C&JYM.(m3+<;J%+*(_,Nke"
+    "Gc%7r;fM8=`0,-N[%++Gf%+s/m*Xi78JW+h>eaE[e^lZ:>JNKq)#ma30alNg3V)QW(GkXs&1MN5&wmp<1SpB-6V)Z[,ym'3m%cBB`r#MSCf$GCM4+&eu6&"
+    "k7W4+H/&esfeGc%avGDMsR'tnjcj^l%Jl<(cxTun8$-V)us-5+^mAm%y>^u$uV.5+,4nxHw]75+;4NfM5-c%#A#_<R$E;vRkeGc%J3bfM*GjctY:S5+FZ+"
+    "v$-8Mw+H3bfM*Gjct_Y*6+i5vv$`5*P#(1y5+h-HDMww>5ppCcWn%Jl<(kRm6pRs3V)VA'1Ml='1MX:62qwXMopNg3V)r#j3qV`P(cbj4.%$`y-%:&yCM@"
+    "D+c),X$YMFP=c)06`w+@Z+v$5tpb)ughXMN807+#S/m#@Z+v$9tpb)+D$FM#eaaX5dt-WFeaGXgxZ0,Ah'B#g1k*b;g3V)0(vlq%L3jMj(R>ZLqE+X<E^0"
+    ",&j,8+TO$8+TO$8+3sDvnBt'B#^Wu]ZNU-V)G%:yZ)6GDM@Uos[_B4/iUt#ganff8]++E4hqr*q]Xt'B#%wn`Y9XM1V]Gdp]5Jl<(WxN7^NU-V)O=:yZ+<"
+    "GDMHHHN__B4/i^5$gavX>k_3DE4hyeZK`Z/`y#%wn`YBqM1Ve9<K`5Jl<(h,(j`UE^0,_xR:]mO+m_7J)pgUVO8$Z5>c)3'>c)_ns^M+8Nab:WEEb*]Mo*"
+    "uvwcbCQ0gNThGc%SvWfM+)CfsNNQhMhRN.NZXqSTXv3V)l<[fN-yI(ug%vc)KT=&uwfh0,`/KgN$@=ct9;#GtaM%u)[^w<(o1(d)MxWfM2K#Gt]4Wt)[^w"
+    "<(u41d)9xWfMSfg'cbj4.%0`y-%R5yCML6Dd)xvGDM54%wvpBY;R&Jl<(k'XxvRs3V)UeVroUV,1MBt+hMx'DMMOg3V)FudiM@93^ZJvc+er=3LVU/`$'b"
+    "GcAuA=5;+B(n;+pC_;e@-6V)<slJN(3m%cBB`r#<heo$3&Q;+&eu6&DsZ;+%R3khkeGc%O=m`M&O(<+A,Mr#c>#ymH+k]m$W=Qg5Jl<(;6*pgNU-V)CUF4"
+    "hJLe=McdCdjU>NNjNU-V)F_F4hKOe=Mf(@akXZJKkNU-V)SWvfj9B-FM8^]=+>/f1hL#*_l2Te%#=t's%j-K=+<E^0,]17(lk:o`l0,1(uEoM<+$R3kh%g"
+    "h0,MQ+WfVaNAmtH0(uX(Wt),DZ)O9$-V)j#,s)fDyQ%y>^u$_Q,s)s/m*Xk@>JW,mEeaFdw^P^CEJNLy;#Quq<aPOg3V)Uq]cO[$-1MO=8wQsE7Sp@$-V)"
+    "sZ(t)NULr#y>^u$q1)t)BZ+v$t72t),biXMHlU@+m>XP#@Z+v$)9ws)xjhXML-$A+)amn#ysDvnqWCyQ5ttir,9G%QkbcatM=t;S$J,/MeR'&u/mDctUm3"
+    "V)7%2(u]nNmgUVO8$M8]A+L8]A+EEf=M&*gyuZ`2hs#kG4hj2wvvS`f%#,4nxH%wcF&;4NfME_l%#HdrRT7fU1VleGc%o0HDM+KNNU*Q5/iRl&gaY[EkUB"
+    "`7(unbqS+Ca[/VA-6V)7L0yvxku%c9k'6$SFYm$_%0S+y>^u$Cu9S+>5ZJW6[0B#9X<yddHYEXOxH+X1I-V)7b2gWK$8(unbqS+L]P&Y&gh0,m3LmU@X.d"
+    "XrPM4hB&H,NUi*B#d(@L`fBjfM<H_=[WCtctu5[T+%wn`YX&-ga-R),N6Jl<(PM@v[mhGc%s0XfMeZaDcs$G5^Qq7ve+IEo*pREU+qF9r#.pyCM_`NU+TG"
+    "f=M=tp1_1O$t^F<6V))5Y.NZRRpf$oZ/`q[4m_mhGc%s0XfMKCxfsS(AbOb:`=[m$xV]OU-V)t@3%vd5NfMn+n%#HdrRT2HB%dleGc%A1HDMT`8Bc*Q5/i"
+    "/]+ga+q/_ck,9(u@S1X+luF#dA-6V)<1rGOyku%c9k'6$%GYm$0nGW+y>^u$=gQW+>5ZJW`(2B#c%>yd5^D8f,iM+X1I-V)2DvYetH9(u@S1X+uq:qf&gh"
+    "0,AO6ac::rVfDuN4hJpw^PW$cy#5=*@mfBjfMf]I1i)huctG'sX+%wn`Y*K.ga5EY^P6Jl<(K/,jimhGc%E1XfM6(cDcE91)kY28ve+IEo*BD]Y+qF9r#W"
+    "pyCM0QfY+&Hf=Mg1[%lZdfgkF<6V)ZL3aPZRRpfM,F#ml=x`lmhGc%E1XfMtgyfsU:xBP]tK1ih^dJjVE^0,^/pGOo>c(PcsCpgUVO8$xSEt)vDEt)Tps^"
+    "MR9OWRcXF;R+]Mo*mD)ZRlt7gNThGc%IxWfMxcHfsXSb#Qg:@mhwnUAmUj3V)l%rxQ7AJ(u]A%u)@E`2Uxfh0,oD[yQ;BaoTP6m'cbj4.%",
+    "$by-%K5yCM@F7u)lxGDM(jfKV>2,n^&Jl<(%cCMVSs3V)tjWrot[-1Ma,^HW3l#.WOg3V),3@JW7HdGtw&Dw)[^w<(s*+v)[xWfM9;P]Zj7Y(oN'5LVU/`"
+    "$'+KcAubWlZ+,FM[+8]T8oA-6V)%:Q+X(3m%cBB`r#e1r.$T@0[+[>:Rp=YJ(uf1-]+=31npA-6V)*JQ+X6^=QgcHFP#:Ec2,*-@>#OpPv$r1XZ5/1sEM0"
+    "/U%u-s7WS&.wyPihCButQV+uNR-V)8sZGtk0H(cM.os#tin/$Y__[+bv2LrN.;(uf1-]+Dk)hrmhGc%dxWfMUnm'cbj4.%2by-%:&yCMNEcv):Z$YMTQuv"
+    ")>8`w+,4nxHZDCJ&;4NfMR2v%#Z]e[vMcU.WmeGc%:=.FM3DMl+ALS%chyg1$jjB1$^gxu)H<,-N3eg=[^v_pNMbw*XU/`$'rLcAuVmil+ncSm+,DZ)OUg"
+    "3V)qqV+XYwj1hLywBPF@CB#%wn`Yr,sGX0)^aO4(T$'qVAm+3$S#QmeGc%OjN^MUxim+5U/m#>8mqSgBjfMn+RyQ=M%dtX:om+@Z+v$2]yu)sI-FMEU<n+"
+    "CXf%chyg1$$kB1$R5*n+Y+QUS<PA(u_`On+;wGqS+A5V)KFLyZ<a'EtlLLo+[^w<(4Vln+X3XfMane1MZLeNUV=ao^6U-V)#./WS/@GDM.gJKVfKy.iEOQ"
+    "+bjFCo+W9bfM3i%dth@Lo+YtAq]meGc%yCm`MPKho+TCP5$0O(KWyC/WSF6'&#JSCo*@k9B#30N(c9k'6$[I=5$cAho+kqu&YVvh=[)TQjYOtWcXV/`$'@"
+    "McAuy8Ip+_;Fq+OxL#ZUg3V)<&<gW^e2QgcHFP#HGc2,.L2w#OpPv$(4XZ5.4HDMj+58]4g#/iV,R+b%_;q+j9bfMFI&dt#XEq+YtAq]meGc%m9bfM>xEc"
+    "tsqCw)AE`2UaeGc%#;iXM>mN-(KVP5$=)d5TaeGc%K-/gMfy#J$",
     0};
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "GZ1N5jsi^P4t-t*=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M=W#2q0`r6%ql5KiXr0Kr6S`^P,gw(bHGUgr](7/VA.NK`bO*tRHP7,a+VNHjAh%"
-    "ngH)1_lQk/<R&vmK(D4Tvd'ifp#-;1EMS3<##D9-V)gi08.yCT$'c@^vd*$+q#8['EMwejW-&il<(]C3U%Q('lh]q@=e8n0r#e@Lvd0U0r#(il<(tNY&#R"
-    ":_Lie9LvdGy)t#-;1EMs;=##D9-V)/j08.yCT$'+A^vdJ4Ft#8['EM@nkW-'il<(yC3U%n%xkq]q@=eUl/u#e@LvdMS/u#(il<(9OY&#o7XLrf@Uvdbkmv"
-    "#-;1EMgdC##9['EMav#[#TL5iMg<Lvd9+l-$9b'EMq];t$39-V)(l08.yCT$'$C^vdCch.$8['EM8ZqW-(il<(swr;$ox@STJLc&#fGMRTra'EMH76t-&i"
-    "l<(8^0_#7PE-aO`4;ey@%4$e@Lvdq'%4$(il<(^QY&#:lA*bhF_vd4eC6$-;1EMa_F##D9-V)tl08.yCT$'pC^vd7w_6$8['EM-9tW-)il<(wxr;$o.<0r"
-    "^q@=eW$U9$e@LvdOcT9$(il<(;RY&#pAthriLhvdJ9eK$xm0EMvJM##D9-V)2o08.yCT$'.F^vdML)L$8['EMC%$X-*il<(w#s;$n$oOU_q@=eW&bL$e@L"
-    "vdOeaL$(il<(;TY&#o6O0VkRqvdg7dN$-;1EM;JN##D9-V)Oo08.yCT$'KF^vdjJ(O$8['EM`$%X-*il<(BI3U%4+-l__q@=eu*jO$e@LvdmiiO$(il<(Y"
-    "TY&#5=eL`kRqvdX9>V$-;1EM-wP##D9-V)Ap08.yCT$'<G^vd[LZV$8['EMQQ'X-+il<(n&s;$dv^<R`q@=eNIwg$e@LvdF0wg$(il<(2WY&#e1>uRmX#w"
-    "dkSDk$xm0EM@YW##D9-V)Sr08.yCT$'OI^vdnf`k$8['EMd3.X-,il<(A's;$6=eL``q@=ex@Al$e@Lvdp'Al$(il<(]WY&#7PE-an_,wd0RCn$-;1EM]X"
-    "X##D9-V)pr08.yCT$'lI^vd3e_n$8['EM)3/X-,il<(cL3U%TD#ii`q@=e>EIo$e@Lvd6,Io$(il<(#XY&#UVZIjohH;eSka,%fIh:eSka,%kb5;eSka,%"
-    "p#[;eSka,%u;)<eSka,%#UN<eSka,%(ns<eSka,%-/B=eSka,%2Hg=eSka,%7a4>eSka,%<yY>eSka,%B:(@eSka,%GSM@eSka,%Llr@eSka,%Q-AAeSka"
-    ",%VFfAeSka,%[_3BeSka,%awXBeSka,%f8'CeSka,%kQLCeSka,%pjqCeSka,%u+@DeSka,%#EeDeSka,%(^2EeSka,%-vWEeSka,%27&FeSka,%7PKFeS"
-    "ka,%<ipFeSka,%B*>GeSka,%F9H+eKRa,%(il<(Q<xp%P('lhJ4TvdAdNP%pa'EMtT0@#.il<(`q`W$Y#jFOQY4wd_jcf%tm'EM@i7@#*il<(Ac(w#Md*o"
-    "gqEAydE+B1&;T(EM%tC@#&il<(9g/'+iW`RpUlPwdZUV3&DBO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&n6Gc*JHb>Mm3gB#pPu'GNH"
-    "VSW-EFE%Y0:c%(kk<(j:1##7VV6T0VdvZS--nTR`(BMA]gQ#rnnrPmik<(^iy.MJ)3K$jZYr%1_L<MP;vvZyt:h`;utnbG,)BMO[:S#%t'.Teik<(ye#/M"
-    "GnnJ$jZYr%n@#Vsh&vvZ>r4hi'ET@PHi(BMm`CV#BC%^slik<(BnUvm3n&;$jZYr%hhBdMmqiwZGeeBlvWF@WPi(BM8,#Z#n,]0,%LtAurHtAudtBQT^O5"
-    "Z#sj(BMptki#Iqhntdik<(cxLZZX;a:$jZYr%i>DEgDYuvZU@eNUTc(BM5sjl#q:*<udik<(.M7w#g>^u$4OvvZwbZ/`i.0LoDjT@MX5M5&mNhwd9->HW)"
-    "uxp#a$t+a)uxp#R)jwZAZu'fR](BMpKJq#WGk<(a#L6&w]<OhLy^@M-p9NhWGk<(/>TkhsCl<('DCr#bGk<(i_O9%3_BXnO+_@MTT@WnWGk<(V@YtnsCl<"
-    "(NbEt#ZpR$'fA.hVMS/u#5yp@M2s.n&RqfCMo31KrP+U@M;7O5&$x/0Mu.AHW8%c-$pT#,a8%c-$SXALV;DL.$VsR$';(L.$4>fCPkHU.$P>fCPmF4n&9="
-    "16TO(_@MbK55TXGk<(dxHRTtCl<(]9;0$bGk<(.t/r%`6w,aLv^@MV`%,aXGk<(Xr6IatCl<(Qp64$mik<(U.b>#qTU@d+NaKV0XC6$YsR$'%=C6$)1C0i"
-    "`]L6$E1C0ib%7n&($sbk#/NKVN]K9$XsR$'aBK9$G7XLr&bT9$c7XLr((8n&Jn3dkDUB8SYg:NUqiAKVF-eK$XsR$'PldK$=:Z9Sv1nK$Y:Z9Sxh=n&<Y-"
-    "3UMv^@Miv:2UYGk<(k@EOUuCl<(eXsL$ZpR$'(YJhVd1mN$L'q@MIe>n&ivfCMC/YT]R+U@MGLc8%]i_k_-`PHWr$sO$RV.,ar$sO$5]ALVT->V$YsR$'m"
-    "m=V$Lf4*t-2HV$hf4*t/=Bn&2TtwQQ(_@MUX3wQZGk<(W=4<RvCl<(R'2h$ZpR$'+VAhVhMMk$P*q@MMtHn&myfCMJZ_Q^S+U@MIOPt$_$@L`1lYHWu9Jl"
-    "$Uc7,au9Jl$8`ALV,FCn$YsR$'t0Cn$#QJ6g^JLn$>QJ6g`vIn&#y8LiOy^@M6PRKiZGk<(8dPhivCl<(3$[o$wh9$Lv;St$;:St$;:St$;:St$;:St$;:"
-    "St$;:St$+W]HWPej,%-N@,aPej,%vyMwZd6_]T`Vq@M0fTq%gik<(Eue,)x.4cF;ZJxZ5LIPbnL)BMj2]1%yik<(%#He)x.4cFpAPyZN$+7jmI)BM3J)5%"
-    "$jk<(DMA_+x.4cFwh,s]@TGgdo'l<(Zwk##n>^u$c&Jp][H%KmuR,V))@G#ZeVCwZc.L]pZf(BMFe4S%w'l<(`1r##xpPv$yLST#H0RO#9J;yH^NTQ#Di#"
-    "O#)W#xH4w(BM3OHd%r'l<((:s##xpPv$FMST#KF)l#9J;yH*OTQ#hi#O#n>^u$8EFm^rc.t[H;BW[F/tvZ%g@D]d')BM]@`h%'xDo*_nhBcF'0bbuwDo*y"
-    ".Fwde8=n^twDo*v5LwZ>Yj8Sbik<(*_*3'x.4cFrH%xZf&wvvjU%CMw5Q'&x+Hc%bX%CM90_'&Z(Q'&CB%CM'b:(&M/$h%>b(BM1FH(&qik<(6GIL(xpPv"
-    "$7PST#t0RO#x.4cF8&EwZ'yw$^jLjBMS>b-&L+k<(Z*Ww#$ZfRg[Sm/&@ZfRg^,C@#&mF3h4V1wZ;`pgi#CgCM><4bkb3jBM*OP2&rtDo*CaY2&Y4RO#HB"
-    "%CM4[c2&hn'$#xpPv$JtXM#LIa0&n>^u$*#9n^Z=rmpHSg4p)lj5^WSNKrgI%CM=;`3&3/a0&T[%CM,,%E&J`'3&fE%CM-2.E&hn'$#xpPv$CvXM#P@.E&"
-    "5mBxQ2q:E&:v^<R#HJE&[f0o^1>V3&]oL3_-#*Rp_Gk<(L(L2_kik<(3BPbOcik<(kydX$xpPv$:kFM#UqSM&.-7'luw]M&36SClpkfM&O6SClr%I<$7),"
-    "un$E7E&<2H9o%UcN&Ba$opFtKn^fLGEtQF@grCW_m^gUcatr6]2&rwDo*`cq)Ovd8bt%xDo*=J>INRHqEk[:k<(C,1INaGk<(>hldN%Dl<(H-s`&U:k<(q"
-    "OL&u`Gk<(]D=tRf=S$'v>hwZ^Wo'o`i(BMARPk&fik<(D49u$x.4cF#MN/V8Ba,'u.*IW9Hj,']A5<[npc)XCRAW[+RAW[o,]0,Cs,v[-_]s[+L%;[p+Db"
-    "XUj5N_=j5N_o,]0,ambYeeN;WeGH&;[r=$CYL3Bak43Bako,]0,tb/+k0ra(kX%';[tP[#ZDY)Hj,Y)Hjo,]0,rCoii(AIgiTp&;[vc;[Z",
-    "^DNg`FDNg`o,]0,XU9.aHPj+aCy5N_j;N;$L>WfMnwfCMa2CXRr&gCMWSNk_r&gCMeM/Uor&gCMh^HUSs&gCM3+DRg#LGDM:=$OhEVs8StIl<(.D$OhL+4"
-    "V)3Y@kh=Hg)OE91)k5i;hi-$-V):tJ1&Im#O#y>^u$HtJ1&i*]oTTIp5T`@TdaFe)#mA,o/ML#F>mK8M#m-$-V)Y@x]'_R%-%y>^u$RXx]'i*]oTYgD6T3"
-    "vwdaFdw^POoZINLy;#QUUo_PNy3V)Tr<@mLuZINRY4tRYU7'P2$-V)g8C_'qju.%y>^u$mQC_'BZ+v$pWL_'&ye=MCPh_'7P+^'*peYM=c,`'TcF^'IZ+v"
-    "$'&-`'y7iXMC*[`'t=R`'FZ+v$+&-`'&Q6YM4t03&u0(3&DZ+v$(Iw`'cTGDMxgkdsa[ZQp#Jl<(v>3esCg3V)xKO)taC$)OdIcat7LKn^;g3V)(n/btaC"
-    "$)Oiw>>v<[Kn^V/`$'2%cAu-@CN%DD/b'P*i>Z2$-V)%dWa'H%qF%y>^u$A%Xa'DZ+v$E+ba'YiafM8P[btl0/b'Xk%U]`eGc%ZP;fM3g+S*CvNa'%s.b'"
-    "DZ+v$b5o4&5xNfMiA-$#xbq[d:4q,N[eGc%+]afM`a4bt<fDD&i5vv$R@$O#_vUG&;Ns^MD2EE&Un7E&3'jFOkSI@#>h&]QFf1FO[eGc%]b-FM3p3F&EA+"
-    "HNW0iQT_.A7TDg3V)KKGkhU9n)OYCI2U/2Qn^;g3V)h;a2q<V^&cW,/-%gXs,%%)yCM5=lF&y7$YM:DuF&e6RO#S1vv$IL65/qQuF&i*]oT0DF6TX6ydat"
-    "O>/`et,'cW,/-%2fs,%*2yCMXm=c'GQ6YM^sGc'_0>c'FZ+v$De'G&NpeYMdA(d'A*Hc'i*]oT<iF6Tihyda)h/#dqB-'cW,/-%>fs,%:2yCMe`Vd';sl`"
-    "Mjf`d'w#Wd'DZ+v$sIdc';dGDMK-iWeQQ9,jyIl<(xJ^Xe4-6V)%^yte5#^IN8y@5g+juqfNy3V)xp-'ch&-'cW,/-%Mfs,%K2yCMs_*f'bQ6YMxe3f'<#"
-    "+f't/4cFB)4f'i*]oTQOG6T*[#ea=rPHjk>u#vP6cojFH&iMVL'4kFUgejQ+4V)->.'c)U]INL#F>mI@30ik^n<(dn@@mJm3V)i,][m@crngh(=Do>F+*k"
-    "=W.'cxmOpWLYUhM0(T$'q3-h'@Z+v$l#5S*dGafM`a4bt>rVD&*(_,N[eGc%,]afM)m5bt^%iG&i5vv$S@$O#$oKJ&_Ns^Mb6MH&_Fv2&TI$`Y6fJ@#]n;"
-    "xZ0<E_Y[eGc%P]afM1.6btfV[H&i5vv$uA$O#Fc8J&eNs^Mjh@I&/mV3&];T9]<xJ@#ealR^AHu8][eGc%uVGDMo('J&**>S*um+DMEinBu:g3V)@fR&uN"
-    "Gi%ufV[H&Vba8]]hGc%QVWfM`6v/M(<7)b3YccbUhGc%NVWfM,%R&uyt^J&hP.bbmfh0,YpD:Su94LV]Mr5^Jvc+eKxZMMbQw<(j6#K&[^w<(m*hJ&lVWf"
-    "MOgy;[L1Dde^pD:SU/`$'JpbAu3nZK&#imK&rU>teKev<(^3)l#w]afMS<7bt0t1L&i5vv$GA$O#HA`O&/Os^M4.nL&Jo7E&'h*og_/L@#/5C0i-+Mng[e"
-    "Gc%Pc-FMwR7M&EA+HND0mdj@eGJjDg3V)7iIkhBWp)OL#F>msOSn^@s3V)NTr>mHyl&PO>B;nsOSn^;g3V)Rg6[m38a&c^V66pCS5Uf3Jl<(elg5p.$-V)"
-    "i4MO&SZYN&^Qr2qOWx/MZMnjq'5fcbUhGc%xVWfMVLS&uTFrO&CbeKrmfh0,MLG:SEF9OU1u;U]'C#Nuc;u'ubQw<(uS$P&]^w<(%T$P&GWWfMPIj2hi)["
-    "Zvvm'$#DZ+v$i>5[*.-iXMuH1`&aIFQ&FZ+v$=Y1`&:KeYM').a&XFV3&DZ+v$N9.a&bNIYM*;Ja&XFV3&@Z+v$R@7a&mG6YM,H]a&MvSM&IZ+v$KY1`&1"
-    "khXM/Zxa&Yeoa&3Twl'f&=b&GgyCM54Yb&^YGDMs2ZnTStKXR$(T$'k8Yb&@Z+v$YA5[*dGafMwQ8btVR-P&0(oOU96@Tf]hGc%uVWfM^S:U]vNAWVLxZM"
-    "M_/`$'urbAu_m9c&yjLc&Es;hV`/`$'yrbAu-@CN%.E@d&IAT)XKy3V)a[@IN;#L&u]yqc&No0_Y^hGc%MYWfM%QCesDV<2h9lq)XlxG^Y`/`$'+sbAu-@"
-    "CN%A%<e&R<IwZN+4V)jw@IN;#L&ufYnd&Wk%U]^hGc%VYWfM.mCesFitjhL,gwZ%wYV]Is3V)hMQkhAs_%uo9ke&]BY2_nfh0,TbG:S/`s>vNvCU]=_r7a"
-    "S*OAQbQw<(UV/f&]^w<(WJte&bYWfMkDq2h(FSEbwm'$#DZ+v$0mv[*F/iXMa%,g&x*#g&FZ+v$m6,g&1khXMfDZg&AJQg&i*]oT=c*6TV'^da-5H;e.Xa"
-    "hM3KdWeFxbnTNxZ0,V&U@#:,BXeN+4V)qQi&cg*,/M9+]Qghvt5g`/`$'SsbAu-@CN%5O%i&#IoNh/$-V)`dNXR,2jfaO*47j7Pr2hFLiaksE9$#LHYcFP"
-    "2Ki&5U-V)^6#.jt;GDMr/sjqO=P/M#Jl<(okikqNy3V)Q_73h65v#vjo`rr^+G0Mp-%7so&XirQ+4V)Yw73h65v#vrb8MufDG0MxwTiuxs0DuxI5V)Bc*-"
-    "sYm+8],qV+w]<$ued05V)$I@@v75CFtHU3y'[^w<(D9Sx'4fWfM(+4'cW,/-%Shs,%72yCMy.ox'3uaJM4k$y'@d%_MA/.y'fPxx'.MvEOaeGc%1S;fMK;"
-    "Ay';Tsh&J9Sx'8XtwQZBjfMUFA'PvGdbtFUFy'i*]oT[pM6Tq)#eaGm;#Qv`$$vY1NJQ*h+r]grSgQvkS@QbhGc%<fWfMl+hesqF4HRR3aFOZXA'P3$-V)"
-    "e/C#(AO#3%y>^u$iKC#(t/4cFkQL#(SJYcFmWU#(JWe=MV%l#(T9Gi'@6_#(i*]oTh=N6TlqydaS--nTH*m_ckU>=UrM.oT3$-V)ng>$(I)n3%y>^u$$,@"
-    "$(t/4cF&2I$(SJYcF(8R$(JWe=M`]h$(]k9j'InZ$(>KYcF.Ee$(IuaJMERN%(gul`MNq%&(xp#$(DZ+v$@pN%(5;iXMP&8&('T/&(c@^u$>W)%(@Z+v$K"
-    "D8&(_lafMYRAbt6E%i&i5vv$Y<)h&PJT&(9S;fMhS+`*nJte&c8'#(24nxHA6Wh&Olv]MD6^j&psPj&9cBXnVBjfM]vw;n,qBbtHVlj&i*]oT_n+6T.wQe"
-    "aNWYTo8Hj&cW,/-%c]s,%XByCM1)`k&wH6YM6/ik&%a`k&@Z+v$hy9k&yH6YM9B-l&aqVh&@Z+v$qGrk&L-;^Mxvp'(=g#O#s[,<eZBjfMieueaS6fbt$9"
-    "v'(,[+v$Ef6l&4>GDMyhPabu^ase^nuea*eX&cR9*'u/&.)(jcfBc5-6V)ESQLrkkl%cCHir#%lCr#pR`((#Iy9%#*j((:X+v$+0s((ISCo*D5f)(@;_)("
-    ":X+v$.0s((JSCo*GH**(CN#*(=t's%8bf)(4U-V)3DD6g0E-FM$rF*(+b[1hBupKikT#A#FW68&A#4*(@/G*(.mafMRIfbt/&.)(mZ68&U*E((+;Y*(p`N"
-    "fM';`$#A&59S_,gbtCD0+(2y-ClZBjfMPkyakp5gbtDJ9+(:fpToaeGc%dl$FMWn0>mvbi/rrbi/rEg3V)Kaq+(IELJ$on3dki8/*t#IO)t2$3U]c[5Z#b"
-    ".r+(D32^M<;I,($3:`*GBafMsTgbtP<R,(mZ68&:L:`*]MI,(7mafMl2Bbt^)*m&7JtWn]eGc%6H;fMW-M`*'mR,(%m)m&3Twl'tpuN&Om+DM,[FesjhGc"
-    "%cYWfMqn(0Miw>>v0NfcbUhGc%`YWfM=][&udNbm&Q46wvnfh0,UeG:SJ]Wk_p,KU]^v_pNmTu'ubQw<(@r`$']^w<(BfM$'+]WfM4Rx2h",
-    "H^@&Pxm'$#DZ+v$Ru(]*g1iXM*>]%'BDS%'FZ+v$WR]%'1khXM/^3&'hc*&'i*]oT_p16TbFTdaMM4tRPfhhMScP8Sh.jnTNxZ0,w3]@#$R59SO+4V)Zw]"
-    "_Ph*,/MYCI2U17bnTwL5V)/[.3U)XkEt_%r''[^w<(#wh''_]WfMDup&cW,/-%p_s,%fDyCM>$6('k]GDM'GZBYs6>&Y(Jl<(.C;CYJs3V)tMRUSe@10Mj"
-    "(R>Z2Is#ZJs3V)`+#3hiyo/MoV.t[,1/3UJs3V)E.en^bU10MqifT]@E09]q95V)xn5*kcKtDtC9o<([^w<(.S&.(TgWfMJATCcdIcathaFUf*IEo*S<B."
-    "(0W3q#kNyCMHYK.(SmafMbylbtdZT.(,[+v$C;X)'4>GDMme<ZvG+cseF(xeag,)wvi5B3hEBD)OC+a$#40J7Ti$*A#v&G3hH^@&PD4%A#40J7Tl-*A#y/"
-    "G3hM+<_Pwre$#=t's%XkO=(5U-V)UefCP0B-FM4(9>(:aImgZo^wQ]qF$Qa2']QchGc%/iWfM_^pes^+Htn;#0*t#ji_ubhGc%K]WfM:Ve&uZpq''G.tHW"
-    "ofh0,j3qunt=i_uQ[q&c'x>3_PW0Li0(T$'96y^*)vBhM^eGc%`1iXMWHB*')dJ4$R46wv]eGc%,cafM$a>btXaLc&,4nxH/6HS*14NfMMLB$#kAeL`^9y"
-    ",a^eGc%gcafMHr6btvhg*'g=N)b^eGc%gJ;fM7)W]**Sg*'EFH+'24nxH;=W]*S1EfMn,r&cXEjfMp&:FbKuIbt#*5+'o0'[d^eGc%oJ;fM8/a]*.l4+'5"
-    "i(,'24nxHEDa]*BHEfM%&kwdXEjfM)2kwdS6Jbt+[(,'DZ+v$KDa]*[)iXMuLJ-'8Xj0&DZ+v$;bJ-'b,iXMx_f-'M=W]*hyIopEjGFO%OZeaC<:ej+wr&"
-    "cMq-*k<F4Fk0(T$'F)y-'@Z+v$UDa]*dGafMM0Jbt,b1,'0a`Bl^eGc%0K;fM95j]*7L1,'d]l.'24nxH_Jj]*;HEfMXZ-@mXEjfMZTM_ll)KbtDAY.'DZ"
-    "+v$Qk.1&q)iXM3w_/'bJj]*DZ+v$g4`/'b,iXM62$0'c=W]*hyIop^pM_l98[eaXPwNq#[g&uURI0'BXI/rofh0,`,H:SSePRT4'OU]#ub4to)FMraQw<("
-    "wfR0']^w<($gR0'H^WfMQR%3hhn_Bu-W@x#Ai9d*_Cs,'s)hm#%[Yr%6Sb1'=t's%*T60'*IEo*EIJRgmm[PUuIl<(=4ULMBU-V)Xk@Oqt8GDM<aJA'L]."
-    "^*QyxCM&8SA'`k-FM,EfA'5sR%ca<q`PBkL_l7>IdaJ(X#Q5=y&ceb1yQ$P<bkETjfaNMp;RZk*$Q`05XRC+%+P[/C<R_FsI-y3f@#prMFO]q*$QbCm8Se"
-    "W[$wR##uR_FsI-$:f@#[Q(@v9:&*bMtFB's4iXM7:9C'3dJ4$CXI/r^eGc%IdafMi,KbtFMl.'@Z+v$jLj]*dGafMf#KbtEGc.'jYJ&c^eGc%I2iXM;S_C"
-    "'.dJ4$g=N)b^eGc%mcafMHr6bt%0#K&@Z+v$k8HS*dGafMEi6bt$*qJ&G%X,W_eGc%HM;fM7(QS*/lpJ&s>ID'24nxHt>QS*;HEfM/i,*XYEjfM1cLIW-s"
-    "Qbt[y5D'Oo0_Y_eGc%PM;fM8.ZS*gd5D'yp;E'24nxH&FZS*BHEfM@t][ZYEjfMBn%$Z54RbtdS)E'DZ+v$rm.1&q)iXMS2/F'.8&F'@Z+v$PJ/F'rl6YM"
-    "YWgF'UAV3&@Z+v$<Yi3&A5iXM]j+G'2FZS*i*]oT5P<6TV'^da#07)bW:VU]B,3Qb]I'*bb/`$'CybAu,LQG'lOdG'hP.bb1$-V)=FvG'9oFq#y>^u$r[v"
-    "G'24nxHk*,G'rfafMI'Sbt&@dG'*gayHpCQG'Wh1H'lYNfM[#L$#xbq[d#28<e_eGc%:aGDM,VjH',6QS*UfyCMm-sH'T5iXMq67I'[_RO#Ai9d*oMbI&H"
-    "m7I'%[Yr%5UAI'@Z+v$NFZS*X=GDM6<pI',6QS*DHyCMwkxI'_5iXM$u<J'o(hm#Ai9d*yMbI&RS=J'%[Yr%J;GJ'FW68&<<sH';#yI'0ZNfM]/h$#4cmI"
-    "N`Es[dbeGc%`cNfMX#h$#7'jFORuJ0`beGc%(jGDM4hgQ^]L%_P$Jl<(MMnR^Jg3V)P]2o^k,@Cc.t/#dt4lUf*IEo*wkIa(uY3q#7TyCMl0Sa(wrafMM<"
-    "obtw#dC(i*]oT4VX6T%Q2eavbvg`(9W0M&*WHafRG-a1$-V):<:D(9oFq#y>^u$l[:D(BZ+v$obDD(D5iXMsO<b(4JRO#@Z+v$&Y1D(njhXMwhbb(Hkgm#"
-    "on3dksTmIa7GrRgOJR$QG$UKis);ebl*,/MAlpgi,DaLiMm3V)>O/iiJONmgKpI7$LZCc(KZCc(p+f=MO$Xdj.y$RhF$S3hECMEkvpq$#rq^MV^[)ir$P."
-    "Ek-Jl<(NB(ckFU-V)J,,fjy8GDMiPjylK4lse)/2faJ)b>mN<S3hM5&wmx+R]#rq^MVft)ir,C_vm-Jl<(_MX<nFU-V)RE,fj$@GDMqCCToK4lse1H2faR"
-    "s9qoUL7ogaP`5p[p[@ml$5roME^0,X`ae(qnVD(qnVD(hbR$vUc>fN%Pi@Zcr;kqvIQ6p+CX%u*biD(jcfBcsfh0,AO[]d<gykq)@sLM3>q>dSAMCPjhGc"
-    "%viWfMN-sesXSb#QBjtwdu^[Cce/`$'.:'^uFu#O#UmWfM7*.]Z)UZ.vxDEnTU/`$'j0cAuo4>g('Phv(OyU>vY:4V)w)T$QQrRZQF5QhMe5PDPAv3V)Gc"
-    "HiMgH0%QV1.FOCTHMNgH0%Q`:4V)PF%GOMiryP'=Tt[@NveO>bWGXbSCo*FU=A#%-.MMO1F_PM(I:]Qv3V)x9<xvxVD'uh$Ty(3-o>Qw95V)/H>fWlg&Et"
-    "^1)x([^w<(id,w(JoWfM^H9]QVrYtR`_sfNJ:4V)bBY$Ql_syP(xHk_$$YTS`xZ0,Pt=A#d8X'Ya:4V)aOyL`0$@KM+LAeaY@9.aT(4V)OH<cXE%;]Q3>q"
-    ">d;UhCl;j3V)YstCYK+[$QD:Nte(k7Jbc%9`YjFsI-eZ>A#HKGue-N:%QJrFng(k7JbkJq@ZWv3V)&trFbo^>xv=f^/i1tFfNE->hi+F#M`[SCo*oy>A#'"
-    "q>xvlPs;[WP[$QTwV)kli2A[v:=cXxgn<(N5Q*k.f5V)jdQ()sO,Z#rAi7&_AR()Vy#()E(D7&4i0s*td@YMB$ww(s7nw(Oo0_YdeGc%QB;^MYu>x($Rgm"
-    "#I=&-W^BjfM(=c0V54)ct]7Ex(R(D7&l#;T*=Qe=MJdW))I`<))UOrs*jeu6&s'X))S=i7&=Wb^+#LrXMB%&*)3Fk))L(D7&t#;T*JvafM3M)ct`Jax(,4"
-    "nxH+qcf%T7NfM<-y$#Ri+fW:OW'YdeGc%=D<ZMIPg*),(;o#[o[8&Z<kj0C7is*iL&KMIi4+):/f=MRo=+)KF5+)E(D7&Dj0s*9w[YMQ*Z+)*NQ+)Oo0_Y"
-    "deGc%WuafM3M)cth$Ty(.Ah:&hZ_v(2<ww(sE/*)6EZ+)&#;T*UiNfM(Bi$#XI$`YDmfUobeGc%xcNfM$5i$#7'jFO1oaLibeGc%AjGDMM@I8f*<O8]$Jl"
-    "<('pP9f4$-V)LN*F(&d[h%y>^u$7n*F(DZ+v$r`BF'[>iXMv_FF(6#=F(@Z+v$>)GF(o2;^MA;x9)pi#O#7OX[Q_BjfMMlm-NwJ1ctDU&:),[+v$K=YF(4"
-    ">GDM=[%)Obtrse&+BfaFW-FOvMM'uOB5;).V:bO9-6V)FWClhpkl%cCHir#*4%P$8og:)#Iy9%cQq:):X+v$kW#;)ISCo*dQm;)`Wf;):X+v$nW#;)JSCo"
-    "*gd1<)cj*<)=t's%x1n;)4U-V)oJ;VS4E-FMD6N<)Km[1h^hEkU7iFA#FW68&)K;<)(WN<)NxafMr]1ctOB5;)mZ68&iEL:)kca<):xafM",
-    "pNpbt=(lF(i*]oTRXY6TJi3ea<i4,j12A'cW,/-%Uls,%t7yCM$@CG(jW6YM)FLG(%WCG(@Z+v$NN'G(h>iXM,XhG(.4,G'i*]oT[tY6TbFTdaFe)#mQj8"
-    "iMM,bZm5qH-aGg3V)stpClN%y.MnMjW[l>rOU;g3V)w)qCl]5XmgKpI7$++iG(NuP>)I1f=Mcp0@)=%7H(1khXM[v9@).:1@)BZ+v$`I:@)e@$FM+=JN_a"
-    "uj3_auj3_axZ0,#+V@)eim>)@'.FMbDr@)Db5ZZU-8Zh;pi8SU/`$'i4cAuFJLC)Ks#D)$R3kh;IEo*X4hC)3]3q#/ZyCM&LqC)2yafMoT4ctCP#D),[+v"
-    "$3or@))BGDM4=s(kM6rse%)EfaA6MEk]re$QTU@O#SAps6]JDaM/tdD)5SRO#9t's%]:RD);yafMoT4ctL0wD)lQrs%_xqC)SMnD)b'.FMf]@A)<voDtea"
-    "+G)[^w<(Z'bE)HsWfM=y]'c^;b0$eV)L$nR@A)%[Yr%u3tE)G&bHseeGc%h+m`M>yAF)eVJ4$D/IAdq=o0V7Ho1q/Jl<(r&%Pq]SCo*k&^F)g,VF)1[+v$"
-    "Q0AA)b-`EMHPyF)-lpF)G&bHseeGc%Na;fMEoVT*s'bE))A/F):X+v$p[V@)V/`$'g6cAuFJLC)Fe:H)Mgu^u;IEo**&(H)3]3q#7ZyCMO<1H)[yafMmP:"
-    "ctlA:H),[+v$9KfA))BGDM1xmgMN6rse#%Kfa=qG,N[nk$QTU@O#QCps6ZLDaM-j^V)=SRO#9t's%X2LV)9$bfMmP:ctJ&qV)lQrs%2j1H)#DhV)3(.FMn"
-    "63B)>++EtcV%Y)[^w<(XtZW)FuWfM;uc'c^;b0$cX)L$v,3B)%[Yr%q+nW)Da[/VfeGc%f-m`M<o:X)mVJ4$D/IAdo9u0V4+jpS0Jl<(m]%7T^SCo*isVX"
-    ")eyOX)1[+v$Wd3B)b-`EMFFsX))djX)Da[/VfeGc%Lc;fMG$jT*ovZW)%8)X)FW68&P2NT*sJaT*t,%FMAQ/8fc+o[m`+o[m$M5V)WOkB)6QbB)rAi7&9/"
-    "lB)RS,Z#6AX;nbeGc%:W;fMJ3%U*pp5;)am%Y)I(D7&l#ET*J-bfMtZpbtQFnH(mZ68&)8ET**`eH(<dNfMw*o$#/5C0i[$jCPceGc%BdNfMsun$#7'jFO"
-    "tN8*tbeGc%bjGDMnbZQpVm5)k$Jl<(iFdRp4$-V)ycSY)g01S%y>^u$:7TY),4nxH<=^Y)14NfMDI4%#T$dFXAbj'YfeGc%X$bfM8c;cth*yY)FZ+v$NlB"
-    "F'V$bfM8c;ctmIPZ)i5vv$l@$O#EiGZ)vuGDMr/sjq]M.#m$Jl<(qw$lqNs3V)s+7lUh4Y0M^ijgry&]LrJg3V)xHxhrk,@Ccp`J8]`FnUf*IEo*e]0[)B"
-    "^3q#%^yCMYy9[)e$bfMh7vbt`EBJ(i*]oTtgZ6Tv>5ea_<catSAB'cW,/-%4xs,%^5yCMZ4i[)pH;^Mx.v[)-7$O#iVs)b`BjfMdFp0`T9<ct$I$])g=N)"
-    "bfeGc%OpIYMf`R])[Li[)g=N)bfeGc%oc;fMMRfU*/3$])ot-])i*]oTxsZ6T%R5eacb##vp$rINiw>>v7io$vJg3V)1Hqbtn]Y0M@bK/MUvI-a1$-V)U0"
-    "3Y(9oFq#y>^u$JR3Y(BZ+v$MX<Y(D5iXMo@O^)OLRO#@Z+v$<V*Y(njhXMsXt^)cmgm#on3dk12&1M-Zy<eNGn$Q@:A5g8b/LNm*,/M9+]QgCUS6gPm3V)"
-    "3c6SgMONmgKpI7$DTU_)CTU_)l4f=MH:DNh*8h;fExn3h=Y8/ium5%#rq^MVNIguRvfq.i0Jl<(CU/MiIU-V)>@3Ph%9GDMbgUdjEu#te%,NfaC@M)kM9o"
-    "3hFLiakw(n]#rq^MVVbguR'YJak0Jl<(Sa`'lIU-V)GX3Ph'@GDMjY.>mEu#te-ENfaK2&[mTISogYgKwmS,d*kd7<]mPE^0,TPsa)OeOY(OeOY(hbR$vQ"
-    "`ZfNxL-AZ[1(Uon]Xxm.CX%uEUbY(,DZ)Otfh0,=svr]4&3Vo:8YfNMve&P2i91VjhGc%9lWfMi(#fsvYw>Z/nNVoU9W*Of/`$'/.cAu@]Z'&&JT^(1r6_"
-    "Pf/`$'+.cAuExvc%k+R[(2$S#Q5$-V)b#LZ(RiD(&y>^u$cELZ(i*]oTc4a6T'Z;eaLDpWR[<wINRY4tR2^`XRKg3V)^K0]QYu_0MUu0qS@7O-ar95V)x1"
-    ";GOeKtDtl7(d)[^w<(*fpb)RvWfMHJ+Dc]`NKrV,tUf*IEo*Q@4c)q`3q#i^yCMF]=c)Q%bfM3T>ctb^Gc),[+v$**@[(4>GDMf$)Et5H&teD1Ofa`Clat"
-    "l>p3hj2wvvE47%#40J7Tg-XA#HXp3hAt+hMG=SA#40J7Tj6XA#w8u3hFB(IN#%<%#=t's%T&Cr)5U-V)L-).N5B-FM2+,s)8pImgS.JbOX9afN]RAGOhhG"
-    "c%XvWfM08Cfsr4`&Y2CJlqv1,JsghGc%VlWfMA$H'cW,/-%kns,%I:yCM9ld[(flGDMs7.kU_UA#Q%Jl<(t0=lUOs3V)7m:o^`<`0M_q%hV':uLVKg3V)$"
-    "Y9iVk#$'cW,/-%tns,%0&yCMCLa](/N$YMIXs](K6,G'@Z+v$,pN](kghXMB9%u)sb)l#@Z+v$0pN](xC$FMhR0/V,p%ST-AclUcxZ0,46YA#`+;o^;g3V"
-    ")*-@JWmqeiMb5ydW1:goT<E^0,gjxu);Dpu);Dpu))n3dk5CYA#I3w*XJU-V)3[;GXf`:^M)d$y)Yl#O#w)EUfaBjfMsK6Gba_Fct,&*y)rq^MV]<FS^Gq"
-    "6BY1Jl<(rjn'chhGc%*yWfMsv2Dc/&L>dabQcb+IEo*tBky)]`3q#<ayCMmOty)c7f=MGVu:e@P)&eA<6V)[79DYK3Rpf7p`8f6ycuehhGc%*yWfMY_Jfs"
-    "ma=eW'X6Gb2BO`cJU-V)7h;GX_2NfM%H@%#poA*bOep-jgeGc%OyGDM^B=Kih,%teNRUfa>r4hitHc'uNCW%*(wK,j;-6V)o3R]ZjLu%c/-y4$)QSl$4^m"
-    "$*y>^u$ZGw$*40J7TnD[A#qAhxdI_IBl;YgoT1I-V)TaMck&ec'uNCW%*1s@#mxfh0,i'fiiWWI`lM9x3hnV.t[ILu]#I>/IsaBjfMEax9o2,HctUnA&*r"
-    "q^MV.bGS^Odgs[1Jl<(mLZrohhGc%SyWfMED4DcX:62qi#Rcb+IEo*F3+'*]`3q#fayCM>A4'*48f=Mpk`.riekpqA<6V)5Oku[K3Rpfa-K,s1[OirhhGc"
-    "%SyWfM+,LfsosuEXy9#:o-$;SpJU-V)@)<GXa8NfM#DF%#poA*bJG]xvgeGc%xyGDM/W(>vh,%teVkUfah/wZvFmd'uL8Q7*Q46wv;-6V)uy07^jLu%c/-"
-    "y4$'SSl$2Sg6*y>^u$V>q6*40J7Tl@bA#o<nxdFBD)OErgoT1I-V)O@NJN%ai'uL8Q7*.V:bOyfh0,<CP]v&`EGOvT^og)iLn^>O2+XEhjcXSE^0,%=6x)"
-    "9%t](9%t](hbR$vy+cfNIp4AZ+3)L`g*bo^/CX%ufl.^(MflBYtfh0,;#/(YYp6M`Y'RMMnAw>ZG5KDYjhGc%ZlWfM24$fs$1Tt[08QDPAhjCY5$-V)).^"
-    "^(xG@,&y>^u$IP^^(i*]oT*:b6TMu<eakSJ8]#CxINqifT]Qm99]Kg3V)Dac<[x#a0Mt-cQ^_<P-ab/`$'F.cAuExvc%_I(`([8=n^v95V)K;bi`eKtDtb"
-    "VA9*[^w<(m128*H$XfM=0:DcPGT;Rw1uUf*IEo*HeV8*wX3q#`i+DM12qu[jhGc%N$XfMC@:DcUu0qSw1uUf<B^0,pMf9*ZUrW*1Oe=MLbo9*iMh9*&Jo7"
-    "T4^qu[X#1^#LSCo*7CcA#:;dogcEG)X:6efW>IEo*Y279*)Y3q#ei+DM+-)+XihGc%N$XfM*Dj'u)_r`(`^U/`5$-V)7-1`(9oFq#y>^u$",
-    "fO1`(BZ+v$iU:`(o2;^Mh)^:*&m#O#,B5IjbBjfMA#BDYfnOctkCc:*=t's%TRrW*(IEo*/M0;*7Y3q#'Z+DMEN=AZ&A5V)mVCJarZtDt%I-<*[^w<(UCM"
-    ";*i$XfMq871Mp`J8]B]BoT5U-V)N:ru[(9GDM9[/5^L'iseUq#+b#C$<*h*bfMD3Octx;-<*.4nxHiqM`(97NfMX5H%#gsL3_otCJaheGc%HQiXMcS[<*/"
-    "c)l#=t's%fRrW**IEo*A_w<*7Y3q#1j+DMhqci`ihGc%r$XfMVJ:=[A#o4b^p+]ZV/`$'P=cAu4B<=**)'>*gGjEbPg3V)aCOS^_>t1h/&0_cX,My#rq^M"
-    "VFb54Uael%c/(T$'-tk=*n'c>dheGc%%+bfMjNPct4Z/>*,[+v$s9Q_(7ArEMMiUseY7$v[trdyP8jD8f@SWye>IEo*$qg>*^Y3q#Bj+DM3=1:f&A5V)8i"
-    "DJaug&EtJxv@*[^w<(Dg,@*6%XfM<K81M<GXNh]eqoT;B^0,QDZ@*ZUrW*5Ue=M-Xd@*JD]@*D/IAd';%+brS9Nh/(T$'R4e@*)wK,jheGc%7+bfMjNPct"
-    "Gr(A*iP.bbceGc%rrafMP<Sbt-kMH'R3-[Z_eGc%25iXM/bLK'yfmn#Oo0_Y_eGc%VfafM)vQbt^.ID'@Z+v$`@QS*dGafM&mQbt](@D'aE0/`S0###",
+    "GZ1N5jsi^PlmPv+=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MYki;$o@2=sU.0r#PHKu#]>q.$dwA1$'6e7$rc.M$7d-P$sjBf$2+fl$y)eo$^0y"
+    "-%i=sd%A5yM&fVe('Q^p=$75H>#Md*ogZRM<e2Uuq#/T1EMbR<##9['EM[etZ#P('lhf<Lvd4b0r#7['EMoT5t$/ll<(rZ[a*`F]'lILc&#Vli&lqa'EM7"
+    "[/t-&il<(&IP&#m%xkqZRM<eRf8u#/T1EM*[=##9['EM$nuZ#pAthrf<LvdTrKu#8_'EM4T6t$/ll<(7[[a*%DV'uILc&#sic&uqa'EMTZ0t-&il<(DRlB"
+    "#[5J'P[RM<eFi_.$e@Lvd=P_.$(il<(*QY&#_QF$QhF_vdJ6R/$%#1EM#HD##9['EMtY$[#hM:rSg<LvdMIn/$9b'EM2P<t$/9-V)Al08.yCT$'<C^vd[H"
+    "B1$8['EMQMrW-(il<(Lxr;$Hw>]dJLc&#>FL[dra'EMxq7t-&il<(i^0_#Y$sbk[RM<e@QR7$/T1EMo&G##9['EMi8'[#]@o_lg<LvdB^e7$:e'EM6^@t$"
+    "+ll<(9_[a*&MrCuJLc&#tr'Cura'EMVd9t-&il<(HhL#$n-3lUP`4;eU&tL$/T1EM-jM##9['EM'%.[#qI/iVh<LvdW2/M$;h'EM6`Ft$+ll<(9a[a*%CM"
+    "cXKLc&#shYbXsa'EMVf@t-&il<(Ish>$3+-l_]RM<er$sO$/T1EMJiN##9['EMD$/[#6G)i`h<Lvdt0.P$;h'EMTbGt$/ll<(Wa[a*CIc'cKLc&#9oo&cs"
+    "a'EMthAt-&il<(gsh>$%Ye[v]RM<ed&NW$/T1EM;>Q##9['EM5Q1[#SCqLMi<Lvd:7Cf$<k'EM-GOt$+ll<(0d[a*r<<PULLc&#icIOUta'EMMMIt-&il<"
+    "(A(-[$6G)i`Q`4;ev@Sl$/T1EMNxW##9['EMH38[#9c%fai<LvdxLfl$=n'EMWnPt$+ll<(Zd[a*E[C`cLLc&#;*P_cta'EMwtJt-&il<(l1Iw$SD#ii^R"
+    "M<e;>Ro$/T1EMkwX##9['EMe29[#V`veji<Lvd=Keo$=n'EMupQt$/ll<(xd[a*cbX$mLLc&#Y0f#mta'EM=wKt-&il<(22Iw$vbTiVMLc&#vbTiVRt#@$"
+    "vbTiVWE;X%vbTiV]mSq&vbTiVb=l2(vbTiVgf,L)vbTiVl6Ee*vbTiVq_]&,vbTiVv/u>-vbTiV$X5X.vbTiV))Nq/vbTiV.Qf21vbTiV3y&L2vbTiV8J>"
+    "e3vbTiV=rV&5vbTiVCCo>6vbTiVHk/X7vbTiVM;Hq8vbTiVRd`2:vbTiVW4xK;vbTiV]]8e<vbTiVb-Q&>vbTiVgUi>@vbTiVl&*XAvbTiVqNBqBvbTiVv"
+    "vY2DvbTiV$HrKEvbTiV)p2eFvbTiV.AK&Hm0bhVua'EMcw/@#/il<(uJH>#tf4*tS`4;e_hVS%/T1EM68m##9['EM0KM[#w*1'uk<LvdatiS%7['EMqM6@"
+    "#(il<(o/s;$bd&]Qcq@=eOXad%e@LvdG@ad%(il<(3aY&#cv^<Rl@Uvd5#Rk%vs'EMqP@@#+il<(m/A8%y;`CYQS+wdq-o,&rg'EMROK@#)il<('%h_+]@"
+    "o_lq>7ydT31O&nZ'EM44^R&@il<('P<5&rSTIsyE'9SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%`Gk<(6_LqSAXcG-Xf+V)q=wlFsf,]H"
+    "Xq[>Mwc,BM-H)P#L+k<(%rV[#g>^u$u8ZvZvX>k_;utnb<,)BMLIvR#rnnrPeik<(pI#/M$`q:$jZYr%@_L<M1;owZ-,h>d;utnb>k(BMhAlU#oRruOeik"
+    "<(5hWdN[:1:$jZYr%)4LurQ#vvZK2&[mNuaqdP*)BMyR[W#k%bUvdik<(N;VvmB<Wm&jZYr%j%w@`p;vvZB5(INSc1BM&xki#0Zbi#0Zbi#'qM*OIM#wZM"
+    "DTwQR0Q<MLi(BM&n5k#Ub]Tudik<(Ww/8ShXr8$g>^u$yBdvZjANwZyf>=iMi(BMF0mn#dik<(D<T;$jZYr%CsH`_VpMKV-Clq#YsR$'v$lq#'vbOh[Guq"
+    "#CvbOh^p-n&x.4cFQ6QvZMrfriIvp@Mq(.n&XpR$'SA.hV:;6s##yp@Mw:.n&@qfCMJ[G^lS=q@M%K.n&UpR$'jSJhVNY8u#6yp@M3v.n&SqfCMq@MgrP+"
+    "U@M1^R8%Iic&ump@HW]L>v#<hu+a]L>v#wVALV<JU.$YsR$'=.U.$5H*`PlN_.$QH*`PnI4n&5pptRMy^@MYqtsRXGk<([S09StCl<(Txm/$ZpR$'pOAhV"
+    "U//1$=$q@M:65n&ZsfCM'7CEXT=q@M@F5n&WpR$';=%hV$f*5$d$q@MaQ6n&)tfCMsK2;e`*)BMoHS5$VGk<(_X3u$*cMbkP+_@MCCTakXGk<(EGe&ltCl"
+    "<(=6e7$X+k<(nxr;$Hic&uO(_@M'Lk%uXGk<()N#CutCl<(y:m:$#-]0,L^QK$gXWP#+&mn#>lekUP(_@Mm7sjUYGk<(oR%0VuCl<(ie.M$ZpR$'q@%hVY"
+    "KgM$B'q@M>F>n&_vfCM.cHBYR+U@MKk_5&^r#0`.cPHWs*%P$SY.,as*%P$6]ALVvIfP$VsR$'Y1fP$n8YCcONoP$29YCcQK@n&M@@[vQ+_@M28QZvYGk<"
+    "(a)WwvuCl<(/mBf$ZpR$'kUAhVPn%i$8*q@M5-Hn&UyfCMrDA/VS+U@MNqLq%a6w,a3rYHWwF]l$Wi7,awF]l$:`ALVy_<m$UsR$'`J<m$pK9$dSdFm$4L"
+    "9$dUWIn&$+UhiR+_@M8]ngiZGk<(:ml,jvCl<(5*eo$ZpR$'YJ.hVAjNp$)+q@M&WJn&F#gCMS;`ZmT1_@MK^Xt$;:St$;:St$;:St$;:St$;:St$;:St$"
+    ";:St$JRK-W,.g-%fRK-W.'Uq%x.4cF*X0JW^^4.%`o(BML.T.%tik<(]_Jh(x.4cFbyxxZCmU`foO)BM*j,4%vik<(94]#,x.4cFysoxZd7hxpqU)BMCO^"
+    "6%qGk<(#53bFx.4cF*i,s]JYWyghik<(+@EU%x.4cF+;L6^WSNKra<%CMTt+S%tluR%NfT@M3met$GV+Ftu1oHW`n`S%@)M,a`n`S%8#'6^CH$bOb<%CMA"
+    "X5d%aP(d%NfT@Mw3kt$2KX[QcPtHWLRjd%,HR,aLRjd%u:jwZl)77W]i(BML4yf%fik<(Dmow#g>^u$<N.xZiAjW[sTY:w`6)BM`R$i%gik<(_'19%*W#x"
+    "H/X%CM-T_k%OLQk%x.4cF$K#o^u62ZquZ%Kr>E'5^B>`EOc<%CM(hD(&'T:(&RB%CMBbQ(&cYD(&I)WBM8tm(&x.4cF$sk5^bWUBYc<%CML9-,&'T:(&UE"
+    "%CMf3:,&/,-,&K5jBMKen,&rwDo*TRqBcVBJtedik<(Y3RR&x.4cFQ:_n^0wk^cNju4^ZJim^F3QHj'I7EOMv_m^`#Mpj^%(Hjxe`vZVnZilg-)BM9xA2&"
+    "oik<(l6^U%xpPv$&SST#Cc:D&9J;yHbTTQ#RU)P#xpPv$-SST#-rWP#x.4cF.]5o^_b)kUTyu4^&u`vZ*=tx^kLjBMWZBJ&L+k<(_-Ww#'vbOhaoML&Cvb"
+    "Ohc;L@#)1C0i5V1wZ>$mdj$CgCMFh9_lc3jBM.k0O&rtDo*K(:O&huWP#RB%CM8wCO&l&1$#xpPv$NwXM#ThAM&n>^u$.&9n^^YnjqLoc1q.$t5^ZoJHsh"
+    "I%CMBW@P&7KAM&X_%CM0H]a&N$`O&pE%CM1Nfa&l&1$#xpPv$GyXM#X_fa&81>uR75sa&=:Z9S(d*b&_*-l_6Z6P&`3I0`5N/Oq`Gk<(SGH/`&xDo*f_K["
+    "Z'-8n^S:k<(gs@Ss[:k<(;[7i&=:q@Mt.N9%1*)BM2/ik&/e(BMB4Fm&wwDo*ccCINrpP#v]:k<(5vd>vaGk<(1ZHZv%Dl<(gdM$'U:k<(",
+    "RGy;RaGk<(G8iEObGk<(wgX5&xpPv$NpFM#9&so#xpPv$]*VYpd<%CM=D9''P)'''Td%CMI0I('TI@P&I%L@MFhQ6&L@q@MA3Y<$i7gCM:Us#ZQdK@MS8R"
+    "6&A@q@MQwU9%dwmAMMK`0'9J;yHcXKQ#(6mn#g>^u$CSU5VZdU_'y=3IW[j__'/Hvn^wHavU%[%Kr#QIQTv_^&(mp1BM:;Au+@,mR#@,mR#xV68&$,wR#B"
+    "2vR#ah1BM<HSu+RdiS#RdiS#xV68&B$mU#y*lU#%i1BM>Tfu+IInW#IInW#xV68&U5]W#E<[W#6i1BMAaxu+A0IW#A0IW#xV68&St6W#<$6W#2i1BMCm3v"
+    "+Z%7T#Z%7T#xV68&9%BT#]+AT#xN7CM=BH##TeGc%vCl<(c&=b&xCl<(YcBf&xCl<(@nSi&xCl<(NFJ%'xCl<(QP/*'xCl<(sjh_'+$-V)7OsL&KV)P#y>"
+    "^u$9OsL&IZ+v$>U%M&fQIYM%rfM&=hAM&OJh0iN;:_l4^IdaGnE>m/,a&cbj4.%c@y-%8&yCM'@GN&i,iXM,FPN&SNGN&s/m*Xn7bIW91xdaOaupoBd7'c"
+    "bj4.%pOy-%d1yCM4Hn,(#U6YM9Nw,(nfn,(FZ+v$hdPN&%U6YM@sW-(rY[,(s/m*X$abIWLixda]*+)tfP0iMdIcat+Iohr]xZ0,3y$A#;XgbtR+4V)q0G"
+    "<n_uD'P@bK/M9E,'uIg3V)YBthrJoM*OD/dHN9E,'uMs3V)Qp<LM^19INb6+)tdgpes.$-V)$l[P&%wLg%y>^u$*y[P&@Z+v$,(fP&78IYMD%xP&>&so#@"
+    "Z+v$34xP&78IYMuH1`&D&so#9b8<R[BjfM@EP&PxMmbtG_b=(s/m*XfxgIW#H)eaFdw^PS$nINN4tZQ[h*`PchGc%>iWfMqV1'uN2L>(6Ik;Rsfh0,qJ-^"
+    "Qq0H*XI3nIND/dHNXv;LVo/`$'[rbAu7&IO%F'j`&+:>eN^hGc%1YWfMaTBesg2&hVccUdNk2t&PvL5V)'_XhV%w^)tKO7a&`xkAuR#ya&N@7a&/`V&P@U"
+    "-V)f,2Rp3$6YM8:ub&+tlb&@Z+v$VW%M&&TIYM:G0c&5(so#@Z+v$sIiO&dYGDM)s*hVKO-tevIl<(t0YhVGm3V)v<u,W`[jyPiNydWIC-OVGrg&cbj4.%"
+    "sQy-%12yCM7]>@(diGDM$EN2URbeTfyIl<(oiS3UNs3V)oc7oTfhN*O_q%hV&s]kUS+4V)'r,fWG*>'cbj4.%(Ry-%B2yCMDOWA(piGDM0]>&YcGnakyIl"
+    "<(0OE'Y6-6V)0I)cXp#oINiv5#Z4I%`Y4$-V)0p.B(^gs4%y>^u$C7/B(,[+v$G=8B(5W6YMR5^B(EPTB(FZ+v$C^;A(giGDM>/hQ^s,wmpyIl<(MMnR^N"
+    "s3V)MGR6^K6/$v,PTY_g#@'cbj4.%<Ry-%Z2yCMXscC(jxaJMkWpC(FK$YMp^yC(`CmC(IZ+v$O^;A()W6YMfS`D(c$>C(t/4cFtt`D(SJYcFy#jD(>o$F"
+    "M+ZDE(XIvC(<jGDMZi'd&&A0S+jhYbX1eW0MgdUBY^m8veUhGc%1YWfMg(Z&u>ui`&,DZ)O^hGc%RYWfM*aCesh;B,Wdlq(ORdgwZvL5V)Fju,W-6X)tlf"
+    "[d&+ykAup'*e&8W[d&P*i>Z^hGc%ZYWfM2yCesp.r^Y1S(>ZV=`q]vL5V)VuN_Y4IX)tt@Oe&1ykAuxXte&I1Oe&XtAq]3IEo*k3Th`:2+aY4(T$'tvbi#"
+    "@Z+v$]*Ip+nGafM5=@btl'Oe&S<IwZ]eGc%1/iXMa%,g&VRP5$PxL#Z]eGc%SSNfMUb8$#t<YCcnKe#d]eGc%o`afML*Abt)LZg&i5vv$'0*P#2B=j&*Rs"
+    "^M-^>h&,lVO&vtQ<eZ#U@#'CjUfv%&<e]eGc%s`afMTCAbt1&Nh&i5vv$-3*P#45+j&0Rs^M572i&8<7P&'h*oga5U@#/5C0i/1Vng]eGc%AZGDMOHZEk_"
+    "E;IWiqQ+bB+pi&RkhXM&$+j&^UP5$w#W5g]eGc%%aafMO3Abt,_vg&@Z+v$uMCS+nGafML*Abt+Xmg&muF#d]eGc%p`afMh&BbtEDPj&i5vv$(0*P#>7-h"
+    "'H_._MJ[=k&pIW`&:i/xmum9$#D@dUoVm[wm]eGc%@9N^MLhPk&(0*P#ALVnpVBjfMlx4RpvHBbtO*Vk&:-(cXf)n1q^hGc%DZWfMs5FesaS62qtR,QphE"
+    "o/rvL5V)0Wm2q%w^)t^h6l&rykAub)]l&sY6l&BXI/r@U-V)qO5Rp3$6YMD(3m&0c*m&@Z+v$bX%M&1UIYMx^`$'A)so#DZ+v$Br`$'6heYM$q$%'A)so#"
+    "@Z+v$Fxi$'M]GDM3Z]%'mvU[+&eu6&TR]%'^s/AQKJ00M+ds)bKex%'j1iXM/^3&'OSP5$BO-kq]eGc%GaafMo=HbtLqF&'i5vv$w0*P#=sg*'KTs^MS=G"
+    "''(-:''AHvUS%1]@#L13lUedQUS^eGc%lh-FM>ch''ID+HNa,^HW-.U.WFg3V)Y7Vhibb)*OeQuaXG`t)bE+4V)/9[bX_A9INl:2wZloRejJy3V)2C[bXZ"
+    "sx/MoV.t[@8PX[Js3V)>Nlt[m6w&Prr*q]G`t)b;g3V)Ca09]ZUq&c)3wk_5N8Oq6Jl<(Ufak_0$-V)-iT*'B=k)'(%@L`vt10M%x:,aY_;veUhGc%<]Wf"
+    "MXlf#m]E/m#o$ik&>31np]eGc%NRs^Mwg/+'pIW`&kiSbbWBjfMjk9FbKuIbt#*5+'o6l#dWBjfM$R$_cS6Jbt'CZ+'FZ+v$_VLS+*`afMK*Jbt,b1,'mu"
+    "F#d^eGc%mJ;fMS*-]+sOZ+'BL1,'x2aqfWBjfM-NpTf]RJbt0#W,'IZ+v$hVLS+*`afMTFJbt5B.-'vq:qf^eGc%vJ;fMU6@]+.0W,'iy.-'DZ+v$jK@]+"
+    "aDafM^bJbt:a]-'i5vv$'1*P#RnhC';Us^M>rA.'$=pa&/ZZIjmZ_@#7(sbkBC8Ij^eGc%Zi-FM*@c.'ID+HNL#F>mw9=%mFg3V)ERXhiM%,*OQQysn2#w"
+    ")b;g3V)eLr/r7Ks&cbj4.%kFy-%/)yCM/w_/'s>$YM4&i/'i$XP#S1vv$CS65/e:i/'IZ+v$eau.';khXM:KI0'VY@0'I>/IsWBjfMUY>,s)hKbtXee0'B"
+    "(R]Hs*=b&spyCMQ^@1'$j-FMPFIA+PX[1huet0uCd`@#LHYcF<c<1'&$-V)WT3F(]cvG%y>^u$9t3F(FZ+v$iK-]+,yaJM-DSF(^>iXM2J]F(pKPF(IZ+v"
+    "$qK-]+,yaJM5uFG(f>iXM:$PG(y%DG(14nxHK5YF(+0j^MFRuG(;i9r#)4nxHXs_G(7dNfM'>i$#;M3$mdVK9obeGc%XjGDMp6+wm`+rdjyIl<(X:3xmm^"
+    "n<(lHO<n%P5V)c]*lh#[4'uP@eH(8]T8osfh0,r,7$mqlbtnt;TFt]&XI([^w<(mfwH(IjWfM<mA'cbj4.%rRy-%J2yCM6W;I(HyaJMI;II(Th%_MUWRI("
+    "d'FI(BO-kqbeGc%FW;fM`deI(kYeH(sfwH(s/m*Xy]kIWs/#eaYf.,s3H1$vl*ASsfP9iMr@]osY36ueTFsI-Cw-A#`*F0iC:B'cbj4.%'Sy-%E2yCMCJT"
+    "J(r(v`MY.bJ(3lTJ(s/m*X+ykIW$I#eacb##v<d1$vu&5Jvol9iM$<QfvcO6ueTFsI-L;.A#hCF0iNiy_cS/yrM=Kqbtm^n<(gA:'u6-6V)ol6$vmrqINL"
+    "y;#QX_3`PKg3V)mMvbt,p6$vJ18wQID_0MPGT;RdBLxQdhGc%J^WfMyKOesewE/Vewt,jmZ*lqsfh0,A)-jrZrq/r99tU]ZZcsM)wG_ul05V)o#okUra4F"
+    "tE<JA'[^w<(G9AA'D`WfM*+y&cbj4.%`Hy-%`7yCM$5]A'P`GDMlhaBP%D_EX$Jl<(MLJCPKs3V)aG30VXG90MM+X>QSU*$QKs3V)/.&*b",
+    "Ns30MPGT;R[)'xQb/`$'%.cAuZI(S%%Q2](=2(RT7-6V)fph<Rw2m%c9k'6$%xiS%Pbd[(y>^u$&>n[(t/4cF2Ew[(Jd'dF@1/^(8e7Q%X[Yr%C=B^(Jd'"
+    "dFC1/^(Kt7Q%X[Yr%IP^^(Jd'dFF1/^(Rt7Q%X[Yr%Ocy^(>KYcFI1/^(ha>IMVaG_(7r$FMejP_(GVg^(S$H_(H.tHWceGc%T>;^Mwv4`(gM)P#p@0@d]"
+    "BjfMeL4i`T9xbt#9:`(,[+v$93PB'>>GDM)lTda4+r.i]q0fa'I])bS<<'u.&Ja(gGjEb7-6V)7=j<Rw2m%cM.os#.XIs#yR$a(#Iy9%x/.a(:X+v$)67a"
+    "(ISCo*M5*b(>;#b(:X+v$,67a(JSCo*PHFb(BN>b(=t's%6h*b(4U-V)/+Z9f2E-FM#rbb(*h[1h>YtNhlW5A#FW68&>)Pb(=5cb(-safMQLxbt.&Ja(mZ"
+    "68&W5a`()Bub(qrafM+1wbt`GN](mZ68&MIQ_(/VCo+ufNfM&>r$#K+FLV^/ybtBDLc(/^1Fk]BjfM:r.ejq8ybtCJUc(7JtWnceGc%cr$FM_q4Blb/'xQ"
+    "^/'xQGg3V)Ta5d(R1RK$ysDvnkW='u+tT&u73<U]BGui#`46d(C92^M;;ed('^Lo+&DafMrWybtO<nd(mZ68&C$Mo+ZSed(6safMdvPbtSHCC'-DZ)O_eG"
+    "c%.M;fM[Q_o+*xnd(Q5CC'3Twl'bIJ%'tv+DMy@LIWnhGc%.^WfM<,30M]_E/Vbt;veUhGc%+^WfMaqf&uYm#D'Es;hVpfh0,-4uMV3xw/i:;UU]&8UmX1"
+    "pxPUdQw<(*8@D']^w<(,,-D'L`WfMUa+3hhv5#Z&&1$#DZ+v$AZR]+05iXMKX;E'ga2E'FZ+v$Bp;E';khXMPwjE'5)bE's/m*X2-MIWleTdamf*q]rtrh"
+    "Ms$G5^<C-*XNxZ0,ACg@#ey56^P+4V)DH^[ZsI,/My[>/`uebk_xL5V)p+/0`.htEt(@QG'[^w<(e<HG'&aWfMe,$'cbj4.%CIy-%w7yCM_7dG'3aGDMOl"
+    "p^cA7<)b$Jl<(kQ[_cKs3V)[oRR^-I;0M0/hZdqZ;@dKs3V)I`Zhrp1y/M5^D8flR/0`Ks3V)n;(*b)_;0M7p$qf&TPUfb/`$'&/cAuG-2d%'YBf(><M2q"
+    "7-6V)NF;rfw2m%c9k'6$j]sd%Qise(y>^u$(G&f(t/4cF4M/f(Jd'dFB9>g(8e7Q%X[Yr%EFQg(Jd'dFq:>g(Kt7Q%X[Yr%L_Ou(Jd'dFt:>g(Rt7Q%X[Y"
+    "r%Rqku(>KYcFw:>g(ha>IM,m8v(et$FM:vBv(ucXu(V29v(I8B)tceGc%U@;^MM+'w(SO)P#EpekU^BjfMgWq<R+m(ctPE,w(,[+v$NQ%I'>>GDMUD28SU"
+    "3s.i2M8faSx9US*pD'u[1;x(;wGqS8-6V)LBBrfw2m%cM.os#xXHv#O_mw(#Iy9%$>ww(:X+v$,E)x(ISCo*#Bsx(lGlx(:X+v$/E)x(JSCo*&T7y(oY0y"
+    "(=t's%9vsx(4U-V)16@fW3E-FMP&Ty(Wj[1hk1R#ZC3=A#FW68&B7By(ADTy(ZuafM'()ct[1;x(mZ68&uARw(,Pgy(GuafM,5#ctaN^f(mZ68&kTCv(xQ"
+    "fm+MuafMGxRbt5EAI'hGjEb_eGc%iM;fMKFxm++2_f(32AI'3Twl'qS/*'uv+DMKYE<RnhGc%M`WfM[3:0M>Y8/icw;veUhGc%J`WfM(ym&u$0>+'hP.bb"
+    "q95V)sUjeW)ktDtB+4J'[^w<(B)+J'.aWfMato&uHVlj&))hHjb/`$'_ybAuHDGJ'LHYJ',EdEkIm3V)cmjeWl@n%PKq)#mRHV_lr95V)h[r#mu%U%uB7Y"
+    "J'-N(bkpfh0,c'#*kNH6@mhn7FtNuLK'[^w<(ZsCK':aWfMmBp&uLu_K'7S8tnpfh0,2DuMVG15*O.lWU]poQyp5wfPqbQw<(gA$L']^w<(i4iK'>aWfMq"
+    "Np&uTORL'@FiNqpfh0,g3#NVI+UIN4'XU]xb*TspGdJsbQw<(uf[L']^w<(yf[L'GaWfM@m%'c#ww'uHx;_uEV4gadb_Bu&xDOqskTiuP7&'cI$IG%htSi"
+    "&-*Wl+3/4cF8`&N'QJYcF:f/N'mN+DM8gM[v&(T$']&ci#@Z+v$UZVl+nGafMwZTbtV[eL';o4qo_eGc%s5iXM'2f]'^SP5$8S8tn_eGc%@gafMm;TbtJi"
+    "LK'/V:bO`eGc%1P;fM^h2^+`SLK']l<^'24nxH,+3^+^1EfMXXo_PZEjfMZR7'Po1ZbtEL*^'7Ik;R`eGc%9P;fM_n;^+Z6*^'y8u^'24nxH51<^+FKEfM"
+    "gQhXRZEjfMk^hXRwJZbtM&u^'DZ+v$;1<^+`,iXM@o>`'_yJM&DZ+v$(2@`'-0iXMC*[`'=+3^+^s/AQ3R.$ZHckeacT'FXO3,'cm1rbX,77@v3(T$'2Qn"
+    "`'@Z+v$F1<^+nGafMoDZbtN,'_'PxL#Z`eGc%RP;fM`tE^+dn&_'$,ba'24nxHO7F^+@KEfMC/+xZZEjfME)K@Z8=[btfcNa'DZ+v$w4gM&u,iXMUBTb'R"
+    "7F^+DZ+v$S]Tb'-0iXMXTpb'S+3^+^s/AQw&E0M^Lleaxhd/`Gow&uwt=c'bp5h`qfh0,e-#NVjk=@mW:`U]C5OmboAdJsbQw<(d6Hc']^w<(h6Hc'jcWf"
+    "Msf53h0/L#dQkPx#Ai9d*Kkh_'xrmn#%[Yr%#$Wd'=t's%n$,c'*IEo*ZFC3Utn6dXuIl<((d=9fCU-V)nh80`v8GDM2'^e'iNDl+[yxCMsUfe'Uo-FMyb"
+    "xe'WxR%cU/NMi[*`LMF^Ida>r4hi,#.'cYTffjL<8[vCP4gaC@M)kQP6$QT#jEk8uXohG_+*k`FsI-opq@#ZJ63hSV6$QV5J&l.pH]e>Rcbk`FsI-qvq@#"
+    "F&&xd1w1*bC:Yf'i8iXM-XLg'8UP5$cp5h``eGc%kiafM3A[bthoaa'@Z+v$.8F^+nGafM07[btgiWa'2r6_P`eGc%k7iXM1qqg'_SP5$/V:bO`eGc%7ia"
+    "fMk/BbtHVlj&@Z+v$*^LS+nGafMh&BbtGPcj&;o4qo`eGc%=Q;fMXHUS+]:cj&Rc[h'24nxH3dUS+@KEfMq@mnpZEjfMs956p$X^btQ@Ih'DbeKr`eGc%F"
+    "Q;fMYN_S+g*Ih'X<Oi'24nxH<j_S+FKEfM*LFIsZEjfM,Ffhr,q^btYq;i'DZ+v$l5gM&u,iXMIPBj'(Y8j'@Z+v$;lBj';v6YM$#]x'^`6P&@Z+v$c#JP"
+    "&c:iXM'5xx'uk_S+Ai9d*,oBf&I6`S+%[Yr%VkFy'@Z+v$(l_S+`:GDMGMuy'QYUS+TMyCM0%'#(o:iXM4.C#(2e/m#Ai9d*6oBf&,nC#(%[Yr%kQL#(@Z"
+    "+v$2l_S+s=GDMQ3$$(QYUS+_MyCM:c,$(sk$FMIl5$(]8'#(qv,$(G+FLVZBjfM%+G0V-sdbtYsH$(YB%gN_YRIj9njGX6Jl<(6d_IW7IEo*fPE%(pYUS+"
+    "TMyCMV0R%(qfGDMt6$[ZeWs)XH:teaxA(+[YR5'cI$IG%rySi&15r#(3/4cFMPK&(C=Ms]AI$fW>)4xZ6QTOqv_^&(;&6$(AfYr]UAI6^;gpkqvU,O_Go)"
+    "'uZyQ$(DjwKVrfh0,3'vPU@nYO_K'5'cbj4.%<Oy-%/)yCMXpP'(t^s^Mvj^'(O4Q'(gD;IaZBjfMeL=-aM$fbty,d'(s/m*XCe`IWleTda$9SEb]JiU]C"
+    "5Omb1%TFbbhGc%kfWfMC`iesLWk1cE<dLVj_=-ad/`$'G(cAu0kD((ttV((jcfBcd/`$'j1cAuW9vn%QSn()x57ng6$-V)*U4G)s>Pf%y>^u$6'5G)s/m*"
+    "X++0JW=D3ea`F'&us-6JNf[CBu=E#'uMg3V)/>U*tqfu0Mj)[Zv;]`wZ3<6V);=.]vn9d/M@bK/MG:Jxv9-6V)@S#1M'3m%c9k'6$g)jS%",
+    ":A/V)y>^u$R&9V)f[Yr%T,CV)R(D7&w0$T+TuGDMiLeEO@EdN_$Jl<(NR7GO8$-V)l,,W)NULr#y>^u$cW,W)BZ+v$e^5W))Qe=M<=HW)4Ayx']uGDMp5y"
+    "ZQH7<)b$Jl<(]QL]QRs3V)]K0AQ]'$1MQPpWRfN,=RNg3V)g+IYRduyCcW0iQTeGIii*IEo*N#WX)=O9r#d]yCM<0aX)N-bJMA@jX)(KiXM(Fh')],XP#S"
+    "1vv$Xk65/Z_>W)DZ+v$ADgY)uJiXMO/4Z)%V+Z)@Z+v$K]4Z)%,m`MUTlZ)i)Mr#N4YSg$m-=R[yKW[0Jl<(G(`u[q^n<(L4$:]Ng3V)H.HfNghsyP*'[K"
+    "`:upHk[C;JN&*WHa@.jxQNg3V).QUcO3[%1M,bOBc`/Qxv9-6V)pp)Dc'3m%c9k'6$@fsd%'$3^)y>^u$+b<^)f[Yr%-hF^)@Z+v$T]xx'<Te=M)xK_);v"
+    "I()vc6YM$3h_)VwZW)@Z+v$SLqV)cKiXM*XH`)ug:H),[+v$T.I`)>>GDM>]s(kP/P/i&/NfaA6MEk#nU$vER-bkN6SogVKO#m@Q>V]EeCckSv3V)LbX0i"
+    "yWG'uM3n()3.xZmufh0,CHgDYGhH@mgkfFthp4+)[^w<(W<w()TpWfMpNgFtdWg*)[^w<([C)))FpWfM9jS'cbj4.%nXy-%Q:yCM2E;))tEiXM8QN))]]x"
+    "x',[+v$j'O))>>GDMN['>mEV$/i-ENfaL8/[m'hY'u`Kg*);xP5p6$-V)vej))eC7)&y>^u$w3k))@Z+v$#:t))PfGDM%Osjq_gugiuIl<(s,7lqNm3V)v"
+    ";S0rKAL0MTmupo0p^*X:g3V)ow-Pq^P+/MX:62qChGo^=E^0,g*gb)y98b)%Y^b)S1vv$Ql65/>>so#@Z+v$+M/*)-X$YMFP=c)#=XP#ysDvn#kb-s3hb-"
+    "sxno$QUVO8$Ul65//-Hc):X+v$93Qc)(IEo*0hlc)PA9r#o^yCMK'vc)-+.FMN*1d)F:]%chyg1$4pm:$aw0d)%[Yr%G_:d):X+v$B3Qc)*IEo*eFBr)PA"
+    "9r#w^yCM(^Kr)b,.FM+a^r)HGo%chyg1$iqm:$=V^r)%[Yr%X>hr)FW68&yMvc)x*Lr)f&%FM_p+&P0O3ir-O3ir&M5V)L)Hs)V)>s)rAi7&edHs)GDli#"
+    "G&bHsdeGc%M^;fMbs,T+hf)))m5b))E(D7&GD@T+b6bfM/B,ctdd4+)mZ68&W[@T+y&,+)OjNfM_E>%#K+FLVu*EctY.at),4nxH+KV+&A4NfMDL=%#Im6"
+    "oT;k3AZgeGc%7M<ZMHR7u)$:rj#R(D7&GRIT+m1@YMMqfu)GRIT+[o[8&f.()3IRIT+N]<ZMQ24v)r<6k#[o[8&/Fkj0#`Au+yJf=M&uB#*p89#*E(D7&("
+    "lSu+bm@YMUKYv);iPv)ll*_cgeGc%eK;^MmEyv)$0/m#`Z'3_aBjfMLg0=[R3Fctp_'w)R(D7&WRIT+qi;ZM^%Mw)A8qm#S=i7&h9E;$L7f=M4[H$*2K6$"
+    "*'a<ZM.hZ$*<*:V#E(D7&[lSu+q(]YM2))%*[Sn$*R(D7&bM)%*gnqXM:Zs%*f-b%*[o[8&S/()3d't%*&Kf=MM(T&*HM*%*m-yu+[o[8&Y/()3jLT&*y("
+    "AYMEAy&*m_p&*jeu6&k(I$*I(D7&1x='*r7f=MOfY'*H<Q'*jeu6&xwy&*[o[8&d/()3'FZ'*BV&KMM3:(*kKg_MhN=^u.kbfNj[Mo*;%E`u>Eh*tPj3V)"
+    "#Yo-j+PefNyOLn^[YES^hhGc%xxWfMLsP]Z99Zv_HWHn^V/`$'E:cAu,e6x)n5]x)`^U/`^:4V)r2X]Z6bkyPTvMeN=n&lMh:fDl$hn<(PFjfN`SCo*xIb"
+    "A#^xQMMMve&P`l$HOX(4V)#LX]Z,ji'u0>Oy)cyQ,a#:5V)gh8DY:((Et2><y)[^w<(vHxx)vxWfM8:W]QT`y;RmHaDcSFsI--obA#(+p'l8j;yvSx9USq"
+    "W'%Q]CVqS@Z)WSQj3V)_`w-jt8gcO]RRnTAoySTihGc%xxWfMRbb'u0>Oy)kl*_c9>Jo3GaG%ZGy`o^/5>DPK-hoTd7Q]ZcO*Gt`AN<)[^w<(<#Q+)LrWf"
+    "M1BhFt[()<)[^w<(t(Z+)8rWfMR]T'cbj4.%/Yy-%v:yCMK*m+)wpGDMbcP/MAWD/`%Jl<(>Mq0MQs3V)jo)]vGMq0MC&H,Nv'MiMMg3V)Fum-Nwhn[ZwW"
+    "]sV>Y+LVU/`$'4=cAuk*p9*>cP:*F%X,W<-6V)hBkfN&3m%cBB`r#FD.P$^j3:*&eu6&AV=:*R3-[ZheGc%y3m`MP;c:*@&Mr#c>#ymR/W`cP87BY2Jl<("
+    ";5^`YKU-V)CTy$ZGLe=M8F<T](xG>]KU-V)F^y$ZHOe=M;b8Q^+<D;^KU-V)SVRV]6B-FMcJ@<*i%f1hy[#O_YqG%#=t's%gh-<*<E^0,]0ko^h9KP_WIk"
+    "'uo[0;*Q3-[Zyfh0,GBkGXS`*1`Dfj'uWs(<)-MvEO7$-V)inT:)2s)-&y>^u$]>U:)s/m*Xj6,JWT3=eaGm;#QZ92JNM+X>Q%l7$QMg3V)Uqf'PXrq0MP"
+    "GT;R_LNfN3$-V)rNQ;)NULr#y>^u$ovQ;)BZ+v$r%[;)f:iXMrX8>*l8XP#@Z+v$R#I;)xjhXMvq^>*(Zmn#ysDvnE'B=R3sPYeSV)%QAD]QgKG8XSyI,/"
+    "M:4xmgXE+SgRm3V)7$fogYnNmgUVO8$Js>@*Is>@*o:f=MSc`jh-B,XfJ0*4h@lpgi#&I%#,4nxHKS_.&;4NfMCMJ%#Jw[Oq3ht-sheGc%m%HDM-_7Kr]B"
+    "+/i%2afa[o.hr;Nm'ulJrD*EtE,s<-6V)cs_iiuku%c9k'6$0xyM$]e0D*y>^u$>R:D*>5ZJW4JfA#7Grxdf[CBuu=++X1I-V)7dQctEjm'ulJrD*Np9#v"
+    "yfh0,;V$jr;ZM`ul>+4hD91)k$/eA#9b8<RcBjfMho5.N'aVctH#>S*%wn`Yc*qiV.fj(k2Jl<(PLsfNjhGc%F'XfM7xCDcI^@&PL`mue+IEo*C@(T*PC9"
+    "r#XfyCM1M1T*'=f=MkUjyP[0udPC<6V)Uf%+kVRRpfQPTwQnZh]QjhGc%F'XfMu`Zfsyx.X[`9;.Nj#TGOLU-V)Hhblha5NfMAIP%#Jw[Oq.GulUieGc%k"
+    "'HDM*B22U^B+/i-KafaXR)OU:Js'uj@lV*BW@kU=-6V)ib=Dluku%c9k'6$.##N$ZZ*V*y>^u$:J4V*>5ZJW2FlA#5Cxxdc>=)X'W++X1I-V)2CRJWDfs'"
+    "uj@lV*KS4bX#gh0,:@vPU79NGXk:14hL,bZm&BEy#cv#0`cBjfM9-xxZP-XctqkUW*%wn`Y4OriV6XCZm2Jl<(K.`Y[jhGc%o'XfMaEEDcrr*q]Txmue+I"
+    "Eo*l0@X*PC9r#*gyCMZ=IX*P=f=M<kTm^-F`W^C<6V)/&W]mVRRpf#f>k_i<TP_jhGc%o'XfMG-]fs$4g8]Zs'yZe]@:]SE^0,*o;=[`G@v[-+2pgUVO8$"
+    "u;n;)t1n;)Sjs^MTM8Toal/8o']Mo*mFHVofcmfNThGc%HrWfMwY5fs'MPq]_+(^ZH>-1`Vv3V)0qXxZYO8(u[4N<)AN$OUvfh0,]]DyZ[X,4U-mmFt+e-"
+    "A)[^w<(a>W<)orWfM'%nFt'L`@)[^w<(jDa<)ZrWfMH@Z'cbj4.%%[y-%K;yCMAFs<)mrGDMI4xdamcj^l$Jl<(iEifa%:5V),S-+b&ktDt9pKZ*[^w<('"
+    "nkY*x'XfMSkt'u5dKZ*iYJ&cWy3V)[QQ]vWet'u5dKZ*n0'[d#gh0,F&sMVn=BAd*t)(cbj4.%)[y-%Q;yCME_A=)3a6YMJeJ=)XGB=)@Z+v$7ps<)1HiX"
+    "MMwf=)q_xx',[+v$lVg=)>>GDM8HBTfAF3/irmifa6%Jqfo8u'u#@`@)OxL#Z7$-V)34+>)_v]1&y>^u$I]+>)s/m*X_ySJW$O5ea7:XNh",
+    "#(e]ZV6TvhnaWMVU/`$'gAcAuKum[*RA)]*%[O/ijhGc%:(XfMJD:+OD0mdjq8TOhjhGc%:(XfMj>^fs*u>/`],g.iWqKMi;$-V)7MP>)eD=2&y>^u$QuP"
+    ">)DZ+v$eKtU+<HiXMW^l>)O*d>)@Z+v$X0m>)PfGDM>/hQ^`gugiuIl<(P`2S^Om3V)SoNo^LAL0MM,bZmNke*X:g3V)-U=7^_P+/MQQysnacNo^=E^0,c"
+    "rx^*8-K^*tRp^*S1vv$Mu65/YAso#@Z+v$BJ(@))b$YMBAP_*vFXP#ysDvno&jop+$jopwk3%QUVO8$Qu65/''Z_*:X+v$1-d_*(IEo*,X'`*GF9r#kgyC"
+    "MGo0`*)4.FMJrC`*BD]%chyg1$'G8i$]hC`*%[Yr%>XM`*:X+v$9-d_**IEo*42r`*GF9r#sgyCMOI$a*14.FMRL6a*DPo%chyg1$/G8i$eB6a*%[Yr%O2"
+    "Aa*FW68&EF1`*Dw$a*5.%FMW/ogMh*/P_c*/P_'M5V)HqYo*RqPo*rAi7&]^Zo*nKli#a^U/`eeGc%h`;fMu9/V+;;LZ*^bW]*I(D7&vjKV+u6bfMJ<3ct"
+    "'X-A)mZ68&2)LV+Kt$A)jlNfMv.-%#6uM*O0C9ckeeGc%olNfMry,%#<UF$QtD4YeeeGc%7sGDMKGXEbr__To#Jl<(iE$Gb7$-V)MweA)fLSE&y>^u$%If"
+    "A)DZ+v$_/Uj'RHiXMm0*B)$UxA)@Z+v$,[*B)98;^MNDHp*YU)P#@B16TdBjfMc>u`P2+actQ^Mp*,[+v$Ov<B)>>GDMPmUZQEP6/i3cpfaNJ^wQ1.%(u]"
+    "J]q*6Ik;R>-6V)Gw)yd&3m%cM.os#cDbp$Pw6q*#Iy9%&jAq*:X+v$.pJq*ISCo*$Z<r*m`5r*:X+v$1pJq*JSCo*'mXr*prQr*=t's%;J=r*4U-V)-uC1"
+    "V9E-FMQ>ur*X%]1hfZuEXJIuA#FW68&Dccr*Cour*[0bfM(=act]J]q*mZ68&TWsp*.$1s*H0bfMg;4ct4QOB)s/m*XSK.JW,e,ea0QD8f+w['cbj4.%V["
+    "y-%R=yCMrh&C)aa6YMwn/C)i,'C)@Z+v$;)cB)_HiXM#*LC)G`xx's/m*X]g.JWleTda9M8/iKWTiMAlpgiOvPfNIg3V)t<WPh[Dy.Mv@C2_r1GcX;g3V)"
+    "xIWPhjTXmgUVO8$/dLC)i5xt*VAf=MpxWu*4NrC);khXMi'bu*2LXu*BZ+v$#bbu*o@$FM=O#)b$Irfa$IrfafxZ0,:3&v*rq<u*M6.FMoLBv*Qq5ZZ^wh"
+    "4k)m3LVU/`$'vDcAuSRsx*f3Ky*,EdEkAIEo*p<7y*iF9r#<jyCM3TAy*@1bfM%5dctPXJy*,[+v$N/Cv*3BGDMGOLZm0j5/i2asfaI)&wmoR<%Q_;FP#a"
+    "Pps6jYDaM<%4#+MIXP#9t's%wRyy*I1bfM%5dctY8G#+lQrs%J3By*ne=#+o6.FMsegv*J.pDtriR%+[^w<(u>1$+U+XfMKY4(chyg1$Fgfl$.[gv*%[Yr"
+    "%8LD$+Op9#vjeGc%u:m`ML*i$+%MP5$N4YSgQ<MAdKYHds4Jl<(0Q,+tbSCo*+/-%+t4&%+1[+v$lHhv*l-`EMUXI%+H,A%+Op9#vjeGc%[p;fM#]gV+6@"
+    "1$+DXV$+:X+v$3t&v*V/`$'tFcAuSRsx*b+E4+)(_,NBIEo*n214+iF9r#EjyCM1J:4+=3bfM#1jctNND4+,[+v$Tc5w*3BGDMD2GBP1j5/i0]yfaFdw^P"
+    "nNC%Q_;FP#_Rps6h[DaM:r-5+UIXP#9t's%sJs4+G3bfM#1jctW.A5+lQrs%J);4+j]75+m8.FM$@Zw*L:+Etp_L7+[^w<(s4+6+S-XfMIU:(chyg1$Dif"
+    "l$65Zw*%[Yr%4D=6+LS4bXkeGc%s<m`MJwb6+-MP5$N4YSgO8SAdH<CKV5Jl<(+0-jVcSCo*)%'7+r*w6+1[+v$r$[w*l-`EMSNC7+D$:7+LS4bXkeGc%Y"
+    "r;fM%iyV+27+6+@PP6+FW68&;/_V+/BqV+R6%FMSc`jhRXBiiMXBii'M5V)DY:x*NY1x*rAi7&TG;x*>Nli#*)hHjeeGc%1a;fM(x4W+[+^q*$.M7+E(D7"
+    "&JQQW+(7bfMkH4ctHoQD)mZ68&BgQW+74ID)RsGDMjV2&lkuJ>m#Jl<(OZV'l7$-V)l*wD)3%FI&y>^u$cSwD)DZ+v$&0Uj'qHiXM4;;E)b`2E)@Z+v$jf"
+    ";E)1`NfM5s-%#<UF$Qh<d6peeGc%JF;^Mo^'8+4V)P#`Z'3_eBjfMLgu]ZT9kctrw,8+,[+v$7-OE)>>GDMq7hs[L[x.iU#@+byER8+07bfMILkctw>[8+"
+    ",[+v$<-OE)M=rEMFB1K`F`rVfwrdyP'$wg`1e2Q`TB^0,F#&:+G.)X+5Ue=Mo6/:+4#(:+:bG:%$bk9+<.HDM+:am^Uwx.iZ2@+b(k29+x3bfMILkct&e;"
+    "9+Ek)hreeGc%esGDMx)[Qp`gugiuIl<(lX(SpOm3V)ohDopwhn[ZD>k1cM'5LVU/`$',HcAu:pT:+QR+>+jcfBcNU-V)-DiVf*6GDMX-QZddKy.i2Wa*b:"
+    "+,;+0eN^M7oB;+u9XP##FARgeBjfM41mYeuElct:1H;+@Z+v$W-OE)pF-FM'Lm;+yL]%chyg1$^eB1$4,Z;+=8%6gtH0(uAV(<+w,sQg)A5V)rG[Pq*/'E"
+    "tNC%=+[^w<(PGE<+:.XfMCgT1M>Y8/i/mGcX6U-V)>xiVf,<GDMjsu+jdKy.i'HA+bL<s<+94bfMmalctJ6%=+.4nxHpeKF)T7NfM*de%#5m:*kjDOAmke"
+    "Gc%qZiXM4NS=+([mn#=t's%Y+)X++IEo*tXo=+L@9r#Zs+DM`Ao`llhGc%D.XfMw.1(ug4$A+3.xZm@-6V)d-hYn)>GQgcHFP#a+)X+b'@>#OpPv$a.XZ5"
+    "g.HDMM/ETo2g#/i7yA+b^Nc>+SeN^MZ:y>+xO/m#H5k,seBjfM#x`SpC^mct^T'@+@Z+v$)`=>+n9rEM'3a.rF`rVf$.wyP`lNKrjUb4rBIEo*Xqh@+r@9"
+    "r#ls+DM-qXMrlhGc%V.XfM2g1(ug4$A+F&bHslhGc%OsWfM+>Q'u*_V((kl*_cbhGc%LdWfMZ4G0M6g`TfZeH+bThGc%IdWfM'##'uSL[h'=31npHg3V)U"
+    "QA*X[fi%uP9@h'<*mQpaO/J$blL##",
+    0};
+static const char *const diti_spirv_text_gemm_dot_gpu[] = {
+    "GZ1N5jsi^PT$i#*=&:c%>&:c%<O=>MjV)GP8&S_WueC8f(BBs$ics5[Qgdme=o-Zl<b1/rqpD.%a/A6$IBtA#4o#qm9V9Khf.Sgo'jC##>F@$#XlxbJ2L0"
+    "[co'd##6>:o#1#kt#Ne%1$ccO5$FhW8$<1fP$M)/U$]2qf$7Z+r$Wwxe%`Qs0&<t)I&c.3>MRJ.A#o^'EM9c3t$;9-V)Hi08.yCT$'D@^vdcppm#8['EMX"
+    "`iW-(il<(>C3U%7:6P_ILc&#.aCO_qa'EMg9.t-&il<(WZ0_#AL9$dN`4;e*o]p#e@LvdyU]p#(il<(fNY&#Dh5xdgF_vdK:Ot#xm0EM$I=##9['EMuZuZ"
+    "#ja$opf<LvdNMkt#9b'EMiD;t$7ll<(l][a*X[>MMJLc&#O*LLMra'EM1K5t-&il<(#gL#$p@kLVO`4;eV)k0$/T1EM.jD##9['EM(%%[#s[gIWg<LvdX5"
+    "&1$:e'EMRX=t$+ll<(U^[a*B@GcbJLc&#8fSbbra'EMr_7t-&il<(eph>$Dh5xdO`4;e*'=5$/T1EMY<F##9['EMSO&[#G,2ueg<Lvd,3P5$;h'EMoW>t$"
+    "7ll<(r^[a*_<AckJLc&#UcMbkra'EM7_8t-&il<(*qh>$bnK<nSxY;eH+F8$/T1EMw>G##9['EMqQ'[#e2H9og<LvdJ7X8$;h'EM5]Ft$7ll<(8a[a*$91"
+    "GXKLc&#r_=FXsa'EMUc@t-&il<(I%-[$9c%faP`4;exISP$/T1EMP$O##9['EMJ6/[#<'ybbh<Lvd#VfP$<k'EMsgHt$+ll<(va[a*bX<`lKLc&#X'J_ls"
+    "a'EM;nBt-&il<(0/Iw$d),unP`4;eKAtT$/T1EM#LP##9['EMt^0[#gE(roh<LvdMM/U$=n'EM8gIt$7ll<(;b[a*'V6`uKLc&#u$D_usa'EMXmCt-&il<"
+    "(M/Iw$UUQ-NUxY;e=J_f$/T1EMm%V##9['EMg76[#XqM*Oi<Lvd@Vqf$>t0EMU6X##:b0EMV@t>#>n0EMWI8[#C#1EMXRTw#G/1EMY[p;$K;1EMZe4X$OH"
+    "1EM[nPt$ST1EM]wl8%Wa1EM^)1U%[m1EM_2Mq%`y1EM`;i5&d.2EMaE-R&h:2EMbNIn&lG2EMcWe2'pS2EMda)O't`2EMejEk'xl2EMfsa/(%y2EMg%&L("
+    ").3EMh.Bh(-:3EMi7^,)1G3EMjAyH)5S3EMkJ=e)9`3EMlSY)*=l3EMm]uE*Bx3EMnf9b*F-4EMooU&+J94EMpxqB+NF4EMq*6_+RR4EMr3R#,UX+EMOI8"
+    "[#ja$opQ`4;eRopq$/T1EM*eY##9['EM$w9[#m%xkqi<LvdT$,r$7['EMslWt$+ll<(vf[a*`EScOMLc&#Vk`bOua'EM;sQt-&il<(+^lB#.TP6^I4Tvd1"
+    "[_2%sj'EMct&@#-il<(su$t$uoPFtLGpvdAfZc%qd'EM63HR&Bil<(MlKC+-K4r]J.Kvdp$Sh%:Q(EMH*8@#0il<(IRXQ&*/8u[cRM<eo$oH&/T1EMGr.$"
+    "#9['EMA-g[#-K4r]n<Lvdq0*I&7['EMeN(u$7ll<(hs[a*MNs9fQLc&#Dt(9fya'EM-Uyt-&il<(tjlB#B@R[#Ub;x#L%k<(6/1QTma]t$IZR$'fDu>MKG"
+    "7<$w2;Y-^o(BMZMM/#pF%VJ[c(BMau@L#jZYr%a^L<M'tnwZNMp;R;utnb4k(BM+2RO#M>)0vdik<(K1y.M]Yi&'jZYr%o^L<M)b$wZjANwZ;utnb1k(BM"
+    "CiyQ#2j*usdik<(nhr(OCK':$jZYr%BLIyhAUiwZ$0sHand]DjQi(BMRnVS#qkMWvlik<(;'m(X&ir:$jZYr%Y<m:[S/S&l43Bak43BakB/:c%r=t>MIOy"
+    "AlUi(BM&l)X#Iqhntdik<(pGGZZX;a:$jZYr%v<DEgDYuvZdk>>vSc(BMonbi#q:*<udik<(hJ6w#g>^u$nNvvZY[EkUi.0LoDjT@M90L5&N>6@Zr'=HWb"
+    "jgm#Bvr+abjgm#tchqSdvym#r`(BM:UJW[R](BM<h*8]Ivp@MJb,n&XpR$'+A.hVjP(o#Rxp@MOq,n&opfCMQ.w.`S=q@MV/-n&UpR$'<MAhVyU]p#bxp@"
+    "M_H-n&'qfCMp8evdS=q@MdW-n&WpR$'`:%hVH4Xt#0yp@M-d.n&MqfCMeMTmp_*)BM&L2NqHsp@M5%/n&TpR$'PUJhV4pb-$t#q@Mq*4n&9sfCM<a/,NK^"
+    "t>Msc;t$RpR$'mOAhVRtj0$:$q@M7-5n&WsfCMxiFHWa02BM+*KQ^kVdKvRg@KVt9A4$XsR$'Uv@4$m/='cL>J4$10='cNB6n&lNhwdLv^@MoEnvdXGk<("
+    "q2(<etCl<(jcO5$ZpR$'VVJhV:>I7$#%q@Mw=7n&@tfCMIU4BlQ+U@Mu%[8%4_BXnZ8IHWI1O8$)0',aI1O8$dYALVW>TM$YsR$'s&TM$O)(cX0D^M$k)("
+    "cX2F>n&bIWeaP(_@M['gdaYGk<(^0o)buCl<(W1fP$ZpR$'YSAhV>Z)T$'(q@M$NAn&DwfCMP):>mR+U@Mw(It$6qy8o_ERHWLG&U$,<0,aLG&U$g]ALVZ"
+    "RvV$YsR$'y:vV$RF-$v3W(W$nF-$v5PBn&&<,-NOy^@M<sB,NZGk<(>&DINvCl<(94qf$wh9$LM9St$;:St$;:St$;:St$;:St$;:St$;:St$+W]HW'rFm"
+    "$['8,a'rFm$MwMwZdvym#NU0JW*-cm$`o(BMWRDWei@)BMf%m+jY=U@M'BRt$<Qr2qg^[HWSuyq$3U9,aSuyq$%3jwZdvym#uXvvZdvym##`(wZdvym#&S"
+    "mvZcb##ve3)BM=a`s$k.Z:w^pR$'VF%hV>`H+%'-q@M$SPn&D%gCMNr`BPc*)BMowW^P]o(BMwj08S^r(BM0P9EXm_jBMHIr/%rwDo*iB$0%2;r/%;8jBM"
+    "c:_2%rwDo*qg2wdsUY5KPhFDlPm8wZo*&XI@u-ClSv8wZdvym#hjk5^QsUQp`<%CM8kP6%k-_2%XC%CMdM'KrsTa.r'=nBM7>:7%rwDo*AgWBchFZNqcik"
+    "<('AM7%lik<(+Yr7%'xDo*&p]BchFZNqtwDo*A0:wd9]oQTtwDo*Tx*J%vqxI%*kk<((IcJ%nik<(.nCK%oik<(XKDU%xpPv$jJST#s3_N%PhFDlNjBwZm"
+    "'/XIxpPv$qJST#H#S,[dvym#eQ7xZdvym#sS5o^O/F>mA=vDt%y,BM/H'Et`u(BM3m>^uhLjBMrEZc%L+k<(y&Ww#DrR3UyYfe%`rR3U$.7@#F-3lU3V1w"
+    "Z[w]HWyBgCM&VmBYa3jBMIUIh%rtDo*)dRh%'osBKxpPv$8rF=^b<%CMTheh%hS[h%UKjBMMnnh%#xDo*n#%INB.[2_p'l<(K&MU%xpPv$odFM#:DOi%xp"
+    "Pv$+eFM#6=>Z#xpPv$VrF=^b<%CMrlmk%-RZk%prK@Mrpmt$u3q@Mt%29%:X%CMD^-p%o3Xi%XC%CMEd6p%/ps##xpPv$ZqXM#(m6p%)UQ-N6j@p%._mIN"
+    "lKm'&SsW<[B(s+aY:k<(:K6,&X3q@MHR99%Q6q@ML_99%Te(BM_+q.&r@t>MjDq;[`I%CMw6W0&ifwh%%`K@M=`[/iW/)IW@dj0&o&_,a@dj0&Q12/VH=^"
+    "1&0xmk%5I3$msw]1&8e/xmh3N0&;),une*N0&xpPv$YhFM#yM_j#NF-$v]e*_u_Gk<(+Bhyu#Dl<(2:x4&U:k<(@>N0&I4q@M$AB9%*'U@MiAd/iXsR$'A"
+    "deH&[ApU]InnH&wApU]K8wn&d3I0`nCN0&B$[1iLa=X[-XJW[trAKV/hdK&w*_@M%>Tte`Gk<('e$9f$Dl<('u(L&^:k<(P@N0&_3q@M4sE9%J-2BM#JXy"
+    ")E:UN#E:UN#xV68&:(`N#GA_N#7h1BM%Vky)WrQO#WrQO#xV68&XwTQ#'9TQ#Sh1BM'c&#*NWVS#NWVS#xV68&l1ES#JKDS#eh1BM)o8#*",
+    "F>1S#F>1S#xV68&jpvR#B2vR#ah1BM+$L#*`3wO#`3wO#xV68&Px)P#b9)P#ON7CM=BH##TeGc%vCl<(@[sl%xCl<(@`((&xCl<(>^R,&xCl<(N5p1&xCl"
+    "<(N9%E&xCl<(oGiO&+$-V)m24f%OXepaX[aKVZXW&Pb5ydWs*uHWHy3V)u$yKVA`K&c]Q+f%,q9g%<Kl<(,62_Y,$-V)L#Vg%H[+n#y>^u$2,Vg%@Z+v$2"
+    "&Mg%oPGDMdJ$n^k2I>dxIl<(KAen^0$-V)^A8*'hu&n$y>^u$UV8*'DZ+v$UP/*'EWIYM[ag*'GVK*'DZ+v$bug*''^GDMqk0&c&+2,jxIl<(f2r&cHm3V"
+    ")iB6Cc1H#$Q6>L>dcrf5_4>''P2BH;eG.W/`O+4V)w:/<e,F20M7p$qfs4GUfLy3V)$H/<e0kJINxR#k_hFFO_Fs3V)l=9ngb_L&c.9cm$a`Om$b/yCMXZ"
+    "&j%C&iXM^a/j%D]Ms$FZ+v$di/j%#&iXMc(_j%E/e5O18,wdNFX>vShGc%qPWfMI](es-9;,aO'IKrZD(U]DQ$W##]@])wDEfM'2BteTEjfM.HBteN'%bt"
+    "*I,k%:X+v$idRh%=s3V)q#U,aBbe/MC'QHjTsL,j,$-V)*_.m%8a4r$y>^u$Fh.m%FZ+v$DIWl%$ihXM('^m%y(Tm%Aw>]d.EJ#d,XUdaJ2B;nEEFhMPH^"
+    "Wn=Um5KS1vv$9G65/RBym%Aw>]d2QJ#d5&rdaNWYToKd&INTmupoY=tToBg3V)QEdBlO%_)OV(VQpkjwHWK+4V)NnkHjVW%/MYDRNqd$Q2q,$-V)o8hEkf"
+    "2i*bS3(o%s&iXM7,:o%9g&u#rL#XeYeGc%tVafMwK&btT@Mo%i5vv$5Q6EfqykHssL5V)_cIp%N@Ap%Mapes)>:@#XJ-$vu2*esYeGc%t]-FMs5Q'&d<+H"
+    "NAkgKM([%1MCg3V)Sp)LVy]S&c.9cm$(cOm$I1yCMwgD(&hMIYM'#a(&Y@>Z#@Z+v$)Sbi%PSGDM;>U>QQmG8]uIl<(OXx>QEm3V)Qe<[Q`hi=M4B7)&54"
+    "k(&TSGDM@dmWR4pM8SyIl<(W29XRGs3V)W,u;RIDl/MTllTSR&q8SIy3V)^W5US`eW&PW0iQTb(`>v:g3V)bjQqS9JT&ct:>5Uy:wHa-(T$'i&+*&@Z+v$"
+    "DeI]):EafMwK&btVL`o%EjwKVZeGc%BA;fMn`R])O]=k_1w/U]DQ$W#MkR])ZDEfM'7'IWUEjfM)1GhV#T,btUHc*&M]P&YZeGc%JA;fMQefu)LId2_720"
+    "U]DQ$W#8pfu)aDEfM50wBYUEjfM9<wBY+m,bt^yU+&0.D7^DQl8]J)7JW.(T$':h+n#@Z+v$Cpfu):EafM(g,bt_(`+&H.tHWZeGc%$)iXMT,F-&;g&u#E"
+    "jwKVZeGc%HYafM<M-btq@X-&i5vv$bn38WaO4IavR5V)yVB.&r[hj%iSE-aH<&$#r*ybbW'^,aZeGc%l2N^M/O(BcvRPYIo6l#dTBjfMo26_cIo-bt$'_."
+    "&>SI@v>s%>d[hGc%pSWfMH]1esPm$bO%qb.&=J5/&IRxCl.>GbO`'E)t2e>/&GskAu6&e/&tO>/&pC_;e=U-V)cri5^1$6YMp$;0&GN20&@Z+v$Q<=f%^N"
+    "IYMxU.1&UA>Z#DZ+v$Bb.1&jJeYM$iJ1&UA>Z#@Z+v$Fh71&MTGDM`me;nK%HbO1Jl<(FN=2&TTGDMf:b8oCklBly'T$'YN=2&@Z+v$`35s):EafMKx-bt"
+    "*L>/&=*mQpZeGc%:B;fM9.>s)S/;XR)]2U]DQ$W#i9>s)KEEfMn'>npUEjfMr3>nps>/btNu'3&:X+v$2hRh%=s3V)_od&Pdpo/Mc@GEtu4C)tIy3V)%_k"
+    "EtaSq%P@bK/MC>`,aFs3V)5mt/M^I[)OC&H,NC>`,aBg3V)9(9LM@A5INE8(eNJ@*@QE+4V)_^pEtWW%/MHT$bOEc1FO.$-V)SD7E&X;>s)G1C0iS_*@Q."
+    "$-V)XPJE&j%aD&TTtwQG=u/MQPpWRgT3PqThGc%=TWfMYgM#m`U>Z#Gvp.&muF#dZeGc%#Ls^MWYETSt7^xd]/`$'kobAuT,yE&e&4F&;wGqS]hGc%AVWf"
+    "Mp(9esUDX>QNd.F&>FcF&IRxCl[8+@Q`'E)tZQYF&qukAu_j'G&m>YF&@E`2UHs3V)>Sb)b_3n1hdQuaX=os##DZ+v$wTds)),iXMD$rG&#&iG&IZ+v$02"
+    "rG&$ihXMF0-H&+8$H&IRxCl,Ra#ZFY`Etjc[H&[^w<(9WRH&eVWfMO9_&c7&XT^J:r>Q1Jl<(G(6R^Dg3V)K:Rn^Fo^&c)ukI&Nv)I&@+bI&G1C0iVr.L`"
+    "]hGc%VVWfMAcR&ufV[H&TO)X[mfh0,adSu)JWRH&[]/J&_&Uxm,<q>m8Yp*b#uKJ&S'bfMvM5btS>cF&@Z+v$;Uds):EafMsD5btR8YF&kcfBc[eGc%iD;"
+    "fM>Mms)m)$IjW::U]DQ$W#E[ms)KEEfMr>@_cVEjfMvK@_cKu6bt%0#K&FLaY-6d((&[`yCMkxDL&YE6YMq-WL&Kc>Z#@Z+v$10EL&CWGDM(ad/i_=>X[m"
+    "5Hea<QN0&7IjL&_&UxmD%M_P:]p*b;Z%M&[,iXMwR7M&di&u#kcfBc[eGc%o]afMq=5btNw3F&CRxCltTd)b&<RfMmN0$#5m:*kFh=bk[eGc%/^afM@V-b"
+    "t>s]M&1j$_l[eGc%/E;fMCf:t)>]d)bxC;U]DQ$W#gt:t)F/EfMXZ6[mVEjfMZTV#miw7btC4+N&9]T8o[eGc%7E;fMDlDt),Ml>v&V;U]DQ$W#p#Et)aD"
+    "EfMgS/UoVEjfMk`/Uoq88btKfuN&DZ+v$v#Et)#&iXM=W@P&wXcf%DZ+v$$g@P&ajhXMAj[P&xt:t)bBQun/K1[vCQIea<QN0&,(fP&_&Uxm#'a/r@lp*b"
+    "b8xP&*-iXMF13Q&ii&u#9]T8o[eGc%=^afM.&9btcEFQ&i5vv$,dh%py5ahMvL5V)>Z``&5Goh%-GqLMiMR@#5l1fN;yBLM]eGc%aG6YM&#%a&8vnh%@Z+"
+    "v$M3%a&(g6YM)5Aa&IV_j#@Z+v$SFAa&dxGDMbl@[QI7$@Q'Jl<(GYfa&8`afMm4>btJbxa&i5vv$rW=;M1mitRvL5V)QrXb&>lOi%@>Z9Sy'S@#HdrRTa"
+    "Q,9S]eGc%je-FM,^ajUul6$#0.D7^rgf/rP7XYIusW<[n$=LVx#&s*'OLc&udCc&4U-V))[_c&+u[%cyFo,&yIiO&_H<qadvym#,,rc&o`L=[y_UeW3V7$"
+    "#;7&=[xOu,W]gp2hh+#n#s_fa&*IEo*@Q[d&w;jt)b#yCM8CjvZse=[m78#n#9KId&[xj.Mi+#n#8>6d&-f-FMAh*8]x03x#0.D7^/Ng/rig9AQuIl<(:m"
+    "Ne&gTgAXI5CQ^Gm#6^0chXMF>_m^Fp>R^3IEo*K=ke&0&Nt)e`yCMDQ>N_qe(0Mi+#n#SJte&yG+DMSVWk_Eg3V)1DFRT#xa%uJbxa&9eg8S^hGc%+YWfM"
+    "9v&0M&*WHasv3PqThGc%SWWfM^dY&uEA=N&3.xZmDg3V)0yitR#xa%uB.yM&2%]>m]hGc%eSWfMsnm/M*OoabFD,PqThGc%bSWfM@]I&u%35g&jcfBcnfh"
+    "0,tUPYI)DS%'&Rs^M5/x:edCt3_`Qw<(pOQg&]^w<(rC>g&oYWfMJ*]&u-e(h&rU>tenfh0,uXPYI1=A%'.Rs^M=yPmgk&m-a`Qw<()*Eh&]^w<(+u1h&w"
+    "YWfM1wAIN>Y8/i;TZ2_Bg3V)nbXk_6n)0MBu4,j$U1FbRs3V)^WWeWqed/MGLiak%MfEkEg3V)FwGbkq^e'c.9cm$.jOm$S&yCM&<Pj&BRs^MPq9ZmI8$@"
+    "m`/`$'esbAuNcYj&Xalj&47<wm/$-V)6Z'k&Jh=n#y>^u$_m'k&IRxClMQ(ClrB^&uHVlj&5AX;nnfh0,NaCk&=u1h&]Zcj&@C:RpVBjfM",
+    "jlp5puEBbtN$Mk&0.D7^+f)9]mQIcb0Jl<(y0$l&v/iXM;N@l&4kT2cyFo,&0eR,&K$Al&usW<[p2f,sEg3V)CpNbbNNe%cyFo,&5eR,&PCol&usW<[#qB"
+    "btEg3V)H(Obb3Wj%cyFo,&:eR,&UbFm&usW<[-Wv>vGE^0,cRbm&ulRl&2SXm&Yeu6&gZbm&3*ACPXBjfM;(iatl+Qbt^,<1'Aw>]dD@($d1qqdaYe%hVJ"
+    "$,'c.9cm$GrOm$]/yCM>*[`'-Q6YMD0e`'b;[`'@Z+v$,2@`'t9DaMIO;a'Gi`s$@Z+v$6Qn`'trl`MK[Na'6,>n#s$,.s#Bgkq,32>Z*Jl<(8)g[Zk^n<"
+    "(=5+xZV:4V)cA40MWR,'c.9cm$VrOm$I1yCMN/8b'#dGDMb7D5^VmG8]uIl<(I4@6^Jm3V)KA[R^ehi=M`Ngb'455j&(dGDMf][N_9pM8SyIl<(QfWO_Ls"
+    "3V)Q`;3_y&E0M#fZK`Tc70`Hg3V)[@TL`ULHCc)FSEbY:D9]*IEo*=1vc'e^+n#/KyCM`A(d'qraJMdP1d'K8iXMwZi@'kp]/Q<vD8f.<o2MyB]IN8y@5g"
+    "oUtk_Hg3V)dx`U]9nE0M>Y8/ic%l_Y4-6V)7$30iPik%c^9Uu#DsZ+%cZ3f'y>^u$D/=f'f[Yr%F5Gf'@Z+v$IA4j&/Re=M5XLg'0y.A'BQ6YM0khg'.vy"
+    "b'@Z+v$+K8b'o8iXM68Ih'yj;a',[+v$mSIh'n=GDMufTmpq[nW[2BneaS.62q))v#vWJnNqYvF0MFBD)OSV6@QOxZ0,0mr@#<eln^Ls3V)*&CFty&E0Mg"
+    "e_^uAc;CuHg3V)a4`_uULHCcAkgKMs/K9]*IEo*Vp[x'e^+n#HMyCMx(fx'2uaJM%8ox'^k$FM4B]A'0;Pf'`Jox'I(D7&oTb1'4fafMh+QbtEIoA'mZ68"
+    "&5(N$'[MfA'MWNfM2VJ$#)UJ6gdiKIW_eGc%5YNfM.JJ$#,qF3hVB#uR_eGc%U`GDM;>U>Q%pQKiyIl<(SqF@QGg3V)V)c[Q25.CcHT$bO*U89]*IEo*rC"
+    "Fy'ZT+n#OMyCM,aOy'7lafM#dQbtM#cB'Aw>]d8ru#dn##eaO`lTSR`90MV'M5T]`7Cl/$-V)>99C'Jh=n#y>^u$oQ9C'BZ+v$rWCC'f/iXM3(9#(n^l;M"
+    "ScP8S)(.@v:g3V)f7N6T;3WmgN*`.$nQ0C'hQL#(*%f=MDY,$(HXVC'kjhXM<`5$(qp,$(BZ+v$y%6$(bF^0,^dH$(#,@$(#,@$(,1'EP)cx@#6sF0VDU-"
+    "V)w@cLVv5GDMU<>HW.6SW[<ctea`;=eW`p=3hcHYEX5cx@#JgA:f$l_IW$S9EX+Jl<(0<wbXDU-V)(YcLVx;GDM^/oyY.6SW[E$ueah.n>Zh1>3hk:2wZ7"
+    "uXx#JgA:f,-`IW,FjvZ+Jl<(AHP<[KE^0,7<$fW;kS@Zl7#ogN*`.$6kUC'tdUC'SWs^Mwlv4^F>lp]w[Mo*N:I6^#]/'lShGc%H`WfMwGUes:NU#d_h<$"
+    "Q0p6uRHj3V)LRV[daeX'u[y5D'G.tHWpfh0,%KB]dp]/-W'Z5FtW[n,(X;`$'a+fbt%@(((CRxCl5gXRptKRfMgK_$#r*ybb*(@3haeGc%Z:<ZMkcV((>8"
+    "*X#R(D7&*eX^)p/@YMp*.)(*eX^)[o[8&1t')3,eX^)fJ<ZMtCS)(A;FX#[o[8&R3kj0.[Xy)b7f=MI.b-(;JX-(E(D7&3hky)-[@YMx[x)(*ho)(=*mQp"
+    "aeGc%09;^MA=MjhyTG>vU/`$'b(cAuC+=*(JgC+(%[O/iW:4V)0d/xd[AMZQG@vHj=K=JNKSCo*9(%A#GS@$QtQe>vU9yauIVW]QoKEwvEUO9];j3V)0`q"
+    "[d%P)cOG>m,N;2KMMX:4V)KoQ-NxR>KMO1F_PF+$(PbFsI-y9*A#vO*`PJJw$Qa6>XR@K,1NHU2uegFsI-(M*A#%0#YREgcfNY6VqS]KvUSpgn<()AJ@vN"
+    "v3V)r`7oTynA$Qc#OkU@:yPUpgn<(RUlrSbFsI-2l*A#*6elUfQZxvaBGeWF7J0`EW-W#kJl*(-`1^MP[WA(3^;A(*ErXM,I0+(`(XA(I(D7&K;Y*(4maf"
+    "Mv^gbtEPC+(CRxClUoYRp]>&EtO*$,([^w<(Xy_+(;gWfMU'x[QoJ;[ZSU_oTRFsI-BC+A#+hkUfrgZxvncSt[(,H$Qw-p8]TECv[Kj3V)bEs[d+e/cOw<"
+    "l5^m6]r]chGc%DgWfMu-r[ZDQ$W#ajy5%67NfM(>`$#A$hXniryqoaeGc%);<ZMa(dC(Hr2l#[o[8&r5kj0#8L#*1D&KMaA1D(R(f=MjG:D(cu1D(E(D7&"
+    "$kky)Qp[YMiYVD($uMD(=*mQpaeGc%CmafMv^gbtSOn,(.Ah:&5&y)(5a9+(vl+C(9lVD(KeX^)AaNfMUhK$#M;XLrH9>Cc_eGc%NYNfMQ[K$#,qF3h5;9"
+    "9]_eGc%n`GDMTn6&YJ`$&uyIl<(-<)'Y1$-V)PK)E'Gcr7%y>^u$:d)E'DZ+v$jmJi&15iXML_EE'9p;E'@Z+v$BvEE'9-;^M3t@ZdSX'XI&b<Oh[BjfM'"
+    "88xd`[obt/)AE(,[+v$d4XE'n=GDMgn`seoGUW[i;(fa4ji8f__3'u:mOF(thvTf6-6V)bfvX[Oik%c'Pso#D8X8$^B*F(#Iy9%9t3F(:X+v$B#=F(ISCo"
+    "*0r,A#rrI3hD91)klW,A#mwoVJO7ps6bu-FM-UUG(3e[1hJhI&ltp,A#=t's%TgLG(4U-V)N8ZFk0>$FM:q#H(Ts_G(X(rG($IoNhbeGc%(W;fM+x8_),C"
+    "AE(GboE(g=N)b_eGc%y`GDM`%dT]J`$&uyIl<(DmUU]1$-V)[78F'Gcr7%y>^u$QP8F'DZ+v$umJi&<5iXMWKTF'P]KF'@Z+v$XcTF'PZGDMixWK`UmG8]"
+    "uIl<(V-KL`Im3V)Y<gh`F5*0MZMnjquCC6K@Z+v$AygF'$ihXMB+&J(#^_j#r1'EP9;M0`y/]LrpUJ$QjXGEtn[#LaK(+/MdIcatGY6FtLm3V),8qbtUW("
+    "FMtW+Bu7B5'u7B5'u^xZ0,iTpJ(P<0J(+v-FMMo4K(/Y5ZZDQ$W#[xdG%u0`$').cAu^yH[(#Ew[(=2(RT9IEo*Gbd[(DU+n#rQyCM=$n[(JrafM/=wbtZ"
+    "(w[(,[+v$6;5K(W>GDM%O`gV[aTW[<i/faZnA,WrZP$Q*>lTWj:>2W<<6V)1oo[vREdEMK[j](3pa](LS4bXceGc%QY;fM&]k^)y+R[(/Ew[(:X+v$o(qJ"
+    "(U/`$'=.cAu^yH[(Li+_(R<IwZ9IEo*[.p^(DU+n#KSyCMRHy^(_rafMD$xbtoL+_(,[+v$$Y<Y(W>GDM9Y)5^[aTW[QO0faoxbQ^/BQ$Q>I5#_'F`W^<<"
+    "6V)uHAiMSEdEM`(v_(]<m_(a^U/`ceGc%fY;fM'ct^)KP^^(Xi+_(:X+v$s(qJ(V/`$'R.cAu^yH[(u57a(gGjEb9IEo*pR$a(DU+n#OSyCMgl-a(srafM"
+    "Xbxbt,q6a(,[+v$<rbY(W>GDMNdJZd[aTW[f51fa,,,wdD(R$QSSVHe;P)&e<<6V)6TY*OSEdEMtL*b(.bxa(uhvTfceGc%#Z;fM(i&_)tti`(*67a(:X+"
+    "v$w(qJ(W/`$'g.cAu^yH[(GZCc($R3kh9IEo*-w/c(DU+n#SSyCM$99c(0safMmHybtA=Cc(,[+v$U30Z(W>GDMcnk(k[aTW[#t1faA6MEkXfR$Qh^wmkP"
+    "ZJKk<<6V)O`rCPSEdEM1q5d(W.-d(2s@#mceGc%7Z;fM)o/_)FBub(SZCc(FW68&Jvk^)75'_)V$%FM^9xvQgOGIacOGIaxL5V)Q'hZ(%'_Z(rAi7&iWhZ"
+    "(KBrV#g=N)b_eGc%hM;fM,'C_)=;PF(d9@d(I(D7&$eb^),%bfMJ*Sbt'FmG'mZ68&E#c^)CVdG'jYNfMxyL$#OM/iV5#2<n_eGc%oYNfM",
+    "tmL$#,qF3hxrhng_eGc%7aGDMu8I>dJ_raX#Jl<(oj;@d1$-V);4nd(BC=.%y>^u$iYnd(CRxClZf8un#<RfM/Zr$#C6H9oo-5roceGc%DsafM$tybtSU;"
+    "e(FZ+v$[#Ki&BsafM$tybtXtje(i5vv$nWLaot<5ro5$-V)rhVH'JwCK%y>^u$'*WH'DZ+v$<d5`)S5iXMn$sH'%6jH'@Z+v$.<sH'Rjl`MC4Bf(])>n#0"
+    ".D7^&AQ'Yw%g+s-Jl<()ebIsdhGc%6aWfMwd$'c.9cm$xoOm$d4yCMpISI'EaGDMSf$&uMUVEXyIl<(/K>'uv95V)gX4g(H+9QtFRXu([^w<(>9>g(XmWf"
+    "M3Q>'uBFXu(OyU>vQy3V)@ZQ-j4K>'uBFXu((vBhMufh0,3CQYIq]Ou(vmGDM.vQKiP>kZZ#Jl<(8*FLiKs3V)9-FLiG)<0MC'QHj=0&-jGg3V)@RBIj1,"
+    "j&c.9cm$+pOm$j%yCM#0YJ'gB$YM)<lJ'MB4j&@Z+v$SJGJ'`h3V)NAN*k[W%/MN4tZQVVI@Q=E^0,S/#w(S0Lv(dWqv(S1vv$Ee65/TDek#@Z+v$]JGJ'"
+    "xP$YM9VQw(k@B#hN*`.$s%Rw(r%Rw(,.f=Me#55TBp[#RZaY3hW9-nT3Vx$#JgA:f<'5cbqDemT.Jl<(tuf3UGU-V)p`j6T#9GDMRxBKVSH^W[<l8fa]wA"
+    "hVcyY3h`,^HW5iX]#JgA:fE@5cby6=HW.Jl<(-*@fWGU-V)xxj6T%@GDMZkr%YSH^W[E-9faejqBYj1>ogsG@_Y+MCiV;XsCYNE^0,o'py(QTlJ'QTlJ'J"
+    "[<`lA=)S^75p@Zuis;[F&8`Ye<W%uFP'K'1s@#mpfh0,f#Bfs6oe<[PxDfNRNKwmMtg-jghGc%:aWfMjwWes[pg;n>a*DcXar#mb/`$']$cAu2_qN%T=S]"
+    "'6JtWnb/`$'X$cAu7#63%mrnL'7S8tn1$-V)9shK'shZO%y>^u$e4iK'Aw>]d:yx#dp,,eaQsUQpX4UINW1rmpU=4RpGg3V)drKUoVm<0MZMnjqam:Clp9"
+    "5V)tSc#)kc8Qt,h$%)[^w<(Y6m#)joWfM`2nCcv@C2_7u;9]*IEo*Lo0$)*Y+n#)WyCM^4:$)iuafMK<*cty5D$),[+v$Cu[L'n=GDMd`s+apIeW[[q9fa"
+    "y#aHa*([3h,kk^cZty$#mwoVJ9=ps6L$.FMm-o%)*UeyPRJ:,e;GeadGU-V)x.O$d2B-FMsI3&)ype1h6gDtef>#%#=t's%0[x%)<E^0,*ag<e1jGuednF"
+    "'u([$%)f=N)bufh0,/eUl_t7'VfP3F'u;l-]'CbeKr1$-V)E`wL'shZO%y>^u$$ywL'Aw>]dFDy#dp,,ea]*+)tdVUINc@GEtaLa)tGg3V)#Lx,sb7=0Mf"
+    "[CBul7;Cl/$-V)N@tM'Jh=n#y>^u$6YtM'BZ+v$9`&N'f/iXM+X,()&`l;MHU-&l;W1@v:g3V)m^cCu;3WmgN*`.$ubkM'W4@()y.f=M;2w()W_9N'kjhX"
+    "M48)))xJw()BZ+v$i`)))bF^0,U<;))jf2))jf2)),1'EPxS@A##WBunGU-V)e'_9oc`:^MEb[gM@o/XI9b8<R_BjfMMlm-NvG1ctDU&:)JgA:fKrk@mn)"
+    "r4p.Jl<(L3NfNfhGc%BrWfM3`uCcI^@&PyhrOq*IEo*cog:)mX+n#TYyCM-(q:)#1f=MT1';)W&s:)1[+v$n/b))VJ-V)]8c$Q'gM'uQNH;)6Ik;Rvfh0,"
+    "OGv*O^/_xQN;c3hXDRNq0T@A#NlYbX_BjfMbv6ST3.2ctXy1<)JgA:f`Xl@mrN2Nq.Jl<(u$p3UfhGc%VrWfMHFvCc^haKV&urOq*IEo*w;s<)mX+n#iYy"
+    "CMBL%=)71f=MiU2=)lJ'=)1[+v$/I/*)VJ-V).*-JW;MN'ufrS=)KS4bXvfh0,eT@PU/x(GXcyc3h]ijgr1^[]#cv#0`_BjfMv)XxZHl2ctmF=>)JgA:ft"
+    ">m@mvsJgr.Jl<(Gm9Y[fhGc%krWfM],wCcrr*q]**sOq*IEo*4a'@)mX+n#&ZyCMVp0@)L1f=M&#>@))o2@)1[+v$HbT*)VJ-V)WrNo^P3O'u#@`@)`^U/"
+    "`vfh0,#cau[XiJl_w`d3ha6+)t2gwx#w)EUf_BjfM34yFb]R3ct*kIA)JgA:f1&n@m#Bc(t.Jl<(p^['cfhGc%(sWfMqjwCc/&L>d.6sOq*IEo*I-3B)mX"
+    "+n#:ZyCMk<<B)a1f=M:GJB)=;>B)1[+v$a##+)VJ-V))dp<eeqO'u7dkB)thvTfvfh0,8p*Dc*Zl9f3=Iogo#1btZZ`'las@`lPE^0,kgP+);l8N';l8N'"
+    "J[<`l<2,S^3*s@ZqEe>v=N,cte<W%u;l-]'&db/Mqfh0,Z.]$m]k^@vB88MMG>m,NcAx@mghGc%0cWfM`Z^esaGDqol]t<nC4C0M2$-V)-+]]'BGVS%y>^"
+    "u$LF]]'Aw>]d.V'$d>H-eaDQ@&PMiZINJg[BPIsu&PHg3V)J-;*OKJC0MM+X>QUJACl`/`$'s$cAu7#63%b>'_'463[Qs95V)=nBC)te8QtM*[D)[^w<(D"
+    "TLC)3sWfM)BxCc>Y8/i,RB9]*IEo*n7qC)+R+n#Ka+DMYYGroghGc%9sWfM.QxCcD0mdj,RB9]<B^0,%&Hro5^6%#JSCo*wJIA#y9.Sgt]PHnuCQrou-wy"
+    "PST^WnW=qAnGR-V)^J3]mGs]'c'Pso##t:o#lJ5D)LcMbk*qP'uIuZD).WD&lfhGc%GcWfM8Y+'c.9cm$9rOm$j%yCM119_'uD$YM7=L_'[D4j&CRxClQV"
+    "5JNq;RfM5u3%#EI(rok9.DPfeGc%u'.FMB+BF)84S%c4I=q#Eyop#pRO^'_Z6Oq9xw<[DQ$W#xhL_'#1`$')5cAueT^F)33HG)CbeKrMg3V)jq*AQT^1FM"
+    "J]4G)9:]%c4I=q#Myop#/<yF)gMg)t9HQ'udgGG)IB^Et#A5V)g_YG)sO>Z#)%00M`BjfM;^mCup7:ctgycG)@Z+v$$1P^'vG-FMS<1H):Af%c4I=q#Vyo"
+    "p#8tuG)pI[wvCdQ'uBL&V)&db/M$A5V)ED8V)X`_j#2x$'P`BjfMNrv-N#T:ctE_BV)@Z+v$Y2P^'[I-FM1ygV);Go%c4I=q#4$pp#nXTV)Mk`bOyVV'uK"
+    ",#W)/`V&PghGc%OuWfM7o'DcLy;#Qn5JOq<B^0,(1Nro5^6%#JSCo*#VOA#nrc'c^9Uu#cYkt#u,>W)U^8<R2b&=[DQ$W#pjL_'G5NfM4r3%#C5>uR%(Yl"
+    "UfeGc%yJiXM=uDX)e<&_g&X;#UvCQrou-wyP]OI2Ub8]sT<IEo*t,jX)nR+n#dc+DMy*y3UghGc%NuWfM*=W'u_J%Y)Ca[/VghGc%GcWfM#mv&uO*Vk&<*"
+    "mQp^hGc%xYWfM/X)0MHT$bOG6CSTThGc%uYWfMSF]&u(FQg&m'c>dEg3V)*y7Fbywa%u%35g&luF#d^O/J$blL##",
     0};
 static const char *const diti_spirv_text_gemv_gpu[] = {
-    "GZ1N5jsi^P^T9:)=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M9W#2q0`r6%Gxk%c/*g%lee)EtYuUZZvU3Bl37maOo<,&Ye8PZvu_m^YYe,#dIGP"
-    "/MQ;(RTV`Co*:gH>#'il<(C5d/(/TP6^]q@=enPZn#e@Lvdf7Zn#(il<(RNY&#0g0o^e9Lvdv6so#%#1EMKr;##D9-V)_i08.yCT$'Z@^vdyI7p#8['EMo"
-    "LjW-&il<(d5d/(PvbOh]q@=e7h'r#e@Lvd/O'r#(il<(sNY&#Q1C0if@Uvd;5rr#%#1EMhq<##D9-V)$j08.yCT$'w@^vd>H6s#8['EM4LkW-'il<('6d/"
-    "(oyIopILc&#fHVnpqa'EMG20t-&il<(7[0_#rSTIsRxY;e[9hu#e@LvdSxgu#(il<(@OY&#uoPFtgF_vd9+l-$xm0EMjmC##9['EMd($[#Wh1fNg<Lvd<="
-    "0.$9b'EM9f<t$/9-V)Hl08.yCT$'DC^vdcs+2$8['EMXcrW-(il<(Q8d/(<u]Fb^q@=e%SA4$e@Lvdt9A4$(il<(aQY&#=0='ciLhvd=E@7$xm0EMj#G##"
-    "D9-V)&m08.yCT$'yC^vdAW[7$8['EM6UtW-)il<(.yr;$&Ye[v^q@=ef#);$e@Lvd^b(;$(il<(vSY&#R9U0MkRqvd=GLJ$xm0EMj%M##D9-V)&o08.yCT"
-    "$'yE^vdAYhJ$8['EM6W#X-*il<(,;d/(n$oOU_q@=eW&bL$e@LvdOeaL$(il<(;TY&#o6O0VkRqvd[KTM$%#1EM0(N##D9-V)Do08.yCT$'@F^vd_^pM$8"
-    "['EMTY$X-*il<(u;d/(`RO@m_q@=eI(<T$e@LvdAg;T$(il<(-UY&#ae/xmlX#wd`e(W$xm0EM45Q##D9-V)Hp08.yCT$'DG^vdcwDW$8['EMXg'X-+il<"
-    "($'s;$q@kLV`q@=e[BBi$e@LvdS)Bi$(il<(@WY&#rRK-Wn_,wd_a+j$xm0EM34W##D9-V)Gr08.yCT$'CI^vdbsGj$8['EMWf-X-,il<(M>d/(6=eL``q"
-    "@=ex@Al$e@Lvdp'Al$(il<(]WY&#7PE-an_,wd%f3m$%#1EMQ6X##D9-V)er08.yCT$'aI^vd(xOm$8['EMuh.X-,il<(*EH>#XqM*OJ:^vdH3w+%wy0EM"
-    "*g`##:b0EM+p$@#>n0EM,y@[#C#1EM-+]w#G/1EM.4x;$K;1EM/=<X$OH1EM0GXt$ST1EM1Pt8%Wa1EM2Y8U%[m1EM3cTq%`y1EM4lp5&d.2EM5u4R&h:2"
-    "EM6'Qn&lG2EM70m2'pS2EM891O't`2EM9CMk'xl2EM:Li/(%y2EM;U-L().3EM<_Ih(-:3EM=he,)1G3EM>q)I)5S3EM@#Fe)9`3EMA,b)*=l3EMB5&F*B"
-    "x3EMC>Bb*F-4EMDH^&+J94EMEQyB+NF4EMFZ=_+RR4EMGdY#,UX+EM$y@[#.TP6^MMyvds0J0%up'EMct&@#,il<(ccD;$hND6pLAgvd<M5c%<W(EMxIGR"
-    "&Ail<($I<5&XqM*OK.KvdE*;(&]mO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&g>^u$e9t>MjS%q%cik<(YgL>#jZYr%i^L<M'tnwZV@"
-    "InT;utnb4k(BM3dEP#M>)0vdik<(SJy.M]Yi&'jZYr%w^L<M)b$wZr3'R^;utnb1k(BMKCmR#2j*usdik<(v)s(OCK':$jZYr%JLIyhAUiwZ,#L#dnd]Dj"
-    "Qi(BMZHJT#qkMWvlik<(D@m(X&ir:$jZYr%b<m:[[y+XnE>r:nE>r:nB/:c%#>t>MYZRsnUi(BM.FtX#Iqhntdik<(x`GZZX;a:$jZYr%'=DEgDYuvZ@,("
-    "eNTc(BMwHUj#q:*<udik<(pc6w#g>^u$vNvvZbNuEXi.0LoDjT@MCLL5&W:+6^$D=HWkJdn#K:s+akJdn#&dhqSmVvn#r`(BMMm>N_R](BMO(w.`Ivp@MR"
-    "#-n&XpR$'4A.hVs0%p#[xp@MX5-n&xpfCMdFl%cS=q@M^E-n&UpR$'KSJhV/O'r#oxp@Mlp-n&4qfCM3+r.iP+U@MjWQ8%*Y1FkNk>HW=B-s#ubt+a=B-s"
-    "#XVALVI:bt#YsR$'Vtat#Cj@3qw>kt#_j@3qyl.n&C:/IsLy^@Ms_-HsWGk<(usFessCl<(mgyu#ZpR$'QOAhV6%u-$v#q@Ms04n&;sfCMAygdNT=q@Mx@"
-    "4n&WpR$'t<%hV]Zp1$E$q@MBL5n&bsfCM56WZZ`*)BMCh.;[Isp@MJe5n&TpR$'8VJhVt9A4$]$q@MY;6n&ysfCMeLu%cK^t>M[t=t$RpR$'UPAhV:>I7$"
-    "#%q@Mw=7n&@tfCMIU4Bla02BMSm8Kr'c7M#ClQk#L6$@vO(_@M/&,>vXGk<(1s:[vtCl<(VXtI$ZpR$'R@%hV:AUJ$#'q@Mw@=n&@vfCMHMmaOR+U@M,f^"
-    "5&>cIOUg]OHWTwjL$4T-,aTwjL$o[ALVW>TM$VsR$'s&TM$O)(cX0D^M$k)(cX2F>n&.0f#mQ+_@ML#vylYGk<(No%@muCl<(H[NT$ZpR$'wSAhV]_1W$E"
-    "(q@MBPBn&bwfCM42QZvR+U@M/lKq%B'FLVllXHWX;Ki$8d6,aX;Ki$s_ALVZT+j$UsR$'y>+j$Q;`CY4Y4j$m;`CY6RHn&]r#0`R+_@MRG;/`ZGk<(T]:L"
-    "`vCl<(OvRl$ZpR$':J.hVy_<m$b*q@M_QIn&'#gCMm&-#diUjBM>gis$h'l<(b1`##Ih^tnnN+n^K+oW#c58Q#+x^@MDHXt$;:St$;:St$;:St$;:St$;:"
-    "St$;:St$;:St$Ci6oT%Z%-%_i6oT'iTq%loL3_u3]w#F-3lU9o1wZmVvn#91C6^noF5^`<%CMQO$0%P;r/%1B%CM-=Wm^4,9Q^-J[BM$YSj_gik<(Hvn0%"
-    "r'l<(Wkb##xpPv$uGST#emki#XZvunY19wZ)9V2Ln>^u$h>Fm^LkIBlwC]%l/IsvZmVvn#l/awZmVvn##2_n^]PRNqwC]%l8Ehm^F2H,NQyu4^*n^m^O7o"
-    "W#]KTQ#,7o,[mVvn#o=swZmVvn#vD%xZkSJ8]iU%CMOF$L%P;r/%fT%CM*yZp]2h<T]2c)CMVqeL%%@N4%(b(BMO(w.`h6)BMSM7Harq%CMg%LN%%@N4%("
-    "b(BMuxe%l`u(BMyF&>mhLjBM+O4R%L+k<(2%Ww#Ub)xv1d@T%qb)xv`46@#+CqLMD;:,agBJT%f7o4^S--nTJZK@M5*,6&:3q@M3i/9%Hw(BMNvZj__o(B"
-    "MX$l%c`r(BMoAm+j]i(BMw3F^le@jBMuZ1(&rtDo*fg:(&6Z3M#1B%CM3TS)&[H$$#xpPv$GgFM#btfe%;M:rS)g])&AVV6T$Zf)&]VV6T&G<<$K[gIW;x"
-    "VwZ`EuaXm&^m^jpUBYeC=(&rwDo*bee)OZXIeNp,]0,+8)STUH>QTk[$;[K;q/MiTZmTWTZmTo,]0,ciyIWh`3HWtw$;[MNQhMIE9Q^7E9Q^o,]0,4r,]d"
-    "_)@ZdD>&;[Oa1INlh_ycZh_yco,]0,2SlCcVO'Bc@2&;[Qsi)Od6GabR6Gabo,]0,mI:cXp9LaXx,%;[S.JbO,Gh%YrFh%YqX,V),Kvv#V`NX$b-3lU,l/"
-    "9%Q[>MM6db/M<C&DMq>Qc%FPGDMHAZ)O6Qf2Ly>^u$BYmc%lFXlUTW`2UKYSdaDQ@&P<vb/MJg[BPEoV&PFs3V)H-sBP97k%cZ>K-%Ye7-%X1yCM%,ad%g"
-    "%iXM*2jd%R'Rk#FZ+v$T9jd%ADafMk%#btHL.e%i5vv$'#ue$iR7e%QEQun6oc>dx%C)tRqAe%gokAuW8pe%]XAe%9eg8S,$-V)w`]/Vm>M*bWKGf%chhX"
-    "M;DYf%U,>2$9[KtRYeGc%;VafM%Z#btY^uf%i5vv$1dQc%T$W(&ZHs^Mv7GZZ>Mj<R`Qw<(*q9g%[^w<(-e'g%LPWfMElK&cZ>K-%.f7-%",
-    "x7yCMQ/<i%&QGDMBvwda.BD/`uIl<(Y@4eaDm3V)[LP)b;PiyP1hoab3KDbPahL&cZ>K-%8f7-%+8yCM[mBj%J>6YMasKj%duBj%@Z+v$_7<i%L>6YMd.h"
-    "j%HqRa(@Z+v$n*Uj%v#;^MW(myP7HS2LBTinTUBjfMXX*@Qo15btE@7E&,[+v$8Cqj%w=GDM3#5;Rgu@N_'jEeaP]=XRn4Q&uP,GF&8[KtR0-6V);0r;eS"
-    "-l%c.$^p#N56s#%YxE&#Iy9%ew*F&:X+v$m&4F&ISCo*N;'G&aBwF&:X+v$p&4F&JSCo*QNCG&dT;G&=t's%#X'G&4U-V)#7PhV+E-FMEx_G&LQ[1hhmU&"
-    "Y/PJ@#FW68&+qLG&*&`G&O]afMsD5btP,GF&mZ68&wu]E&m1rG&n+iXM5=,w(:W3M#S1vv$Ge65/8$ui%DZ+v$u%Rw(G&iXM=ovw(9qmw(@Z+v$%>ww(nJ"
-    "NfMEFy$#<UF$Q0ic0VdeGc%m'm`MC6Nx(5p:o#D/IAd`<K'l&7BKV.Jl<(%]CiVGU-V)&i_-WCLe=M`^NdWlDZNWGU-V)(o_-WDOe=Mbp.EXnV:/XGU-V)"
-    "/0@fW2B-FMNqAy(Upe1hivqBYA'y$#=t's%=+/y(<E^0,7X;cX>bsCY>VE'unI4#)P*i>Z8-6V)+Y+PU^-l%c#7No#dn9r#D%py(&eu6&K]yy(UO)X[deG"
-    "c%[];fMaT=#)IPgy(7WEx(@Z+v$-AEd%dSe=MlMr$)m@N$)G>6YMg`6%)k<Cj%@Z+v$eV<i%NEiXMjrR%)sUhj%*/Uhi^BjfMHt*Oh]R*ct//f%),[+v$'"
-    "CS%)w=GDMw5evdx9AN_h>:fa.;Q;e6M[3h2KdWegB#%#ujH1MXQ>A#fS[3h4^D8fhK>A#ujH1MZW>A#hY[3h9+AqfiH#%#=t's%6n<&)5U-V)07(Vf2B-F"
-    "M#ut&))hImgGob2h9D`6g=]@ogehGc%1pWfM(;oCc=Ptjhp_^0`*IEo*syB')_2(o#HWyCM%@L')0vafMd/+ctAAU')mZ68&KZL')BB'')SEiXM2,n()O'"
-    "Rk#S1vv$Df65/5%ui%DZ+v$ol;))G&iXM:^a))6`W))@Z+v$v-b))nJNfMB=%%#<UF$Q*FsOqdeGc%j(m`M@%8*)2q:o#D/IAd]4N'l#tNjq.Jl<(v8S0r"
-    "GU-V)wEoLrCLe=M]C[+si)hmrGU-V)yKoLrDOe=M_U;dsk;HNsGU-V))eO-s2B-FMK`++)Rqe1hf['bt=v$%#=t's%7rp*)<E^0,15L*t8>,ct;NH'uk7v"
-    "+)Mgu^u8-6V)%6;op^-l%c#7No#ao9r#AkY+)&eu6&ELd+)R46wvdeGc%X^;fM2Hb9)C@Q+)1G/*)x,sQgYeGc%t=;fMJ.8f(8HIfNd](U]L+oW#[68f(<"
-    "DEfM57rNhTEjfM71:ngT9%bt0ndk%lFXlUOIc2Us55ea>$mdj#_M&cZ>K-%Rf7-%h(yCMuX%m%b2$YM#`.m%6X3M#S1vv$1G65/d,/m%lFXlUWbc2U$O5e"
-    "aGnE>mDN&INM,bZmJ;`>mBg3V)EX/ejB/f/MQQysn4aFwdm95V)ta2I&I7,Rt$uKJ&[^w<(I+<I&bVWfMWX#Ccv@C2_*6Y/`*IEo*L%XI&=2(o#x=yCMUB"
-    "bI&a]afMCc6btqCkI&,[+v$,N+n%w=GDMkus+aS:@N_S@Geay#aHaqMh2h,kk^cJC/$#ujH1MJeK@#Wgh2h//hZdKLK@#ujH1MMnK@#Zph2h4Td;eR[/$#"
-    "=t's%r<,K&5U-V)uvWwd*B-FMmcmK&sNImgBA.Ufv+8Xe#Ep8f]hGc%hVWfM@G:esm_4esU16R^iIk/`_/`$'_y&^uVIy>h[eGc%#QNfMe50$#>h&]Q0Ye"
-    "/i[eGc%&^afMdn7bt6BjL&Zdj=e%HXwdoaEwd&3e/M/3=5$=[.M&kG$FM<P7EkS[3[QQ[3[QsL5V)I_]M&BtSM&rAi7&H#^M&hteW#0a`Bl[eGc%.E;fMS"
-    "Ygf(^RWL&@IjL&Wv's%'Vgf(FgtZM@Tio%Cm=#)Wv's%/Vgf(#jtZMH.]p%l`b9)FW68&&;Do%%m6p%nQGDM%RQ'&x58f(&eu6&7AQ'&E(D7&9GZ'&l>+D"
-    "M;vKhM[hGc%#QWfM1Ue/ME8(eN2$f<[UhGc%wPWfMUCA&u]p9g%MflBY<U-V)Cf(FO.chXM&tV(&74E(&KJpEXYeGc%MVafMfp+btC0j(&i5vv$vvv2YgB"
-    "y>QtL5V)RAJ)&H6ge%:h&]Qpc@@#C5>uRR_<[QZeGc%c_-FM5y3*&8@+HNZLeNUJL_3UCg3V)kM.OU$^J&cgQyhVD3Dwd-Jl<(v$GhV-$-V)y^'+&k>P*&"
-    "gL^eWVll/MdHYEX^Md<[UhGc%3SWfMOGJ#m<4li#YZC+&PxL#ZZeGc%MA;fMv0fa(m@%)&_E-,&MEQunP#j;e*OIfM=hSwZTBjfM@bs>Z.v,bta4r+&QEQ"
-    "undhi,NSL]Fto'x,&[^w<(Epn,&[SWfM6AI&um'3-&]BY2_lfh0,Rpf3Ldtv/&lKs^M0'l+aqdDoT`Qw<(O1<-&]^w<(S1<-&`SWfMi7_2h&3sdaiG$$#D"
-    "Z+v$Axje(B)iXM^dB.&xJQc%@Z+v$joB.&@mGDMUOi;e@*Mwd%Jl<(uvj;e-$-V)LUH/&8oB.&&eu6&xUH/&E(D7&#]Q/&5B+DM%H+UfCg3V)G4uNq3ah%"
-    "um'3-&_T9k_[hGc%[SWfMubK#m<4li#YZC+&S<IwZZeGc%5NIYMou10&/8li#PxL#ZZeGc%pSGDMX;yjh#*S;[vIl<(0P@khtL5V)@*W0&78N0&+8q,jTB"
-    "jfM>o;hi]R.bt7Ea0&:X+v$Bm:(&=s3V);8k,N%hV&ccyu*&Uxx)&F;yCM$uJ1&-NNfM&+7$#fj0o^M8(6T]eGc%)SNfMyu6$#i.-l_@iVbO]eGc%IYGDM"
-    "^iL,N4^@,ayIl<(<A#-NEg3V)@P>IN/(gBcTllTS$&r/`*IEo*,rb&'L5(o#XDyCM57l&'AcafMn7>btA*%a&lFXlUXm$3UT*ydaEZ[BPD4'0MLy;#QPFS"
-    "_P,$-V)_CSa&(K:o#y>^u$VRSa&BZ+v$YX]a&e%iXM<VU''>a3M#@Z+v$hOJa&XjhXMAo#('S0Rk#Zdj=ecHy#Qy9'-WkEy#Qms9&Y<yw>RQA+/MgdUBYn"
-    "6m&YHm3V).C;CY.cMmg6L=5$6Q[('5Q[('9se=Ma5<>ZOqa,Xbvy2hk:2wZ:lA$#^g<(PjL/Cl5bjvZ(Jl<(=54<[AU-V)9w7@Zt8GDM#cNT]tCJN_J*Ye"
-    "apxFq]j7#3hs-cQ^<'y[#^g<(Pre/Cl=TCQ^(Jl<(NAen^AU-V)B88@Zv>GDM+U'/`tCJN_RCYeaxkvK`qG_ng/IEh`Fdhq]VoAL`HE^0,efy*'[eoa&[e"
-    "oa&RNm9o6.5LrEK8@Z1kxEba<^h`gUW%uKh*b&8[KtRnfh0,J6c6T'Z.FbE:CLMY6VqS4g/XedhGc%@YWfMo(CesB7j8fH0<hiaQhtR`/`$'#)'^uO`e)f"
-    "^eGc%&0;^MBm8Tf4X2hMU/`$'_vbAu8;W,'<BG.'uq:qfT:4V)*a+9faYMZQA`&OhXC%fs@v3V)6Y@OhD7R$QQ[Z,j7'u3i-sY9fY:4V)@<t,j]PmyPyg)"
-    "[v4xKLjmic0M[SCo*:y`@#qPPLMJ[rEkoo;xvKv3V);VDRgh#g&u]&31'.WD&lq95V)M,Y.'-nki#=0ZqoWBjfMVNi#muEKbtEGc.'R(D7&EX*b(%h;ZM2"
-    "e0/'9dUj#S=i7&iwD;$xse=M5HfA'37TA'tC<ZM/TxA'tPmR#E(D7&ROOu(rf[YM3mFB'R#4B'R(D7&dwFB'FnqXM;G9C']T'C'[o[8&Tm')3fQ9C's-f="
-    "MNlqC'I9HB'dhtu([o[8&Zm')3lvqC'oc@YMF-@D'o16D'jeu6&mRfA'I(D7&3K[D'sue=MPRwD'I)oD'jeu6&kJ@D'[o[8&em')3qowD'",
-    "79&KMNwWE'l1g_M%j#8]^4FXni[Mo*Fa99]A)^[ZHj3V)NaOLM#9oeNW%(Uo]A&9o_hGc%M^WfMx-V[ZL+oW#Io53%47NfM+>D$#G[`RpoRVkq^eGc%,2<"
-    "ZM[WTF'M'FP#[o[8&m,kj0+u/v(>9&KM[pyF'Mve=Mev+G'^M#G'E(D7&,POu(Lg[YMd1HG'wC>G'JB^Et^eGc%L0;^Mhf'KrR_H,WV/`$'wvbAu_qR0'$"
-    "(x0'Dk)hrT:4V)wD49fhesyPAvQwdxm*'dSLAcOrgn<(w+twdVSCo*[/h@#A_WLM9vi8f80)YeO(4V)(^49f^Oo&u]&31'G/&es_hGc%M^WfM%UOes[3/U"
-    "fADdqf[ji#m=^bnpRiZhrXC%fsa/`$'7sbAu=Hn3%6V/f&@E`2U`/`$'3sbAut0J0%$8-d&AN$OU/$-V)mB'c&TZa4%y>^u$sQ'c&lFXlUnV%3U&O#eaZn"
-    "A,W^C@INa,^HWZ(X,WEg3V)t$y/V[$(0MdHYEXh5T_Pm95V)A<SI'(:,RtHPlJ'[^w<(9h]I'.aWfM$w@Cc@cTKiC(s/`*IEo*pWxI''8(o#EHyCMyt*J'"
-    "-gafMg)Tbt=v3J',[+v$f2rc&w=GDM4A.Ek;HQN_w^deaCFrakAl-3hM5&wmqaL$#ujH1Mn+i@#$..3hPQysnrjh@#ujH1Mq4i@#'7.3hUvuToyyL$#=t'"
-    "s%cyLK'5U-V)c`/9o-B-FM9>6L'@XImgcc@npglgqok-HRp`hGc%4aWfMdeWesHob2hCrekhY2CIj`hGc%_YWfMI*h&cZ>K-%vn7-%H2yCMB3@d&nYGDM-"
-    "lV>Z^r*wmyIl<(3b.@ZIs3V)eb$-NcC(0MmDN;[7kfwZEg3V):2+<[.vJ&cZ>K-%(o7-%s%yCMKk;e&7;$YMQwNe&t*Ed%@Z+v$;w)e&TghXMIM/N'f%li"
-    "#@Z+v$@w)e&cC$FM6o5/M<S;_u;siwvZxZ0,hcn@#Ruu,W;g3V)l,&u[CG#iME8(eNGJ#iM<E^0,.+f]'KF]]'KF]]'lcj=eion@#`c:*OCU-V)J3WFO_`"
-    ":^MnEn(XO,W2LZ,KU]YBjfM2$RFX54[bt`=n`'^g<(P[FD0Ml5<BP*Jl<(1C2'YahGc%^cWfMOLHCcj(R>Zx,F<[+IEo*;ZWa'j7(o#pJyCMIhaa'>ye=M"
-    "kl#;[sR/&[9<6V)rgTCP-GQpfrrf8]FQ'u[ahGc%^cWfM54`esCDAqf70RFXBqj_YCU-V)N@WFOW2NfMXtT$#SrG*X_<4-a`eGc%+dGDM,_CK`n,PN_*(k"
-    "eayt:h`Iuw&u*[Dd'cyQ,a4-6V).dm[QNft%cr`m2$'ThJ$SuYc'y>^u$jIdc'ujH1MJqp@#Mn%xd,bOBcQi#iM1I-V)k8ibbR9x&u*[Dd'luF#dqfh0,s"
-    "55i`g/e_cyf53hQY4tRux2]#,B5IjYBjfM[8<9f_X]bt1/.e'^g<(P-kE0Mt(msR*Jl<(,%vqfahGc%/dWfMxpICc;=<2h)FF<[+IEo*eKoe'j7(o#BKyC"
-    "MrXxe'hye=M<*f.iEhqph9<6V)L'/uR-GQpfD0Q,jA3khiahGc%/dWfM_XaesEVxQg2j=9f<SVRgCU-V)VXWFOY8NfM*BV$#SrG*XYvwwm`eGc%TdGDMUs"
-    "->mn,PN_2AkeaK2&[mrBy&uSL[h'47<wm4-6V)`#H6TNft%cr`m2$PThJ$%gqg'y>^u$e:$h'ujH1Ms=r@#v:'xdUv95pY*$iM1I-V)frTUo$_y&uSL[h'"
-    "=31npqfh0,GQw[mbiPRpJ*sngdkRnT4=V6g;V6ogME^0,DU#`'J1Oe&J1Oe&RNm9om(GLr$FJ@Zf5/LVvY%oTiUW%un3be&[8=n^nfh0,8iR3hjHRLV^J#"
-    "fN%lHk_4`nOhdhGc%cYWfM::DesU8oBlaX]FtRA[n^`/`$'ZsbAuA]>G%##gi&agqK``/`$'VsbAut0J0%gUZg&bp5h`/$-V)6YKf&UcvG%y>^u$^iKf&l"
-    "FXlUodD3U;7xdaX]jgr1Si[ZL+oW#&.<i'&1`$''&cAuc8Fi'*AXi'F&bHsahGc%RdWfMbo>*OeR'&u[n)hrahGc%RdWfM*kbesMR1)ka1Si'/AXi'lFXl"
-    "U8f&3U)Z)ea%Coab(RAIN+X3&c0;.cbEg3V)`U4Ia&3)0M.t/#d2EU_P.-6V)Ri+$dV-l%c#7No#F%OT$@X^j'&eu6&D3Jx'(n/hi]eGc%7ZGDML$1wdYL"
-    "aBP#Jl<(qvawd/$-V)Z6xx'nE=.%y>^u$NRxx'KEQunB'E*O)URfMy*]$#7'jFOTFA'PaeGc%6lafMnDdbtFUFy'FZ+v$L]Qc%4lafMnDdbtKtty'i5vv$"
-    "kpanOYUA'P3$-V)Ge1h&[0WH%y>^u$'u1h&DZ+v$<TUc(S/iXMnuMh&%*Eh&@Z+v$.0Nh&OPGDMV)B2h1BD/`uIl<(.Dr2hGm3V)1S6OhC(c/MV'M5T;ta"
-    "hM:g3V)MNyng6H*/MZLeNUOufqS=E^0,E_>$(PXh#(v%6$(S1vv$N[65/PoWl#@Z+v$YHah&*H$YMC-n$(Vm3M#Zdj=eyb_IW-`_IWpT=$Q6L=5$R[65/)"
-    "Qw$(:X+v$3W)%((IEo*fDE%(49(o#lMyCMH[N%(*r-FMK_a%(C*]%cIoU.$4uDW$>Ta%(%[Yr%A+k%(:X+v$;W)%(*IEo*nu7&(49(o#tMyCMP5B&(2r-F"
-    "MS8T&(E6o%cIoU.$<uDW$G.T&(%[Yr%Q]^&(FW68&GpN%(FJB&(6l$FMnVIN_<fn/i8fn/ivL5V)(W='(3W4'(rAi7&^*>'(ymeW#(n/hi]eGc%'H;fM6["
-    "hc(ia/j'33uy'I(D7&Ns,d(6safMahAbt=pfi&mZ68&d.-d(xs]i&)TNfM5Z:$#cN4r]c&yBu]eGc%.TNfM1N:$#i.-l_O(t8o]eGc%NZGDMcA2&l1BD/`"
-    "#Jl<(G)d&l/$-V)]7Gj&1:<M%y>^u$RHGj&DZ+v$HQQc%i/iXM,Icj&QTYj&@Z+v$YZcj&8#;^M3Ch(bp6_2LundteZBjfMm&VFbU<fbt&F1((,[+v$:su"
-    "j&w=GDMg<0BcU:[N_`tuea,w8_cT@*'u12A)(luF#d5-6V):BaXnV-l%c.$^p#puOm$^_r((#Iy9%'6%)(:X+v$/<.)(ISCo*/Bx)(BHq)(:X+v$2<.)(J"
-    "SCo*2T<*(EZ5*(=t's%<nx)(4U-V)7]$og0E-FM&'Y*(-b[1hD0Q,jmZ#A#FW68&E/G*(D;Y*(0mafMTOfbt12A)(mZ68&B$W((/Hl*(tlafM&hBbtKi0k"
-    "&lFXlUc5(3UR'+eaOaupo9Kj&cZ>K-%fo7-%%5yCM1)`k&wH6YM6/ik&R0`k&@Z+v$i(Dk&u/iXM9B-l&]+Ed%lFXlUlQ(3UM`SdaX]jgrY+chM`$KHsd*"
-    "W_PBg3V)h_60r28x.MTmupo`D_eN;g3V)lk60rBLWmg6L=5$r`-l&jY[,(+&f=MEa;-(KfSl&sjhXM=gE-(ur;-(BZ+v$$.F-(N@$FMTvTgr%0SLr%0SLr"
-    "]xZ0,Hra-(GYx,(yr-FMD4&.(&V5ZZL+oW#;FLN%&1`$'w*cAuT>9>(h^h>(5@OwQ8IEo*R)U>(+;(o#iNyCM4A_>(AoafM&vmbtQEh>(,[+v$$U&.(lAG"
-    "DM1E65TBTZN_3J&faR$iQTh;G$Q=%yL#b6ps6k@DaM=iQ@(Xn3M#9t's%y%@@(JoafM&vmbtZ%e@(lQrs%d[_>(p7[@(pt-FMHMK.(vjoDtsUpB([^w<(w"
-    "iNA(ViWfMLC>'cIoU.$(CTi$;CK.(%[Yr%:vaA(Xk%U]beGc%vxl`MMn.B(2'>2$/%(s]3n%`Y5O2>Z,Jl<(:5y[ZYSCo*crJB(uxCB(1[+v$BnK.(K-`E"
-    "MVEgB(JV^B(Xk%U]beGc%]V;fM;&Id(8jNA(F+tA(:X+v$4Ab-(V/`$'I+cAuT>9>(cO(D(_T9k_8IEo*$rlC(+;(o#qNyCM^1vC(joafM",
-    "OCobt#6(D(,[+v$U/q.(lAGDMZYx(bBTZN_]n'fa$9SEb9aH$Q=%yL#37ps6<ADaMgYiD(an3M#9t's%tnVD(soafMOCobt,n$E(lQrs%7MvC(k)sD(Bu-"
-    "FM%,x<(xv*EtEG0G([^w<(IZfE((jWfMug@'cIoU.$QCTi$pxw<(%[Yr%5hxE(*)hHjbeGc%Hyl`Mv_FF(g(>2$/%(s]]:'`Y_dt1h,Jl<(5oeOhYSCo*4"
-    "dbF(GjZF(1[+v$HMx<(K-`EM(6'G(EHuF(*)hHjbeGc%.W;fM=2[d(3[fE(At3F(FW68&U6@d(aGRd(kr$FM=XJEO(<*Is#<*IsvL5V)PDX=([DO=(rAi7"
-    "&VqX=(JpeW#I8B)t]eGc%HH;fMABnd(IOA)(QS0G(E(D7&yY2e(AsafM*tBbt_/3m&mZ68&sl2e(e3*m&iZGDM*Qd^uW:2&l#Jl<(->>_u/$-V)$CXm&Wp"
-    "7Q%y>^u$8SXm&DZ+v$;SQc%00iXMwWV$'ddM$'@Z+v$AlV$'0JNfMxu@$#i.-l_Cu`bO^eGc%5/;^MS[^%lN&a2L=0Zqo[BjfMVNVClwKpbtG`hG(,[+v$"
-    "O.j$'w=GDM0`BZm0oAN_*5E*bN-6H(IsafMu^pbtL'@H(,[+v$T.j$'.=rEMZcc1qwbM3qnrdyP]PRNq^9f7qKB^0,QbaI(x3be(5Ue=MDvjI(abcI(:bG"
-    ":%%.OI(ijGDMBb:To93BN_/EE*bTRnH(MpafMu^pbtRLwH(7Ik;R^eGc%P]GDMdIE&P2BD/`uIl<(J9%'PHm3V)MIACPoO-[ZL+oW#rp4R%&1`$'-.cAug"
-    "W8J('$I[(H8B)tEU-V)$*E3qx5GDMoT+But5GN_uYs)bgjgJ(]IN^MstSyuOVhhMU/`$'_-cAun+#K(r]FY(OyU>vJg3V)i'V-N/li1hC&,LM4a6A#^g<("
-    "P@r:fN4YWvv)(T$'JR3Y(*(_,NceGc%;KN^MP>XdNSrdeNV/`$'h-cAuLhXY(Y>CZ(,DZ)OKg3V)GrZ-N3$s1hLywBP5jR]#^g<(PI6;fNi#]aO*(T$']2"
-    "0Z(3$S#QceGc%EKN^MY:MZQdWmqSV/`$'q-cAuUHUZ(lv>[(5@OwQKg3V)P6[-NDUs1hUul8S6snx#^g<(PRR;fNrvPWR*(T$'oj,[(<wGqSceGc%FrafM"
-    "3JwbtUaH[(,[+v$^0j$'#ArEM]t9NUxbM3qnrdyP_b)kUaK<TU9IEo*0w(](45(o#cY+DM#1=lUx@5V)g&;](D(li#Q0V_Y]BjfM-]U-W;Gwbt_AE](@Z+"
-    "v$+2[[(M9rEMgyJaXxbM3qr-wyPig9&YkPMgX9IEo*:^.^(45(o#mY+DM7UN'YdhGc%WlWfM3P;'uhxA^(OxL#ZdhGc%:]WfMnAd&u8Kj0&(wK,j[O/J$b"
-    "lL##",
+    "GZ1N5jsi^P#Zd'*=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MBW#2q0`r6%[E%8fDNw7oMWJKMoBgm^3#EToH[&tR,b<8]M+qaO3,'q]n1=5g@M<"
+    ")b/n.eNYZMnTW`Co*:gH>#'il<(M5d/(9YaIa]q@=ex6ao#e@Lvdpu`o#(il<(]NY&#:lA*be9Lvd)uxp#%#1EMU9<##D9-V)ii08.yCT$'e@^vd,0=q#8"
+    "['EMykjW-&il<(n5d/(Z$sbk]q@=eBN-s#e@Lvd95-s#(il<(&OY&#[6SClf@UvdFsws#%#1EMr8=##D9-V).j08.yCT$'*A^vdI.<t#8['EM>kkW-'il<"
+    "(16d/(y'Z*tILc&#pMg)tqa'EMQQ0t-&il<(B[0_#%Ye[vRxY;efwmv#e@Lvd^_mv#(il<(vPY&#SCqLMhF_vdDiq.$xm0EMt4D##9['EMnG$[#bmBxQg<"
+    "LvdG$6/$9b'EMD-=t$/9-V)Rl08.yCT$'NC^vdmY13$8['EMc*sW-(il<([8d/(G#nXe^q@=e/9G5$e@Lvd'xF5$(il<(kQY&#H5N9fiLhvdH+F8$xm0EM"
+    "tBG##D9-V)0m08.yCT$',D^vdK=b8$8['EMAttW-)il<(e#s;$[,.cO_q@=eEfhJ$e@Lvd<MhJ$(il<()TY&#]>fCPkRqvdH-RK$xm0EMtDM##D9-V)0o0"
+    "8.yCT$',F^vdK@nK$8['EMAv#X-*il<(6;d/(x)(cX_q@=ebdgM$e@LvdYKgM$(il<(FTY&#y;`CYkRqvdf1ZN$%#1EM:GN##D9-V)No08.yCT$'JF^vdi"
+    "DvN$8['EM_x$X-*il<((<d/(jW`Rp_q@=eSfBU$e@LvdKMBU$(il<(7UY&#kj@3qlX#wd>Phf$xm0EMk+V##D9-V)'r08.yCT$'#I^vdBc,g$8['EM7^,X"
+    "-+il<(.'s;$$F$`Y`q@=ef(Hj$e@Lvd^gGj$(il<(JWY&#%X[@Zn_,wdiG1k$xm0EM=SW##D9-V)Qr08.yCT$'MI^vdlYMk$8['EMb-.X-,il<(W>d/(AC"
+    "u_c`q@=e+'Gm$e@Lvd#fFm$(il<(gWY&#BUU@dn_,wd/L9n$%#1EM[UX##D9-V)or08.yCT$'kI^vd2_Un$8['EM(0/X-,il<(wFH>#w)(cXR`4;eapP.%"
+    "/T1EM8:a##9['EM2MA[##F$`Yj<Lvdc%d.%7['EMGx%@#(il<(E*s;$9YaIaaq@=e%]x0%e@LvdtCx0%(il<(aZY&#:lA*bkIq:e6nh2%fIh:e6nh2%kb5"
+    ";e6nh2%p#[;e6nh2%u;)<e6nh2%#UN<e6nh2%(ns<e6nh2%-/B=e6nh2%2Hg=e6nh2%7a4>e6nh2%<yY>e6nh2%B:(@e6nh2%GSM@e6nh2%Llr@e6nh2%Q"
+    "-AAe6nh2%VFfAe6nh2%[_3Be6nh2%awXBe6nh2%f8'Ce6nh2%kQLCe6nh2%pjqCe6nh2%u+@De6nh2%#EeDe6nh2%(^2Ee6nh2%-vWEe6nh2%27&Fe6nh2"
+    "%7PKFe6nh2%<ipFe6nh2%B*>Ge6nh2%F9H+e.Uh2%(il<(`2]T%5=eL`NMyvd$fOM%up'EMk80@#,il<(kfD;$m%xkqMAgvdCu((&<W(EM'`PR&Ail<(*L"
+    "<5&Y#jFOL.KvdG9aD&]mO>MP%#AMv&cpS/Fm;-L+k<(u8'5T.L1<-Vdu6&R%q@MT*u5&g>^u$D(0QT@J'N#[c(BMs59N#bik<(PAy.MRsc%'jZYr%t^L<M"
+    "vB$wZi72[ZQ0Q<MPi(BMBcpQ#%t'.Tmik<(_ly.MTg8L$jZYr%8_L<Ms8$wZ)_O&c=bL*WIi(BM_aoT#r/QVsdik<(3BLZQjKYl&jZYr%ewwVmS@vvZ8:<"
+    "ngtelboY*)BMg:cU#rNF3vdik<(sN4##xV68&Z#bX#Y#bX#(,X>MaUBQTRc&Y#qLvvZdb_BuQ0Q<MLi(BM;>>Z#Ub]Tudik<(m_*8ShXr8$g>^u$dBdvZT"
+    "-i5Tyf>=iMi(BM0^Wl#dik<(.SS;$jZYr%-sH`_VpMKVooVo#YsR$'KQVo#ib%faFt`o#-c%faH/-n&`t]FbH@[vZw<%p#<6QvZw<%p#547HW%]Sp#X%U@"
+    "MWwP8%oaHXe;3>HW+*4q#c*t+a+*4q#Ir<IW0Icq#UsT@MnvM5&+cMbkOn>HW>H6s#vet+a>H6s#YVALVBgws#VsR$'HIws#;),unpk)t#W),unrV.n&DD"
+    "KesO+_@MukIdsWGk<(w%c)tsCl<(om+v#ZpR$'vA.hV^_mv#Fyp@Mo$4n&cqfCM8HOKMQ+U@Mt-8q%1B<@QW.FHWFu,/$&&$,aFu,/$dt<IWK<[/$WyT@M"
+    "@-=t$W:+6^&JGHWlS(3$LA%,alS(3$=,jwZw<%p#)1.HWt-s3$TpT@M[BV5&oaHXe=9HHW,3P5$d0&,a,3P5$AyHRT4eC6$LjT@Mx:;q%5h^tn[;IHWJ7X"
+    "8$*3',aJ7X8$t5.<[A2D6$VhbM#CDqj#8fT@Mp$Bq%,k`bOT%OHWB`qJ$ys,,aB`qJ$][ALVDxQK$UsR$'L`QK$;(#YRt%[K$W(#YRvb=n&G_=FXQ+_@M&"
+    "DLEXYGk<((FUbXuCl<(y>yM$ZpR$'$G.hVc+dN$K'q@MHb>n&hvfCMA#=8]R+U@M(Za5&:>:RpcQRHWP`KU$0I0,aP`KU$k]ALV:Dhf$XsR$'9.hf$1#jF"
+    "OlHqf$M#jFOnIGn&J#:CYQ(_@M-oQBYZGk<(/eQ_YvCl<(*_Yj$ZpR$'&D%hVfA:k$N*q@MKnHn&kyfCMFB'q]S+U@MW;i5&i)P_c;3ZHW(xOm$`*8,a(x"
+    "Om$C`ALV+@9n$VsR$'r*9n$yG.rf]DCn$=H.rf_sIn&vt]Fbn<8U%vt]Fb&Fi/(vt]Fb2EBb*n>^u$(>Fm^YutX#wBKQ#l_Wl#HhYbXOv^@M*]#bX[Gk<("
+    ",Uq&YwCl<((_c.%t'l<(;oa##c`/1r7tsZZ+cG,WPpR$'4G%hVtCx0%]-q@MYERn&y%gCMb9=)bU1_@M$AZt$;:St$;:St$;:St$;:St$;:St$;:St$;:S"
+    "t$#QJ6g]Jh2%>QJ6g_aVq%vt]FbV5#<$&mF3h9o1wZw<%p#[b(wZw<%p#_UmvZCI-&lf3)BMvXa4%k.Z:wpik<()/^5%gik<(1aP6%jVS$'HnpF%_Gb0rV"
+    "oC#ZX0@wZw<%p#*G#o^YutX#xEKQ#l_Wl#n>^u$DBFm^'$wg`Xc2K`n,Tm^YutX#=LTQ#osbM#Rmn/rABBwZw<%p#Umk5^=rPHja<%CM&VjP%XpwL%@E%C"
+    "Mc,#BlaS[%lgbs4^J2B;na<%CM.0^Q%(tSQ%`h(BM1<Zsnc')BM5br4pmb%CM>;DS%(tSQ%iH%CM)k:d%XpwL%ZE%CMe=Q^Pde2BPax_vZw<%p#wAswZw<"
+    "%p#'H%xZr<_N_jU%CMW#*i%XpwL%nW%CM;*p.`:QQj_jtSm^+I7)b.<q:ne0`vZw<%p#`V5o^:%%qf.<q:ne0`vZw<%p##kb5^UAnjqD8t>Mrrst$XGk<("
+    "5<p+N#Dl<(@`((&VGk<(f&%t$J_mINmY@@#n>^u$ium.V^gl*&v0'IW_mu*&0/h5^B>`EOd9sBMQ`DbOL@f#Qh,Tm^WxlTShRcD&rwDo*Nx5INbV3LVZ:k"
+    "<(eoUqS`Gk<(aS95T$Dl<(i2GF&YGk<(2bX5&g>^u$_40j#xpPv$ZP$jOd<%CMJ0-H&^s#H&7k1BMp`@])jRNP#jRNP#xV68&C<XP#lXWP#Jh1BMrlR])%"
+    "3KQ#%3KQ#xV68&a4NS#LQMS#fh1BMtxe])soOU#soOU#xV68&tF=U#oc<U#wh1BMv-x])kV*U#kV*U#xV68&r-pT#gJoT#sh1BMx93^)-LpQ#-LpQ#xV68"
+    "&X5#R#/RyQ#bN7CM=BH##TeGc%vCl<(y^'+&+$-V)Dl:(&:ybM#y>^u$Fl:(&V2s*OL3%CPtpHdaGm;#Q-%T&c:/63%:X#3%$&yCM&5%)&",
+    "h(iXM+;.)&Q@%)&DZ+v$VF.)&h=GDMM=;tR2o7)kyIl<(Y>UtRCg3V)[Kq8SUx#)OUu0qSuhr>ZThGc%>SWfMnv/esntCBupDeW$u&+*&[Jb0rscdBu);L"
+    ")tXB4*&mrkAu^ac*&i,4*&>;DnT-$-V)+MCeWOAb*b^s9+&mhhXMBlL+&AqD3$>2(RTZeGc%BYafM+p,bt`.i+&i5vv$p:E(&]6%E&aKs^M..$8]&&[rSa"
+    "Qw<(6E-,&[^w<(98r+&RSWfMK*U&c:/63%kX#3%Q2yCMVQ&.&+TGDM&<:&cq>VBcuIl<(cwU&cEm3V)e,rBcGoiyP550#d9yw>Rg#V&c:/63%tX#3%Y2yC"
+    "M`1#/&NB6YMe7,/&m<#/&@Z+v$h]&.&PB6YMhJH/&3nlG)@Z+v$vI5/&rMNfMpY6$#i.-l_;Pv)O]eGc%Iil`MwTD`&i:Ap#9*8.auSj)bpbdgM'Jl<(<A"
+    "#-Nh^n<(*Dfa&UC`aM9;QWR44KbbUhrjqP`PtRA@[te)V%p#__fa&Mr(,%X[Yr%e&=b&HRPGbX;lwQYexZQU5n<(i1ERT206V)50ub&_n7-%X[Yr%qKub&"
+    "FW68&jq*b&i>cb&F`afMes=bt>ui`&UJb0r3j:O_U&tDtlr)e&[^w<(*,rc&RYWfMH-,CcfZ9&YrErBc*IEo*G#6d&sp-p#iAyCMF@@d&Q`afM37@btbAI"
+    "d&,[+v$YbQ/&*>GDMeWkvZ._QabDlOeai=W;[cyp2hs-cQ^;o7$#(pXDP:9T@#H;q2hvI_N_<xS@#(pXDP=CT@#KEq2h$oZ/`D08$#=t's%S=be&5U-V)U"
+    "fWk_+B-FM^aKf&dQImg1[%IaWr7L`[3p,a^hGc%XYWfM0sCes)`0R^8x5FXJ8k#Z^hGc%2YWfMbWBes*iLn^ao'0MP4`u[Eg3V)Fr.=RGoiyPBMxmg+B,X"
+    "f3R.IN=Ptjh8gB]dCg3V)%wMfa@K&1MAlpgiAAZue^/`$'-8cAut0J0%g(@`)(wK,jy95V)XKH`)jpbM#>9v5p`BjfM^JTunuE=ctFfQ`),[+v$Sy5`)*>"
+    "GDM>`.Ek7_Qab'2NfaCFrakO@o3hGU-&l(56%#(pXDPoDRA#%Go3hIhe^l)>RA#(pXDPqJRA#'Mo3hN5b>m*;6%#=t's%dS)a)5U-V)[4]$m4B-FM9Taa)"
+    "@nImg[y+XngA<]mkYt<nghGc%HvWfM>.+DcRZ=8o:T*Dc*IEo*<Y.b)sp-p#_^yCM;v7b)G%bfM##>ctWwAb)mZ68&x@8b)o'ka)7%bfM3T>ctY,Tb),[+"
+    "v$gy5`)*>GDM>)<NqiOuab:mNfaUAnjq7TV$vw<%p#,fpb)HRPGbsEf0r3#UZQU5n<(%R*MrGkNo*CF=c)iG),%(a>IMF`Gc)y``aMIpGds'bdrSYhrjq`"
+    "<G)t[fG`c%J%p#4lyb)3a>IMJxlc)+%%FMX*vc)3-Hc);Fmc)M^YBufeGc%Ud;fMZ61d)2STb)yFBb)@Z+v$Yq7)&nSe=M:4Hs);'$s)LB6YM5Gds)=b#/"
+    "&@Z+v$8*'.&tMiXM8Y(t)F#I/&_Qcn^aBjfMCO[BY-sDctTg1t)UJb0r-v@P_U&tDtl94v)[^w<(+=gu)GxWfMB91DcTllTSL01Dc*IEo*KnVt)%q-p#b`"
+    "yCM;*at)w,.FM@-jt)]W[yPHc'N#gFps6y,.FMB9%u)^^eyPHc'N#iFps6$-.FMGO7u)Ns[1h_qa/V<xXA#=t's%0p.u)4U-V)%GGPU5>$FMTk]u)0%Bu)"
+    "41Tu)LS4bXgeGc%t0m`MJkou)8`Ap#C&-%dhe+Dl4$ZdW1Jl<(3Iw*XhhGc%XxWfM0:Ifsr4`&Y<6@JW+a2:ShhGc%ixWfMUt1Dchmq^YL01Dc*IEo*K7Y"
+    "v)V%.p#u`yCMNEcv)`0bJMKtNZZnpbue)V%p#O$mv)%g(,%X[Yr%Q*vv)HRPGb=ZP]Z]OxZQU5n<(IyLY[HkNo*U`Cw))uj,%(a>IMXyLw)-7v`MV^cp]<"
+    "c+4UU5n<(QSer]QE^0,N(1=[X=IV]P3b'ux8rw)[8=n^xfh0,WoES^Ens'Ytn-1M*OoabsVb,WOxZ0,ZQZA#8wN`cGs3V)w=k$d36n/M2BH;esHNwdOg3V"
+    ")'m+=eZxiEtaN+'*[^w<(,=W%*)yWfMc`Q]ZVitX#n:A0%%4NfM#B@%#'CjUfLu`rfgeGc%K1m`Mx#_#*t`Ap#N4YSgH=y9ocgx4g1Jl<(5i@SgJU-V)6u"
+    "[ogFLe=ME6.NhJU98hJU-V)8$]ogGOe=MGIf.iLhqphJU-V)@<<Ph5B-FM,_Q$*3#f1hD0Q,jyy>%#=t's%Qy>$*<E^0,He8MiRnp-jwQc'uL6E%*+;H)k"
+    ";-6V):]duekLl%c-uSp#L_@s#,j(%*&eu6&_S2%*0a`BlgeGc%9g;fM>BN%*]Gw$*KNU#*AFiNqgeGc%_1m`M4Ba%*t`Ap#9*8.a2Zs*b#i&>m1Jl<([MF"
+    "]mr^n<(4J%&*jc`aM83>WnIsScbUhrjqOW=tnT$eue)V%p#q-&&*Mr(,%X[Yr%u@B&*HRPGb`r&=ndexZQU5n<(mLZro<06V);uf&*i68-%X[Yr%&Yg&*F"
+    "W68&y98&*xR^&*L(bfM(5Hct]B+'*mZ68&+fy&*efN%*=(bfMVC.bt3,;0&i5vv$jDcM#d=ND&4Ls^MXL*Hj1$:MVaQw<(5CW0&]^w<(76E0&&TWfMvTV&"
+    "c:/63%2Y#3%82yCMu[71&JTGDMC94&le'fN_vIl<(EtP&lEm3V)G)mBlGoiyPR2*#mRQY&Z7#W&c:/63%9Y#3%=2yCM%0y1&kB6YM*6+2&O;y1&@Z+v$Lh"
+    "71&i)iXM.OP2&:VH/&w)EUfVBjfMIfp^cR3Abt&9>g&,[+v$:aP2&*>GDMmkQZdH`tab`hPea,,,wdSOX#vw<%p#)]dg&HRPGb-S6Oh*#UZQU5n<(7in/i"
+    "=kNo*tKJi&A+),%(a>IMweSi&SD`aM-%j(kM$gqSYhrjqDIiEk-2J_c%J%p#@Ish&3a>IM&34j&_`$FM4<=j&=nSi&J;4j&uhvTf]eGc%$-;^Mfm6Wn]Ce"
+    "EOU/`$'rsbAuQuuj&c4Vk&7S8tn1-6V)[Mt8o_Ll%c-uSp#.)so#/^9k&&eu6&e(Dk&DbeKr]eGc%`jl`M6/ik&.;Ap#N4YSgAc#9f+)o1q'Jl<(kL1Oq@"
+    "U-V)rkMkq;Le=Mk/tDtfN(/t@U-V)utMkq<Oe=MnKpAuij$,u@U-V)+n&Ft+B-FMI=Fm&O[e1hk2[>v4Z:$#=t's%3:3m&<E^0,4H>_u4Qv>v22_&uUO6l"
+    "&CbeKrnfh0,-;k6pwvUwvvN^&u/q:h&thvTfnfh0,#0>`lTjgwZ,O&FtOw<&'X;`$'<]r$'*1#INa/`$'^ubAu=J#G%I97%'+:>eN_hGc%;]WfM:_]ngA2"
+    "D6$8_H/&wUH/&O)iXMDEc^PnAD_u>E^0,>Jx%'^_S)&^_S)&]S&MrL[]_Puh6@ZXly;Ry/3<[ytW%uKk<&'7R/XRofh0,Im'=[Zk8<RX>QUSb-K,sP`Wo^"
+    "cM4V)2un8]1#IVSjw#_uQis3_dM4V):6o8]d#^ogK;q/MyHkEt1TDwv-$-V)aAKeWRFLfaA)QhM:v8LMG>m,N:pt/M#(T$'<`1D&'ekKiZeGc%Z)iXM#eM"
+    "D&EsD3$$IoNhZeGc%'ZafM.y,btcA-,&:X+v$J'aD&9g3V)g71_upvP&u`.i+&Q3-[Z[hGc%5VWfMe^8esp/$#vkoCZZkTG[QuL5V)_PoE&/fY*&;qBxQs"
+    "lI@#D>Z9SVqbwQ[eGc%eb-FM71YF&:C+HN[U)kU-W7PUDg3V)n`SkU+sS&chZ=-W*(E#v/Jl<(y6l,W.$-V)&qLG&oQuF&hUy)XYuu/MeQuaXJT1P_UhGc"
+    "%5VWfMQPS#mGrqj#fjhG&Q*i>Z[eGc%OD;fMW-(H)qRJE&cWRH&WJb0r1cj>vbtW(tlcIH&*pbAup$oH&8QIH&Q3-[ZuL5V)'b2I&r7(H)",
+    "_Qcn^UBjfMOy5R^:D6btl$<I&_KuN_[eGc%]D;fMTtoY)kf;I&lDbI&[Jb0r:eIbX*;L)ty[kI&6vkAu&u8J&SJkI&_T9k_>U-V)%nObO3$6YM^gTJ&P6L"
+    "J&@Z+v$euTJ&c(iXMgGQK&V;(H)r&QfWEuXnTjkGea3aMteo;`&ce1DG&G3GF&->yCMklvK&R2rXMpr(L&$cdK&:t(9f0Rw/M:4xmgHP7P_UhGc%`VWfM="
+    "YR&um*FI&[8=n^Kev<(GGqj#O]afM0+6btePRH&FZ+v$h;(H)0DafM-y5btdJIH&L.l3h-11RgL`]da:VTKiio:U]VitX#AvD(&'QNfMiB0$#1H#ii=6&I"
+    "j[eGc%Xc-FMy_JM&:C+HNFCMEkETQ)k.$-V)c(gM&WsSM&&eu6&J)gM&vw(9fWBjfM@giK`V@Jbtt[T*'L.l3h:cMRgjkydaE[e^l38%'c:/63%=f#3%=2"
+    "yCM)U9K'oN6YM.[CK'P`9K'@Z+v$XZuJ'm5iXM2thK'OWN4%1[+v$e4iK'bwhXM4)$L'b:rK',[+v$iA$L'*>GDM;e@QpJ`tab08eeaR%rmp&wl#vVAR2q"
+    "e@f[Q+LAea]`c2q1$-V)OVeL'=;^5%y>^u$wleL'L.l3hPLNRgW'TdaZoJHs`=uhMa-gdskF.$QNxZ0,.di@#.b/es1$-V)V*OM'FmP6%y>^u$.AOM'DZ+"
+    "v$.:FM'+6iXMF:kM')MbM'@Z+v$8SkM'_pl`Mxd-]'KHAp#9*8.av`.*bnO,/M*Jl<(;:_LMk^n<(AG#iMHg3V)2v:<RGoiyPS:<#Qq2W)ccVUINO=8wQq"
+    "7ZbtGg3V)fZFLrOYC0MUu0qSe_QUo3-6V)e+)rSdLl%c%Gs3$8V31%53L_'y>^u$q^U_'f[Yr%sd__'@Z+v$8V7)&nSe=ML0e`'rLe+',O6YMGC)a'/IXM"
+    "'@Z+v$,unL'.8iXMMhaa'#=rK',[+v$C+ba'*>GDMS2TW[cOuabI-leajJ.t[@ls#vnff8]pbD0M18,wdjVb,WOxZ0,GXp@#joMesKs3V)W-80`d:=0M&*"
+    "WHaB;--aHg3V)bePIa@aACc,bOBcpEICc*IEo*`F:d'V%.p#2KyCMcSDd'traJMgcMd'Hi$FMvl:,'^jh_'atMd'I(D7&p*#+'vcafMR@Jbt/tM,'mZ68&"
+    "LMpM&1uD,'dVNfMtjC$#mSE-a:t,@m^eGc%wVNfMp^C$#poA*b-M[kh^eGc%@^GDM3^G5gt>VBc#Jl<()%(6gFg3V),4DRg6=pBc3KdWe'k6Cc*IEo*on$"
+    "e'as-p#9KyCMn3.e'yiafMewJbt7NA-'L.l3h/=DRg]F+ea:VTKi;t20MBu4,jM];<R-$-V)5ho-'j1Ap#y>^u$D#p-'BZ+v$G)y-'k(iXMuRoe'@K9N#@"
+    "Z+v$@#g-'cjhXMyk<f'TrWl#ei#Qh9F/-j:r20iNG6$QLR1)k4upHk]`+/MFCMEkFUp)kJm3V)F#HFk:*NmgA2D6$PTuf'OTuf'rye=MJ34Bl0PX/jEx63"
+    "hJq)#mumU$#hlM:SUSTUov_byl*Jl<(Um@@mCU-V)QWDClv8GDMd`FWn3hZab+,neaOW=tnM973hRdYTow(6]#hlM:S^lTUo'R:To*Jl<(fxpqoCU-V)Yp"
+    "DClx>GDMlRv1q3hZab3EneaWJnNqTIsngf'<kq`DttnpOMOqJE^0,Pc;i'I54.'I54.']S&Mry4Z_u&MM@ZhIpHs#uikqstW%uB4G.'.WD&lofh0,bnn9f"
+    "Vx1Is=#OLMO2O#moo2]vfhGc%6^WfMfhNesME5LMCLs9fP5m&la/`$'01'^u9+cM#WdWfM9'j[ZVitX#>T;P%*4NfM&7]$#1GqLMW/5uRaeGc%q9<ZM*;o"
+    "x'aO#Z#R(D7&Ph/V)+0@YM/ZFy'Ph/V)[o[8&Hs')3Rh/V)uI<ZM3sky'jR>Z#[o[8&i2kj0:q@])W4f=M`^y&(Ryp&(E(D7&@&S])DZ@YM749#(W>0#(T"
+    "Fe;[aeGc%G8;^Mj9FTSM=IwQV/`$'x'cAuYZU#(w=[$(;wGqSW:4V)V*iLMnxMZQ^[n2U`p$7TKSCo*Pky@#^>=$Q3n])blUqKa>4N]Q.h<bbn86'c;j3V"
+    ")iwuea:;'cO25U#ds^)DcW:4V)xy2$d23@KM:(.Uf&WYueaFsI-dN#A#LZcUf>(n$QL-'Oh*Bl'd(n6'cfFsI-ja#A#R:[Oh9EYfNE->hi1VWLiogn<(*q"
+    ":*bNv3V)Hkpej7Z>$QNq6bk*1bGkogn<(dgUiiaFsI-t($A#;HNckZ/QxvL8/[m/LC0`Wo&Y#lw,$(@`1^M:/6,(`.r+(lBrXMCxH$(@P6,(I(D7&xjq#("
+    "KlafM5Jebt[([$(UJb0rXYRIjpv&EtfY;%([^w<(.Qw$(RfWfMlju[QZA$Rpt#F]ZRFsI-,W$A#d(p_cgEQxvYY;kqi@A$Qc$X/r>;+mqJj3V)C^wealx("
+    "cOc3T,sgZBirbhGc%ZfWfM4qo[ZVitX#eT;P%I7NfM>*^$#W@`CY>#p[ZaeGc%@:<ZMKSB.(j1,n#[o[8&]3kj0ZL3^)'A&KMKlg.(<&f=MTrp.(MIh.(E"
+    "(D7&0)S]);n[YM(2o<(JLf<(TFe;[aeGc%YlafM5Jebtj'/&(.Ah:&[T9#(c7R$(w>b-(gCo<(qh/V)W`NfMlSI$#9:SClJj/-N_eGc%8WNfM;pD$#poA*"
+    "bdFr/r^eGc%X^GDML5)tnB/)tn#Jl<(ZGbtn0$-V)Gy_/'AQ4R%y>^u$g4`/'DZ+v$X%E(&s2iXM62$0'fAr/'@Z+v$nG$0'>&;^M]p8EOSspEOU/`$'n*"
+    "cAuMkO=(Z80>(.V:bO6-6V)_8]OqbLl%c-uSp#kdyM$+Sk=(&eu6&],u=(:eg8SbeGc%[xl`M2%C>(8EAp#N4YSgwgT9]$,qvQ,Jl<(^Q_<REU-V)ep#YR"
+    "ALe=Mb2v1UbQ*tTEU-V)hy#YRBOe=MeNr.Vem&qUEU-V)urS3U0B-FME3w@(Kje1hb5^,W5]f$#=t's%+>e@(<E^0,'MlLV,VL-W342'uQEh>(9eg8Ssfh"
+    "0,V&l$Qo$,fWwP1'ueW&2'BXI/r0$-V)OSR0'<8gQ%y>^u$wfR0'L.l3hPIERg.k,ea[xfdsaMLINb6+)tcH/esFg3V)w8Shr_.40MeR'&upn<<R-$-V)X"
+    "3O1'j1Ap#y>^u$2GO1'BZ+v$5MX1'k(iXMTBpB(cK9N#@Z+v$BLF1'cjhXMXZ=C(wrWl#ei#Qh;u2'uN7R6^/BH$Q)u>/`YRcBv]`+/M#fZK`H2(0`Lm3V"
+    ")Y@gL`<*NmgA2D6$fIvC(eIvC(Q(f=M'VBHagrf5_&sH3h(FSEbVhg$#UJb0rXbsesV&tDtR@RH([^w<(JT0G(5jWfM+8A'cSU[/$Hg#K$b<MD(%[Yr%Pa"
+    "CG(7JtWnbeGc%Uyl`M,XhG(XgD3$9*8.aTOBuRuL*Bl,Jl<(Par_lYSCo*L],H(Tc%H(1[+v$<iMD(U-`EM5/IH(`A@H(7JtWnbeGc%;W;fM5aBV)NT0G("
+    "[mUG(:X+v$pU1D(U/`$'(,cAuHM'G(x9bI(=31np8IEo*e[NI(vu-p#5QyCM<sWI(IpafM.8qbtYwaI(,[+v$P*sD(vAGDMDWp+s5jaab;d)faZoJHspUJ"
+    "$QHc'N#j7ps6sADaMFDKJ(/W9N#9t's%2Y8J(RpafM.8qbtcW^J(lQrs%h>XI()lTJ(xu-FMlx@E(@sxDtP5LZ([^w<(HJ*Y(3lWfM)4G'cSU[/$Fi#K$j"
+    "n@E(%[Yr%LX<Y(4-o>QceGc%S$m`M*NbY(agD3$9*8.aRKHuRr/%)O-Jl<(K@sFOZSCo*JR&Z(RXvY(1[+v$CEAE(U-`EM3%CZ([89Z(4-o>QceGc%9Y;f"
+    "M7mTV)JL*Y(WeOY(:X+v$xU1D(W/`$'&.cAuHM'G(t1[[(:n+US9IEo*cQH[(vu-p#=QyCM:iQ[(GrafM,4wbtWmZ[(,[+v$V^fE(vAGDM",
+    "A:kjU6jaab9`/faWRE/VoQP$QHc'N#h9ps6qCDaMD9E](7W9N#9t's%.Q2](PrafM,4wbtaMW](lQrs%h4R[(%dN](uq$FM'SxE(T2LV)X>_V)ei#Qh[>L"
+    "@v7Z(@v@LOU]Wo&Y#Z]d:$/62^M(rOF(8hxE(:BafM02LbteW&2'mZ68&]EhV)U.PF(2a@YM&t$A'WKqV)*(_,N_eGc%+M;fMHu1X)wL/&(kg&2'Ouu&YX"
+    "BjfMLM#IN1(Rbt>$7A'KP^eWXBjfM)@7eNtAQbt@*AA'L.l3h7XJRg+d2eaB>`EO0.y&c:/63%]q#3%P4yCMHk7^(^>;^M'EgyYvHtFOU/`$'4.cAup9B^"
+    "(EJT^(P*i>ZdhGc%`lWfMoHX*OoV.t[o0:_YdhGc%`lWfM7D$fsX`T;Rkf'>ZJE+]Z5$-V)=DoA'Df]e%y>^u$TXoA'DZ+v$cgdW)j4iXM-T3B'Re*B'@Z"
+    "+v$[k3B'Wcl`MYdY_(/GAp#C&-%d/dK3qJ%`m^-Jl<(VlW3_dhGc%M`WfM6Py&c:/63%De#3%Q7yCM/ykB'[`GDMvR&h`G.wWR#Jl<(]R4i`v95V)81M`("
+    "#;cM#n-P_c]BjfMkq0faS6xbt&LV`(ll*_cceGc%QgIYMhc-a(,CD`(ll*_cceGc%qY;fM>JZW)%6V`(sn``(L.l3hH2KRg1v2eaR$iQTY6RINX9-nTmMA"
+    "STGg3V)es>9SWo90M[U)kUiWC<R-$-V)P[hC'j1Ap#y>^u$yphC'BZ+v$%wqC'k(iXMqC*b(ZM9N#@Z+v$Vw_C'cjhXMu[Ob(otWl#ei#QhO#@lU0.:rfM"
+    "DR$QEitjhQUe/W^`+/M>Y8/i]gckhMm3V):6O0i=*NmgA2D6$HN0c(GN0c(n+f=MCJw+j,gDqgDuR3hC0mdjtjq$#hlM:SFA:cOquMdj-Jl<(J)H*kFU-V"
+    ")FkK-jy8GDM]v1Bl-Qjab')2faHn)_lL6S3hK#F>mv%R]#hlM:SNY:cOyh&>m-Jl<(Z4x[mFU-V)N,L-j$@GDMeibsn-Qjab/B2faPaY8oSF7og_=(UoWW"
+    "$`lhcT9oME^0,LSNe(',-D'',-D']S&Mru1v_uyIi@Za`[2qr0qUovtW%u](@D'H78eWpfh0,4m6P_8QK3q95=fNijCbXl%IYRghGc%Q`WfM)dUeskKKhV"
+    "eRw-N.iheWb/`$'GybAuwI3i%Uh1H'MflBYb/`$'CybAu%fOM%CJ/F'No0_Y1$-V)]N)E'@Gj,%y>^u$:d)E'L.l3h^sKRg^L4eah7N;[owRINnMjW[p_n"
+    ";[Gg3V)9#B@ZmX:0MqifT]'BD<Rn95V)q'Bf(tvbM#TM[wv]BjfM-_bIs8>#ct_BKf(,[+v$>KtE'*>GDMP:(Etl_labAv2facU0bt7B>'uj.Zg(KT=&u7"
+    "-6V)<e&V]cLl%c8bcq#[cUn$I[4g(#Iy9%A9>g(:X+v$uAHg(ISCo*GCtu(OImu(:X+v$xAHg(JSCo*JU8v(R[1v(=t's%Wwtu(4U-V)O9EfN3E-FM3(Uv"
+    "(:j[1hN4X#Q&4<A#FW68&`8Cv(_EUv(=uafM5Q#ctj.Zg(mZ68&1)qf(uOhv(UsafMI'Sbtn9/F'L.l3hf4LRg-dwdap*'n^_b#'c:/63%ie#3%,8yCMTQ"
+    "^F'CN6YMYWgF'$]^F'@Z+v$WVBF'A5iXM]j+G'.Y7)&L.l3hoPLRgW'Tday&sda'CshM)FSEb6pD<RCg3V)>YX-a>Wx.M_q%hV8a(xQ;g3V)CfX-aNkWmg"
+    "A2D6$K9,G'-dWx(8.f=MRb7y(n6RG'&khXMKhAy(Ny7y(BZ+v$>7By(X@$FMiB]^Y@esCY@esCY`xZ0,`s]y(TZtx(/$.FMQ5yy(3_5ZZVitX#$$Ik%%4N"
+    "fMj^#%#uFu_c*Hg<edeGc%<pGDMDGPZdP`kabLC9fa/>Hwd__F'u;y&')pC_;e8-6V)^SQxZ]-u%c%Gs3$daMk$o;<&)y>^u$5tF&)(pXDP[Z>A#_WKxd9"
+    "+]Qg*2Z$Q1I-V)2DDrfh#G'u;y&')y>S2hufh0,Jk[xd2:@og7P[3ho`J8]G@=A#9cBXn^BjfM7*pIjtB+ctCMh')hlM:Sirq@ZFN+8].Jl<(K/Q*kehGc"
+    "%ApWfM2ZoCcI_IBlYf%P_+IEo*)jQ()Hy-p#SWyCM,wZ()y.f=MTjr=mV1')m=<6V)$oj9];fQpfQQ^;nd=FxmehGc%ApWfMpB/fsc[-RTTtpIj`^1ckGU"
+    "-V)CHT$Z]5NfM;+%%#uFu_c%*S0rdeGc%fpGDMm[:NqP`kabT[9faXS2kq0,H'uej=+)BXI/r8-6V)7k+S^]-u%c%Gs3$5bMk$A-T*)y>^u$0f^*)(pXDP"
+    "-(AA#0%Mxdc@GEt2KZ$Q1I-V)-&0fs9HH'uej=+)KT=&uufh0,u.Glq-t+ctat]3hwR#k_IRux#6F<@Q_BjfM4ej0Ms=1ctACb9)hlM:Sgnw@ZNA[j_.Jl"
+    "<(FfQiMfhGc%>rWfM0VuCcFBD)Oc'&P_+IEo*'`K:)Hy-p#QYyCM*mT:)w0f=MQMm%PTlxgO><6V)*^Il_;fQpfN4X#Q`tF`PfhGc%>rWfMn=5fsene2UO"
+    "Sq0M[<2JNOE^0,:ck6T&p]oTbpPogA2D6$kRQG'iCQG'yWs^M=[LdaG&DHa#]Mo*h&:faG15lqShGc%n`WfMFcVesh/OkU;rOxv=vv@QNj3V)IXmhV6=W'"
+    "u*X1H'm'c>dpfh0,.uUiVZRv#dm5$'c:/63%ye#3%L1yCMe]DH'9aGDM./kWeC/)tn$Jl<(wDTXeKs3V)5QlbO/[;0M6g`Tf&N49fGg3V)'mPUfnsgEtE="
+    "PJ'[^w<(r;7I')aWfM_:_[ZVitX#mI(o%%4NfM6u*%#C5>uRw]SoTeeGc%e*m`M;fv;)pGAp#C&-%dux1ct(dipS,(T$'0AgY)Fs;hVeeGc%j*m`MA-N<)"
+    "pGAp#q1'EP(C)GXE34%#JSCo*66GA#8&,SgLo'N#>AgY)532w#OpPv$orWZ5-x$FMO)p=)>Jg=)N4YSgXU6MM.:FNU,(T$'9Pp=)Fs;hVeeGc%QxafMdwS"
+    "bt8W]I'L.l3h0DMRgW'Tda:VTKi@5thMBu4,jOcE<Rn95V)(,4>)OwbM#1pi&l_BjfMHNYxZek3ctmF=>)=t's%HAgY)(IEo*'Pc>)#s-p#>N+DMLyUu[#"
+    "A5V)/Wu>)AN9N#cv#0`_BjfMVMn6^Q03cttq'@)@Z+v$sZ.I'YF-FMa4M@)I9]%cSU[/$+.6/$Yl9@)&j_k_P3O'u#@`@)`^U/`#A5V)87r@)Ejqj#lro&"
+    "c_BjfMiec-aZL3ct&R$A)@Z+v$%[.I'^I-FMjlIA)J@f%cSU[/$4.6/$cL6A)/fSbbYOO'u,w[A)iYJ&c#A5V)BonA)UuWl#undte_BjfM$&X$ddh3ct/2"
+    "xA)@Z+v$.[.I'nI-FMsLFB)KFo%cSU[/$=.6/$l,3B)8bHXeckO'u5WXB)rU>tefhGc%9sWfMy+xCc7p$qfuOOO_=B^0,<a/C)=DgY)1Oe=M%u8C)Ba1C)"
+    "9*8.alkOo^c^]pf,(T$'BH9C)WJb0r8X^-jfE&EtL$RD)[^w<(Ha_C)8sWfM>Ht0MBu4,jOJe$Q;B^0,GG5D)=DgY)5Ue=M/[>D)LG7D)9*8.av2Po^mcm"
+    "+j,(T$'V.@D).N(bkeeGc%9yafMlK4ctIuZD)-EdEk_eGc%2gafM^[7bt:Z7M&aE0/`S0###",
     0};
 static const char *const diti_spirv_text_attention_cpu[] = {
     "GZ1N5jsi^Psy/f(=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%I&>QT6am.`9i6>QunMZZbOIdsERtsR10p%lP`$wQAx="
@@ -17992,100 +18774,167 @@ static const char *const diti_spirv_text_attention_gpu[] = {
     ")Jmy'T$'esu2&$IoNhZeGc%)s.gMfy#J$",
     0};
 static const char *const diti_spirv_text_norm[] = {
-    "GZ1N5jsi^P7OY1%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M'Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)d`Co*8gH>#'il<(d`4;ex:T%#D9-"
-    "V)`Lc&#:vxb*(il<(g<Lvd-<mW-&il<(f`4;e#Hg%#D9-V)bLc&#<1YC+(il<(h<Lvd.CvW-&il<(tRM<e%Ty%#D9-V)dLc&#>D9$,(il<(i<Lvd/I(X-&"
-    "il<(nxY;e'a4&#D9-V)fLc&#AVq[,(il<(j<Lvd0O1X-&il<(xRM<e-yG&#9['EMpC_vd2_Vt-&il<(k@Uvd0SIw$39-V)jLc&#E$2u-(il<(l<Lvd2[DX"
-    "-'il<(p`4;e1:m&#9['EMtO_vd4kit-&il<(m@Uvd4lnw$/9-V)nLc&#IIJ6/(il<(n<Lvd4hVX-'il<()SM<e1G:'#D9-V)pLc&#K[*o/(il<(o<Lvd5n"
-    "`X-(il<(v`4;e3SM'#D9-V)rLc&#MnbO0(il<(p<Lvd6tiX-(il<(-SM<e5``'#D9-V)tLc&#O)C01(il<(q<Lvd7#sX-)il<(#a4;e7lr'#D9-V)vLc&#"
-    "Q;#i1(il<(r<Lvd8)%Y-)il<(1SM<e9x-(#D9-V)xLc&#SNZI2(il<(s<Lvd9/.Y-*il<('a4;e;-A(#D9-V)#Mc&#Ua:*3(il<(t<Lvd:57Y-*il<(5SM"
-    "<e=9S(#D9-V)%Mc&#Wsrb3(il<(u<Lvd;;AY-+il<(+a4;e@Ff(#D9-V)'Mc&#Y.SC4(il<(v<Lvd<BJY-+il<((NyvdC[<E#-9-V)*Mc&#f$CA5kb5;eI"
-    "wba#C#1EMBuN8.79-V)>>l2(f$CA5(ns<eME##%ST1EMF6t8.H9-V)S0u>-f$CA5<yY>eQj:;&d.2EMJOB9.X9-V)hy&L2f$CA5Q-AAeU7ST'sY)EM29`v"
-    "dEhOE#'il<(%FAydFnXE#&il<(L9.yd*=nS&Ail<(-HpvdI)uE#C,:c%;&S$'eAd>M@TI&#8_i682wp@Mlnj585X$o8m+k<(SfhdW@mL99CHk<(Y4akW>^"
-    "c<8GHk<(Ws:kWG1Vu8-S%AMh:^R:R=Do*HB+S:R=Do*C/+S:Tc[0,D/+S:+M%AMhG^R:G1:c<5wp@M1m;b<SDrC=GR+BMt1p+#LUMr78*X>MMqs@M*eKn8"
-    "fl]F*=tR$'u`q@MZLwb*srNx>IQb>MXMfB#d$k<@Iqp@M38#o8h'='+:tR$'yfq@MakWC+w@g9Aa*)BM>c1I#^RGrA9xV@M.VenV<;Wa+_[c6B2hgCMNvE"
-    "n&d$k<@Qwp@M:T>39lLU@,;tR$'*sq@MkKp[,&x_3CW=q@M9>C68Z2@lC@j(BM0V@f#LUMr7dg(BM4u2G$OqIo8dd1BMUbw6E]2pF[7/(oE@frUDbsS*FF"
-    "kT@M2cenVEy<#-l%pFF6tgCM^SXn&pqmX-;tR$'2(r@M#;1u-1/4cFV+U@M5i[nVM`#<.n7P'G:)hCMbfkn&t>.r.:tR$':4r@M)gI6/3BlCGX+U@M:$fn"
-    "VUFaU/pJ0`G>5hCMfx&o&xdF30=tR$'CAr@M/:bO05TL$HZ+U@M>0fnV^,Go0r]h@HCBhCMj39o&%2_L1=tR$'KMr@M5fyh17g,]H]+U@MC<fnVfj,12to"
-    "HxHGNhCMnFLo&)Wve2=tR$'SYr@M;9:*39yd<I_+U@MGIfnVnPjJ3v*)YIKZhCMrX_o&-%7'4=tR$'[fr@MBeRC4;4EuItIWBMpf]:^--i)51nF$9wh_w7"
-    "+i_w7(i_w7(i_w7x<a9JMjhCMsOur%yF%VJEw*BMsQe;M$`q:$^m&59a_R&K5)l<(U5Qm^7s<ZK_(x(>tk<oK3#q@M.[`mKCuX3LZsp@MJHpp7LUMr75m%"
-    "5^0Ie&6rtDo*m5,)>qxDo*74y%='XK@M]-^a<rtp@Mg+I;$7mfCMxqmd)YGk<(Rjta<^/As70ZXM#TAjCMt*bA#^/As77/gD6rwDo*t%q(O:t[Z5d$k<@]"
-    "KvvZ@6fjOWr1BMiYwM#%kmBM^XQ)#^/As7y6ST#@;(CMtu2N#]s&N#lS,V)ZmcyYg)Tm^5GrEQgS_gDVxDo*#,9HN$iYs^7YR&R*VZW6qxDo*b=`vZ_tY^"
-    "=d$k<@Z6AHWH$rN#H)+BMwX&O#oik<(nv)t$d$k<@wY/n^>Cg;T*VZW6*yDo*iS`vZf2Z^=d$k<@$a8n^B_c8U*VZW6,yDo*l]`vZi;Z^=d$k<@vjMwZ<b"
-    "_5VcU%CMrO+P#rr85VswDo*pi`vZmHZ^=d$k<@$qVwZXfGQW]')BMnhPP#+xDo*%sYvdZ[PP#r9bA>v8TQ#r'E([]3`jX^*)BM2qvP#u'l<(X;Hm^O(pHY"
-    "gS_gDTY,V)PnFT7No0_YrCl<(%gF8%eH&M:;DD,aSf#cZi&gCM1)WQ#xCl<(xrF8%eH&M:@DD,aW3;$]i&gCM5B%R#xCl<(%(G8%eH&M:DDD,a[XS<^i&g"
-    "CM1BJR#xCl<()4G8%eH&M:HDD,a`&lU_i&gCM5ZoR#xCl<(-AG8%eH&M:LDD,adK,o`i&gCM9s<S#xCl<(1MG8%eH&M:PDD,ahpD0bi&gCM=4cS#xCl<(3"
-    "YG8%eH&M:TDD,al=]Ici&gCMBM0T#xCl<(7fG8%N@CPLR:W`=_UMr7^+AT#.qrr7`1JT#`$-V),O4)*qJl<(NFw:e%$-V)%98,)wJl<(R_Wse:g3V)RX;W"
-    "ew8;HNt'>wf#Os(OAy3V)QC@ZdbgjXMJ'IU#nc<U#H`JVJf0CVA_UMr7toOU#'qrr7vuXU#LyZ0,:]O>#C^0Nh%$-V)/X8,)@yxCMLL)V#;;GDM2N4V#(t"
-    "HdaywN2j+[;HN(6kNj&Ae+j:g3V)lA-Kiing(bZH8Q#'4NfMbh3##<UF$Q1ua(kReGc%])6YMWwjV#MQV%u6&rV#.WD&ldfh0,]wBHE6u,W#');fMe>BW#"
-    "3]_V#>$6W#H`JVJ%M>SB_UMr7D6RW#k$<A>C*@W#,/EfMRwYylLBjfMQtYyl[O;at986W#o>6@Zjqg(b]TKQ#AbSCMkpyW#d-BQ#'nqXM_>/W#BOwW#%qr"
-    "r7@*@W#-AafMY3;at@^nW#<5oo8Do#W#YS-V)J)Opow[.DMsth4ptb,V)NHKmpN;k1h@]l8qhE4##>rIo8O<[W#05oo8YtWX#9BafMV*;at3kUV#Qhbp8$"
-    "(8iYRsRsn>s3V)jHcgDiAafMot;atLP/Y#Rq&59]QX3kg_@dsdfh0,ujCHENZ^Y#<);fM%viY#HVUV#lNKY#H`JVJ<M>SB_UMr7smyY#k$<A>ragY#D/Ef"
-    "M($AdsLBjfM'x@dss><atOcKY#rZ2<[jqg(b`ggQ#XbSCM+PJZ#g@^Q##A$FM0VSZ#^/tX#^/tX#,>349Q0HZ#e)+DM-Q9attb,V)pNbgM[@VdN,N/3N)B"
-    "FKM<j3V)Yr[(t/p^dN-WKON.^&,N<j3V)SM`+s+E*/MJbA,uXrMZQShGc%<;WfMkbFTS-Z^kNCb,5K<5oo8LD8Y#YS-V)-&_dNn%n(bbsyQ#<dSCMi]2j#"
-    "nRyQ#>rIo8Wu+Z#.K`c<;y8j#eD[YMloNj#:(Cj#n5r#ZU8&Et@SUj#[^w<(E7_j#,=WfM#2Rda=<kcQM;/NhG_/(Rtqkj#p'T$'`Dqj#3$S#QSeGc%F%y"
-    "CMm6&k#vF-FMfo.k#28[1h9$k#SeAV>#-5oo8MS,k#h%-YMi*Kk#N`>k#;dbp89Fnm/8lQ0cL0rN#bi9YRtIl<(CF,5T<j3V)C@hpSL@syPEq'9U3AgpTD"
-    "(4V)(InpJE)a^M*35l#suXU#Fy)0VMBjfMp:AKVivBatMXEl#K2TatLR;l#H`JVJl$r9StIl<(PQ]gVg95V)g^x+WH*QfM(m:##Q`gIWo09EXSeGc%DDaf"
-    "Mt.CatS&&m#+qrr7J-lU#ADafMt.CatQqjl#NLfs7m.P1Xq69EX&$-V)X'A,)MyxCMu>Mm#e=GDM[AXm#5EIdaJ+lEZU*DHNPA0bZOK*>Z",
-    ";g3V)frQ^YxS_%u]^ym#SFe;[efh0,]k.Krx;fs[2#GT]kE4^]&p>^uXQw<(3_=n#[^w<(5qYn#R=WfMJVo(bcy+R#=)+DM:_AW[y/Eo*^*:To2)Yp]<E^"
-    "0,gwj.r^$d.rEKx+N`h*9_:T_m^=E^0,_wPWRK[OWR<1',Nb#cq_>m>N_J:4V)0)[j_fg&EtncDo#[^w<(#HMo#Z=WfM5s'EtpoVo#[^w<(,mSdaSeGc%$"
-    ">GDMrqvo#8NIdaaHmKbhI,/Mg^1hb@8KW[r'T$'Em-p#c;349W%Ap#SAafM7(Datnoio#H`JVJ@SNoTtIl<(EfL^c;g3V)GrhycX'dgMm=*bd%=DW[r'T$"
-    "'K4]p##Ncn^Rf;K`ulk&eO4DQ^)mU%ulcVo#cyQ,aefh0,Lcl%cWqdvdlt`dNu$h#fUwDWeThGc%Z=WfM2^Gds'G,@f=Q'5^Y-t+aV/`$'CWbAuQUeO#nc"
-    "Fq#uq:qfV/`$'EWbAuhGpVgGiDat)0cq#H`JVJQoJlUtIl<(bdu1h;g3V)dp9Nh>Go(bhAZR#3eSCMT[;r#^#ZR#w#W5gSeGc%8>GDM3WPr#;WIdaywN2j"
-    ")<-/M(6kNjX+LW[=m3V)<JA^u=Go(biGdR#=,+DMnSDdjy/Eo*x*/Ek@sQj_ShGc%p=WfMHGHds85QhkxV=Qg(sYmg<j3V)kN&8fT@a%u&uFq#thvTfefh"
-    "0,lQ&8fk-f%lDY(Et=HIs#[^w<(Q,Rs#*>WfM]9)Et@T[s#[^w<(#6`vmSeGc%K>GDMBV$t#@dIda0Kw^n#_m%cnV0)o/+FP#_UMr7LU2t#)qrr7bx7m#f"
-    "khXMfyPt#LbEt#%qrr7RhNt#i++DM)Fi4pub,V)DNTmp.yU%u;H[s#47<wm&$-V)JTC,)XyxCMgA(u#V>GDMMC3u#AgIda;YL5rGWFHNBohQrjHj.r;g3V"
-    ")Iv4NqE8./MD*I2st'MW[=m3V)XFB^u=Go(blY(S#Y,+DM5QyGsy/Eo*Xre(tFANg`ShGc%,>WfM[*IdsT)/LtLHDZmWp`vm<j3V)3o55K$3@YM#:7v#Um"
-    "+v#1j$_lSeGc%',;fM,AAv#(dFq#Y6[s#P(D_uMBjfM*TQyus>FatW@Qv#R:$@vMBjfMm-fv#K>WfMDWn%c]gY;M4DkP#_UMr7+NX-$H`JVJcvZ'YtIl<("
-    "oZkgMAs3V)<Ey%Y,H3/M*HBkN/gKHN<g3V)u(hdN@Go(bnf:S#<gSCM^=E.$mJ:S#PyU>vSeGc%i>GDM<9Y.$EsIda*juHPvPs%chu.kP5JtP#_UMr7B:h"
-    ".$)qrr7]#8m#amhXMa]./$BG#/$%qrr7HM,/$,w#YMciA/$%P+n#+A;IawGw(bprMS#GgSCMl$K/$xPDS#_AafM$FFatXFZv#Rq&59EyB.$e^H/$(rqXMk"
-    "6g/$cjZ/$Ngu^uSeGc%D,;fMt<p/$X*Is#g6Zv#@B16TNBjfM[u*0$9AWfMG.4/M>Rc8U,RJW[r'T$'5V4/br'aS#U.+DM1^`pS'U]0,G,jjUQ'+Eb5:V%"
-    "uG6w/$>;DnT<g3V)[orvZX'dgMCw#RV&=DW[r'T$'8V4/bu9%T#X.+DM<Y8KVs'T$',sm/$iNS;7i_s0$Up$T#Y%7T#=)d5TTeGc%8GafM+ZCat`p=n#%q"
-    "rr7.R+n#GAafM(QCatb%Qn#aE0/`4W7CMw)(1$MyCCMn)11$IAT)X'$-V)a(cdWdo$DMs5M1$,We=M4kV1$a,M1$oaKM:sk.1$rJl<(bc>BYLSCo*w:a>#"
-    "3<&2hQJ0FZ$(E###3oo8$-T1$5U-V)k*wyY#B-FM+q@2$L8Img_6R_[(6WZZ,O7;[ZwGc%daJCMtX,V)nDE##[jS$'maLatb(d2$c#f395kY2$5%Sd<8wl"
-    "2$.7>>#4/As7lAWZ5n(yCM0N33$&ArEMIv<3$=213$5Ue=M6NF3$n1<3$ww678@,(3$_f7gMJ4)/`4W7CM7dX3$Q.DCM5yb3$]/XL:]AWfMSo]da^,qNa8"
-    "hWZZxfAma9^n^=iVs)bNBjfM`0=Eb8=Matq-A4$_UMr7QWi3$-i=v@Fg`W@&)yCM>Ph4$fGafM;7Matr3J4$_UMr7TWi3$iqrr7`=o4$/JEo*O]^;$Y7^d"
-    "ai:F&e')'#Q*c>De-P)&evIl<(B(bg`.<6V)R_NWeu&cEMK*[5$icO5$g=N)bTeGc%^.;fMT0e5$Xv@4$b%J4$#ivTfey#J$`;349@*s+;]/XL:-[ACMLR"
-    ")6$x57ngtCl<(CCZ8%_UMr7w$u5$e$<A>%=C6$R0`$'LZbAu6kL6$+Vh6$&ekKivIl<(fgGQg)-6V)o]w+jtUJDM#)07$_d&7$c#f393i,7$&[O/iTeGc%"
-    ";)yCMT,B7$:Ql`MY2K7$#>_/cR6u/ldk[jkvIl<(%Pp%ls'T$'/0[7$c;349Uf%1$uGafMR$Nat/XU6$Rq&59:o57$46e7$(g7gMt[*/`4W7CMc^y7$S4D"
-    "CM`p+8$]/XL:C[ACMb%>8$6JtWntCl<(_,[8%eH&M:&KD,a;Ag[ok&gCMkDm8$xCl<(c8[8%eH&M:*KD,a@f'upk&gCMo]:9$#Jl<(:bivmvIl<(;eivm<"
-    "g3V)I(Zjqer$DMk]`9$cnhXMpci9$:8una>uH2s8k6/ME3eNs-QYKDJ&XmCe;B9$dTg9$Z)yCMp$7:$I)yCMq*A:$oWe=M'1J:$F.@:$Kh3V)Y-o(tPgog"
-    "MKk]Huyt4#>J&XmCw.Z:$v.Z:$.Xe=MN[p:$Dy,:$b)yCMwOx:$I/+DMn2+>v7U-V)etgyug#+DMp>GZv#0Eo*#f+/`Nm)8ovIl<(xgRZms'T$'>XtI$wn"
-    "rr7T<m:$q'T$'A_&J$fK<p8gMV3$Rtj8$_UMr7;K)8$Z5v5p**.2h(>&ON)B([#[>:RpjTLK`0g^kN#R$5p(U_da&E^/OxB#)bKJ/9$VO-FMZ:aJ$:Nr(b"
-    "LP89$>jSCMcJjJ$$//9$gG$FMiSsJ$Xe/J$94hJ$_UMr7EW;8$J&XmCBA#K$AA#K$9;s^M2*9K$r.D>Z:`@FQBf1&Pg>;gMwg0/`4W7CMlOP0$T7DCMb'K"
-    "K$]/XL:E^ACMb-^K$7R/XRuCl<(_4b8%_UMr7NYHK$e$<A>TxvK$R0`$'d]bAuNL)L$Z9EL$<)d5TwIl<(;l*wQ*-6V)FkvmTq<%DMnecL$PDGDM;hmL$x"
-    "EZL$alekUl.q%uG92L$=2(RTwIl<(@x*wQ*-6V)NE7/Vq<%DMr&1M$M1+DMf4ogVwb,V)dCxs[)s%&ckeMRW&6TTVt'T$'mk7M$<wGqSUeGc%<c.gMfy#J"
-    "$Y[::7kEo(<]/XL:W^ACMvKVM$]/XL:Y^ACMvQiM$L]P&YwIl<(]7ldWi95V)wiHBYJ*QfM17N##XI$`Y*<aZZUeGc%f+yCM$kRN$cDGDM>Z]N$2).maQc"
-    "H_[El&&cq^+&]5d%)[t'T$'2kcN$_UMr7)-^M$g$<A>6wuN$S0`$')^bAukJ(O$:,1O$Y&^5^wIl<(ki0)X=g3V)&[UQ^j3JDMH:YO$3/7maZ_<U_N0'&c"
-    "#Zws_>`qv^t'T$'EK`O$YtAq]UeGc%n+yCM1dtO$O#N^MKP'P$<HIOtq$.P$[^w<(Lj6P$^DWfMTufda^,qNaOV=/MdB5kaMRE/D%+X]>93gM$+Kl<(@4+"
-    ")b,IEo*L'Dq%S.+)bvIfP$dJafM81Vatmo-P$_UMr7;-^M$g$<A>[7oP$e0`$';^bAu&cxP$`D*Q$luF#dwIl<(&J1)X=g3V)K3@>d$iJDMZRRQ$EA'oam"
-    "V&Ceah'&c5RaaeQWZddt'T$'jcXQ$ll*_cUeGc%hJafM&QUat]dGN$_UMr7D'TM$iqrr7nokQ$#Kl<(3riaX>B^0,i2TTfNOO##JSCo*8`k>#G$(&c>EuZ"
-    "gW17Bft'T$'v09R$_UMr7K-^M$g$<A>#=LR$d0`$'K^bAu5hUR$'J_R$$R3khwIl<(5x1)X*-6V)j=-/i0ykXMTn.S$f/7ma&9t2jK&OQg",
-    ">THPj0`),je-wyP,L/kj;&)Nj,IEo*k)a5&m$,)b9;RS$'KafMQ$Wat.U_R$PxL#ZUeGc%Pc.gMfy#J$`;3497L3E<]/XL:(EWfMv,hda(XG,lvWDBc.nc"
-    "Hlj2jQB3I6pBmDSX@E,yCM_a4T$2j7gMub3/`4W7CMHi#q#R1DCM`s=T$]/XL:/EWfM&Chda/B[Bnw;hda0Kw^n8k@/M6a;#og<=#>_UMr7KO;T$%qrr7R"
-    "tsT$+Kl<(4F:>m=g3V)=;kpo3n'FM=SEU$MnjT$U/8U$_UMr7PO;T$_UMr7RUET$8Hfs7=:65/Rv`9M@]0qq^oGNq@m3V)J.djqy8'FMDx%V$dTpU$dTpU"
-    "$[%XmCB:65/`ZyU$wnrr7ia+V$(IEo*-5Bn&2uhdaDCEksH*22hFFE/tvvl>#-i=v@/K]X@^,yCMvCfV$sP-FMx@oV$3ge%chc@Ku1-r.uwIl<(d_8Bu8U"
-    "-V)Yo`grn>GDMCO=W$4F4W$bqIo8(N:W$+n&59xsGV$wA(W$f,yCMPp:f$]J$FM)1Ff$.g8f$.g8f$)8y*FA<AVMm[Mo*ug&hM@A`HE/(_,Ngy#J$`;349"
-    "KL3E<]/XL:'GWfMu+nda&E^/OvVJBc,ZyKOj1pQB3I6pBnRfX@D.yCM^]7g$1l7gMta9/`4W7CM[/&s#R1DCM_oAg$]/XL:.GWfM%Bnda-.rEQw:nda.76"
-    "bQ8jF/M4MR&Rg;D#>_UMr7IM>g$%qrr7Prvg$+Kl<(11WBP>g3V):'0tR4n'FM<OHh$Klmg$S-;h$_UMr7NM>g$_UMr7PSHg$8Hfs7<<65/Qx`9M=IGtT["
-    "ZdQTAm3V)Gq(nT#9'FMCt(i$bRsh$bRsh$[%XmCA<65/^X%i$wnrr7g_.i$(IEo*.G(O'1tndaB/[nVH)82hD2[2Wvur>#-i=v@0YoX@].yCMu>ii$rR-F"
-    "Mw;ri$2ie%cfOVNX2w02XxIl<(aJUEX9U-V)VZ%kUo>GDMBKAj$5B7j$bqIo8&L=j$+n&59vqJi$u>+j$e.yCM#h[j$[L$FMS(gj$+_Yj$+_Yj$)8y*F=["
-    "GfZm[Mo*rU.wZ>@fHEYFe;[gy#J$`;349cL3E<]/XL:QGWfMHSodaPcd>]I'LBcVx([]<YqQB3I6pBC`xX@n.yCM0TXk$[l7gMG1;/`4W7CMw'su#R1DCM"
-    "1gbk$]/XL:XGWfMOiodaWLxT_JcodaXU<q_c9H/M_kX5`9dE#>_UMr7FE`k$%qrr7Mj@l$+Kl<(.w_Q^>g3V)7m7,a4n'FMgFil$Hd6l$P%]l$_UMr7KE`"
-    "k$_UMr7MKik$8Hfs7g<65/$y`9MhgM,cXIlabAm3V)D`0&c#9'FMmkIm$_J<m$_J<m$[%XmCk<65/ZPFm$wnrr7dVOm$(IEo*Z)b/([DpdalMb&erP92hn"
-    "PbBeIFt>#-i=v@]f*Y@//yCMH62n$ES-FMJ3;n$]ie%c8n]^f_D7BfxIl<(^8^Tf9U-V)SI-#do>GDMlBbn$b8Xn$bqIo8#D_n$+n&59sikm$r6Ln$7/yC"
-    "MM_%o$.M$FM&w/o$(V#o$(V#o$)8y*F:#Nuhm[Mo*oD6/iiggHE,ekKigy#J$`;349TN3E<]/XL:$HWfMr#qda#*kNjsNMBc)@/kjg)sQB3I6pBol3Y@A/"
-    "yCMZKyo$.m7gMqX</`4W7CMi*T/$R1DCM[^+p$]/XL:+HWfMy8qda*k'elt2qda+tC)m5bI/M12`Emd3G#>_UMr7C<)p$%qrr7Jbap$+Kl<(+fgak>g3V)"
-    "4[@;n4n'FM9=2q$E[Wp$Mt%q$_UMr7H<)p$_UMr7JC2p$8Hfs79=65/Ny`9M:.T;pU7tpoAm3V)AN85p#9'FM@cjq$[B^q$[B^q$[%XmC==65/WHgq$wnr"
-    "r7aNpq$(IEo*/dCh(.lqda>lh5rEx:2hAohQrsmu>#-i=v@1s<Y@Y/yCMr-Sr$oS-FMt*]r$/je%cc4dms3i=QsxIl<(Z'fds9U-V)P752qo>GDM>9+s$6"
-    "0yr$bqIo8w:(s$+n&59pa4r$o.mr$b/yCMwUFs$XM$FMPnPs$%NDs$%NDs$)8y*F7BT-vm[Mo*l2>>v;7iHEV+rZvgy#J$`;349Y$s+;]/XL:bbACMU:W*"
-    "%'m&LMwCl<(Rgs8%eH&M:qRD,a,dpONn&gCM_Y.+%xCl<(Vss8%0fDFOQBjfMO4J+%-JWfMy:wda*juHPBHrda+s9eP0QO/M11V)QF'%_Pv'T$'N@T.b9A"
-    "q*%FpSCMk'y+%'wg*%(PafM^Ngat<YQ+%_UMr7ihis$_UMr7@sT*%%qrr7Or(,%QJGDMH/I,%)=%DMd9P,%O1yCMe@Y,%Y+$YMjFc,%V9W,%IFHINLy,DM"
-    "LFX;Rv'T$'K@a,%km&59OKw7$9:,+%+PafM^Ngat:M>+%Rq&59Tlv+%NFj,%3o7gM+8D/`4W7CMWmQi#V=DCMmq'-%>;DnTZ/`$'jcbAu1ixSUp4hatNkA"
-    "-%AE`2UWeGc%Y1yCMnwU-%iO$FMG8a-%jqS-%jqS-%HNelCmw]-%8%-V)U*f,)&Kl<(VvF,WBE^0,$,cHWr'cHW+ekT]rEx3Xq*'eWn[Mo*aDC)X])S0uM"
-    "e7-%@E`2Uifh0,82X5KoE=.%Fo7gM9dD/`4W7CMwYQX#YGDCM,2S.%MflBYZ/`$'xcbAu.+a/Z%Zhat]jl.%n1:c<)RP.%V*i>ZWeGc%jJGDMh-,/%uo$D"
-    "M&&3/%6e&dM&*5uLn1:c<,RP.%Snv-NCgFe)k7+DM:hS;[Gev<(gty2uc7M/%UXEt[ifh0,JYiHN-#lT]8tS;[mWl=^2H2_=aalR^6`a##dWP6^CghQ^We"
-    "Gc%>WeYM4d80%ly=Z]q%-W_@EP8]Z/`$'1dbAus*A0%KjI0%`^U/`@g3V)%-8wZL*9&c<+=M#_@7M`yIl<(Fg%h`yIl<(9IpW[Aj3V)J(^HaU3=)be=D/%"
-    "dPafM74iatloI0%P@[0D-iefM1yhatfJi/%+qrr7:8V/%biGc%SJWfMmwI)OeKQ/blY4[5)qrr7Y=31%`$-V)p9F1%h6ydar`*.cE0bZvvUO1%blL##",
+    "GZ1N5jsi^P[/Ba&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M;Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+ka3>MPD.A#o^'EMZls;$Ef#"
+    "A,/T1EMyc18.yCT$'5b'EMYOY&#)$bx#7['EM]rs;$GxZx,/T1EM$j18.yCT$'7b'EMZRY&#*-&=$7['EMk8e/(I3;Y-/T1EM&p18.yCT$'9b'EM[UY&#+"
+    "6BY$7['EMeL4U%KFs9./T1EM(v18.yCT$';b'EM]XY&#,@^u$7['EMoEe/(Qqxr.e@Lvd,:V_#-Iy9%8['EM^_lB#Mbo6/%#1EM,+28.yCT$'@b'EM__Y&"
+    "#.R=V%8_'EMg9t;$U>940e@Lvd0S$`#/[Yr%8['EM`elB#Q/0P0xm0EM0728.yCT$'Db'EMaeY&#0eu6&8_'EMw^e/(UK,M1/T1EM2=28.yCT$'Fb'EMbh"
+    "Y&#1n9S&9b'EMmLt;$W^d-2/T1EM4D28.yCT$'Hb'EMckY&#2wUo&9b'EM$ke/(YpDf2/T1EM6J28.yCT$'Jb'EMdnY&#3)r3':e'EMqXt;$[+%G3/T1EM"
+    "8P28.yCT$'Lb'EMeqY&#426P':e'EM(we/(^=]'4/T1EM:V28.yCT$'Nb'EMftY&#5;Rl';h'EMuet;$`P<`4/T1EM<]28.yCT$'Pb'EMgwY&#6En0(;h'"
+    "EM,,f/(bct@5/T1EM>c28.yCT$'Rb'EMh#Z&#7N2M(<k'EMyqt;$duTx5/T1EMAi28.yCT$'Tb'EMi&Z&#8WNi(<k'EMwbbW$e05Y6qg0EMDr28.+9-V)4"
+    "u#@$kRvu6p#[;eOHU&$G/1EMH3X8.;9-V)Ig,L)kRvu6-/B=eSmm>%Wa1EMLL&9.L9-V)^X5X.kRvu6B:(@eW:.X&h:2EMPeK9.]9-V)rJ>e3kRvu6U<J%"
+    "eF&9b#gCm97o^'EMoAh_+hL1V7nZ'EMDc1'+j_i68rg'EM(*'t$lqIo8up'EMuMLC+m#f39;)O>M>I%AMS9$xSs(qC-L+k<(X]9HW[S.A%:[R$'REu>M$H"
+    "=D$Nm=f;0Ps@M*>$I;P(vF<1]s@M(wc/:VS$(=]TrlWWUyP;;i%AM+i[i<;i%AM&G$i<9c%AM+J$i<`H`lWWbGQ;G,k<(jf9HWjRYB%XKk<(#EfmWYOtW9"
+    ";i%AM%VV0<^I+VA3i%AM,*Si<_[c6BCX%AM-cV0<J0:c%aHk<(8-VnWjBhX9wgN:CS>b0:`2L@MHGbrCfEwLD]N&AM<'%i<*-A*[eVQ3Eaik<(tF5KVnCr"
+    ".;mLU@,rGk<(s=c.aw>1+$V%k<([A[vZ4HIPFUGk<(/E)SVm312:o_5x,tGk<(yJu.a%brG$mik<(Iu1HW/a^y&AqR$'ZIa@MhEJKW0ggy&;Dl<(Q1jwZ:"
+    "(BJHWGk<(6K2SVrUrN:s,N9.xGk<(,dC/a-B3)%bGk<(/XuXTsMJ;:eik<(:KhvZu;Z@Jdik<(>^#wZ#bVxJn,]0,2bR&KD&6BMCf$9EhXq^T;Qm#CRpR$"
+    "'_Ia@MpjoKW=`1$'@Dl<(ReALVvn@O:wQfR/%Hk<(;%i/a:A#c%ZpR$'bFa@Mx7=LW@lD$'DDl<(VkALVy&J3:$w&l0)Hk<(1Kyk0F9U0M-mALV(XtL;&2"
+    "_L1+Hk<(4^YL1GCqLM.pALV)[k0;(E>-2-Hk<(7p9-2HL5iM/sALV,qBM;*Wve2/Hk<(:+re2IUQ-N0vALV-t81;,jVF31Hk<(==RF3J_mIN1yALV02hM;"
+    ".%7'43Hk<(AP2'4Kh1fN2%BLV15_1;07o_45Hk<(Dcj_4LqM*O3(BLV4K5N;2JO@57Hk<(GuJ@5M#jFO4+BLV5N,2;4]/x59Hk<(J0+x5N,.cOI/GU]MVD"
+    "F6Z>b0:*e^@M6t]6:HE^6:E;^6:E;^6:HHk<(K9ct6O5J'P6:yHW@J'N#L5+BMbV2N#M>)0vq,]0,3gM^P<cM^Pens4^;Bg@7swDo*i+DZZeV:]TDcLN#:"
+    "#q@Mq7M>#EmfCM-9RH)VGk<(Te(/:S>b0:Ap/j#Z>b0:D:sBMcypp7>.Rx^BI8$ScKw)#9:Z9SfOtN#>DvUSiZ#O#ZDvUS3yJHWK66O#`D(CMr9BO#b$B#"
+    "JvsS*Fw1%xZc3hxTUi(BM8__O#m'l<(ZLSvZB#iUU$I&CMwXpO#u'0UUswDo*yc`vZ(M$,Ey/ioBm&8Q#7up@M.=*t$gDl<(489v$eI/iVS(;,aTn2P#xO"
+    "%CM$r=P#P7^#J&I6pBs8TQ#,LP*[l/]oWcU%CM'-ZP#RJ=[J&I6pBv8TQ#/LP*[oKXlXZx(BMy>vP##xDo*0(Zvdd,vP#&I6pB#9TQ#3LP*[spp-Z[$)BM"
+    "IjEQ#&xDo*44Zvd)Hyw^tgg)[&0EZZd=,BML%bQ#mik<(JV>2'epT1:G7ST#Yy(CMMp%R#*LpQ#)T,V)3.eyY4BUm^bb.x]yKHTJ[xDo*OD:HN;h1t^dtf"
+    "X^/-758.yDo*:VavZA@%,EvsS*F(7AHWmSdR#O>+BM4WoR##/Z:wywDo*=YEZZ)Kp@^@g'Y8rwDo*@favZ.dGx^k^#o`cKw)#i1#2:5-BQ#E>1S#e;k<(:"
+    "x=3aVGk<(N:DHarCl<(U8u=$jkA*b%>*u^p4WLbAN887+kk<(eYXylKa5+[j.7-cQ0Q<MTu(BMCM'T#a+^lTeik<(]S#/M*9ET%VZ^-;@_L<MX7NRT%YAT"
+    "#jj(BMD]LT#Qc(BMhtVT#qik<(qala*S>b0:T8.xZs*,$flTY:win%CMQ$$U#b5qE7epT1:xNFM#^r*BMN96U#Iqhntdik<(H[$n&Z>b0:LJ%CMn/JU#3="
+    "g#JepT1:2_Cy7rwDo*oL;HN:[om8i1#2:M-BQ#suXU#e;k<(n`)VhVGk<(&bajhrCl<(n>'>$*:_LiwZZ'[(CtnixyY:w`6)BMUn;V#]xDo*vb;HN<R;V#"
+    "S>b0:+@<i#UmBxQK,Pm^4)50kcKw)#epT1:2[XM#@[8&[QFLlkWo(BM'NuV#ywDo*j&]vdX@gO#&I6pB]9TQ#vHEx^O9_,mY];^lswDo*h)GZZ=i$#_UX>"
+    "emk6RQ8#)l<(gQHm^=%*'nyKHTJW-]0,6TSj_@vQj_4h%;[H]/`nZh_ycZh_yco,]0,qh(BcVO'Bc@2&;[tf0Eo_)@Zd_)@ZdqX,V)_WZj99fpTorCl<(g"
+    ")I8%l1:c<'ED,aF0MYpi&gCMsYQX#xCl<(k5I8%&x_3C+ED,aJUerqi&gCMwrvX#xCl<(oBI8%&x_3C/ED,aN#&4si&gCM$4EY#xCl<(sNI8%l1:c<3ED,"
+    "aP;+Mti&gCM(MjY#xCl<(wZI8%l1:c<7ED,aTaCfuoKGDMrpPyu_%:oaPNCFvWPq%PVd_bvda<87a7,=RAwj^+.Kl<(DbUvv%$-V)2EFi#5c%DMVvQi#Tj"
+    "hXM[%[i#*NOi#0Z/1:/TXi#_5IYM^1ni#7+R5M2%H0O1s^dN&$-V)8j&j#8l%DM]D2j#]v#YMbJ;j#N;d-Q=c`IP(tg,OtJj%cDV'N#Le2cktIl<(0mV^P"
+    "&$-V)>7_j#(uKda5cwbQ9.CHN;x;'RA*SZQ;g3V)5+syPZE&EtEr,k#[^w<(EW5k#1=WfM,gj%cDV'N#fRNoTtIl<(Ax/8S&$-V)GiQk#9QIda=UP<TBGC"
+    "HNDklXTIt+5T;g3V)F6LTS(Zn(bF%3X#d)+DM`L^mTy/Eo*KqDNUQ.k4pShGc%1=WfMcK&EtOX2l#[^w<(P=;l#;=WfM%@FT]c0>UV6=ZaOr'T$'g.HZ#]"
+    "HVnpq1n(bJ=XX#K++DMi/:KV*#uI-UWx+WUGKmpX`+NqSO/J$BW@kUV/`$'mVbAuD^IW#kXal#H78eWmL5V)Z+$)Op+n(bLJkX#d)+DMW45BPr'T$'TK#k"
+    "#c(Ohr-N:K`YDKLXh;Njq_-(KrmKp=v#DWfM'9fs[k#o/Y6=ZaOV/`$'sVbAu^K8m#w&Bm#No0_YTO/J$MflBY@s3V)9kRTJJBafM%HCat",
+    "YK^m#U5#2:%3Tm#$Fpm#k=GDMr<@W[i`@paV-2$]0tFT]u((C]+Xfs[YQw<(/Lym#[^w<(3kPn#Q=WfMISo(bPc8Y#E++DM%dGZZy/Eo*-ICQ^fR$HsU/`"
+    "$'*WbAuR$.8_,pCatf=vn#,Z/1:qM#k#f++DMm(529gMg)tHfo(bT$_Y#idSCMAa<o#+QKY#kZ^Y#]8=n^SeGc%3khXM<sOo#d>gm#.Z/1:<X4n#f++DMp"
+    "1529jic&uKoo(bW6#Z#w++DM4lw4^*#uI-;mSdap8X%usQ8^uShGc%U=WfM1s_%u]^ym#SFe;[;g3V)p6NZZZOW%uYK^m#Wk%U]TO/J$n.PN_o7a0b*mTr"
+    "_fsiLbSeGc%(>GDML`9p#aG9oak7SIcwjtyP,`Lgc'yLHc&$-V)PA4EbxX%DMD`_p#MTe=M]<ip#*A_p#*t+.;_+Jp#4U-V)SrL^c#E-FMO*-q#j8[1h#J"
+    "H$fE9X>#2W:K;gDop#fP*q#rc7gM^lw.`4W7CMP6Iq#V=DCMNLRq#v#W5guIl<(f5^pf<B^0,tK=QgML<##JSCo*A]X>#DSTda(6*VhqA=QgAQUshyl9Nh"
+    "c-wyP.I<6i4OLph5R-V)mmu1hQU<Zv/UCr#n.PN_/b8oi..#s_-q+4jkiS$'H+Eat3nhr#f>b0:/PUr#p2ioB3cqr#g0`$'SWbAu=;$s#9$@s#.WD&luIl"
+    "<(&v2Hj*IEo*wF9w#.+Uda6deFmXLa%u6)-s#/a`BluIl<()(3Hj(-6V)40DZm+-KDM<:$t##(rs#f>b0:HIws#KLBy>Ldos6J&yCMg+>t#HmCaMl1Ht#D"
+    "3L$gCc=xoMp;ToThGc%'>WfMVrHdsM-Z<p<Rg%lFt+BlYwGc%J_JCMtX,V)_L=##fjS$'qr]j_D6-:qSeGc%QqfCMqc1u##Jl<(L^Tmpg95V)j.m.r]hQf"
+    "M$b=##M;XLrgX-HsSeGc%X&yCMu*ju#XNl`M#1su#OSW1c&-uPt7kn3tuIl<(d-*EtThGc%=>WfM5kUdaL)+-u-,2BcR>GIu=uA>HHSW=I=oeEF`&yCM&Y"
+    "Sv#b,+DMu>^yuub,V).9r(bh#b%uMYKu#Dk)hrefh0,kIFatpTy=vra=ZvYLdv#n.PN_Z.I'w0:5s_+^B7MliS$'[3cj_-pyoMTeGc%;sfCMbM).$xCl<("
+    "Y^W8%l1:c<qID,a6SVMOk&gCMffN.$xCl<(^jW8%l1:c<uID,a:xnfPm2yCMbfs.$;(yCMcl%/$UmhXMhr./$/PCoa6l;'R+B3/M<*XCR/h#tIf>b0:<Tb"
+    "-$,Z/1:N`H/$_F^0,h:%#QIO<;R$H[da;Cp[SjjZda<L4xS8]$#QJ#Q<T8PTtSLxlXMqR+0$U'w/$.Z/1:Z-)0$OF^0,#fmmT[ammTOI%#Q%XWZU6=t;S+"
+    "^[daC,-rUjpv(b7+'.$kL-FMvqY0$*:V(b810.$SgSCM'*d0$.e&.$@(yCMt&m0$;.+DMXaegV7U-V)T2NNUh&+DMZm),W#0Eo*>UYgi6:HEOvIl<(;N4/"
+    "Ms'T$'Tk.1$'X/1:h@E0$r'T$'Vq71$m4Q.;NLLr#;.U.$f>b0:ONX-$O&ACPK2&2hQ==-Ysx@w#P/]_P3^DK`YfuIY4B=BP03amg`*DfYicFHWuU>BYvI"
+    "l<(EvlgM>E^0,D%wyY%xvyY-kOT]5PJhZOY&2$_AmJ;*L+2$H_$hv]a42$n.PN_d;LR`1A>s_X@ED[liS$'1edj_XFj$]TeGc%isfCM5Qf2$#Jl<(yb7;["
+    "h95V)A<lp]^hQfM;SE##dWP6^>g,2_TeGc%p(yCM5dF3$oPl`M:jO3$c0@paeKh6`Elt%c=R1W`Q5gu_s'T$'GKV3$[/yQ^TeGc%q(yCM9%l3$oPl`M>+u"
+    "3$g0@paip(PaBPx(be4d2$tgSCMB:04$Qnc2$HSW=IY&xEFx.+DMZx]daUhGc%UAWfM5D)>v7dJCMtX,V))m;##ijS$'DEej_mJfibliS$'FKej_mP3JcT"
+    "eGc%()yCMDcq4$ik:^Mb[$5$KWeOt%f*5$[^w<(cP35$kAWfM`<^darxg_eWLu%c6hJ&fT#8,EiZ^-;lcO5$@a'dFi,*FF//+DMwv.8fvIl<(Tuu%cj@5V"
+    ")#9gpf_kQfMXRF##)UJ6gvPGQgTeGc%5)yCMQ[;6$>nhXMVbE6$yuZ0c@d>thU,THEiZ^-;'DL6$@a'dFr,*FF8/+DM27$/iUhGc%rAWfMhU^da(CtniC;"
+    "8;[G=j5jx<&tI,B5IjNBjfM=lWdjQ0Nat4w,7$f>b0:q%J4$,Z/1:5o57$F%-V)$V:Bc0-&DMaWT7$FBGDM4m_7$xVC7$Nu-ClWIj%u3q#7$))hHjvIl<("
+    "gUv%cj@5V)HiP^lnBRfMk2G##;M3$mD)1>mTeGc%H)yCMds48$>nhXMiy=8$D$82cR[(bne`A8JiZ^-;L[E8$@a'dF--*FFK/+DMWgesnUhGc%-BWfMaUj"
+    "%uxX*5$pC_;evIl<(ohZab)-6V)B)FTo(l%DMoSv8$9ArEM0%)9$U#t8$1Oe=MuS19$Ny'9$C%$aG433FFP/+DMdY^mpvIl<(v,w%cj@5V)gs=Nqm>RfM#"
+    "bG##K)xkqc3v.rTeGc%W)yCMsxi9$+Ql`Mx's9$_MS:ML_NOs0mUHEjdyI;72]4$<fgy>mg+:$xV1w#;pT1:ZBWZ5aBGDMRhK:$;C&:$i`GbtrBk%uLVT9"
+    "$BXI/rUhGc%iAWfMI'*>v7dJCMtX,V)n&H##jjS$'lCOatWCd:$f>b0:x.Z:$pZ/1:$;m:$EJEo*NEtQ&N6`daVyH'w'/HZv[[1;$n.PN_/^t6M14,s_,g"
+    "^SMmiS$'I3Tat4y8J$f>b0:1a&J$f>b0:2a&J$,Z/1:7yKJ$/Kl<(#eXKM=g3V)*HQEO1-&DM`]sJ$VphXMec%K$OY%#hm$kjP615)O>cMBPwIl<((tXKM"
+    "wIl<(*)ugMQxZ0,UHi>#T#eTJ,Z/1:HM5K$f%$YMk0^K$FTHxgs[cdRM[F;RM[F;RQxZ0,0Ui>#lUbWR8U-V)Ax&tRk5GDMAb,L$2X#L$iZ^-;V')L$'X/"
+    "1:UrmK$)IEo*7s=n&<[edaC#MuT@h.2hE&M9Ul]-[#@a'dF9BFFFU+yCMu&mL$kO-FMw#vL$)ln%cr/WVV;Q1:VwIl<(ZQSKV@E^0,Tb#qSa+sjU2sedaH"
+    "ZaOW)uimg,BlpWnrOHWnrOHWoL5V)n)bQKJh1^M/[`M$ok7M$&yGc%ZdJCMtX,V)o+N##jjS$'mHUatXKyM$f>b0:#9pM$pZ/1:&F+N$EJEo*Q]Z2'O;fd"
+    "aVx>cZ)4NZv]dGN$n.PN_[6['[14,s_X@ED[miS$'uaUata%mN$f>b0:2eYN$f>b0:3eYN$,Z/1:8&(O$/Kl<($lA;[=g3V)+O95^1-&DM4aOO$+qhXM9g"
+    "XO$$Z%#hBUQZ_78up]@j52_wIl<()$B;[wIl<(+0^W[QxZ0,*vj>#)QfTJ,Z/1:IQiO$:&$YM@49P$rTHxgH5JTaNc.,aNc.,aQxZ0,]+k>#m]JHa8U-V)"
+    "B(gdak5GDMme`P$a[VP$iZ^-;W+]P$'X/1:VvIP$)IEo*f[wN'i1gdaoS3fcl=02hqV3*dA3/[#@a'dFhNXFF*,yCMJ*IQ$@P-FML'RQ$Uln%cGa=Gej0p"
+    "*ewIl<([X;;e@E^0,Uicabb2[Zd_Igdat3H@fUKkmgXrRafoy78foy78foL5V)CWcQKvh1^M[_;R$pokQ$&yGc%/eJCMtX,V)DYO##jjS$'BvVat-OUR$f"
+    ">b0:$=LR$pZ/1:'J_R$EJEo*(F<k'$jgda+R&SiUbOZv1h#S$n.PN_0hBoi14,s_-q+4jmiS$'J7Wat5)IS$f>b0:3i5S$f>b0:4i5S$,Z/1:9*[S$/Kl<"
+    "(%s),j=g3V),Vy%l1-&DMad+T$WqhXMfj4T$PZ%#hn.8Km8@^akAquylwIl<(*+*,jwIl<(,7FHjQxZ0,VLl>#U'hTJ,Z/1:JUET$g&$YM",
+    "l7mT$GUHxgtf0EoOjnsnOjnsnQxZ0,1Yl>#nd28o8U-V)C/OTok5GDMBi;U$7`2U$iZ^-;X/8U$'X/1:W#&U$)IEo*<EY/(=`hdaD-rUqAl12hF0rqqma0"
+    "[#@a'dF>[kFFV,yCMv-%V$lP-FMx*.V$*mn%cs9%7sAhVrrwIl<(]`$,s@E^0,VpKQpc9DKr3whdaIe.0t*ylmg-L9Qtp)x(tp)x(toL5V)o-eQKKi1^M0"
+    "coV$qsGV$&yGc%[eJCMtX,V)p/Q##jjS$'nLXatYR1W$f>b0:%B(W$pZ/1:(N:W$EJEo*V.vK(P@ida+Qt6M+8QZv2p8f$n.PN_0g8SM24,s_-pyoMniS$"
+    "'K<^at61_f$f>b0:5sKf$f>b0:6sKf$,Z/1:;4qf$/Kl<(&w&hM>g3V)-ZvaO2-&DMblAg$XshXMgrJg$Q]%#hn-//Q:DZEOCur^PxIl<(+/'hMxIl<(-;"
+    "C,NRxZ0,WQr>#V,nTJ,Z/1:L`Zg$h($YMm@+h$HWHxgte')SQnkWRQnkWRRxZ0,2_r>#oh/tR9U-V)D3L8Sl5GDMCqQh$:hHh$iZ^-;Z9Nh$'X/1:Y-;h$"
+    ")IEo*@]@h(>endaD,i9UCq72hF/iUUof6[#@a'dFBj&GFW.yCMw5:i$mR-FMy2Di$+on%cs8srVDmMVVxIl<(^dxgVAE^0,WtH5Te=A/V5%odaId%lW,'s"
+    "mg-K05Xr-udWr-udWpL5V)p2kQKLk1^M1k-j$s&^i$&yGc%]gJCMtX,V)q4W##fjS$',[vj_SihfYVeGc%dyfCM2>]j$xCl<(*.l8%l1:c<BPD,a]LED[m"
+    "&gCM6W*k$[/`$''abAuLD5>],p_atc4:k$f>b0:0L=j$f>b0:2RGj$,Z/1:=8Mk$q4+DMri'X6pHR[ZF=WK`i>Pu^lD4>Z'g#&ub.1k$Wk%U]xIl<(yCRB"
+    "YxIl<($Pn^Y>g3V)3&@2_Q90&cDV'N#gP(AHf>b0:Kd6l$f>b0::RGj$.Z/1:Nj@l$y4+DMto'X6rZ2<[Ox3)bd4(k$umSCMNP_l$+clj$2w'k$VXEt[Ve"
+    "Gc%O4;fMOVhl$<,:k$F2Dk$k42eagy#J$g%HJ;=>HZ>dplb<dGWfM>ADEtyX3m$[^w<(Arh^cVeGc%hMafMAM`atwXFm$f>b0:^7xl$]uAZIdVOm$cVOm$"
+    "EthXM#_fm$+C^2cDV'N#vP(AHf>b0:jikm$]uAZIlotm$kotm$#@s^M.54n$ju&n$_AmJ;p$0n$%*H2uuL3m$iYJ&chfh0,#I9#QddA8fF3XZv)9Cn$n.P"
+    "N_2X]yf9`ms_,O*>gVeGc%sANfM[bX##=_b@QxiumgVeGc%8/yCMdK&o$yl7gMR*aat-Rhn$a7,=RhuyH).Kl<(p7rjhFev<(NSlN#urNx>'=Un$ff`rSl"
+    "0>e)<5+DM6PRKiFev<(NSlN#)wK,jVeGc%y4;fMgB^o$;<hn$70no$r2ioB7$[o$jRw<(:0no$[^w<(<C2p$*HWfMCa=&P5BMIlBRa87v2ioBBI;p$%BNf"
+    "Ml;Y##:Do_lF)(#mVeGc%cthXMi(dp$0$[o$ff`rSyX>e)J/yCMvcvp$K/yCMwi(q$X#rXM%p1q$Nnsp$F+Uhieq%&u=^Np$1s@#mFev<(NSlN#,;H)kVe"
+    "Gc%bBIYM`Hgo$suy1u4&Ro$-N(bkEy3V)-%7/io78YMoMDq$h-:,cOC6O#g;6VoxIl<(UBtpo]wGc%MhJCMtX,V)%N;##fjS$'s*yj_C-iupVeGc%S#gCM"
+    "y3%r$xCl<(qTn8%l1:c<1QD,aLhESrm&gCM&MJr$xCl<(uan8%l1:c<5QD,aP5^lsm&gCM*for$xCl<(ymn8%l1:c<9QD,aTZu-um&gCM.'=s$xCl<(&#o"
+    "8%ZW3DP9<`,)PyxCM)xXs$Rr:^MGqcs$0_eOtb#js$[^w<(YqT*%%JWfMWB+&u^nis$'m&LMyIl<(5vYQpEy3V)ym/hM&b&&u^nis$Q46wvhfh0,_%R,E3"
+    ".q*%CJGDMI(UdN+QRO#f>b0:;:,+%f>b0:MD^q$ZW3DPr8e,)RyxCMboS+%d76YMgu]+%ASQ+%,Z/1:BA5+%I7+DMZPv^PyIl<(AGvmpu'T$'Vdm+%n=mJ"
+    ";cH4j$cZ+r$7OX[QQBjfMchfvQcdgatC'2,%iZ^-;Ll^ogIeB`RQhX;RQhX;RCp3V)AS]>Q)Wwda=Lp@S<+%FM&ic,%W9W,%W9W,%3(HJ;X3N,%R1yCMrq"
+    "u,%a:4V)NU5qSl.,&uBx(,%463[Qifh0,Gf]>QrEhQTc^KEtQq7-%[^w<(gUA-%=JWfMp(LEtS&K-%[^w<(KWfKVWeGc%_JGDMcaRgV41OP#f>b0:o&g-%"
+    "f>b0:hJgq$,Z/1:r,p-%`7+DMsswdWyb,V)iT,&um8&&uOqJ-%DjwKV*$-V)Y5=.%BjIdaL(yhX;7xdaM1=-YG;J/MSGYIY$c>&Y*$-V)^Nc.%;u%DM*)o"
+    ".%f1yCM+/x.%p)$YM05*/%,ku.%bv2Lr>J<)bS*Hr$epSCM9H3/%Jc=r$BNafMr4hatOqJ-%YZ:K;)@4.%yv0/%#>@YM7TF/%v%:/%AE`2UWeGc%:7;fMA"
+    "ZO/%Wr(,%#lJ-%Y#/9]QBjfM3O<T]-shateD`/%[5gq]QBjfM(Bt/%XJWfMQ39&cDV'N#Aw>cXtIl<(1t,n^yIl<(lqwmp>g3V)4,I2_P$=)bT0Qr$rpSC"
+    "MCAU0%qoPr$YtAq]WeGc%vJGDM'U0K`7DkP#f>b0:Ov[0%f>b0:,Kgq$,Z/1:R%f0%'KGDM+#Idam`@pagj:0bV0ydahsVLbIN*hMn1shbYFYEbv'T$'5/"
+    "x0%fDKesTlaK`v`]-c#5=HstH&&ufJi/%XtAq]ifh0,GjE/`O39&cfImKMuf<fcL0UBcXhGc%TJWfM,Wlds'1Y*dyiN2UP+1q]Z/`$'@dbAu_N/Q#hit1%"
+    "n0'[dZ/`$'BdbAuf%3BeHliat&*92%ZW3DP_Vg,)byxCMNRW2%6KGDM:V5Tf<cBQ#f>b0:v<_2%0Z/1:-5#+%OwhXMVk%3%vIq2%f>b0:BKgq$,Z/1:&P#"
+    "3%98+DMS6;2hyb,V)ojcQgtK&&u%$02%qL#Xe*$-V)3XH3%I(Jda&0<6iqB:&cDV'N#hNs@ZtIl<(uV[KiDs3V)#'kHN1UR/M/bTOj1c;,jyIl<(8/ymp>"
+    "g3V)%(XHjwT:&cDV'N#4T(AHf>b0:=C;4%f>b0:OKgq$.Z/1:AIE4%G8+DM^50)kv'T$']RW4%n=mJ;9i,S$u:(s$p9CwdWeGc%j7;fMt1m4%w$92%.+C2"
+    "%1(HJ;D89N#h>@YMn=(5%+hs4%n'c>dWeGc%h7;fMwD15%O8V/%/v/2%8Y&<nQBjfMrF4WndhjatD.B5%:l^tnQBjfM_+V5%7KWfM0);&cDV'N#(ko<[tI"
+    "l<(GH&qo*$-V)L=y5%N7Jda>`utpKdkHNEu99qL-vmp@g3V)L^B5p0n#eaB$rqqG;J/MH966re3vjqv'T$'pjP6%j%HJ;qAvV$INafMhnjatGA^5%ZW3DP"
+    "0$i,)fyxCMwCo6%`KGDMdkwGsA$hQ#f>b0:q.v6%0Z/1:V5#+%xwhXM(]<7%q:17%f>b0:kKgq$,Z/1:xA:7%fKGDMjKpAum`@paN;ceu=>$eaOE'*vIN*"
+    "hMUZCFv(&,#vv'T$'#KM7%l$D_u;#dK`^1-cvVH=Bu#[&&uE4K5%7S8tnifh0,i$WKrmQcZvE>oKM0^t6MkN'wvXhGc%3KWfMcLnds9(9SM/BS>dCG/tn^"
+    "wGc%:mJCMtX,V)]W:##njS$'aO0k_.y=4NXeGc%A(gCMgxJG%xCl<(_y%9%t$k<@vUD,a7]riOo&gCMk9pG%xCl<(c.&9%t$k<@#VD,aD[&,Qr8+DMcP_Q"
+    "tF0;H%[^w<(llDH%2MWfM)T)ea6l;'R8+qHN<*XCR9,RH%8R/XRXeGc%3:;fM%flH%s-_8ShatdsJq4xSQ[*[Q^N#US+$-V)NLAI%;u%DM",
+    "r&MI%JEs^M8wVI%aeJI%G(oOUrci##JvR3Ub(sNUXeGc%S4yCMu8iI%C:+DMXZ6kUw'T$'NR.I%n=mJ;sK4j$=MQG%1(HJ;X@jH%uyhXMtq9I%tp4R#8R/"
+    "XRXeGc%0GtZM'O$J%K:9N#54tx>o,yI%=)T$'X2+J%u3tx>H<Ln$ZX-FM*b@J%gaQ.rLvAlWS<2bOR4^0Xu60eWw'T$'2Z5&uB$;H%3-o>Q#Jl<(D(:hME"
+    "s3V):&*UJJSafM&ZqatZalJ%YZ:K;.mxKQ,6E#Zjfh0,FHb5Kk%DK%K:;fM:EOK%ex:H%1q0K%ZW3DPBZo,)8Kl<($$yW[rL5V);lAwZ,d9)tnf$L%#gbA"
+    "um`rK%5K$L%OxL#Z#Jl<(S]V,Nw'T$'mP-L%Nt$'PB1jK`g,p<^_XwaO#E)ea_n*Y^<(%FMH1LL%D^@L%D^@L%3(HJ;EW6L%u:+DMnO@wZ#c,V)B+G)b@M"
+    "5eNiNLr_I4nN_Bj3V)wIa>Zp)7eNjWh6`LD2k_Bj3V)q$eBYlUZ/MY'RC[:HU5^ShGc%KMWfMyG$USjZ#S`i>K#QOM4V),`eBY3*Nmgw`s4aQf.h`w'T$'"
+    "$73M%u3tx>f<Ln$(jHIMDfHM%*S$FMU9RM%XDFM%D6tx>Y=<M%(;+DM,^aEb[/`$';gbAulGQR#`VbM%iYJ&c#Jl<(%-0_PA&Fo*k7GqJWGV(bC$)H%kSa"
+    "fMBVratvXbM%urNx>,m(H%*t+.;ho/N%p'T$'.ZL2hv$0cdMR/@#4v+.;ku8N%K5-YMSRWN%l*LN%CMv.;tUnm/.<K2cq`dR#jid3_tIl<(c,8teBj3V)c"
+    "&tWe4QL#Q*rDxfnmBWfI(4V)%R0_PdqG)bBx87gYO/J$n.PN_%f`Xg=l(t_$$]ugXeGc%:5yCMZ;^O%#^aJM.jhO%G%DaM3pqO%9O[W#'X/1:1$nO%4U-V"
+    ")uSI/i8Oe=MhN4P%*9xO%TY-FMaT=P%(Un1h/kpkj`>hw#@1#2:/`2209CEP%@1#2:0`2209INP%2EdEkiy#J$cW/1:e%ATAdplb<-NWfM`RWEtCv%Q%[^"
+    "w<(qZ.Q%/NWfM&L,ea3QIFme8lZvAv7Q%0j$_l+$-V)JgAQ%2V%DMhAMQ%L5yCMiGVQ%KNGDM2*5Wn._KQ%U_BXnM>:#mMI6)J1AafMitsatF=gQ%U5#2:"
+    "(q`S#PHyQ%C-N^M4`7R%rZI3tSu=R%fgbAuRo4R%aZ=R%=31npJ+4V)Ew6wmGBu^M8x]R%^BpQ%DhRkqRBjfMqCD/rq8tatP$mR%f>b0:`5^Q%,Z/1:_)K"
+    "Q%UNGDMAT^+s=d(S%f>b0:q41S%@1#2:K`220o::S%U_BXnxT8&uOucR%AO-kqHev<(NSlN#;o4qoXeGc%sHIYMq`$R%-%#2uF=gQ%<*mQpGy3V)N;7wmq"
+    "78YM)fXS%y3:,cy9WS#47IGt#Jl<(gXtat_wGc%_nJCMtX,V)rBm##qjS$'q_tat]n-T%f>b0:+g$T%R[^-;.s6T%f>b0:-g$T%v2ioB_)JT%##yCM[PAc"
+    "%W9a^MyIKc%q'sS#l2ioB745c%'JNfMh7r##3YQ-N@MZ)OYeGc%,VafM]Qyat;Ymc%7v+.;x-%T#PTafM]Qyat9MZc%XQv.;_v>qNBSZ)O`wGc%CpJCMtX"
+    ",V)VHr##qjS$'UeyatAxDd%f>b0:Kr:d%v2ioBN'Nd%`4NfMrVr##=_b@QTqk;RYeGc%6VafMgpyatF@sd%f>b0:Pr:d%t2ioBXF%e%a4NfMwfr##C5>uR"
+    "_WHqSYeGc%=`aJMt,Ve%eAafMl(#btK_Je%f>b0:Vr:d%R[^-;ek]e%7v+.;gqfe%dAafMl(#btIR7e%XQv.;feSe%cwoe%<VafMgpyatD3ad%XQv.;%%P"
+    ",RcWh8S`wGc%VpJCMtX,V)g+s##sjS$'$R:k_XlGqVYeGc%`7yCM'k[f%VaA_MBZff%='_Qt]dlf%[^w<(#_uf%IPWfM+:sZvdo)ltXWlf%jdyI;w8=f%i"
+    "Z^-;y>Gf%>(HJ;)e'g%3ge=M7BFg%*]9g%Ho`K;Vtjj0fWeW#%L5IMOw)>Z.7;#v)p`gZP[Dwd/.%,[r)V8o5U-V)xhJwZ(B-FM5Z&h%H0Xyc[92$]-f9e"
+    "W*66V)%$g;[`pT2h]Lj[]6lS[#rZ/1:AW@h%3^0aM:yTh%@^Ih%'X/1:=8ig%+36V)1t#R^g&$>dc#G9_Fv>n^`wGc%qpJCMtX,V)(%t##njS$'AK;k_eW"
+    "57`YeGc%x+gCMGlHi%#Jl<(<W;k_,$-V)u3Xi%;u%DMBfdi%@&iXMGlmi%`YfT#uZ/1:^Vki%GhhXMIx(j%Z]ti%pZ/1:bc&j%8Kl<(EvW/`x'T$']o8j%"
+    "is+.;+m1d%e`aJMI9Nj%1QGDM#bXj%d;3j%4<0@dL@X>v7dJCMtX,V)gv:##vjS$'Py;k_t3#(eqiS$'R(<k_0XJbeYeGc%2,gCMX&8k%xCl<(PR19%l1:"
+    "c<hYD,a&u$=gp&gCM]>^k%xCl<(T_19%l1:c<lYD,a,OOVhp&gCMaW+l%xCl<(Vk19%#]c6BpYD,a0tgoip&gCMepPl%#Jl<(j5*[dFs3V)rx4UJ*WafM^"
+    "U%bt:Tjl%U5#2:9$G'fDhG&lkfh0,,J/ej3C'_l(nM&cDV'N#;Z(AHf>b0:L#Km%v2ioBKn7m%0EEfMS&H&lSBjfMR#H&lgq%bt=g.m%f>b0:57hj%:t(9"
+    "f,hQ)b/b>k%EwSCMwc$n%X<5k%7>+DM9CcBl$c,V)tnQ)b.tAeNCVg@oV(<tnx'T$'@N4n%fW/1:A`>O%^ge=Mnv'm%1htl%m&iXMi1Dm%,gxT#,;H)kYe"
+    "Gc%O>+DM8-gEk$c,V):0,bklt4eaU2o>pQNO#ZW;3[pm&bEtQxcn%[^w<(dsln%=QWfMvgY>v#DWfM4)R)b3#ek%PwSCM$Axn%Tldk%f>b0:@1_j%0Z/1:"
+    "//%wqZhGc%CQWfMr)*esRennrh*5nps&fHsBg3V)L,a>mj;[vdNq.0tJ]CtelL5V)xx-hrxBF)tbw$p%rjbAuaqro%&a$p%KT=&u$Jl<(7Zc;eBg3V)lw^"
+    "Bu>ajBcTQ'*vLIy>Hv2ioB$;Do%1KNfM6Tv##YSI@v`1g/MZeGc%k8yCM]Y]'&2>+DM5[)LMy'T$'O:Do%n=mJ;f4dn#-$wk%CgXkh5euK`2yp3NpJqjhG"
+    "v3V)*,LhMyGW)b7;2l%FA+DMRAlNq(0Eo*Bqe/V3]nKiZhGc%PQWfMZTG&u`,]p%P+rZvkfh0,+NHeNGPi,EESGDM;I>(&IKMp%LbDFObgG&uUFVo%F&bH"
+    "sBg3V)[l-hrI`V%uR3:o%JKyat$Jl<(pJ0[dm95V)JsDbOdhQfMoP$$#99J'PL3%CPZeGc%L:yCMhFl(&3>+DMFyU#Qy'T$'KZGn%h^tP9#(xh%7CNl%1i"
+    "rBPZeGc%6r.gMfy#J$aEOP9x/QgDdplb<JmACMpw9)&dplb<LmACM0nM)&9eg8S#Dl<(oY89%l1:c<5<<&cJ$`N#>^x-Ef>b0:eqo)&@;DnTZeGc%<A;fM"
+    "*@6*&n2.OU,h/U]b'#9V2SVkCJDkLV'7A@#M:O0Vso*LVZeGc%`:yCM$en*&USGDMes2HWp`@paId%lW1w/U]h_r2Xx@CeW^/`$'wlbAuby0+&*wL+&KS4"
+    "bX%Jl<(Whu;R%Jl<(Yt9XRGs3V)A><UJ+)iXM2Kt+&/2i+&0Z/1:)TB<UCg3V)vXs>ZI`<eaTrQC[.mW)bNn])&oA+DM$'SwZ)0Eo*/e,R^Y^QqS[hGc%K"
+    "SWfM)pH&uZg9+&JJpEXlfh0,*04X[UDt5KkSGDM>+U,&c,4*&uv.9]Ml<ea]X7]]$Q6USbhJx]ta^#Q@v3V)N_FqfHu<ea`t3Y^ag&RgudPu^Hv,R^2BQ>"
+    "#;E^0,6th5^Fjh5^mki,NhE0V_K.In^y'T$'G1<-&CW@kUZeGc%v(iXM#F@*&.P/1uO#+*&DjwKV[hGc%`SWfM7+1esnWC6`:a]*&UJb-&",
+    "v2ioBU=O-&fRw<(XJb-&]^w<(WJb-&eSWfM]_U&cp:Wla+>`/`%Jl<(KG=eaCg3V)Csa/`,rJDMP<E.&2i8.&jdyI;doB.&1(HJ;cc/.&F)iXMM<a.&t//"
+    "2cw$l*d6M4_c%Jl<(YFR#dCg3V)J1b/`;IKDMWh./&9<#/&jdyI;rC,/&1(HJ;q6q.&N/rXMXtJ/&nO>/&>(HJ;xUH/&0#yCMV)^/&(;yCMW/g/&+;yCMX"
+    "5p/&/;yCMY;y/&O;-YM_B+0&&uv/&,JWea4qj,N,9f9h%^c5gy'T$'t)20&3(HJ;)]Q/&9B+DM%m#OhFp3V)oZg8fm#Z)b+L,/&X)iXMCVZ-&X652uo3F-"
+    "&d+nHa[hGc%&TWfMU-2es4_XRiZqw-&9Oj0&v2ioB9CW0&$Sw<(<Oj0&]^w<(;Oj0&+TWfM#bV&c6Bm0kIEuKi%Jl<(/PT)kCg3V)'%xKi<LKDMnAM1&Pm"
+    "A1&jdyI;HtJ1&1(HJ;Gh71&d)iXMkAi1&T-tP#t7(+<UYJ)&L;yCMmY$2&g)iXMnS-2&'%=U#t7(+<XYJ)&O;yCMpl@2&k/rXMurI2&TN=2&1(HJ;S)^1&"
+    "#)<ZMw']2&8v3U#jdyI;Pb.1&jdyI;TtJ1&jdyI;Y5p1&jdyI;^H42&3(HJ;caY2&YB+DMWMY2qFp3V)Q^&Uo5,[)bB%K1&w;-YM'SF3&`ml2&Q9*@mTyk"
+    ",NLR[6r_SBqoy'T$'b:M3&,Z/1:7CW0&liGc%&TWfM_bJ&uS<V3&CbeKrlfh0,$/r,EYMi3&TLs^MB_'4&$I$3tat-4&tskAu`n$4&$a-4&IB^EtJev<(N"
+    "SlN#KKyatZeGc%HB;fM5-L4&1rgBu733U]m6X,vu]dn8USI@v2ZD@#XJ-$v/Bd>vZeGc%%a-FM2L#5&l$6YM3R,5&.:x4&,Z/1:cB*5&r(iXMbcxC&yrI4"
+    "&t7(+<L[J)&C=yCMd$4D&HVGDM=X;HN'&nC&IFHIN;st/MR>GIuI-/CGKKyatZeGc%7o&dM^qodRShGc%-VWfM]E8es:=H0OGNr4&H'aD&v2ioBHrMD&FR"
+    "w<(K'aD&]^w<(J'aD&2VWfM:_f2h6S$fPI<-HN8]@*QJ3J_P5<6V)Fb:RT/6$/M:owbQRX*@Q.$-V)>7JE&>gEea;6&DRHAu/M=3t_R.f;IEPS,Mi0ZGC+"
+    "S=yCMt/rE&o1rXMy5$F&]koE&,Z/1:]LAE&F%-V)Fc3F&F%FeaCw9YTOVu/MEt0uT=B)9JPS,Mi7pGC+Z=yCM$[[F&v1rXM)beF&k>YF&1(HJ;jqxE&.+<"
+    "ZM+nwF&Dx3U#,Z/1:tI`3&H=yCM%n2G&n4$YM*t;G&q^0G&PS,Mi@1HC+c=yCM,5OG&)>-YM1;XG&ypLG&t7(+<o[J)&bD+DM,i,FXDg3V).am)On2efM`"
+    "a4btB-sD&G&bHsZeGc%#*iXM'`k3&_S],uS<V3&H8B)t[O/J$n.PN_IQ23W@@jt_QV0.YsiS$'1#Nk_SihfYsiS$'0w5btb=6H&*FwLDF`D,a[C)([r&gC"
+    "M:(UH&xCl<(2VC9%*FwLDJ`D,a^[.A]r&gCM>A#I&xCl<(6cC9%l1:c<N`D,ad5YY^r&gCMCYHI&xCl<(PoC9%jvY*<R`D,avYEt_r&gCMGrmI&xCl<(>$"
+    "D9%f>b0:C,iG&5Z/1:YV&J&viGc%fVWfM=A:ess.wkaI]9H&buTJ&U5#2:UUpIZeh'Fb.$-V)&lpJ&;u%DMJF%K&yNs^Mh>/K&h6#K&sXU@dML/$#vO9$d"
+    "pWw>d[eGc%2>yCMN_JK&0QIYMSeSK&HnqTNw-h_e/iAej:g3V)W6DbbknGeat3H@fHcb)bgVIH&8E+DM]5Ste#(T$'L]/J&p7hQ9<D%)&:WRH&>deH&+<["
+    "0D`deH&pHR[ZUCS&u0t1L&v#W5gmfh0,HMGea#^0RgT';es09A9hgaBK&00EL&v2ioB26NL&fRw<(20EL&]^w<(10EL&'WWfMtQ`&c1k8Si`pg2h&Jl<(&"
+    "p)Li#(T$'jT%M&fW/1:1f>O%@me=Mc8=L&muLJ&^,iXM^KYL&iS/1u0t1L&%[O/i]hGc%iVWfMw&w/Mo:7-c&G%IjShGc%fVWfMfkc)bluwH&%&TCMdp9M"
+    "&ngwH&w1gq]vw/L`2&5lj6-<q]]hGc%-WWfM]F;es:>QLkfZ8K&H)gM&v2ioBHtSM&kJEfMQ&Z&lUBjfMS>V#mgq7btC4+N&f>b0:k,iG&2Z/1:RB4N&bt"
+    "3V)<b6[m3@$/M;yECnMQRwmq@5V)7OA_cUrvDtMfcN&[^w<([glN&9WWfM0tHea::^[oHcb)bn*3I&VE+DM'6m;n#(T$'S]/J&p7hQ9ZD%)&I+<I&M7OI&"
+    "+<[0D-8OI&pHR[ZsET&uIYcN&7S8tn&Jl<(ymc#Z_/`$'lpbAuV9:O&i.DO&><M2quL5V)c>o;nK$S&uO'DO&=31npmfh0,k+,Rpd*(Oqt;tEtWLiO&[^w"
+    "<(pMrO&DWWfMxZT&uUL$P&Dk)hrmfh0,&8$-Eu`6P&VOs^MDnLP&&L$3tc,SP&vvkAub&JP&%sRP&G/&es&Jl<(m4H_YDg3V)jk8btLg8INR>GIumQ3J&,"
+    "Z/1:-(fP&.F6YM1I,Q&[qx/MUZCFv0>Q#v0-6V)tQm>v66KDM:nHQ&+Y-P&jdyI;eNFQ&%aCO_yJj)bsIbI&B&TCMgl<`&37XI&'WGDM8<H`&Mj@Q&G3hh"
+    "M;s&0ML_NOsEx7CGEk)hr[eGc%L^afMvN8btS@iO&/WD&l[eGc%d,iXMh1`M&8fCV#,;H)k[eGc%L>yCMykP`&k=yCMb'Y`&U);^M(xc`&nE8iYKbx2OCP"
+    "ZeN`/`$']rbAuG6j`&J-s`&.V:bO'Jl<(SAM_Y#(T$'%7.a&(%@L`vw/L`7JMIPQPW/`A]R&u@$s`&-MvEO^O/J$blL##",
     0};
 static const char *const diti_spirv_text_qkv_post[] = {
     "GZ1N5jsi^Pg^&M$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MfJh1q0`r6%/s$X$Bfbq%RXH3'6tY<R$jZK(D4TvdwGcu$/9-V)YLc&#4>)i((il"
@@ -18498,12 +19347,13 @@ static const char *const diti_spirv_text_group_norm[] = {
     "-5qbtbQTJ(M^YBu_eGc%RgafM-,UbtbHtM'p9CwdYeGc%pVafMC]$btwb&j%aE0/`S0###",
     0};
 static const diti_spirv_module diti_spirv_modules[] = {
-    {"gemm_cpu", diti_spirv_text_gemm_cpu, 7036u},
-    {"gemm_gpu", diti_spirv_text_gemm_gpu, 6618u},
-    {"gemv_gpu", diti_spirv_text_gemv_gpu, 5340u},
+    {"gemm_cpu", diti_spirv_text_gemm_cpu, 8256u},
+    {"gemm_gpu", diti_spirv_text_gemm_gpu, 7589u},
+    {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 6122u},
+    {"gemv_gpu", diti_spirv_text_gemv_gpu, 6218u},
     {"attention_cpu", diti_spirv_text_attention_cpu, 5511u},
     {"attention_gpu", diti_spirv_text_attention_gpu, 7122u},
-    {"norm", diti_spirv_text_norm, 4752u},
+    {"norm", diti_spirv_text_norm, 7849u},
     {"qkv_post", diti_spirv_text_qkv_post, 3076u},
     {"expand", diti_spirv_text_expand, 5003u},
     {"elementwise", diti_spirv_text_elementwise, 4459u},

@@ -4,6 +4,7 @@
 
 #define FORMAT_F32 0u
 #define FORMAT_F16 1u
+#define FORMAT_I8 3u // rows of int8, zeros up to a multiple of 16, a scale; offsets and pitches count bytes
 
 vec4 unpack4(uvec2 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
 uvec2 pack4(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }

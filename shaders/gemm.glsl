@@ -69,8 +69,19 @@ uint tap_row(Pixel p, uint tap, out bool valid) {
 }
 uint tap_count() { return CONV ? kernel * kernel : 1u; }
 
-vec4 load_a(uint at) { return a_load4(A_FORMAT, at); }
-vec4 load_w(uint at) { return w_load4(W_FORMAT, at); }
+// Four bytes as whole numbers. Sums of INT8_EXACT products of them are exact in float: 1024 * 128 * 127 < 2^24.
+#define INT8 (A_FORMAT == FORMAT_I8)
+#define INT8_EXACT 1024u
+vec4 unpack_bytes(uint word) {
+    int i = int(word);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+vec4 load_a(uint at) { return A_FORMAT == FORMAT_I8 ? unpack_bytes(a_u1[at >> 2]) : a_load4(A_FORMAT, at); }
+vec4 load_w(uint at) { return W_FORMAT == FORMAT_I8 ? unpack_bytes(w_u1[at >> 2]) : w_load4(W_FORMAT, at); }
+
+// Scales stand behind a row's bytes.
+float row_scale(uint row) { return uintBitsToFloat(a_u1[(a_offset + row * a_pitch + ((K + 15u) & ~15u)) >> 2]); }
+float column_scale(uint column) { return uintBitsToFloat(w_u1[(w_offset + min(column, N - 1u) * w_pitch + ((K + 15u) & ~15u)) >> 2]); }
 
 // Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
 vec4 mask_tail(vec4 v, uint k) {
@@ -85,6 +96,7 @@ uint gate_row(uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate;
 
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
 void finish(vec4 v, uint row, uint n) {
+    if (INT8) v = v * row_scale(row) * vec4(column_scale(n), column_scale(n + 1u), column_scale(n + 2u), column_scale(n + 3u));
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
     v = activate(ACTIVATION, v);
     if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);

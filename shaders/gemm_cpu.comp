@@ -11,6 +11,8 @@ layout(constant_id = 11) const uint SPREAD_TILE = 32; // a multiple of the workg
 layout(constant_id = 12) const bool SWAP = false;
 
 shared vec4 stage[gl_WorkGroupSize.x * LANE_TILE * SPREAD_TILE / 4u];
+const uint totals = INT8 ? gl_WorkGroupSize.x * LANE_TILE * SPREAD_TILE / 4u : 1u;
+shared ivec4 total[totals]; // int8: what the sums held whenever they could have become inexact; each lane has its own part
 
 void main() {
     const uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
@@ -35,12 +37,21 @@ void main() {
         uint row = min(spread_row + j * lanes + lane, spread_count - 1u);
         spread_at[j] = SWAP ? a_offset + row * a_pitch : w_offset + row * w_pitch;
     }
-    uint steps = (K + 3u) / 4u;
+    uint steps = (K + 3u) / 4u, mine = lane * LANE_TILE * SPREAD_TILE / 4u;
+    if (INT8)
+        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) total[mine + q] = ivec4(0);
     for (uint tap = 0u; tap < tap_count(); tap++) {
         if (CONV) {
             [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) lane_at[i] = a_offset + tap_row(pixels[i], tap, valid[i]) * a_pitch;
         }
         for (uint k = 0u; k < steps; k++) {
+            if (INT8 && k % (INT8_EXACT / 4u) == 0u && k > 0u) {
+                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
+                    [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) {
+                        total[mine + (i * SPREAD_TILE + j) / 4u][j % 4u] += int(sum[i][j]);
+                        sum[i][j] = 0.0;
+                    }
+            }
             vec4 x[LANE_TILE];
             [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) {
                 x[i] = SWAP ? load_w(lane_at[i] + 4u * k) : mask_tail(load_a(lane_at[i] + 4u * k), 4u * k);
@@ -61,10 +72,11 @@ void main() {
     }
 
     // Through shared memory (each lane its own part), so that the epilogue is compiled once and not once per element.
-    uint mine = lane * LANE_TILE * SPREAD_TILE / 4u;
     [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
         [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j += 4u)
             stage[mine + (i * SPREAD_TILE + j) / 4u] = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
+    if (INT8)
+        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) stage[mine + q] = vec4(total[mine + q] + ivec4(stage[mine + q]));
     for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) {
         uint row = SWAP ? spread_row + q : lane_row + q / (SPREAD_TILE / 4u);
         uint n = SWAP ? lane_row : spread_row + q % (SPREAD_TILE / 4u) * 4u;

@@ -27,6 +27,11 @@ void main() {
     float sum[ROWS][COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++)
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
+    int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
+    if (INT8) {
+        [[unroll]] for (uint i = 0u; i < ROWS; i++)
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
+    }
     vec4 next_a[a_loads], next_w[w_loads];
 
     for (uint s = 0u; s <= total; s++) {
@@ -56,6 +61,13 @@ void main() {
             }
         }
         if (s == 0u) continue;
+        if (INT8 && (s - 1u) % (INT8_EXACT / 4u / STEP_QUADS) == 0u) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                    whole[i][j] += int(sum[i][j]);
+                    sum[i][j] = 0.0;
+                }
+        }
         [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
             vec4 y[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + k];
@@ -69,6 +81,8 @@ void main() {
     [[unroll]] for (uint i = 0u; i < ROWS; i++)
         [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
             uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
-            if (row < M && column < N) finish(vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]), row, column);
+            vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
+            if (INT8) v = vec4(ivec4(whole[i][j], whole[i][j + 1u], whole[i][j + 2u], whole[i][j + 3u]) + ivec4(v));
+            if (row < M && column < N) finish(v, row, column);
         }
 }

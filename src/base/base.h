@@ -63,6 +63,8 @@ DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_equal(const char *a, const char *b); /* NULL equals only NULL */
 DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
+/* Whether all of text fits the pattern, in which * stands for any number of characters and ? for one. */
+DIT_INTERNAL bool diti_glob(const char *pattern, const char *text);
 /* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
 /* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number.

@@ -11,6 +11,27 @@ DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
     return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
+/* Steps back to the newest star only: what an older one could take, the newest can. */
+DIT_INTERNAL bool diti_glob(const char *pattern, const char *text) {
+    const char *star = NULL, *retry = text;
+    while (*text) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            retry = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == 0;
+}
+
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
     va_list args;
     int written;

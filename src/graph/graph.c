@@ -2,7 +2,13 @@
 
 #define DITI_UNUSED_YET UINT32_MAX
 
-DIT_INTERNAL uint32_t diti_element_size(diti_element element) { return element == DITI_F16 ? 2u : 4u; }
+DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
+    return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
+}
+
+DIT_INTERNAL bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
+
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
     memset(graph, 0, sizeof *graph);
@@ -67,7 +73,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     diti_tensor tensor;
     diti_tensor_info *info;
     uint64_t elements;
-    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 3u) {
+    if (rows == 0 || columns == 0 || columns > UINT32_MAX - 32u) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s has the impossible shape [%u, %u]", name,
                                rows, columns);
     }
@@ -78,7 +84,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     info->format = format;
     info->rows = rows;
     info->columns = columns;
-    info->pitch = columns == 1 ? 1 : (columns + 3u) & ~3u;
+    info->pitch = format == DITI_I8 ? diti_i8_pitch(columns) : columns == 1 ? 1 : (columns + 3u) & ~3u;
     elements = (uint64_t)rows * info->pitch;
     info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
     if (elements > UINT32_MAX) {
@@ -151,12 +157,13 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     if (!info) return 0;
     diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
     info->storage = DITI_STORAGE_WEIGHT;
-    info->format = weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->format = diti_type_is_i8(weight->type) ? DITI_I8 : weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
+    info->rotated = weight->type == DIT_TYPE_I8_ROW_ROTATED;
     info->rows = weight->parts[part].rows;
     info->columns = weight->columns;
-    info->pitch = weight->columns;
+    info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
     info->part = &weight->parts[part];
-    diti_type_bytes(weight->type, info->rows, info->columns, &info->bytes);
+    diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
     return tensor;
 }

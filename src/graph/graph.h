@@ -10,8 +10,12 @@
 #include "io/io.h"
 #include "vk/vk.h"
 
-typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32 } diti_element;
+/* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
+   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
+typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
 DIT_INTERNAL uint32_t diti_element_size(diti_element element);
+DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
 
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
@@ -30,6 +34,21 @@ typedef struct diti_weight {
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
+/* Bytes of so many rows on the device; false where the type has no such rows. */
+DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
+
+/* Where int8 rows come from: an I8 tensor of that type, or a tensor of floats or blocks that is quantized. */
+typedef struct diti_i8_source {
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    const diti_stored_tensor *tensor;
+    dit_type type;
+    uint32_t columns;
+} diti_i8_source;
+/* Rows [first, first + rows) as the device holds them. */
+DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
+                                     dit_error *err);
+
 /* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
    (q, k, v) lies in a row. Asking only notes shapes and places; diti_loader_finish makes the memory and uploads. The
    first error sticks. --- */
@@ -44,6 +63,11 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters;
 } diti_weights;
+typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
+    const dit_progress *progress;
+    const dit_type_rule *types;
+    uint32_t type_count;
+} diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
     const diti_env *env;
@@ -55,6 +79,10 @@ typedef struct diti_loader {
     void *user;
     const char *what; /* for progress: "transformer" */
     const dit_progress *progress;
+    const char *component; /* rules name tensors COMPONENT.NAME, without the prefix */
+    const dit_type_rule *types;
+    uint32_t type_count;
+    uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
     dit_error error;
     diti_weights weights;
     struct diti_upload *uploads;
@@ -70,10 +98,15 @@ DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, con
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
+/* Linear layers follow the rules of options from now on. */
+DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name);
+/* The same for the weight of a linear layer, which may become int8. */
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
@@ -121,6 +154,7 @@ typedef struct diti_tensor_info {
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
+    bool rotated;                 /* I8: in the basis of rotated weights */
     uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
     uint64_t first;               /* views: element offset inside the parent */
@@ -138,10 +172,10 @@ typedef struct diti_tensor_info {
 typedef struct diti_binding {
     diti_tensor tensor;
     bool reads, writes;
-    uint8_t offset_word; /* push constant word with the element offset of the tensor's first element in the binding;
-                            filled by the planner */
-    uint8_t
-        element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16 */
+    uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding;
+                              filled by the planner */
+    uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
+                              1 for I8 */
     /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
        1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
     uint32_t group_div;
@@ -289,9 +323,11 @@ typedef struct diti_linear_desc {
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
- * chunk by chunk. */
+   chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
+/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
 /* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32 and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
@@ -304,10 +340,15 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
     const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
+
+/* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
+   not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
  * tokens, heads * head_dim] with any pitch. */

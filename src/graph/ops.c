@@ -82,7 +82,7 @@ DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32
                                    const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     if (diti_graph_failed(graph)) return false;
-    if (info->format == DITI_U32 || info->rows != rows || info->columns != columns) {
+    if (!diti_element_is_float(info->format) || info->rows != rows || info->columns != columns) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
                         rows, columns, info->name, info->rows, info->columns);
         return false;

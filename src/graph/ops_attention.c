@@ -73,7 +73,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t tokens, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (info->format != DITI_U32 && info->rows == shape->batch * tokens &&
+    if (diti_element_is_float(info->format) && info->rows == shape->batch * tokens &&
         info->columns == shape->heads * shape->head_dim)
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",

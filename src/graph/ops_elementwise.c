@@ -33,7 +33,7 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
     diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
-static bool diti_small_is_float(const diti_tensor_info *info) { return info->format != DITI_U32; }
+static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
 /* --- elementwise.comp --- */
 

@@ -13,6 +13,7 @@ static uint32_t diti_expand_pitch(const diti_weight *weight) {
 }
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
+    if (diti_type_is_i8(weight->type)) return true;
     return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
            weight->columns % 4 == 0;
 }
@@ -20,7 +21,8 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
     if (diti_expand_is_direct(weight)) {
-        row = (uint64_t)weight->columns * (weight->type == DIT_TYPE_F16 ? 2u : 4u);
+        row = 1;
+        diti_weight_bytes(weight->type, 1, weight->columns, &row);
     } else {
         row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
         if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;

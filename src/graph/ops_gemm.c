@@ -1,5 +1,5 @@
 /* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
- * gemv_gpu.comp). */
+   gemv_gpu.comp; gemm_dot_gpu.comp for int8 rows where the device has their dot product: the same bytes, faster). */
 #include "graph/graph.h"
 
 /* Push words of gemm.glsl. */
@@ -65,6 +65,14 @@ static uint64_t diti_gemm_rows_at_once(const diti_graph *graph, const diti_gemm 
 
 static uint32_t diti_gemm_ceil(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
 
+static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+}
+
+static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
+    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+}
+
 /* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
 static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
@@ -85,7 +93,8 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image) {
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the sums of gemv_gpu are not exact */
+    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
         out->module = "gemv_gpu";
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
@@ -105,12 +114,28 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
-static uint32_t diti_gemm_pitch(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? diti_tensor_get(graph, tensor)->pitch : 0;
+/* Threads in 16 columns, each with 8 x 8 or 8 x 4 results. */
+static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
+    bool large =
+        graph->device->limits.group_invocations >= 256 && tiles >= 128 && diti_gemm_rows_at_once(graph, gemm) >= 256;
+    out->module = "gemm_dot_gpu";
+    out->group = large ? 256 : 128;
+    out->rows = large ? 128 : 64;
+    out->columns = large ? 128 : 64;
+    out->constants[0] = 8;
+    out->constants[1] = large ? 8 : 4;
+    out->constant_count = 2;
+    out->band = 8;
 }
 
-static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+        diti_gemm_tiles_dot(graph, gemm, out);
+    else if (graph->device->is_cpu)
+        diti_gemm_tiles_cpu(graph, gemm, out);
+    else
+        diti_gemm_tiles_gpu(graph, gemm, out);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -125,7 +150,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[6] = gemm->activation;
     c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
            diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
-    c[8] = gemm->depth % 4 != 0;
+    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
@@ -196,10 +221,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_dispatch dispatch;
     uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
-    if (graph->device->is_cpu)
-        diti_gemm_tiles_cpu(graph, gemm, &tiles);
-    else
-        diti_gemm_tiles_gpu(graph, gemm, &tiles);
+    diti_gemm_choose_tiles(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
@@ -220,7 +242,7 @@ static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t 
                                 const char *what, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     if (!tensor) return true;
-    if (info->rows >= rows && info->columns == columns && info->format != DITI_U32 &&
+    if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
         (!f32 || info->format == DITI_F32))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
@@ -233,7 +255,8 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
-    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32) {
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
+        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -274,12 +297,22 @@ static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const d
     }
 }
 
+static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
+    if (weight->columns > DITI_I8_MAX_COLUMNS) {
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
+                               weight->columns);
+    }
+    if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
+    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+}
+
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
     diti_gemm gemm = DITI_ZERO;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
-    gemm.x = diti_op_align(graph, x, name);
+    gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
@@ -306,8 +339,9 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
     uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
     uint32_t taps = weight->kernel * weight->kernel;
     if (diti_graph_failed(graph)) return false;
-    if (info->rows != rows || info->format == DITI_U32 || !weight->part_count || !taps || weight->columns % taps ||
-        info->columns != weight->columns / taps || !image->out_height || !image->out_width ||
+    if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
+        !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
+        !image->out_height || !image->out_width ||
         (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",

@@ -6,8 +6,10 @@ enum {
     DITI_NORM_PART_WEIGHT = 2,
     DITI_NORM_PART_BIAS = 4,
     DITI_NORM_PART_SCALE = 8,
-    DITI_NORM_PART_SHIFT = 16
+    DITI_NORM_PART_SHIFT = 16,
+    DITI_NORM_PART_PLAIN = 32
 };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -21,7 +23,7 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
     if (diti_graph_failed(graph)) return false;
-    if (info->format == DITI_U32) {
+    if (!diti_element_is_float(info->format)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
         return false;
     }
@@ -29,48 +31,119 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
            diti_norm_table(graph, desc->shift, groups, info->columns, name);
 }
 
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
-    const char *name = desc->name ? desc->name : "norm";
+typedef struct diti_norm_op {
+    diti_tensor x, out, weight, bias;
+    uint32_t parts;
+    const diti_norm_desc *desc;
+    const char *name;
+} diti_norm_op;
+
+static uint32_t diti_norm_mode(const diti_tensor_info *out) {
+    if (out->format != DITI_I8) return DITI_NORM_FLOATS;
+    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+}
+
+/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns. */
+static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
+    uint32_t lanes = 4;
+    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
+    while (!cpu && lanes < 128 && lanes * 64 < columns) lanes *= 2;
+    return lanes;
+}
+
+static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op, uint32_t lanes, uint32_t mode,
+                                diti_dispatch *dispatch) {
+    const diti_norm_desc *desc = op->desc;
+    uint32_t *c = dispatch->constants;
+    c[1] = lanes;
+    c[2] = diti_tensor_get(graph, op->x)->format;
+    c[3] = diti_tensor_get(graph, op->out)->format;
+    c[4] = op->parts | (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) |
+           (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
+           (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    c[6] = mode;
+    c[7] = graph->device->is_cpu ? 16 : 4;
+    dispatch->constant_count = 8;
+}
+
+static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
+    const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
-    uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 128, per_group = group / lanes;
-    diti_tensor weight, bias, out;
-    diti_tensor_info info;
+    diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
+    uint32_t group = !cpu ? 128 : subgroup > 4 ? subgroup : 4;
+    uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
-    if (!diti_norm_check(graph, x, desc, name)) return 0;
-    info = *diti_tensor_get(graph, x);
-    weight = diti_op_vector_weight(graph, desc->weight, info.columns, name);
-    bias = diti_op_vector_weight(graph, desc->bias, info.columns, name);
-    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, info.rows, info.columns, name);
-    if (!diti_op_writable(graph, out, info.rows, info.columns, name)) return 0;
-    if (!diti_op_begin(graph, &dispatch, name, "norm", group)) return 0;
-    dispatch.constants[1] = lanes;
-    dispatch.constants[2] = info.format;
-    dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    dispatch.constants[4] =
-        (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
-        (bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-        (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
-    dispatch.constants[5] = diti_op_vector(graph, x) && diti_op_vector(graph, weight) && diti_op_vector(graph, bias) &&
-                            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
-    dispatch.constant_count = 6;
+    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
+    diti_norm_constants(graph, op, lanes, mode, &dispatch);
     dispatch.push[1] = info.rows;
     dispatch.push[2] = info.columns;
     dispatch.push[3] = diti_op_float(desc->eps);
     dispatch.push[5] = info.pitch;
-    dispatch.push[7] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[7] = out.pitch;
     dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
     dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
     dispatch.push[14] = desc->rows_per_group;
-    diti_op_bind(graph, &dispatch, 0, x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
     diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
     diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+}
+
+static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
+                                    const char *name) {
+    diti_tensor out = diti_tensor_new(graph, DITI_I8, rows, columns, name);
+    if (rotated && columns % DITI_ROTATION_GROUP) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: rows of %u values cannot be rotated", name,
+                               columns);
+    }
+    if (out) graph->tensors[out].rotated = rotated;
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = desc->name ? desc->name : "norm";
+    if (!diti_norm_check(graph, x, desc, op.name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = desc;
+    op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
+    op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
+    if (desc->reader && diti_type_is_i8(desc->reader->type)) {
+        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
+        op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
+    } else {
+        diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
+        op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
+        if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
+    }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = name;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
+    if (!op.out) return 0;
+    diti_norm_emit(graph, &op);
+    return op.out;
 }
 
 /* --- GroupNorm --- */
@@ -137,7 +210,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     info = *diti_tensor_get(graph, x);
     plan.name = desc->name ? desc->name : "group norm";
     plan.batch = desc->batch ? desc->batch : 1;
-    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || info.format == DITI_U32) {
+    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || !diti_element_is_float(info.format)) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
                                plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
     }

@@ -10,6 +10,8 @@ struct diti_upload {
     const diti_stored_tensor *tensor;
     uint64_t offset, size; /* stored bytes */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+    uint32_t first, rows, columns;
     diti_weight_block *block;
     VkDeviceSize target;
 };
@@ -201,7 +203,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     loader->weights.parameters += (uint64_t)rows * columns;
 }
 
-/* Places rows [first, first + rows) of a stored matrix as one part. */
+/* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
     struct diti_upload upload = DITI_ZERO;
@@ -209,6 +211,10 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = first * row_bytes;
     upload.size = rows * row_bytes;
+    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    upload.first = first;
+    upload.rows = rows;
+    upload.columns = out->columns;
     upload.block = diti_loader_place(loader, upload.size, &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
     part->buffer = &upload.block->buffer;
@@ -220,17 +226,19 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
 
 static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
 
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name) {
-    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
-    uint64_t row_bytes, most;
+static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
+              diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+}
+
+/* Notes all rows, as many to a part as the device can bind. */
+static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                   dit_type type, uint32_t rows, uint32_t columns) {
+    uint64_t row_bytes = 0, most;
     uint32_t first, count;
-    memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
-    if (!diti_loader_is_matrix_type(tensor->type) || !diti_type_bytes(tensor->type, 1, columns, &row_bytes)) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-                  "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
-                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+    if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
+        diti_loader_fail_type(loader, tensor, columns);
         return;
     }
     most = diti_loader_part_limit(loader) / row_bytes;
@@ -240,12 +248,82 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
                   diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
         return;
     }
-    diti_loader_start_weight(loader, out, tensor, tensor->type, rows, columns);
-    out->kernel = kernel;
+    diti_loader_start_weight(loader, out, tensor, type, rows, columns);
     for (first = 0; first < rows && !loader->error.result; first += count) {
         count = rows - first < most ? rows - first : (uint32_t)most;
         diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
     }
+}
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
+    if (!diti_loader_is_matrix_type(tensor->type)) {
+        diti_loader_fail_type(loader, tensor, columns);
+        return;
+    }
+    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns);
+    out->kernel = kernel;
+}
+
+/* --- linear layers: the rules of dit_model_desc.types --- */
+
+DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
+    loader->component = component;
+    loader->types = options ? options->types : NULL;
+    loader->type_count = options ? options->type_count : 0;
+}
+
+static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
+    char name[600];
+    uint32_t i;
+    if (!loader->type_count ||
+        !diti_format(name, sizeof name, "%s.%s", loader->component, tensor->name + strlen(loader->prefix)))
+        return DIT_TYPE_STORED;
+    for (i = 0; i < loader->type_count; i++) {
+        if (diti_glob(loader->types[i].tensors, name)) return loader->types[i].type;
+    }
+    return DIT_TYPE_STORED;
+}
+
+/* What a linear weight becomes on the device; false when that can't be. */
+static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
+                                    dit_type *out) {
+    dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
+    if (diti_type_is_i8(stored) && diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK)
+        return false;
+    *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
+    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
+    if (diti_type_is_i8(stored) && *out != stored) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, diti_type_name(stored), diti_type_name(*out));
+    } else if (diti_type_is_i8(*out) && columns > DITI_I8_MAX_COLUMNS) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: tensor %.200s: rows of %u values are too long for %s, which takes %u",
+                  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, diti_type_name(*out),
+                  DITI_I8_MAX_COLUMNS);
+    } else if (!diti_type_is_i8(stored) && !diti_loader_is_matrix_type(stored)) {
+        diti_loader_fail_type(loader, tensor, columns);
+    }
+    return !loader->error.result;
+}
+
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    uint64_t stored_bytes;
+    dit_type type;
+    memset(out, 0, sizeof *out);
+    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, 1)) return;
+    if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
+    if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
+        diti_loader_fail_type(loader, tensor, columns);
+        return;
+    }
+    diti_loader_add_matrix(loader, out, tensor, type, rows, columns);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -275,7 +353,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 
 static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
     uint64_t bytes = 0;
-    diti_type_bytes(weight->type, part->rows, weight->columns, &bytes);
+    diti_weight_bytes(weight->type, part->rows, weight->columns, &bytes);
     return bytes;
 }
 
@@ -314,7 +392,10 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
     char full[160];
     memset(out, 0, sizeof *out);
     diti_format(full, sizeof full, "%s.weight", name);
-    diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    if (kernel > 1)
+        diti_load_matrix(loader, &out->weight, rows, columns, kernel, full);
+    else
+        diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
 }
@@ -348,7 +429,7 @@ DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const 
     out->count = count;
     for (i = 0; i < count; i++) {
         diti_format(full, sizeof full, "%s.weight", names[i]);
-        diti_load_matrix(loader, &out->layers[i].weight, rows, columns, 1, full);
+        diti_load_linear(loader, &out->layers[i].weight, rows, columns, full);
     }
     for (i = 0; biased && i < count; i++) {
         diti_format(full, sizeof full, "%s.bias", names[i]);
@@ -429,6 +510,37 @@ static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upl
     return result == DIT_OK ? diti_upload_progress(run, bytes) : result;
 }
 
+/* Made a few rows at a time, in host memory: what is mapped may be slow to read. */
+static dit_result diti_upload_i8(diti_upload_run *run, const struct diti_upload *upload) {
+    diti_loader *loader = run->loader;
+    uint32_t pitch = diti_i8_pitch(upload->columns), done, count;
+    uint32_t most = run->chunk_bytes > pitch ? (uint32_t)(run->chunk_bytes / pitch) : 1;
+    diti_i8_source source = DITI_ZERO;
+    unsigned char *rows;
+    dit_result result = DIT_OK;
+    if (most > upload->rows) most = upload->rows;
+    rows = (unsigned char *)diti_alloc_array(loader->env, most, pitch);
+    if (!rows) {
+        diti_loader_fail_memory(loader);
+        return loader->error.result;
+    }
+    source.env = loader->env;
+    source.checkpoint = loader->checkpoint;
+    source.tensor = upload->tensor;
+    source.type = upload->i8;
+    source.columns = upload->columns;
+    for (done = 0; done < upload->rows && result == DIT_OK; done += count) {
+        count = upload->rows - done < most ? upload->rows - done : most;
+        result = diti_i8_rows(&source, upload->first + done, count, rows, &loader->error);
+        if (result == DIT_OK)
+            result = diti_buffer_write(loader->device, &upload->block->buffer, upload->target + (uint64_t)done * pitch,
+                                       rows, (uint64_t)count * pitch, &loader->error);
+        if (result == DIT_OK) result = diti_upload_progress(run, (uint64_t)count * pitch);
+    }
+    diti_free(loader->env, rows);
+    return result;
+}
+
 /* Makes all blocks, and the chunk when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
@@ -456,7 +568,10 @@ static dit_result diti_loader_upload(diti_loader *loader) {
     result = diti_upload_begin(&run);
     for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
         const struct diti_upload *upload = &loader->uploads[i];
-        result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
+        if (upload->i8)
+            result = diti_upload_i8(&run, upload);
+        else
+            result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
     }
     for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
         const diti_buffer *buffer = &loader->weights.blocks[i]->buffer;
@@ -470,6 +585,10 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
     size_t i;
     dit_result result = loader->error.result;
     for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
+    if (result == DIT_OK && loader->unrotated) {
+        diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
+                 loader->what, loader->unrotated, DITI_ROTATION_GROUP);
+    }
     if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;

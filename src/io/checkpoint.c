@@ -561,7 +561,7 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
     if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
+        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, I8 with scales, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
@@ -583,6 +583,10 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     uint64_t done = 0;
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
     if (result < 0) return result;
+    if (!block) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor '%s' is stored as %s, which only matrices may be",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
+    }
     if (count != diti_stored_tensor_elements(tensor)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name,

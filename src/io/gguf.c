@@ -24,7 +24,7 @@ static const diti_format_type diti_gguf_types[] = {
     {"IQ3_S", 21, DIT_TYPE_STORED, 256, 110},
     {"IQ2_S", 22, DIT_TYPE_STORED, 256, 82},
     {"IQ4_XS", 23, DIT_TYPE_STORED, 256, 136},
-    {"I8", 24, DIT_TYPE_STORED, 1, 1},
+    {"I8", 24, DIT_TYPE_I8_ROW, 1, 1},
     {"I16", 25, DIT_TYPE_STORED, 1, 2},
     {"I32", 26, DIT_TYPE_I32, 1, 4},
     {"I64", 27, DIT_TYPE_I64, 1, 8},

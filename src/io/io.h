@@ -40,7 +40,8 @@ DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t
 typedef struct diti_stored_tensor {
     const char *name;
     const char *type_name; /* what the file calls the type */
-    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name */
+    dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name.
+                              DIT_TYPE_I8_ROW: bytes that mean nothing without their scales, see below */
     uint32_t rank;         /* 0..5 */
     /* Torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured: then blocks may
        run across the rows of shape, so take the elements as one sequence. */
@@ -81,6 +82,28 @@ DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const
 /* A GGUF string array element; NULL past the end. */
 DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
                                                     size_t *length);
+
+/* --- int8 rows: a matrix NAME [rows, columns] of type I8 (GGUF, safetensors) whose row r times element r of NAME_scale
+   [rows] or [rows, 1] (any float type) is the weight. Where the file's metadata holds "dit.rotation.NAME" = 256, every
+   256 values of a row are multiplied by the regular Hadamard matrix H (the Kronecker product of four times [1 1 1 -1; 1
+   1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, symmetric and its own inverse), and what the matrix is multiplied with must be too.
+   --- */
+#define DITI_ROTATION_GROUP 256u
+#define DITI_ROTATION_KEY "dit.rotation."
+#define DITI_SCALE_SUFFIX "_scale"
+#define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
+/* wanted (one of the two), or the plain one where groups do not fill a row. */
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
+/* count is a multiple of the group. */
+DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
+/* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
+/* Which of the two an I8 tensor is. */
+DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            dit_type *out, dit_error *err);
+DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            float *out, uint32_t rows, dit_error *err);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is

@@ -5,7 +5,7 @@ typedef struct diti_type_layout {
     uint32_t block, bytes;
 } diti_type_layout;
 
-/* In the order of dit_type. Types without a block are made at run time and stand in no file. */
+/* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
     {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
     {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},

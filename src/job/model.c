@@ -78,12 +78,21 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
+static diti_load_options diti_model_options(const dit_model_desc *desc) {
+    diti_load_options options = DITI_ZERO;
+    options.progress = &desc->progress;
+    options.types = desc->types;
+    options.type_count = desc->type_count;
+    return options;
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(desc);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix,
-                                       &desc->progress, &model->transformer, err);
+        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
+                                       &model->transformer, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
@@ -91,10 +100,11 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 }
 
 static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(desc);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                               &model->text_encoder, err);
     }
     diti_json_free(&model->env, part.config);
@@ -281,6 +291,21 @@ static void diti_model_close_packages(dit_model *model) {
     }
 }
 
+static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->type_count; i++) {
+        dit_type type = desc->types[i].type;
+        if (!desc->types[i].tensors)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
+        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
+                         "I8_ROW_ROTATED at load, dit-convert makes other types",
+                         i, desc->types[i].tensors, diti_type_name(type));
+    }
+    return DIT_OK;
+}
+
 static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
     if (desc->_zero_begin || desc->_zero_end)
@@ -295,10 +320,10 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if (desc->component_count && !desc->components)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
                          desc->component_count);
-    if (desc->type_count)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_model_desc: this version keeps the stored types; convert with dit-convert and leave types empty");
+    if (desc->type_count && !desc->types)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
+                         desc->type_count);
+    if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     if (desc->weight_budget)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");

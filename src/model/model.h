@@ -43,7 +43,7 @@ typedef struct diti_family {
     bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
     /* What config (may be NULL) does not say comes from shapes. */
     dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-                       const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
+                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
                        diti_transformer **out, dit_error *err);
     void (*destroy)(diti_transformer *transformer);
     void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
@@ -64,7 +64,7 @@ struct diti_transformer { /* first member of every family's own struct */
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
-                                              const dit_progress *progress, diti_transformer **out, dit_error *err);
+                                              const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 
 /* --- for the families --- */

@@ -314,13 +314,14 @@ static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_
 }
 
 static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                   const diti_checkpoint *checkpoint, const char *prefix, const dit_progress *progress,
-                                   diti_transformer **out, dit_error *err) {
+                                   const diti_checkpoint *checkpoint, const char *prefix,
+                                   const diti_load_options *options, diti_transformer **out, dit_error *err) {
     diti_pixart_config read = DITI_ZERO;
     diti_loader loader;
     diti_pixart *model;
     dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "transformer", options);
     if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
     result = diti_pixart_read_config(&loader, config, &read, err);
     if (result != DIT_OK) return result;
@@ -523,10 +524,12 @@ static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step
 }
 
 /* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
-static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, uint32_t width,
-                                    float eps, const char *name) {
+static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
+                                    const diti_weight *reader, const char *name) {
+    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = eps;
+    desc.reader = reader;
     desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
     desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
     desc.name = name;
@@ -589,19 +592,19 @@ static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *ste
     float eps = step->model->config.eps;
     diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
     diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
-    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, width, eps, "norm1");
+    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
     h = diti_pixart_self_attention(graph, step, block, h);
     diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
     h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
     diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
-    h = diti_pixart_norm(graph, x, step->tables, first + 3, width, eps, "norm2");
+    h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
     h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
     diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
 }
 
 /* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
-    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, step->model->config.width, 1e-6f, "norm_out");
+    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
     return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 

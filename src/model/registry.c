@@ -14,14 +14,15 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
 
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
-                                              const dit_progress *progress, diti_transformer **out, dit_error *err) {
+                                              const diti_load_options *options, diti_transformer **out,
+                                              dit_error *err) {
     const diti_family *family;
     size_t i;
     *out = NULL;
     if (!prefix) prefix = "";
     for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
         if (!family->recognise(config, checkpoint, prefix)) continue;
-        return family->load(device, env, config, checkpoint, prefix, progress, out, err);
+        return family->load(device, env, config, checkpoint, prefix, options, out, err);
     }
     return diti_family_fail(config, checkpoint, err);
 }

@@ -141,11 +141,11 @@ static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index)
     diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
     diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
     diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
-    diti_load_matrix(loader, &block->out, d, config->inner, 1, "layer.0.SelfAttention.o.weight");
+    diti_load_linear(loader, &block->out, d, config->inner, "layer.0.SelfAttention.o.weight");
     diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
-    diti_load_matrix(loader, &block->gate, hidden, d, 1, "layer.1.DenseReluDense.wi_0.weight");
-    diti_load_matrix(loader, &block->up, hidden, d, 1, "layer.1.DenseReluDense.wi_1.weight");
-    diti_load_matrix(loader, &block->down, d, hidden, 1, "layer.1.DenseReluDense.wo.weight");
+    diti_load_linear(loader, &block->gate, hidden, d, "layer.1.DenseReluDense.wi_0.weight");
+    diti_load_linear(loader, &block->up, hidden, d, "layer.1.DenseReluDense.wi_1.weight");
+    diti_load_linear(loader, &block->down, d, hidden, "layer.1.DenseReluDense.wo.weight");
     diti_t5_load_table(loader, t5, block);
     diti_loader_scope(loader, "%s", "");
 }
@@ -172,13 +172,14 @@ static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err)
 
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                     const dit_progress *progress, diti_t5 **out, dit_error *err) {
+                                     const diti_load_options *options, diti_t5 **out, dit_error *err) {
     diti_t5_config read = DITI_ZERO;
     diti_loader loader;
     diti_t5 *t5;
     dit_result result;
     *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
     if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
     result = diti_t5_read_config(&loader, config, &read, err);
     if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);

@@ -13,7 +13,7 @@ typedef struct diti_t5_traits {
 /* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                     const dit_progress *progress, diti_t5 **out, dit_error *err);
+                                     const diti_load_options *options, diti_t5 **out, dit_error *err);
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);

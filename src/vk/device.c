@@ -15,6 +15,17 @@ static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits 
     out->timestamp_period = limits->timestampPeriod;
 }
 
+/* Where a driver only emulates the instruction, gemm_gpu's floats are faster. */
+static bool diti_device_dot_is_fast(const diti_device *device) {
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &dot;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    return dot.integerDotProduct4x8BitPackedSignedAccelerated != VK_FALSE;
+}
+
 static void diti_device_properties(diti_device *device) {
     VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
     VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
@@ -96,6 +107,8 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+        if (diti_equal(list[i].extensionName, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
+            device->has_dot_extension = true;
     }
     diti_free(&device->env, list);
     return DIT_OK;
@@ -109,9 +122,12 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
     if (result < 0) return result;
+    if (device->owns_instance) device->has_dot = device->has_dot && device->has_dot_extension;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
+    if (device->has_dot)
+        device->dot = diti_override_number(desc->overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
@@ -125,9 +141,10 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkDeviceQueueCreateInfo queue = DITI_ZERO;
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *portability = DITI_PORTABILITY_SUBSET; /* must be enabled where it exists */
+    const char *extensions[2];
     float priority = 1.0f;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     timeline.timelineSemaphore = VK_TRUE;
@@ -142,11 +159,17 @@ static VkResult diti_device_create(diti_device *device) {
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    info.pNext = device->has_fp16 ? (const void *)&storage : (const void *)&timeline;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+    dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
+    dot.shaderIntegerDotProduct = VK_TRUE;
+    info.pNext = device->has_dot ? &dot : dot.pNext;
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
-    info.ppEnabledExtensionNames = &portability;
-    info.enabledExtensionCount = device->has_portability_subset ? 1 : 0;
+    info.ppEnabledExtensionNames = extensions;
+    if (device->has_portability_subset) /* must be enabled where it exists */
+        extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
+    if (device->has_dot)
+        extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
@@ -181,6 +204,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     if (result < 0) return result;
     diti_features_supported(&device->vk, device->physical, &features);
     device->has_fp16 = features.fp16 && features.storage16;
+    device->has_dot = features.dot;
     result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     vr = diti_device_create(device);
@@ -264,6 +288,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
     device->has_fp16 = enabled.fp16 && enabled.storage16;
+    device->has_dot = enabled.dot;
     result = diti_wrap_queue(device, given, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;

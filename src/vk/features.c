@@ -4,6 +4,7 @@ DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevic
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkPhysicalDeviceFeatures2 features = DITI_ZERO;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
@@ -11,11 +12,14 @@ DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevic
     storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
     storage.pNext = &fp16;
     features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    features.pNext = &storage;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
+    dot.pNext = &storage;
+    features.pNext = &dot;
     vk->GetPhysicalDeviceFeatures2(physical, &features);
     out->timeline = timeline.timelineSemaphore != VK_FALSE;
     out->fp16 = fp16.shaderFloat16 != VK_FALSE;
     out->storage16 = storage.storageBuffer16BitAccess != VK_FALSE;
+    out->dot = dot.shaderIntegerDotProduct != VK_FALSE;
 }
 
 static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *out) {
@@ -35,6 +39,12 @@ static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
         if (((const VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16) out->fp16 = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
+        if (((const VkPhysicalDeviceVulkan13Features *)at)->shaderIntegerDotProduct) out->dot = true;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
+        if (((const VkPhysicalDeviceShaderIntegerDotProductFeatures *)at)->shaderIntegerDotProduct) out->dot = true;
         break;
     default: break;
     }

@@ -12,8 +12,9 @@ static const char *const diti_override_keys[] = {
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
+    "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung fails its self-test */
+    "selftest_fail", /* this rung, or the dot product (dot), fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */

@@ -177,9 +177,11 @@ typedef struct diti_device {
     bool unified;            /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
+    bool has_dot;            /* shaderIntegerDotProduct is enabled */
+    bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-    bool has_memory_budget, has_portability_subset; /* extensions */
-    diti_rung rung;                                 /* the rung in use, after overrides and the self-test */
+    bool has_memory_budget, has_portability_subset, has_dot_extension;
+    diti_rung rung; /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
@@ -214,7 +216,7 @@ DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
 typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
-    bool timeline, fp16, storage16;
+    bool timeline, fp16, storage16, dot;
 } diti_features;
 DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);

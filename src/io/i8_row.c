@@ -1,0 +1,100 @@
+/* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
+   how files hold them. */
+#include "io/io.h"
+
+#define DITI_I8_SMALLEST 1e-30f /* rows below it count as zero: their scale's inverse would leave float's range */
+
+/* y = H x in four elements `stride` apart, H = [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2. Halving is exact, so that
+   no compiler's contraction changes a bit. */
+static void diti_rotate_four(float *x, uint32_t stride) {
+    float a = x[0], b = x[stride], c = x[2 * stride], d = x[3 * stride];
+    float half = ((a + b) + (c + d)) * 0.5f;
+    x[0] = half - d;
+    x[stride] = half - c;
+    x[2 * stride] = half - b;
+    x[3 * stride] = half - a;
+}
+
+DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
+    uint32_t first, stride, i;
+    for (first = 0; first < count; first += DITI_ROTATION_GROUP) {
+        for (stride = 1; stride < DITI_ROTATION_GROUP; stride *= 4) {
+            for (i = 0; i < DITI_ROTATION_GROUP; i++) {
+                if (i / stride % 4 == 0) diti_rotate_four(values + first + i, stride);
+            }
+        }
+    }
+}
+
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float most = 0, inverse;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        if (!(values[i] - values[i] == 0)) return false;
+        if (fabsf(values[i]) > most) most = fabsf(values[i]);
+    }
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
+    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
+    for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
+    return true;
+}
+
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+}
+
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+
+DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            dit_type *out, dit_error *err) {
+    char key[600];
+    const char *group = NULL;
+    *out = DIT_TYPE_I8_ROW;
+    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+        group = diti_checkpoint_text(checkpoint, key);
+    if (!group) return DIT_OK;
+    *out = DIT_TYPE_I8_ROW_ROTATED;
+    if (diti_equal(group, "256") && tensor->rank == 2 && tensor->shape[1] % DITI_ROTATION_GROUP == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: tensor '%.200s' is rotated in groups of %.20s; dit.h knows groups of 256 that fill the rows",
+                     diti_checkpoint_name(checkpoint), tensor->name, group);
+}
+
+/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
+static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
+    char other[600];
+    size_t length = strlen(name), suffix = strlen(".weight");
+    if (!diti_ends_with(name, ".weight")) return false;
+    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
+           diti_checkpoint_find(checkpoint, other);
+}
+
+DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            float *out, uint32_t rows, dit_error *err) {
+    const char *file = diti_checkpoint_name(checkpoint);
+    const diti_stored_tensor *scales = NULL;
+    char name[600];
+    uint32_t i;
+    dit_result result;
+    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
+                         tensor->name);
+    }
+    if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
+        scales = diti_checkpoint_find(checkpoint, name);
+    if (!scales || diti_stored_tensor_elements(scales) != rows || diti_type_is_i8(scales->type)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: tensor '%.200s' is I8 and needs %u scales in a tensor of that name with " DITI_SCALE_SUFFIX
+            " behind it",
+            file, tensor->name, rows);
+    }
+    result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        if (out[i] >= 0 && out[i] - out[i] == 0) continue;
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s': the scale of row %u is %g", file, name, i,
+                           (double)out[i]);
+    }
+    return result;
+}
