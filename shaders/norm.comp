@@ -18,7 +18,6 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define PART_SHIFT 16u
 #define PART_PLAIN 32u
 layout(constant_id = 6) const uint QUANTIZE = 0;
-layout(constant_id = 7) const uint BATCH = 4; // quads that lanes exchange at a time while rotating: 1, 2, 4, 8 or 16
 #define QUANTIZE_ROTATED 2u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 
@@ -88,14 +87,14 @@ void measure(uint lane, uint at) {
     inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
 }
 
-// --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest, and is not lost. ---
+// --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest and is not lost. ---
 
 uint bits_of(vec4 v) {
     uvec4 b = floatBitsToUint(v) & 0x7fffffffu;
     return max(max(b.x, b.y), max(b.z, b.w));
 }
 
-shared uint lane_bits[QUANTIZE != 0u ? gl_WorkGroupSize.x : 1u];
+shared uint lane_bits[gl_WorkGroupSize.x];
 uint most_of_lanes(uint bits) {
     if (LANES == 1u) return bits;
     uint i = gl_LocalInvocationID.x;
@@ -108,82 +107,62 @@ uint most_of_lanes(uint bits) {
     return lane_bits[i / LANES * LANES];
 }
 
-// What to multiply by; rows of nothing and rows that are not finite become zeros, the latter with a scale that is not finite either.
-float steps_of(uint bits) {
-    float most = uintBitsToFloat(bits);
-    return bits < 0x0da24260u || bits >= 0x7f800000u ? 0.0 : 127.0 / most; // 1e-30
-}
-float scale_of(uint bits) { return bits < 0x0da24260u ? 0.0 : bits >= 0x7f800000u ? uintBitsToFloat(0x7fc00000u) : uintBitsToFloat(bits) / 127.0; }
+// Rows of nothing (below 1e-30) and rows that are not finite become zeros, the latter with a scale that is not finite either.
+bool is_nothing(uint bits) { return bits < 0x0da24260u; }
+bool is_finite(uint bits) { return bits < 0x7f800000u; }
 
-uint pack_bytes(vec4 v, float steps) {
-    if (steps == 0.0) return 0u;
-    uvec4 b = uvec4(ivec4(clamp(roundEven(v * steps), -127.0, 127.0))) & 255u;
+uint pack_bytes(vec4 v, uint bits) {
+    if (is_nothing(bits) || !is_finite(bits)) return 0u;
+    uvec4 b = uvec4(ivec4(clamp(roundEven(v * (127.0 / uintBitsToFloat(bits))), -127.0, 127.0))) & 255u;
     return b.x | b.y << 8 | b.z << 16 | b.w << 24;
 }
 
+uint padded_columns() { return (columns + 15u) & ~15u; } // then comes the scale
 void store_scale(uint to, uint bits) {
-    uint at = (to + ((columns + 15u) & ~15u)) >> 2;
-    dst_u1[at] = floatBitsToUint(scale_of(bits));
+    float scale = is_nothing(bits) ? 0.0 : uintBitsToFloat(bits) / 127.0;
+    dst_u1[(to + padded_columns()) >> 2] = is_finite(bits) ? floatBitsToUint(scale) : 0x7fc00000u;
 }
 
-void quantize(uint lane, uint row, uint to, bool exists) {
-    uint bits = 0u;
-    for (uint c = 4u * lane; c < columns; c += 4u * LANES) bits = max(bits, bits_of(result(row, c) * live(c)));
-    bits = most_of_lanes(bits);
-    if (!exists) return;
-    float steps = steps_of(bits);
-    for (uint c = 4u * lane; c < ((columns + 15u) & ~15u); c += 4u * LANES)
-        dst_u1[(to + c) >> 2] = c < columns ? pack_bytes(result(row, c) * live(c), steps) : 0u;
-    if (lane == 0u) store_scale(to, bits);
+// The regular Hadamard matrix of order 256 is four times that of order 4, [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, on the four base-4
+// digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads in shared memory.
+const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? gl_WorkGroupSize.x * 16u : 1u;
+shared vec4 rotated[rotated_quads];
+void rotate_four(uint at, uint stride) {
+    vec4 a = rotated[at], b = rotated[at + stride], c = rotated[at + 2u * stride], d = rotated[at + 3u * stride];
+    vec4 h = 0.5 * ((a + b) + (c + d));
+    rotated[at] = h - d;
+    rotated[at + stride] = h - c;
+    rotated[at + 2u * stride] = h - b;
+    rotated[at + 3u * stride] = h - a;
 }
 
-// The regular Hadamard matrix of order 4: half the sum, less the opposite element.
-#define FOUR(A, B, C, D)                        \
-    {                                           \
-        vec4 h = 0.5 * ((A + B) + (C + D));     \
-        vec4 a = A, b = B, c = C;               \
-        A = h - D, B = h - c, C = h - b, D = h - a; \
+// 256 columns from `first` on. This lane, number `part` of four, reads quads part, part + 4, ... and is left with quads 16 part + 0..15.
+void rotate(uint row, uint first, uint part) {
+    uint base = gl_LocalInvocationID.x / 4u * 64u;
+    barrier();
+    for (uint j = 0u; j < 16u; j++) {
+        vec4 v = first < columns ? result(row, first + 4u * part + 16u * j) : vec4(0.0);
+        rotated[base + part + 4u * j] = 0.5 * dot(v, vec4(1.0)) - v.wzyx;
     }
-const uint exchanged = QUANTIZE == QUANTIZE_ROTATED ? gl_WorkGroupSize.x * BATCH : 1u;
-shared vec4 exchange[exchanged];
-
-// 256 columns from `first` on, by four lanes: this one, number `part`, has quads part, part + 4, ... of them, before and after. Everybody
-// comes here, for the barriers.
-void rotate(uint row, uint first, uint part, out vec4 x[16]) {
-    uint i = gl_LocalInvocationID.x;
-    [[unroll]] for (uint j = 0u; j < 16u; j++) {
-        x[j] = first < columns ? result(row, first + 4u * part + 16u * j) : vec4(0.0);
-        x[j] = 0.5 * dot(x[j], vec4(1.0)) - x[j].wzyx;
-    }
-    [[unroll]] for (uint j = 0u; j < 16u; j += 4u) FOUR(x[j], x[j + 1u], x[j + 2u], x[j + 3u])
-    [[unroll]] for (uint j = 0u; j < 4u; j++) FOUR(x[j], x[j + 4u], x[j + 8u], x[j + 12u])
-    [[unroll]] for (uint begin = 0u; begin < 16u; begin += BATCH) {
-        barrier();
-        [[unroll]] for (uint j = 0u; j < BATCH; j++) exchange[j * gl_WorkGroupSize.x + i] = x[begin + j];
-        barrier();
-        [[unroll]] for (uint j = 0u; j < BATCH; j++) {
-            uint at = j * gl_WorkGroupSize.x + (i & ~3u);
-            vec4 half_sum = 0.5 * ((exchange[at] + exchange[at + 1u]) + (exchange[at + 2u] + exchange[at + 3u]));
-            x[begin + j] = half_sum - exchange[at + 3u - part];
-        }
-    }
+    for (uint j = 0u; j < 4u; j++) rotate_four(base + part + 16u * j, 4u);
+    for (uint j = 0u; j < 4u; j++) rotate_four(base + part + 4u * j, 16u);
+    barrier();
+    for (uint j = 0u; j < 4u; j++) rotate_four(base + 16u * part + 4u * j, 1u);
 }
 
+// Two rounds: the largest magnitude, then the bytes. What fits is rotated once. Everybody comes here, for the barriers.
 void quantize_rotated(uint lane, uint row, uint to, bool exists) {
-    vec4 x[16];
-    uint bits = 0u, part = lane % 4u, step = LANES * 64u;
-    for (uint base = 0u; base < columns; base += step) {
-        rotate(row, base + lane / 4u * 256u, part, x);
-        [[unroll]] for (uint j = 0u; j < 16u; j++) bits = max(bits, bits_of(x[j]));
-    }
-    bits = most_of_lanes(bits);
-    float steps = steps_of(bits);
-    for (uint base = 0u; base < columns; base += step) {
-        uint first = base + lane / 4u * 256u;
-        if (columns > step) rotate(row, first, part, x);
-        if (exists && first < columns) {
-            [[unroll]] for (uint j = 0u; j < 16u; j++) dst_u1[(to + first + 4u * part + 16u * j) >> 2] = pack_bytes(x[j], steps);
+    uint bits = 0u, part = lane % 4u, step = LANES * 64u, mine = gl_LocalInvocationID.x * 16u;
+    for (uint round = 0u; round < 2u; round++) {
+        for (uint base = 0u; base < columns; base += step) {
+            uint first = base + lane / 4u * 256u;
+            if (round == 0u || columns > step) rotate(row, first, part);
+            for (uint j = 0u; j < 16u; j++) {
+                if (round == 0u) bits = max(bits, bits_of(rotated[mine + j]));
+                else if (exists && first < columns) dst_u1[((to + first) >> 2) + 16u * part + j] = pack_bytes(rotated[mine + j], bits);
+            }
         }
+        if (round == 0u) bits = most_of_lanes(bits);
     }
     if (exists && lane == 0u) store_scale(to, bits);
 }
@@ -191,20 +170,24 @@ void quantize_rotated(uint lane, uint row, uint to, bool exists) {
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
     uint wanted = (gl_WorkGroupID.x + first_group) * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationID.x / LANES;
-    uint row = min(wanted, rows - 1u), to = out_offset + row * out_pitch; // nobody leaves before the last barrier
+    uint row = min(wanted, rows - 1u), to = out_offset + row * out_pitch, bits = 0u; // nobody leaves before the last barrier
+    bool exists = wanted < rows;
     if (!HAS(PART_PLAIN)) measure(lane, in_offset + row * in_pitch);
     if (QUANTIZE == QUANTIZE_ROTATED) {
-        quantize_rotated(lane, row, to, wanted < rows);
+        quantize_rotated(lane, row, to, exists);
         return;
     }
-    if (QUANTIZE != 0u) {
-        quantize(lane, row, to, wanted < rows);
-        return;
+    for (uint round = QUANTIZE != 0u ? 0u : 1u; round < 2u; round++) {
+        for (uint c = 4u * lane; c < (QUANTIZE != 0u ? padded_columns() : columns); c += 4u * LANES) {
+            vec4 v = c < columns ? result(row, c) : vec4(0.0);
+            if (QUANTIZE != 0u) v *= live(c);
+            if (round == 0u) bits = max(bits, bits_of(v));
+            else if (!exists) continue;
+            else if (QUANTIZE != 0u) dst_u1[(to + c) >> 2] = pack_bytes(v, bits);
+            else if (VECTOR) dst_store4(OUT_FORMAT, to + c, v);
+            else dst_store_some(OUT_FORMAT, to + c, columns - c, v);
+        }
+        if (round == 0u) bits = most_of_lanes(bits);
     }
-    if (wanted >= rows) return;
-    for (uint c = 4u * lane; c < columns; c += 4u * LANES) {
-        vec4 v = result(row, c);
-        if (VECTOR) dst_store4(OUT_FORMAT, to + c, v);
-        else dst_store_some(OUT_FORMAT, to + c, columns - c, v);
-    }
+    if (QUANTIZE != 0u && exists && lane == 0u) store_scale(to, bits);
 }

@@ -43,11 +43,12 @@ static uint32_t diti_norm_mode(const diti_tensor_info *out) {
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
-/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns. */
+/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
+   half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
     uint32_t lanes = 4;
     if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
-    while (!cpu && lanes < 128 && lanes * 64 < columns) lanes *= 2;
+    while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
     return lanes;
 }
 
@@ -64,8 +65,7 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
     c[6] = mode;
-    c[7] = graph->device->is_cpu ? 16 : 4;
-    dispatch->constant_count = 8;
+    dispatch->constant_count = 7;
 }
 
 static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
@@ -73,7 +73,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
     uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
-    uint32_t group = !cpu ? 128 : subgroup > 4 ? subgroup : 4;
+    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
