@@ -18,6 +18,7 @@ JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN)
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
 TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
+SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; grep -l 'test-runs:.*sanitize' tests/*.c)))
 FUZZERS  = $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c)) \
            $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
@@ -61,7 +62,7 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all:
 	@sh tools/setup.sh test
-	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(TESTS:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)

@@ -1,5 +1,5 @@
 /* build/dit-bench from inside: every case in a tiny size prints lines of JSON with the keys it promises, wrong
-   arguments are refused in one line and before any work.   test-runs: lavapipe sanitize */
+   arguments are refused in one line and before any work.   test-runs: lavapipe */
 #define BENCH_NO_MAIN
 #include "../tools/dit-bench.c"
 #include "vulkan_test.h"

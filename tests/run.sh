@@ -10,7 +10,8 @@
 #   devices3               on three lavapipe devices and SwiftShader
 #   gpuav                  on lavapipe with GPU-assisted validation
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
-# The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh; without names they run as well.
+# The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh. Without names fuzz runs as well, and with
+# DIT_TEST_ALL=1 check does, too.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
 set -u
@@ -129,7 +130,8 @@ run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed
 }
 
 if [ $# = 0 ]; then
-    set -- check fuzz
+    set -- fuzz
+    [ "$all" = 0 ] || set -- check fuzz
     for source in tests/*.c; do
         name=$(basename "$source" .c)
         case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac
