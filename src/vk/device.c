@@ -42,7 +42,10 @@ static void diti_device_properties(diti_device *device) {
     /* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
     if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
     device->limits.allocation = largest;
-    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    /* the kernels for processors pass values between lanes */
+    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
+                     (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+                     (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
@@ -168,8 +171,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
         extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
-    if (device->has_dot)
-        extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (device->has_dot) extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
