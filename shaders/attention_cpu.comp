@@ -7,6 +7,7 @@
 #include "attention.glsl"
 layout(constant_id = 6) const uint QUERIES = 4;
 layout(constant_id = 7) const uint KEYS = 16; // a multiple of the workgroup's and subgroup's size
+layout(constant_id = 8) const uint STEP = 1;  // quads of a head in one round of a loop; divides their number
 
 shared vec4 partial[gl_WorkGroupSize.x * QUERIES * QUADS];
 
@@ -31,7 +32,8 @@ void main() {
         float score[QUERIES][KEYS];
         [[unroll]] for (uint i = 0u; i < QUERIES; i++)
             [[unroll]] for (uint j = 0u; j < KEYS; j++) score[i][j] = 0.0;
-        for (uint d = 0u; d < quads; d++) {
+        for (uint begin = 0u; begin < quads; begin += STEP) [[unroll]] for (uint s = 0u; s < STEP; s++) {
+            uint d = begin + s;
             vec4 x[QUERIES];
             [[unroll]] for (uint i = 0u; i < QUERIES; i++) x[i] = HEAD_LOAD(q, q_at[i], d);
             [[unroll]] for (uint j = 0u; j < loads; j++) {
@@ -61,7 +63,8 @@ void main() {
             total[i] = total[i] * keep[i] + sum;
         }
 
-        for (uint d = 0u; d < quads; d++) {
+        for (uint begin = 0u; begin < quads; begin += STEP) [[unroll]] for (uint s = 0u; s < STEP; s++) {
+            uint d = begin + s;
             vec4 o[QUERIES];
             [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] = partial[mine + i * QUADS + d] * keep[i];
             [[unroll]] for (uint j = 0u; j < loads; j++) {

@@ -34,13 +34,33 @@ typedef struct diti_attention_shape {
 typedef struct diti_attention_tiles {
     const char *module;
     uint32_t group, block;        /* workgroup size and its queries */
-    uint32_t quads, constants[2]; /* room for head_dim / 4; ids 6 and 7 */
+    uint32_t quads, constants[3]; /* room for head_dim / 4; ids 6 to 8 */
+    uint32_t constant_count;
 } diti_attention_tiles;
+
+/* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
+#define DITI_ATTENTION_ROUNDS 65000u
+
+static uint64_t diti_attention_rounds(const diti_attention_shape *shape, const diti_attention_tiles *tiles,
+                                      uint32_t quads, uint32_t step) {
+    uint64_t blocks = ((uint64_t)shape->keys + tiles->constants[1] - 1) / tiles->constants[1];
+    return blocks * (1 + 2 * (quads / step)) + 2 * (uint64_t)tiles->constants[0] * (quads + 1);
+}
+
+/* As few quads of a head in one round as do. */
+static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quads, diti_attention_tiles *tiles) {
+    uint32_t step = 1;
+    while (step < quads && (quads % step || diti_attention_rounds(shape, tiles, quads, step) > DITI_ATTENTION_ROUNDS))
+        step++;
+    tiles->constants[2] = step;
+    return diti_attention_rounds(shape, tiles, quads, step) <= DITI_ATTENTION_ROUNDS;
+}
 
 /* Four queries to a lane, fewer where their output does not fit into shared memory. */
 static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
                                      diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
+    out->constant_count = 3;
     out->quads = (quads + 15u) / 16u * 16u;
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
     out->module = "attention_cpu";
@@ -67,6 +87,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     out->quads = quads;
     out->constants[0] = keys;
     out->constants[1] = kept;
+    out->constant_count = 2;
     return keys >= 4;
 }
 
@@ -153,7 +174,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[5] = tiles->quads;
     c[6] = tiles->constants[0];
     c[7] = tiles->constants[1];
-    dispatch->constant_count = 8;
+    c[8] = tiles->constants[2];
+    dispatch->constant_count = 6 + tiles->constant_count;
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -168,6 +190,12 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);
+        return;
+    }
+    if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
+                        "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
+                        shape->keys);
         return;
     }
     if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
