@@ -576,8 +576,8 @@ DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *
 DIT_API void dit_context_destroy(dit_context *ctx);
 
 /* Loads a pipeline or parts of one: recognises the family from config.json, metadata or tensor names, and uploads
-   the weights in their stored types, or as desc->types says. A prompt needs tokenizer, text encoder, transformer, autoencoder and scheduler;
-   what is absent is told by dit_model_info.missing and refused only when a job needs it.
+   the weights in their stored types, or as desc->types says. A prompt needs tokenizer, text encoder, transformer,
+   autoencoder and scheduler; what is absent is told by dit_model_info.missing and refused only when a job needs it.
    ctx: required; may be NULL for a dry run. desc: required, with a source. out: required; receives the model, NULL
    on failure. err: may be NULL.
    Fails with DIT_ERROR_IO, DIT_ERROR_BAD_FILE, DIT_ERROR_UNSUPPORTED_MODEL, or an out-of-memory result; returns
@@ -2935,7 +2935,8 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
     if (result < 0) return result;
     if (!block) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor '%s' is stored as %s, which only matrices may be",
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%s' is stored as %s, which only matrices may be",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
     }
     if (count != diti_stored_tensor_elements(tensor)) {
@@ -6174,7 +6175,10 @@ static void diti_device_properties(diti_device *device) {
     /* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
     if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
     device->limits.allocation = largest;
-    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    /* the kernels for processors pass values between lanes */
+    device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
+                     (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+                     (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
@@ -6300,8 +6304,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
         extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
-    if (device->has_dot)
-        extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (device->has_dot) extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
@@ -10541,13 +10544,33 @@ typedef struct diti_attention_shape {
 typedef struct diti_attention_tiles {
     const char *module;
     uint32_t group, block;        /* workgroup size and its queries */
-    uint32_t quads, constants[2]; /* room for head_dim / 4; ids 6 and 7 */
+    uint32_t quads, constants[3]; /* room for head_dim / 4; ids 6 to 8 */
+    uint32_t constant_count;
 } diti_attention_tiles;
+
+/* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
+#define DITI_ATTENTION_ROUNDS 65000u
+
+static uint64_t diti_attention_rounds(const diti_attention_shape *shape, const diti_attention_tiles *tiles,
+                                      uint32_t quads, uint32_t step) {
+    uint64_t blocks = ((uint64_t)shape->keys + tiles->constants[1] - 1) / tiles->constants[1];
+    return blocks * (1 + 2 * (quads / step)) + 2 * (uint64_t)tiles->constants[0] * (quads + 1);
+}
+
+/* As few quads of a head in one round as do. */
+static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quads, diti_attention_tiles *tiles) {
+    uint32_t step = 1;
+    while (step < quads && (quads % step || diti_attention_rounds(shape, tiles, quads, step) > DITI_ATTENTION_ROUNDS))
+        step++;
+    tiles->constants[2] = step;
+    return diti_attention_rounds(shape, tiles, quads, step) <= DITI_ATTENTION_ROUNDS;
+}
 
 /* Four queries to a lane, fewer where their output does not fit into shared memory. */
 static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
                                      diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
+    out->constant_count = 3;
     out->quads = (quads + 15u) / 16u * 16u;
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
     out->module = "attention_cpu";
@@ -10574,6 +10597,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     out->quads = quads;
     out->constants[0] = keys;
     out->constants[1] = kept;
+    out->constant_count = 2;
     return keys >= 4;
 }
 
@@ -10660,7 +10684,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[5] = tiles->quads;
     c[6] = tiles->constants[0];
     c[7] = tiles->constants[1];
-    dispatch->constant_count = 8;
+    c[8] = tiles->constants[2];
+    dispatch->constant_count = 6 + tiles->constant_count;
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -10675,6 +10700,12 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);
+        return;
+    }
+    if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
+                        "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
+                        shape->keys);
         return;
     }
     if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
@@ -10834,11 +10865,12 @@ static uint32_t diti_norm_mode(const diti_tensor_info *out) {
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
-/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns. */
+/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
+   half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
     uint32_t lanes = 4;
     if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
-    while (!cpu && lanes < 128 && lanes * 64 < columns) lanes *= 2;
+    while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
     return lanes;
 }
 
@@ -10855,8 +10887,7 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
     c[6] = mode;
-    c[7] = graph->device->is_cpu ? 16 : 4;
-    dispatch->constant_count = 8;
+    dispatch->constant_count = 7;
 }
 
 static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
@@ -10864,7 +10895,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
     uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
-    uint32_t group = !cpu ? 128 : subgroup > 4 ? subgroup : 4;
+    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
@@ -18505,7 +18536,7 @@ static const char *const diti_spirv_text_gemv_gpu[] = {
     "+j,(T$'V.@D).N(bkeeGc%9yafMlK4ctIuZD)-EdEk_eGc%2gafM^[7bt:Z7M&aE0/`S0###",
     0};
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "GZ1N5jsi^Psy/f(=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%I&>QT6am.`9i6>QunMZZbOIdsERtsR10p%lP`$wQAx="
+    "GZ1N5jsi^PjD@w(=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%I&>QT6am.`9i6>QunMZZbOIdsERtsR10p%lP`$wQAx="
     ">dUDpaXkmA8fldY;R&vmK(D4Tvd>DuM#xm0EMkv0##D9-V)'f08.yCT$'#<^vdBV9N#8['EM7Q_W-&il<(oqr;$iM:rS[q@=eOC6O#e@LvdG*6O#(il<(3"
     "KY&#j`rRTd9LvdaaKQ#-;1EM5.2##D9-V)If08.yCT$'E<^vddsgQ#8['EMY``W-&il<(=@3U%3yhO_[q@=eq`dR#e@LvdiGdR#(il<(UKY&#44I0`d9Lv"
     "d8yOi#xm0EMeg9##D9-V)xh08.yCT$'t>^vd;4li#8['EM1BhW-'il<(ftr;$_H*`P]q@=eFfLj#e@Lvd=MLj#(il<(*NY&#`Zb@Qf@UvdUwNl#-;1EM*g"
@@ -18516,114 +18547,116 @@ static const char *const diti_spirv_text_attention_cpu[] = {
     "QkU,;e`WTM$fIh:e`WTM$kb5;e`WTM$p#[;e`WTM$u;)<e`WTM$#UN<e`WTM$(ns<e`WTM$-/B=e`WTM$2Hg=e`WTM$7a4>e`WTM$<yY>e`WTM$B:(@e`W"
     "TM$GSM@e`WTM$Llr@e`WTM$Q-AAe`WTM$VFfAe`WTM$[_3Be`WTM$awXBe`WTM$f8'Ce`WTM$kQLCe`WTM$oaU'eW>TM$(il<(=S(w#>9YCcP`4;e&i*Q$"
     "/T1EMU3O##9['EMOF/[#BUU@dh<Lvd(u<Q$;h'EMfwk>#*il<(ZJdZ#R9U0MQ`4;e:7Cf$/T1EMjsU##9['EMd.6[#UUQ-Ni<Lvd<DUf$<k'EM5`Ot$+ll"
-    "<(9mw%+#0m*XLLc&#qUy)Xta'EMUfIt-&il<(J1Iw$BUU@dmEAyd/L9n$;T(EMqEu>#&il<(.Z/'+d),unMS+wdPc^q$sj'EMYX&@#-il<(nIH>#B@R[#U"
-    "b;x#L%k<(6/1QTma]t$IZR$'fDu>MKG7<$e:Rl'V7q@MUl]t$Z6Ku@ax(BMOa=.#e7P'G[c(BMU11K#q,#INOpR$'VIAhV;='N#$up@Mx9ym&AmfCMMliy"
-    "PGQb>M7KC;-bik<(B4LN#UGk<(vm/r%7+QUSJv^@M[&CTSVGk<(^`hqSrCl<(TlHO#mik<(MxZO#VGk<('R3u$NHR[ZN+_@M10EZZVGk<(3&jwZrCl<(*F"
-    "gQ#mik<(dQyQ#WGk<(BwK6&YV'3_Ky^@MHaq1_VGk<(J4>O_rCl<(A2vR#bGk<(J[O9%fBu_c/YvvZ/H(teSc(BM_j3U#dik<(WtK;$jZYr%p<m:[jLT,s"
-    "b<Dgrb<Dgro,]0,4NKY#u@sT#a=t>M^m<HNGjT@Mi`.q%'<,-NKa;HW:.ci#rWq+a:.ci#UUALV<GCj#UsR$'=(Cj#6QF$QkKLj#RQF$QmF+n&B0bhVO+_"
-    "@MqP]gVWGk<(shx,WsCl<(k_jl#ZpR$'t@.hV[QTm#Dxp@MAF,n&apfCM40NZZP+U@M%E2q%:>:Rp_E@HWNMkt#.<u+aNMkt#iVALVPfKu#UsR$'eHKu#J"
-    "STIs'kTu#fSTIs)+/n&)X(*OP+_@MA4,)OXGk<(C;@FOtCl<(;.U.$ZpR$']C.hVDu>/$,$q@M)Y4n&IsfCM[ktsRQ+U@Me^V5&x]<OhGUHHW5kL6$mL&,"
-    "a5kL6$PYALV8267$VsR$'5o57$1$sbkh6@7$M$sbkj=7n&6#>UoO(_@M[(FToXGk<(^_UqotCl<(V)&9$ZpR$'Y@%hVBl>K$*'q@M'V=n&GvfCMVL*wQS1"
-    "_@M(^Ft$;:St$>DSt$;:St$;:St$+W]HW]Q^M$9m-,a]Q^M$+tMwZC]CN#tLSHW`dyM$`o(BMn*DZZ_9jBMPt@P$rwDo*_)wvdUaq^GK8aJN=/&wZQ5=)F"
-    "gw3CcMv^@MfeCBcYGk<(h_K_cuCl<(bP<Q$mik<('MFQ$qSS$'.X,S$n>^u$X<QvZC]CN#lUvvZC]CN#oS]HWY@HV$lX%CMA>vV$Xg@P$$C%CMiB4^u$Zq"
-    "Au[HX@MjlJq%%*LLMOmWHW;=Lf$sd5,a;=Lf$e1jwZC]CN#jJ7xZC]CN#xL5o^ataKVY'/Ha[VVm^B=GM#uETQ##ADVVWBgi$XsR$'s,gi$NwcFX1Gpi$j"
-    "wcFX3IHn&CZb@Q6,Ah(CZb@QAQ],)jZYr%_Qt7nMxmRT'rFm$Nyp@MTFt>#(#gCMo2I>dKsp@MVLt>#wCl<(j*9n$i'l<(gEu>#3th`cF)(#mhn;y^P8bZ"
-    "mb=Zp$h'l<(psq;$n>^u$moJ0VZIdr$bK[HW[Omr$&11wZC]CN#*l:wZC]CN#X@W/VPej,%eK[HWQks,%%h+n^jpUBYc=Zp$rwDo*]@iHNd_'tnwwDo*^C"
-    "iHNj8[QpV:k<(0eZ#Z[Gk<(,I>>ZwCl<(0w0/%YGk<(@UX5&n>^u$cJ,o^6WdWec=Zp$rwDo*+hJ)OijjWeW:k<(qnG;e[Gk<(wBiTfW:k<(D*d;eW:k<("
-    "myc6%0+q@M5jw8%:mK@M(Vy5&0+q@M&=&9%BHjBM+N.I%aik<(#=XM%jik<()c8N%kik<(&VB.&lik<(,$#/&mik<(B2x/M$`q:$CZb@Q6u=3'CZb@Qnt_"
-    "O'r2k]##OFatoL1,a[Omr$8QD,aQks,%.SD,aQks,%1SD,a2bh2%gSD,aZLv6%7TD,aKINH%(VD,aQks,%yYD,aKINH%D<<&c.9cm$g]Xm$1Kl<(kQ)wd)"
-    "$-V)m0Cn$scUoa2d$qfh&1&cdpyM$K6gM$GyxCMeD_n$OthXMjJhn$wC_n$wT-DY1CRbX91fdal]fT]q2x)Orr*q]aDdT]/$-V)6sNe&%XGN$y>^u$K1Oe"
-    "&FZ+v$K+Fe&CgeYMZWKf&J7Xe&IZ+v$p[hn$xYGDMcZ+/if_LTowIl<(.D6/i>g3V)0PRKi(Rs(OBu4,j,4VNhU/`$'QsbAuyISP$y/Nh&luF#d/$-V)J9"
-    "Qg&BVFQ$y>^u$rOQg&@Z+v$uUZg&%ZGDMMo9We1>hZQbqPea/H(teqBi&cdpyM$NIgM$iyxCMhi:h&^pe=MuoDh&wh)h&x`afMWLAbt1&Nh&wT-DYRNSbX"
-    "A=Jda5(xmgYO]&u48jh&y>S2hnfh0,W_2rf$gUng7)BINN5&wm+O>[m>g3V)NQ$wm%IaHNRZ=8oPmwsnCs3V)7mF;eDNbHNW1rmpZSTQpWhGc%<HWfMlee"
-    "dsntCBu%amh&-j=r$D#;JNpNBBumU))tV*5r$mgkAuZCZr$ea4r$AO-kq)$-V)#D:s$w<1s$y>^u$$H:s$wT-DY%dtaX*QIdaf&wvv]AcHN@bK/M>3Twv>"
-    "g3V)FSB8obf9iMFBD)OI0&_GS1vv$-@65/9A5+%@Z+v$8sT*%IJGDMnhNBP]X2&PyIl<(Fx`BPDs3V)Ei(bO;sO/MM+X>Qc*;#QDs3V)(H@,a4LI/MScP8"
-    "SPq8tR*$-V)vmKEtH.F*bKRa,%UJGDM1[:-%xWgJ(_Y-3U[U0&cZYB8VqDHBu)(T$'fJ/Y#Fs;hVWeGc%@7;fM:)[d(8%B2_*bkT]>1GM#",
-    "p*[d(#;EfM$vF,WQBjfM).G,WuDhatS2p-%DZ+v$8XgJ(mthXMI6V/%v/M/%@Z+v$;8V/%[mGDMOahQ^780q]v'T$''Q8Y#@Z+v$)+[d(9AafMu=hatT8y"
-    "-%DbeKrVeGc%sthXMQhI0%uP[O#AFiNqVeGc%@NafM9:iatn$]0%i5vv$5Rm9rP'+IaqL5V)q9F1%9r^J(iSE-aB*b##r*ybbQlA,aWeGc%aPafMCViatw"
-    "[X1%i5vv$@lYr`*)s^cqL5V)%'U2%ARL2%rO9$dJI&@#&9N9fd,6#dWeGc%/KGDMaHKNh,[<8]tIl<(+1`NhDs3V)e$.n^7qjHNBu4,jY9u[m>g3V)Z_f^"
-    "u<XR/ME91)k&;O;eAm3V)]X.&u[Fi=M)MN4%+F34%_whXMyRW4%7ON4%8+TJ)3Jq2%ZY+DMJnPBl@g3V)M][;RupT%uw[X1%luF#dXhGc%2KWfMbIndsYi"
-    "pWRk8o1%j/K5%D#;JNQ'xWRnU))tLGB5%cjkAuP`g5%P)B5%5AX;nXhGc%:KWfMjbndsT;F>m4P;5%nT+6%D#;JNTjM>mPV1)tTx46%ijkAuX9Z6%aZ46%"
-    "=31np.IEo*t3odsY3Y@m*(T$'mK/Y#@Z+v$nvHd(9AafMm&katL`46%8S8tnWeGc%iwhXMA^i7%bR[O#57<wmWeGc%5QafM)bkat^q$8%i5vv$nEAcnRl'"
-    "LMrL5V)54HG%OBRo$,=U0M_(i##5l1fN]%T/MXeGc%PQafM_Tpat;VZG%i5vv$a0Z*woHkBPrL5V)=f:H%6H/q$59J'PiM-@#=_b@QDlM&PXeGc%,GNfMw"
-    "ci##1H#iicSO,WXeGc%VMGDM@.BI%HVr`(y>^u$c_AI%DZ+v$D6cU#uAiXM5sfI%fq]I%=#;JNI6gqSeqQfMvm9$#3ZZIjH#(Cl]eGc%Mjl`M$ooi&xdyQ"
-    "#/%(s]frHX[:>#Ek'Jl<(ItGbk^hGc%8ZWfM-5.CcKq)#m+RX8])IEo*#/Pj&n4LN#NByCM(FYj&df-FM2nCk&I9[yPkD9ApX-svo@U-V)Z+A[m<Oe=MMh"
-    "lk&['bk&=t's%j.Mk&4U-V)i'q5p,E-FM<K-l&DU[1h_rjKr(;V@#FW68&rGrk&qS-l&GaafMk/BbtHVlj&mZ68&MH+j&]`@l&3aafMl%qatT;4J%8+TJ)"
-    "u9vr$3TyCM8GPJ%';6YM>ScJ%F3#[(@Z+v$$LPJ%(/$YMExCK%URcJ%@Z+v$_mlJ%Th3V)`xu&Yxh#/ME8(eNU)3qf<E^0,%j-%'_]V$'E-%%'S1vv$5R6"
-    "5/T6cU#@Z+v$hmlJ%i=$YM*>]%'PA2yg/r.T#TR]%'SR]%'tre=M<t/>Q2tg,OEwx2hOGT;Rul@$#=#;JNpVnqSeqQfMH<B$#YR@$Z=2PX[^eGc%r]GDM#"
-    "=`vZL*JZQ)yWeakJj;[6=e&uqI8*'TO)X[2-6V)w=:<R6va%cYtnO##7IO#p`N)'y>^u$I1X)'biC(Gx*ps6*4DaMT5&*'S%6%gxR_2_N7en^_hGc%b]Wf"
-    "M9:MesK6qKiBn7@ZJWPX[AU-V)X&=@QU2NfM]#C$#YR@$Zg#r&c^eGc%/^GDM7H)EbL*JZQ-.Xea(U3bbK$f&u.nD,'iYJ&c2-6V)8JSUS6va%cYtnO#77"
-    "IO#--Z+'y>^u$rUd+'biC(G5+ps6>4DaMiY1,'W%6%g5^(Xew(/<e_hGc%v]WfMNxMesL@5hik_YeasHr&cAU-V)]2=@QV5NfMqaC$#YR@$Z8l;Li^eGc%"
-    "D^GDMLRJjhL*JZQ1:Xea<`T/i`bf&uC:P.'&ekKi2-6V)QUlnT6va%cYtnO#L7IO#BQf-'y>^u$D#p-'biC(GJ+ps6S4DaM&'=.'[%6%gJhI&lIqPbk_hG"
-    "c%3^WfMc_NesMIQ,j<P$3hE9<LiAU-V)a>=@QW8NfM.HD$#YR@$Zb]^qo^eGc%X^GDMa]k7oL*JZQ5GXeaQjuTotHg&uW_[0':o4qo2-6V)ja-0V6va%cY"
-    "tnO#a7IO#Vuq/'y>^u$mG$0'biC(G_+ps6h4DaM:KI0'`%6%g_rjKrrbr/r_hGc%H^WfMwEOesNRmHjfAFXnn*_qoHE^0,Y%:LiJUK-jEr6og/r.T#-5DK"
-    "%1&DK%^Es^M)&o(XtjRdWt[Mo**i#*X#5l,sShGc%9MWfMiatdsQkV)kZ(X<n&;Phr0$-V)%#d;Rg/M*biY$L%5safMb^pat>ivG%@Z+v$Z[r`(9AafM_T"
-    "pat=cmG%]8=n^XeGc%W:;fMo]$a(gqR/VFZuT]>1GM#db$a(n=EfMTA2k_SEjfMV:R2_67ratklRL%iVs)bRBjfMxqgdaWCsatsFFM%wT-DY>_-bXW<+ea"
-    "&L3&c`eC&c:j>`cm2:&c-Jl<(e,$_c+$-V)GrBN%Dl8N%y>^u$l$CN%DZ+v$ko/N%J#iXMe1_N%h0UN%DZ+v$l]Kf&VthXMkV>O%vU5O%DZ+v$%7cU#uAi"
-    "XMniZO%(iQO%=#;JNlKqqSeqQfMnYI$#U.1'u6d`wv^eGc%pml`MG=b1'YeyQ#/%(s]%pbeW^jPyu(Jl<(6^(@v_hGc%0`WfMPJ8CcAkgKMfMZ8])IEo*r"
-    "Y$A'a7LN#FGyCMwp-A'[k-FM*BoA'A>[yPa=wiPP'YHPBU-V)Hi5-N>Oe=ME;AB'SR5B'=t's%Y_xA'4U-V)Vef_P.E-FM4vXB';Z[1hTlPtRy'f@#FW68"
-    "&bwFB'a,YB'>fafMcsPbt@*AA'mZ68&_nt1'w6lB'VdafM@Prat52)P%wT-DYVN.bXW<+ea=rPHjwTD&cR8]*km2:&c-Jl<(<CB)k+$-V)^KaP%Dl8N%y>"
-    "^u$BUaP%DZ+v$BOWP%a#iXM$c%Q%>bsP%DZ+v$+^Kf&VthXM*0^Q%L/TQ%DZ+v$;7cU#uAiXM-CyQ%UBpQ%BZ+v$Io>o$k#iXMC'ID'Y`]:MeQuaXA.9te"
-    ":g3V)rEIUovDPmg/r.T#tYyQ%/K[D'9ve=MSX;E'@mQR%OhhXML_EE'w^;E'BZ+v$AvEE'VF^0,N^WE'B%OE'B%OE'g46ac63g@#W2YX[BU-V)BZut[^`:"
-    "^M1(9We7$X)F+8q,jXBjfM*Kpte[OSbt/w`H'ePQ=R.8peNhnWp])Jl<()jPUf`hGc%-aWfMvg@Cc:4xmg3G83U)IEo*J5JI'C7LN#@HyCMpISI'fve=M4"
-    "1aI'CHUI'1[+v$qD&F'KJ-V)9oekhdno&u<p*J'(wK,jpfh0,%p9rf4fahi3D-3hu@C2_C3g@#@C:RpXBjfM>U9Clp5TbtDDlJ'ePQ=RCvpeNl;p1_)Jl<"
-    "(RZr#m`hGc%BaWfM3NACcO>B;n7S83U)IEo*_YUK'C7LN#THyCM-n_K'#we=MIUlK'WlaK'1[+v$2^KF'KJ-V)c`/9oxTp&uQ<6L'<*mQppfh0,:&[@m^V"
-    "+6pH*.3hyeZK`D<+]#TM[wvXBjfMS`Zhr-tTbtXhwL'ePQ=RW]qeNpa0K`)Jl<($L<Is`hGc%VaWfMH4BCcdIcat;`83U)IEo*s&bM'C7LN#iHyCMB:kM'"
-    "7we=M^ywM'l8mM'1[+v$KvpF'KJ-V)4QQ_u5;q&ufaBN'Q46wvpfh0,P3%fs/HM[v]h.3h&3sdaEFGx#<&59SYBjfM;84*Oo1ZbtB9f]'ePQ=RArveNt.I"
-    "da)Jl<(M9sbOahGc%@cWfM1JGCcLy;#QAl83U)IEo*]OO^'C7LN#RJyCM+dX^'xxe=MGKf^'UbZ^'1[+v$89>G'KJ-V)^>0xQwPv&uO20_'9eg8Sqfh0,9"
-    "gU'PY5,uRFtong4wxEbx%b@d)>BxdME^0,d0mG'dgPR%dgPR%d<:ctAiVesIaB@Z6BU#dm)DFbv)X%utLOM%f=N)bjfh0,&Q^<e6Gu#dxVv&uT<:S%F&bH"
-    "sjfh0,qV`*F6$ye%vY-FM@ZrS%gn-T]>1GM#XCxa(IBEfM)FXEtSEjfM,CxdsxNtatUCDS%MEi7&Op3U#/bxa((m&LMYeGc%$=;fM)okb(",
-    "#=>nThk%U]>1GM#Bvkb(2;EfMByBhMTEjfMF.ChM[Nyat7AHc%DZ+v$4e$a('$iXM(&Wd%=Exa(3Twl'S6WH%FTyCM+Esd%&JtZM0N.e%o)JT%-i=v@g9("
-    "7%HJWd%%[Yr%]R7e%Dv's%_XAe%S=+DMbTHqSBg3V)H5pNhupT%u6:>c%)(_,NZhGc%HNWfMVj]/MZLeNULU_3UShGc%ENWfM#X8&umxeL%_T9k_Ag3V):"
-    "SK&cupT%ujfIL%^KuN_YhGc%&MWfM4ZX/M_q%hVjV]3UShGc%NKWfMXH4&uVKYf%G.tHWkfh0,8[^*FFLA)&WHs^MeA+BYch5un]Qw<($_uf%]^w<(&Rcf"
-    "%IPWfMBcK&ch#OHZ^BU8S-Jl<(3Oj>ZZhGc%SPWfM+Z'es(Y'R^3]9eWkod8]kfh0,Wa_*F_g.m%dHs^MqXs4^c^]<e^Qw<(<Q6h%]^w<(>E$h%UPWfMc9"
-    "d/Mv@C2_>h8r]%M5V)jl)i%AX^J(d(@L`SBjfMWSW/`U<%bto03i%@Z+v$.28q$alGDMOY&&co=;2UtIl<(bqL&cDm3V)d&iBcSFi=MisKj%jf'j%1QGDM"
-    "i8&k%pI,[($TyCMfJ,k%7QGDMv)#nT$w<HswIl<(nP%oTMv3V)LqwtewV>FtsOKb'[^w<(#`,`'^cWfMCx+'cdpyM$#RgM$A.yCM<uH`'icGDM.7ldWdOn"
-    "aOxIl<(&iqeWLs3V)BV3-aa<D0MeQuaX-rQFXHg3V)-9nbXqRd/Mj(R>ZTIHCcDm3V)6tJ@ZPi'YMNnja'T6Lj%ePQ=Re#A-Nf@$;[*Jl<(BNcX[`FsI-A"
-    "<p@#nub2U=Sw&uoCKb'Wk%U]ahGc%`cWfM7:`es.9wK`9c=0V6/_U]'(T$'l31`(bgqK`YeGc%AQGDMu+>l%pI,[(%Z+DMyBmEbWhGc%aPWfMZUL&cF7jm"
-    "jg_X8SaO0faC@M)kE+V#QPniEk_lAU^h_A&ufP6h%Vba8]Bg3V)m0Eq]upT%uc=rg%UXEt[$Jl<(mMl>ZEp3V)RW$[m'EQ$QVgyWn,-V=n,$-V)L9dBl9S"
-    "K*bJS+n%7WafMm,&btJYGn%lQrs%5m/Y#73fp%8>;fMbdY_(rG(LM%P)U]>1GM#6mY_(l=EfMi`T5pTEjfMmlT5po2&btK`Pn%-i=v@s:(7%80Z_(%[Yr%"
-    "uGVo%Fv's%xM`o%K+f=MFa$p%@:so%e:/Is@E6eag&[>vUp*LMnE;wvHOT@vBg3V)j;Gn^upT%uJYGn%<*mQpx'T$'EfP_()Ppu@UnA-%]SyCM#qD(&H:y"
-    "CM&,a(&vge=M9>%)&=AF(&+*v_(LbDFOj(H&uY^uf%JJpEXBg3V)XBq8SupT%uVKYf%IAT)XZhGc%:SWfMjj/es]-mTSJ(pf%+uo)&D#;JN^g5US_'))tT"
-    ")g)&jlbAuYH=*&akf)&:n+US[hGc%DSWfMs.0esceeNU<2a)&1FY*&D#;JNl`.OUnU))t^ac*&rrkAuby0+&sKc*&DjwKVGs3V)vo.OUQ8J/Miv5#ZrGp^"
-    "YCg3V)0LW#Z>rG'crur/%4)1/%l:yCMIL6,&qSGDMJJL,&b#n[(%[Yr%>WI,&R(D7&=K6,&uSGDMW#f,&&&n[(w1gq]hIm/Mt-cQ^so]3UShGc%DSWfMyY"
-    "H&um'3-&]BY2_lfh0,At^*FtNuF&nKs^M#Uh+aO,<ue^Qw<(Q=O-&]^w<(S1<-&`SWfM8:iEt$r8.&[^w<(rS/.&)TWfMakU&cdpyM$BCgM$+;yCM[pT.&"
-    "0TGDMpPh.&P#w[(y>^u$l0h.&wT-DYH)AbXa_=ea-5H;e,_.IN3KdWepjj;eCg3V)lBrBc.e.IN9+]Qgux1Li>g3V)#HKte4w.IN<GXNh@4ETSKg3V),1D"
-    "ng_+9[Z>1GM#2i.I%j0`$'H%cAu'05c'fOmc'bp5h`4-6V)t$nkhJcb%cpM5R#&QU.$(lPc'&eu6&hCZc'n'c>d`eGc%5sl`MdA(d']kyQ#:3TJa2A.uRy"
-    "Sa%c*Jl<(kKICcCU-V)rje_c>Le=M-a1e';w&e':X+v$&i:d'JSCo*pFq@#fG63h;=xQgb2U$#=t's%1C.e'5U-V)07:6g.B-FMx[oe''[ImgI*Ckh5Drn"
-    "g9]ROhahGc%scWfMKu`esq+DbXhIph`(bMFbahGc%hSWfM#bV&cdpyM$YCgM$+;yCMsO%1&HTGDM0081&P#w[(y>^u$Dh71&wT-DY_mAbXa_=eaDRIBlCK"
-    "/INJhe^lGwlBlCg3V)CU8ejEQ/INPH^Wnux1Li>g3V)PQM#mKd/INSdYTo@4ETSKg3V)Y:FtnLZOhMYDRNqFNWToCg3V)Z`pqoI]lXM0khg'7doT#@Z+v$"
-    "bvc2&DA$FMBLm7o^m-[mbJttn[xZ0,#Er@#k@%Oh:g3V)d$qqoS('iMW1rmpF*y_GU56acdFmnppCmnpe37$Q/r.T#HY65/lfeh':X+v$wlnh'e95V)B@F"
-    "y'yu)PtXaq#([^w<(VqOy';fWfM1G4'cN0`N#ZPtt#_U2i'%[Yr%]&cy'>2(RTaeGc%[ul`M2y/#(jJ[O#p_&mUg1hesFC*;R+Jl<(^WqXRXSCo*4Ex@#w"
-    "@-xdUu0qSM<y_G9t's%mQL#(DlafMw`dbtTTq#(lQrs%s2ly'ddh#(jq-FMB%Xi'pgoDtm-&&([^w<(k=[$(PfWfMF-5'cN0`N#oPtt#cnWi'%[Yr%.Kn$"
-    "(S<IwZaeGc%pul`MGF;%(nJ[O#p_&mU$phesZMKaX+Jl<(/I;'YXSCo*I+y@#4'.xdj(R>ZQIy_G9t's%>vW%(XlafM4Gebtix%&(lQrs%1Ww$(51t%('r"
-    "-FMF=&j'qmxDt*R1(([^w<((cg&(efWfMZk5'cN0`N#,Qtt#g/&j'%[Yr%Woy&(hGjEbaeGc%-vl`M[jG'(rJ[O#p_&mU8ViesoWl.`+Jl<(X9^L`XSCo*"
-    "^iy@#Ie.xd'3sdaUUy_G9t's%hCd'(mlafMI-fbt&F1((lQrs%G$,'(_U(((;r-FMJVKj'rs*Et>v<*([^w<(</s((yfWfMoQ6'cN0`N#AQtt#kHKj'%[Y"
-    "r%)<.)(%R3khaeGc%Bvl`Mp6S)(vJ[O#p_&mUM<jes,c5Tf+Jl<(*+(rfXSCo*rO#A#^K/xd;=<2hYby_G9t's%9ho)(*mafM^kfbt:j<*(lQrs%]H7)(0"
-    "#4*(Ol$FMXo^j'2jW](6vj](U56acPqROqj<vNq*c2U]_ChY#XxKY#522^M.;ox'p(_j'>BafMC`-btwe8.&mZ68&:%t](5Jox',mafM#X/btWU$4&i5vv"
-    "$[C6PbwM5bt=U-V)gDj>m[-s^MfKPyu5`s_uaQw<(&m@4&]^w<()a-4&JTWfM[B9ejI/q/MMki%Y;M;'u9S(D&(vBhMmfh0,TW_*Fs6PF&8Ns^MF1QaO)e"
-    "6un]Qw<(@`1D&]^w<(D`1D&,VWfM=A5INM+X>Q+=s_uCg3V)Qb*@QRRH'cRNQER-S6t[6jEeaOV4XRWnF[QW$v8SJXBXR.$-V)v6,FXUF0faT*VqSNY9LM"
-    "Z@r5TbT#9S#(T$'d&4F&@Z+v$1My^(9AafM]W4bt;`:D&KKyatZeGc%'*iXM87cF&wR[O#H/&esZeGc%KZafM;J-btp9O-&@Z+v$y.w[(9AafM8A-bto3F"
-    "-&G%X,W[eGc%ED;fMI')](VqLq]3&9U]>1GM#+5)](2;EfM*D0IWVEjfM.P0IW'a5btX^9G&DZ+v$.5)](mthXMG66H&t/-H&@Z+v$7E6H&blGDMTk[H&("
-    "2)](&eu6&>^[H&,mu6^9&^wZIrb)bkonH&3,iXMOh)I&mR[O#G%X,W[eGc%K]afMp7,btMno)&@Z+v$1[5[(9AafMm.,btLhf)&e+nHaWeGc%=whXMS)OI"
-    "&TD92%bgqK`WeGc%bPafM;M6btp<bI&i5vv$Wsu6aFSSh`uL5V)rLBJ&sE/q$gAeL`H</$#of%faUl.L`[eGc%=,iXM`sgJ&tbyJ(wT-DY",
-    "E#JbX*QIda)h/#dU(Zt[>1GM#k*hJ&mPNfMWe/$#wXU@drjWwd[eGc%q]afM=S6bt)IHK&t_Z8f[eGc%rD;fM1><Y(>4HK&T92L&i5vv$e3g*eU@n5guL5"
-    "V)/qML&tE/q$$L.rf^,L@#,qF3h'^Pqf[eGc%'0E^M<6f.i8j1$ve/`$'UpbAu>ZjL&9U%M&&ekKi]hGc%xVWfM#e`&cB+jmjx`D>v,Jl<(AIBej(l5V)9"
-    "WSM&RW/Y#2y-ClUBjfMMqY&ll)8bt@yfM&%[Yr%JhAM&Kv's%Q5yM&6^afMdn7btGMPN&0a`Bl[eGc%.E;fM9p/Z(O)gM&]8PN&)Ppu@i`%-%qQyCM9N$P"
-    "&_>yCM<a@P&+QNfM0W`$#OM/iVW6RLraeGc%MgGDMg(DHj+V,&YxIl<(A[TIjMs3V)ww*o^(6w/MJhe^l6B7'c.$-V)jV_+(*#1k$y>^u$Zy_+(DZ+v$Zs"
-    "U+(m;iXM0n#,(T.r+(@Z+v$b4$,(&8y_MP7k7o%'AhrU/`$'s(cAuWOI,(or)-(9fpToXSCo*(N$A#m(=LMZD6npr3,RpbhGc%GgWfMym+'uVb2-(@FiNq"
-    "rfh0,c2.op@QWFb<s7'cN0`N#y_+j$Sl5,(amn/rvS:'uYtN-(CbeKrbhGc%xVWfMPx:esg*O/rIEhLigZbLrIg3V)*>m>vtpT%u-bmK&uq:qf.$-V))xw"
-    "P&&rnP&y>^u$04xP&DZ+v$q<be&J,iXMxZM`&&-hJ&wT-DY^oPbXvMNeaA5D)ODM>INGK`EODYv)OEg3V)f=V#vES>INM+X>Qwx1Li>g3V)L6WbOm1Z&uI"
-    "[oa&6Ik;Rnfh0,NCX*F[NRd&JQs^MUe=QTlsC-j]Qw<(aw3b&[^w<(dkxa&;YWfMMr>INZLeNU'xdRp>g3V)i;NnpOi'0M^haKV)47[v4$-V)0UCc&(O9c"
-    "&&eu6&ydCc&R(D7&%kLc&0fNfMy-f$#1H#ii_VlLMbeGc%3U6YMK`g.(]b4K(@Z+v$wf]a&^9;^MO-FWR&5>)FG+FLV[BjfMid>uR)gmbtP>_>(,[+v$+/"
-    "q.(m:GDM/8$5TEg_ZQ2PB*bWd,@(L`afM'ymbtU^5@(,[+v$0/q.($:rEM`u>A('w_c&1Oe=MJCEA(g.=A(S+i(G//`c&*o1w#OpPv$kiWZ5)o$FMK_jA("
-    "6vaA(:3TJaZ*8'lP>v1U)(T$'1%kA(EjwKVbeGc%MoafMnGmbt>-o<(DZ+v$6RcU#4@iXM(><=(RI3=(BZ+v$D2@o$9;;^Mh]'>Z&5>)F0gMbk[BjfMC/y"
-    "[Z^Uobti$8B(=t's%8/`c&(IEo*u'^B(M;LN#NV+DMGZuX[w@5V)k3pB(%YXPt#*ZC([^w<(QiyB(giWfMowV0Mt-cQ^8X0`G=t's%A/`c&)IEo*&YPC(M"
-    ";LN#&W+DMWfN3_chGc%giWfMKmY<[>1GM#2'l=(j4NfMVtg$#kAeL`k)$cbbeGc%F>iXMa41D(/xoT#=t's%J/`c&*IEo*/9MD(M;LN#/W+DMj&D*bchGc"
-    "%piWfMT1Z<[>1GM#;'l=(m4NfM`8h$#t<YCc&BpXebeGc%O>iXMjl-E(234U#=t's%S/`c&+IEo*8qIE(M;LN#8W+DM%>8xdchGc%yiWfMU[3'uESUG(rU"
-    ">te6-6V)6K4fNII2QgRS@Ag,SUeWhrdyP<7]Qg=xo:g8IEo*LK<F(G=LN#@W+DM5JiRgw@5V)6WOF(4xoT#/^1Fk[BjfM@u)lho2pbt;sXF(@Z+v$<boE("
-    "UC^0,rn.fW2`o[#LSCo*ks,A#_8A'cYtnO#M.RK$EptF(JPm)kn54'uDMLG(,EdEkchGc%5jWfMi>4'uKw/>(3-o>QchGc%<YWfMKS'0Mj(R>Z,BW3UShG"
-    "c%9YWfMoAZ&usO&J&bp5h`Dg3V)2SW#vtpT%up<bI&agqK`]O/J$blL##",
+    "<(9mw%+#0m*XLLc&#qUy)Xta'EMUfIt-&il<(J1Iw$BUU@dmEAyd/L9n$;T(EMqEu>#&il<(.Z/'+d),unMS+wdPc^q$sj'EMYX&@#-il<(m2]T%unG*Xl"
+    "_x7SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%`Gk<(:Z]HWl_lB%jik<(+f3QT*8O%&cik<(.`ATS1dFM#,t$'PM(_@MEMm%PVGk<(GQ;C"
+    "PrCl<(=(9N#V%k<((HcB#CZb@Q`+1##:v^<R,a%LVF$-O#UsR$'PY,O#AVV6Ts(6O#]VV6Tu_ym&CZb@QlVM>#F-3lU)NaKV]TKQ#YsR$'&3KQ#WsW<[2Y"
+    "TQ#ssW<[4L#n&CZb@Q,MjZ#]J4r]-g.LVhAZR#VsR$'<wYR#c*-l_=FdR#'+-l_@n#n&hXaIa$tqQT#M.T#Zi(BM[WoT#cik<(Q[/w#g>^u$RLvvZ[o.hr"
+    "Rc1BM>[8Y#b;/Y#b;/Y#056ac0y#)F,xSpfM+k<(NOFM#RpR$'PLAhV5sXi#uwp@Mr*+n&:pfCM@s^dNP+U@Mn]2t$//]_PSy;HWC`Uj##qq+aC`Uj#^UA"
+    "LVQkNl#YsR$'gLNl#K[gIW(pWl#g[gIW*-,n&K,V_YLy^@M,iQ^YWGk<(.em#ZsCl<(&@gm#ZpR$'dMAhVI:bt#1yp@M.g.n&NqfCMgYp1qP+U@M*B6t$C"
+    "1k,sg^@HWV'_u#6Uu+aV'_u#qVALV979.$YsR$'7s8.$2,.cOi;C.$N,.cOk@4n&2TtwQMy^@MSLxvQXGk<(U74<RtCl<(NfQ/$ZpR$'LVJhV0XC6$p$q@"
+    "Mmv6n&5tfCM41$/iQ+U@Mk^Z8%*Y1FkPqHHW>KI7$vh&,a>KI7$YYALVG1b8$XsR$'Rna8$@ND6pv5k8$[ND6pxi7n&/8x#QMv^@MN-.#QYGk<(Pv7@QuC"
+    "l<(J`QK$RxgI@+6St$;:St$>:St$;:St$;:St$Q+q@M9$Cq%]vfCM*JhaX^x(BMiSg%YN(q@M<-Cq%gik<(bNGN$k'l<(@uN##xpPv$YAST#_+8y^B=GM#"
+    "=CTQ#C=DVVxUxP$UsR$'^=xP$pK9$dQZ*Q$4L9$dSQ@n&CZb@QTp;k':FHIN^c:5^>$mdjT](BMV]/ToXi(BMctwGsO+q@M6sEq%$xDo*F7yvd[BsseswD"
+    "o*T6(W$$1vV$dqR$'QUAhV6+Cf$v)q@Ms6Gn&;yfCM>mB,Nb*)BMG(9HNf6)BMKMQaOpq%CM9mAi$Xg@P$,C%CMaNRgVtf7KV]HX@M4$Lq%GUy)Xq$YHW^"
+    "Zyi$=s6,a^Zyi$/2jwZC]CN#6WJxZC]CN#A^SxZ'LoEb$G'BOGjt>MXqPt$XGk<(^u;^cvCl<(d]Xm$VGk<(Lr$t$4L9$dP[t>#n>^u$j83Q^/3Gm$FUNp"
+    "$78)CM)cap$]@Y##n>^u$rB35^QsUQpV1L@M4^Rt$0+q@M6jn8%Ko(BMhKT%u]r(BMLVm%POpK@M-]Tq%0+q@M,Mt8%JQ%CMDVY.%]@Y##xpPv$W^FM#h%"
+    "/q$xpPv$X^FM#nD^q$PW[@Z7ol.%Uaw[Z2cu.%qaw[Z4rx;$^SP6^@bk5^-5H;epn%CMh(C2%]@Y##xpPv$&kXM#n*C2%t=jUfTy82%yG.rfY=_2%DAthr"
+    "W+92%EJ8-s`D*tnZGk<(pN7,sn'l<(kV-@#B-3lUw//q$G6O0V)vfI%n>^u$#FQvZC]CN#W&NwZC]CN#_,WwZC]CN#k8awZC]CN#r>jwZft>#vZ0Q<MPi("
+    "BMZ)>QTi-)BMe.OdWut7CM=BH##TeGc%vCl<(s4vr$xCl<(_R%-%xCl<(beA-%xCl<(xIq2%xCl<(q4(7%xCl<(m,yI%xCl<(blln%xCl<(9]/.&+$-V)h"
+    "ikm$mcUoa-5H;ecn0&c.9cm$r*9n$1Kl<(u7^Tf)$-V)M9Un$]=LN#y>^u$x<Un$@Z+v$x6Ln$:HGDMZhRTf'V,&YwIl<($^=UfKy3V)).VngoNi&cdpyM"
+    "$RIgM$g+yCMl*ah&]TIYMq0jh&.<ah&IZ+v$60Nh&ageYM%uxi&'oDh&wT-DYQ8saX'Rhda:VTKi-II/MAlpgi&ZypfAy3V)2]ngiJ`vDtVIrk&[^w<((8"
+    "Pj&@ZWfM/5j&cdpyM$fIgM$,,yCM(Icj&j/iXM.Uuj&ECjh&p_&mU1j*@dHD3Wn'Jl<(YAXtn/$-V)nc9k&'[yQ#y>^u$cy9k&S1vv$AP65/b(Dk&AFiNq"
+    "]eGc%^ZGDM$3emp1[<8]tIl<(f3Qnp^hGc%CZWfMr2Fes_@M5Tcs$@mj*5RpIs3V)EbgakBtI/MPH^Wn/WF;eCs3V)Rj[WnDNbHNUv95p2kvsnCs3V)]P8"
+    "5pj)&&uL]yq$@FiNqhfh0,<h^*F0#J0%M@s^M^XwGsdt5un]Qw<(gg=r$]^w<(iZ+r$>HWfM7;2&cdpyM$x6gM$b/yCM:NDs$gHGDM6+NZvl=;2UtIl<(-"
+    ">ZZvCs3V),-A2h`vJ/MC&H,NYRgQTMm3V)b4$wvPFi=M(F>+%)8r*%^vhXMxKH+%7G>+%wT-DY^`yaXv=wdaFdw^P>=hHNLy;#QDx$_P@g3V)e%d^u@DhH"
+    "NRY4tR8$3Li>g3V)QU]>Q.(8&cbk@VSj,hQT*(T$'X9W,%)Ppu@bR%-%bY+DM9+XEb)$-V)g;jNU;`K*bS,T-%=BafMu=hatR,g-%i5vv$",
+    "kMQuq.`G,WqL5V)UBP.%BERo$M`gIW$(a##V6D'Yq$cHWWeGc%$86YMH0M/%if^q$@Z+v$wJgq$/whXMKCi/%qLku(,mu6^9q7wZKl<)bkc$0%qhhXMO[6"
+    "0%UU[O#Fs;hVWeGc%FPafMr2batOo=r$@Z+v$4bQ[(9AafMo)batNi4r$bgqK`WeGc%[7;fMEfZ[(W.WNhLdlT]>1GM#>hZ[(D`EfM^x]HaQBjfMau%h`9"
+    "Aiato*f0%kcfBcWeGc%e7;fMZ8p^(0pK>mOylT]>1GM#`:p^(n=EfMn&r^cREjfMu;r^cC]iatxbb1%wT-DYP8%bXA=Jda8Dtjh1njHN>Y8/i/SRkhDs3V"
+    ")aDqW[HtI/MC'QHjVDI-j@g3V)8'XHj$6)hMGLiakA;:`GS1vv$.A65/<IE4%@Z+v$8oQ3%JKGDM1-b4%c:p^(O'J_l9nR/ML#F>m,S^3UShGc%hJWfMFf"
+    "-&uBy.5%47<wmifh0,TW_*FG`i7%CCs^MRJKpo%e6un]Qw<(R/K5%]^w<(T#85%4KWfMgq.&uJSy5%<*mQpifh0,(-g*FfSV7%ICs^MZ<$Kr1*e<e^Qw<("
+    "aT+6%]^w<(eT+6%<KWfM58;&cfP`jt)S6t[2%T*bZXD7%phhXM>QV7%SU[O#=*mQpWeGc%=QafMhnjatE4K5%@Z+v$;By^(9AafMeejatD.B5%Q+rZvWeG"
+    "c%K8;fM]E+_('qqW[fbsT]>1GM#rI+_(#;EfM<atKMRBjfMl7-wvU>pat_w-8%.MvEOXeGc%):;fM6h5d(@W:wZo&tT]>1GM#Ul5d(0AEfMOxiBPSEjfMR"
+    "u1bO`Zpat<]dG%@Z+v$(J+_(:safMl%qatIO%I%i5vv$`R_lO3:xQTrL5V)K_]I%XH/q$CZV6Tvu-@#K(oOU_^Z5TXeGc%9GNfM-4j##1H#ii&F];[XeGc"
+    "%dMGDMM'dJ%jsHd(y>^u$&XcJ%DZ+v$Q6cU#kyhXMCl0K%)k'K%=#;JNtYt)XeqQfMiG@$#Qapes,,>_u]eGc%kjl`MBswl&.eyQ#/%(s],uIX[XE8at'J"
+    "l<(-&_&u^hGc%+]WfMK7/Cciw>>v8#Y8])IEo*A3Xm&n4LN#lByCMFJbm&*g-FM%w-%'g9[yP]p_POKYA/OAU-V)kc[wv<Oe=M@qV%'N0L%'=t's%O97%'"
+    "4U-V)M-EFO-E-FM/To%'6W[1hPG8[Qsl[@#FW68&WR]%'V_o%'9cafM^aGbt:`V$'mZ68&5M3m&mi*&'QaafMyMqatb4VK%8+TJ)+:vr$UTyCMF@rK%4;6"
+    "YMLL-L%;.jH%@Z+v$>ErK%5/$YMRqeL%cK-L%@Z+v$2g6L%Th3V)3E,6^xh#/Mc>=)XcQ3qf<E^0,Cn5('2b_'')2-('S1vv$SR65/b6cU#@Z+v$;g6L%/"
+    ">$YMHCe('nA2yg/r.T#8We('7We(':se=MZ#FZZP#&IXcyy2hmMjW[;oA$#=#;JND#%*XeqQfMf>C$#wXU@dy:gte^eGc%8^GDMADu:eL*JZQG$Yea1Q(X"
+    "eT@f&u7NA-'rU>te2-6V)[GQX[6va%cYtnO#A7IO#6eV,'y>^u$-6a,'biC(G>+ps6H4DaMr9.-'q%6%g>YtNh2A$3h_hGc%(^WfMW<NesmbG)t&wN[d.a"
+    "gteAU-V)</T[ZU2NfM#&D$#wXU@dK,1Cl^eGc%M^GDMUN>akL*JZQK0YeaF[I&li&g&uLrL/'/a`Bl2-6V)tRjq]6va%cYtnO#U7IO#K1c.'y>^u$VZl.'"
+    "biC(GS+ps6]4DaM/_9/'u%6%gSd=tn[1FXn_hGc%<^WfMl#OesnkcEtOhp)kWQ1ClAU-V)A;T[ZV5NfM7dD$#wXU@dttRhr^eGc%b^GDMjX`.rL*JZQO<Y"
+    "eaZfjKr&eg&ua>X1'Dk)hr2-6V)5_+3_6va%cYtnO#j7IO#`Un0'y>^u$((x0'biC(Gh+ps6q4DaMD+F1'y%6%ghn_Bu-#h&u_hGc%Q^WfM)bOesot'btx"
+    "X:Oq)CShrAU-V)EHT[ZW8NfMxxI$#wXU@dFc1*O_eGc%K`GDMR19HNM*JZQSIYeaC>DeNhyl&uJhFB',DZ)O3-6V)#BIL`6va%cYtnO#S9IO#I']A'y>^u"
+    "$RRfA'biC(GQ-ps6Z6DaM-T3B'&&6%gPG8[QWhF@Q`hGc%:`WfMjvTesp&D&uJGqhMS02*OIE^0,BSi)t68#ctg)8og/r.T#X.fL%LveL%kEs^MG,-Eb:q"
+    "h(bt[Mo*fq9FbA7m,sShGc%GMWfMv1udss>-_unc'MM6jvwQ1$-V)@lpKV1>N*bvRFM%WsafMo.qatLbAI%@Z+v$2yHd(9AafMl%qatK[7I%jYJ&cXeGc%"
+    "e:;fM9#Rd(*d`>ZS+vT]>1GM#;(Rd(n=EfMo2@#dSEjfMq,`BcD`ratxetM%vw(9fRBjfM.;tseeksat)@hN%wT-DYL/.bXee+ea3m@5gm5D&cH3Log7_h"
+    "Zm-Jl<((v0ng+$-V)TkdO%QeZO%y>^u$/udO%DZ+v$.iQO%W#iXMr*)P%+*wO%DZ+v$@bSi&VthXMxOaP%9OWP%DZ+v$27cU#kyhXM$c%Q%CbsP%=#;JNl"
+    "F,*XeqQfM4]J$#GZV6Tsi30V_eGc%col`M9GLC'geyQ#/%(s]oIheWO>v1U)Jl<(rcSOU`hGc%N`WfMC$>Cc_q%hVsuZ8])IEo*8_,D'a7LN#dGyCM=u5D"
+    "'yk-FMHFwD'_>[yP'E5.Zn-odYBU-V),rLIW>Oe=Mc@IE'qV=E'=t's%=d)E'4U-V):n%$Z.E-FMR#bE'YZ[1hrrf8]@*g@#FW68&F%OE'E1bE']fafM)v"
+    "Qbt^.ID'mZ68&sw_C'0=tE'IfafMMxratC+KQ%wT-DYdv.bXee+eaK;^Wn-&E&c`Yi9o7_hZm-Jl<(W4O8o+$-V)kD+R%QeZO%y>^u$]N+R%DZ+v$]HyQ%"
+    "n#iXM1[GR%YZ=R%DZ+v$VbSi&VthXM7)(S%g(vR%DZ+v$I7cU#kyhXM:;DS%p::S%BZ+v$Vo>o$x#iXMa+QG'g`]:M+X3&cNV9te:g3V)FiVesvDPmg/r."
+    "T#HSDS%kOdG'Wve=Mq]DH'MfsS%OhhXMjcMH'KcDH'BZ+v$%$NH'VF^0,lb`H'&*WH'&*WH'g46acT5h@#;;pteBU-V)&d49f^`:^MO.OsnELX)FI>/IsX"
+    "BjfMfS/9oyQTbtM$iK'ePQ=RL:qeN.um4g)Jl<(ergqo`hGc%KaWfM<jACcX:62qQI93U)IEo*h9RL'C7LN#^HyCM6N[L',we=MR5iL'aL^L'1[+v$UI.I"
+    "'KJ-V)uw$0r*qp&uZt2M'F&bHspfh0,e-Q6ppnw,sQF.3h;GXNha5h@#1o`bOYBjfM#_P_u68UbtbHtM'ePQ=RaxqeN2C.Nh)Jl<(6d1@v`hGc%4cWfMQP"
+    "BCcAkgKMVU93U)IEo*Qc@]'C7LN#GJyCMwvI]'mxe=M;_V]'JuK]'1[+v$CdSI'KJ-V)GfZINl.v&uDFx]'.V:bOqfh0,#;r[vm-RFOg,/3h@lpgib>,]#"
+    "Fy)0VYBjfMc6*xQxMZbtKqb^'ePQ=RJ6weN6hFgi)Jl<(`QhXRahGc%IcWfM:fGCcUu0qSZb93U)IEo*f/L_'C7LN#[JyCM4DU_'*ye=MP+c_'_BW_'1[+"
+    "v$[%yI'KJ-V)pV%oT)mv&uXj,`'Ca[/Vqfh0,dnKuRlMxkUPB43hD91)kcHHx#Z,KU]YBjfMwAKFX54[bt`=n`'ePQ=R_tweN:5_(k)Jl<(1C2'YahGc%^"
+    "cWfMOLHCcj(R>Z_n93U)IEo*#TWa'C7LN#pJyCMIhaa'>ye=MeOna'sfca'1[+v$t=GJ'KJ-V)BHG<[=Sw&um68b'Wk%U]qfh0,y$mCY=>C9]dvpngR&7b"
+    "ke`8unmxpUoME^0,*5uJ''arS%'arS%d<:ct_kWesgcC@ZTHk>mQ2Zbkv)X%u*FqN%s_Z8fjfh0,j35rorO4@m>Yw&u6:>c%'m&LMkfh0,",
+    ";fa*FQtCg%X[-FMyWvc%gn-T]>1GM#]bNe(+DEfMD4#INTEjfMG1ChM[Nyat7AHc%MEi7&1r3U#s'Oe(563[QYeGc%1=;fMK4Bf(j^P&Yu;&U]>1GM#q;B"
+    "f(2;EfM]kOwQTEjfMawOwQivyatE9jd%DZ+v$d*Rd(a%iXM5vxe%mbNe(3Twl'n/yI%hTyCM8==f%3JtZM=GPf%_'Nd%-i=v@t9(7%wCye%%[Yr%wKYf%D"
+    "v's%yQcf%a=+DM%GU)XBg3V)w1G,supT%uD3ad%6Ik;RZhGc%*PWfM8jb/Mhmq^Ynd`3UShGc%'PWfM]W=&u#r/N%luF#dAg3V)jOyZmupT%uw_kM%kl*_"
+    "cYhGc%/MWfM=vX/Ml:2wZb>`3UShGc%,MWfMbd4&u51#G%'m&LMAg3V)98c8]op4&u^q$8%&db/MYhGc%VPWfM.d'esy*gT]&StF%2gRh%D#;JN=Z'U]nU"
+    "))tpuIh%/pkAut6oh%A^Ih%Wk%U],$-V)+,*RTTL0faxkvK`;M@&urCOi%cyQ,akfh0,v8qL`$XR5p=:(esCMxmgX'Dh%4Wki%D#;JNkJ9ngPV1)t%ibi%"
+    ";pkAu)*0j%YPbi%d+nHaBg3V)9YFnTs6%V]>1GM#k$Lj%EfNfMV[t##xbq[d2L_>mYeGc%K&iXMl`Zk%'K4_(wT-DYP>7bX*QIda61<2h1bEhM<GXNhvc@"
+    "_GS1vv$&G65/+$wk%-i=v@V:(7%s.Yb(%[Yr%;IWl%qu=fs:hnbX3whdauO#O_%OxeN%oZ/`vRxN_c/`$'R%cAuae(W$sNAe'agqK`2$-V)CoGc'V%_f$y"
+    ">^u$d6Hc'wT-DYD,obXt4nda$9SEb-b]IN*Ooab*_1FbHg3V)bePIa+CE0M-kk^crW)$dBg3V)n^e_c8eEhM18,wdwfw_GBZ+v$&*ad'BQGDMCVUseI'oZ"
+    "Qf/mea3d`8fBy5$QEG%Uf>UQijhv<9fahGc%&dWfMW[x&u5HSe'w,sQgqfh0,8MvUf^'80`xE1*b;TWl%3safMKu$btB(Tm%-i=v@c:(7%s.Yb(TU&<n@P"
+    "$&u(<qj%pC_;e0IEo*ff)eshM5og-Jl<(^GtToUxZ0,wv9@#pA4roZhGc%fPWfMtnd/MW1rmpRh_3UShGc%cPWfMZ<4eaZfjKrqw`,Nb-K,sNCsNhZSCo*"
+    "*>:@#RZN&c_(dms'Y)U]*(T$'uGVo%KKyatYeGc%G>;fM099c(2;bi%ih-p%i5vv$01Voak.H&usL5V)[n[p%,G92%R7MCu.N:@#Z]e[v(q^BuYeGc%iQG"
+    "DMyFp'&6N4_(GTyCMvWv'&a:-YM%e1(&@ykb(R4Ms%%:b^+HA+DMDV(FO%Jl<(FMh,NDj3V)FB9hiK1l/MPGT;RVq_3UShGc%JQWfMCTR)br<3i%JmGDM1"
+    "er)&0M4_(%[Yr%eqo)&%[Yr%qO`o%Zf@t%Sa')3i2=*&KZ+DMnV*LV[hGc%YPWfMhId/Ma,^HW2]^3UShGc%VPWfM47@&uYa0+&IAT)Xlfh0,Wa_*Fd)EL"
+    "&ZKs^Mh]'>Zs9J-j]Qw<(*wL+&[^w<(-k9+&LSWfM'jH&ucA-,&R<IwZlfh0,^s_*FTw1L&dKs^MpOWp]-Zm@Q_Qw<(<WI,&]^w<(>K6,&USWfMc<m/Mv@"
+    "C2_Ro7l_dhGc%`SWfM7+1es+'[K`Uo9,&i=O-&D#;JNPu%L`nU))tyXX-&6skAu&r&.&SDX-&`^U/`Gs3V)Z-&L`Q8J/M-kk^c6;NBcCg3V)h;6_cXOU&c"
+    "rur/%P)1/%0;yCMeD,/&5TGDMfBB/&941`(%[Yr%vO>/&R(D7&uC,/&9TGDMsrZ/&b61`(;&EUf,Fn/M8y@5g;x^3UShGc%`SWfM=VI&u1w(0&x57nglfh"
+    "0,a%`*FTGkI&2Ls^M>IFgio4=ue^Qw<(16E0&]^w<(3*20&$TWfMT6jEt@j.1&[^w<(6L%1&ETWfM%hV&cdpyM$^CgM$G;yCMwhJ1&LTGDM4I^1&p3:`(y"
+    ">^u$L)^1&wT-DYd%BbX%[>eaI)&wmHZ/INO>B;nPZIwmCg3V)L2Q&lJa/INUv95p;$3Li>g3V)Z7*XnPs/INX:62qb`r1_Cg3V)dxyQp#(:[Z>1GM#^bPJ"
+    "%j0`$'f%cAuE4=f'JTuf'(wK,j4-6V)VrLOqJcb%cpM5R#DQU.$FpXf'&eu6&LHcf'4.xZm`eGc%Ssl`M*F0g'xkyQ#:3TJaPC/uR@ZvAl*Jl<(OT`_lCU"
+    "-V)Vs$$m>Le=MKe9h'Y$/h':X+v$bmCg'JSCo*6Ir@#,J73hYD6np(5V$#=t's%mG6h'5U-V)l@QRp.B-FM>awh'E[Imgg0X/rqL13queikqahGc%9dWfM"
+    "iwaes9E9_cLR/-jdjdbkahGc%,TWfM>^W&cdpyM$uCgM$G;yCM7Hr3&dTGDML(.4&p3:`(y>^u$$a-4&wT-DY#jBbX%[>ea`F'&u_G0INf[CBu'hK&uCg3"
+    "V)#FoHsaM0IN@bK/M<$3Li>g3V)]p0_u;75INC&H,Nc`r1_Cg3V)9(9LM=.UhMI^@&P6hE,NDg3V)h$`INJ]lXM#tRx'(foT#@Z+v$Eu:D&DA$FM3x:HNm"
+    "GIwvFPH-N]xZ0,muw@#[k*Oh:g3V)FodINGY,iMI^@&P9['`GU56acHLA'PUIA'PXe<$Q/r.T#:[65/QqOy':X+v$]wXy'e95V)`DN%(/v)Ptvey&([^w<"
+    "(:vW%(YfWfMOI5'cN0`N#xPtt#Q_ty'%[Yr%A+k%(]8=n^aeGc%yul`MP&8&(]L[O#p_&mU-4iesdI@W[+Jl<(Ba0u[XSCo*RGy@#=C.xds$G5^@n'`G9t"
+    "'s%QVT&(blafM=cebtrXy&(lQrs%Y7t%(Hip&(0r-FM4.C#(cioDt32.)([^w<(OCd'(nfWfMd/6'cN0`N#5Qtt#UwB#(%[Yr%jOv'(qC_;eaeGc%6vl`M"
+    "eJD((aL[O#p_&mUBriesxSa%c+Jl<(kQRCcXSCo*g-#A#R)/xd0/hZdD#(`G9t's%#$a((vlafMRIfbt/&.)(lQrs%o[(((q5%)(Er-FM8Gh#(doxDtHV9"
+    "+([^w<(dgo)(+gWfMxm6'cN0`N#JQtt#Y8h#(%[Yr%;t**(.N(bkaeGc%Kvl`MynO*(eL[O#p_&mUVXjes5_*Ki+Jl<(<CthiXSCo*$l#A#gg/xdE91)kH"
+    "/(`G9t's%LHl*(3mafMg/gbtDJ9+(lQrs%-)4*(CZ0+(Yr-FM<`5$(eu*Et]#F-([^w<(x3$,(@gWfM5T7'cN0`N#_Qtt#^Q5$(%[Yr%eA6,(CXI/raeGc"
+    "%`vl`M6;[,(iL[O#p_&mUk>kesJiKpo+Jl<(f3>6pXSCo*8R$A#$N0xdYDRNqL;(`G9t's%ulw,(HmafM$ngbtXnE-(lQrs%CM@,(l'<-(ml$FMKxH$(r#"
+    "s`(v/.a(U56ac^5B'PK*j&Ps58U]_ChY#vxKY#S22^ML@w$()2I$(>BafM_[.bt;^.1&mZ68&#67a(qNw$(JmafMk+5btHRSE&i5vv$@7l3k+d$9S>U-V)"
+    "Woo>m[-s^MUe=QTF*c6TbQw<(_koE&]^w<(b_]E&:VWfMLm>eje#OkUm,`yc[U<'uUKuF&DjwKVmfh0,t``*F(1FI&TNs^Mb%/EXIm7un]Qw<(wW'G&]^w"
+    "<($X'G&HVWfMY<6INiv5#Z:`b6TDg3V)1Ra#ZrZI'cnB/)[Ml,qfRfFeakJj;[sjG[QsoSt[*Ix;[.$-V)V'c)buN1fapu3U]jU:LMv3Pq]BEYt[#(T$'D"
+    "v)I&@Z+v$m^<b(9AafMxS5btWW0G&:eg8S[eGc%o+iXMT/XI&@S[O#7Ik;R[eGc%;]afMWF.bt42E0&@Z+v$^@:`(9AafMT<.bt3,;0&cp5h`[eGc%aD;f"
+    "Mi7D`(6b+UfOy9U]>1GM#gFD`(2;EfMb3g,aVEjfMf@g,aC]6bttU/J&DZ+v$jFD`(mthXMc.,K&8(#K&@Z+v$o<,K&$TGDMpcQK&dCD`(",
+    "&eu6&vUQK&,mu6^Uy^wZenc)b/hdK&O,iXMk`vK&5S[O#cp5h`[eGc%g]afM1+-btfSI,&@Z+v$q-v_(9AafM.y,bteM@,&M]P&YZeGc%))iXMoxDL&%A;"
+    "H%JAT)XZeGc%MYafM<Diatq6x0%@Z+v$UtZ[(oPafM9:iatp0o0%&[O/i[eGc%$E;fMFld[(o9N;emx:U]>1GM#_#e[(2;EfMB*b,jUBjfMD$*Li^U7bt7"
+    "HsL&@Z+v$O88q$glGDMorsylq=;2UtIl<(LHV#msF5V)A+=N&NB4N&8Y&<nUBjfMZgRwml)8btFGGN&(n/hi[eGc%8^afMn58btKfuN&lQrs%tl/Y#bR5w"
+    "(;E;fMGrm[(iV^qS*`;U]>1GM#t)n[(2;EfMkr+RpVEjfMmlKqor;8btLl'O&>#;JNgT:OU,jZFtZ_-P&[^w<(sS$P&GWWfMy^T&uNx9O&EtE,s.$-V)pe"
+    ":OU=`/faaFcEt>/Mh`>1GM#(sRP&;5NfM5W1$#T%mbt`7=LM]eGc%h>yCMGGFQ&._[YMxQ1`&4MFQ&Ngu^u[eGc%+`afM*q8bt_,xP&lQrs%il1`&sW/Y#"
+    "HYGDM+F`a&nsm[(%[Yr%XX]a&%[Yr%nnIP&7OX[Q[BjfMxjFHsvJmbt]/k-(wT-DY&.#cX:7oda]*+)thchINf[CBuG&$@mDg3V)0NHCu2&a&cdpyM$.Vg"
+    "M$l.yCMHfp.(6U6YMMly.(=-q.(@Z+v$fT&.(4<iXM%,x<(C%Ti&N#;JNL;>uRqkwDtMwt=([^w<(N_<=(8iWfMN_F$QNs@bO8NRvRFj3V)V/CxQmA1'uI"
+    "kt=(0irBPchGc%9iWfMi%qesuSn>ZT*2fN-eXBP8IEo*Sb/>(^ALN#KV+DMx&]@ZdhGc%<iWfMpS1'uNx9O&<*mQpmfh0,q9_-W.yG_YTcU0MUu0qSuo]3"
+    "UShGc%;WWfM7Ka&cdpyM$qHgM$ZAyCM34lb&yG6YM<SCc&BE4N&@Z+v$#eCc&OWGDM/A0)X#1ldW'Jl<(%cq)XIs3V)$S9IW_-(0MfZ9&YyUQbXIs3V)d`"
+    "-Ij4LI/Ml:2wZ4[J[Z^hGc%WYWfM/pCesdn)kU>C4O&]%<e&D#;JN*V^kU_'))tq-3e&/sbAuvLbe&Cv2e&UXEt[Is3V)0M&3UQ8J/My[>/`--yj_Eg3V)"
+    "Sos/`H0H'crur/%G/1/%'ByCM[jTf&P.<ZMbvgf&GKE](TLR[Z[BjfMQo]QT0%nbtU^5@(DZ+v$MRcU#'BiXM>oZ@(/#R@(=#;JNi<xejbqQfMPbg$#`28"
+    "u[SG2o^beGc%'yl`MUHyB(*)#R#/%(s]iuD0iinWp])(T$']3hf&cp5h`beGc%,yl`MZgPC(*)#R#S+i(Gh3hf&DP>>#OpPv$.jWZ5CirEM)5dD(c$hf&5"
+    "Ue=MkYiD(0FbD(:bG:%shMD(8jGDM_A2K`N+`ZQUbC*b$6mC(toafME$obty/vC(R3-[ZbeGc%-W6YME<;A(Okv[(@Z+v$7med&.K$YMKbsA([;;A(=#;J"
+    "N*0yejbqQfM9vi$#xbq[dI^J9obeGc%Nu-FMr<]E(ZoR%cN0`N#DQ&9$g4EA(:t(9fgPZ<[>1GM#e+tA(o0`$'Y+cAu=gxE(<;cF(v#W5gJg3V)X^J*XK;"
+    "1FM#oOF([u[%cN0`N#LQ&9$>K<F(CgXkhgw3'u<ybF(%[O/iw@5V):ptF(RxoT#1pi&l[BjfMHOB-jq8pbt@4'G(@Z+v$ldEA(BG-FM,OLG(]$f%cN0`N#"
+    "UQ&9$H+9G(LcMbkp;4'uFY_G(.WD&lw@5V)DPqG(U34U#:l^tn[BjfMZg6$m#UpbtIl#H(@Z+v$udEA(EG-FM5/IH(^*o%cN0`N#_Q&9$Qc5H(U_BXnyW4"
+    "'uO9[H(7S8tnchGc%SjWfM;p]CcTmupo*+T3U;B^0,LXE*bNO8$#JSCo*'W-A#rsA'cYtnO#a.RK$X6wH(^Qr2q2c[<[>1GM#0,tA(j4NfM8si$#K)xkq-"
+    "tpbtbeGc%&@iXMB+&J(^En]g#`fosh[l)bl-wyPeC+)tf,>js8IEo*t5KJ(G=LN#hW+DM.w8*tchGc%RjWfM.>5'ucW^J(KT=&uchGc%YiWfM5S2'ujr;e"
+    "&Wk%U]Eg3V)B6_kUupT%ug`wd&Vba8]^hGc%*WWfM8qw/M2BH;etl]3UShGc%'WWfMa,l>v7dJCM'####",
     0};
 static const char *const diti_spirv_text_attention_gpu[] = {
     "GZ1N5jsi^Pgn13&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MWX1[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*8ij%,k`Co*8gH>#'il<(k`4"
@@ -18774,7 +18807,7 @@ static const char *const diti_spirv_text_attention_gpu[] = {
     ")Jmy'T$'esu2&$IoNhZeGc%)s.gMfy#J$",
     0};
 static const char *const diti_spirv_text_norm[] = {
-    "GZ1N5jsi^P[/Ba&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M;Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+ka3>MPD.A#o^'EMZls;$Ef#"
+    "GZ1N5jsi^P^9HN&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M;Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+ka3>MPD.A#o^'EMZls;$Ef#"
     "A,/T1EMyc18.yCT$'5b'EMYOY&#)$bx#7['EM]rs;$GxZx,/T1EM$j18.yCT$'7b'EMZRY&#*-&=$7['EMk8e/(I3;Y-/T1EM&p18.yCT$'9b'EM[UY&#+"
     "6BY$7['EMeL4U%KFs9./T1EM(v18.yCT$';b'EM]XY&#,@^u$7['EMoEe/(Qqxr.e@Lvd,:V_#-Iy9%8['EM^_lB#Mbo6/%#1EM,+28.yCT$'@b'EM__Y&"
     "#.R=V%8_'EMg9t;$U>940e@Lvd0S$`#/[Yr%8['EM`elB#Q/0P0xm0EM0728.yCT$'Db'EMaeY&#0eu6&8_'EMw^e/(UK,M1/T1EM2=28.yCT$'Fb'EMbh"
@@ -18782,159 +18815,155 @@ static const char *const diti_spirv_text_norm[] = {
     "8P28.yCT$'Lb'EMeqY&#426P':e'EM(we/(^=]'4/T1EM:V28.yCT$'Nb'EMftY&#5;Rl';h'EMuet;$`P<`4/T1EM<]28.yCT$'Pb'EMgwY&#6En0(;h'"
     "EM,,f/(bct@5/T1EM>c28.yCT$'Rb'EMh#Z&#7N2M(<k'EMyqt;$duTx5/T1EMAi28.yCT$'Tb'EMi&Z&#8WNi(<k'EMwbbW$e05Y6qg0EMDr28.+9-V)4"
     "u#@$kRvu6p#[;eOHU&$G/1EMH3X8.;9-V)Ig,L)kRvu6-/B=eSmm>%Wa1EMLL&9.L9-V)^X5X.kRvu6B:(@eW:.X&h:2EMPeK9.]9-V)rJ>e3kRvu6U<J%"
-    "eF&9b#gCm97o^'EMoAh_+hL1V7nZ'EMDc1'+j_i68rg'EM(*'t$lqIo8up'EMuMLC+m#f39;)O>M>I%AMS9$xSs(qC-L+k<(X]9HW[S.A%:[R$'REu>M$H"
-    "=D$Nm=f;0Ps@M*>$I;P(vF<1]s@M(wc/:VS$(=]TrlWWUyP;;i%AM+i[i<;i%AM&G$i<9c%AM+J$i<`H`lWWbGQ;G,k<(jf9HWjRYB%XKk<(#EfmWYOtW9"
-    ";i%AM%VV0<^I+VA3i%AM,*Si<_[c6BCX%AM-cV0<J0:c%aHk<(8-VnWjBhX9wgN:CS>b0:`2L@MHGbrCfEwLD]N&AM<'%i<*-A*[eVQ3Eaik<(tF5KVnCr"
-    ".;mLU@,rGk<(s=c.aw>1+$V%k<([A[vZ4HIPFUGk<(/E)SVm312:o_5x,tGk<(yJu.a%brG$mik<(Iu1HW/a^y&AqR$'ZIa@MhEJKW0ggy&;Dl<(Q1jwZ:"
-    "(BJHWGk<(6K2SVrUrN:s,N9.xGk<(,dC/a-B3)%bGk<(/XuXTsMJ;:eik<(:KhvZu;Z@Jdik<(>^#wZ#bVxJn,]0,2bR&KD&6BMCf$9EhXq^T;Qm#CRpR$"
-    "'_Ia@MpjoKW=`1$'@Dl<(ReALVvn@O:wQfR/%Hk<(;%i/a:A#c%ZpR$'bFa@Mx7=LW@lD$'DDl<(VkALVy&J3:$w&l0)Hk<(1Kyk0F9U0M-mALV(XtL;&2"
-    "_L1+Hk<(4^YL1GCqLM.pALV)[k0;(E>-2-Hk<(7p9-2HL5iM/sALV,qBM;*Wve2/Hk<(:+re2IUQ-N0vALV-t81;,jVF31Hk<(==RF3J_mIN1yALV02hM;"
-    ".%7'43Hk<(AP2'4Kh1fN2%BLV15_1;07o_45Hk<(Dcj_4LqM*O3(BLV4K5N;2JO@57Hk<(GuJ@5M#jFO4+BLV5N,2;4]/x59Hk<(J0+x5N,.cOI/GU]MVD"
-    "F6Z>b0:*e^@M6t]6:HE^6:E;^6:E;^6:HHk<(K9ct6O5J'P6:yHW@J'N#L5+BMbV2N#M>)0vq,]0,3gM^P<cM^Pens4^;Bg@7swDo*i+DZZeV:]TDcLN#:"
-    "#q@Mq7M>#EmfCM-9RH)VGk<(Te(/:S>b0:Ap/j#Z>b0:D:sBMcypp7>.Rx^BI8$ScKw)#9:Z9SfOtN#>DvUSiZ#O#ZDvUS3yJHWK66O#`D(CMr9BO#b$B#"
-    "JvsS*Fw1%xZc3hxTUi(BM8__O#m'l<(ZLSvZB#iUU$I&CMwXpO#u'0UUswDo*yc`vZ(M$,Ey/ioBm&8Q#7up@M.=*t$gDl<(489v$eI/iVS(;,aTn2P#xO"
-    "%CM$r=P#P7^#J&I6pBs8TQ#,LP*[l/]oWcU%CM'-ZP#RJ=[J&I6pBv8TQ#/LP*[oKXlXZx(BMy>vP##xDo*0(Zvdd,vP#&I6pB#9TQ#3LP*[spp-Z[$)BM"
-    "IjEQ#&xDo*44Zvd)Hyw^tgg)[&0EZZd=,BML%bQ#mik<(JV>2'epT1:G7ST#Yy(CMMp%R#*LpQ#)T,V)3.eyY4BUm^bb.x]yKHTJ[xDo*OD:HN;h1t^dtf"
-    "X^/-758.yDo*:VavZA@%,EvsS*F(7AHWmSdR#O>+BM4WoR##/Z:wywDo*=YEZZ)Kp@^@g'Y8rwDo*@favZ.dGx^k^#o`cKw)#i1#2:5-BQ#E>1S#e;k<(:"
-    "x=3aVGk<(N:DHarCl<(U8u=$jkA*b%>*u^p4WLbAN887+kk<(eYXylKa5+[j.7-cQ0Q<MTu(BMCM'T#a+^lTeik<(]S#/M*9ET%VZ^-;@_L<MX7NRT%YAT"
-    "#jj(BMD]LT#Qc(BMhtVT#qik<(qala*S>b0:T8.xZs*,$flTY:win%CMQ$$U#b5qE7epT1:xNFM#^r*BMN96U#Iqhntdik<(H[$n&Z>b0:LJ%CMn/JU#3="
-    "g#JepT1:2_Cy7rwDo*oL;HN:[om8i1#2:M-BQ#suXU#e;k<(n`)VhVGk<(&bajhrCl<(n>'>$*:_LiwZZ'[(CtnixyY:w`6)BMUn;V#]xDo*vb;HN<R;V#"
-    "S>b0:+@<i#UmBxQK,Pm^4)50kcKw)#epT1:2[XM#@[8&[QFLlkWo(BM'NuV#ywDo*j&]vdX@gO#&I6pB]9TQ#vHEx^O9_,mY];^lswDo*h)GZZ=i$#_UX>"
-    "emk6RQ8#)l<(gQHm^=%*'nyKHTJW-]0,6TSj_@vQj_4h%;[H]/`nZh_ycZh_yco,]0,qh(BcVO'Bc@2&;[tf0Eo_)@Zd_)@ZdqX,V)_WZj99fpTorCl<(g"
-    ")I8%l1:c<'ED,aF0MYpi&gCMsYQX#xCl<(k5I8%&x_3C+ED,aJUerqi&gCMwrvX#xCl<(oBI8%&x_3C/ED,aN#&4si&gCM$4EY#xCl<(sNI8%l1:c<3ED,"
-    "aP;+Mti&gCM(MjY#xCl<(wZI8%l1:c<7ED,aTaCfuoKGDMrpPyu_%:oaPNCFvWPq%PVd_bvda<87a7,=RAwj^+.Kl<(DbUvv%$-V)2EFi#5c%DMVvQi#Tj"
-    "hXM[%[i#*NOi#0Z/1:/TXi#_5IYM^1ni#7+R5M2%H0O1s^dN&$-V)8j&j#8l%DM]D2j#]v#YMbJ;j#N;d-Q=c`IP(tg,OtJj%cDV'N#Le2cktIl<(0mV^P"
-    "&$-V)>7_j#(uKda5cwbQ9.CHN;x;'RA*SZQ;g3V)5+syPZE&EtEr,k#[^w<(EW5k#1=WfM,gj%cDV'N#fRNoTtIl<(Ax/8S&$-V)GiQk#9QIda=UP<TBGC"
-    "HNDklXTIt+5T;g3V)F6LTS(Zn(bF%3X#d)+DM`L^mTy/Eo*KqDNUQ.k4pShGc%1=WfMcK&EtOX2l#[^w<(P=;l#;=WfM%@FT]c0>UV6=ZaOr'T$'g.HZ#]"
-    "HVnpq1n(bJ=XX#K++DMi/:KV*#uI-UWx+WUGKmpX`+NqSO/J$BW@kUV/`$'mVbAuD^IW#kXal#H78eWmL5V)Z+$)Op+n(bLJkX#d)+DMW45BPr'T$'TK#k"
-    "#c(Ohr-N:K`YDKLXh;Njq_-(KrmKp=v#DWfM'9fs[k#o/Y6=ZaOV/`$'sVbAu^K8m#w&Bm#No0_YTO/J$MflBY@s3V)9kRTJJBafM%HCat",
-    "YK^m#U5#2:%3Tm#$Fpm#k=GDMr<@W[i`@paV-2$]0tFT]u((C]+Xfs[YQw<(/Lym#[^w<(3kPn#Q=WfMISo(bPc8Y#E++DM%dGZZy/Eo*-ICQ^fR$HsU/`"
-    "$'*WbAuR$.8_,pCatf=vn#,Z/1:qM#k#f++DMm(529gMg)tHfo(bT$_Y#idSCMAa<o#+QKY#kZ^Y#]8=n^SeGc%3khXM<sOo#d>gm#.Z/1:<X4n#f++DMp"
-    "1529jic&uKoo(bW6#Z#w++DM4lw4^*#uI-;mSdap8X%usQ8^uShGc%U=WfM1s_%u]^ym#SFe;[;g3V)p6NZZZOW%uYK^m#Wk%U]TO/J$n.PN_o7a0b*mTr"
-    "_fsiLbSeGc%(>GDML`9p#aG9oak7SIcwjtyP,`Lgc'yLHc&$-V)PA4EbxX%DMD`_p#MTe=M]<ip#*A_p#*t+.;_+Jp#4U-V)SrL^c#E-FMO*-q#j8[1h#J"
-    "H$fE9X>#2W:K;gDop#fP*q#rc7gM^lw.`4W7CMP6Iq#V=DCMNLRq#v#W5guIl<(f5^pf<B^0,tK=QgML<##JSCo*A]X>#DSTda(6*VhqA=QgAQUshyl9Nh"
-    "c-wyP.I<6i4OLph5R-V)mmu1hQU<Zv/UCr#n.PN_/b8oi..#s_-q+4jkiS$'H+Eat3nhr#f>b0:/PUr#p2ioB3cqr#g0`$'SWbAu=;$s#9$@s#.WD&luIl"
-    "<(&v2Hj*IEo*wF9w#.+Uda6deFmXLa%u6)-s#/a`BluIl<()(3Hj(-6V)40DZm+-KDM<:$t##(rs#f>b0:HIws#KLBy>Ldos6J&yCMg+>t#HmCaMl1Ht#D"
-    "3L$gCc=xoMp;ToThGc%'>WfMVrHdsM-Z<p<Rg%lFt+BlYwGc%J_JCMtX,V)_L=##fjS$'qr]j_D6-:qSeGc%QqfCMqc1u##Jl<(L^Tmpg95V)j.m.r]hQf"
-    "M$b=##M;XLrgX-HsSeGc%X&yCMu*ju#XNl`M#1su#OSW1c&-uPt7kn3tuIl<(d-*EtThGc%=>WfM5kUdaL)+-u-,2BcR>GIu=uA>HHSW=I=oeEF`&yCM&Y"
-    "Sv#b,+DMu>^yuub,V).9r(bh#b%uMYKu#Dk)hrefh0,kIFatpTy=vra=ZvYLdv#n.PN_Z.I'w0:5s_+^B7MliS$'[3cj_-pyoMTeGc%;sfCMbM).$xCl<("
-    "Y^W8%l1:c<qID,a6SVMOk&gCMffN.$xCl<(^jW8%l1:c<uID,a:xnfPm2yCMbfs.$;(yCMcl%/$UmhXMhr./$/PCoa6l;'R+B3/M<*XCR/h#tIf>b0:<Tb"
-    "-$,Z/1:N`H/$_F^0,h:%#QIO<;R$H[da;Cp[SjjZda<L4xS8]$#QJ#Q<T8PTtSLxlXMqR+0$U'w/$.Z/1:Z-)0$OF^0,#fmmT[ammTOI%#Q%XWZU6=t;S+"
-    "^[daC,-rUjpv(b7+'.$kL-FMvqY0$*:V(b810.$SgSCM'*d0$.e&.$@(yCMt&m0$;.+DMXaegV7U-V)T2NNUh&+DMZm),W#0Eo*>UYgi6:HEOvIl<(;N4/"
-    "Ms'T$'Tk.1$'X/1:h@E0$r'T$'Vq71$m4Q.;NLLr#;.U.$f>b0:ONX-$O&ACPK2&2hQ==-Ysx@w#P/]_P3^DK`YfuIY4B=BP03amg`*DfYicFHWuU>BYvI"
-    "l<(EvlgM>E^0,D%wyY%xvyY-kOT]5PJhZOY&2$_AmJ;*L+2$H_$hv]a42$n.PN_d;LR`1A>s_X@ED[liS$'1edj_XFj$]TeGc%isfCM5Qf2$#Jl<(yb7;["
-    "h95V)A<lp]^hQfM;SE##dWP6^>g,2_TeGc%p(yCM5dF3$oPl`M:jO3$c0@paeKh6`Elt%c=R1W`Q5gu_s'T$'GKV3$[/yQ^TeGc%q(yCM9%l3$oPl`M>+u"
-    "3$g0@paip(PaBPx(be4d2$tgSCMB:04$Qnc2$HSW=IY&xEFx.+DMZx]daUhGc%UAWfM5D)>v7dJCMtX,V))m;##ijS$'DEej_mJfibliS$'FKej_mP3JcT"
-    "eGc%()yCMDcq4$ik:^Mb[$5$KWeOt%f*5$[^w<(cP35$kAWfM`<^darxg_eWLu%c6hJ&fT#8,EiZ^-;lcO5$@a'dFi,*FF//+DMwv.8fvIl<(Tuu%cj@5V"
-    ")#9gpf_kQfMXRF##)UJ6gvPGQgTeGc%5)yCMQ[;6$>nhXMVbE6$yuZ0c@d>thU,THEiZ^-;'DL6$@a'dFr,*FF8/+DM27$/iUhGc%rAWfMhU^da(CtniC;"
-    "8;[G=j5jx<&tI,B5IjNBjfM=lWdjQ0Nat4w,7$f>b0:q%J4$,Z/1:5o57$F%-V)$V:Bc0-&DMaWT7$FBGDM4m_7$xVC7$Nu-ClWIj%u3q#7$))hHjvIl<("
-    "gUv%cj@5V)HiP^lnBRfMk2G##;M3$mD)1>mTeGc%H)yCMds48$>nhXMiy=8$D$82cR[(bne`A8JiZ^-;L[E8$@a'dF--*FFK/+DMWgesnUhGc%-BWfMaUj"
-    "%uxX*5$pC_;evIl<(ohZab)-6V)B)FTo(l%DMoSv8$9ArEM0%)9$U#t8$1Oe=MuS19$Ny'9$C%$aG433FFP/+DMdY^mpvIl<(v,w%cj@5V)gs=Nqm>RfM#"
-    "bG##K)xkqc3v.rTeGc%W)yCMsxi9$+Ql`Mx's9$_MS:ML_NOs0mUHEjdyI;72]4$<fgy>mg+:$xV1w#;pT1:ZBWZ5aBGDMRhK:$;C&:$i`GbtrBk%uLVT9"
-    "$BXI/rUhGc%iAWfMI'*>v7dJCMtX,V)n&H##jjS$'lCOatWCd:$f>b0:x.Z:$pZ/1:$;m:$EJEo*NEtQ&N6`daVyH'w'/HZv[[1;$n.PN_/^t6M14,s_,g"
-    "^SMmiS$'I3Tat4y8J$f>b0:1a&J$f>b0:2a&J$,Z/1:7yKJ$/Kl<(#eXKM=g3V)*HQEO1-&DM`]sJ$VphXMec%K$OY%#hm$kjP615)O>cMBPwIl<((tXKM"
-    "wIl<(*)ugMQxZ0,UHi>#T#eTJ,Z/1:HM5K$f%$YMk0^K$FTHxgs[cdRM[F;RM[F;RQxZ0,0Ui>#lUbWR8U-V)Ax&tRk5GDMAb,L$2X#L$iZ^-;V')L$'X/"
-    "1:UrmK$)IEo*7s=n&<[edaC#MuT@h.2hE&M9Ul]-[#@a'dF9BFFFU+yCMu&mL$kO-FMw#vL$)ln%cr/WVV;Q1:VwIl<(ZQSKV@E^0,Tb#qSa+sjU2sedaH"
-    "ZaOW)uimg,BlpWnrOHWnrOHWoL5V)n)bQKJh1^M/[`M$ok7M$&yGc%ZdJCMtX,V)o+N##jjS$'mHUatXKyM$f>b0:#9pM$pZ/1:&F+N$EJEo*Q]Z2'O;fd"
-    "aVx>cZ)4NZv]dGN$n.PN_[6['[14,s_X@ED[miS$'uaUata%mN$f>b0:2eYN$f>b0:3eYN$,Z/1:8&(O$/Kl<($lA;[=g3V)+O95^1-&DM4aOO$+qhXM9g"
-    "XO$$Z%#hBUQZ_78up]@j52_wIl<()$B;[wIl<(+0^W[QxZ0,*vj>#)QfTJ,Z/1:IQiO$:&$YM@49P$rTHxgH5JTaNc.,aNc.,aQxZ0,]+k>#m]JHa8U-V)"
-    "B(gdak5GDMme`P$a[VP$iZ^-;W+]P$'X/1:VvIP$)IEo*f[wN'i1gdaoS3fcl=02hqV3*dA3/[#@a'dFhNXFF*,yCMJ*IQ$@P-FML'RQ$Uln%cGa=Gej0p"
-    "*ewIl<([X;;e@E^0,Uicabb2[Zd_Igdat3H@fUKkmgXrRafoy78foy78foL5V)CWcQKvh1^M[_;R$pokQ$&yGc%/eJCMtX,V)DYO##jjS$'BvVat-OUR$f"
-    ">b0:$=LR$pZ/1:'J_R$EJEo*(F<k'$jgda+R&SiUbOZv1h#S$n.PN_0hBoi14,s_-q+4jmiS$'J7Wat5)IS$f>b0:3i5S$f>b0:4i5S$,Z/1:9*[S$/Kl<"
-    "(%s),j=g3V),Vy%l1-&DMad+T$WqhXMfj4T$PZ%#hn.8Km8@^akAquylwIl<(*+*,jwIl<(,7FHjQxZ0,VLl>#U'hTJ,Z/1:JUET$g&$YM",
-    "l7mT$GUHxgtf0EoOjnsnOjnsnQxZ0,1Yl>#nd28o8U-V)C/OTok5GDMBi;U$7`2U$iZ^-;X/8U$'X/1:W#&U$)IEo*<EY/(=`hdaD-rUqAl12hF0rqqma0"
-    "[#@a'dF>[kFFV,yCMv-%V$lP-FMx*.V$*mn%cs9%7sAhVrrwIl<(]`$,s@E^0,VpKQpc9DKr3whdaIe.0t*ylmg-L9Qtp)x(tp)x(toL5V)o-eQKKi1^M0"
-    "coV$qsGV$&yGc%[eJCMtX,V)p/Q##jjS$'nLXatYR1W$f>b0:%B(W$pZ/1:(N:W$EJEo*V.vK(P@ida+Qt6M+8QZv2p8f$n.PN_0g8SM24,s_-pyoMniS$"
-    "'K<^at61_f$f>b0:5sKf$f>b0:6sKf$,Z/1:;4qf$/Kl<(&w&hM>g3V)-ZvaO2-&DMblAg$XshXMgrJg$Q]%#hn-//Q:DZEOCur^PxIl<(+/'hMxIl<(-;"
-    "C,NRxZ0,WQr>#V,nTJ,Z/1:L`Zg$h($YMm@+h$HWHxgte')SQnkWRQnkWRRxZ0,2_r>#oh/tR9U-V)D3L8Sl5GDMCqQh$:hHh$iZ^-;Z9Nh$'X/1:Y-;h$"
-    ")IEo*@]@h(>endaD,i9UCq72hF/iUUof6[#@a'dFBj&GFW.yCMw5:i$mR-FMy2Di$+on%cs8srVDmMVVxIl<(^dxgVAE^0,WtH5Te=A/V5%odaId%lW,'s"
-    "mg-K05Xr-udWr-udWpL5V)p2kQKLk1^M1k-j$s&^i$&yGc%]gJCMtX,V)q4W##fjS$',[vj_SihfYVeGc%dyfCM2>]j$xCl<(*.l8%l1:c<BPD,a]LED[m"
-    "&gCM6W*k$[/`$''abAuLD5>],p_atc4:k$f>b0:0L=j$f>b0:2RGj$,Z/1:=8Mk$q4+DMri'X6pHR[ZF=WK`i>Pu^lD4>Z'g#&ub.1k$Wk%U]xIl<(yCRB"
-    "YxIl<($Pn^Y>g3V)3&@2_Q90&cDV'N#gP(AHf>b0:Kd6l$f>b0::RGj$.Z/1:Nj@l$y4+DMto'X6rZ2<[Ox3)bd4(k$umSCMNP_l$+clj$2w'k$VXEt[Ve"
-    "Gc%O4;fMOVhl$<,:k$F2Dk$k42eagy#J$g%HJ;=>HZ>dplb<dGWfM>ADEtyX3m$[^w<(Arh^cVeGc%hMafMAM`atwXFm$f>b0:^7xl$]uAZIdVOm$cVOm$"
-    "EthXM#_fm$+C^2cDV'N#vP(AHf>b0:jikm$]uAZIlotm$kotm$#@s^M.54n$ju&n$_AmJ;p$0n$%*H2uuL3m$iYJ&chfh0,#I9#QddA8fF3XZv)9Cn$n.P"
-    "N_2X]yf9`ms_,O*>gVeGc%sANfM[bX##=_b@QxiumgVeGc%8/yCMdK&o$yl7gMR*aat-Rhn$a7,=RhuyH).Kl<(p7rjhFev<(NSlN#urNx>'=Un$ff`rSl"
-    "0>e)<5+DM6PRKiFev<(NSlN#)wK,jVeGc%y4;fMgB^o$;<hn$70no$r2ioB7$[o$jRw<(:0no$[^w<(<C2p$*HWfMCa=&P5BMIlBRa87v2ioBBI;p$%BNf"
-    "Ml;Y##:Do_lF)(#mVeGc%cthXMi(dp$0$[o$ff`rSyX>e)J/yCMvcvp$K/yCMwi(q$X#rXM%p1q$Nnsp$F+Uhieq%&u=^Np$1s@#mFev<(NSlN#,;H)kVe"
-    "Gc%bBIYM`Hgo$suy1u4&Ro$-N(bkEy3V)-%7/io78YMoMDq$h-:,cOC6O#g;6VoxIl<(UBtpo]wGc%MhJCMtX,V)%N;##fjS$'s*yj_C-iupVeGc%S#gCM"
-    "y3%r$xCl<(qTn8%l1:c<1QD,aLhESrm&gCM&MJr$xCl<(uan8%l1:c<5QD,aP5^lsm&gCM*for$xCl<(ymn8%l1:c<9QD,aTZu-um&gCM.'=s$xCl<(&#o"
-    "8%ZW3DP9<`,)PyxCM)xXs$Rr:^MGqcs$0_eOtb#js$[^w<(YqT*%%JWfMWB+&u^nis$'m&LMyIl<(5vYQpEy3V)ym/hM&b&&u^nis$Q46wvhfh0,_%R,E3"
-    ".q*%CJGDMI(UdN+QRO#f>b0:;:,+%f>b0:MD^q$ZW3DPr8e,)RyxCMboS+%d76YMgu]+%ASQ+%,Z/1:BA5+%I7+DMZPv^PyIl<(AGvmpu'T$'Vdm+%n=mJ"
-    ";cH4j$cZ+r$7OX[QQBjfMchfvQcdgatC'2,%iZ^-;Ll^ogIeB`RQhX;RQhX;RCp3V)AS]>Q)Wwda=Lp@S<+%FM&ic,%W9W,%W9W,%3(HJ;X3N,%R1yCMrq"
-    "u,%a:4V)NU5qSl.,&uBx(,%463[Qifh0,Gf]>QrEhQTc^KEtQq7-%[^w<(gUA-%=JWfMp(LEtS&K-%[^w<(KWfKVWeGc%_JGDMcaRgV41OP#f>b0:o&g-%"
-    "f>b0:hJgq$,Z/1:r,p-%`7+DMsswdWyb,V)iT,&um8&&uOqJ-%DjwKV*$-V)Y5=.%BjIdaL(yhX;7xdaM1=-YG;J/MSGYIY$c>&Y*$-V)^Nc.%;u%DM*)o"
-    ".%f1yCM+/x.%p)$YM05*/%,ku.%bv2Lr>J<)bS*Hr$epSCM9H3/%Jc=r$BNafMr4hatOqJ-%YZ:K;)@4.%yv0/%#>@YM7TF/%v%:/%AE`2UWeGc%:7;fMA"
-    "ZO/%Wr(,%#lJ-%Y#/9]QBjfM3O<T]-shateD`/%[5gq]QBjfM(Bt/%XJWfMQ39&cDV'N#Aw>cXtIl<(1t,n^yIl<(lqwmp>g3V)4,I2_P$=)bT0Qr$rpSC"
-    "MCAU0%qoPr$YtAq]WeGc%vJGDM'U0K`7DkP#f>b0:Ov[0%f>b0:,Kgq$,Z/1:R%f0%'KGDM+#Idam`@pagj:0bV0ydahsVLbIN*hMn1shbYFYEbv'T$'5/"
-    "x0%fDKesTlaK`v`]-c#5=HstH&&ufJi/%XtAq]ifh0,GjE/`O39&cfImKMuf<fcL0UBcXhGc%TJWfM,Wlds'1Y*dyiN2UP+1q]Z/`$'@dbAu_N/Q#hit1%"
-    "n0'[dZ/`$'BdbAuf%3BeHliat&*92%ZW3DP_Vg,)byxCMNRW2%6KGDM:V5Tf<cBQ#f>b0:v<_2%0Z/1:-5#+%OwhXMVk%3%vIq2%f>b0:BKgq$,Z/1:&P#"
-    "3%98+DMS6;2hyb,V)ojcQgtK&&u%$02%qL#Xe*$-V)3XH3%I(Jda&0<6iqB:&cDV'N#hNs@ZtIl<(uV[KiDs3V)#'kHN1UR/M/bTOj1c;,jyIl<(8/ymp>"
-    "g3V)%(XHjwT:&cDV'N#4T(AHf>b0:=C;4%f>b0:OKgq$.Z/1:AIE4%G8+DM^50)kv'T$']RW4%n=mJ;9i,S$u:(s$p9CwdWeGc%j7;fMt1m4%w$92%.+C2"
-    "%1(HJ;D89N#h>@YMn=(5%+hs4%n'c>dWeGc%h7;fMwD15%O8V/%/v/2%8Y&<nQBjfMrF4WndhjatD.B5%:l^tnQBjfM_+V5%7KWfM0);&cDV'N#(ko<[tI"
-    "l<(GH&qo*$-V)L=y5%N7Jda>`utpKdkHNEu99qL-vmp@g3V)L^B5p0n#eaB$rqqG;J/MH966re3vjqv'T$'pjP6%j%HJ;qAvV$INafMhnjatGA^5%ZW3DP"
-    "0$i,)fyxCMwCo6%`KGDMdkwGsA$hQ#f>b0:q.v6%0Z/1:V5#+%xwhXM(]<7%q:17%f>b0:kKgq$,Z/1:xA:7%fKGDMjKpAum`@paN;ceu=>$eaOE'*vIN*"
-    "hMUZCFv(&,#vv'T$'#KM7%l$D_u;#dK`^1-cvVH=Bu#[&&uE4K5%7S8tnifh0,i$WKrmQcZvE>oKM0^t6MkN'wvXhGc%3KWfMcLnds9(9SM/BS>dCG/tn^"
-    "wGc%:mJCMtX,V)]W:##njS$'aO0k_.y=4NXeGc%A(gCMgxJG%xCl<(_y%9%t$k<@vUD,a7]riOo&gCMk9pG%xCl<(c.&9%t$k<@#VD,aD[&,Qr8+DMcP_Q"
-    "tF0;H%[^w<(llDH%2MWfM)T)ea6l;'R8+qHN<*XCR9,RH%8R/XRXeGc%3:;fM%flH%s-_8ShatdsJq4xSQ[*[Q^N#US+$-V)NLAI%;u%DM",
-    "r&MI%JEs^M8wVI%aeJI%G(oOUrci##JvR3Ub(sNUXeGc%S4yCMu8iI%C:+DMXZ6kUw'T$'NR.I%n=mJ;sK4j$=MQG%1(HJ;X@jH%uyhXMtq9I%tp4R#8R/"
-    "XRXeGc%0GtZM'O$J%K:9N#54tx>o,yI%=)T$'X2+J%u3tx>H<Ln$ZX-FM*b@J%gaQ.rLvAlWS<2bOR4^0Xu60eWw'T$'2Z5&uB$;H%3-o>Q#Jl<(D(:hME"
-    "s3V):&*UJJSafM&ZqatZalJ%YZ:K;.mxKQ,6E#Zjfh0,FHb5Kk%DK%K:;fM:EOK%ex:H%1q0K%ZW3DPBZo,)8Kl<($$yW[rL5V);lAwZ,d9)tnf$L%#gbA"
-    "um`rK%5K$L%OxL#Z#Jl<(S]V,Nw'T$'mP-L%Nt$'PB1jK`g,p<^_XwaO#E)ea_n*Y^<(%FMH1LL%D^@L%D^@L%3(HJ;EW6L%u:+DMnO@wZ#c,V)B+G)b@M"
-    "5eNiNLr_I4nN_Bj3V)wIa>Zp)7eNjWh6`LD2k_Bj3V)q$eBYlUZ/MY'RC[:HU5^ShGc%KMWfMyG$USjZ#S`i>K#QOM4V),`eBY3*Nmgw`s4aQf.h`w'T$'"
-    "$73M%u3tx>f<Ln$(jHIMDfHM%*S$FMU9RM%XDFM%D6tx>Y=<M%(;+DM,^aEb[/`$';gbAulGQR#`VbM%iYJ&c#Jl<(%-0_PA&Fo*k7GqJWGV(bC$)H%kSa"
-    "fMBVratvXbM%urNx>,m(H%*t+.;ho/N%p'T$'.ZL2hv$0cdMR/@#4v+.;ku8N%K5-YMSRWN%l*LN%CMv.;tUnm/.<K2cq`dR#jid3_tIl<(c,8teBj3V)c"
-    "&tWe4QL#Q*rDxfnmBWfI(4V)%R0_PdqG)bBx87gYO/J$n.PN_%f`Xg=l(t_$$]ugXeGc%:5yCMZ;^O%#^aJM.jhO%G%DaM3pqO%9O[W#'X/1:1$nO%4U-V"
-    ")uSI/i8Oe=MhN4P%*9xO%TY-FMaT=P%(Un1h/kpkj`>hw#@1#2:/`2209CEP%@1#2:0`2209INP%2EdEkiy#J$cW/1:e%ATAdplb<-NWfM`RWEtCv%Q%[^"
-    "w<(qZ.Q%/NWfM&L,ea3QIFme8lZvAv7Q%0j$_l+$-V)JgAQ%2V%DMhAMQ%L5yCMiGVQ%KNGDM2*5Wn._KQ%U_BXnM>:#mMI6)J1AafMitsatF=gQ%U5#2:"
-    "(q`S#PHyQ%C-N^M4`7R%rZI3tSu=R%fgbAuRo4R%aZ=R%=31npJ+4V)Ew6wmGBu^M8x]R%^BpQ%DhRkqRBjfMqCD/rq8tatP$mR%f>b0:`5^Q%,Z/1:_)K"
-    "Q%UNGDMAT^+s=d(S%f>b0:q41S%@1#2:K`220o::S%U_BXnxT8&uOucR%AO-kqHev<(NSlN#;o4qoXeGc%sHIYMq`$R%-%#2uF=gQ%<*mQpGy3V)N;7wmq"
-    "78YM)fXS%y3:,cy9WS#47IGt#Jl<(gXtat_wGc%_nJCMtX,V)rBm##qjS$'q_tat]n-T%f>b0:+g$T%R[^-;.s6T%f>b0:-g$T%v2ioB_)JT%##yCM[PAc"
-    "%W9a^MyIKc%q'sS#l2ioB745c%'JNfMh7r##3YQ-N@MZ)OYeGc%,VafM]Qyat;Ymc%7v+.;x-%T#PTafM]Qyat9MZc%XQv.;_v>qNBSZ)O`wGc%CpJCMtX"
-    ",V)VHr##qjS$'UeyatAxDd%f>b0:Kr:d%v2ioBN'Nd%`4NfMrVr##=_b@QTqk;RYeGc%6VafMgpyatF@sd%f>b0:Pr:d%t2ioBXF%e%a4NfMwfr##C5>uR"
-    "_WHqSYeGc%=`aJMt,Ve%eAafMl(#btK_Je%f>b0:Vr:d%R[^-;ek]e%7v+.;gqfe%dAafMl(#btIR7e%XQv.;feSe%cwoe%<VafMgpyatD3ad%XQv.;%%P"
-    ",RcWh8S`wGc%VpJCMtX,V)g+s##sjS$'$R:k_XlGqVYeGc%`7yCM'k[f%VaA_MBZff%='_Qt]dlf%[^w<(#_uf%IPWfM+:sZvdo)ltXWlf%jdyI;w8=f%i"
-    "Z^-;y>Gf%>(HJ;)e'g%3ge=M7BFg%*]9g%Ho`K;Vtjj0fWeW#%L5IMOw)>Z.7;#v)p`gZP[Dwd/.%,[r)V8o5U-V)xhJwZ(B-FM5Z&h%H0Xyc[92$]-f9e"
-    "W*66V)%$g;[`pT2h]Lj[]6lS[#rZ/1:AW@h%3^0aM:yTh%@^Ih%'X/1:=8ig%+36V)1t#R^g&$>dc#G9_Fv>n^`wGc%qpJCMtX,V)(%t##njS$'AK;k_eW"
-    "57`YeGc%x+gCMGlHi%#Jl<(<W;k_,$-V)u3Xi%;u%DMBfdi%@&iXMGlmi%`YfT#uZ/1:^Vki%GhhXMIx(j%Z]ti%pZ/1:bc&j%8Kl<(EvW/`x'T$']o8j%"
-    "is+.;+m1d%e`aJMI9Nj%1QGDM#bXj%d;3j%4<0@dL@X>v7dJCMtX,V)gv:##vjS$'Py;k_t3#(eqiS$'R(<k_0XJbeYeGc%2,gCMX&8k%xCl<(PR19%l1:"
-    "c<hYD,a&u$=gp&gCM]>^k%xCl<(T_19%l1:c<lYD,a,OOVhp&gCMaW+l%xCl<(Vk19%#]c6BpYD,a0tgoip&gCMepPl%#Jl<(j5*[dFs3V)rx4UJ*WafM^"
-    "U%bt:Tjl%U5#2:9$G'fDhG&lkfh0,,J/ej3C'_l(nM&cDV'N#;Z(AHf>b0:L#Km%v2ioBKn7m%0EEfMS&H&lSBjfMR#H&lgq%bt=g.m%f>b0:57hj%:t(9"
-    "f,hQ)b/b>k%EwSCMwc$n%X<5k%7>+DM9CcBl$c,V)tnQ)b.tAeNCVg@oV(<tnx'T$'@N4n%fW/1:A`>O%^ge=Mnv'm%1htl%m&iXMi1Dm%,gxT#,;H)kYe"
-    "Gc%O>+DM8-gEk$c,V):0,bklt4eaU2o>pQNO#ZW;3[pm&bEtQxcn%[^w<(dsln%=QWfMvgY>v#DWfM4)R)b3#ek%PwSCM$Axn%Tldk%f>b0:@1_j%0Z/1:"
-    "//%wqZhGc%CQWfMr)*esRennrh*5nps&fHsBg3V)L,a>mj;[vdNq.0tJ]CtelL5V)xx-hrxBF)tbw$p%rjbAuaqro%&a$p%KT=&u$Jl<(7Zc;eBg3V)lw^"
-    "Bu>ajBcTQ'*vLIy>Hv2ioB$;Do%1KNfM6Tv##YSI@v`1g/MZeGc%k8yCM]Y]'&2>+DM5[)LMy'T$'O:Do%n=mJ;f4dn#-$wk%CgXkh5euK`2yp3NpJqjhG"
-    "v3V)*,LhMyGW)b7;2l%FA+DMRAlNq(0Eo*Bqe/V3]nKiZhGc%PQWfMZTG&u`,]p%P+rZvkfh0,+NHeNGPi,EESGDM;I>(&IKMp%LbDFObgG&uUFVo%F&bH"
-    "sBg3V)[l-hrI`V%uR3:o%JKyat$Jl<(pJ0[dm95V)JsDbOdhQfMoP$$#99J'PL3%CPZeGc%L:yCMhFl(&3>+DMFyU#Qy'T$'KZGn%h^tP9#(xh%7CNl%1i"
-    "rBPZeGc%6r.gMfy#J$aEOP9x/QgDdplb<JmACMpw9)&dplb<LmACM0nM)&9eg8S#Dl<(oY89%l1:c<5<<&cJ$`N#>^x-Ef>b0:eqo)&@;DnTZeGc%<A;fM"
-    "*@6*&n2.OU,h/U]b'#9V2SVkCJDkLV'7A@#M:O0Vso*LVZeGc%`:yCM$en*&USGDMes2HWp`@paId%lW1w/U]h_r2Xx@CeW^/`$'wlbAuby0+&*wL+&KS4"
-    "bX%Jl<(Whu;R%Jl<(Yt9XRGs3V)A><UJ+)iXM2Kt+&/2i+&0Z/1:)TB<UCg3V)vXs>ZI`<eaTrQC[.mW)bNn])&oA+DM$'SwZ)0Eo*/e,R^Y^QqS[hGc%K"
-    "SWfM)pH&uZg9+&JJpEXlfh0,*04X[UDt5KkSGDM>+U,&c,4*&uv.9]Ml<ea]X7]]$Q6USbhJx]ta^#Q@v3V)N_FqfHu<ea`t3Y^ag&RgudPu^Hv,R^2BQ>"
-    "#;E^0,6th5^Fjh5^mki,NhE0V_K.In^y'T$'G1<-&CW@kUZeGc%v(iXM#F@*&.P/1uO#+*&DjwKV[hGc%`SWfM7+1esnWC6`:a]*&UJb-&",
-    "v2ioBU=O-&fRw<(XJb-&]^w<(WJb-&eSWfM]_U&cp:Wla+>`/`%Jl<(KG=eaCg3V)Csa/`,rJDMP<E.&2i8.&jdyI;doB.&1(HJ;cc/.&F)iXMM<a.&t//"
-    "2cw$l*d6M4_c%Jl<(YFR#dCg3V)J1b/`;IKDMWh./&9<#/&jdyI;rC,/&1(HJ;q6q.&N/rXMXtJ/&nO>/&>(HJ;xUH/&0#yCMV)^/&(;yCMW/g/&+;yCMX"
-    "5p/&/;yCMY;y/&O;-YM_B+0&&uv/&,JWea4qj,N,9f9h%^c5gy'T$'t)20&3(HJ;)]Q/&9B+DM%m#OhFp3V)oZg8fm#Z)b+L,/&X)iXMCVZ-&X652uo3F-"
-    "&d+nHa[hGc%&TWfMU-2es4_XRiZqw-&9Oj0&v2ioB9CW0&$Sw<(<Oj0&]^w<(;Oj0&+TWfM#bV&c6Bm0kIEuKi%Jl<(/PT)kCg3V)'%xKi<LKDMnAM1&Pm"
-    "A1&jdyI;HtJ1&1(HJ;Gh71&d)iXMkAi1&T-tP#t7(+<UYJ)&L;yCMmY$2&g)iXMnS-2&'%=U#t7(+<XYJ)&O;yCMpl@2&k/rXMurI2&TN=2&1(HJ;S)^1&"
-    "#)<ZMw']2&8v3U#jdyI;Pb.1&jdyI;TtJ1&jdyI;Y5p1&jdyI;^H42&3(HJ;caY2&YB+DMWMY2qFp3V)Q^&Uo5,[)bB%K1&w;-YM'SF3&`ml2&Q9*@mTyk"
-    ",NLR[6r_SBqoy'T$'b:M3&,Z/1:7CW0&liGc%&TWfM_bJ&uS<V3&CbeKrlfh0,$/r,EYMi3&TLs^MB_'4&$I$3tat-4&tskAu`n$4&$a-4&IB^EtJev<(N"
-    "SlN#KKyatZeGc%HB;fM5-L4&1rgBu733U]m6X,vu]dn8USI@v2ZD@#XJ-$v/Bd>vZeGc%%a-FM2L#5&l$6YM3R,5&.:x4&,Z/1:cB*5&r(iXMbcxC&yrI4"
-    "&t7(+<L[J)&C=yCMd$4D&HVGDM=X;HN'&nC&IFHIN;st/MR>GIuI-/CGKKyatZeGc%7o&dM^qodRShGc%-VWfM]E8es:=H0OGNr4&H'aD&v2ioBHrMD&FR"
-    "w<(K'aD&]^w<(J'aD&2VWfM:_f2h6S$fPI<-HN8]@*QJ3J_P5<6V)Fb:RT/6$/M:owbQRX*@Q.$-V)>7JE&>gEea;6&DRHAu/M=3t_R.f;IEPS,Mi0ZGC+"
-    "S=yCMt/rE&o1rXMy5$F&]koE&,Z/1:]LAE&F%-V)Fc3F&F%FeaCw9YTOVu/MEt0uT=B)9JPS,Mi7pGC+Z=yCM$[[F&v1rXM)beF&k>YF&1(HJ;jqxE&.+<"
-    "ZM+nwF&Dx3U#,Z/1:tI`3&H=yCM%n2G&n4$YM*t;G&q^0G&PS,Mi@1HC+c=yCM,5OG&)>-YM1;XG&ypLG&t7(+<o[J)&bD+DM,i,FXDg3V).am)On2efM`"
-    "a4btB-sD&G&bHsZeGc%#*iXM'`k3&_S],uS<V3&H8B)t[O/J$n.PN_IQ23W@@jt_QV0.YsiS$'1#Nk_SihfYsiS$'0w5btb=6H&*FwLDF`D,a[C)([r&gC"
-    "M:(UH&xCl<(2VC9%*FwLDJ`D,a^[.A]r&gCM>A#I&xCl<(6cC9%l1:c<N`D,ad5YY^r&gCMCYHI&xCl<(PoC9%jvY*<R`D,avYEt_r&gCMGrmI&xCl<(>$"
-    "D9%f>b0:C,iG&5Z/1:YV&J&viGc%fVWfM=A:ess.wkaI]9H&buTJ&U5#2:UUpIZeh'Fb.$-V)&lpJ&;u%DMJF%K&yNs^Mh>/K&h6#K&sXU@dML/$#vO9$d"
-    "pWw>d[eGc%2>yCMN_JK&0QIYMSeSK&HnqTNw-h_e/iAej:g3V)W6DbbknGeat3H@fHcb)bgVIH&8E+DM]5Ste#(T$'L]/J&p7hQ9<D%)&:WRH&>deH&+<["
-    "0D`deH&pHR[ZUCS&u0t1L&v#W5gmfh0,HMGea#^0RgT';es09A9hgaBK&00EL&v2ioB26NL&fRw<(20EL&]^w<(10EL&'WWfMtQ`&c1k8Si`pg2h&Jl<(&"
-    "p)Li#(T$'jT%M&fW/1:1f>O%@me=Mc8=L&muLJ&^,iXM^KYL&iS/1u0t1L&%[O/i]hGc%iVWfMw&w/Mo:7-c&G%IjShGc%fVWfMfkc)bluwH&%&TCMdp9M"
-    "&ngwH&w1gq]vw/L`2&5lj6-<q]]hGc%-WWfM]F;es:>QLkfZ8K&H)gM&v2ioBHtSM&kJEfMQ&Z&lUBjfMS>V#mgq7btC4+N&f>b0:k,iG&2Z/1:RB4N&bt"
-    "3V)<b6[m3@$/M;yECnMQRwmq@5V)7OA_cUrvDtMfcN&[^w<([glN&9WWfM0tHea::^[oHcb)bn*3I&VE+DM'6m;n#(T$'S]/J&p7hQ9ZD%)&I+<I&M7OI&"
-    "+<[0D-8OI&pHR[ZsET&uIYcN&7S8tn&Jl<(ymc#Z_/`$'lpbAuV9:O&i.DO&><M2quL5V)c>o;nK$S&uO'DO&=31npmfh0,k+,Rpd*(Oqt;tEtWLiO&[^w"
-    "<(pMrO&DWWfMxZT&uUL$P&Dk)hrmfh0,&8$-Eu`6P&VOs^MDnLP&&L$3tc,SP&vvkAub&JP&%sRP&G/&es&Jl<(m4H_YDg3V)jk8btLg8INR>GIumQ3J&,"
-    "Z/1:-(fP&.F6YM1I,Q&[qx/MUZCFv0>Q#v0-6V)tQm>v66KDM:nHQ&+Y-P&jdyI;eNFQ&%aCO_yJj)bsIbI&B&TCMgl<`&37XI&'WGDM8<H`&Mj@Q&G3hh"
-    "M;s&0ML_NOsEx7CGEk)hr[eGc%L^afMvN8btS@iO&/WD&l[eGc%d,iXMh1`M&8fCV#,;H)k[eGc%L>yCMykP`&k=yCMb'Y`&U);^M(xc`&nE8iYKbx2OCP"
-    "ZeN`/`$']rbAuG6j`&J-s`&.V:bO'Jl<(SAM_Y#(T$'%7.a&(%@L`vw/L`7JMIPQPW/`A]R&u@$s`&-MvEO^O/J$blL##",
+    "eF&9b#gCm97o^'EMoAh_+hL1V7nZ'EMDc1'+j_i68rg'EM(*'t$BSC`+;T(EM&i*w#/Ir29Ck[O99&k<(y/1QTD4@r9WGk<(S8P<Tq(,D-BZ^-;>,#AMkc"
+    "=S:Mm=f;CX%AMn$:l;O(vF<>L%AMxI-M<Tp+V)`Y[M<[ueD=^f[M<]'*a=US$m;bIk%>Wf[M<NKk<(V9XYTUOgp:WGk<($GPmWdsjd>]p+V)bG[M<[6Ku@"
+    "/`%AM%YiL<Ho7UA_RGrAGf%AM*P1l;L&S$'BM%AM0]VL<8`s@MN_-UAps;QCWf[M<mjk<($[TvZa4L6DVGk<(y.wRVm9Vj:mLU@,rGk<(p=c.at,m*$V%k"
+    "<(XA[vZ.q0SEUGk<(+>wRVl*mm9o_5x,tGk<(vJu.ayNVG$mik<(Cl1HW,NBy&@qR$'YFa@MhEJKW-TKy&;Dl<(N1jwZ4Q)MGWGk<(2E)SVqLV2:s,N9.x"
+    "Gk<()dC/a*/o(%bGk<(+RlXTo1jv9eik<(6BhvZqqTCIdik<(:T#wZv>Q$Jn,]0,(*:)J=t5BM8%HwC^<U^T4q8bARpR$'^Fa@MpjoKW:Mm#'@Dl<(OeAL"
+    "Vue$3:wQfR/%Hk<(8%i/a7._b%ZpR$'aCa@Mx7=LW<Y($'DDl<(SkALVxt-o9$w&l0)Hk<(>=60a;MQC&ZpR$'fFa@M)^cLW>f:$'HDl<(WqALV(ROl:(E"
+    ">-2-Hk<(EV[0a@lD$'ZpR$'jFa@M1+1MW5dxL#HQhCMnx<2'ZpR$'kCa@M5=DMW6j*M#JWhCMp-YN'ZpR$'nFa@M9PVMW7p3M#L^hCMr9uj'ZpR$'oCa@M"
+    "=ciMW8v<M#NdhCMtF9/(ZpR$'rFa@MBu$NW9%GM#PjhCMvRUK(ZpR$'sCa@MF07NW:+PM#RphCMx_qg(nSS$'E<lBMdkQ)#qt)$7DE4o:A)8r9A)8r9EOY"
+    "OW;1YM#RyhCM#l5,)_Gk<(R5Wk9UQBi:Y^L<MQE:;[@l`-P6=QaO6=QaOi'l<(aEQm^N#lKPff987[,k<(PEQ'$6QF$Q^w/N#RQF$Q/d.HWC]CN#C2+BMa"
+    "]NN#68jBMh/2F#Qyt`PaHd5D*yDo*Mcy%=,XK@Mr;VZ>*up@MvYI;$GmfCM0Ind)YGk<(hJmZ>dg8m9@ZXM#Xd,BM060O#oik<(%hI;$sWW-Et:<5^=WY<"
+    "8aik<(#kC;-dg8m907ST#_OTm^^VX;Uk7[mTii(CM/9hO#ixZO#F-3lU0:Q3aQ[nO#&$gCM<#OE*wCl<(3ELv$dg8m947ST#eD)CM6L,P#o3wO#ojk<(2Q"
+    "bT%dg8m977ST#gJ)CM9_HP#rF;P#ojk<(6d&q%R5Fl9.a8n^R1TLX/-758RB%CM=wmP#v_aP#ojk<(;yB5&sWW-E,w`wZN=leYkn%CM,O:Q#+I<eYswDo*"
+    "+4avZ1PdjCsWW-E1&jwZsyP*[he%CM0h`Q#=@t5Dy#vVA)9TQ#>/ww^o^=&]&CAW[swDo*K::HN8_1t^`Ra[]v/LWI[xDo*:JZvd*N+x^w7V>^-qXp]`1,"
+    "BMPGKR#XGk<(,RSh:R5Fl9/.Q:w4[8n^$^nW_ff987*yDo*v/$&=,XK@M4-kj9Sup@MH'K;$pmfCM^:0&+YGk<(*o(k9dg8m9iZXM#Xd,BM8sFS#*vH4GR"
+    "5Fl98_L<MTTDwZivM0buohntAk(BM>7cS#a+^lTX+k<(Qf9G$R5Fl9<4QZ#sWW-EN>7xZ4R2icjO)BMAM9T#pik<(yNb.r2`+/(R5Fl9B_L<M^DX5^>auX"
+    "8rwDo*I0FZZ:V`y^x*CCecKw)#dg8m9uNFM#Ax.Q#h(_m9E-BQ#cDfT#a;k<(]gG$fVGk<(mn08frCl<(f>'>$yG.rfvTQ'[y[V<gQ0Q<MLi(BML9IU#]x"
+    "Do*mI;HN4xHU#R5Fl9#@<i#RQF$QK,Pm^+0SUhcKw)#dg8m9*[XM#7[8&[FAW9iWo(BMsj*V#ywDo*ae[vdU-KO#y#vVAT9TQ#j/ww^C.aQjQjc+jswDo*"
+    "[hFZZ:V`y^IMA2kk6RQ8-G]0,Ge*>Ze;fjC*yDo*`#cvZ*Kyw^Li</lk6RQ8)yDo*b)cvZ(8B@^@j9u8rwDo*%x;HN8_1t^O-9,mk6RQ8%.]0,.8s1_;^q"
+    "1_2b%;[D:*cmP*+EbP*+Ebo,]0,i9h(bNuf(b;&&;[n7pGnTCc%cTCc%cqX,V)]N>N96JtWnrCl<(cwH8%k(vF<$ED,aBfG]oi&gCMoD5X#xCl<(g,I8%&"
+    "x_3C(ED,aF3`upi&gCMs]ZX#xCl<(k8I8%im=f;,ED,aHLe6ri&gCMwu(Y#xCl<(oEI8%k(vF<0ED,aLq%Psi&gCM$7NY#xCl<(sQI8%k(vF<4ED,aP>=i"
+    "ti&gCM(PsY#xCl<(w^I8%k(vF<>%<&cGiCN#Dx`lCe5Fl9wy4Z#4Qkl9y(>Z#e$-V)_3QZ#5J%DMSg>i#h;GDMBQ<KM`(Doa(E&oM);*/M.ZB3N*KbgM@s"
+    "3V)va&,N+es(O0mykNea<87+Qkl92Zbi#C=GDMH15EOc:`oa.%vhO1abgM4::-PkS0/D>(_m9,365/7y8j#W;7GOq)@,)7#yCM`YWj#I=GDMNi->Qfl'V#"
+    "e5Fl9D:_j#/Qkl9B(Cj#bjhXMhr%k#DGqj#rePVA@gti#'7NfMp=:##3ZZIjMkksRSeGc%Q=GDMURBTS$>6O#e5Fl9RfHk#W;7GO%L@,)OyxCMkFgk#n+6"
+    "YMpLpk#Jxdk#+Qkl9WlQk#S++DMm/4Zvq'T$'S+wk#gTX49_92l#JOwW#9[KtRSeGc%17NfM#^:##4dvejb7%/VSeGc%X++DMo54Zvq'T$'F&Cj#Z5v5pw"
+    "Dn(bH1FX#GdSCM)lPl#ZW)X#Pb;X#:Z.gMUeGc%=DafMs+CatPkal#T,_m9sY=9Vo09EXefh0,C2-Ekj0q%Y&UFT]hkeKY@/vvHTI$`Ywr:##W@`CYyhQ^"
+    "YSeGc%),6YM*_`m#=MX%uZQgm#Q3-[Zefh0,f:YdW'@.;[w7GdscL)$]$umyY/_JW[YQw<(0R+n#RhGc%R=WfM,W'Etg7Zn#[^w<(ctcn#",
+    "U=WfMF+;K`]h<9_-y_%uc+Zn#[8=n^&$-V)g41o#8l%DM5d<o#YDafM.dCatc+Zn#T,_m9B,vn#>>:o#c5s^MQYPo#:EDo#lJ)i`>HGT]SeGc%#>GDM'h,"
+    "HafM$paeZmka@KGT])DG2b>ASdaV/`$'5WbAuw6so#Uv6p#hP.bbr'T$'I&Cj#^Qr2q9s:K`vcoIc-)SmpdnW%up$%p#iYJ&cThGc%a=WfM8pGds&+P*dV"
+    "CPabb);p#p@0@dMBjfM.q@Zd;GDatwOfp#_Z6Oq9s:K`w-L'e4K3Nq@v3V)U'iyc>V`%uvI]p#m'c>defh0,V*iyc]5EWeD2OZZ6eSBf/JmjCw)EUfMBjf"
+    "M$)^pfEcDat'$Pq#`dRkqVr;K`$`VXg=mOjqNxZ0,@]X>#v/<QgThGc%n=WfMP8oyY9BhWh]K&Et1U0r#[^w<($=9r#w=WfMR'a%u^d+n#&ekKiV/`$'MW"
+    "bAu@E$W#-V_r#(wK,j;g3V),,6;RDo/Bc0n+0kqMDBGamn/r[Ip(bNV&Y#bdSCMb5&s#J2tX#Y;GDM2^9s#t=ur#Mli&lS<a%u0[Lr#))hHjV/`$'UWbAu"
+    "&LPdlWCEat9;Is#+Qkl9EN#k#j++DMimpm8d1k,ss8q(bQiBY#*eSCMkZgs#S>/Y#eHBY#0a`BlSeGc%_khXMgmys#hW4n#-Qkl9w^io#j++DMlvpm8gMg"
+    ")tvBq(bT$_Y#K,+DMJ:Yse*#uI-9hw7ojk[(tm,<atShGc%)>WfM]Fa%u0[Lr#'n/hiThGc%u=WfMQ$a%u&uFq#thvTfefh0,'Qv1hLQkvZK$a%u^d+n#T"
+    "O)X[efh0,qCjvZ:8;Tovt,/M[<E@]buE^lShGc%K=WfM3FNZZUt-#p/JmjC>9v5pMBjfMb=8QpbbEatF.bt#jic&u6j:K`Bfltpfta%uShGc%5>WfMeFId"
+    "sV480X.nFT]VG8QpThGc%D=WfMRM+/MQ74-Y7<FEFH.tHWSeGc%LUv]M/=)u#DQ,k#lePVAl1HZ#p15V)cp4Nqfh)EtP`Bu#[^w<(bHKu#<>WfM4nq(bW6"
+    "#Z#K++DM#&SdWy/Eo*TY-HstQ8^uShGc%<>WfMtNy=v7dJCMtX,V)hk=##`jS$'`0FatRxyu#uADG<napu#*Kl<(a9FatKSCo*y,Z>#vHn%cYsLfu-K4/D"
+    "e5Fl9w(Hv#JC&^>ddos6vJ-FM-ifv#H9[1hXy5'w#,Z>#)kgi:R6Zv#4U-V)FX'>vy=$FMg1n-$&Bmv#+Tb-$.vBhMey#J$cW/1:NEo(<aTpe;%AWfMsvZ"
+    "da0+d0O(lDQgIF7NO61,)O`rdyP6=vhO>J7KOvIl<(*)LHN=B^0,;Z(&Pa:$[#LSCo*P8`>#h0amg7]@*Q=f`^PZwGc%BaJCMtX,V)T5D##djS$'h[cj_9"
+    "3&(RTeGc%K(yCMf*K/$6k:^M)rT/$j=@OtH0[/$[^w<(Qrd/$6AWfM+N[da<OG<T%ds%ci<C]T(Ct@TvIl<(LXQQTUhGc%4AWfM,Q[da@kC9U&m7BcF)`U"
+    "U.xNEF@a'dF.IVHEU(yCMqnY0$$We=M2Ld0$XRY0$e5Fl9XS5/$tQkl9iXj0$@J-V)ZQJKVo7h%uD$[/$9eg8Sffh0,V&nmT`GFHWjGDZvR#/1$n.PN_Q4"
+    "^0X/.#s_N=GMXliS$'j>LatV;T1$eH&M:<]$eaN=leYy#WZZj&F,Z4YvjCSC6@ZNBjfM43WZZ#TLat[Z+2$e5Fl9%'K1$oQkl9.X=2$BJEo*JsxW$PE]da"
+    "ZIj@]'gh%uZTy1$R<IwZvIl<(ol_aX)-6V)%0PT],-KDMdry2$GPp2$f>b0::&v2$l#:CYB1EK`d,Gu^qG8BYUhGc%KAWfM#2PdsnNc9_.IWZZ4bsvZZwG"
+    "c%laJCMtX,V)(^E##fjS$':,ej_dQ,7`liS$'()Matlfi3$k(vF<PJD,al+EPak&gCMDM04$xCl<(;`Y8%k(vF<TJD,apP]ibk&gCMHfU4$xCl<(@lY8%e"
+    "5Fl9QKV3$e5Fl9RKV3$+Qkl9`=o4$+Kl<(Cd)/`<g3V)R9RZd-$&DMGx>5$6nhXML'I5$4EaygSMV(f_#6>dgTNWevIl<(Hs)/`vIl<(J(FK`PxZ0,<Vb>"
+    "#9maWI+Qkl9piX5$N#$YMRL)6$*9#xgY-OyguMGQguMGQgPxZ0,mcb>#=HcmgvIl<(N(fj_s'T$'d<C6$&Okl9$796$p'T$'fCL6$l+5j:6H#/$Md$4$e5"
+    "Fl9cEM3$,JWea&s'2h+IkniRbb>#-Ss)bfFFK`3qK3jv7[daQx]da)OKOjKlx(bt9A4$RM-FM]2/7$eGi(bu@J4$:hSCMeB87$xu@4$%)yCMZ>B7$t.+DM"
+    "%:7Ek7U-V)s1(2hj,+DM'GSak#0Eo*1#D>QYX9Bc>E^0,%T$/i1us(kq)_da08`el`jbmgjjW.m>eP^l>eP^lnL5V)Ps^TJ2f1^Mnv+8$@0[7$#yGc%CbJ"
+    "CMtX,V)O3=##gjS$'h]fj_94/DnliS$'SYNatBpN8$im=f;(^$ea94T[od:YZZUt-#pwsxjC>9v5pNBjfMcDBQpfnNatG7&9$e5Fl9RU;8$oQkl9]589$5"
+    "Kl<(HwIWn+IEo*8L[8%<i#)bOcT9$<HafMihNatH=/9$e5Fl9VU;8$oQkl9eN^9$5Kl<(L,JWns'T$'[Zp9$fW/1:Mbt-$QBGDMQ[/:$4-k9$fDKeso8k%"
+    "uF1t8$;xP5pUO/J$n.PN_:+&@o1A>s_L,p0tliS$'%Dgj_N>PitliS$'h@OatV<Z:$e5Fl9sm4:$lePVAy4d:$c0`$'vZbAuabm:$(N1;$P+rZvvIl<(<$"
+    "8Et'$-V)_9p%utI%DMZ72J$ADGDM,G<J$p0xI$H<,-Nmsdda*W^ON%7:;[F@7nNkSC/D/](*OOBjfME=QEOV>Tat8:_J$e5Fl9Vu=:$+Qkl9=4hJ$3%-V)"
+    "hUp%uuL%DMdo.K$JDGDM5'9K$yhtJ$Q8x#Q]Wp%u74UJ$,DZ)OwIl<(KUTatj@5V)K:J>Qk5RfMoAM##>h&]QLR*wQUeGc%L+yCMg3gK$wnhXMl9pK$Dej"
+    "1c]J]CSC6+wHhQBi:TxvK$<E+gE.k-IEO1+DM_8_TSVhGc%1DWfM'Eeda<OG<T%7:;[X7xZT6qL;IBTinTOBjfMjm:2UivTatKRWL$e5Fl9iu=:$+Qkl9c"
+    "LaL$D%-V)#6q%u.'&DMv/(M$]DGDMH>2M$4)nL$d0bhVo7q%uJLNL$>;DnTVhGc%JBWfMB;`daFK;3W:Q;BcLaWOW69XEFiZ^-;r*Q:$;]K^>qwJM$v9>>"
+    "#:g8m9]DWZ5cDGDMQmjM$:HEM$jhYbX7+fdaL+4-Y%7:;[hkeKYE>1wHQ0V_YOBjfM1x(#ZxMUatZW4N$e5Fl9xu=:$oQkl9*R=N$Ph3V)qCaZZvL%DM/8"
+    "]N$rArEMHafN$/eYN$5Ue=M58oN$gaeN$@a'dFJq6IEi1+DM<txs[VhGc%JDWfM&Wq%uYOv:$OyU>vUO/J$n.PN_`_.]]4GHs_]hox]UeGc%o+yCM2WFO$"
+    "tSl`M7^OO$bF;1c6rT=_PkNx^wIl<(4t52_[wGc%ndJCMtX,V)*gN##ejS$'<5nj_eZHS`UeGc%w+yCM:19P$u+yCM;7CP$7qhXMA=LP$]:unafd10bfC>"
+    "/MlyMLb_42wHe5Fl9PWrO$+Qkl9Y1fP$[F^0,oy.,aT6GEbV0gdak:fecMlfdalD**ds^/#QyrFFdjNS&dJolXMJuHQ$aP<Q$-Qkl9fVFQ$KF^0,*Mwvdg"
+    "Hwvd*20#QRD:deh;sEcrP02hv0#$fKFO##<E+gEi&JIE0,yCMOL)R$FP-FMQI2R$``[%cJ.r@gkOL$gwIl<(gK45g8U-V)`wWWem;GDM%tXR$njOR$hQBi"
+    ":%DUR$&Okl9uibQ$+IEo*s)An&xigda)FkRi&mlmg7#9oitJPQg)=IKiwIl<(VPOK`@E^0,Kd),j0`),j`SZT]c;-qj'vCS$^7Q.;5uHS$",
+    "vO`gv6/RS$n.PN_48mLk4GHs_1BVikUeGc%D,yCM_ZyS$ITl`Mda+T$6G;1ccK;.m'K5ilwIl<(5$vyl[wGc%CeJCMtX,V)V<P##ejS$'icoj_94/DnUeG"
+    "c%L,yCMg4mT$J,yCMh:vT$dqhXMmA(U$1;una:=pwo:q@/MAS4<p3c3wHe5Fl9Q[NT$+Qkl9Z5BU$[F^0,p)osnU=/5p+_hda@lLUqyBhdaAuhqqH41#QN"
+    "L-6r>(:nqJolXMvx$V$bTpU$-Qkl9gZyU$KF^0,+T`grhO`grV`1#Q'uxSs<mY5qG'22hKbakswsP##<E+gE@3]IE],yCM$P]V$rP-FM&MfV$4a[%cv_X0"
+    "uB/3ltwIl<(hRt%u8U-V)a'AHsm;GDMQw4W$En+W$hQBi:&H1W$&Okl9vm=V$+IEo*JjyN'M@ida)Eb6MSCnmg7y/SMvQ8BuUjA/MxIl<(,/<;n@E^0,Lh"
+    "&hM2d&hMbXaT]c:$UN)'Yf$^7Q.;7(_f$wQ`gv77hf$n.PN_47d0O5GHs_1AMMOVeGc%E.yCM`c7g$JVl`MeiAg$7I;1ccJ2jP*P,MPxIl<(6(s^P]wGc%"
+    "DgJCMtX,V)WBV##ejS$'jhuj_93&(RVeGc%M.yCMh<+h$K.yCMiC4h$eshXMnI=h$2=una:<g[S<vF/MAR+xS5h9wHe5Fl9Sfdg$+Qkl9]@Wh$[F^0,q-l"
+    "WRWB,qS-dnda@kC9U$HndaAt_UUJ97#QNK$rU@'1RUKolXMw):i$d_.i$-Qkl9ie7i$KF^0,,X]KVjS]KVXe7#Q'to7W=lPqTI,82hKaWOWyxV##<E+gEC"
+    "BoIE^.yCM%Xri$sR-FM'U$j$5c[%cv^OlXE4*PXxIl<(iVqaX9U-V)b+=,Wn;GDMR(Kj$HvAj$hQBi:(RGj$&Okl9xwSi$+IEo*M*a/(NEodaUuH'[THtm"
+    "gdRnC[wU5&Y,I.wZxIl<(X[4wQAE^0,MofW[3kfW[6/cT]7lbE]U*5k$^7Q.;8,:k$LR`gvd:Dk$n.PN_ahJx]5GHs_^q3=^VeGc%q.yCM4gkk$vVl`M9m"
+    "tk$dI;1c7$qY_X/k<_xIl<(7/[N_]wGc%pgJCMtX,V),pW##ejS$'>>wj_fddo`VeGc%y.yCM<A_l$w.yCM=Ghl$9thXMCMql$_=unagmMLbiLH/Mm+jhb"
+    "b=;wHe5Fl9Tj@l$+Qkl9^D3m$[F^0,r4THaXIlabY9pdalD**dPuodamMFFdvg8#Q#%cbdlWoBdKolXML-nm$ecbm$-Qkl9jikm$KF^0,-`E;ekZE;e-;9"
+    "#QSMV(fjE7bcuY92hw9>@fNOX##<E+gEqN*JE2/yCMQ[Nn$HS-FMSXWn$bc[%cK76]gskh@gxIl<(j^YQg9U-V)c2&ten;GDM','o$vytn$hQBi:)V#o$&"
+    "Okl9y$0n$+IEo*$kBh(#spda*O/oi)vumg8,U3jx]umg-PngixIl<(Yctg`AE^0,NvNHj4rNHjc]dT]dEI5k*.io$^7Q.;90no$xR`gv8>wo$n.PN_5B1i"
+    "k1.#s_2Kr-lniS$'PPaat<WEp$k(vF<xPD,a:%3Gmm&gCMl=dp$xCl<(d/n8%k(vF<cpOEtG1&q$[^w<(3#<8oVeGc%N/yCMjJDq$E/yCMkPMq$`thXMpV"
+    "Vq$V5Kq$P0f#mP1-DMW.85p%0Eo*Xn;)XD/D>mWhGc%3HWfM+Uqda=Yltpu5qda>c09q7hI/MExLUq_l42q)$-V)LM+r$8l%DMr$7r$W/yCMs*Ar$b)$YM"
+    "x0Jr$gg=r$RCF[mP1-DM^YPNqu'T$'[mGr$qMv.;+FD3$Jhjp$3NafMfeaatC%&q$XQv.;eB^q$_sPr$;m7gM3O=/`4W7CMN$$q#]PDCM$]fr$H8B)tY/`"
+    "$'rabAu@-NgtwKbatVC(s$JB^EtVeGc%b/yCM%c<s$qM$FM_>Hs$#H:s$#H:s$W*R]H&NDs$H%-V)ZLVs$8l%DM)$cs$yM$FMcWms$+a`s$+a`s$8lfrJW"
+    "UMs$Tl1^MeGa*%4%uM#uiGc%FHWfMu)fds9+LoMX58atUE+&u]wGc%:jJCMtX,V)Y)`##ljS$'TFgat8A,+%/](*OQBjfMG:5EOZKgat:M>+%ti2]><4#+"
+    "%4V:bOWeGc%HJGDMPVm%P`dlna07VIPE%.#mGru+IGyxCMrOg+%FJGDMX*jyP$/[+%Q8x#QG+.#mGru+I.AafMdagatArv+%T,_m9Mc#O#Fx1,%=)N^M+0"
+    "H,%i=$3tNRN,%acbAuMLE,%V3N,%9eg8SI+4V):=aBPFBu^M/Im,%Sr(,%@B16TQBjfMhamQTk%hatKX%-%+Qkl9SYZ+%PJGDMfKv1U2./-%ti2]>e_7-%"
+    "ti2]>Xfm+%;-X]>ikJ-%Y7+DM`sI/VXhGc%:JWfMTM.#mGru+I.AafMgjgatD-;,%1Qkl9Nr(,%qiGc%1JWfMKiH)OIE[RVOyg87/Qkl9mw]-%e$-V)^to"
+    "-%F(xdaVY4QW#y`ZvT8y-%n.PN_s`3fc..#s_L+glWoiS$'kKhatWK=.%k(vF<;SD,aT]'.Yn&gCM/2].%xCl<('+u8%k(vF<@SD,aX*@GZn&gCM3K*/%x"
+    "Cl<(+7u8%k(vF<DSD,a]OW`[n&gCM7dO/%xCl<(/Du8%k(vF<HSD,aatox]tKGDMtbs4^'8-O#e5Fl9AKr/%lePVACQ$0%c0`$'/dbAuqu-0%IjI0%^KuN"
+    "_XhGc%ZJWfMRuxda`,96`X@I)OfBUR`GshQ^XhGc%ZJWfM2jldsodqn`J$D0%LjI0%W;7GOO(g,)NyxCM=J#1%#2yCM>P,1%dJGDM)#e(b)E@O#e5Fl9Y="
+    "31%/Qkl9Y7*1%AwhXMGiQ1%XJF1%jhYbXZ<ydaj1JIc;=<)b]dP.%&qSCMQ*e1%[IG.%IDNfMPCb##K(oOUa26#dWeGc%-2yCMK9)2%RE^0,YLnZdiHnZd"
+    "$@N,Ny6hCegH2wdyIl<(Uy'F*1Nv.;p*C2%o*C2%N2-YMU[W2%o0L2%hQBi:Hyl]Q'fDxft7gTfXhGc%jJWfMBAmds00a<gTPI2_oTR>dZ/`$'JdbAuTh)"
+    "P#%P#3%x57ngZ/`$'LdbAup*DThR3jat0h>3%W;7GOiug,)WyxCMW5^3%<2yCMX;g3%#whXM^Bp3%1$e3%l#:CYm[bK`1tpOj/-IBYXhGc%wJWfMsB:&cA"
+    "DcM#a@GiVtIl<(%1tdjyIl<(ECE)X@g3V)(A8)kyZ:&cADcM#38,DGe5Fl9BON4%e5Fl9^@4.%-Qkl9EUW4%I8+DMf]nakv'T$'eaj4%m4Q.;sWiO$*el."
+    "%#@S2hWeGc%t7;fMu:(5%0c>3%:iH3%4v+.;7Jq2%2QafMP'jat-U#3%XQv.;8Jq2%-t.5%vDNfMrQc##Q`gIWMmeWnWeGc%4ENfMtWc##B+q<6XBg5%9f"
+    "pTo*$-V)H7p5%BjIda<PPXp-e#ea=YltpScP/MDo09q_fympv'T$'sY46%is+.;N0[S$OPafMiqjatHGg5%W;7GO-rh,)ZyxCMs-S6%X2yCMt3]6%#whXM"
+    "y9f6%isY6%W;7GO1'i,)5Kl<(Zl6,syIl<(`;F)XBm3V)^$SHs98@)bb+(/%]8+DM-T0)t&0Eo*P/jZm.U7wZXhGc%6KWfMfUnds[W+it^JbToho&qoAj3"
+    "V)THJ;nyW/&uD.B5%6JtWnifh0,UKJ;nO0.&ufhNEt_k`7%[^w<(xOi7%KKWfM&ROEtawr7%[^w<(fK(wvWeGc%lKGDMAHx.M9JtP#e5Fl93(qF%W;7GOm"
+    ",n,)`yxCM[P7G%_:6YMaVAG%p75G%+Qkl98.#G%C4yCM_cSG%#whXMdi]G%=MQG%rZ2<[sphK`6JDiOd@I;[XhGc%MKWfMIs;&cADcM#n+['YtIl<(0sM&"
+    "P+$-V)>Y(H%GyIda2J6*QBGqHN8`RFQymB#QAg3V)51jBP'Q)ea5f2'RTcP/M;$OCRP_FwQ+$-V)E'aH%8l%DMkUlH%P4yCMl[uH%%,$YM",
+    "qb'I%XFsH%sdNX[*dE)bfDM/%OsSCM#u0I%k(D/%TPafM(_kat]kr7%XQv.;QYdG%qP.I%,'rXMx)DI%LF7I%4v+.;pUV7%=SafM&XkatZ_`7%XQv.;qUV"
+    "7%ZcJI%LENfM&vi##Z[[@Zc=sNUXeGc%@GNfM(%j##B+q<6o2+J%DjwKV+$-V)S&4J%K.JdaGTWOW=VB&cADcM#5dSxZtIl<(b=0eWEs3V)%#.h`TiY/MP"
+    ".phXwIhEX#Jl<(fPL)X@g3V)if,bXAMF)bgJV/%bsSCM15*K%:5V/%Da[/VXeGc%bMGDMj]cyY>iKQ#e5Fl9.q0K%W;7GO>Qo,)eyxCM-BOK%0;6YM2HXK"
+    "%B)MK%+Qkl93w9K%l4yCM0TkK%#whXM5ZtK%8>iK%W;7GOEdo,)5Kl<()IuT]#Jl<(sxL)XBm3V),X9q]NuF)bhP`/%p:+DMF^hQ^'0Eo*8EN/`;H0q]Xh"
+    "Gc%BMWfMqytdsnNc9_x'pKV/Y4hVBj3V)r1X2U6=6&uOt]I%AN$OUjfh0,s4X2U8XgN_yuiZvmxeL%n.PN_D&iqU6`ms_dQ,7`piS$',Bratp3*M%k(vF<"
+    "TVD,al+EPao&gCMP3IM%xCl<(@x'9%k(vF<XVD,apP]ibo&gCMTLnM%xCl<(L-(9%/dA**v0`$'>gbAufypQ#fi&N%luF#d#Jl<(FyN/`Es3V)Ys.XImSa"
+    "fMIlrat&-LN%XQv.;/L4/dr%8tejfh0,Z_wZdo(pTfj,D&cADcM#$;,DGe5Fl9#P,O%rePVAyCqN%sAEfM+;8teRBjfM*88teQ0sat)@hN%e5Fl9i+xL%*"
+    "7w,an&H)buL<M%0tSCMb8^O%t13M%@)rXMTXaN%ynZO%+Qkl9vCqN%PAafMIlrat/eHO%Cmgi:#1UN%U@$FMkgpO%3f25bvRFM%9tSCMlmyO%s@FM%)kgi"
+    ":3*wO%P8n<(rvP5gI(4V)$m)hit8H)bJq6JjYhGc%jMWfM`I+ea*Xgkjp#sHN0n+0k+7IP%-EdEkXeGc%(;;fMpvcP%Dm<&l]@wdsBv-flnd*N%GbsP%T,"
+    "_m9DINP%-#BQ%LNGDMOsRvmkM$pa5g;Cnr3wT]QOmanNZR;n_Qw<(MbsP%[^w<(LbsP%6NWfM$F,ea8+8@oU3G)bwXOM%R;+DM--U>m'0Eo*;'#bkYLcEb"
+    "#Jl<(v*n)*1Nv.;]N+R%[N+R%p5-YMw$AR%[T4R%/fSbby)lK`F':upbUPabFv3V)PjgQpKQxKM:gI*mUPG2qFv3V)S(H2qLTxKM7KM-lSPcNqAg3V)6CV"
+    ">m+aU%u:QWP%7S8tnUM4V)EXv^lJXBTSJFI6rCjP&P4R-V)dD(kq6/I)b$rtM%WtSCM2r*S%x_tM%ERBi:a/TQ%4+X]>q41S%(U[YM5-GS%p::S%0oo&cv"
+    "BXEtZUMS%[^w<(+:VS%GNWfM=;-eaYv9jtrVhNhcAV.uLKdS%p'T$'CYiS%I8B)tXeGc%a5yCM6LuS%>Y-FM/-'T%9HV(bo^N`u;U-V)ntTBu2-@YM199T"
+    "%)g$T%1mgi:-m-T%5ee=M;FLT%S-BT%F%-V)cv4c%TJJda*N&SM5g&LM0dBoM`4yKMQSCo*P>6@#VV:bO2vyON8gt+Nx'T$'r(V>v7dJCMtX,V)=P<##nj"
+    "S$'MUyat;Ymc%iZ^-;ASdc%#h,]HD`vc%I+R]HFf(d%YG-FMh-=d%1K[1h5MrePjP6@#>(_m97b220JxDd%&Okl9Kl1d%6U-V)5.W&P;Ue=MuLld%8:Xd%"
+    "sfe=MvRud%74Od%;u7gM'2V/`4W7CMpMvt#ccDCMoq'e%8[KtR]/`$'fibAunSdR#]R7e%:n+US$Jl<(E60XR`wGc%;PWfM37K&cGiCN#95alCe5Fl9ceS"
+    "e%e5Fl9_F%e%4`Ni`4Zp&+X=+DMk+EnTIev<(E7PN#BN$OUYeGc%==;fM*@-f%&=7e%o8=f%nePVAo,+f%fRw<(r8=f%[^w<(tKYf%FPWfM_eW&PMjskWa"
+    "V#97rePVAyQcf%AJNfM0As##SrG*X&]qEXYeGc%e7yCM(&3g%s%iXM-,<g%h,+f%4`Ni`C.q&+g7yCM+8Og%5ge=M8>Xg%Qw1g%j=+DM%ri>ZZhGc%JPWf"
+    "Md*B#mGru+I.AafMvG#btS8=f%1Qkl9m,+f%qiGc%APWfMZF[)OVfhbZaV#97/Qkl942`g%e$-V)>)rg%Y]3eaTud_[4VsZvdD$h%n.PN_o^=&]Ax:t_ZU"
+    "7A]YeGc%q7yCM4pKh%dHs^MO`Uh%FaDS#`&^5^jy#J$wbPVA<1]pAcgPF<[PWfMR$4ea^qXU_DW'U]yY2t_S'4eaXwGc%spJCMtX,V)Ju<##rjS$'>N;k_"
+    "eZHS`YeGc%y+gCMGoQi%xCl<(>x09%e5Fl9V7<i%*7w,aVosK`(DG2bISS,agft<(]MP)b]/`$'<jbAu'uti%bc&j%iYJ&c$Jl<(E(tK`x'T$'_o8j%#cP"
+    "VAVj[h%in(^M^wNj%lVafMC]$btwb&j%j@DWAdVki%_$Lj%hJNfMTUt##wXU@dnW)[dYeGc%uu7gM`bZfMdX4eat*hCeU-4eaqr^_e@l;#vu6>$f0,=bO$"
+    "MZ@fb5WseP:4V)c#b;e6WU#Q*rDxfQi9TfYFsI-Gx8@#^h#[mNA+Nqw9jS#'cQk%#h,]H)iZk%I+R]H+odk%]G-FMZ5yk%$L[1h(-oqh])9@#qQkl91*)l"
+    "%a]0aM^H=l%002l%&Okl91umk%*36V)xo2hiak#>d.[KOj6rN,j<U-V)uGV2hvZ'aMcgll%v4.T#rQkl9=IWl%1v7gMtkX/`4W7CM7W*o#SUZfM'kM&cAD"
+    "cM#5>,DGe5Fl9Fh.m%+Qkl9Hn7m%2jCaMi4Mm%'BAT#7s@#mjy#J$`;349uQDW@cgPF<FkACMkY`m%47<wmyCl<(hE29%k(vF<+m$ea7ys#o*bQ)bHGpm%"
+    "MwSCM.J7n%s:pm%<'>UoSBjfMdJ8qon/&btJYGn%:fpToYeGc%U8yCMpx[n%6aaJMt0fn%xW[YMy6on%-nVS#:fpToYeGc%6>;fM+=xn%$wP2q1q5eaAuh"
+    "qq$0uK`B'-6rf0,/MH<IRrkLM/r.-6V)X`iKr-l%DMxROo%N>+DMhII,s$c,V)04&R^hnaEtZX`o%[^w<(vSio%IQWfM'#>#vJq]htsEB&uVL`o%IB^EtZ"
+    "hGc%GQWfMv5*esXHy,u#IF)tA:vDt0IEo*HN/6&F<R)b_w6p%Pp.gMfy#J$`;349+eDW@cgPF<bkACM/RUp%P+rZv$Jl<(q>>#v,$-V)&)Q'&YZ6ea+T/S"
+    "Mu4;ea(E&oMEQ6ea)NB3N_+g/M/d^ON;.h,N-$-V)+H((&3B;ea0+d0O#E;ea-sYLOEQ6ea.%vhOcP'IN4::-P1[H(&+Qkl9Hl:(&NSGDM<)P^P/ZW(&iZ"
+    "^-;N-a(&e5Fl9k#Jp%e5Fl9m)Sp%/Qkl9kV]gQCg3V)<`x>Q11T&c1@4U#jI`=R%Jl<(G39XRDj3V)7Q0LM=(0LMDb4]SU)UtRDj3V)LOq8SYt<[QFtl<T"
+    "Eea5gtIl<(_aD#vEp3V)Rtm5T4:T&c1@4U#y2tSTy'T$'i&+*&e5Fl9x#Jp%e5Fl9#*Sp%+Qkl9n2=*&y:-YM)b[*&Y3j(&HaSrf;y=C+_A+DMvo*LV%Jl"
+    "<(gyD#v$Jl<(i.a>vFs3V)3R`wH$)iXM*t2+&x^'+&2v+.;qqo)&KSGDMVbMaXH@1+&jhYbXBJ<eaL+4-YEQ6eaM4PIYcP'INSJleYQiY+&+Qkl9.wL+&."
+    ";-YM5Tt+&NGZ'&HaSrfHG>C+kA+DM7Us>Z[O/J$n.PN_Tcq&[E3Wt_W9;D[riS$'62Ek_YLs$]ZeGc%o.gCM<4_,&xCl<(4]99%k(vF<M]D,ac/PY^q&gC"
+    "MAM,-&xCl<(8i99%k(vF<Q]D,agThr_wKGDM)Ul.`cdlnaa5UR`vBf)OgKqn`fVAXI/Qkl9WJb-&WU&dMT9WgQShGc%eSWfM<:1esr(nka",
+    "IlU,&`i8.&rePVA`]&.&E.EfMjbuEbTBjfMl#rBcFf-bt#xT.&e5Fl9RQ@,&W;7GO[V+-)5Kl<(TFR#dtL5V)j@6_cIiiEt,L,/&[^w<(qI5/&rSWfMge="
+    "ear$#$fLi<eas->@fjh-INyCZ[fxJU/&+Qkl9#VH/&UB6YMW&p/&=D&.&+Qkl9(id/&9;yCMU2+0&oA+DMfsBngy'T$'ctv/&m4Q.;pAJp#Cje,&p9CwdZ"
+    "eGc%sYafMKx-bt(@,/&XQv.;/*20&6)ide%Jl<(LTQt[Cg3V)Zx^,a8,/IN+@ORijK*.&+Qkl96<N0&oMtZMdgl0&4/uM#3mgi:*%=U#USrEMwv'1&00;0"
+    "&)/,##1Nv.;>Us0&<Us0&a;-YMi+:1&@[%1&HaSrf$3AC+CB+DMG[pEk[hGc%hSWfMvwm/Mkp10b`^0FFe+nHaZeGc%kYafMbe.bt>pJ1&T,_m90j,0cL;"
+    "M#mtL5V)J0mBlq5IfMVEM#mTBjfMUBM#mht.btB+g1&e5Fl9tWI,&+Qkl9+Qk-&mB6YMo]@2&`aS1&+Qkl9WH42&RB+DM'@Dtny'T$'f6MW`>7&@o8@b5^"
+    "kRm/M5E`el*m1FF/WD&lZeGc%5ZafMm//btJ]Y2&T,_m9^=ZemclyQptL5V)aaBqoq5IfMmuyQpTBjfMlryQps>/btMou2&e5Fl9(XI,&+Qkl96Qk-&xB6"
+    "YM#JO3&cLo/MH<IRrmRV/ry'T$'1AV3&$W'3_9W1K`JFRnr:RBn^mXm/MAS4<p572FF:fpToZeGc%'o&dMT9WgQShGc%FTWfMu53esSqEOs1643&y`-4&r"
+    "ePVAySr3&xRw<(%a-4&[^w<($a-4&KTWfM>E@eaK#y,ujh-INQ8=Iu$EU%uCg3V)+C`,aaM0INSKu)vKBv3&+Qkl9/(]4&jB+DMCra>vy'T$'X%^U`V^Cb"
+    "v<eyN_o_m/MLbaksAY2FFFtE,sZeGc%Ps.gMfy#J$`;349'M8NCcgPF<fnACM`roC&cgPF<<pACMt_+D&)(_,N$Dl<(_.B9%k(vF<w_D,a4D11Or&gCMi@"
+    "YD&xCl<(a:B9%k(vF<$`D,a8iIJPr&gCMo_'E&xCl<(gGB9%e5Fl9pB*5&4Qkl9TF7E&E%-V)L6JE&.J%DMleUE&oD6YMqk_E&h;/Q#9[KtR[eGc%7D;fM"
+    "$xqE&T'>USov8esJtG<Tuk4D&fw*F&rePVAh&4F&vRw<(hw*F&[^w<(l>YF&BVWfMvSQ&uS>cF&BW@kUmfh0,Pk#9Sqi3LVx:9esSp;3WjA7OUw*PhVmfh"
+    "0,#p`kCujCG&eVGDMd%k(XnM$paJpSLX5,9U]fX-kX&],FXbQw<(&X'G&[^w<(-2rG&NVWfMEYFeaN=leYioh)OTS0*ZU%JXI/Qkl94>-H&NhhXM3WBH&,"
+    "E6H&lePVA-_0G&mgt<(7u]wZ_/`$'+pbAumiRH&>^[H&UXEt[q@5V)24-FXOlV%ufV[H&TO)X[mfh0,;*^wZ8/u8]3(rEtn$*I&[^w<(F%3I&ZVWfMQ'Ge"
+    "aZU]X^xDa)b>l:D&wD+DMkI@[Z#(T$'MLAE&km&59BH-,&BlDD&/]afM5:6btjo)I&^BY2_[eGc%[D;fM._wF&0v)I&QDbI&T,_m9Q/$$^T]Nk_uL5V)Sj"
+    "j/`y(Y(t%o/J&5pbAu$i&J&[]/J&d+nHa_/`$';pbAulcIH&buTJ&f=N)bDg3V)spDXR^__&c1@4U#vT#db&Jl<(S'`&c#(T$',0qJ&eNkl9p<lq#nle=M"
+    "VI.K&KXvF&n]afMB`6btxnTJ&#J+VA*Z(D&qIL[dUBjfMwgWwdM$7bt)IHK&rePVAVK@H&M]afMK$7bt(C>K&j@DWAsC5K&lUQK&pPNfMZn/$#$'nXe#>T"
+    "te[eGc%7>yCMR#yK&]+iXMW)+L&ZK@H&oQkl9)u(L&Wt3V)BeF_Y==u/M&irtg+v0RgDg3V)n1Mngrhv/M($SUh,Bi/`.$-V)%'aL&-3Hea)CX6iv>d)bC"
+    "-aD&BE+DMb43LV*0Eo*'V=bkB'j&P2IEo*%CA6&&:d)b;Z%M&)^afMO07bt,[dK&f42ea[eGc%dD;fMHJZI&goKJ&KbdK&`T9k_[eGc%<,iXMC]vI&LAk0"
+    "un0OI&cyQ,a]hGc%GVWfMUou/MMjskWTHKngShGc%DVWfM0UA[ZC%E5j:l`kC,B5IjUBjfME@Bej`[7bt;aAM&O&ACP8m-L`/n+0kS1>BP]hGc%+WWfMZ@"
+    ";esHbg[S$cd&YBIBej]hGc%=VWfMLSu/MCecXTC_8FF9[KtR[eGc%[=yCMwiVM&D=yCMc.`M&Y';^M&viM&l*khYJfXKlGqY&l_/`$'_pbAuIApM&N5yM&"
+    "1s@#m&Jl<(-C<LM#(T$'PA4N&Q8x#Q/Q-L`9aIbm[PZ^Pj(Q&uB.yM&0j$_l]O/J$blL##",
     0};
 static const char *const diti_spirv_text_qkv_post[] = {
     "GZ1N5jsi^Pg^&M$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MfJh1q0`r6%/s$X$Bfbq%RXH3'6tY<R$jZK(D4TvdwGcu$/9-V)YLc&#4>)i((il"
@@ -19351,9 +19380,9 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_gpu", diti_spirv_text_gemm_gpu, 7589u},
     {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 6122u},
     {"gemv_gpu", diti_spirv_text_gemv_gpu, 6218u},
-    {"attention_cpu", diti_spirv_text_attention_cpu, 5511u},
+    {"attention_cpu", diti_spirv_text_attention_cpu, 5607u},
     {"attention_gpu", diti_spirv_text_attention_gpu, 7122u},
-    {"norm", diti_spirv_text_norm, 7849u},
+    {"norm", diti_spirv_text_norm, 7643u},
     {"qkv_post", diti_spirv_text_qkv_post, 3076u},
     {"expand", diti_spirv_text_expand, 5003u},
     {"elementwise", diti_spirv_text_elementwise, 4459u},

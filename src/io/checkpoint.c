@@ -584,7 +584,8 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
     if (result < 0) return result;
     if (!block) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor '%s' is stored as %s, which only matrices may be",
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%s' is stored as %s, which only matrices may be",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
     }
     if (count != diti_stored_tensor_elements(tensor)) {
