@@ -1,6 +1,7 @@
 /* No dispatch is longer than max_dispatch_us, so that no driver's watchdog fires and no frame is missed: by the plan's
  * own predictions, for real models and for shapes that no test can run; and a long attention gives the same bytes
- * however finely it is cut. DIT_TEST_ALL=1: 512 query rows at 100003 keys instead of 64. */
+ * however finely it is cut. DIT_TEST_ALL=1: 512 query rows at 100003 keys instead of 64.
+ * test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
