@@ -46,7 +46,8 @@ static void check_pieces(const diti_plan *plan, const char *what) {
     if (!CHECK_MESSAGE(piece, "%s: no pieces", what)) return;
     CHECK_MESSAGE(!problem, "%s: %s, workgroups %u + %u of %u, %.0f us predicted, %u allowed: %s", what,
                   plan->sources[piece->source].name, piece->first_group, piece->groups,
-                  plan->sources[piece->source].groups, (double)piece->us, plan->device->max_dispatch_us, problem);
+                  plan->sources[piece->source].groups, (double)piece->us, plan->device->max_dispatch_us,
+                  problem ? problem : "fine");
     CHECK(problem || (piece->source + 1 == plan->source_count &&
                       piece->first_group + piece->groups == plan->sources[piece->source].groups));
 }
