@@ -36,16 +36,17 @@ build/%: examples/%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
+# With DIT_API=static the compiler drops what a program does not call.
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(COMPILE) -O1 -Wno-unused-function $< -o $@ $(LIBS)
+	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(COMPILE) $(SANITIZE) -Wno-unused-function $< -o $@ $(LIBS)
+	@$(COMPILE) $(SANITIZE) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@clang -std=gnu99 -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
+	@clang -std=gnu99 -DDIT_API=static -Wno-unused-function -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)
