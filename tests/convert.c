@@ -159,21 +159,117 @@ static void test_classes(void) {
     diti_stored_tensor tensor = {0};
     tensor.type = DIT_TYPE_F32, tensor.rank = 2, tensor.shape[0] = 8, tensor.shape[1] = 64;
     tensor.name = "transformer_blocks.0.attn1.to_q.weight";
-    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q4_0 && choose_type(DIT_TYPE_F16, &tensor) == DIT_TYPE_F16);
+    CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_Q4_0 &&
+          choose_type(DIT_TYPE_F16, "", &tensor) == DIT_TYPE_F16);
     tensor.name = "single_transformer_blocks.0.proj_out.weight";
-    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q4_0);
+    CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_Q4_0);
     tensor.name = "proj_out.weight";
-    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_F32);
+    CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_F32);
     tensor.name = "adaln_single.linear.weight";
-    CHECK(choose_type(DIT_TYPE_Q4_0, &tensor) == DIT_TYPE_Q8_0 && choose_type(DIT_TYPE_BF16, &tensor) == DIT_TYPE_BF16);
+    CHECK(choose_type(DIT_TYPE_Q4_0, "", &tensor) == DIT_TYPE_Q8_0 &&
+          choose_type(DIT_TYPE_BF16, "", &tensor) == DIT_TYPE_BF16);
     tensor.name = "scale_shift_table";
-    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_F32);
+    CHECK(choose_type(DIT_TYPE_Q8_0, "", &tensor) == DIT_TYPE_F32);
     tensor.name = "conv.weight", tensor.shape[1] = 48;
-    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_F16);
+    CHECK(choose_type(DIT_TYPE_Q8_0, "", &tensor) == DIT_TYPE_F16);
     tensor.rank = 4, tensor.shape[2] = tensor.shape[3] = 2;
-    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_Q8_0);
+    CHECK(choose_type(DIT_TYPE_Q8_0, "", &tensor) == DIT_TYPE_Q8_0);
     tensor.type = DIT_TYPE_I64;
-    CHECK(choose_type(DIT_TYPE_Q8_0, &tensor) == DIT_TYPE_I64);
+    CHECK(choose_type(DIT_TYPE_Q8_0, "", &tensor) == DIT_TYPE_I64);
+}
+
+/* --- int8 rows --- */
+
+static void check_row_class(const char *component, const char *name, uint32_t columns, dit_type wanted) {
+    diti_stored_tensor tensor = {0};
+    tensor.type = DIT_TYPE_F16, tensor.rank = 2, tensor.shape[0] = 8, tensor.shape[1] = columns;
+    tensor.name = name;
+    CHECK_MESSAGE(choose_type(DIT_TYPE_I8_ROW_ROTATED, component, &tensor) == wanted, "%s of %u", name, columns);
+}
+
+static void test_row_classes(void) {
+    check_row_class("transformer", "transformer_blocks.0.attn1.to_q.weight", 512, DIT_TYPE_I8_ROW_ROTATED);
+    check_row_class("transformer", "transformer_blocks.0.attn1.to_q.weight", 1152, DIT_TYPE_I8_ROW);
+    check_row_class("transformer", "blocks.0.mlp.fc1.weight", 100, DIT_TYPE_I8_ROW);
+    check_row_class("transformer", "transformer_blocks.0.norm1.linear.weight", 512, DIT_TYPE_Q8_0);
+    check_row_class("transformer", "adaln_single.linear.weight", 512, DIT_TYPE_Q8_0);
+    check_row_class("transformer", "caption_projection.linear_1.weight", 512, DIT_TYPE_Q8_0);
+    check_row_class("transformer", "adaln_single.emb.timestep_embedder.linear_1.weight", 256, DIT_TYPE_F16);
+    check_row_class("transformer", "blocks.0.mlp.fc1.weight", 1u << 18, DIT_TYPE_Q8_0); /* sums could overflow */
+    check_row_class("text_encoder", "encoder.block.0.layer.1.DenseReluDense.wo.weight", 512, DIT_TYPE_Q8_0);
+    check_row_class("vae", "decoder.up_blocks.0.attentions.0.to_q.weight", 512, DIT_TYPE_Q8_0);
+}
+
+/* The rows of a tensor as the device gets them. */
+static unsigned char *device_rows(const diti_env *env, const diti_checkpoint *file, const diti_stored_tensor *tensor,
+                                  dit_type type, size_t *size) {
+    diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1]};
+    dit_error err = {0};
+    unsigned char *rows;
+    *size = (size_t)tensor->shape[0] * diti_i8_pitch(source.columns);
+    rows = malloc(*size);
+    CHECK_MESSAGE(diti_i8_rows(&source, 0, (uint32_t)tensor->shape[0], rows, &err) == DIT_OK, "%s", err.message);
+    return rows;
+}
+
+/* Every I8 tensor of a converted component, bit for bit what loading the original as int8 makes. Returns their number;
+ * *rotated: how many of them are. */
+static size_t check_rows(const diti_env *env, const char *from_path, const char *to_path, const char *component,
+                         size_t *rotated) {
+    diti_package *from = open_package(env, from_path), *to = open_package(env, to_path);
+    const diti_checkpoint *a = NULL, *b = NULL;
+    const char *own, *prefix;
+    dit_error err = {0};
+    size_t count = 0;
+    CHECK(diti_package_component(from, component, &a, &own, &err) == DIT_OK && a);
+    CHECK(diti_package_component(to, component, &b, &prefix, &err) == DIT_OK && b);
+    for (uint32_t i = 0; a && b && i < diti_checkpoint_count(a); i++) {
+        const diti_stored_tensor *x = diti_checkpoint_tensor(a, i), *y;
+        unsigned char *made, *kept;
+        size_t made_size, kept_size;
+        dit_type type;
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", prefix, x->name + strlen(own));
+        y = diti_checkpoint_find(b, name);
+        if (!diti_starts_with(x->name, own) || !CHECK(y) || !diti_type_is_i8(y->type)) continue;
+        CHECK_MESSAGE(diti_i8_stored_type(b, y, &type, &err) == DIT_OK, "%s", err.message);
+        made = device_rows(env, a, x, type, &made_size), kept = device_rows(env, b, y, type, &kept_size);
+        CHECK_MESSAGE(made_size == kept_size && !memcmp(made, kept, made_size), "%s", name);
+        free(made), free(kept);
+        count++, *rotated += type == DIT_TYPE_I8_ROW_ROTATED;
+    }
+    diti_package_close(from), diti_package_close(to);
+    return count;
+}
+
+static void test_rows(const diti_env *env) {
+    static const char again[] = "build/convert_again.gguf";
+    size_t rotated = 0, first_size, second_size;
+    char *first, *second;
+    char *ruled[] = {
+        "dit-convert",       "--type",       "f16", "--tensor-type-rules", "text_encoder.*wo.*=q8_0,text_encoder.*=i8r",
+        (char *)folder_path, (char *)output, NULL};
+    CHECK(run("i8r", folder_path, output) == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) >= 18 && rotated == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) == 0);
+    CHECK(check_rows(env, folder_path, output, "vae", &rotated) == 0);
+    CHECK(run("i8r", output, again) == 0); /* int8 stays as it is */
+    first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
+    CHECK(first_size == second_size && !memcmp(first, second, first_size));
+    free(first), free(second);
+    CHECK(run("q8_0", output, again) == EXIT_FAILURE); /* and becomes nothing else */
+    CHECK(run("I8R+ROT", "models/emoji-q8_0.gguf", output) == 0);
+    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated) == 100 && rotated == 100);
+    CHECK(run("i8r", output, again) == EXIT_FAILURE);
+    CHECK(run("i8r+rot", output, again) == 0);
+    first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
+    CHECK(first_size == second_size && !memcmp(first, second, first_size));
+    free(first), free(second);
+    rotated = 0;
+    CHECK(convert_main(7, ruled) == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) >= 6 && rotated == 0);
+    remove(output), remove(again);
 }
 
 /* The bundled model: all parts inside, at most 20 MB, its convolutions quantized with their shapes kept. */
@@ -212,8 +308,14 @@ static void test_errors(void) {
     char *no_steps[] = {"dit-convert", "--steps", "0.5", "in", "out.gguf", NULL},
          *no_value[] = {"dit-convert", "--type", NULL};
     char *too_few[] = {"dit-convert", "in", NULL}, *unknown[] = {"dit-convert", "--fast", "in", "out.gguf", NULL};
+    static const char *const wrong_rules[] = {"",       "=q8_0", "vae.*", "vae.*=q9", "vae.*=f16,", "vae.*=f16,,a=f16",
+                                              "vae=i32"};
     FILE *out = fopen("build/convert_test.safetensors", "wb");
     for (size_t i = 0; i < DITI_COUNT(wrong_types); i++) CHECK(run(wrong_types[i], folder_path, output) == EXIT_USAGE);
+    for (size_t i = 0; i < DITI_COUNT(wrong_rules); i++) {
+        char *rules[] = {"dit-convert", "--tensor-type-rules", (char *)wrong_rules[i], "in", "out.gguf", NULL};
+        CHECK_MESSAGE(convert_main(5, rules) == EXIT_USAGE, "%s", wrong_rules[i]);
+    }
     CHECK(convert_main(5, no_steps) == EXIT_USAGE && convert_main(2, no_value) == EXIT_USAGE);
     CHECK(convert_main(2, too_few) == EXIT_USAGE && convert_main(4, unknown) == EXIT_USAGE);
     CHECK(run("q8_0", folder_path, "build/convert_test.bin") == EXIT_USAGE);
@@ -233,6 +335,8 @@ int main(void) {
     test_as_ggml(&env);
     test_exact_blocks();
     test_classes();
+    test_row_classes();
+    test_rows(&env);
     test_folder(&env, "q8_0", 0.01);
     test_folder(&env, "q4_0", 0.15);
     test_folder(&env, "q4_1", 0.15);

@@ -326,6 +326,83 @@ static void test_gguf_tensors(void) {
     refuses(file, "'under' and 'over' overlap");
 }
 
+/* --- int8 rows: a matrix "w" [3, columns] and what shall be its scales --- */
+
+typedef struct rows_file {
+    uint32_t columns, scale_type; /* GGUF's number; UINT32_MAX: no scales */
+    uint64_t scale_rows, scale_columns;
+    float scale;          /* of row 1 */
+    const char *rotation; /* NULL: plain */
+} rows_file;
+
+static bytes gguf_with_rows(const rows_file *r) {
+    bytes file = {0};
+    bool scaled = r->scale_type != UINT32_MAX;
+    float scales[16] = {0.5f, r->scale, 0.25f};
+    gguf_head(&file, 3, 1u + scaled, r->rotation ? 1 : 0);
+    if (r->rotation) gguf_key(&file, "dit.rotation.w", DITI_GGUF_STRING), bytes_text(&file, r->rotation);
+    gguf_tensor(&file, "w", r->columns, 3, 24, 0);
+    if (scaled) gguf_tensor(&file, "w_scale", r->scale_columns, r->scale_rows, r->scale_type, 1024);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 1024);
+    bytes_add(&file, scales, sizeof scales);
+    bytes_add(&file, NULL, 64);
+    return file;
+}
+
+static dit_result read_rows(const rows_file *r, dit_type *type, float *scales, dit_error *err) {
+    bytes file = gguf_with_rows(r);
+    dit_source source = memory_source(&file);
+    diti_checkpoint *checkpoint = NULL;
+    const diti_stored_tensor *tensor;
+    dit_result result = diti_checkpoint_open(&env, &source, &checkpoint, err);
+    tensor = result < 0 ? NULL : diti_checkpoint_find(checkpoint, "w");
+    if (tensor) result = diti_i8_stored_type(checkpoint, tensor, type, err);
+    if (result >= 0) result = diti_i8_read_scales(checkpoint, tensor, scales, 3, err);
+    diti_checkpoint_close(checkpoint);
+    bytes_free(&file);
+    return result;
+}
+
+static void refuses_rows(rows_file r, const char *culprit) {
+    dit_error err = {0};
+    dit_type type;
+    float scales[3];
+    check_refusal(read_rows(&r, &type, scales, &err), &err, culprit);
+}
+
+static void test_rows(void) {
+    const rows_file good = {256, 0, 3, 1, 1.5f, NULL}, rotated = {256, 0, 3, 1, 1.5f, "256"};
+    rows_file wrong = good;
+    float scales[3] = {0};
+    dit_type type = DIT_TYPE_STORED;
+    dit_error err = {0};
+    CHECK(read_rows(&good, &type, scales, &err) == DIT_OK && type == DIT_TYPE_I8_ROW && scales[1] == 1.5f);
+    CHECK(read_rows(&rotated, &type, scales, &err) == DIT_OK && type == DIT_TYPE_I8_ROW_ROTATED && scales[2] == 0.25f);
+    wrong.scale_type = UINT32_MAX;
+    refuses_rows(wrong, "'w_scale'"); /* missing */
+    wrong.scale_type = 24;
+    refuses_rows(wrong, "something else"); /* whole numbers */
+    wrong = good, wrong.scale_rows = 4;
+    refuses_rows(wrong, "shape [3]");
+    wrong.scale_rows = 1, wrong.scale_columns = 3;
+    refuses_rows(wrong, "shape [3]");
+    wrong.scale_rows = 3, wrong.scale_columns = 2;
+    refuses_rows(wrong, "shape [3]");
+    wrong = good, wrong.scale = NAN;
+    refuses_rows(wrong, "scale of row 1 is");
+    wrong.scale = INFINITY;
+    refuses_rows(wrong, "scale of row 1 is inf");
+    wrong.scale = -1;
+    refuses_rows(wrong, "scale of row 1 is -1");
+    wrong = rotated, wrong.rotation = "128";
+    refuses_rows(wrong, "groups of 128");
+    wrong.rotation = "";
+    refuses_rows(wrong, "groups of 256 that fill");
+    wrong = rotated, wrong.columns = 255;
+    refuses_rows(wrong, "groups of 256 that fill");
+}
+
 static bytes gguf_with_shape(uint32_t type, uint64_t count, const int32_t *shape) {
     bytes file = {0};
     gguf_head(&file, 3, 1, 1);
@@ -523,6 +600,7 @@ int main(void) {
     test_alignment();
     test_gguf_tensors();
     test_original_shape();
+    test_rows();
     test_shards();
     test_splits();
     test_sources();

@@ -5,16 +5,23 @@
 #include <ctype.h>
 
 static const char usage_text[] =
-    "usage: dit-convert [--type TYPE] [--name NAME] [--steps N] [--guidance G] INPUT OUTPUT.gguf\n"
+    "usage: dit-convert [--type TYPE] [--tensor-type-rules GLOB=TYPE,...] [--name NAME] [--steps N] [--guidance G]\n"
+    "                   INPUT OUTPUT.gguf\n"
     "\n"
     "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors or GGUF file\n"
     "--type TYPE of the linear weights and convolutions: f32, f16, bf16, q8_0 (the default), q5_1, q5_0, q4_1 or q4_0;\n"
-    "            K-quants are read by dit.h, but not written by this tool\n"
+    "            K-quants are read by dit.h, but not written by this tool. i8r and i8r+rot: int8 with a scale per row, for\n"
+    "            which activations become int8 too while running (W8A8), plain or rotated; see below\n"
+    "--tensor-type-rules GLOB=TYPE,...  for tensors whose COMPONENT.NAME a glob (* and ?) matches, before --type; the first\n"
+    "            that matches wins: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
     "--name NAME the model's name in the file; else the name of INPUT\n"
     "--steps N, --guidance G  what the model works best with, used where a request does not say\n"
     "\n"
     "Norms, biases, tables, patch and time embedders and final projections keep their stored type. With 4 and 5 bits the\n"
-    "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16.\n";
+    "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16. i8r is for the linear layers of\n"
+    "the transformer's blocks but their modulation, where it keeps the picture; all others become q8_0. Rows that no groups\n"
+    "of 256 fill are not rotated. Such a matrix NAME is an I8 tensor, followed by its scales, F32, as NAME_scale; where it\n"
+    "is rotated, the metadata has dit.rotation.NAME = 256.\n";
 
 enum { CHUNK = 65536, ALIGNMENT = 32, EXIT_USAGE = 2 };
 
@@ -23,9 +30,16 @@ typedef struct out_tensor {
     const diti_checkpoint *from;
     const diti_stored_tensor *stored;
     dit_type type;
-    bool flat; /* written as [shape[0], the rest] with its torch shape in the metadata */
+    bool flat;     /* written as [shape[0], the rest] with its torch shape in the metadata */
+    bool is_scale; /* of the int8 rows before it, whose stored tensor it shares */
+    float *scales; /* of int8 rows that are made here: known when they are written. Owned by the tensor of scales */
     uint64_t size, offset;
 } out_tensor;
+
+typedef struct type_rule {
+    char *glob;
+    dit_type type;
+} type_rule;
 
 typedef struct small_file {
     char *path, *data;
@@ -38,6 +52,8 @@ typedef struct converter {
     uint32_t steps; /* 0: not told */
     float guidance; /* 0: not told */
     dit_type type;
+    type_rule *rules;
+    size_t rule_count, rule_capacity;
     diti_package *package;
     out_tensor *tensors;
     size_t tensor_count, tensor_capacity;
@@ -98,12 +114,31 @@ static bool is_sensitive(const char *name) {
     return contains_one_of(name, parts, DITI_COUNT(parts));
 }
 
+static bool is_modulation(const char *name) {
+    static const char *const parts[] = {"adaln",        "adaLN",        "modulation",          "_mod.",
+                                        ".norm.linear", "norm1.linear", "norm1_context.linear"};
+    return contains_one_of(name, parts, DITI_COUNT(parts));
+}
+
+static bool is_text_stream(const char *name) {
+    static const char *const parts[] = {"add_q_proj", "add_k_proj", "add_v_proj", "to_add_out",
+                                        "ff_context", "txt_attn",   "txt_mlp",    "context_block"};
+    return contains_one_of(name, parts, DITI_COUNT(parts));
+}
+
 /* Needs 8 bits where the rest has fewer: modulation, and the text stream of joint blocks. */
-static bool is_delicate(const char *name) {
-    static const char *const parts[] = {"adaln",        "adaLN",        "modulation",           "_mod.",
-                                        ".norm.linear", "norm1.linear", "norm1_context.linear", "add_q_proj",
-                                        "add_k_proj",   "add_v_proj",   "to_add_out",           "ff_context",
-                                        "txt_attn",     "txt_mlp",      "context_block"};
+static bool is_delicate(const char *name) { return is_modulation(name) || is_text_stream(name); }
+
+/* A matrix product with many rows, in the blocks of a transformer: what int8 activations suit. */
+static bool is_block(const char *name) {
+    static const char *const others[] = {"down_blocks.", "up_blocks."};
+    return strstr(name, "blocks.") && !contains_one_of(name, others, DITI_COUNT(others)) && !is_modulation(name);
+}
+
+/* Tables that are looked up, not multiplied. */
+static bool is_table(const char *name) {
+    static const char *const parts[] = {"shared.",         "embed_tokens",       "token_embd",
+                                        "token_embedding", "position_embedding", "relative_attention_bias"};
     return contains_one_of(name, parts, DITI_COUNT(parts));
 }
 
@@ -116,44 +151,112 @@ static dit_type kept_type(dit_type stored) {
     return stored == DIT_TYPE_F8_E4M3 || stored == DIT_TYPE_F8_E5M2 ? DIT_TYPE_F16 : stored;
 }
 
-static dit_type choose_type(dit_type wanted, const diti_stored_tensor *tensor) {
-    bool few_bits = diti_type_block(wanted) > 1 && wanted != DIT_TYPE_Q8_0;
-    if (tensor->type == DIT_TYPE_I32 || tensor->type == DIT_TYPE_I64) return tensor->type;
-    if (tensor->rank < 2 || !diti_ends_with(tensor->name, ".weight") || is_sensitive(tensor->name))
-        return kept_type(tensor->type);
-    if (few_bits && is_delicate(tensor->name)) wanted = DIT_TYPE_Q8_0;
+static bool is_weight(const diti_stored_tensor *tensor) {
+    return tensor->rank >= 2 && diti_ends_with(tensor->name, ".weight") && tensor->type != DIT_TYPE_I32 &&
+           tensor->type != DIT_TYPE_I64;
+}
+
+/* Linear layers have int8 rows; other matrices get as many bits. */
+static bool suits_rows(const char *component, const diti_stored_tensor *tensor) {
+    return tensor->rank == 2 && strcmp(component, "vae") != 0 && !is_table(tensor->name) &&
+           row_length(tensor) <= DITI_I8_MAX_COLUMNS &&
+           (diti_type_is_i8(tensor->type) || row_length(tensor) % diti_type_block(tensor->type) == 0);
+}
+
+/* wanted, or what comes nearest to it where rows do not fill its blocks. */
+static dit_type fitting_type(dit_type wanted, const char *component, const diti_stored_tensor *tensor) {
+    if (diti_type_is_i8(wanted) && suits_rows(component, tensor))
+        return diti_i8_type(wanted, (uint32_t)row_length(tensor));
+    if (diti_type_is_i8(wanted)) wanted = DIT_TYPE_Q8_0;
     if (row_length(tensor) % diti_type_block(wanted) == 0) return wanted;
     return tensor->type == DIT_TYPE_BF16 ? DIT_TYPE_BF16 : DIT_TYPE_F16;
 }
 
+static dit_type choose_type(dit_type wanted, const char *component, const diti_stored_tensor *tensor) {
+    bool few_bits = diti_type_block(wanted) > 1 && wanted != DIT_TYPE_Q8_0;
+    if (!is_weight(tensor) || is_sensitive(tensor->name)) return kept_type(tensor->type);
+    if (few_bits && is_delicate(tensor->name)) wanted = DIT_TYPE_Q8_0;
+    if (diti_type_is_i8(wanted) && !is_block(tensor->name)) wanted = DIT_TYPE_Q8_0;
+    return fitting_type(wanted, component, tensor);
+}
+
+/* name: what the tensor is called in the output. */
+static dit_type ruled_type(const converter *convert, const char *component, const char *name,
+                           const diti_stored_tensor *tensor) {
+    for (size_t i = 0; i < convert->rule_count && is_weight(tensor); i++) {
+        if (diti_glob(convert->rules[i].glob, name)) return fitting_type(convert->rules[i].type, component, tensor);
+    }
+    return choose_type(convert->type, component, tensor);
+}
+
 /* --- collecting --- */
+
+/* A new entry whose name is component.rest and a suffix; NULL when there is no memory. */
+static out_tensor *new_tensor(converter *convert, const char *component, const char *rest, const char *suffix) {
+    size_t size = strlen(component) + strlen(rest) + strlen(suffix) + 2;
+    out_tensor *tensor;
+    if (!diti_grow(&convert->env, (void **)&convert->tensors, &convert->tensor_capacity, convert->tensor_count,
+                   sizeof *tensor)) {
+        return NULL;
+    }
+    tensor = &convert->tensors[convert->tensor_count];
+    memset(tensor, 0, sizeof *tensor);
+    tensor->name = diti_alloc(&convert->env, size);
+    if (!tensor->name) return NULL;
+    diti_format(tensor->name, size, *component ? "%s.%s%s" : "%s%s%s", component, rest, suffix);
+    convert->tensor_count++;
+    return tensor;
+}
+
+/* int8 rows stay what they are: their scales come along as a tensor of its own. */
+static dit_result keep_rows(converter *convert, out_tensor *tensor, dit_type wanted) {
+    const diti_stored_tensor *stored = tensor->stored;
+    uint64_t rows = stored->rank == 2 ? stored->shape[0] : 0;
+    float *scales = rows && rows <= UINT32_MAX ? diti_alloc_array(&convert->env, (size_t)rows, sizeof *scales) : NULL;
+    dit_result result = DIT_OK;
+    if (rows && !scales) return no_memory(convert);
+    result = diti_i8_read_scales(tensor->from, stored, scales, (uint32_t)rows, convert->err);
+    diti_free(&convert->env, scales);
+    if (result >= 0) result = diti_i8_stored_type(tensor->from, stored, &tensor->type, convert->err);
+    tensor->size = stored->size;
+    if (result < 0 || tensor->type == wanted) return result;
+    return diti_fail(convert->err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: tensor '%s' is stored as %s and cannot become %s; convert the model's original file",
+                     convert->input, stored->name, diti_type_name(tensor->type), diti_type_name(wanted));
+}
+
+/* The scales of the int8 rows just added, as a tensor behind them. */
+static dit_result add_scales(converter *convert, const char *component, const char *rest) {
+    size_t rows = convert->tensor_count - 1;
+    out_tensor *tensor = new_tensor(convert, component, rest, DITI_SCALE_SUFFIX);
+    if (!tensor) return no_memory(convert);
+    tensor->stored = convert->tensors[rows].stored;
+    tensor->type = DIT_TYPE_F32;
+    tensor->is_scale = true;
+    tensor->size = tensor->stored->shape[0] * sizeof(float);
+    tensor->scales = diti_alloc_array(&convert->env, (size_t)tensor->stored->shape[0], sizeof(float));
+    convert->tensors[rows].scales = tensor->scales;
+    return tensor->scales ? DIT_OK : no_memory(convert);
+}
 
 static dit_result add_tensor(converter *convert, const char *component, const diti_checkpoint *from, const char *prefix,
                              const diti_stored_tensor *stored) {
     const char *rest = stored->name + strlen(prefix);
-    size_t size = strlen(component) + strlen(rest) + 2;
     out_tensor *tensor;
     if (stored->type == DIT_TYPE_STORED)
         return diti_checkpoint_read(from, stored, 0, NULL, 0, convert->err); /* says why */
-    if (!diti_grow(&convert->env, (void **)&convert->tensors, &convert->tensor_capacity, convert->tensor_count,
-                   sizeof *tensor)) {
-        return no_memory(convert);
-    }
-    tensor = &convert->tensors[convert->tensor_count];
-    tensor->name = diti_alloc(&convert->env, size);
-    if (!tensor->name) return no_memory(convert);
-    diti_format(tensor->name, size, *component ? "%s.%s" : "%s%s", component, rest);
+    tensor = new_tensor(convert, component, rest, "");
+    if (!tensor) return no_memory(convert);
     tensor->from = from;
     tensor->stored = stored;
-    tensor->type = choose_type(convert->type, stored);
+    tensor->type = ruled_type(convert, component, tensor->name, stored);
+    if (diti_type_is_i8(stored->type)) return keep_rows(convert, tensor, tensor->type);
+    tensor->size = diti_stored_tensor_elements(stored);
+    if (diti_type_is_i8(tensor->type)) return add_scales(convert, component, rest);
     tensor->flat = stored->rank > 4 || (stored->rank > 2 && diti_type_block(tensor->type) > 1);
-    if (!diti_type_bytes(tensor->type, 1, diti_stored_tensor_elements(stored), &tensor->size)) {
-        diti_free(&convert->env, tensor->name);
-        return diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' does not fill the blocks of %s",
-                         convert->input, stored->name, diti_type_name(tensor->type));
-    }
-    convert->tensor_count++;
-    return DIT_OK;
+    if (diti_type_bytes(tensor->type, 1, tensor->size, &tensor->size)) return DIT_OK;
+    return diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' does not fill the blocks of %s", convert->input,
+                     stored->name, diti_type_name(tensor->type));
 }
 
 static dit_result add_component(converter *convert, const char *component) {
@@ -401,11 +504,26 @@ static dit_result put_metadata(converter *convert) {
         for (uint32_t d = 0; d < tensor->stored->rank && result >= 0; d++)
             result = put_number(convert, tensor->stored->shape[d], 4);
     }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (tensor->type != DIT_TYPE_I8_ROW_ROTATED) continue;
+        result = put_key(convert, DITI_ROTATION_KEY, tensor->name, DITI_GGUF_U32);
+        if (result >= 0) result = put_number(convert, DITI_ROTATION_GROUP, 4);
+    }
     return result;
 }
 
+/* GGUF's number; whether int8 rows are rotated stands in the metadata. */
+static uint32_t gguf_type(dit_type type) {
+    if (diti_type_is_i8(type)) type = DIT_TYPE_I8_ROW;
+    for (size_t i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
+        if (diti_gguf_types[i].type == type) return diti_gguf_types[i].id;
+    }
+    return 0;
+}
+
 static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) {
-    uint32_t rank = tensor->flat ? 2 : tensor->stored->rank, id = 0;
+    uint32_t rank = tensor->is_scale ? 1 : tensor->flat ? 2 : tensor->stored->rank;
     dit_result result = put_text(convert, tensor->name);
     if (result >= 0) result = put_number(convert, rank, 4);
     if (result >= 0 && tensor->flat) {
@@ -414,10 +532,7 @@ static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) 
     }
     for (uint32_t d = rank; !tensor->flat && d-- > 0 && result >= 0;)
         result = put_number(convert, tensor->stored->shape[d], 8);
-    for (size_t i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
-        if (diti_gguf_types[i].type == tensor->type) id = diti_gguf_types[i].id;
-    }
-    if (result >= 0) result = put_number(convert, id, 4);
+    if (result >= 0) result = put_number(convert, gguf_type(tensor->type), 4);
     return result < 0 ? result : put_number(convert, tensor->offset, 8);
 }
 
@@ -428,7 +543,7 @@ static dit_result put_header(converter *convert) {
         out_tensor *tensor = &convert->tensors[i];
         tensor->offset = offset;
         offset += (tensor->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (tensor->flat) keys++;
+        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED) keys++;
     }
     if (result >= 0) result = put_number(convert, 3, 4);
     if (result >= 0) result = put_number(convert, convert->tensor_count, 8);
@@ -467,8 +582,59 @@ static dit_result put_elements(converter *convert, const out_tensor *tensor, uin
     return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
 }
 
+/* Made exactly as they are when a model is loaded as int8. */
+static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t row, uint8_t *stored, float *values,
+                          int8_t *codes) {
+    uint32_t columns = (uint32_t)row_length(tensor->stored);
+    uint64_t size = 0;
+    dit_result result;
+    diti_type_bytes(tensor->stored->type, 1, columns, &size);
+    result = diti_checkpoint_read(tensor->from, tensor->stored, row * size, stored, (size_t)size, convert->err);
+    if (result < 0) return result;
+    diti_type_to_float(tensor->stored->type, stored, columns, values);
+    if (tensor->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, columns);
+    if (diti_quantize_row(values, columns, codes, &tensor->scales[row])) return put(convert, codes, columns);
+    return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': row %u holds values that are not finite",
+                     convert->input, tensor->stored->name, row);
+}
+
+static dit_result put_rows(converter *convert, const out_tensor *tensor) {
+    size_t columns = (size_t)row_length(tensor->stored);
+    uint8_t *stored = diti_alloc_array(&convert->env, columns, 8);
+    float *values = diti_alloc_array(&convert->env, columns, sizeof *values);
+    int8_t *codes = diti_alloc_array(&convert->env, columns, sizeof *codes);
+    dit_result result = stored && values && codes ? DIT_OK : no_memory(convert);
+    for (uint32_t row = 0; row < tensor->stored->shape[0] && result >= 0; row++)
+        result = put_row(convert, tensor, row, stored, values, codes);
+    diti_free(&convert->env, stored);
+    diti_free(&convert->env, values);
+    diti_free(&convert->env, codes);
+    return result < 0 ? result : put_padding(convert);
+}
+
+static dit_result put_bytes(converter *convert, const out_tensor *tensor) {
+    static uint8_t bytes[CHUNK];
+    for (uint64_t first = 0; first < tensor->size; first += CHUNK) {
+        size_t count = tensor->size - first < CHUNK ? (size_t)(tensor->size - first) : CHUNK;
+        dit_result result = diti_checkpoint_read(tensor->from, tensor->stored, first, bytes, count, convert->err);
+        if (result >= 0) result = put(convert, bytes, count);
+        if (result < 0) return result;
+    }
+    return put_padding(convert);
+}
+
+static dit_result put_scales(converter *convert, const out_tensor *tensor) {
+    dit_result result = DIT_OK;
+    for (uint64_t row = 0; row < tensor->stored->shape[0] && result >= 0; row++)
+        result = put_float(convert, tensor->scales[row]);
+    return result < 0 ? result : put_padding(convert);
+}
+
 static dit_result put_tensor(converter *convert, const out_tensor *tensor) {
     uint64_t elements = diti_stored_tensor_elements(tensor->stored);
+    if (tensor->is_scale) return put_scales(convert, tensor);
+    if (diti_type_is_i8(tensor->stored->type)) return put_bytes(convert, tensor);
+    if (diti_type_is_i8(tensor->type)) return put_rows(convert, tensor);
     for (uint64_t first = 0; first < elements; first += CHUNK) {
         uint64_t left = elements - first;
         dit_result result = put_elements(convert, tensor, first, left < CHUNK ? (size_t)left : CHUNK);
@@ -522,19 +688,34 @@ static void report(const converter *convert) {
     printf("\n");
 }
 
+/* What the input was told that the model works best with, where the command line does not say. */
+static void inherit_defaults(converter *convert) {
+    const diti_checkpoint *from = convert->tensors[0].from;
+    const char *steps = diti_checkpoint_text(from, "dit.steps"), *guidance = diti_checkpoint_text(from, "dit.guidance");
+    double step_count = steps ? diti_parse_double(steps) : 0, scale = guidance ? diti_parse_double(guidance) : 0;
+    if (!convert->steps && step_count >= 1 && step_count <= 1000) convert->steps = (uint32_t)step_count;
+    if (convert->guidance <= 0 && scale > 0 && scale <= 1000) convert->guidance = (float)scale;
+}
+
 static dit_result convert_model(converter *convert) {
     dit_source source = {0};
-    dit_result result = diti_env_init(&convert->env, NULL, NULL, convert->err);
+    dit_result result;
     source.path = convert->input;
-    if (result >= 0) result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
+    result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
     if (result >= 0) result = add_everything(convert);
+    if (result >= 0) inherit_defaults(convert);
     if (result >= 0) result = write_output(convert);
     if (result >= 0) report(convert);
     return result;
 }
 
 static void clean_up(converter *convert) {
-    for (size_t i = 0; i < convert->tensor_count; i++) diti_free(&convert->env, convert->tensors[i].name);
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        diti_free(&convert->env, convert->tensors[i].name);
+        if (convert->tensors[i].is_scale) diti_free(&convert->env, convert->tensors[i].scales);
+    }
+    for (size_t i = 0; i < convert->rule_count; i++) diti_free(&convert->env, convert->rules[i].glob);
+    diti_free(&convert->env, convert->rules);
     for (size_t i = 0; i < convert->file_count; i++) {
         diti_free(&convert->env, convert->files[i].path);
         diti_free(&convert->env, convert->files[i].data);
@@ -552,6 +733,8 @@ static bool same_name(const char *a, const char *b) {
 
 /* In capitals or small letters: "q8_0". */
 static bool type_from_name(const char *name, dit_type *out) {
+    *out = same_name(name, "i8r") ? DIT_TYPE_I8_ROW : DIT_TYPE_I8_ROW_ROTATED;
+    if (same_name(name, "i8r") || same_name(name, "i8r+rot")) return true;
     for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I64; type++) {
         *out = (dit_type)type;
         if (same_name(name, diti_type_name(*out))) return true;
@@ -560,8 +743,9 @@ static bool type_from_name(const char *name, dit_type *out) {
 }
 
 static bool writable_type(const char *name, dit_type *out) {
-    return type_from_name(name, out) && *out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 && *out != DIT_TYPE_F8_E4M3 &&
-           *out != DIT_TYPE_F8_E5M2;
+    if (!type_from_name(name, out)) return false;
+    return diti_type_is_i8(*out) ||
+           (*out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 && *out != DIT_TYPE_F8_E4M3 && *out != DIT_TYPE_F8_E5M2);
 }
 
 /* The last part of a path: "models/emoji/" gives "emoji". */
@@ -579,6 +763,37 @@ static bool usage(const char *problem, const char *argument) {
     return false;
 }
 
+static bool add_rule(converter *convert, const char *glob, size_t length, dit_type type) {
+    type_rule rule = {NULL, type};
+    char *text = diti_alloc(&convert->env, length + 1);
+    if (!text || !diti_grow(&convert->env, (void **)&convert->rules, &convert->rule_capacity, convert->rule_count,
+                            sizeof rule)) {
+        diti_free(&convert->env, text);
+        return usage("out of memory", "");
+    }
+    memcpy(text, glob, length);
+    text[length] = 0;
+    rule.glob = text;
+    convert->rules[convert->rule_count++] = rule;
+    return true;
+}
+
+/* "GLOB=TYPE,GLOB=TYPE" */
+static bool parse_rules(converter *convert, const char *text) {
+    for (;; text++) {
+        size_t length = strcspn(text, ","), name = length;
+        char type_name[32];
+        dit_type type;
+        while (name > 0 && text[name - 1] != '=') name--;
+        if (name < 2 || !diti_format(type_name, sizeof type_name, "%.*s", (int)(length - name), text + name) ||
+            !writable_type(type_name, &type))
+            return usage("GLOB=TYPE is needed, with a type that can be written, not ", text);
+        if (!add_rule(convert, text, name - 1, type)) return false;
+        text += length;
+        if (!*text) return true;
+    }
+}
+
 static bool parse_value(converter *convert, const char *option, const char *value) {
     char *end = NULL;
     double number = strtod(value, &end);
@@ -586,6 +801,7 @@ static bool parse_value(converter *convert, const char *option, const char *valu
         convert->name = value;
         return true;
     }
+    if (strcmp(option, "--tensor-type-rules") == 0) return parse_rules(convert, value);
     if (strcmp(option, "--type") == 0)
         return writable_type(value, &convert->type) || usage("cannot write the type ", value);
     if (*end || end == value || !(number > 0 && number <= 1000))
@@ -601,7 +817,7 @@ static bool parse_value(converter *convert, const char *option, const char *valu
 
 static bool takes_value(const char *option) {
     return !strcmp(option, "--type") || !strcmp(option, "--name") || !strcmp(option, "--steps") ||
-           !strcmp(option, "--guidance");
+           !strcmp(option, "--guidance") || !strcmp(option, "--tensor-type-rules");
 }
 
 static bool parse_arguments(converter *convert, int argc, char **argv) {
@@ -637,7 +853,11 @@ int main(int argc, char **argv) {
     }
     convert.type = DIT_TYPE_Q8_0;
     convert.err = &err;
-    if (!parse_arguments(&convert, argc, argv)) return EXIT_USAGE;
+    diti_env_init(&convert.env, NULL, NULL, &err);
+    if (!parse_arguments(&convert, argc, argv)) {
+        clean_up(&convert);
+        return EXIT_USAGE;
+    }
     if (!convert.name) convert.name = base_name(convert.input, name, sizeof name);
     result = convert_model(&convert);
     clean_up(&convert);

@@ -292,7 +292,11 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
-    if (diti_type_is_i8(stored) && diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK)
+    const diti_stored_tensor *scales;
+    if (diti_type_is_i8(stored) &&
+        (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
+         diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
+             DIT_OK))
         return false;
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
     if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;

@@ -48,16 +48,18 @@ DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_RO
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err) {
     char key[600];
-    const char *group = NULL;
+    const diti_meta *group = NULL;
     *out = DIT_TYPE_I8_ROW;
     if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
-        group = diti_checkpoint_text(checkpoint, key);
+        group = diti_metadata_find(&checkpoint->metadata, key);
     if (!group) return DIT_OK;
     *out = DIT_TYPE_I8_ROW_ROTATED;
-    if (diti_equal(group, "256") && tensor->rank == 2 && tensor->shape[1] % DITI_ROTATION_GROUP == 0) return DIT_OK;
+    if (group->text && diti_equal(group->text, "256") && tensor->rank == 2 &&
+        tensor->shape[1] % DITI_ROTATION_GROUP == 0)
+        return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: tensor '%.200s' is rotated in groups of %.20s; dit.h knows groups of 256 that fill the rows",
-                     diti_checkpoint_name(checkpoint), tensor->name, group);
+                     diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
 /* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
@@ -69,32 +71,40 @@ static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name
            diti_checkpoint_find(checkpoint, other);
 }
 
-DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                            float *out, uint32_t rows, dit_error *err) {
+static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
+    if (diti_type_is_i8(scales->type) || scales->rank < 1 || scales->rank > 2 || scales->shape[0] != rows) return false;
+    return scales->rank == 1 || scales->shape[1] == 1;
+}
+
+DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            uint32_t rows, const diti_stored_tensor **out, dit_error *err) {
     const char *file = diti_checkpoint_name(checkpoint);
-    const diti_stored_tensor *scales = NULL;
     char name[600];
-    uint32_t i;
-    dit_result result;
+    *out = NULL;
     if (diti_i8_is_comfy(checkpoint, tensor->name)) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
                          tensor->name);
     }
     if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
-        scales = diti_checkpoint_find(checkpoint, name);
-    if (!scales || diti_stored_tensor_elements(scales) != rows || diti_type_is_i8(scales->type)) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: tensor '%.200s' is I8 and needs %u scales in a tensor of that name with " DITI_SCALE_SUFFIX
-            " behind it",
-            file, tensor->name, rows);
-    }
-    result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
+        *out = diti_checkpoint_find(checkpoint, name);
+    if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: tensor '%.200s' is I8 and needs its scales in '%.200s', floats of shape [%u]%s", file,
+                     tensor->name, name, rows, *out ? "; what has that name is something else" : "");
+}
+
+DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            float *out, uint32_t rows, dit_error *err) {
+    const diti_stored_tensor *scales;
+    uint32_t i;
+    dit_result result = diti_i8_find_scales(checkpoint, tensor, rows, &scales, err);
+    if (result >= 0) result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
     for (i = 0; i < rows && result >= 0; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s': the scale of row %u is %g", file, name, i,
-                           (double)out[i]);
+        result = diti_fail(err, DIT_ERROR_BAD_FILE,
+                           "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
+                           diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
     }
     return result;
 }

@@ -102,6 +102,9 @@ DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t 
 /* Which of the two an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err);
+/* The tensor that holds its scales, of the right shape; their values are not looked at. */
+DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                            uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             float *out, uint32_t rows, dit_error *err);
 
