@@ -12,6 +12,7 @@
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
 # The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh. Without names fuzz runs as well, and with
 # DIT_TEST_ALL=1 check does, too.
+# As many programs run at a time as there are processors, or DIT_TEST_JOBS.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
 set -u
@@ -35,10 +36,10 @@ fail() { # fail REASON
 }
 
 # Time on the clock and processor time: where other work shares the machine, only the second says what a part costs.
-processor_seconds() { # of all programs run so far; not in a subshell, which has run none
-    times >$logs/times
-    awk 'END { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } printf "%d\n", sum + 0.5 }' $logs/times >$logs/seconds
-    read -r processor <$logs/seconds
+processor_seconds() { # of all programs this shell has run
+    times >"$logs/times.$worker"
+    awk 'END { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } printf "%d\n", sum + 0.5 }' "$logs/times.$worker" >"$logs/seconds.$worker"
+    read -r processor <"$logs/seconds.$worker"
 }
 start_clock() {
     processor_seconds
@@ -101,53 +102,93 @@ count() { # count TITLE LOG EXIT_CODE TIME
     fi
 }
 
+# What a worker does with one program in one way. It says `TITLE|LOG|EXIT_CODE|TIME` when it is done, and `|REASON` in
+# place of the code for what cannot run.
 run_part() { # run_part NAME WAY
     title="$1 [$2]" log=$logs/$1.$2.log stamp=build/all/$1.$2
     if [ "$2" = swiftshader ] || [ "$2" = devices3 ]; then
-        if [ -f build/drivers/swiftshader.skip ]; then echo "$title"; skip "$(cat build/drivers/swiftshader.skip)"; return; fi
-        if [ -f build/drivers/swiftshader.fail ]; then echo "$title"; fail "$(cat build/drivers/swiftshader.fail)"; return; fi
+        for kind in skip fail; do
+            if [ -f build/drivers/swiftshader.$kind ]; then echo "$title|$kind|$(cat build/drivers/swiftshader.$kind)"; return; fi
+        done
     fi
     if [ "$all" = 1 ] && [ -f "$stamp" ] && [ -z "$(find "build/tests/$1" tests/fixtures -newer "$stamp" 2>/dev/null | head -n 1)" ]; then
         cp "$stamp" "$log"
-        count "$title" "$log" 0 'done before'
+        echo "$title|$log|0|done before"
         return
     fi
+    rm -f "$stamp"
     start_clock
     run_program "$1" "$2" "$log"
     code=$?
     stop_clock
-    if count "$title" "$log" $code "$taken" && [ "$all" = 1 ]; then cp "$log" "$stamp"; else rm -f "$stamp"; fi
+    echo "$title|$log|$code|$taken"
 }
 
 run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`
-    name=$1 log=$logs/$1.log
+    title=$1 log=$logs/$1.log
     shift
     start_clock
     "$@" >"$log" 2>&1
     code=$?
     stop_clock
-    count "$name" "$log" $code "$taken"
+    echo "$title|$log|$code|$taken"
 }
 
-if [ $# = 0 ]; then
-    set -- fuzz
-    [ "$all" = 0 ] || set -- check fuzz
-    for source in tests/*.c; do
-        name=$(basename "$source" .c)
-        case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac
-    done
-fi
-for name in "$@"; do
-    case $name in
+run_name() {
+    case $1 in
     check) run_tool check sh tools/check.sh ;;
     fuzz) run_tool fuzz sh tests/fuzz.sh "${FUZZ_SECONDS:-10}" ;;
-    *) for way in $(ways_of "$name"); do run_part "$name" "$way"; done ;;
+    *) for way in $(ways_of "$1"); do run_part "$1" "$way"; done ;;
     esac
-done
+}
+
+# Takes names that no other worker has taken. The ways of one program follow each other: they may write the same files.
+work() { # work WORKER NAME...
+    worker=$1
+    shift
+    for name in "$@"; do
+        if mkdir "$logs/turn.$name" 2>/dev/null; then run_name "$name"; fi
+    done
+}
+
+judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
+    case $2 in
+    skip) echo "$1"; skip "$3" ;;
+    fail) echo "$1"; fail "$3" ;;
+    *)
+        stamp=build/all/$(basename "$2" .log)
+        if count "$1" "$2" "$3" "$4" && [ "$all" = 1 ]; then cp "$2" "$stamp"; else rm -f "$stamp"; fi
+        ;;
+    esac
+}
+
+# What takes longest comes first, so that no worker is left alone with it at the end.
+if [ $# = 0 ]; then
+    set -- kernels contract int8 golden bench bundled fuzz
+    [ "$all" = 0 ] || set -- check "$@"
+    for source in tests/*.c; do
+        name=$(basename "$source" .c)
+        case " $* " in *" $name "*) ;; *) case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac ;; esac
+    done
+fi
+rm -rf $logs/turn.* $logs/done
+mkfifo $logs/done
+trap 'trap - TERM; kill 0' INT TERM # workers in the background hear no interrupt of their own
+jobs=${DIT_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+{
+    i=0
+    while [ $i -lt "$jobs" ]; do
+        i=$((i + 1))
+        work $i "$@" &
+    done
+    wait
+} >$logs/done &
+while IFS='|' read -r title log code taken; do judge "$title" "$log" "$code" "$taken"; done <$logs/done
+wait
+rm -rf $logs/turn.* $logs/done
 [ $((passed + failed)) -gt 0 ] || fail "no test was run"
-start=$began start_processor=0
-stop_clock
+seconds=$(($(date +%s) - began))
 echo
-echo "all of it: $taken"
+echo "all of it: $seconds s, $jobs at a time"
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]
