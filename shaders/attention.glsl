@@ -1,5 +1,8 @@
-// What both attention kernels share: out = softmax(scale * q k^T + bias) v per batch item and head, over the first `key length` keys.
-// Workgroups are numbered query block by query block, then head by head, then item by item.
+// What the attention kernels share: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table of items all have as
+// many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and keys of each item, all counted in
+// rows; the queries are still equal batches, unless PART_PACKED takes them from the table as well. No keys give 0.
+// Workgroups are numbered query block by query block, then head by head, then item by item; packed: the blocks of all items, then head
+// by head, and the last of query_blocks may be no block.
 #include "common.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -8,9 +11,10 @@ layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint PARTS = 0;
 layout(constant_id = 4) const bool VECTOR = true; // head_dim and every offset and pitch is a multiple of 4
 layout(constant_id = 5) const uint QUADS = 16;    // room for head_dim / 4, rounded up
-#define PART_LENGTHS 1u
+#define PART_ITEMS 1u
 #define PART_BIAS 2u
 #define PART_LSE 4u
+#define PART_PACKED 8u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 #define VERY_LOW -3.0e38 // finite, so that differences are never NaN
 
@@ -19,23 +23,48 @@ layout(push_constant) uniform Push {
     uint query_tokens, key_tokens, heads, head_dim, query_blocks;
     float scale;
     uint q_offset, q_pitch, k_offset, k_pitch, v_offset, v_pitch, out_offset, out_pitch;
-    uint lengths_offset, bias_offset, bias_pitch, lse_offset, lse_pitch;
+    uint items_offset, item_count, bias_offset, bias_pitch, bias_origin, lse_offset, lse_pitch;
 };
 
 READABLE(0, q, readonly)
 READABLE(1, k, readonly)
 READABLE(2, v, readonly)
 WRITABLE(3, dst)
-layout(binding = 4) readonly buffer Lengths { uint lengths[]; };
+layout(binding = 4) readonly buffer Items { uint items[]; };
 layout(binding = 5) readonly buffer Bias { float bias[]; };
 layout(binding = 6) writeonly buffer Lse { float lse[]; };
 
 struct Place {
-    uint item, head, block;
+    uint head, first;        // of the block's queries, counted in its item
+    uint query_row, queries; // of the item; no queries: the workgroup has nothing to do
+    uint key_row, keys;
 };
-Place place_of(uint g) { return Place(g / query_blocks / heads, g / query_blocks % heads, g % query_blocks); }
+uvec4 item_of(uint i) {
+    uint at = items_offset + 4u * i;
+    return uvec4(items[at], items[at + 1u], items[at + 2u], items[at + 3u]);
+}
 
-uint key_count(uint item) { return HAS(PART_LENGTHS) ? min(lengths[lengths_offset + item], key_tokens) : key_tokens; }
+Place packed_place(uint g, uint block_queries) {
+    uint block = g % query_blocks;
+    for (uint i = 0u; i < item_count; i++) {
+        uvec4 item = item_of(i);
+        uint blocks = (item.y + block_queries - 1u) / block_queries;
+        if (block < blocks) return Place(g / query_blocks, block * block_queries, item.x, item.y, item.z, min(item.w, key_tokens));
+        block -= blocks;
+    }
+    return Place(0u, 0u, 0u, 0u, 0u, 0u);
+}
+
+Place place_of(uint g, uint block_queries) {
+    if (HAS(PART_PACKED)) return packed_place(g, block_queries);
+    uint item = g / query_blocks / heads;
+    Place place = Place(g / query_blocks % heads, g % query_blocks * block_queries, item * query_tokens, query_tokens, item * key_tokens, key_tokens);
+    if (HAS(PART_ITEMS)) {
+        place.key_row = item_of(item).z;
+        place.keys = min(item_of(item).w, key_tokens);
+    }
+    return place;
+}
 
 // Group `quad` of four channels of a head that starts at `at`.
 #define HEAD_LOAD(NAME, AT, QUAD) (VECTOR ? NAME##_load4(FORMAT, (AT) + 4u * (QUAD)) : NAME##_some(FORMAT, (AT) + 4u * (QUAD), head_dim - 4u * (QUAD)))
@@ -45,11 +74,12 @@ void store_out(uint at, uint quad, vec4 value) {
     else dst_store_some(OUT_FORMAT, at + 4u * quad, head_dim - 4u * quad, value);
 }
 
+// query and key: counted in their item
 float biased(float score, uint head, uint query, uint key) {
     score *= scale;
-    return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + query_tokens - 1u - query] : score;
+    return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }
 
-void store_lse(uint item, uint head, uint query, float largest, float sum) {
-    if (HAS(PART_LSE)) lse[lse_offset + (item * query_tokens + query) * lse_pitch + head] = sum > 0.0 ? largest + log(sum) : VERY_LOW;
+void store_lse(Place place, uint query, float largest, float sum) {
+    if (HAS(PART_LSE)) lse[lse_offset + (place.query_row + query) * lse_pitch + place.head] = sum > 0.0 ? largest + log(sum) : VERY_LOW;
 }

@@ -14,13 +14,14 @@ shared vec4 partial[gl_WorkGroupSize.x * QUERIES * QUADS];
 void main() {
     const uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
     const uint loads = KEYS / gl_WorkGroupSize.x;
-    Place place = place_of(gl_WorkGroupID.x + first_group);
-    uint quads = (head_dim + 3u) / 4u, keys = key_count(place.item);
-    uint first_query = (place.block * lanes + lane) * QUERIES, mine = lane * QUERIES * QUADS;
+    Place place = place_of(gl_WorkGroupID.x + first_group, lanes * QUERIES);
+    if (place.queries == 0u) return;
+    uint quads = (head_dim + 3u) / 4u, keys = place.keys;
+    uint first_query = place.first + lane * QUERIES, mine = lane * QUERIES * QUADS;
     uint q_at[QUERIES];
     float largest[QUERIES], total[QUERIES];
     [[unroll]] for (uint i = 0u; i < QUERIES; i++) {
-        q_at[i] = q_offset + (place.item * query_tokens + min(first_query + i, query_tokens - 1u)) * q_pitch + place.head * head_dim;
+        q_at[i] = q_offset + (place.query_row + min(first_query + i, place.queries - 1u)) * q_pitch + place.head * head_dim;
         largest[i] = VERY_LOW;
         total[i] = 0.0;
         for (uint d = 0u; d < quads; d++) partial[mine + i * QUADS + d] = vec4(0.0);
@@ -28,7 +29,7 @@ void main() {
 
     for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
         uint key_row[KEYS]; // only the first `loads` are used
-        [[unroll]] for (uint j = 0u; j < loads; j++) key_row[j] = place.item * key_tokens + min(first_key + j * lanes + lane, keys - 1u);
+        [[unroll]] for (uint j = 0u; j < loads; j++) key_row[j] = place.key_row + min(first_key + j * lanes + lane, keys - 1u);
         float score[QUERIES][KEYS];
         [[unroll]] for (uint i = 0u; i < QUERIES; i++)
             [[unroll]] for (uint j = 0u; j < KEYS; j++) score[i][j] = 0.0;
@@ -49,7 +50,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < QUERIES; i++) {
             float top = largest[i];
             [[unroll]] for (uint j = 0u; j < KEYS; j++) {
-                if (first_key + j < keys) score[i][j] = biased(score[i][j], place.head, min(first_query + i, query_tokens - 1u), first_key + j);
+                if (first_key + j < keys) score[i][j] = biased(score[i][j], place.head, min(first_query + i, place.queries - 1u), first_key + j);
                 else score[i][j] = VERY_LOW;
                 top = max(top, score[i][j]);
             }
@@ -80,14 +81,14 @@ void main() {
 
     for (uint i = 0u; i < QUERIES; i++) {
         uint query = first_query + i;
-        if (query >= query_tokens) break;
+        if (query >= place.queries) break;
         float norm = 0.0;
         [[unroll]] for (uint n = 0u; n < QUERIES; n++) {
             if (n != i) continue;
             norm = total[n] > 0.0 ? 1.0 / total[n] : 0.0;
-            store_lse(place.item, place.head, query, largest[n], total[n]);
+            store_lse(place, query, largest[n], total[n]);
         }
-        uint at = out_offset + (place.item * query_tokens + query) * out_pitch + place.head * head_dim;
+        uint at = out_offset + (place.query_row + query) * out_pitch + place.head * head_dim;
         for (uint d = 0u; d < quads; d++) store_out(at, d, partial[mine + i * QUADS + d] * norm);
     }
 }

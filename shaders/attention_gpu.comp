@@ -18,9 +18,10 @@ shared float keeps[QUERIES];
 
 void main() {
     uint t = gl_LocalInvocationID.x, across = t % 16u, down = t / 16u;
-    Place place = place_of(gl_WorkGroupID.x + first_group);
-    uint quads = (head_dim + 3u) / 4u, keys = key_count(place.item), first_query = place.block * QUERIES;
-    uint channel = place.head * head_dim, query_row = place.item * query_tokens, key_row = place.item * key_tokens;
+    Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
+    if (place.queries == 0u) return;
+    uint quads = (head_dim + 3u) / 4u, keys = place.keys, first_query = place.first;
+    uint channel = place.head * head_dim, query_row = place.query_row, key_row = place.key_row;
     uint own = t / 4u, part = t % 4u * part_keys; // softmax: query and first key of this thread
     float largest = VERY_LOW, total[PER_THREAD];
     vec4 o[PER_THREAD][quad_loops];
@@ -30,7 +31,7 @@ void main() {
     }
     if (SHARED_QUERIES) {
         for (uint n = t; n < QUERIES * quads; n += 128u)
-            query_tile[n / quads * row_quads + n % quads] = HEAD_LOAD(q, q_offset + (query_row + min(first_query + n / quads, query_tokens - 1u)) * q_pitch + channel, n % quads);
+            query_tile[n / quads * row_quads + n % quads] = HEAD_LOAD(q, q_offset + (query_row + min(first_query + n / quads, place.queries - 1u)) * q_pitch + channel, n % quads);
     }
 
     for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
@@ -47,7 +48,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + 16u * j, count - 1u) * row_quads + d];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
-                vec4 x = SHARED_QUERIES ? query_tile[query * row_quads + d] : HEAD_LOAD(q, q_offset + (query_row + min(first_query + query, query_tokens - 1u)) * q_pitch + channel, d);
+                vec4 x = SHARED_QUERIES ? query_tile[query * row_quads + d] : HEAD_LOAD(q, q_offset + (query_row + min(first_query + query, place.queries - 1u)) * q_pitch + channel, d);
                 [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, score[i][j]))));
             }
         }
@@ -57,7 +58,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
                 weights[query * (KEYS + 1u) + key] =
-                    key < count ? biased(score[i][j], place.head, min(first_query + query, query_tokens - 1u), first_key + key) : VERY_LOW;
+                    key < count ? biased(score[i][j], place.head, min(first_query + query, place.queries - 1u), first_key + key) : VERY_LOW;
             }
         }
         barrier();
@@ -93,11 +94,11 @@ void main() {
     barrier();
     [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
         uint query = first_query + down * PER_THREAD + i;
-        if (query >= query_tokens) continue;
+        if (query >= place.queries) continue;
         float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
         uint at = out_offset + (query_row + query) * out_pitch + channel;
         [[unroll]] for (uint c = 0u; c < quad_loops; c++)
             if (across + 16u * c < quads) store_out(at, across + 16u * c, o[i][c] * norm);
-        if (across == 0u) store_lse(place.item, place.head, query, tops[(down * PER_THREAD + i) * 4u], total[i]);
+        if (across == 0u) store_lse(place, query, tops[(down * PER_THREAD + i) * 4u], total[i]);
     }
 }

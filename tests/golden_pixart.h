@@ -44,10 +44,10 @@ static inline void golden_pixart_expect(golden_pixart_case *c, const char *rest,
 static inline void golden_pixart_inputs(golden_pixart_case *c) {
     const diti_pixart_config *config = &c->model->config;
     diti_denoise *d = &c->denoise;
-    uint32_t *length = (uint32_t *)calloc(1, sizeof *length);
+    uint32_t *item = (uint32_t *)calloc(DITI_ITEM_WORDS, sizeof *item);
     float *mask = golden_pixart_rows(c, "in.encoder_attention_mask", 1, d->text_tokens);
     float *time = golden_pixart_rows(c, "in.timestep", 1, 1);
-    golden_mask_lengths(c->m.g, mask, 1, d->text_tokens, length);
+    golden_mask_lengths(c->m.g, mask, 1, d->text_tokens, &item[3]);
     c->timestep = time[0];
     free(mask);
     free(time);
@@ -55,7 +55,7 @@ static inline void golden_pixart_inputs(golden_pixart_case *c) {
                             golden_pixart_rows(c, "in.hidden_states", config->channels, d->height * d->width));
     d->text = golden_give(&c->m, DITI_F32, d->text_tokens, config->caption,
                           golden_pixart_rows(c, "in.encoder_hidden_states", d->text_tokens, config->caption));
-    d->text_lengths = golden_give(&c->m, DITI_U32, 1, 1, length);
+    d->text_items = golden_give(&c->m, DITI_U32, 1, DITI_ITEM_WORDS, item);
     d->step = golden_give_u32(&c->m, 0);
     if (config->sized) {
         float *size = golden_pixart_rows(c, "in.resolution", 1, 2),

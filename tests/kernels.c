@@ -503,32 +503,52 @@ static void test_expand_codes(diti_device *device) {
 /* --- attention --- */
 
 typedef struct attention_case {
-    uint32_t batch, heads, head_dim, queries, keys;
-    float size; /* of queries and keys */
-    bool lengths, bias, lse;
+    uint32_t batch, heads, head_dim, queries, keys; /* packed: the most of an item */
+    float size;                                     /* of queries and keys */
+    bool lengths, bias, lse, packed;
     uint32_t extra;
 } attention_case;
 
+/* First query row, queries, first key row, keys of every item. lengths: the second has no keys, the others not all.
+ * packed: 1, 7, 13... queries, their keys in the other order of items. */
+static void attention_items(const attention_case *c, uint32_t (*items)[4]) {
+    uint32_t i, rows = 0;
+    memset(items, 0, 8 * sizeof *items);
+    for (i = 0; i < c->batch; i++) {
+        items[i][0] = c->packed ? rows : i * c->queries;
+        items[i][1] = c->packed ? (i + 1 < c->batch ? 1 + 6 * i : c->queries) : c->queries;
+        items[i][2] = i * c->keys;
+        items[i][3] = c->keys;
+        if (c->lengths) items[i][3] = i == 1 ? 0 : (c->keys * 2 + 2) / 3 + i;
+        if (items[i][3] > c->keys) items[i][3] = c->keys;
+        rows += items[i][1];
+    }
+    for (i = 0, rows = 0; c->packed && i < c->batch; i++) {
+        items[c->batch - 1 - i][2] = rows;
+        items[c->batch - 1 - i][3] = items[c->batch - 1 - i][1] == 7 ? 0 : items[c->batch - 1 - i][1];
+        rows += items[c->batch - 1 - i][3];
+    }
+}
+
 static void reference_attention(const attention_case *c, const matrix *q, const matrix *k, const matrix *v,
-                                const uint32_t *lengths, const matrix *bias, float scale, double *out, double *lse) {
+                                uint32_t (*items)[4], const matrix *bias, float scale, double *out, double *lse) {
     double *p = malloc((c->keys + 1) * sizeof(double));
     for (uint32_t b = 0; b < c->batch && !only_bytes; b++)
         for (uint32_t h = 0; h < c->heads; h++)
-            for (uint32_t i = 0; i < c->queries; i++) {
-                uint32_t keys = c->lengths && lengths[b] < c->keys ? lengths[b] : c->keys, first = h * c->head_dim,
-                         row = b * c->queries + i;
+            for (uint32_t i = 0; i < items[b][1]; i++) {
+                uint32_t keys = items[b][3], first = h * c->head_dim, row = items[b][0] + i, from = items[b][2];
                 double top = -1e300, sum = 0;
                 for (uint32_t j = 0; j < keys; j++) {
                     double s = 0;
                     for (uint32_t d = 0; d < c->head_dim; d++)
-                        s += (double)at(q, row, first + d) * at(k, b * c->keys + j, first + d);
+                        s += (double)at(q, row, first + d) * at(k, from + j, first + d);
                     p[j] = s * scale + (c->bias ? at(bias, h, j + c->queries - 1 - i) : 0);
                     if (p[j] > top) top = p[j];
                 }
                 for (uint32_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - top);
                 for (uint32_t d = 0; d < c->head_dim; d++) {
                     double o = 0;
-                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, b * c->keys + j, first + d);
+                    for (uint32_t j = 0; j < keys; j++) o += p[j] * at(v, from + j, first + d);
                     out[(size_t)row * c->heads * c->head_dim + first + d] = keys ? o / sum : 0;
                 }
                 lse[(size_t)row * c->heads + h] = keys ? top + log(sum) : -3e38;
@@ -536,36 +556,53 @@ static void reference_attention(const attention_case *c, const matrix *q, const 
     free(p);
 }
 
+static uint32_t attention_rows(const attention_case *c, uint32_t (*items)[4], uint32_t column) {
+    uint32_t i, end = 0;
+    for (i = 0; i < c->batch; i++)
+        if (items[i][column] + items[i][column + 1] > end) end = items[i][column] + items[i][column + 1];
+    return end;
+}
+
 static void check_attention(diti_device *device, const attention_case *c) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
-    uint32_t width = c->heads * c->head_dim, lengths[8];
+    uint32_t width = c->heads * c->head_dim, items[8][4], queries, keys;
     float size = c->size > 0 ? c->size : 1;
-    matrix q = matrix_random(c->batch * c->queries, width, size, act),
-           k = matrix_random(c->batch * c->keys, width, size, act);
-    matrix v = matrix_random(c->batch * c->keys, width, 1, act),
-           bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
+    matrix q, k, v, bias;
     diti_attention_desc desc = {0};
     diti_tensor out, tq, tk, tv;
-    double *wanted = malloc((size_t)c->batch * c->queries * width * sizeof(double)),
-           *wanted_lse = malloc((size_t)c->batch * c->queries * c->heads * sizeof(double));
+    double *wanted, *wanted_lse;
     char what[160];
-    for (uint32_t b = 0; b < c->batch && b < 8; b++) lengths[b] = b == 1 ? 0 : (c->keys * 2 + 2) / 3 + b;
+    attention_items(c, items);
+    queries = c->packed ? attention_rows(c, items, 0) : c->batch * c->queries;
+    keys = c->packed ? attention_rows(c, items, 2) : c->batch * c->keys;
+    q = matrix_random(queries, width, size, act);
+    k = matrix_random(keys, width, size, act);
+    v = matrix_random(keys, width, 1, act);
+    bias = matrix_random(c->heads, c->queries + c->keys - 1, 2, DITI_F32);
+    wanted = malloc((size_t)queries * width * sizeof(double));
+    wanted_lse = malloc((size_t)queries * c->heads * sizeof(double));
     desc.batch = c->batch;
     desc.heads = c->heads;
     desc.head_dim = c->head_dim;
     desc.scale = 1 / sqrtf((float)c->head_dim);
-    if (c->lengths) desc.key_lengths = input_words(lengths, c->batch, "lengths");
+    desc.packed = c->packed;
+    desc.most_keys = c->keys;
+    if (c->lengths || c->packed) {
+        desc.items = input_words(items[0], c->batch * DITI_ITEM_WORDS, "items");
+        desc.items = diti_tensor_reshape(graph, desc.items, c->batch, DITI_ITEM_WORDS);
+    }
     if (c->bias) desc.bias = input(&bias, DITI_F32, 0, "bias");
-    if (c->lse) desc.lse = diti_tensor_new(graph, DITI_F32, c->batch * c->queries, c->heads, "lse");
+    if (c->lse) desc.lse = diti_tensor_new(graph, DITI_F32, queries, c->heads, "lse");
     tq = input(&q, act, c->extra, "q");
     tk = input(&k, act, 2 * c->extra, "k");
     tv = input(&v, act, c->extra, "v");
     out = diti_attention(graph, tq, tk, tv, &desc);
-    reference_attention(c, &q, &k, &v, lengths, &bias, desc.scale, wanted, wanted_lse);
-    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s",
+    reference_attention(c, &q, &k, &v, items, &bias, desc.scale, wanted, wanted_lse);
+    snprintf(what, sizeof what, "attention %s cpu %d batch %u heads %u x %u, %u queries, %u keys, size %g%s%s%s%s",
              diti_rung_name(device->rung), device->is_cpu, c->batch, c->heads, c->head_dim, c->queries, c->keys,
-             (double)size, c->lengths ? " lengths" : "", c->bias ? " bias" : "", c->lse ? " lse" : "");
+             (double)size, c->lengths ? " lengths" : "", c->packed ? " packed" : "", c->bias ? " bias" : "",
+             c->lse ? " lse" : "");
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
@@ -610,6 +647,12 @@ static void test_attention(diti_device *device) {
     check_attention(device, &c);
     c = (attention_case){
         .batch = 2, .heads = 2, .head_dim = 64, .queries = 24, .keys = 24, .lengths = true, .bias = true};
+    check_attention(device, &c);
+    c = (attention_case){
+        .batch = 5, .heads = 2, .head_dim = 16, .queries = 120, .keys = 120, .packed = true, .bias = true};
+    check_attention(device, &c);
+    c = (attention_case){
+        .batch = 3, .heads = 2, .head_dim = 72, .queries = 17, .keys = 17, .packed = true, .lse = true};
     check_attention(device, &c);
     c = (attention_case){.batch = 1,
                          .heads = 1,
@@ -932,7 +975,7 @@ static void run_everything(diti_device *device) {
                           .rows_per_gate = 150};
     conv_case conv = {2, 40, 36, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, true};
     attention_case attention = {
-        .batch = 2, .heads = 2, .head_dim = 72, .queries = 150, .keys = 133, .lengths = true, .lse = true};
+        .batch = 2, .heads = 2, .head_dim = 72, .queries = 150, .keys = 100, .lengths = true, .lse = true};
     norm_case norm = {.rows = 200, .columns = 320, .modulate = true, .size = 1};
     random_state = 7;
     result_hash = 1;

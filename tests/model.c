@@ -389,7 +389,8 @@ static void finish(diti_plan *plan, diti_tensor kept, float *out, size_t size) {
 }
 
 static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
-    uint32_t ids[2 * T5_TOKENS], lengths[2] = {7, T5_TOKENS}, i;
+    uint32_t ids[2 * T5_TOKENS], i,
+        items[2][DITI_ITEM_WORDS] = {{0, T5_TOKENS, 0, 7}, {T5_TOKENS, T5_TOKENS, T5_TOKENS, T5_TOKENS}};
     diti_t5_use use = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
@@ -399,12 +400,13 @@ static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
     diti_graph_segment(&graph, "encode", false);
     use.batch = 2;
     use.tokens = T5_TOKENS;
+    use.rows = 2 * T5_TOKENS;
     use.ids = diti_tensor_input(&graph, DITI_U32, 1, 2 * T5_TOKENS, "ids");
-    use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 2, "lengths");
+    use.items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "items");
     kept = keep(&graph, diti_t5_encode(t5, &graph, &use), 2 * T5_TOKENS, 48);
     if (plan_of(&graph, &plan)) {
         CHECK(diti_plan_write(plan, use.ids, ids, sizeof ids, NULL) == DIT_OK);
-        CHECK(diti_plan_write(plan, use.lengths, lengths, sizeof lengths, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, use.items, items, sizeof items, NULL) == DIT_OK);
         CHECK(diti_t5_write_inputs(t5, plan, &use, NULL) == DIT_OK);
         finish(plan, kept, out->t5, sizeof out->t5);
     }
@@ -416,7 +418,8 @@ static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
 static void run_pixart(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch, bool shares,
                        float *out) {
     static const float times[3] = {700, 321, 5};
-    uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, lengths[4], step = 0;
+    uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, items[4][DITI_ITEM_WORDS],
+             step = 0;
     diti_denoise d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
@@ -435,15 +438,16 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     d.aspect = 64.0f / 96.0f;
     latent = d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, texts * TEXT_TOKENS, 64, "text");
-    d.text_lengths = diti_tensor_input(&graph, DITI_U32, 1, texts, "lengths");
+    d.text_items = diti_tensor_input(&graph, DITI_U32, texts, DITI_ITEM_WORDS, "items");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     model->family->prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, model->family->step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
         fill(plan, latent, 4 * batch * pixels, first * 4 * pixels);
-        for (i = 0; i < texts; i++) lengths[i] = i < texts / 2 ? 1 : 9;
-        CHECK(diti_plan_write(plan, d.text_lengths, lengths, texts * sizeof *lengths, NULL) == DIT_OK);
+        memset(items, 0, sizeof items);
+        for (i = 0; i < texts; i++) items[i][2] = i * TEXT_TOKENS, items[i][3] = i < texts / 2 ? 1 : 9;
+        CHECK(diti_plan_write(plan, d.text_items, items, texts * sizeof *items, NULL) == DIT_OK);
         CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
         CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         {

@@ -350,15 +350,21 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
- * tokens, heads * head_dim] with any pitch. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
+   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
+   no item names is never read; q is equal batches still, or packed. */
+#define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 512 */
+    uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
     float scale;
-    diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
-    diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
-    diti_tensor lse;  /* F32 [batch * query_tokens, heads]: natural log of the sum of exponentials of the scaled scores;
-                         0: not wanted */
+    diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
+    bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
+    uint32_t most_keys; /* that an item may have; 0: all rows of k */
+    diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
+                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
+                           most_keys - 1; none */
+    diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
+                           wanted */
     const char *name;
 } diti_attention_desc;
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
@@ -547,6 +553,8 @@ DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *o
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
                                          dit_error *err);
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
+/* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
                                         dit_error *err);

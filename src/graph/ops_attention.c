@@ -18,17 +18,26 @@ enum {
     DITI_ATTENTION_V_PITCH,
     DITI_ATTENTION_OUT,
     DITI_ATTENTION_OUT_PITCH,
-    DITI_ATTENTION_LENGTHS,
+    DITI_ATTENTION_ITEMS,
+    DITI_ATTENTION_ITEM_COUNT,
     DITI_ATTENTION_BIAS,
     DITI_ATTENTION_BIAS_PITCH,
+    DITI_ATTENTION_BIAS_ORIGIN,
     DITI_ATTENTION_LSE,
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_PUSH_WORDS
 };
-enum { DITI_ATTENTION_PART_LENGTHS = 1, DITI_ATTENTION_PART_BIAS = 2, DITI_ATTENTION_PART_LSE = 4 };
+enum {
+    DITI_ATTENTION_PART_ITEMS = 1,
+    DITI_ATTENTION_PART_BIAS = 2,
+    DITI_ATTENTION_PART_LSE = 4,
+    DITI_ATTENTION_PART_PACKED = 8
+};
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys, heads, head_dim, batch; /* queries and keys: per batch item */
+    uint32_t queries, keys;          /* of one item; packed: all query rows, and the most keys of an item */
+    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
 
 typedef struct diti_attention_tiles {
@@ -92,13 +101,13 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t tokens, const char *name) {
+                                 uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (diti_element_is_float(info->format) && info->rows == shape->batch * tokens &&
-        info->columns == shape->heads * shape->head_dim)
+    if (diti_element_is_float(info->format) && info->rows == rows && info->columns == shape->heads * shape->head_dim)
         return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",
-                    name, info->name, info->rows, info->columns, shape->batch, tokens, shape->heads, shape->head_dim);
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                    "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
+                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
     return false;
 }
 
@@ -111,29 +120,47 @@ static bool diti_attention_table(diti_graph *graph, diti_tensor tensor, diti_ele
     return false;
 }
 
-static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
-    if (diti_graph_failed(graph)) return false;
-    shape->batch = desc->batch ? desc->batch : 1;
+static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_tensor k,
+                                   const diti_attention_desc *desc, diti_attention_shape *shape) {
+    uint32_t query_rows = diti_tensor_get(graph, q)->rows, key_rows = diti_tensor_get(graph, k)->rows;
+    shape->items = desc->batch ? desc->batch : 1;
+    shape->batch = desc->packed ? 1 : shape->items;
     shape->heads = desc->heads;
     shape->head_dim = desc->head_dim;
-    shape->queries = diti_tensor_get(graph, q)->rows / shape->batch;
-    shape->keys = diti_tensor_get(graph, k)->rows / shape->batch;
+    shape->queries = query_rows / shape->batch;
+    shape->keys = desc->items ? key_rows : key_rows / shape->batch;
+    if (desc->most_keys && desc->most_keys < shape->keys) shape->keys = desc->most_keys;
+    shape->query_rows = shape->queries * shape->batch;
+    shape->key_rows = desc->items ? key_rows : shape->keys * shape->batch;
+}
+
+static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
+    uint32_t before; /* bias columns for keys before the last query */
+    if (diti_graph_failed(graph)) return false;
+    diti_attention_measure(graph, q, k, desc, shape);
     if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
                         name, desc->heads, desc->head_dim);
         return false;
     }
-    return diti_attention_input(graph, q, shape, shape->queries, name) &&
-           diti_attention_input(graph, k, shape, shape->keys, name) &&
-           diti_attention_input(graph, v, shape, shape->keys, name) &&
-           diti_attention_table(graph, desc->key_lengths, DITI_U32, 1, shape->batch, name) &&
-           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads, shape->queries + shape->keys - 1, name) &&
-           diti_attention_table(graph, desc->lse, DITI_F32, shape->batch * shape->queries, shape->heads, name);
+    if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
+                        name);
+        return false;
+    }
+    before = desc->packed ? desc->most_keys : shape->queries;
+    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+           diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
+           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
+                                before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
+           diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
 }
 
-/* tensor, or a copy where the kernel needs another format, or where a batch item's rows (with what lies between the
-   columns of a view) do not fit one binding. */
+/* tensor, or a copy where the kernel needs another format, or where the rows that are bound at once (with what lies
+   between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
                                           const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -152,14 +179,16 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
     diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
     diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
     diti_op_bind(graph, dispatch, 3, out, DITI_ATTENTION_OUT, false, true);
-    diti_op_bind(graph, dispatch, 4, desc->key_lengths, DITI_ATTENTION_LENGTHS, true, false);
+    diti_op_bind(graph, dispatch, 4, desc->items, DITI_ATTENTION_ITEMS, true, false);
     diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
     diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
+    if (desc->packed) return;
     diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
     diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
     if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+    if (desc->items) return; /* any keys */
+    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
 }
 
 static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
@@ -167,8 +196,9 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     uint32_t *c = dispatch->constants;
     c[1] = diti_tensor_get(graph, qkv[0])->format;
     c[2] = diti_tensor_get(graph, out)->format;
-    c[3] = (desc->key_lengths ? (uint32_t)DITI_ATTENTION_PART_LENGTHS : 0) |
-           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0);
+    c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
+           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
+           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
     c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
            diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
     c[5] = tiles->quads;
@@ -176,6 +206,13 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[7] = tiles->constants[1];
     c[8] = tiles->constants[2];
     dispatch->constant_count = 6 + tiles->constant_count;
+}
+
+/* Query blocks of one item; packed: at most so many of all items together. */
+static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const diti_attention_shape *shape,
+                                      uint32_t block) {
+    if (desc->packed) return shape->queries / block + shape->items;
+    return (shape->queries + block - 1) / block;
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -202,21 +239,23 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
     dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
     dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
+    dispatch.push[DITI_ATTENTION_ITEM_COUNT] = shape->items;
     dispatch.push[DITI_ATTENTION_HEADS] = shape->heads;
     dispatch.push[DITI_ATTENTION_HEAD_DIM] = shape->head_dim;
-    dispatch.push[DITI_ATTENTION_BLOCKS] = (shape->queries + tiles.block - 1) / tiles.block;
+    dispatch.push[DITI_ATTENTION_BLOCKS] = diti_attention_blocks(desc, shape, tiles.block);
     dispatch.push[DITI_ATTENTION_SCALE] = diti_op_float(desc->scale);
     dispatch.push[DITI_ATTENTION_Q_PITCH] = diti_tensor_get(graph, qkv[0])->pitch;
     dispatch.push[DITI_ATTENTION_K_PITCH] = diti_tensor_get(graph, qkv[1])->pitch;
     dispatch.push[DITI_ATTENTION_V_PITCH] = diti_tensor_get(graph, qkv[2])->pitch;
     dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
+    dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     dispatch.cost_kind = DITI_COST_ATTENTION;
     dispatch.flops = flops;
     memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
-    dispatch.shape[4] = shape->batch;
+    dispatch.shape[4] = shape->items;
     diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
                  DITI_ATTENTION_PUSH_WORDS);
 }
@@ -234,8 +273,9 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
     qkv[2] = v;
     format = diti_tensor_get(graph, q)->format;
     if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
-    for (i = 0; i < 3; i++) qkv[i] = diti_attention_operand(graph, qkv[i], format, shape.batch, name);
-    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.batch * shape.queries,
+    for (i = 0; i < 3; i++)
+        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape.batch, name);
+    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
                           shape.heads * shape.head_dim, name);
     if (diti_graph_failed(graph)) return 0;
     diti_attention_emit(graph, desc, qkv, out, &shape, name);

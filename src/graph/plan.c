@@ -229,6 +229,21 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan);
 }
 
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
+    VkSemaphore unused = plan->timeline;
+    plan->timeline = before->timeline;
+    plan->submitted = before->submitted;
+    plan->counters.dispatches += before->counters.dispatches;
+    plan->counters.submits += before->counters.submits;
+    plan->counters.recordings += before->counters.recordings;
+    plan->counters.allocations += before->counters.allocations;
+    plan->counters.pipelines += before->counters.pipelines;
+    plan->counters.peer_bytes += before->counters.peer_bytes;
+    plan->counters.streamed_bytes += before->counters.streamed_bytes;
+    before->timeline = unused;
+    before->submitted = 0;
+}
+
 /* --- host access --- */
 
 static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {

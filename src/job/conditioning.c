@@ -160,36 +160,60 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t toke
     memcpy(blob, words, sizeof words);
 }
 
-/* Runs the text encoder alone: ids -> rows [tokens, columns]. */
-static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
-                                  uint32_t length, float *rows, size_t rows_size, dit_error *err) {
+#define DITI_TEXT_GRANULE 64u
+
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
+    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
+    return rows < most ? rows : most;
+}
+
+/* Runs the text encoder alone: the first `length` ids -> rows [count, columns], of which those behind length are
+ * nobody's. */
+static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t count,
+                                  uint32_t length, float *rows, dit_error *err) {
+    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    uint32_t columns = diti_t5_get_traits(model->text_encoder)->columns;
     diti_graph graph;
     diti_t5_use use;
     diti_plan *plan = NULL;
     diti_tensor encoded, kept;
     diti_elementwise_desc keep;
     dit_result result;
+    items[0][1] = items[0][3] = items[1][0] = length;
+    items[1][1] = count - length;
     memset(&use, 0, sizeof use);
     memset(&keep, 0, sizeof keep);
     diti_graph_init(&graph, ctx->device);
     diti_graph_segment(&graph, "encode", false);
-    use.batch = 1;
-    use.tokens = tokens;
-    use.ids = diti_tensor_input(&graph, DITI_U32, 1, tokens, "token ids");
-    use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 1, "token counts");
+    use.batch = 2;
+    use.rows = use.tokens = count;
+    use.ids = diti_tensor_input(&graph, DITI_U32, 1, count, "token ids");
+    use.items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
     encoded = diti_t5_encode(model->text_encoder, &graph, &use);
-    keep.out = kept = diti_tensor_state(&graph, DITI_F32, tokens, diti_t5_get_traits(model->text_encoder)->columns,
-                                        "prompt embedding");
+    keep.out = kept = diti_tensor_state(&graph, DITI_F32, count, columns, "prompt embedding");
     keep.name = "keep embedding";
     diti_elementwise(&graph, encoded, &keep);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_write(plan, use.ids, ids, tokens * sizeof *ids, err);
-    if (result >= 0) result = diti_plan_write(plan, use.lengths, &length, sizeof length, err);
+    if (result >= 0) result = diti_plan_write(plan, use.ids, ids, count * sizeof *ids, err);
+    if (result >= 0) result = diti_plan_write(plan, use.items, items, sizeof items, err);
     if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_read(plan, kept, rows, rows_size, err);
+    if (result >= 0) result = diti_plan_read(plan, kept, rows, (size_t)count * columns * sizeof *rows, err);
     diti_plan_destroy(plan);
+    return result;
+}
+
+/* Encodes what is read of a prompt: rows [tokens, columns], zeros behind it. */
+static dit_result diti_encode_rows(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
+                                   uint32_t length, float *rows, dit_error *err) {
+    bool all = model->transformer && model->transformer->traits.attends_padding;
+    uint32_t count, columns = diti_t5_get_traits(model->text_encoder)->columns;
+    dit_result result;
+    if (all) length = tokens;
+    count = diti_conditioning_rows(length, tokens);
+    result = diti_encode_run(ctx, model, ids, count, length, rows, err);
+    memset(rows + (size_t)length * columns, 0, (size_t)(tokens - length) * columns * sizeof *rows);
     return result;
 }
 
@@ -228,8 +252,8 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
     result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
     if (result >= 0)
-        result = diti_encode_run(ctx, model, ids, tokens, length,
-                                 (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), rows_size, err);
+        result = diti_encode_rows(ctx, model, ids, tokens, length,
+                                  (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), err);
     if (result >= 0) diti_blob_write((unsigned char *)blob, rows_size, tokens, columns, length);
     diti_free(&ctx->env, ids);
     return result;

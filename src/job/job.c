@@ -152,17 +152,20 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
+static void diti_job_destroy_plan(dit_job *job) {
+    const diti_device *device = job->context->device;
+    diti_free(&job->env, job->denoise.family);
+    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+    diti_plan_destroy(job->plan);
+}
+
 DIT_API void dit_job_destroy(dit_job *job) {
-    diti_device *device;
     diti_env env;
     if (!job) return;
     env = job->env;
-    device = job->context->device;
     diti_plan_wait(job->plan);
-    diti_free(&env, job->denoise.family);
-    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
     diti_job_images_destroy(job);
-    diti_plan_destroy(job->plan);
+    diti_job_destroy_plan(job);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -266,6 +269,54 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
                 : DIT_OK;
 }
 
+/* Plans job->request anew beside the old plan, which *before remembers. */
+static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
+    dit_result result;
+    job->plan = NULL;
+    job->command_pool = VK_NULL_HANDLE;
+    memset(&job->text, 0, sizeof job->text);
+    memset(&job->denoise, 0, sizeof job->denoise);
+    result = diti_job_plan(job, &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
+    return result;
+}
+
+/* For a request with more or fewer text rows. On failure the job keeps its old plan. */
+static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
+    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
+    dit_job *before = (dit_job *)diti_alloc_zero(&job->env, sizeof *before);
+    dit_result result;
+    if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    before->env = job->env;
+    before->context = job->context;
+    memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
+    result = diti_job_plan_again(job, before, err);
+    if (result == DIT_OK) {
+        diti_job_destroy_plan(before);
+    } else {
+        diti_job_destroy_plan(job);
+        memcpy((unsigned char *)job + begin, (const unsigned char *)before + begin, size);
+    }
+    diti_free(&job->env, before);
+    return result;
+}
+
+static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows;
+}
+
+/* Takes over *request, or leaves the job as it was. */
+static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
+    diti_job_request before = job->request;
+    dit_result result = DIT_OK;
+    job->request = *request;
+    if (!diti_job_same_rows(&before.shape, &request->shape)) result = diti_job_replace_plan(job, err);
+    if (result != DIT_OK) job->request = before;
+    diti_job_request_free(&job->env, result == DIT_OK ? &before : request);
+    return result;
+}
+
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_job_request request;
     dit_result result;
@@ -281,8 +332,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_plan_wait(job->plan);
-    diti_job_request_free(&job->env, &job->request);
-    job->request = request;
+    result = diti_job_take_request(job, &request, err);
+    if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;

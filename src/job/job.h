@@ -42,8 +42,9 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
-    bool encodes[2]; /* prompt of the unconditional / conditional branch is encoded inside the plan */
-    bool stochastic; /* fresh noise in every step */
+    bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
+    uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
+    bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     bool swap;         /* BGRA target */
     bool scaled_input; /* the model sees input * x */
@@ -56,10 +57,10 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;      /* [image_count, C, h, w], unit normal */
-    float *step_noise; /* [steps, image_count, C, h, w] when stochastic */
-    int32_t *ids;      /* [copies, text tokens] of the branches that are encoded in the plan */
-    uint32_t lengths[2];
+    float *noise;                      /* [image_count, C, h, w], unit normal */
+    float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
+    int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];               /* tokens of each branch that are read */
     diti_conditioning conditioning[2]; /* of those that are given */
 } diti_job_request;
 
@@ -95,19 +96,20 @@ struct dit_job {
     const dit_model *model;
     diti_job_request request;
     dit_target target;
-    /* the plan and what the host exchanges with it */
+    /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
+       another plan */
     diti_plan *plan;
     diti_t5_use text;
     diti_denoise denoise;
     uint32_t encode_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+    diti_tensor text_items, text_given, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
         preview;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
-    diti_buffer health_readback;      /* uint32_t[4], copied at the end */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy;
+    diti_buffer health_readback; /* uint32_t[4], copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     /* the run */
     diti_job_cursor cursor;
@@ -129,6 +131,9 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
                                                     diti_conditioning *out, dit_error *err);
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
                                               int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+/* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
+ */
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 /* request.c: a desc checked and resolved */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);

@@ -17,32 +17,27 @@ static uint32_t diti_emit_encoded(const dit_job *job) {
     return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
 }
 
-/* Text rows of both branches, [copies * tokens, columns]: from the encoder, from the caller, or one each. */
+/* Text rows of both branches, [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all
+   prompts one after the other, and what the caller gave. */
 static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model),
-             columns = job->model->transformer->traits.text_columns;
-    uint32_t encoded_count = diti_emit_encoded(job), branch, next = 0;
+    uint32_t columns = job->model->transformer->traits.text_columns, rows = shape->encoded_rows;
     diti_tensor encoded = 0, text;
-    if (encoded_count) {
-        job->text.batch = encoded_count;
-        job->text.tokens = tokens;
-        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, encoded_count * tokens, "token ids");
-        job->text.lengths = diti_tensor_input(graph, DITI_U32, 1, encoded_count, "encoded token counts");
+    if (rows) {
+        job->text.batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
+        job->text.rows = rows;
+        job->text.tokens = diti_model_text_tokens(job->model);
+        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
+        job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
         encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
     }
-    if (encoded_count == copies) return encoded;
-    text = diti_tensor_new(graph, DITI_F32, copies * tokens, columns, "text");
-    for (branch = 0; branch < copies; branch++) {
-        diti_tensor from, to = diti_tensor_view(graph, text, branch * tokens, tokens, 0, columns);
-        if (shape->encodes[branch]) {
-            from = diti_tensor_view(graph, encoded, next++ * tokens, tokens, 0, columns);
-        } else {
-            from = job->text_given[branch] =
-                diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
-        }
-        diti_emit_copy(graph, from, to, "gather text");
-    }
+    if (!shape->given_rows) return encoded;
+    job->text_given = diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
+    if (!rows) return job->text_given;
+    text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
+    diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+    diti_emit_copy(graph, job->text_given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns),
+                   "gather text");
     return text;
 }
 
@@ -56,7 +51,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
     job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->lengths = diti_tensor_input(graph, DITI_U32, 1, diti_emit_copies(job), "token counts");
+    job->text_items = diti_tensor_input(graph, DITI_U32, diti_emit_copies(job), DITI_ITEM_WORDS, "prompts");
     diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
@@ -70,7 +65,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
     denoise->latent = job->latent;
     denoise->text = text;
-    denoise->text_lengths = job->lengths;
+    denoise->text_items = job->text_items;
     denoise->step = job->step;
     family->prepare(job->model->transformer, graph, denoise);
 }
@@ -146,25 +141,71 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job),
-             encoded = diti_emit_encoded(job), branch;
-    const uint32_t first = request->shape.encodes[0] ? 0u : 1u; /* encoded branches are neighbours in ids and lengths */
-    dit_result result = diti_plan_write(job->plan, job->lengths, request->lengths, copies * sizeof(uint32_t), err);
-    for (branch = 0; branch < copies && result >= 0; branch++) {
-        const diti_conditioning *text = &request->conditioning[branch];
-        if (!request->shape.encodes[branch])
-            result = diti_plan_write(job->plan, job->text_given[branch], text->rows,
-                                     (size_t)text->tokens * text->columns * sizeof(float), err);
+static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
+                             uint32_t keys) {
+    item[0] = first_query;
+    item[1] = queries;
+    item[2] = first_key;
+    item[3] = keys;
+}
+
+/* Which rows belong to which prompt: for the encoder, whose last item is the rows of none, and as keys of the images.
+ */
+static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
+                              uint32_t (*text)[DITI_ITEM_WORDS]) {
+    uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
+    for (branch = 0; branch < copies; branch++) {
+        uint32_t length = request->lengths[branch], *next = request->shape.encodes[branch] ? &encoded : &given;
+        if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
+        diti_inputs_item(text[branch], 0, 0, *next, length);
+        *next += length;
     }
-    if (result < 0 || !encoded) return result;
-    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens,
-                             (size_t)encoded * tokens * sizeof(int32_t), err);
-    if (result >= 0)
-        result =
-            diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
+    diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
+}
+
+static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
+    int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
+    dit_result result;
+    if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        if (!request->shape.encodes[branch]) continue;
+        memcpy(ids + next, request->ids + (size_t)branch * tokens, request->lengths[branch] * sizeof *ids);
+        next += request->lengths[branch];
+    }
+    result = diti_plan_write(job->plan, job->text.ids, ids, rows * sizeof *ids, err);
+    diti_free(&job->env, ids);
+    if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
     if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
+    return result;
+}
+
+static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    size_t columns = job->model->transformer->traits.text_columns, next = 0;
+    float *rows = (float *)diti_alloc_array(&job->env, request->shape.given_rows * columns, sizeof *rows);
+    uint32_t branch;
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        size_t count = request->lengths[branch] * columns;
+        if (request->shape.encodes[branch]) continue;
+        memcpy(rows + next, request->conditioning[branch].rows, count * sizeof *rows);
+        next += count;
+    }
+    result = diti_plan_write(job->plan, job->text_given, rows, request->shape.given_rows * columns * sizeof *rows, err);
+    diti_free(&job->env, rows);
+    return result;
+}
+
+static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+    uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
+    dit_result result;
+    diti_inputs_items(&job->request, copies, encoder, text);
+    result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
+    if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
+    if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
     return result;
 }
 

@@ -261,7 +261,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                               env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
                               err);
         if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
-        out->lengths[branch] = text->length;
+        out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
         return result;
     }
     if (!model->text_encoder)
@@ -269,8 +269,20 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                          "the model has no text encoder; add the component or give %sprompt_embeds",
                          conditional ? "" : "negative_");
     out->shape.encodes[branch] = true;
-    return diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-                                 out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+    result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
+                                   out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+    if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
+    return result;
+}
+
+static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
+    uint32_t encoded = 0, given = 0, encodes = 0, branch;
+    for (branch = 0; branch < copies; branch++) {
+        encodes += out->shape.encodes[branch] ? 1u : 0u;
+        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[branch];
+    }
+    if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
+    if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
 }
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -281,6 +293,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
     for (branch = 0; branch < copies && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
+    diti_request_count_rows(diti_model_text_tokens(model), copies, out);
     return result;
 }
 

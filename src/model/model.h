@@ -16,7 +16,8 @@ typedef struct diti_model_traits {
         text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    bool wants_size; /* resolution and aspect below are used */
+    bool wants_size;      /* resolution and aspect below are used */
+    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -25,13 +26,14 @@ typedef struct diti_denoise {
     uint32_t batch, copies;
     uint32_t height, width;           /* of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
-    uint32_t text_batch, text_tokens; /* text rows are [text_batch * text_tokens, text_columns]; text_batch is copies
-                                         (images share a prompt) or copies * batch */
+    uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
+                                         has at most */
     float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
     diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
     diti_tensor input_scale;          /* F32 [1, 1], or 0 */
-    diti_tensor text;                 /* F32 or activation format [text_batch * text_tokens, text_columns] */
-    diti_tensor text_lengths;         /* U32 [1, text_batch] valid tokens of each; 0: all */
+    diti_tensor text;                 /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
+                                         unequal number, and rows that nothing reads */
+    diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;

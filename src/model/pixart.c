@@ -294,6 +294,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->wants_size = config->sized;
+    traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
 }
 
 static void diti_pixart_destroy(diti_transformer *transformer) {
@@ -572,14 +573,15 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
                                               const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
     const diti_pixart_config *config = &step->model->config;
     const diti_denoise *d = step->denoise;
-    uint32_t width = config->width, rows = d->text_batch * d->text_tokens;
+    uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
     diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
     desc.batch = d->text_batch;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.key_lengths = d->text_lengths;
+    desc.items = d->text_items;
+    desc.most_keys = d->text_tokens;
     desc.name = "text_attention";
     return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
                           diti_tensor_view(graph, text, 0, rows, width, width), &desc);

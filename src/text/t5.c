@@ -277,7 +277,7 @@ static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, co
 static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
                                      const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
     const diti_t5_config *config = &t5->config;
-    uint32_t rows = use->batch * use->tokens, inner = config->inner;
+    uint32_t rows = use->rows, inner = config->inner;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc joined = DITI_ZERO;
     diti_tensor qkv;
@@ -287,7 +287,9 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f;
-    desc.key_lengths = use->lengths;
+    desc.items = use->items;
+    desc.packed = true;
+    desc.most_keys = use->tokens;
     desc.bias = bias;
     desc.name = "t5_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),
@@ -305,7 +307,7 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
+/* x F32 [rows, d] is changed in place. */
 static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
                               diti_tensor x, diti_tensor bias) {
     const diti_t5_block *block = &t5->blocks[index];

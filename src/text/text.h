@@ -17,13 +17,15 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
-/* ids U32 [1, batch * tokens]; lengths U32 [1, batch] masks the padding (0: padding is attended, as SD3 and FLUX do)
-   -> F32 [batch * tokens, columns]. diti_t5_encode declares inputs for relative positions, one for each table of the
-   model; diti_t5_write_inputs fills them once the plan exists. */
+/* Prompts of unequal length, one after the other: ids U32 [1, rows]; items says which rows each of them reads
+   (diti_attention_desc: queries and keys count from the same rows; keys beyond those named are masked; a family that
+   attends to padding names it as keys), and names every row once as a query -> F32 [rows, columns]. diti_t5_encode
+   declares inputs for relative positions, one for each table of the model; diti_t5_write_inputs fills them once the
+   plan exists. */
 #define DITI_T5_MAX_BLOCKS 64u
 typedef struct diti_t5_use {
-    uint32_t batch, tokens;
-    diti_tensor ids, lengths;
+    uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
+    diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
     diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
