@@ -178,9 +178,9 @@ typedef struct dit_status {
 typedef struct dit_counters { /* of one job since dit_job_create began; a restart does not reset them */
     uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
     uint64_t submits;         /* queue submissions by dit */
-    uint64_t recordings;      /* command buffers recorded by dit: constant after creation */
-    uint64_t allocations;     /* device memory allocations: constant after creation */
-    uint64_t pipelines;       /* pipelines compiled: constant after creation, 0 when all existed already */
+    uint64_t recordings;      /* command buffers recorded by dit: constant until a restart plans anew */
+    uint64_t allocations;     /* device memory allocations: constant until a restart plans anew */
+    uint64_t pipelines;       /* pipelines compiled: constant likewise, 0 when all existed already */
     uint64_t peer_bytes;      /* sent to other devices */
     uint64_t streamed_bytes;  /* weights uploaded while running */
 } dit_counters;
@@ -615,6 +615,8 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
 DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err);
 
 /* Runs a job again with other prompts, seed, rng, guidance scale or inputs, keeping plan, memory and recordings.
+   Prompts that together have another number of tokens, counted in steps of 64, are planned anew: memory and recordings
+   are then made again, pipelines only where other kernels fit better.
    job: required; finished, failed, cancelled or not begun (a running one is cancelled first). desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
    guidance is on, which inputs are given, previews and target. err: may be NULL.
@@ -7186,15 +7188,21 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [batch *
- * tokens, heads * head_dim] with any pitch. */
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
+   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
+   no item names is never read; q is equal batches still, or packed. */
+#define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 512 */
+    uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
     float scale;
-    diti_tensor key_lengths; /* U32 [1, batch]: keys beyond it are masked; 0 keys give 0; none: all keys */
-    diti_tensor bias; /* F32 [heads, query_tokens + key_tokens - 1], element j - i + query_tokens - 1 (T5); none */
-    diti_tensor lse;  /* F32 [batch * query_tokens, heads]: natural log of the sum of exponentials of the scaled scores;
-                         0: not wanted */
+    diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
+    bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
+    uint32_t most_keys; /* that an item may have; 0: all rows of k */
+    diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
+                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
+                           most_keys - 1; none */
+    diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
+                           wanted */
     const char *name;
 } diti_attention_desc;
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
@@ -7383,6 +7391,8 @@ DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *o
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
                                          dit_error *err);
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
+/* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
                                         dit_error *err);
@@ -9548,6 +9558,21 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan);
 }
 
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
+    VkSemaphore unused = plan->timeline;
+    plan->timeline = before->timeline;
+    plan->submitted = before->submitted;
+    plan->counters.dispatches += before->counters.dispatches;
+    plan->counters.submits += before->counters.submits;
+    plan->counters.recordings += before->counters.recordings;
+    plan->counters.allocations += before->counters.allocations;
+    plan->counters.pipelines += before->counters.pipelines;
+    plan->counters.peer_bytes += before->counters.peer_bytes;
+    plan->counters.streamed_bytes += before->counters.streamed_bytes;
+    before->timeline = unused;
+    before->submitted = 0;
+}
+
 /* --- host access --- */
 
 static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
@@ -10545,17 +10570,26 @@ enum {
     DITI_ATTENTION_V_PITCH,
     DITI_ATTENTION_OUT,
     DITI_ATTENTION_OUT_PITCH,
-    DITI_ATTENTION_LENGTHS,
+    DITI_ATTENTION_ITEMS,
+    DITI_ATTENTION_ITEM_COUNT,
     DITI_ATTENTION_BIAS,
     DITI_ATTENTION_BIAS_PITCH,
+    DITI_ATTENTION_BIAS_ORIGIN,
     DITI_ATTENTION_LSE,
     DITI_ATTENTION_LSE_PITCH,
     DITI_ATTENTION_PUSH_WORDS
 };
-enum { DITI_ATTENTION_PART_LENGTHS = 1, DITI_ATTENTION_PART_BIAS = 2, DITI_ATTENTION_PART_LSE = 4 };
+enum {
+    DITI_ATTENTION_PART_ITEMS = 1,
+    DITI_ATTENTION_PART_BIAS = 2,
+    DITI_ATTENTION_PART_LSE = 4,
+    DITI_ATTENTION_PART_PACKED = 8
+};
 
 typedef struct diti_attention_shape {
-    uint32_t queries, keys, heads, head_dim, batch; /* queries and keys: per batch item */
+    uint32_t queries, keys;          /* of one item; packed: all query rows, and the most keys of an item */
+    uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+    uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
 
 typedef struct diti_attention_tiles {
@@ -10619,13 +10653,13 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-                                 uint32_t tokens, const char *name) {
+                                 uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (diti_element_is_float(info->format) && info->rows == shape->batch * tokens &&
-        info->columns == shape->heads * shape->head_dim)
+    if (diti_element_is_float(info->format) && info->rows == rows && info->columns == shape->heads * shape->head_dim)
         return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u x %u tokens of %u x %u channels",
-                    name, info->name, info->rows, info->columns, shape->batch, tokens, shape->heads, shape->head_dim);
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                    "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
+                    info->columns, rows, shape->items, shape->heads, shape->head_dim);
     return false;
 }
 
@@ -10638,29 +10672,47 @@ static bool diti_attention_table(diti_graph *graph, diti_tensor tensor, diti_ele
     return false;
 }
 
-static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
-    if (diti_graph_failed(graph)) return false;
-    shape->batch = desc->batch ? desc->batch : 1;
+static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_tensor k,
+                                   const diti_attention_desc *desc, diti_attention_shape *shape) {
+    uint32_t query_rows = diti_tensor_get(graph, q)->rows, key_rows = diti_tensor_get(graph, k)->rows;
+    shape->items = desc->batch ? desc->batch : 1;
+    shape->batch = desc->packed ? 1 : shape->items;
     shape->heads = desc->heads;
     shape->head_dim = desc->head_dim;
-    shape->queries = diti_tensor_get(graph, q)->rows / shape->batch;
-    shape->keys = diti_tensor_get(graph, k)->rows / shape->batch;
+    shape->queries = query_rows / shape->batch;
+    shape->keys = desc->items ? key_rows : key_rows / shape->batch;
+    if (desc->most_keys && desc->most_keys < shape->keys) shape->keys = desc->most_keys;
+    shape->query_rows = shape->queries * shape->batch;
+    shape->key_rows = desc->items ? key_rows : shape->keys * shape->batch;
+}
+
+static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
+    uint32_t before; /* bias columns for keys before the last query */
+    if (diti_graph_failed(graph)) return false;
+    diti_attention_measure(graph, q, k, desc, shape);
     if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
                         name, desc->heads, desc->head_dim);
         return false;
     }
-    return diti_attention_input(graph, q, shape, shape->queries, name) &&
-           diti_attention_input(graph, k, shape, shape->keys, name) &&
-           diti_attention_input(graph, v, shape, shape->keys, name) &&
-           diti_attention_table(graph, desc->key_lengths, DITI_U32, 1, shape->batch, name) &&
-           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads, shape->queries + shape->keys - 1, name) &&
-           diti_attention_table(graph, desc->lse, DITI_F32, shape->batch * shape->queries, shape->heads, name);
+    if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
+                        name);
+        return false;
+    }
+    before = desc->packed ? desc->most_keys : shape->queries;
+    return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
+           diti_attention_input(graph, k, shape, shape->key_rows, name) &&
+           diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+           diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
+           diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
+                                before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
+           diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
 }
 
-/* tensor, or a copy where the kernel needs another format, or where a batch item's rows (with what lies between the
-   columns of a view) do not fit one binding. */
+/* tensor, or a copy where the kernel needs another format, or where the rows that are bound at once (with what lies
+   between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
                                           const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -10679,14 +10731,16 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
     diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
     diti_op_bind(graph, dispatch, 2, qkv[2], DITI_ATTENTION_V, true, false);
     diti_op_bind(graph, dispatch, 3, out, DITI_ATTENTION_OUT, false, true);
-    diti_op_bind(graph, dispatch, 4, desc->key_lengths, DITI_ATTENTION_LENGTHS, true, false);
+    diti_op_bind(graph, dispatch, 4, desc->items, DITI_ATTENTION_ITEMS, true, false);
     diti_op_bind(graph, dispatch, 5, desc->bias, DITI_ATTENTION_BIAS, true, false);
     diti_op_bind(graph, dispatch, 6, desc->lse, DITI_ATTENTION_LSE, false, true);
+    if (desc->packed) return;
     diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
-    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
     diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
     if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
+    if (desc->items) return; /* any keys */
+    diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
+    diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
 }
 
 static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
@@ -10694,8 +10748,9 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     uint32_t *c = dispatch->constants;
     c[1] = diti_tensor_get(graph, qkv[0])->format;
     c[2] = diti_tensor_get(graph, out)->format;
-    c[3] = (desc->key_lengths ? (uint32_t)DITI_ATTENTION_PART_LENGTHS : 0) |
-           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0);
+    c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
+           (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
+           (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
     c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
            diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
     c[5] = tiles->quads;
@@ -10703,6 +10758,13 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[7] = tiles->constants[1];
     c[8] = tiles->constants[2];
     dispatch->constant_count = 6 + tiles->constant_count;
+}
+
+/* Query blocks of one item; packed: at most so many of all items together. */
+static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const diti_attention_shape *shape,
+                                      uint32_t block) {
+    if (desc->packed) return shape->queries / block + shape->items;
+    return (shape->queries + block - 1) / block;
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -10729,21 +10791,23 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
     dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
     dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
+    dispatch.push[DITI_ATTENTION_ITEM_COUNT] = shape->items;
     dispatch.push[DITI_ATTENTION_HEADS] = shape->heads;
     dispatch.push[DITI_ATTENTION_HEAD_DIM] = shape->head_dim;
-    dispatch.push[DITI_ATTENTION_BLOCKS] = (shape->queries + tiles.block - 1) / tiles.block;
+    dispatch.push[DITI_ATTENTION_BLOCKS] = diti_attention_blocks(desc, shape, tiles.block);
     dispatch.push[DITI_ATTENTION_SCALE] = diti_op_float(desc->scale);
     dispatch.push[DITI_ATTENTION_Q_PITCH] = diti_tensor_get(graph, qkv[0])->pitch;
     dispatch.push[DITI_ATTENTION_K_PITCH] = diti_tensor_get(graph, qkv[1])->pitch;
     dispatch.push[DITI_ATTENTION_V_PITCH] = diti_tensor_get(graph, qkv[2])->pitch;
     dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
+    dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
     dispatch.cost_kind = DITI_COST_ATTENTION;
     dispatch.flops = flops;
     memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
-    dispatch.shape[4] = shape->batch;
+    dispatch.shape[4] = shape->items;
     diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
                  DITI_ATTENTION_PUSH_WORDS);
 }
@@ -10761,8 +10825,9 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
     qkv[2] = v;
     format = diti_tensor_get(graph, q)->format;
     if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
-    for (i = 0; i < 3; i++) qkv[i] = diti_attention_operand(graph, qkv[i], format, shape.batch, name);
-    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.batch * shape.queries,
+    for (i = 0; i < 3; i++)
+        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape.batch, name);
+    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
                           shape.heads * shape.head_dim, name);
     if (diti_graph_failed(graph)) return 0;
     diti_attention_emit(graph, desc, qkv, out, &shape, name);
@@ -11206,13 +11271,15 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
-/* ids U32 [1, batch * tokens]; lengths U32 [1, batch] masks the padding (0: padding is attended, as SD3 and FLUX do)
-   -> F32 [batch * tokens, columns]. diti_t5_encode declares inputs for relative positions, one for each table of the
-   model; diti_t5_write_inputs fills them once the plan exists. */
+/* Prompts of unequal length, one after the other: ids U32 [1, rows]; items says which rows each of them reads
+   (diti_attention_desc: queries and keys count from the same rows; keys beyond those named are masked; a family that
+   attends to padding names it as keys), and names every row once as a query -> F32 [rows, columns]. diti_t5_encode
+   declares inputs for relative positions, one for each table of the model; diti_t5_write_inputs fills them once the
+   plan exists. */
 #define DITI_T5_MAX_BLOCKS 64u
 typedef struct diti_t5_use {
-    uint32_t batch, tokens;
-    diti_tensor ids, lengths;
+    uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
+    diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
     diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
@@ -12648,7 +12715,7 @@ static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, co
 static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
                                      const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
     const diti_t5_config *config = &t5->config;
-    uint32_t rows = use->batch * use->tokens, inner = config->inner;
+    uint32_t rows = use->rows, inner = config->inner;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc joined = DITI_ZERO;
     diti_tensor qkv;
@@ -12658,7 +12725,9 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f;
-    desc.key_lengths = use->lengths;
+    desc.items = use->items;
+    desc.packed = true;
+    desc.most_keys = use->tokens;
     desc.bias = bias;
     desc.name = "t5_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),
@@ -12676,7 +12745,7 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
+/* x F32 [rows, d] is changed in place. */
 static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
                               diti_tensor x, diti_tensor bias) {
     const diti_t5_block *block = &t5->blocks[index];
@@ -12724,7 +12793,8 @@ typedef struct diti_model_traits {
         text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    bool wants_size; /* resolution and aspect below are used */
+    bool wants_size;      /* resolution and aspect below are used */
+    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -12733,13 +12803,14 @@ typedef struct diti_denoise {
     uint32_t batch, copies;
     uint32_t height, width;           /* of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
-    uint32_t text_batch, text_tokens; /* text rows are [text_batch * text_tokens, text_columns]; text_batch is copies
-                                         (images share a prompt) or copies * batch */
+    uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
+                                         has at most */
     float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
     diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
     diti_tensor input_scale;          /* F32 [1, 1], or 0 */
-    diti_tensor text;                 /* F32 or activation format [text_batch * text_tokens, text_columns] */
-    diti_tensor text_lengths;         /* U32 [1, text_batch] valid tokens of each; 0: all */
+    diti_tensor text;                 /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
+                                         unequal number, and rows that nothing reads */
+    diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -13136,6 +13207,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->wants_size = config->sized;
+    traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
 }
 
 static void diti_pixart_destroy(diti_transformer *transformer) {
@@ -13414,14 +13486,15 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
                                               const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
     const diti_pixart_config *config = &step->model->config;
     const diti_denoise *d = step->denoise;
-    uint32_t width = config->width, rows = d->text_batch * d->text_tokens;
+    uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
     diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
     desc.batch = d->text_batch;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.key_lengths = d->text_lengths;
+    desc.items = d->text_items;
+    desc.most_keys = d->text_tokens;
     desc.name = "text_attention";
     return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
                           diti_tensor_view(graph, text, 0, rows, width, width), &desc);
@@ -15234,8 +15307,9 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
-    bool encodes[2]; /* prompt of the unconditional / conditional branch is encoded inside the plan */
-    bool stochastic; /* fresh noise in every step */
+    bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
+    uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
+    bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     bool swap;         /* BGRA target */
     bool scaled_input; /* the model sees input * x */
@@ -15248,10 +15322,10 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;      /* [image_count, C, h, w], unit normal */
-    float *step_noise; /* [steps, image_count, C, h, w] when stochastic */
-    int32_t *ids;      /* [copies, text tokens] of the branches that are encoded in the plan */
-    uint32_t lengths[2];
+    float *noise;                      /* [image_count, C, h, w], unit normal */
+    float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
+    int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];               /* tokens of each branch that are read */
     diti_conditioning conditioning[2]; /* of those that are given */
 } diti_job_request;
 
@@ -15287,19 +15361,20 @@ struct dit_job {
     const dit_model *model;
     diti_job_request request;
     dit_target target;
-    /* the plan and what the host exchanges with it */
+    /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
+       another plan */
     diti_plan *plan;
     diti_t5_use text;
     diti_denoise denoise;
     uint32_t encode_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor lengths, text_given[2], noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+    diti_tensor text_items, text_given, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
         preview;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
-    diti_buffer health_readback;      /* uint32_t[4], copied at the end */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy;
+    diti_buffer health_readback; /* uint32_t[4], copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     /* the run */
     diti_job_cursor cursor;
@@ -15321,6 +15396,9 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
                                                     diti_conditioning *out, dit_error *err);
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
                                               int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+/* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
+ */
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 /* request.c: a desc checked and resolved */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);
@@ -16084,36 +16162,60 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t toke
     memcpy(blob, words, sizeof words);
 }
 
-/* Runs the text encoder alone: ids -> rows [tokens, columns]. */
-static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
-                                  uint32_t length, float *rows, size_t rows_size, dit_error *err) {
+#define DITI_TEXT_GRANULE 64u
+
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
+    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
+    return rows < most ? rows : most;
+}
+
+/* Runs the text encoder alone: the first `length` ids -> rows [count, columns], of which those behind length are
+ * nobody's. */
+static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t count,
+                                  uint32_t length, float *rows, dit_error *err) {
+    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    uint32_t columns = diti_t5_get_traits(model->text_encoder)->columns;
     diti_graph graph;
     diti_t5_use use;
     diti_plan *plan = NULL;
     diti_tensor encoded, kept;
     diti_elementwise_desc keep;
     dit_result result;
+    items[0][1] = items[0][3] = items[1][0] = length;
+    items[1][1] = count - length;
     memset(&use, 0, sizeof use);
     memset(&keep, 0, sizeof keep);
     diti_graph_init(&graph, ctx->device);
     diti_graph_segment(&graph, "encode", false);
-    use.batch = 1;
-    use.tokens = tokens;
-    use.ids = diti_tensor_input(&graph, DITI_U32, 1, tokens, "token ids");
-    use.lengths = diti_tensor_input(&graph, DITI_U32, 1, 1, "token counts");
+    use.batch = 2;
+    use.rows = use.tokens = count;
+    use.ids = diti_tensor_input(&graph, DITI_U32, 1, count, "token ids");
+    use.items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
     encoded = diti_t5_encode(model->text_encoder, &graph, &use);
-    keep.out = kept = diti_tensor_state(&graph, DITI_F32, tokens, diti_t5_get_traits(model->text_encoder)->columns,
-                                        "prompt embedding");
+    keep.out = kept = diti_tensor_state(&graph, DITI_F32, count, columns, "prompt embedding");
     keep.name = "keep embedding";
     diti_elementwise(&graph, encoded, &keep);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_write(plan, use.ids, ids, tokens * sizeof *ids, err);
-    if (result >= 0) result = diti_plan_write(plan, use.lengths, &length, sizeof length, err);
+    if (result >= 0) result = diti_plan_write(plan, use.ids, ids, count * sizeof *ids, err);
+    if (result >= 0) result = diti_plan_write(plan, use.items, items, sizeof items, err);
     if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_read(plan, kept, rows, rows_size, err);
+    if (result >= 0) result = diti_plan_read(plan, kept, rows, (size_t)count * columns * sizeof *rows, err);
     diti_plan_destroy(plan);
+    return result;
+}
+
+/* Encodes what is read of a prompt: rows [tokens, columns], zeros behind it. */
+static dit_result diti_encode_rows(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
+                                   uint32_t length, float *rows, dit_error *err) {
+    bool all = model->transformer && model->transformer->traits.attends_padding;
+    uint32_t count, columns = diti_t5_get_traits(model->text_encoder)->columns;
+    dit_result result;
+    if (all) length = tokens;
+    count = diti_conditioning_rows(length, tokens);
+    result = diti_encode_run(ctx, model, ids, count, length, rows, err);
+    memset(rows + (size_t)length * columns, 0, (size_t)(tokens - length) * columns * sizeof *rows);
     return result;
 }
 
@@ -16152,8 +16254,8 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
     result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
     if (result >= 0)
-        result = diti_encode_run(ctx, model, ids, tokens, length,
-                                 (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), rows_size, err);
+        result = diti_encode_rows(ctx, model, ids, tokens, length,
+                                  (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), err);
     if (result >= 0) diti_blob_write((unsigned char *)blob, rows_size, tokens, columns, length);
     diti_free(&ctx->env, ids);
     return result;
@@ -16422,7 +16524,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                               env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
                               err);
         if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
-        out->lengths[branch] = text->length;
+        out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
         return result;
     }
     if (!model->text_encoder)
@@ -16430,8 +16532,20 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                          "the model has no text encoder; add the component or give %sprompt_embeds",
                          conditional ? "" : "negative_");
     out->shape.encodes[branch] = true;
-    return diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-                                 out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+    result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
+                                   out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+    if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
+    return result;
+}
+
+static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
+    uint32_t encoded = 0, given = 0, encodes = 0, branch;
+    for (branch = 0; branch < copies; branch++) {
+        encodes += out->shape.encodes[branch] ? 1u : 0u;
+        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[branch];
+    }
+    if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
+    if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
 }
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -16442,6 +16556,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
     for (branch = 0; branch < copies && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
+    diti_request_count_rows(diti_model_text_tokens(model), copies, out);
     return result;
 }
 
@@ -16568,32 +16683,27 @@ static uint32_t diti_emit_encoded(const dit_job *job) {
     return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
 }
 
-/* Text rows of both branches, [copies * tokens, columns]: from the encoder, from the caller, or one each. */
+/* Text rows of both branches, [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all
+   prompts one after the other, and what the caller gave. */
 static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t copies = diti_emit_copies(job), tokens = diti_model_text_tokens(job->model),
-             columns = job->model->transformer->traits.text_columns;
-    uint32_t encoded_count = diti_emit_encoded(job), branch, next = 0;
+    uint32_t columns = job->model->transformer->traits.text_columns, rows = shape->encoded_rows;
     diti_tensor encoded = 0, text;
-    if (encoded_count) {
-        job->text.batch = encoded_count;
-        job->text.tokens = tokens;
-        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, encoded_count * tokens, "token ids");
-        job->text.lengths = diti_tensor_input(graph, DITI_U32, 1, encoded_count, "encoded token counts");
+    if (rows) {
+        job->text.batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
+        job->text.rows = rows;
+        job->text.tokens = diti_model_text_tokens(job->model);
+        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
+        job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
         encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
     }
-    if (encoded_count == copies) return encoded;
-    text = diti_tensor_new(graph, DITI_F32, copies * tokens, columns, "text");
-    for (branch = 0; branch < copies; branch++) {
-        diti_tensor from, to = diti_tensor_view(graph, text, branch * tokens, tokens, 0, columns);
-        if (shape->encodes[branch]) {
-            from = diti_tensor_view(graph, encoded, next++ * tokens, tokens, 0, columns);
-        } else {
-            from = job->text_given[branch] =
-                diti_tensor_input(graph, DITI_F32, tokens, columns, "given prompt embedding");
-        }
-        diti_emit_copy(graph, from, to, "gather text");
-    }
+    if (!shape->given_rows) return encoded;
+    job->text_given = diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
+    if (!rows) return job->text_given;
+    text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
+    diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+    diti_emit_copy(graph, job->text_given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns),
+                   "gather text");
     return text;
 }
 
@@ -16607,7 +16717,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
     job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->lengths = diti_tensor_input(graph, DITI_U32, 1, diti_emit_copies(job), "token counts");
+    job->text_items = diti_tensor_input(graph, DITI_U32, diti_emit_copies(job), DITI_ITEM_WORDS, "prompts");
     diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
@@ -16621,7 +16731,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
     denoise->latent = job->latent;
     denoise->text = text;
-    denoise->text_lengths = job->lengths;
+    denoise->text_items = job->text_items;
     denoise->step = job->step;
     family->prepare(job->model->transformer, graph, denoise);
 }
@@ -16697,25 +16807,71 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t tokens = diti_model_text_tokens(job->model), copies = diti_emit_copies(job),
-             encoded = diti_emit_encoded(job), branch;
-    const uint32_t first = request->shape.encodes[0] ? 0u : 1u; /* encoded branches are neighbours in ids and lengths */
-    dit_result result = diti_plan_write(job->plan, job->lengths, request->lengths, copies * sizeof(uint32_t), err);
-    for (branch = 0; branch < copies && result >= 0; branch++) {
-        const diti_conditioning *text = &request->conditioning[branch];
-        if (!request->shape.encodes[branch])
-            result = diti_plan_write(job->plan, job->text_given[branch], text->rows,
-                                     (size_t)text->tokens * text->columns * sizeof(float), err);
+static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
+                             uint32_t keys) {
+    item[0] = first_query;
+    item[1] = queries;
+    item[2] = first_key;
+    item[3] = keys;
+}
+
+/* Which rows belong to which prompt: for the encoder, whose last item is the rows of none, and as keys of the images.
+ */
+static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
+                              uint32_t (*text)[DITI_ITEM_WORDS]) {
+    uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
+    for (branch = 0; branch < copies; branch++) {
+        uint32_t length = request->lengths[branch], *next = request->shape.encodes[branch] ? &encoded : &given;
+        if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
+        diti_inputs_item(text[branch], 0, 0, *next, length);
+        *next += length;
     }
-    if (result < 0 || !encoded) return result;
-    result = diti_plan_write(job->plan, job->text.ids, request->ids + (size_t)first * tokens,
-                             (size_t)encoded * tokens * sizeof(int32_t), err);
-    if (result >= 0)
-        result =
-            diti_plan_write(job->plan, job->text.lengths, request->lengths + first, encoded * sizeof(uint32_t), err);
+    diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
+}
+
+static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
+    int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
+    dit_result result;
+    if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        if (!request->shape.encodes[branch]) continue;
+        memcpy(ids + next, request->ids + (size_t)branch * tokens, request->lengths[branch] * sizeof *ids);
+        next += request->lengths[branch];
+    }
+    result = diti_plan_write(job->plan, job->text.ids, ids, rows * sizeof *ids, err);
+    diti_free(&job->env, ids);
+    if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
     if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
+    return result;
+}
+
+static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    size_t columns = job->model->transformer->traits.text_columns, next = 0;
+    float *rows = (float *)diti_alloc_array(&job->env, request->shape.given_rows * columns, sizeof *rows);
+    uint32_t branch;
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        size_t count = request->lengths[branch] * columns;
+        if (request->shape.encodes[branch]) continue;
+        memcpy(rows + next, request->conditioning[branch].rows, count * sizeof *rows);
+        next += count;
+    }
+    result = diti_plan_write(job->plan, job->text_given, rows, request->shape.given_rows * columns * sizeof *rows, err);
+    diti_free(&job->env, rows);
+    return result;
+}
+
+static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
+    uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
+    dit_result result;
+    diti_inputs_items(&job->request, copies, encoder, text);
+    result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
+    if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
+    if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
     return result;
 }
 
@@ -17127,17 +17283,20 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
+static void diti_job_destroy_plan(dit_job *job) {
+    const diti_device *device = job->context->device;
+    diti_free(&job->env, job->denoise.family);
+    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+    diti_plan_destroy(job->plan);
+}
+
 DIT_API void dit_job_destroy(dit_job *job) {
-    diti_device *device;
     diti_env env;
     if (!job) return;
     env = job->env;
-    device = job->context->device;
     diti_plan_wait(job->plan);
-    diti_free(&env, job->denoise.family);
-    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
     diti_job_images_destroy(job);
-    diti_plan_destroy(job->plan);
+    diti_job_destroy_plan(job);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -17241,6 +17400,54 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
                 : DIT_OK;
 }
 
+/* Plans job->request anew beside the old plan, which *before remembers. */
+static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
+    dit_result result;
+    job->plan = NULL;
+    job->command_pool = VK_NULL_HANDLE;
+    memset(&job->text, 0, sizeof job->text);
+    memset(&job->denoise, 0, sizeof job->denoise);
+    result = diti_job_plan(job, &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
+    return result;
+}
+
+/* For a request with more or fewer text rows. On failure the job keeps its old plan. */
+static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
+    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
+    dit_job *before = (dit_job *)diti_alloc_zero(&job->env, sizeof *before);
+    dit_result result;
+    if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    before->env = job->env;
+    before->context = job->context;
+    memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
+    result = diti_job_plan_again(job, before, err);
+    if (result == DIT_OK) {
+        diti_job_destroy_plan(before);
+    } else {
+        diti_job_destroy_plan(job);
+        memcpy((unsigned char *)job + begin, (const unsigned char *)before + begin, size);
+    }
+    diti_free(&job->env, before);
+    return result;
+}
+
+static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows;
+}
+
+/* Takes over *request, or leaves the job as it was. */
+static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
+    diti_job_request before = job->request;
+    dit_result result = DIT_OK;
+    job->request = *request;
+    if (!diti_job_same_rows(&before.shape, &request->shape)) result = diti_job_replace_plan(job, err);
+    if (result != DIT_OK) job->request = before;
+    diti_job_request_free(&job->env, result == DIT_OK ? &before : request);
+    return result;
+}
+
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_job_request request;
     dit_result result;
@@ -17256,8 +17463,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_plan_wait(job->plan);
-    diti_job_request_free(&job->env, &job->request);
-    job->request = request;
+    result = diti_job_take_request(job, &request, err);
+    if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;
@@ -18553,130 +18760,140 @@ static const char *const diti_spirv_text_gemv_gpu[] = {
     "+j,(T$'V.@D).N(bkeeGc%9yafMlK4ctIuZD)-EdEk_eGc%2gafM^[7bt:Z7M&aE0/`S0###",
     0};
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "GZ1N5jsi^PjD@w(=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%I&>QT6am.`9i6>QunMZZbOIdsERtsR10p%lP`$wQAx="
-    ">dUDpaXkmA8fldY;R&vmK(D4Tvd>DuM#xm0EMkv0##D9-V)'f08.yCT$'#<^vdBV9N#8['EM7Q_W-&il<(oqr;$iM:rS[q@=eOC6O#e@LvdG*6O#(il<(3"
-    "KY&#j`rRTd9LvdaaKQ#-;1EM5.2##D9-V)If08.yCT$'E<^vddsgQ#8['EMY``W-&il<(=@3U%3yhO_[q@=eq`dR#e@LvdiGdR#(il<(UKY&#44I0`d9Lv"
-    "d8yOi#xm0EMeg9##D9-V)xh08.yCT$'t>^vd;4li#8['EM1BhW-'il<(ftr;$_H*`P]q@=eFfLj#e@Lvd=MLj#(il<(*NY&#`Zb@Qf@UvdUwNl#-;1EM*g"
-    ":##D9-V)=i08.yCT$'9@^vdX2kl#8['EMNAiW-'il<(0C3U%%O@$Z]q@=edjTm#e@Lvd[QTm#(il<(HNY&#&bw[Zf@UvdLAXt#xm0EMxK=##D9-V)4j08."
-    "yCT$'0A^vdOStt#8['EME&lW-(il<(yur;$rJ8-s]q@=eY-Uu#e@LvdQlTu#(il<(=OY&#s]pesgF_vd=D9.$-;1EMjyC##D9-V)&l08.yCT$'yB^vdAVU"
-    ".$8['EM6TqW-(il<(pE3U%dv^<R^q@=eL6@/$e@LvdDu>/$(il<(0QY&#e1>uRhF_vd3_96$-;1EMd[F##9['EM^n&[#Q1C0ig<Lvd6qU6$:e'EMnT>t$3"
-    "9-V)%m08.yCT$'xC^vd@QR7$8['EM5RtW-)il<(pxr;$l^MroJLc&#c,Zqora'EME/9t-&il<(6hL#$_QF$QP`4;eJ-@K$e@LvdBl>K$(il<(.TY&#bmBx"
-    "QkU,;e`WTM$fIh:e`WTM$kb5;e`WTM$p#[;e`WTM$u;)<e`WTM$#UN<e`WTM$(ns<e`WTM$-/B=e`WTM$2Hg=e`WTM$7a4>e`WTM$<yY>e`WTM$B:(@e`W"
-    "TM$GSM@e`WTM$Llr@e`WTM$Q-AAe`WTM$VFfAe`WTM$[_3Be`WTM$awXBe`WTM$f8'Ce`WTM$kQLCe`WTM$oaU'eW>TM$(il<(=S(w#>9YCcP`4;e&i*Q$"
-    "/T1EMU3O##9['EMOF/[#BUU@dh<Lvd(u<Q$;h'EMfwk>#*il<(ZJdZ#R9U0MQ`4;e:7Cf$/T1EMjsU##9['EMd.6[#UUQ-Ni<Lvd<DUf$<k'EM5`Ot$+ll"
-    "<(9mw%+#0m*XLLc&#qUy)Xta'EMUfIt-&il<(J1Iw$BUU@dmEAyd/L9n$;T(EMqEu>#&il<(.Z/'+d),unMS+wdPc^q$sj'EMYX&@#-il<(m2]T%unG*Xl"
-    "_x7SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%`Gk<(:Z]HWl_lB%jik<(+f3QT*8O%&cik<(.`ATS1dFM#,t$'PM(_@MEMm%PVGk<(GQ;C"
-    "PrCl<(=(9N#V%k<((HcB#CZb@Q`+1##:v^<R,a%LVF$-O#UsR$'PY,O#AVV6Ts(6O#]VV6Tu_ym&CZb@QlVM>#F-3lU)NaKV]TKQ#YsR$'&3KQ#WsW<[2Y"
-    "TQ#ssW<[4L#n&CZb@Q,MjZ#]J4r]-g.LVhAZR#VsR$'<wYR#c*-l_=FdR#'+-l_@n#n&hXaIa$tqQT#M.T#Zi(BM[WoT#cik<(Q[/w#g>^u$RLvvZ[o.hr"
-    "Rc1BM>[8Y#b;/Y#b;/Y#056ac0y#)F,xSpfM+k<(NOFM#RpR$'PLAhV5sXi#uwp@Mr*+n&:pfCM@s^dNP+U@Mn]2t$//]_PSy;HWC`Uj##qq+aC`Uj#^UA"
-    "LVQkNl#YsR$'gLNl#K[gIW(pWl#g[gIW*-,n&K,V_YLy^@M,iQ^YWGk<(.em#ZsCl<(&@gm#ZpR$'dMAhVI:bt#1yp@M.g.n&NqfCMgYp1qP+U@M*B6t$C"
-    "1k,sg^@HWV'_u#6Uu+aV'_u#qVALV979.$YsR$'7s8.$2,.cOi;C.$N,.cOk@4n&2TtwQMy^@MSLxvQXGk<(U74<RtCl<(NfQ/$ZpR$'LVJhV0XC6$p$q@"
-    "Mmv6n&5tfCM41$/iQ+U@Mk^Z8%*Y1FkPqHHW>KI7$vh&,a>KI7$YYALVG1b8$XsR$'Rna8$@ND6pv5k8$[ND6pxi7n&/8x#QMv^@MN-.#QYGk<(Pv7@QuC"
-    "l<(J`QK$RxgI@+6St$;:St$>:St$;:St$;:St$Q+q@M9$Cq%]vfCM*JhaX^x(BMiSg%YN(q@M<-Cq%gik<(bNGN$k'l<(@uN##xpPv$YAST#_+8y^B=GM#"
-    "=CTQ#C=DVVxUxP$UsR$'^=xP$pK9$dQZ*Q$4L9$dSQ@n&CZb@QTp;k':FHIN^c:5^>$mdjT](BMV]/ToXi(BMctwGsO+q@M6sEq%$xDo*F7yvd[BsseswD"
-    "o*T6(W$$1vV$dqR$'QUAhV6+Cf$v)q@Ms6Gn&;yfCM>mB,Nb*)BMG(9HNf6)BMKMQaOpq%CM9mAi$Xg@P$,C%CMaNRgVtf7KV]HX@M4$Lq%GUy)Xq$YHW^"
-    "Zyi$=s6,a^Zyi$/2jwZC]CN#6WJxZC]CN#A^SxZ'LoEb$G'BOGjt>MXqPt$XGk<(^u;^cvCl<(d]Xm$VGk<(Lr$t$4L9$dP[t>#n>^u$j83Q^/3Gm$FUNp"
-    "$78)CM)cap$]@Y##n>^u$rB35^QsUQpV1L@M4^Rt$0+q@M6jn8%Ko(BMhKT%u]r(BMLVm%POpK@M-]Tq%0+q@M,Mt8%JQ%CMDVY.%]@Y##xpPv$W^FM#h%"
-    "/q$xpPv$X^FM#nD^q$PW[@Z7ol.%Uaw[Z2cu.%qaw[Z4rx;$^SP6^@bk5^-5H;epn%CMh(C2%]@Y##xpPv$&kXM#n*C2%t=jUfTy82%yG.rfY=_2%DAthr"
-    "W+92%EJ8-s`D*tnZGk<(pN7,sn'l<(kV-@#B-3lUw//q$G6O0V)vfI%n>^u$#FQvZC]CN#W&NwZC]CN#_,WwZC]CN#k8awZC]CN#r>jwZft>#vZ0Q<MPi("
-    "BMZ)>QTi-)BMe.OdWut7CM=BH##TeGc%vCl<(s4vr$xCl<(_R%-%xCl<(beA-%xCl<(xIq2%xCl<(q4(7%xCl<(m,yI%xCl<(blln%xCl<(9]/.&+$-V)h"
-    "ikm$mcUoa-5H;ecn0&c.9cm$r*9n$1Kl<(u7^Tf)$-V)M9Un$]=LN#y>^u$x<Un$@Z+v$x6Ln$:HGDMZhRTf'V,&YwIl<($^=UfKy3V)).VngoNi&cdpyM"
-    "$RIgM$g+yCMl*ah&]TIYMq0jh&.<ah&IZ+v$60Nh&ageYM%uxi&'oDh&wT-DYQ8saX'Rhda:VTKi-II/MAlpgi&ZypfAy3V)2]ngiJ`vDtVIrk&[^w<((8"
-    "Pj&@ZWfM/5j&cdpyM$fIgM$,,yCM(Icj&j/iXM.Uuj&ECjh&p_&mU1j*@dHD3Wn'Jl<(YAXtn/$-V)nc9k&'[yQ#y>^u$cy9k&S1vv$AP65/b(Dk&AFiNq"
-    "]eGc%^ZGDM$3emp1[<8]tIl<(f3Qnp^hGc%CZWfMr2Fes_@M5Tcs$@mj*5RpIs3V)EbgakBtI/MPH^Wn/WF;eCs3V)Rj[WnDNbHNUv95p2kvsnCs3V)]P8"
-    "5pj)&&uL]yq$@FiNqhfh0,<h^*F0#J0%M@s^M^XwGsdt5un]Qw<(gg=r$]^w<(iZ+r$>HWfM7;2&cdpyM$x6gM$b/yCM:NDs$gHGDM6+NZvl=;2UtIl<(-"
-    ">ZZvCs3V),-A2h`vJ/MC&H,NYRgQTMm3V)b4$wvPFi=M(F>+%)8r*%^vhXMxKH+%7G>+%wT-DY^`yaXv=wdaFdw^P>=hHNLy;#QDx$_P@g3V)e%d^u@DhH"
-    "NRY4tR8$3Li>g3V)QU]>Q.(8&cbk@VSj,hQT*(T$'X9W,%)Ppu@bR%-%bY+DM9+XEb)$-V)g;jNU;`K*bS,T-%=BafMu=hatR,g-%i5vv$",
-    "kMQuq.`G,WqL5V)UBP.%BERo$M`gIW$(a##V6D'Yq$cHWWeGc%$86YMH0M/%if^q$@Z+v$wJgq$/whXMKCi/%qLku(,mu6^9q7wZKl<)bkc$0%qhhXMO[6"
-    "0%UU[O#Fs;hVWeGc%FPafMr2batOo=r$@Z+v$4bQ[(9AafMo)batNi4r$bgqK`WeGc%[7;fMEfZ[(W.WNhLdlT]>1GM#>hZ[(D`EfM^x]HaQBjfMau%h`9"
-    "Aiato*f0%kcfBcWeGc%e7;fMZ8p^(0pK>mOylT]>1GM#`:p^(n=EfMn&r^cREjfMu;r^cC]iatxbb1%wT-DYP8%bXA=Jda8Dtjh1njHN>Y8/i/SRkhDs3V"
-    ")aDqW[HtI/MC'QHjVDI-j@g3V)8'XHj$6)hMGLiakA;:`GS1vv$.A65/<IE4%@Z+v$8oQ3%JKGDM1-b4%c:p^(O'J_l9nR/ML#F>m,S^3UShGc%hJWfMFf"
-    "-&uBy.5%47<wmifh0,TW_*FG`i7%CCs^MRJKpo%e6un]Qw<(R/K5%]^w<(T#85%4KWfMgq.&uJSy5%<*mQpifh0,(-g*FfSV7%ICs^MZ<$Kr1*e<e^Qw<("
-    "aT+6%]^w<(eT+6%<KWfM58;&cfP`jt)S6t[2%T*bZXD7%phhXM>QV7%SU[O#=*mQpWeGc%=QafMhnjatE4K5%@Z+v$;By^(9AafMeejatD.B5%Q+rZvWeG"
-    "c%K8;fM]E+_('qqW[fbsT]>1GM#rI+_(#;EfM<atKMRBjfMl7-wvU>pat_w-8%.MvEOXeGc%):;fM6h5d(@W:wZo&tT]>1GM#Ul5d(0AEfMOxiBPSEjfMR"
-    "u1bO`Zpat<]dG%@Z+v$(J+_(:safMl%qatIO%I%i5vv$`R_lO3:xQTrL5V)K_]I%XH/q$CZV6Tvu-@#K(oOU_^Z5TXeGc%9GNfM-4j##1H#ii&F];[XeGc"
-    "%dMGDMM'dJ%jsHd(y>^u$&XcJ%DZ+v$Q6cU#kyhXMCl0K%)k'K%=#;JNtYt)XeqQfMiG@$#Qapes,,>_u]eGc%kjl`MBswl&.eyQ#/%(s],uIX[XE8at'J"
-    "l<(-&_&u^hGc%+]WfMK7/Cciw>>v8#Y8])IEo*A3Xm&n4LN#lByCMFJbm&*g-FM%w-%'g9[yP]p_POKYA/OAU-V)kc[wv<Oe=M@qV%'N0L%'=t's%O97%'"
-    "4U-V)M-EFO-E-FM/To%'6W[1hPG8[Qsl[@#FW68&WR]%'V_o%'9cafM^aGbt:`V$'mZ68&5M3m&mi*&'QaafMyMqatb4VK%8+TJ)+:vr$UTyCMF@rK%4;6"
-    "YMLL-L%;.jH%@Z+v$>ErK%5/$YMRqeL%cK-L%@Z+v$2g6L%Th3V)3E,6^xh#/Mc>=)XcQ3qf<E^0,Cn5('2b_'')2-('S1vv$SR65/b6cU#@Z+v$;g6L%/"
-    ">$YMHCe('nA2yg/r.T#8We('7We(':se=MZ#FZZP#&IXcyy2hmMjW[;oA$#=#;JND#%*XeqQfMf>C$#wXU@dy:gte^eGc%8^GDMADu:eL*JZQG$Yea1Q(X"
-    "eT@f&u7NA-'rU>te2-6V)[GQX[6va%cYtnO#A7IO#6eV,'y>^u$-6a,'biC(G>+ps6H4DaMr9.-'q%6%g>YtNh2A$3h_hGc%(^WfMW<NesmbG)t&wN[d.a"
-    "gteAU-V)</T[ZU2NfM#&D$#wXU@dK,1Cl^eGc%M^GDMUN>akL*JZQK0YeaF[I&li&g&uLrL/'/a`Bl2-6V)tRjq]6va%cYtnO#U7IO#K1c.'y>^u$VZl.'"
-    "biC(GS+ps6]4DaM/_9/'u%6%gSd=tn[1FXn_hGc%<^WfMl#OesnkcEtOhp)kWQ1ClAU-V)A;T[ZV5NfM7dD$#wXU@dttRhr^eGc%b^GDMjX`.rL*JZQO<Y"
-    "eaZfjKr&eg&ua>X1'Dk)hr2-6V)5_+3_6va%cYtnO#j7IO#`Un0'y>^u$((x0'biC(Gh+ps6q4DaMD+F1'y%6%ghn_Bu-#h&u_hGc%Q^WfM)bOesot'btx"
-    "X:Oq)CShrAU-V)EHT[ZW8NfMxxI$#wXU@dFc1*O_eGc%K`GDMR19HNM*JZQSIYeaC>DeNhyl&uJhFB',DZ)O3-6V)#BIL`6va%cYtnO#S9IO#I']A'y>^u"
-    "$RRfA'biC(GQ-ps6Z6DaM-T3B'&&6%gPG8[QWhF@Q`hGc%:`WfMjvTesp&D&uJGqhMS02*OIE^0,BSi)t68#ctg)8og/r.T#X.fL%LveL%kEs^MG,-Eb:q"
-    "h(bt[Mo*fq9FbA7m,sShGc%GMWfMv1udss>-_unc'MM6jvwQ1$-V)@lpKV1>N*bvRFM%WsafMo.qatLbAI%@Z+v$2yHd(9AafMl%qatK[7I%jYJ&cXeGc%"
-    "e:;fM9#Rd(*d`>ZS+vT]>1GM#;(Rd(n=EfMo2@#dSEjfMq,`BcD`ratxetM%vw(9fRBjfM.;tseeksat)@hN%wT-DYL/.bXee+ea3m@5gm5D&cH3Log7_h"
-    "Zm-Jl<((v0ng+$-V)TkdO%QeZO%y>^u$/udO%DZ+v$.iQO%W#iXMr*)P%+*wO%DZ+v$@bSi&VthXMxOaP%9OWP%DZ+v$27cU#kyhXM$c%Q%CbsP%=#;JNl"
-    "F,*XeqQfM4]J$#GZV6Tsi30V_eGc%col`M9GLC'geyQ#/%(s]oIheWO>v1U)Jl<(rcSOU`hGc%N`WfMC$>Cc_q%hVsuZ8])IEo*8_,D'a7LN#dGyCM=u5D"
-    "'yk-FMHFwD'_>[yP'E5.Zn-odYBU-V),rLIW>Oe=Mc@IE'qV=E'=t's%=d)E'4U-V):n%$Z.E-FMR#bE'YZ[1hrrf8]@*g@#FW68&F%OE'E1bE']fafM)v"
-    "Qbt^.ID'mZ68&sw_C'0=tE'IfafMMxratC+KQ%wT-DYdv.bXee+eaK;^Wn-&E&c`Yi9o7_hZm-Jl<(W4O8o+$-V)kD+R%QeZO%y>^u$]N+R%DZ+v$]HyQ%"
-    "n#iXM1[GR%YZ=R%DZ+v$VbSi&VthXM7)(S%g(vR%DZ+v$I7cU#kyhXM:;DS%p::S%BZ+v$Vo>o$x#iXMa+QG'g`]:M+X3&cNV9te:g3V)FiVesvDPmg/r."
-    "T#HSDS%kOdG'Wve=Mq]DH'MfsS%OhhXMjcMH'KcDH'BZ+v$%$NH'VF^0,lb`H'&*WH'&*WH'g46acT5h@#;;pteBU-V)&d49f^`:^MO.OsnELX)FI>/IsX"
-    "BjfMfS/9oyQTbtM$iK'ePQ=RL:qeN.um4g)Jl<(ergqo`hGc%KaWfM<jACcX:62qQI93U)IEo*h9RL'C7LN#^HyCM6N[L',we=MR5iL'aL^L'1[+v$UI.I"
-    "'KJ-V)uw$0r*qp&uZt2M'F&bHspfh0,e-Q6ppnw,sQF.3h;GXNha5h@#1o`bOYBjfM#_P_u68UbtbHtM'ePQ=RaxqeN2C.Nh)Jl<(6d1@v`hGc%4cWfMQP"
-    "BCcAkgKMVU93U)IEo*Qc@]'C7LN#GJyCMwvI]'mxe=M;_V]'JuK]'1[+v$CdSI'KJ-V)GfZINl.v&uDFx]'.V:bOqfh0,#;r[vm-RFOg,/3h@lpgib>,]#"
-    "Fy)0VYBjfMc6*xQxMZbtKqb^'ePQ=RJ6weN6hFgi)Jl<(`QhXRahGc%IcWfM:fGCcUu0qSZb93U)IEo*f/L_'C7LN#[JyCM4DU_'*ye=MP+c_'_BW_'1[+"
-    "v$[%yI'KJ-V)pV%oT)mv&uXj,`'Ca[/Vqfh0,dnKuRlMxkUPB43hD91)kcHHx#Z,KU]YBjfMwAKFX54[bt`=n`'ePQ=R_tweN:5_(k)Jl<(1C2'YahGc%^"
-    "cWfMOLHCcj(R>Z_n93U)IEo*#TWa'C7LN#pJyCMIhaa'>ye=MeOna'sfca'1[+v$t=GJ'KJ-V)BHG<[=Sw&um68b'Wk%U]qfh0,y$mCY=>C9]dvpngR&7b"
-    "ke`8unmxpUoME^0,*5uJ''arS%'arS%d<:ct_kWesgcC@ZTHk>mQ2Zbkv)X%u*FqN%s_Z8fjfh0,j35rorO4@m>Yw&u6:>c%'m&LMkfh0,",
-    ";fa*FQtCg%X[-FMyWvc%gn-T]>1GM#]bNe(+DEfMD4#INTEjfMG1ChM[Nyat7AHc%MEi7&1r3U#s'Oe(563[QYeGc%1=;fMK4Bf(j^P&Yu;&U]>1GM#q;B"
-    "f(2;EfM]kOwQTEjfMawOwQivyatE9jd%DZ+v$d*Rd(a%iXM5vxe%mbNe(3Twl'n/yI%hTyCM8==f%3JtZM=GPf%_'Nd%-i=v@t9(7%wCye%%[Yr%wKYf%D"
-    "v's%yQcf%a=+DM%GU)XBg3V)w1G,supT%uD3ad%6Ik;RZhGc%*PWfM8jb/Mhmq^Ynd`3UShGc%'PWfM]W=&u#r/N%luF#dAg3V)jOyZmupT%uw_kM%kl*_"
-    "cYhGc%/MWfM=vX/Ml:2wZb>`3UShGc%,MWfMbd4&u51#G%'m&LMAg3V)98c8]op4&u^q$8%&db/MYhGc%VPWfM.d'esy*gT]&StF%2gRh%D#;JN=Z'U]nU"
-    "))tpuIh%/pkAut6oh%A^Ih%Wk%U],$-V)+,*RTTL0faxkvK`;M@&urCOi%cyQ,akfh0,v8qL`$XR5p=:(esCMxmgX'Dh%4Wki%D#;JNkJ9ngPV1)t%ibi%"
-    ";pkAu)*0j%YPbi%d+nHaBg3V)9YFnTs6%V]>1GM#k$Lj%EfNfMV[t##xbq[d2L_>mYeGc%K&iXMl`Zk%'K4_(wT-DYP>7bX*QIda61<2h1bEhM<GXNhvc@"
-    "_GS1vv$&G65/+$wk%-i=v@V:(7%s.Yb(%[Yr%;IWl%qu=fs:hnbX3whdauO#O_%OxeN%oZ/`vRxN_c/`$'R%cAuae(W$sNAe'agqK`2$-V)CoGc'V%_f$y"
-    ">^u$d6Hc'wT-DYD,obXt4nda$9SEb-b]IN*Ooab*_1FbHg3V)bePIa+CE0M-kk^crW)$dBg3V)n^e_c8eEhM18,wdwfw_GBZ+v$&*ad'BQGDMCVUseI'oZ"
-    "Qf/mea3d`8fBy5$QEG%Uf>UQijhv<9fahGc%&dWfMW[x&u5HSe'w,sQgqfh0,8MvUf^'80`xE1*b;TWl%3safMKu$btB(Tm%-i=v@c:(7%s.Yb(TU&<n@P"
-    "$&u(<qj%pC_;e0IEo*ff)eshM5og-Jl<(^GtToUxZ0,wv9@#pA4roZhGc%fPWfMtnd/MW1rmpRh_3UShGc%cPWfMZ<4eaZfjKrqw`,Nb-K,sNCsNhZSCo*"
-    "*>:@#RZN&c_(dms'Y)U]*(T$'uGVo%KKyatYeGc%G>;fM099c(2;bi%ih-p%i5vv$01Voak.H&usL5V)[n[p%,G92%R7MCu.N:@#Z]e[v(q^BuYeGc%iQG"
-    "DMyFp'&6N4_(GTyCMvWv'&a:-YM%e1(&@ykb(R4Ms%%:b^+HA+DMDV(FO%Jl<(FMh,NDj3V)FB9hiK1l/MPGT;RVq_3UShGc%JQWfMCTR)br<3i%JmGDM1"
-    "er)&0M4_(%[Yr%eqo)&%[Yr%qO`o%Zf@t%Sa')3i2=*&KZ+DMnV*LV[hGc%YPWfMhId/Ma,^HW2]^3UShGc%VPWfM47@&uYa0+&IAT)Xlfh0,Wa_*Fd)EL"
-    "&ZKs^Mh]'>Zs9J-j]Qw<(*wL+&[^w<(-k9+&LSWfM'jH&ucA-,&R<IwZlfh0,^s_*FTw1L&dKs^MpOWp]-Zm@Q_Qw<(<WI,&]^w<(>K6,&USWfMc<m/Mv@"
-    "C2_Ro7l_dhGc%`SWfM7+1es+'[K`Uo9,&i=O-&D#;JNPu%L`nU))tyXX-&6skAu&r&.&SDX-&`^U/`Gs3V)Z-&L`Q8J/M-kk^c6;NBcCg3V)h;6_cXOU&c"
-    "rur/%P)1/%0;yCMeD,/&5TGDMfBB/&941`(%[Yr%vO>/&R(D7&uC,/&9TGDMsrZ/&b61`(;&EUf,Fn/M8y@5g;x^3UShGc%`SWfM=VI&u1w(0&x57nglfh"
-    "0,a%`*FTGkI&2Ls^M>IFgio4=ue^Qw<(16E0&]^w<(3*20&$TWfMT6jEt@j.1&[^w<(6L%1&ETWfM%hV&cdpyM$^CgM$G;yCMwhJ1&LTGDM4I^1&p3:`(y"
-    ">^u$L)^1&wT-DYd%BbX%[>eaI)&wmHZ/INO>B;nPZIwmCg3V)L2Q&lJa/INUv95p;$3Li>g3V)Z7*XnPs/INX:62qb`r1_Cg3V)dxyQp#(:[Z>1GM#^bPJ"
-    "%j0`$'f%cAuE4=f'JTuf'(wK,j4-6V)VrLOqJcb%cpM5R#DQU.$FpXf'&eu6&LHcf'4.xZm`eGc%Ssl`M*F0g'xkyQ#:3TJaPC/uR@ZvAl*Jl<(OT`_lCU"
-    "-V)Vs$$m>Le=MKe9h'Y$/h':X+v$bmCg'JSCo*6Ir@#,J73hYD6np(5V$#=t's%mG6h'5U-V)l@QRp.B-FM>awh'E[Imgg0X/rqL13queikqahGc%9dWfM"
-    "iwaes9E9_cLR/-jdjdbkahGc%,TWfM>^W&cdpyM$uCgM$G;yCM7Hr3&dTGDML(.4&p3:`(y>^u$$a-4&wT-DY#jBbX%[>ea`F'&u_G0INf[CBu'hK&uCg3"
-    "V)#FoHsaM0IN@bK/M<$3Li>g3V)]p0_u;75INC&H,Nc`r1_Cg3V)9(9LM=.UhMI^@&P6hE,NDg3V)h$`INJ]lXM#tRx'(foT#@Z+v$Eu:D&DA$FM3x:HNm"
-    "GIwvFPH-N]xZ0,muw@#[k*Oh:g3V)FodINGY,iMI^@&P9['`GU56acHLA'PUIA'PXe<$Q/r.T#:[65/QqOy':X+v$]wXy'e95V)`DN%(/v)Ptvey&([^w<"
-    "(:vW%(YfWfMOI5'cN0`N#xPtt#Q_ty'%[Yr%A+k%(]8=n^aeGc%yul`MP&8&(]L[O#p_&mU-4iesdI@W[+Jl<(Ba0u[XSCo*RGy@#=C.xds$G5^@n'`G9t"
-    "'s%QVT&(blafM=cebtrXy&(lQrs%Y7t%(Hip&(0r-FM4.C#(cioDt32.)([^w<(OCd'(nfWfMd/6'cN0`N#5Qtt#UwB#(%[Yr%jOv'(qC_;eaeGc%6vl`M"
-    "eJD((aL[O#p_&mUBriesxSa%c+Jl<(kQRCcXSCo*g-#A#R)/xd0/hZdD#(`G9t's%#$a((vlafMRIfbt/&.)(lQrs%o[(((q5%)(Er-FM8Gh#(doxDtHV9"
-    "+([^w<(dgo)(+gWfMxm6'cN0`N#JQtt#Y8h#(%[Yr%;t**(.N(bkaeGc%Kvl`MynO*(eL[O#p_&mUVXjes5_*Ki+Jl<(<CthiXSCo*$l#A#gg/xdE91)kH"
-    "/(`G9t's%LHl*(3mafMg/gbtDJ9+(lQrs%-)4*(CZ0+(Yr-FM<`5$(eu*Et]#F-([^w<(x3$,(@gWfM5T7'cN0`N#_Qtt#^Q5$(%[Yr%eA6,(CXI/raeGc"
-    "%`vl`M6;[,(iL[O#p_&mUk>kesJiKpo+Jl<(f3>6pXSCo*8R$A#$N0xdYDRNqL;(`G9t's%ulw,(HmafM$ngbtXnE-(lQrs%CM@,(l'<-(ml$FMKxH$(r#"
-    "s`(v/.a(U56ac^5B'PK*j&Ps58U]_ChY#vxKY#S22^ML@w$()2I$(>BafM_[.bt;^.1&mZ68&#67a(qNw$(JmafMk+5btHRSE&i5vv$@7l3k+d$9S>U-V)"
-    "Woo>m[-s^MUe=QTF*c6TbQw<(_koE&]^w<(b_]E&:VWfMLm>eje#OkUm,`yc[U<'uUKuF&DjwKVmfh0,t``*F(1FI&TNs^Mb%/EXIm7un]Qw<(wW'G&]^w"
-    "<($X'G&HVWfMY<6INiv5#Z:`b6TDg3V)1Ra#ZrZI'cnB/)[Ml,qfRfFeakJj;[sjG[QsoSt[*Ix;[.$-V)V'c)buN1fapu3U]jU:LMv3Pq]BEYt[#(T$'D"
-    "v)I&@Z+v$m^<b(9AafMxS5btWW0G&:eg8S[eGc%o+iXMT/XI&@S[O#7Ik;R[eGc%;]afMWF.bt42E0&@Z+v$^@:`(9AafMT<.bt3,;0&cp5h`[eGc%aD;f"
-    "Mi7D`(6b+UfOy9U]>1GM#gFD`(2;EfMb3g,aVEjfMf@g,aC]6bttU/J&DZ+v$jFD`(mthXMc.,K&8(#K&@Z+v$o<,K&$TGDMpcQK&dCD`(",
-    "&eu6&vUQK&,mu6^Uy^wZenc)b/hdK&O,iXMk`vK&5S[O#cp5h`[eGc%g]afM1+-btfSI,&@Z+v$q-v_(9AafM.y,bteM@,&M]P&YZeGc%))iXMoxDL&%A;"
-    "H%JAT)XZeGc%MYafM<Diatq6x0%@Z+v$UtZ[(oPafM9:iatp0o0%&[O/i[eGc%$E;fMFld[(o9N;emx:U]>1GM#_#e[(2;EfMB*b,jUBjfMD$*Li^U7bt7"
-    "HsL&@Z+v$O88q$glGDMorsylq=;2UtIl<(LHV#msF5V)A+=N&NB4N&8Y&<nUBjfMZgRwml)8btFGGN&(n/hi[eGc%8^afMn58btKfuN&lQrs%tl/Y#bR5w"
-    "(;E;fMGrm[(iV^qS*`;U]>1GM#t)n[(2;EfMkr+RpVEjfMmlKqor;8btLl'O&>#;JNgT:OU,jZFtZ_-P&[^w<(sS$P&GWWfMy^T&uNx9O&EtE,s.$-V)pe"
-    ":OU=`/faaFcEt>/Mh`>1GM#(sRP&;5NfM5W1$#T%mbt`7=LM]eGc%h>yCMGGFQ&._[YMxQ1`&4MFQ&Ngu^u[eGc%+`afM*q8bt_,xP&lQrs%il1`&sW/Y#"
-    "HYGDM+F`a&nsm[(%[Yr%XX]a&%[Yr%nnIP&7OX[Q[BjfMxjFHsvJmbt]/k-(wT-DY&.#cX:7oda]*+)thchINf[CBuG&$@mDg3V)0NHCu2&a&cdpyM$.Vg"
-    "M$l.yCMHfp.(6U6YMMly.(=-q.(@Z+v$fT&.(4<iXM%,x<(C%Ti&N#;JNL;>uRqkwDtMwt=([^w<(N_<=(8iWfMN_F$QNs@bO8NRvRFj3V)V/CxQmA1'uI"
-    "kt=(0irBPchGc%9iWfMi%qesuSn>ZT*2fN-eXBP8IEo*Sb/>(^ALN#KV+DMx&]@ZdhGc%<iWfMpS1'uNx9O&<*mQpmfh0,q9_-W.yG_YTcU0MUu0qSuo]3"
-    "UShGc%;WWfM7Ka&cdpyM$qHgM$ZAyCM34lb&yG6YM<SCc&BE4N&@Z+v$#eCc&OWGDM/A0)X#1ldW'Jl<(%cq)XIs3V)$S9IW_-(0MfZ9&YyUQbXIs3V)d`"
-    "-Ij4LI/Ml:2wZ4[J[Z^hGc%WYWfM/pCesdn)kU>C4O&]%<e&D#;JN*V^kU_'))tq-3e&/sbAuvLbe&Cv2e&UXEt[Is3V)0M&3UQ8J/My[>/`--yj_Eg3V)"
-    "Sos/`H0H'crur/%G/1/%'ByCM[jTf&P.<ZMbvgf&GKE](TLR[Z[BjfMQo]QT0%nbtU^5@(DZ+v$MRcU#'BiXM>oZ@(/#R@(=#;JNi<xejbqQfMPbg$#`28"
-    "u[SG2o^beGc%'yl`MUHyB(*)#R#/%(s]iuD0iinWp])(T$']3hf&cp5h`beGc%,yl`MZgPC(*)#R#S+i(Gh3hf&DP>>#OpPv$.jWZ5CirEM)5dD(c$hf&5"
-    "Ue=MkYiD(0FbD(:bG:%shMD(8jGDM_A2K`N+`ZQUbC*b$6mC(toafME$obty/vC(R3-[ZbeGc%-W6YME<;A(Okv[(@Z+v$7med&.K$YMKbsA([;;A(=#;J"
-    "N*0yejbqQfM9vi$#xbq[dI^J9obeGc%Nu-FMr<]E(ZoR%cN0`N#DQ&9$g4EA(:t(9fgPZ<[>1GM#e+tA(o0`$'Y+cAu=gxE(<;cF(v#W5gJg3V)X^J*XK;"
-    "1FM#oOF([u[%cN0`N#LQ&9$>K<F(CgXkhgw3'u<ybF(%[O/iw@5V):ptF(RxoT#1pi&l[BjfMHOB-jq8pbt@4'G(@Z+v$ldEA(BG-FM,OLG(]$f%cN0`N#"
-    "UQ&9$H+9G(LcMbkp;4'uFY_G(.WD&lw@5V)DPqG(U34U#:l^tn[BjfMZg6$m#UpbtIl#H(@Z+v$udEA(EG-FM5/IH(^*o%cN0`N#_Q&9$Qc5H(U_BXnyW4"
-    "'uO9[H(7S8tnchGc%SjWfM;p]CcTmupo*+T3U;B^0,LXE*bNO8$#JSCo*'W-A#rsA'cYtnO#a.RK$X6wH(^Qr2q2c[<[>1GM#0,tA(j4NfM8si$#K)xkq-"
-    "tpbtbeGc%&@iXMB+&J(^En]g#`fosh[l)bl-wyPeC+)tf,>js8IEo*t5KJ(G=LN#hW+DM.w8*tchGc%RjWfM.>5'ucW^J(KT=&uchGc%YiWfM5S2'ujr;e"
-    "&Wk%U]Eg3V)B6_kUupT%ug`wd&Vba8]^hGc%*WWfM8qw/M2BH;etl]3UShGc%'WWfMa,l>v7dJCM'####",
+    "GZ1N5jsi^P%fpu)=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M5W#2q0`r6%Up6KVCSf(bDOksR(U*8]l5&BuO8QQT;nLZmZFXTS4Bq"
+    "m^g)hQTOl]HaaBc;R&vmK(D4TvdEiUN#xm0EMq11##D9-V)-f08.yCT$')<^vdH$rN#8['EM=d_W-&il<(uqr;$o-3lU[q@=eUhnO#e@LvdMOnO#(il<(9"
+    "KY&#p@kLVd9Lvdg.,R#-;1EM;A2##D9-V)Of08.yCT$'K<^vdjAHR#8['EM`r`W-&il<(D@3U%9YaIa[q@=ew-ES#e@LvdolDS#(il<([KY&#:lA*bd9Lv"
+    "d=A'j#xm0EMjv9##D9-V)&i08.yCT$'y>^vdASCj#8['EM6QhW-'il<(ktr;$dv^<R]q@=eK-$k#e@LvdCl#k#(il<(/NY&#e1>uRf@UvdZ>&m#-;1EM/v"
+    ":##D9-V)Ci08.yCT$'>@^vd^QBm#8['EMSPiW-'il<(5C3U%*&tX[]q@=ei1,n#e@Lvdap+n#(il<(MNY&#+8T9]f@UvdQ`/u#xm0EM&[=##D9-V)9j08."
+    "yCT$'5A^vdTrKu#8['EMJ5lW-(il<('vr;$wxlbt]q@=e_L,v#e@LvdV3,v#(il<(COY&#x3MCugF_vdCch.$-;1EMo1D##D9-V)+l08.yCT$''C^vdFu,"
+    "/$8['EM;dqW-(il<(uE3U%iM:rS^q@=eQUn/$e@LvdI<n/$(il<(5QY&#j`rRThF_vd8&i6$-;1EMikF##9['EMc&'[#V`vejg<Lvd;8-7$:e'EMsd>t$3"
+    "9-V)*m08.yCT$'&D^vdEp)8$8['EM:btW-)il<(uxr;$q4*PqJLc&#hZ6Oqra'EMJ>9t-&il<(;hL#$d(#YRP`4;eOLnK$e@LvdG3nK$(il<(3TY&#gDvU"
+    "SkU,;eev+N$fIh:eev+N$kb5;eev+N$p#[;eev+N$u;)<eev+N$#UN<eev+N$(ns<eev+N$-/B=eev+N$2Hg=eev+N$7a4>eev+N$<yY>eev+N$B:(@eev"
+    "+N$GSM@eev+N$Llr@eev+N$Q-AAeev+N$VFfAeev+N$[_3Beev+N$awXBeev+N$f8'Ceev+N$kQLCeev+N$pjqCeev+N$u+@Deev+N$y:I(e]^+N$(il<("
+    "8$s;$/TP6^_q@=epc:O$e@LvdhJ:O$(il<(TTY&#0g0o^kRqvd>Phf$qd'EMZXt>#*il<(OMdZ#qJ8-sQ`4;eYCZr$/T1EM1#Z##9['EM+5:[#tf4*ti<L"
+    "vd[Omr$<k'EM)=Xt$+ll<(-pw%+mf`rSMLc&#d4mqSua'EMIDRt-&il<(=4Iw$3+-l_nEAydxOx0%;T(EMSF&@#&il<(h]/'+BUU@dNS+wdG.t4%sj'EMM"
+    "6/@#-il<(14]T%e1>uRm_x7SPOSdWanvZ#P>^u$]8t>MCp:[#PB4r%m+k<(0TJHWvDl9%`Gk<(1_hQT]V%%%YGk<(@%NwZ*pB#HL+k<(NWdvZ/GvWIB/:c"
+    "%ybT@Mu*&q%4^8<RV+3HWGuhN#'#i+aGuhN#Y`hqSI*$O#r`(BM^wBTSFpp@M,]ym&WpR$'e6%hVMOnO#5up@M2oym&RmfCMp77KV^*)BMi.o+WGsp@M7'"
+    "#n&TpR$'(PJhVd(5R#Lup@MI[#n&imfCMFB9Q^^*)BM(Lp1_Hvp@MNk#n&XpR$'0=.hVolDS#Wup@MT&$n&tmfCM]rf(bR=q@MY5$n&hik<(RXkZ#g>^u$"
+    "QFmvZ<i4,jUi(BM5q^Y#n,]0,v&xDtl#xDtv'(;[^plIu/3R^g:PAQT_U>Z#QxMKV94'j#XsR$'7m&j#35J'Ph80j#O5J'Pj<+n&2TtwQKv^@MRFovQWGk"
+    "<(T44<RsCl<(LY5k#ZpR$'sRJhVW8/m#@xp@M<9,n&]pfCM,V5BYP+U@M:xO8%RdNX[v3=HWf+5n#F+s+af+5n#)VALVMS/u#XsR$'_5/u#G7XLr$X8u#c"
+    "7XLr&y.n&FV+FtKv^@My,*EtWGk<($8CbtsCl<(sy=v#ZpR$'[UJhV@]q.$($q@M%M4n&EsfCMS9]ZQQ+U@M#4X8%94mqS`GFHWNOw/$.>$,aNOw/$iXAL"
+    "V4qh6$YsR$'-Vh6$-VZIjduq6$IVZIjf17n&-'J_lMy^@MIhP^lXGk<(Kca#mtCl<(DI)8$ZpR$'hPAhVMVB9$5%q@M2v7n&RtfCMn-v.rQ+U@Mw'Ft$6p"
+    "ptR_DOHWLFwK$,;-,aLFwK$he]hV[[.N$;:St$>Mot$;:St$;:St$;:St$Q+q@M>3Cq%bvfCM40E>Z^x(BMt<DZZXGq@MB<Cq%TpR$'(A%hVhJ:O$P'q@M"
+    "Mq>n&mvfCMKaqm^a*)BM<V9WeYl(BMHef.ilbjBMp/hf$aik<(iu.U%xpPv$#DST#94qf$QpXDP_<-wZx#=#HI:Z9SoxRw#xpPv$RDST#-Spy^Hc'N#6FT"
+    "Q#P8M+[I*$O#B/ST];='N#&CjBMc7Ln$aik<(Ps7q$[Gk<(#ikq%xpPv$4EST#)uFU#QpXDPpr0wZ2YA#HB1k,sQ(_@Mte-,sZGk<(vs*IsvCl<(q.mr$m"
+    "ik<(a'vr$rik<(e@Ds$sik<(Apg*%.xDo*2Y0wd1n/,jswDo*GuD,%ho:,%jqR$'gXAhVLXj,%4-q@M1$Qn&Q%gCMidmQTc*)BMbEZmTkC)BMi.o+WlF)B"
+    "MJLi/%r0Ilu[+k<(=xVw#bxhO_;L60%&yhO_=$&@#d3I0`B;:,ar*A0%E2o4^'UOBc`9sBMgOq^ci`%XI;yDo*FvR&=K,f4^*qK>ddI%CMem&2%uRk1%yE"
+    "jBMxes4%b:k<(6SK>d[Gk<(`[_Qpgik<(YVG6%hik<(gOi7%Y:k<(,hg>d[Gk<(D2-bOywDo*rNZ&=M>Fm^^XeNUJwu1UVM-n^_b)kUK):NUZtL/VXBpI%"
+    "rukHWYHyI%1mI,aYHyI%oOJHWbylJ%fOjBMR23M%+xDo*>d[&=M>Fm^*@sdaoZh+a5`T/V%lXM%7*mHW&rbM%8iT/VI=BQ%6]T/VJDKQ%.mt1%9nK<ns&K"
+    "Q%n>^u$rpm.VH9Ed%ECdHWI@Nd%rB^5^MM4tRX](BM/5-Habx(BM5m%Bcc$)BM>iq7ff')BMEIj1hg*)BM42`k&M>)0vdik<(HVi$'nik<(O*S%'jAS$'q"
+    "'&*'9&ACPk#NLMG.T;R-Y,V),Kvv#V`NX$^a$op$Tw8%O5J'Po-&9%O5J'Pr6&9%0'ybbP)(9%UnK<nuA)9%RQF$Qt</9%O5J'Po4;9%RQF$QAXC9%]>+6"
+    "^XHsfMaqw)'Z/yQ^0$-V)Mv[0%f36pavbvg`VI9&cxCS0%U1x0%7Kl<(W3yda*$-V)D=<1%hc,O#y>^u$[D<1%@Z+v$[=31%eDNfMlSI$#t>'$H#^WfMT@"
+    ".Ft;ZA-'[^w<(7,s,'(^WfMUC.Ft-_(H'X;`$'(9QbtIb<B'%,bxZpt@@Z_IgdaLDpWRXR.'PRY4tR4ZvWR`hGc%>`WfMn+UesR(]BPg/c[Qfe'*bpfh0,"
+    "7/r$H7IZG'1aGDM(8@5T_d+/iwIl<(f1;6TxL5V)U2CC'gg9C'o3='cR[K$#Im6oTDiy&c_eGc%c`GDM][VWe3<aZZwIl<(wDTXeKs3V)0u%-jCl#1M7p$"
+    "qf*aPUf5IEo*N)7I'sc,O#<HyCMn<AI'X5iXMtISI'56&2c`BOP#iZMO$D;SI'y>^u$;h]I'@Z+v$7C%I'6;GDMbTc+j(B`TSrQdea=rPHjA,<0ME91)k3"
+    "JIOh)IEo*ZsOJ'sc,O#JHyCM#0YJ'e5iXM@l,D''.'2%BZ+v$(,-D'a#4V)$YLIWY+mT]EV'N#vB,W)MYNfMMOK$#V6D'YJPfh`_eGc%4ZIYMKX;E'4oXB"
+    "'DZ+v$'C,W)2KGDMIZQN_>K52_tIl<(P`NO_ZxZ0,FRg@#A-lk_`hGc%n`WfMw;shM'3sdasLm*X`hGc%k`WfMy5;0M*Ooabo-q-WShGc%",
+    ">`WfMFcVesg2&hVq+):S9RECYpfh0,k1-=R0LXX[/gUesaR-nTq+):SapFCYpfh0,ev,=RXW'0i/gUesZr4tRq+):Si1GCYpfh0,^a,=R;Z-0`/gUesMo'"
+    "N#.c&*'2`B*'QYNfMVkK$#;L*`PyQ[_c_eGc%qfafML0Sbt)R(H'i5vv$2%8Y)&*/jcpfh0,u<YlUxY2$HmM;fMG$NX)JedG'[jVes]-mTSN0d'cs.#H'i"
+    "5vv$q1wW)&*/jcpfh0,ZKL]QxY2$HqfafMamPbt7NA-'%,bxZ_=9@Z_Igda;`pgiCW+*OBu4,j#vvgi0$-V)dao-'n<Wh$y>^u$D#p-'FZ+v$Dtf-'kjeY"
+    "M+Fl.'C)y-'IZ+v$2dO1%cK6YM1kL/'7+'2%%,bxZs$:@Z0dIdaPj95pU+LINV(VQpWDy5p0$-V)$A@0'2)ZR#y>^u$sY@0'DZ+v$_/+.'EWNfMjMI$#h%"
+    "iO_W4PLM_eGc%i^GDMu38>m3<aZZwIl<(Qg6@mKs3V)Ih&-j6/30MPH^Wn[+3<nGg3V)bYOXnonc%c`BOP#.[MO$a9RL'y>^u$uf[L'@Z+v$m(VK'9;GDM"
+    "'R]+s(B`TS7QeeaGm;#QkC.$QrKwvv8T`&Q(eg&u;ir@''m&LMpfh0,dg&MrVfq/r(OOesOd`EO_b]kh1nOes_hGc%.`WfM^QTesns9&YYe`$dKNOLMpfh"
+    "0,'S=PUGB.9o`KTeslaYEXSR`$dUmOLMpfh0,vlEVSJ^*6p`KTesjNydWM@`$dOr>MMpfh0,m%1AQ;2PFOrO[[ZEV'N#Xj]Y)p0`$'IdbAu2[_2%xIq2%u"
+    "q:qfXhGc%^]WfMn2:&ci7QN$TX=N$w.yCMi`>3%SwhXMnfH3%%4cU#FZ+v$-iH3%X)6YMwFE4%[it1%@Z+v$lvoY)c86YM&l%5%Dhs4%6AX;nWeGc%08;f"
+    "MV)+Z)jetZZu9nT]EV'N#$,+Z)i=EfM_(F8oREjfMayeWnfnjatD.B5%%,bxZtlY>Z0t#eaWSNKrLNS/Mb6+)t`m]BYPm3V)xGF)XfXi=MGQV7%HD27%%x"
+    "hXM@W`7%1'W7%%,bxZ*=Z>Z=E$eaetZZv^DlHNk2wvv*8dZv@g3V)NU[Kr`JlHNE8(eNcP1Ph@g3V)7jX/M#^A&cTJ3GOqG^BY-(T$'@MQG%/0ioBIfvG%"
+    "tc+DMv58q]*$-V)SPf>QOIh*bG<NH%CBafMispatF<aH%i5vv$yvxcnmsCtRrL5V)ORJI%RER3%@>Z9Sp]i##Im6oTX8_8SXeGc%o:6YM;AGJ%r:t4%@Z+"
+    "v$bp%5%##iXM>ScJ%wpDt)vKi'Yx-4hV@JF)b_suJ%vhhXMCl0K%n,<P#8R/XRXeGc%9SafMiqjatF:T5%@Z+v$:.+Z)@AafMfhjatE4K5%TFe;[XeGc%O"
+    ":;fMW/4Z)D0WBcABuT]EV'N#E44Z)QiEfMD5Y8]RBjfMG2yW[.vqatc:`K%^BY2_XeGc%X:;fMmYI])qhK2hDWuT]EV'N#f_I])bAEfMT:nN_SEjfM[PnN"
+    "_7:ratlr[L%DZ+v$o_I])FwhXMd+UN%YRLN%@Z+v$q0UN%=,$YMhD#O%/m./Q>1%qfs.Lwe)<[/M8y@5gYmTrf+$-V)%<D&cf5i*b1k>O%Q#iXMmcQO%@*"
+    "<P#^BY2_XeGc%_SafMU9sat2wdO%i5vv$t'>v_KR*hirL5V):/EP%m<u1%,>_Li`20@#4dvej1VeKiXeGc%%TafM^Rsat:QWP%i5vv$f0T:iO,#bkrL5V)"
+    "Ca7Q%7c3M%417'lfE0@#<VO@mBb=&lXeGc%JNGDM6S%R%7fR])`f+DMnqWEt:g3V)X0*XR(,U%u:QWP%.WD&lYhGc%&NWfM4[[/MW1rmpGwr-WShGc%#NW"
+    "fMXI7&uNoYR%@FiNqjfh0,n$t$HR@Y*&OFs^Met;ds'Yj0i^Qw<(k(vR%[^w<(nscR%ANWfMsB8&uWOVS%IB^Etjfh0,Hbu$Hk3G*&XFs^Mnp0Zv+^r@v_"
+    "Qw<(&arS%]^w<()T`S%JNWfMWm]/MBt+hMCD,PqghGc%*PWfMY5&esdo2/rS8dS%l`vc%JZ3DPSqI/rPM1)tDrmc%ZokAuH3;d%@Ymc%+:>eN]/`$'dibA"
+    "u/F0n$b24f%6Ik;R,$-V)ntM2qBvNfaPi0qSMi#INW0iQT1L[gMBg3V)adHqSwt-[ZEV'N#a_.e%p0`$'x$cAuWK0_'ojh_':n+US4-6V)hG%oTOub%cvr"
+    "mR#(;HR#_/L_'&eu6&q^U_'G%X,W`eGc%frl`M<]#`'%5ZR#AkLDc8]/*bVdVjU*Jl<(t*=0VCU-V)$JYLV>Le=Md6-a'l:y`':X+v$/,6`'JSCo*O(p@#"
+    ">)53hl:n>Z:lS$#=t's%:^)a'5U-V)9n.$Z.B-FMQwja'WZImgy'8X[>#g[ZC;G<[ahGc%LcWfM$W_esU7f&Pu(eUS1AB3UahGc%7PWfM<SK&clpPiVg9:"
+    "/r0Jl<(qu<hVFs3V)V(M,j/db/Mc>=)Xv99eWDm3V)WdpNhTlc/M&*WHaRa6XI@Z+v$Fklf%LhhXMc:vc'M9cU#2W:K;Iklf%gIdc'Uye=MoSDd'P#Eg%T"
+    "hhXMhYMd'L[Dd'BZ+v$xtMd']F^0,c&b[dyya[d=m5$Q*VqCeq2W)c.463h4^D8f_)U$#DZ3DPTO/uRl,RfM/QV$#>i/xmd]TUo`eGc%YdGDMffOsnZtBT"
+    "Sh5meaPaY8owQy&uXk2i'9fpTo4-6V)Di>9f>1b%c`BOP#hc)P#^*Ih'y>^u$oYRh'hI;yH`1ps6i:DaM;Wwh'AQn%g^iN/rtbikqahGc%IdWfMxNbesPd"
+    "DeNjA<<np*UUoCU-V)%QB<eW2NfMpf[$#>i/xm5Nv#v`eGc%ndGDM#qpAuZtBTSlBmeaek#_u48#'uB<xx'Np9#v4-6V)]tWRg>1b%c`BOP#%d)P#rNTj'"
+    "y>^u$m(_j'hI;yHI3ps6R<DaM%)fx'EQn%gFB(INGPH-NbhGc%2fWfMbdgesQm`)O;2_btnJ$$vCU-V))^B<eX5NfM-M]$#>i/xm_;U<RaeGc%WfGDMcIJ"
+    "ZQ[tBTSpNmeaMDTwQvM('uVa,$(6Ik;R5-6V)JWukh>1b%c`BOP#fe)P#[wB#(y>^u$kQL#(hI;yH^3ps6g<DaM9Mq#(IQn%gZLInTpAjRTbhGc%GfWfMv"
+    "JhesRv$FOew<$QlaU<RDU-V)-jB<eY8NfMB3^$#>i/xm0-wbXaeGc%lfGDMwSk(X[tBTStZmeabNuEX34)'uk-8&(KS4bX5-6V)cc6-j>1b%c`BOP##f)P"
+    "#pDN%(y>^u$<vW%(hI;yHr3ps6$=DaMNq%&(MQn%goVj;[B24xZbhGc%[fWfM31iesS(AbO6i_IW=RwbXKE^0,FgyeN]RAGORBYog>a:ik332_Y-32_YsL"
+    "5V)e2'g'a,uf'rAi7&RZ'g'[1hY#8R/XRYeGc%4=;fM>AHs)qMI`'yA8&(3Twl'p-Wd%id+DMq>tBPhhGc%-PWfM;sb/Mp`J8]%gt-WShGc%*PWfM`a=&u"
+    "h]Ih%XtAq]kfh0,Kku$HU)4*&iHs^M%CPj_EyNfa_Qw<(Gpeh%]^w<(IdRh%ZPWfM3(`EtvOOi%[^w<(b4Fi%$QWfM[XL&ci7QN$B_=N$&8yCMVNki%+QG"
+    "DMk.'j%HI+c)y>^u$bc&j%%,bxZHEk>Z[L4ea)h/#d&L%IN/&L>df2I#dBg3V)cbP)b(R%IN5^D8fdP1Ph@g3V)qg)[d.e%IN8y@5g1L[gMBg3V)#QyTfX"
+    "p/[ZEV'N#,c.e%p0`$'D(cAu#ry&(^<Z'(]BY2_5-6V)lM_RgOub%cvrmR#>OBm#*V='(&eu6&`0H'(iP.bbaeGc%1vl`M`+m'(^5ZR#AkLDcL=M9]y7-H"
+    "a+Jl<(bkueaDU-V)i2:*b@Le=M/^v((7bk((:X+v$uU(((JSCo*r<#A#b=@3h6gDte_)_$#=t's%)0s((5U-V)'WgXe/B-FMtF])(#_Img",
+    "DSf5g-dG9f1%(rfbhGc%ofWfMGliesp#1btbiE3_w)#i`bhGc%cPWfMuNM&ci7QN$Y_=N$&8yCMn-;l%CQGDM+fNl%HI+c)y>^u$9CNl%%,bxZ_1l>Z[L4"
+    "ea@-1)k<8&INFCMEk<@K)kBg3V)9unKi>>&INL#F>mdP1Ph@g3V)Gq+bkEQ&INO>B;n1L[gMBg3V)PZ$[mFHFhMUv95p>&I;nBg3V)R1bXnNolXM,UU+(7"
+    "(GU#@Z+v$XWym%IA$FM(:t+(TQC+(Y(i+(S1vv$@]65/EY9V#@Z+v$^Wym%sH$YM4/I,(apjygKx+]ohcB9ohcB9o]xZ0,kH$A#$^^UoDU-V)f-#ro``:^"
+    "MHv8HN>XY#H;tptR[BjfMNr1fNr:mbtCF<=(k0J7TGRfCPS@Hmp+Jl<(M9jFOchGc%AiWfM2SYCcKpw^P$;F-W)IEo*d[&>(N],O#SPyCM,p/>(y'f=MNj"
+    "<>(Vn1>(1[+v$lnw,(QJ-V)^>']Q#Z1'uP>_>(8[KtRsfh0,jLWcO[5#YRJ/G3hZV2/r,H$A#P':CY[BjfMc%S3U/ymbtWjH@(k0J7T[8gCPWe`.r+Jl<("
+    "v*4lUchGc%UiWfMG9ZCc`#B,W(HF-W)IEo*x(2A(N],O#hPyCMA<;A(6(f=Mc6IA(k:=A(1[+v$-0F-(QJ-V)/0I*X7A2'uecjA(MflBYsfh0,(Zx0V-'E"
+    "'Y_mG3h_$KHs-Q@]#e1[h`[BjfMw/tX[D`nbtl6TB(k0J7TpvgCP[2xGs+Jl<(HsU9]chGc%jiWfM[wZCct-cQ^,TF-W)IEo*5M=C(N],O#%QyCMUaGC(K"
+    "(f=MwZTC((`IC(1[+v$FIk-(QJ-V)XxjO_L'3'uy/vC(bp5h`sfh0,=hBV]VofL`sSH3hcIcat.Z[x#y;%6g[BjfM4:='cXFobt)[`D(k0J7T-^hCP`W8a"
+    "t+Jl<(qdw_cchGc%'jWfMp^[Cc18,wd0aF-W)IEo*JqIE(N],O#9QyCMj-SE(`(f=M4(aE(<,UE(1[+v$_b8.(QJ-V)*j4ueae3'u6T*F(v#W5gsfh0,Su"
+    "c$d(a0rf/1-ogq5iBu1&Cfs:>#GtPE^0,il>6p`]T5p$P)U]db>Z#-B#Z#]32^MUxy.(;lK.(DBafM=M$btrCOi%mZ68&>Fmc)X2#/((pafMuE&btR3:o%"
+    "i5vv$`MV7ammkHs<U-V)Cy._c]-s^Mh88at2K#Gt`Qw<(sGVo%]^w<(v:Do%EQWfMV/0ejq;I#vOrV%uA^Z'u`,]p%P+rZvkfh0,1w#%Hiif)&_Is^MHv8"
+    "HN4x,Ad^Qw<(a5fp%]^w<(e5fp%'SWfMdV'INHT$bO*/#GtBg3V)FuDbOScg'cTY8$QEAChM1Jl<(QL]#QWM4V)S[x>QIvN&cXs1FRGE<hM4T;eaOV4XRH"
+    "G0LMUlPtRWtXwQy'T$'YXJ)&@Z+v$ZeTr)@AafM+n&bt6=Q'&G&bHsYeGc%y&iXM3mx)&(+<P#DbeKrYeGc%FWafM67$btkoeh%@Z+v$xN+c)@AafM3.$b"
+    "tji[h%M^YBuXeGc%'$iXM7.G*&s*<P#JB^EtXeGc%KTafMt>tatQ*vR%@Z+v$Hq[])OTafMq5tatP$mR%G%X,WZeGc%DA;fMple])s:f;R4&0U]EV'N#Qw"
+    "e])i=EfM+P_)XUEjfM-J'IW%Z,btWTu*&/0ioBhlvG%5^yCME6r+&QYafM.y,btcA-,&lQrs%xZr+&]a.1&SA;fM9,2a)qZ2bk@K0U]EV'N#'72a)`AEfM"
+    "D5Pt[UEjfMF/p;[1(-btdG6,&@Z+v$H:4Z)Jns^M$94N_5x'IWi/`$'5mbAuvF<-&k)20&_T9k_Cg3V)%lO&l*w]iM,bOBcYSOYIS1vv$nI65/d$U.&3I6"
+    "pB7;^Q%AY2a)%[Yr%tI5/&dT1VobP_@Z'Uqda<`T/iHa4fND'5hi07[/ie/`$'r+cAuTuyq$]l)I((wK,j4$-V)i49G(#1vr$y>^u$NZ9G(%,bxZjl_@Z;"
+    ";rdaCI-&lPspINI_IBlw_^'lJg3V)J/>*kNTX0ML#F>m--4o^-$-V)rl5H(Zyg*%y>^u$a:6H(@Z+v$a4-H(rK$YM42[H(:A_.&k0J7TjE8*tP`Osn,Jl<"
+    "(dlK9obFsI-'N-A#S7[/i&e4'uU_;I(;xP5pchGc%FjWfMuKtes^.Z8o`2C-j[PG6p)(T$'Gi%b)a^U/`ZeGc%ATGDM$BQ0&9re])Wd+DMkrMq]XhGc%aS"
+    "WfMZXU&cKS.Rj.ndEb>BNfaB61ejF.`#QOeM)k7b$CmkbJ&ufSI,&UXEt[Cg3V)E)1_l',U%ucA-,&TO)X[%Jl<(lGY#ZFp3V)QQi>mZ6o$QU^^;n,$:ym"
+    "-$-V)Q3Q&lk>i*bJV=2&7ZafMm//btJ]Y2&lQrs%m=_Y#79x4&8B;fM<>Na)wAm/M&S2U]EV'N#iJNa)`AEfMhYBqoUEjfMlfBqop5/btKcc2&3I6pBd;^"
+    "Q%DlNa)%[Yr%uMi3&Fv's%xSr3&&5f=MFd64&@=.4&d1k,sAH@eaft>#vVs3LMm;wZv#8V$vCg3V)B43[m',U%uJ]Y2&;xP5py'T$'wCEa)/0ioBI*;H%5"
+    "^yCM#tVD&H=yCM&/sD&vje=M9B7E&=DXD&^_ja)KX(*Ok+Q&uYa0+&IAT)XCg3V).(&Fb',U%uVNl*&H78eW[hGc%:VWfMjm8es2hoabS=++&9$+F&JZ3D"
+    "P3MBbb`$2)tT,yE&jobAuYKPF&aqxE&9eg8S]hGc%DVWfMs19es8HhZdFHsE&A['G&JZ3DPBF:[d3R<)t^duF&tukAub%DG&sQuF&Ca[/VDg3V)ErBbbck"
+    "X'u`1$H&No0_Ymfh0,xCt$H=oKJ&_Ns^Mr<@W[%E&Ad^Qw<(4>-H&]^w<(8>-H&RVWfMd[6INs$G5^BBw@m@g3V)v#5[mhUv/Mv@C2_;Re&Y.$-V);4XI&"
+    "3.OI&&eu6&Q=XI&/0ioB#wJ1&>^yCMWQ&J&M+<ZM^Z/J&UV&J&3Twl'NdeH&@d+DM^3g,aDg3V)gZs;e',U%u`1$H&P*i>Z]hGc%jVWfMBM:es;ddWe]x9"
+    "H&P9#K&JZ3DPk%8XeI::)t,CqJ&CvkAu0[>K&h0qJ&iYJ&c_/`$'IpbAu/F0n$9H=N&qL#Xe.$-V)U[vK&RUmK&y>^u$'ovK&8+TJ)rfkM%@^yCMkxDL&@"
+    "WGDMfWKNhXH/2h&Jl<(/J-OhHs3V).:Mng6ew/M@cTKi/Je/iHs3V)`sf&Y;IR/MFCMEk=C^)kHs3V)>@b,jU-v/MI_IBlGqY&lo95V)_t%J(&GbPtm1>K"
+    "([^w<(,S/J(SjWfMIA^Ccb6+)t'fo2_)IEo*96KJ(K`,O#jQyCMGVTJ(RpafM4KqbtcW^J(,[+v$oBpM&s:GDMR]Ryud8UTSD(*faeqH>vi5K3hC/dHNC+"
+    "j$#hI;yHO9ps6bw-FM+TkY(kOeyPdG[mOQc]KOFU-V)M0;fN1B-FM1p/Z(7me1hM+<_P#%o$#=t's%[&uY(<E^0,VbS'P]k3`PxS:'ui%>K(Q46wvsfh0,"
+    "d/=ctrbf@Q8B5'u,[dK&3.xZm.$-V)m:GN&RUmK&y>^u$VNGN&8+TJ)2gkM%@^yCM+XlN&WWGDM%uLToXH/2h&Jl<(]S/UoHs3V)]Mk8oMQx/MV(VQp^Vg"
+    "5pHs3V)v`g&Y;IR/M]`NKrkL`/rHs3V)U,c,jU-v/M`$KHst#],sFm3V)Vh.OhSpx/M]_E/VTeLXI@Z+v$'u6P&LhhXME@N](LAcU#2W:K;*u6P&+W;](7"
+    "+f=MQXs](O$gP&ThhXMJ_%^(-hs](BZ+v$<+&^(]F^0,$cjCY=_jCY#tP$Qa3`*ZShEhWk:Q3hk:2wZD0p$#DZ3DP6VJuRl,RfMiWq$#uFu_c(B^<eceGc"
+    "%;mGDMED=ZdjFOTSJ<0fa/>Hwd]X<'u:pbb(pC_;e7-6V)]MHxZB1b%c`BOP#SP>v#@/xa(y>^u$3h*b(hI;yHB:ps6KDDaMu[Ob(#Zn%g",
+    "<G<ng8GrRgdhGc%+mWfMZU%fsDM]5g*&F$d4g^<eFU-V)=5K$ZZ2NfM&>r$#uFu_cQ2(ckceGc%PmGDMYN_(kjFOTSNI0faDIiEkq>='uO<nd(-N(bk7-6"
+    "V)uXa9]B1b%c`BOP#hP>v#TS,d(y>^u$]46d(hI;yHV:ps6`DDaM2)[d('Zn%gQQ^;nb7<xmdhGc%@mWfMo;&fsEVxQgSngIj^W(ckFU-V)BBK$Z[5NfM:"
+    "%s$#uFu_c#$J0rceGc%emGDMnX(NqjFOTSRU0faXS2kq.&>'udayf(BXI/r7-6V)6eyR^B1b%c`BOP#%Q>v#iw7f(y>^u$.YBf(hI;yHk:ps6tDDaMGMgf"
+    "(+Zn%gf['bt3)_FtdhGc%TmWfM,#'fsF`<ng%`1op/IJ0rFU-V)FNK$Z]8NfM$:x$#uFu_cLi(JNdeGc%NoGDMV1YgMkFOTSVb0faA,d,Np:D'uM2hv(*1"
+    "#IN8-6V)$H@l_B1b%c`BOP#fR>v#RI&v(y>^u$X,0v(hI;yHT<ps6^FDaM0vTv(/Zn%gN4X#Q^n<`PehGc%=oWfMm7,fsGiX2hNMh0MY6)JNNE^0,sVU6g"
+    "BiRogDoRogu=)Pa2tT&u+tT&uuL5V)G7V`(C1M`(rAi7&nhV`(=:hY#sU>te[eGc%qD;fM1Fq_)qK>K(=Ohv('db/M]eGc%&G;fM.@#`)fL*CY9Uo2hEBD"
+    ")ON@b##JZ3DP6&l/ilW^)tCuD`&YxkAuH<s`&=fD`&'m&LMNHXo*Bw3Oh6Ck0ighGc%6YWfMfdBesOeiak49>`&nX]a&JZ3DPK=EbkPM1)tPnfa&exkAuT"
+    "/4b&X_fa&463[QIs3V)BL@XeJ+'0MZLeNURZl/i<IEo*gS9XnbQ@PU'Jl<(qc]kUS:4V)d,T_PCfg&chZ=-Wp3<bk0Jl<(#=u,WFj3V)%J9IWBPk)b[mLc"
+    "&'/iXMCx#d&a*<P#4-o>Q]eGc%9`afM_a=bt;cM`&@Z+v$jP#`)@AafM[W=bt:]D`&ll*_c[eGc%I,iXMG9Id&M*<P#iP.bb[eGc%m]afM/+@btdM[d&i5"
+    "vv$56kMcLTgwZvL5V)l];e&#=u1%YwW<[;uS@#bEpU]<)+<[]eGc%5H6YMR&Xe&@;t4%@Z+v$x%&5%9/iXMU8te&=/iG&3Twl'KgeH&A^yCMXW8f&)ZGDM"
+    "J(.h`5EmN_$(T$'Y]8f&@Z+v$vjt^)@AafM/+@btfYnd&Fs;hV[eGc%#,iXM^jgf&J*<P#CW@kU[eGc%G]afMp:5btMq*F&@Z+v$p,o])OTafMm15btLkx"
+    "E&Wba8]XeGc%1#iXMb+5g&M`3M%TFe;[XeGc%USafMJ$Abt'@Hg&i5vv$U+J(][5jwdvL5V)/O(h&W<u1%tbq[dWk8$#%02uerdE[d]eGc%L/iXMnuMh&p"
+    "7=Z)HZ3DP&(v5g2AwFt;W.i&[^w<(5O%i&(ZWfMZ[]&u)LZg&%[O/i^hGc%,ZWfM[FEes#+Kt[[<j.ilC/Gknfh0,X:s$H;jV$'<Rs^MMNvAl^;%Ad^Qw<"
+    "(F)pi&]^w<(Ht]i&.ZWfMhVhwZEV'N##NGZ)ZoNfMuj9$#<VO@mVm[wm]eGc%7aafMbkAbtGPcj&/0ioBU.;H%v]yCM/k0k&R8y_MWS/Top/&FtU/`$'ls"
+    "bAuT0:k&mY6l&;xP5p'Jl<(eYXtnM(4V)l<Qnp#[^&uO*Vk&CbeKr^hGc%@ZWfMo)Fes+u#O_u*q5ppC(Kr/$-V)k:;CPQILfaek#_uH^Reah/wZvo,&Ft"
+    "oCpy([^w<(`E5w([oWfM;oP'ci7QN$w%>N$V1yCM4PHw(vDiXM<imw(aKNh&%,bxZ&Uo@Z5+xdaT6I2Uf[)JNZLeNU#mf3ULg3V)lAn9Sd<i0M_q%hV39W"
+    "'Y2l5V)c:jx(&#_Y#Q0V_Y^BjfM2$@fW<J)ctbVsx(R4Ms%M`&#,06rXMNqAy(6t7y(Oo0_YdeGc%XuafM3M)cth$Ty(lQrs%S=By(9ji/%uoGDM'=(>Zi"
+    "KqTS>$U*bm<gy(m$bfM6V)ctk6py(-EdEk]eGc%,H;fMTnfu))pYj&V]py(@Z+v$pOGZ)@AafM_bAbt=pfi&%,bxZcI6@ZvPWea@,(eNA+00MI^@&Pb%q6"
+    "g/$-V)l9]%'i3S%'y>^u$TR]%'DZ+v$SFJ%'j1iXM-Qx%'O_o%'DZ+v$'7yY)TwhXM3vX&'_,P&'=)d5T^eGc%=J;fMZBPZ))))9]0tKU]EV'N#6VPZ)x="
+    "EfMsJ.3UWBjfMvGNRTyPHbtQ8u&'DZ+v$7J=Z)dwhXMAo#('ekq''@Z+v$+,$('$vGDM3c,bX#DhEX(Jl<(.*[bXT:4V)19w&Y@fwFt4Bo%)[^w<(efl#)"
+    "loWfMwW*JNwI_N_eaFZZNg3V)2J3VSNd4]ZEV'N#(`Ln$p0`$'^1cAu<g<&)9;u&)s_Z8f8-6V)mtBl_Yub%cvrmR#7@-7$DKX&)>BARg81e&uAAU')x57"
+    "ng8-6V)r,Cl_hH3Qge8i4k;LW_YirdyPIOMEkL8a.kMB^0,.k9`Y:xx[#LSCo*r7@A#u0AogJnn^lXTiCl:IEo*$&L')Ja,O#H^+DMMK-`lehGc%1pWfMe"
+    "8G'u05o%)bp5h`Ps3V)&fS-je#%1M(<7)b>.XeaNm3V)'JwOhOy4]ZEV'N#A`Ln$p0`$'s3cAuULn()[u&:)47<wmGU-V)y-:`Ys5GDMgok7ojFXTS`/V*"
+    "bU_E))KON^MX]Kpo+V=YIEqn/r^BjfMq@Z6p1),ctUea))@Z+v$I$%%)UV-V)*G:`Yt8GDMobDjqjFXTS7gW*b^88*)KvafM'),ct[2B*)FZ3DPCP4`cTV"
+    "vDtiv=+)[^w<(.f^*)UpWfM^Jl0Ma-gds+v#Sg5U-V)3c:`Yu;GDMx^8atjFXTSA+X*bgp4+)TvafM0E,ctej=+)FZ3DPLl4`cW`vDtG[t9)[^w<(AFZ+)"
+    "3rWfMgfl0Mj)[Zv.:wOh5U-V)iU@`Yv>GDMU(=KMkFXTSJGX*bEUk9)2xafMf71ctCOt9)<wGqSeeGc%T*m`M+Z8:)@$<P#YcayHsf[('-S>>#OpPv$PrW"
+    "Z5VrGDMi<n%Pe5_TS&4^*bM/_:)CQN^MO`M^P1.$SgU/`$'r3cAuTHq:)l1n;)2$S#QMg3V)RONfNRBvEMXAU;)5Q[('5Ue=M<SZ;)Y>S;)v>vfWa7;VSM"
+    "LfvQ,(T$'q%[;);n+USeeGc%GxafMyr1ctVmv;)o0'[ddeGc%yuafMvSHbtSE0''@Z+v$IVPZ)@AafMsJHbtR>'''p9Cwd]eGc%N/iXMQ#b)'+*<P#muF#"
+    "d]eGc%r`afM8JIbtm0k)'aE0/`S0###",
     0};
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "GZ1N5jsi^Pgn13&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MWX1[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*8ij%,k`Co*8gH>#'il<(k`4"
+    "GZ1N5jsi^P.$PI&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MWX1[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*8ij%,k`Co*8gH>#'il<(k`4"
     ";e(g=&#D9-V)gLc&#B`5x,(il<(g<Lvd-<mW-&il<(m`4;e*sP&#D9-V)iLc&#DrmX-(il<(h<Lvd.CvW-&il<($SM<e,(d&#D9-V)kLc&#F-N9.(il<(i"
     "<Lvd/I(X-&il<(uxY;e.4v&#D9-V)mLc&#H@.r.(il<(j<Lvd0O1X-&il<(s`4;e0A1'#D9-V)oLc&#JRfR/(il<(k<Lvd1U:X-'il<(u`4;e2MD'#D9-V"
     ")qLc&#LeF30(il<(l<Lvd2[DX-'il<(,SM<e4YV'#D9-V)sLc&#Nw&l0(il<(m<Lvd3bMX-'il<(&yY;e6fi'#D9-V)uLc&#P2_L1(il<(n<Lvd4hVX-'i"
@@ -18684,144 +18901,152 @@ static const char *const diti_spirv_text_attention_gpu[] = {
     "(il<(q<Lvd7#sX-(il<(.yY;e>@](#D9-V)&Mc&#X%7'4(il<(r<Lvd8)%Y-(il<(8SM<eEXo(#9['EM03`vd:8Ju-&il<(uLhvdH2qy$39-V)*Mc&#]JO"
     "@5(il<(t<Lvd:57Y-)il<(0a4;eIq<)#9['EM4@`vd<E]u-&il<(wLhvdLK>#%/9-V).Mc&#aogX6(il<(v<Lvd<BJY-.9-V)/Mc&#kRvu6kb5;eN>9b#C"
     "#1EMG-O8.79-V)D>l2(kRvu6(ns<eRdQ#%ST1EMKFt8.H9-V)X0u>-kRvu6<yY>eV1j;&d.2EMO_B9.X9-V)my&L2kRvu6Q-AAeZV*U't`2EMSwg9.i9-V"
-    ")*l/X7kRvu6f8'Ce_$Cn(-:3EMW85:.pDT$'Wb'EMxX*w#hL1V7xm0EM7m^a*nnrr7e@LvdI8Ub#:j.J)8['EMnKi>$j_i68rg'EM$]fZ#lqIo8xm0EM;y"
-    "^a*r;349e@LvdMQ#c#;sJf)8['EMpW-[$n,*P9xm0EM>1#&+tNkl9e@LvdO^5c#<%g**8['EMrdIw$=.+G*<W(EMrDLC+p>b0:tm'EM-3cW$rQBi:up'EM"
-    "+lJ>#tdyI;nZ'EMP02'+8Eg)<LgPF<C&k<(+01QTVh0j<WGk<(fpL=T#a(E-KVR$>H,#AM/[/K=Vi2]>Lt%AM2t+d>X$k<@Hh%AM<BvD@^p+V)-RME@eqY"
-    ":A+_ME@f#vVA#Lmd>kE`sA%_ME@Xg+V)tx)j<ae'SBR*&AM<EZD@bw_3CKq%AMWYk:C#HfmWwGJ3<8ZB;Cmjk<(qS3QTnP8i=cik<(qDATS]6(VVxB^a=o"
-    "_5x,tGk<(tJu.av8(+$V%k<(ZA[vZ28$4FUGk<(6vsSVw2td<qqmX-vGk<(#W0/a$[iG$mik<(Gr1HW.ZTy&IqR$'eba@MlW]KW/a^y&=Dl<(P1jwZ8ps-"
-    "HWGk<(=%&TV%U^)=u>.r.#Hk<(-pU/a,;*)%bGk<(62iYT#:qm<eik<(BHhvZ%e1%Jdik<(FZ#wZ*2.^Jn,]0,7O-bJB#6BM=Av;DdOh^TB4x8ERpR$'h_"
-    "a@Mt%+LW<Y($'BDl<(QeALV(ege<ydF30'Hk<(<1$0a9:qb%ZpR$'mba@M%KPLW>f:$'FDl<(UkALV-/Q*=&2_L1+Hk<(CJI0a=YdC&ZpR$'p_a@M-puLW"
-    "5dxL#FKhCMlf]Q&ZpR$'oUa@M1+1MW6j*M#HQhCMnrxm&ZpR$'uba@M5=DMW7p3M#JWhCMp'=2'ZpR$'tXa@M9PVMW8v<M#L^hCMr3YN'ZpR$'yba@M=ci"
-    "MW9%GM#NdhCMt@uj'ZpR$'xXa@MBu$NW:+PM#PjhCMvL9/(ZpR$'%`a@MF07NW;1YM#RphCMxXUK(ZpR$'$Va@MJCJNW<7cM#TvhCM#fqg(RxgI@Sx)j<i"
-    "<&g=fx)j<fx)j<fx)j<PHk<(J9ct6N,.cOBINwZRQq0PK(q@Mtr%q%[jk<(s>-w#c1:c<C=%CMpl;N#<@8nD-2K.E`8TQ#_fcUVAJAh<:<(r7@Hk<(Vh#r"
-    "7Td&]QF_jwZX1j*RfRWBM63m;^HArY8aik<(yWI;$uj7fE^I]HWH$rN#a7(CMw@&O#Ls%_I-2K.Eg8TQ#ffcUVH'ce=>b@39DHk<(b5;39[M:rSGbjwZ`r"
-    "&ATb6)BM5OLO#,xDo**TYvd:c-#_iCh<Uk7[mTR5X@Mi+:pV=pqU9E$oOU3:53aPUeO#s*)BM9hqO#sik<(=Y6,)_M6`=7Et7nMxmRTTn2P#C#q@M*jM>#"
-    "UmfCMA/OE*VGk<(mWXa<[1:c<<$A-aUt;P#j`(BM'FZP#1(l<(+g.o^[iPMXJJ-/:t;k<(>RiAJP2D'Y&vjP#c1:c<T7)BM+_(Q#*xDo*HTy.MlH(Q#mc-"
-    "d<UZXM#pRNP#PW[@Zyv:Q#Qaw[ZG^-8JVj;xZ,DKQ#u>2-EgxDo*Mdy.M3p=x^fna`[Msj(X18Um^k,&%]pqfg:*jY9Vf(#R#t44HWg.,R#>+j+ag.,R#u"
-    "<jBM$/&+#uj7fE3_:wZ%pw@^N1q@MBlJ;$`jk<(U%#/Mbik<(_rRaOtwDo*[P:HNqj`Q#_*-l_0vfR#d3I0`63mR#(4I0`D@wvZ,Y4V`Zx(BMYx4S#%xDo"
-    "*]:#/MkE(Q#mc-d<jZXM#-SNP#eb%fa5AGS#fkA*b[D.8Jkt]FbAhVS#h&ybb6DGS#m/='cCtiS#mc-d<j5xL#^s(CMQc0T#MXWP#Z]K@MMj[^=`up@MTL"
-    "K;$%nfCMlrh^+vwDo*h]#/MubtRW'fST#RW+BMhw`T#lik<(eL$n&mc-d<r5xL#E6O@MT(]^=Pup@M[bK;$,nfCMt9-#,vwDo*or#/M2m=x^0C7=gD7-/:"
-    "c;k<(@,P1XVGk<(u;IQgrCl<(mQC>$&mF3h+=BQ#mc-d<#6xL#T;,BM]wnU#M>)0vdik<(qw@2'uj7fEgs86^Q<gP;rtDo*^SJP;');CM2r7##KfGc%7nf"
-    "CMfH<V#xCl<(^LH8%l2D'Y]NH8%rj;xZ^QH8%t$k<@oDD,a>.Sjki&gCMlmtV#xCl<(d_H8%t$k<@sDD,aCSk+mi&gCMp.CW#xCl<(hkH8%t$k<@wDD,aG"
-    "x+Eni&gCM/-5Wni&gCM2<Qsni&gCMvS#X#xCl<(n&I8%t$k<@&ED,aMX$>pi&gCM#mHX#xCl<($3I8%t$k<@*ED,aQ&<Wqi&gCM'.nX#xCl<(v>I8%t$k<"
-    "@.ED,aUKTpri&gCM+G;Y#xCl<(#LI8%BmF3hyMI8%t$k<@3ED,aZy0Nti&gCM.`jY#xCl<(([I8%t$k<@7ED,a_GIgui&gCM=C8Z#xCl<(5hI8%qt4JW;O"
-    "RE*+Kl<(u&5ZvD+4V)LbUvvNxq(O5(_SMt1SdW%$-V)JKOi#3M%DM`=[i#@=GDMHv8HNb4Voa4AvlN,E*/M:V:1O0p^dNr'T$'/eti#%u07B7s/j#>;GDM"
-    "MMm%Pvv_N#n1:c<;y8j#4M`c<=(Cj#b#4V)8mV^PET1FMn$bj#m6V(b4kCV#CdSCMo*kj#9LCV#/K`c<@m&j#@s3V)CS3;RFwj1hFn+%S[%V>#8M`c<NY5"
-    "k#H=GDMX[BTSeGroaE&(ySADCHNK;D=TKtgpS&$-V)Iudk#:r%DMuhpk#o+6YM#oyk#N'nk#:M`c<m6QZ#f,4V)h^VvvM6:YM&*>l#gbaP#EjwKVSeGc%:"
-    "+;fM06Ql#UPq+W#LFT]n)AoW=B68JOrG*XurV>#Ri+fWo*u(XSeGc%b=GDM@82m#JJNl#jhYbXpQefMx:CatU28m#^(Sd<)J[OXynmyYmL5V)2d5BYr+Y("
-    "tcjgm#v]kAubd^m#%@gm#OxL#Z*IEo*X>i(km@5BYr'T$'w5c;M]*ifY;U&&GM]P&YSeGc%LDafMs+CatPkal#4M`c<gLNl#kiGc%==WfM",
-    "t('Etajym#[^w<(vO.;[SeGc%ODafM*WCat_j4n#^(Sd<+7QZ#0eGn#2,6YM<Z]n#V1Uj#&t%.E5_=n#Q1EfMG;cp]MBjfMJ^#2_*jCatf=vn#:M`c<8_="
-    "n#d+6YMBy3o#4C^Q#=M`c<:_=n#`jhXMD.Go#C>:o#e1[h`MBjfM3gXo#^=WfMV6l%cDV'N#S4Lr]tIl<(HsSda;g3V)s;QWRbCdgMvcfib#7igDH$Sd<e"
-    "365/Sp-p#4M`c<+sZk#)>GDM1ZA^cBC>R#n1:c<[+Jp#8M`c<[%Ap#BkhXMQ'ip#W7]p#4M`c<b=fp#k+6YMS3$q#+8,/M(`Z`edE);er'T$'aOV0b8,iV"
-    "#)eSCM^L6q##`_V#'BafM6%Datmi`o#ZW3DP]DB,)kyxCMTRRq#JkhXMYX[q#q1(o#6M`c<7mQk#_yZ0,HYX>#@E=Qg;g3V)3K.5Tfwl%cDV'N#j=h6^tI"
-    "l<(sp9Nh@s3V)sju1h&3-/M4wKSivoq.i;g3V)y=6Ki@ACHN62,4jXI>o#4M`c<,JLr#Ww#YMeEkr#4OUr#Mli&lZ]-DM=l)Hjr'T$'5Yhr##Jk%>3i#s#"
-    "7o#W#*BafM6%Datk]Mo#bMk%>$W3q#jbqr#$>GDMvl[%lP2Eo#Mli&lT@a%ub%Qn#XtAq];g3V)+u*8]*mU%u_j4n#[8=n^ThGc%M=WfM)Z_%u85@s#/a`"
-    "Blefh0,L`CKV`xaylU*IdsJYXcm8s%n#C6[s#&t%.EE<es#,1EfMS,(>mMBjfMWW[sn]REatAg2t#6M`c<IBhj#lTe=M%KHt#%tB@oCev<(q(_R#;o4qoS"
-    "eGc%1,;fM'WZt#dR2t#V#kt#8M`c<TbEt#95s^M:`)u#V)tt#G)xkqkN=##Jw[Oq_xPjqSeGc%u8IYM&+Eu#J5Uj#8M`c<cBBu#1HeYM(7Wu#J5Uj#4M`c"
-    "<fHKu#=8NfM'k=##Hci68mgyu#H8B)t&$-V)Ui+v#Z]JdaTZu-uLN./MZp9JuOPAZm;g3V)nR&Bu0/n%cDV'N#F1Ai`tIl<(rk^yu@s3V)reB^uQ^./M`G"
-    "n'wwp=Zv;g3V)Mh_vv@ACHN5(_SM>XXu#4M`c<,NX-$<.+DM^v,,;Q9*@meHCK`>`d4N9ZiylWIW%uPlgu#IB^Et&$-V)7g/.$Z]Jda5J:1O/N3/M;`VMO"
-    "PPAZm;g3V)1BHEO1/n%cDV'N#(3Ai`tIl<(5Z(&PAs3V)5TdaO4^3/MA63+Q;``^P<g3V);(%#QAACHNCIkcQ>XXu#4M`c<GG#/$ey#YMr@B/$BJ,/$RCF"
-    "[mZ]-DMO:ivQs'T$'HT>/$#Jk%>NfQ/$B6RW#/BafMs,FatPlgu#bMk%>Aat-$]^H/$a>GDM+,DTS7E_u#Y+QUScjg%uG4kt#=31np;g3V)M;t4p*mU%uD"
-    "yNt#AO-kqCev<(q(_R#<wGqSTeGc%3.;fM)fy/$hYKQTt8OT]f6h<U7/@8JG(oOUo``>#JvR3Ua%NNUTeGc%=GafMp%LatM[W0$^(Sd<pY+uUi]*,WnL5V"
-    ")xQJKV0jY(tZ;/1$n`kAuY5&1$lk.1$F%X,W+IEo*g7GWn]1JKVs'T$'n2Y;MS.toV4@/&GDa[/VTeGc%DGafMlpKatIC20$4M`c<X'w/$kiGc%6AWfMo("
-    "h%uT/B1$JJpEXffh0,*Z:/Dk,T1$U8s^MJgj1$Z7Uj#UR@$Z%+E##XI$`Y&$wyYTeGc%LGafM'QLat[Z+2$^(Sd<5-TIZ.[SW[nL5V)=PsvZ0jY(ti:Z2$"
-    "%akAuh4Q2$1kY2$TO)X[As3V)uPcdWTl4/Mg/yx]Z@ET]>m3V)i-DToD*i=MGj*3$U2n2$4/6YM@p33$2F^Q#4M`c<>213$dAGDMNa5N_O&;3$rVR$>C>D"
-    "3$%+X]>sNnW#h.+DMN.ej_<g3V)$JsvZf/efM'QLatayY2$bgqK`TeGc%X.;fMN=l3$L8%,aBQPT]3':oa]GA8JloA*b<xa>#of%faS-y(bTeGc%B/6YML"
-    "cL4$J)P;Mwl*.cPcag`W/`$'9ZbAuoM*fc<JMatuFf4$8M`c<]+S4$(hhXMR0-5$>'K1$-v9S^_rC&++)yCMTI@5$kGafM@DMatvLo4$teHXeNBjfMDuQ5"
-    "$nAWfMgku%cDV'N#d7Lr]tIl<(h,KTf<g3V),qZWRnkmgM.@SYg$7igDH$Sd<u665/t*'6$4M`c<;vZk#9BGDMA6.NhCC>R#n1:c<%=C6$8M`c<%796$Rn"
-    "hXMb5b6$xIU6$4M`c<+P_6$k+6YMdBt6$oW4/M7;HPj-Vw+js'T$'mOV0bEv)X#9hSCMnZ/7$/RwW#3BafMGYMat&xX5$ZW3DPluK,)kyxCMdZB7$YnhXM"
-    "iaK7$&(S4$6M`c<GpQk#_yZ0,W3c>#^Ip%l<g3V)C%85TuQv%cDV'N#yAh6^tIl<(9ulylAs3V)9oP^l6e6/MCJt'n=tLZm<g3V)@CivmAACHNE]T`nF.O"
-    "1$4M`c<KU;8$g#$YMtMZ8$DWE8$Y,ZqoZ]-DMXdRsns'T$'QbW8$#Jk%>Cl#s#Pb;X#6BafMGYMat$lF5$bMk%>Ci,7$2na8$oGafM@DMatt@]4$bMk%>2"
-    "W<5$,tj8$mGafMjkNatG7&9$^(Sd<:gQLc]l=NqnL5V)la^mp0jY(tToT9$hakAuSiK9$`HT9$@FiNq7U-V)WT&5pm>GDM=oj9$Q)/9$=Kl<(bMVgr7U-V"
-    ")Z^&5pl;GDMA*/:$Q)/9$<Kl<(hrRds7U-V)^g&5pk8GDMD<K:$Q)/9$-Kl<(n@Oat7U-V)ap&5pj5GDMGOg:$Q)/9$+Kl<(teK^u+IEo*mKJWn$k[mpvI"
-    "l<(x&,>vTFsI-%Cd>#Qhgyua')#QCV_7MSe+Jt#)dvvTFsI-Swh>#Eun(t7]-#QEi>pMM-3PrJNSKMt'T$'Ve/J$4M`c<Z//9$kiGc%7BWfMp,k%unr$4$"
-    "d+nHa<g3V)CTag`f/efM6(Matp'74$NflBYTeGc%$nhXM0kV1$27&1uT/B1$OxL#ZUhGc%%DWfMTqWdsA]ZPNavoyY4(qdNgfh0,dZC/D[+_J$4;s^M+`k"
-    "J$mSDS#59J'P^+i>#80.cO@`1&PUeGc%d16YMn*/K$QvTJ$4M`c<6H<i#8/a^M0'CK$JIJLtDrHK$[^w<(I`QK$0DWfMedp%u6.LJ$463[QVhGc%2DWfMb"
-    "BXdsN&h`Ru#LK$RxvK$&t%.ERldK$#Sw<(UxvK$]^w<(W3;L$7DWfMKVUHNLE`YTy>58J4M`c<]9EL$k16YM%*ZL$2:JT#4M`c<aFWL$;;s^M>&nL$JgEt"
-    "#Fy)0VOBjfMrGSKVo1UatOk%M$4M`c<[Y,k#p%$YM,UDM$Y/Q-Q^cplWDUe/WMP=/MWS41X<i-#Q,IEo*iAPWnAY5)OwIl<(oDLEXt'T$'f*gM$^Qr2qyJ"
-    "n(bKDbX#_1+DMoan(X,#uI-scHBYYSg1qZlGjqShGc%>DWfMt:q%uNesL$Ca[/Vgfh0,t`,&YhMSKV3A&&c+rST#0FyPUt'T$'&F+N$:eg8SUeGc%iphXM"
-    "uUpK$w9&1uBrZK$;wGqSVhGc%'DWfM5T</M;`VMOvU7&G*(_,NUeGc%j^&dM)X8>_ShGc%LDWfM$8Ydsh_ecZ^Yq%P.UA;[oL5V)<JaZZeXe(ti=mN$$^b"
-    "Auh7dN$4qlN$Vba8]Dy3V)(SaZZ:+CHNg/yx]3eA;[D+4V)*YaZZ6^*/MiBYY^:H95^X/`$',^bAuXIf8_0%VathPVO$ZW3DPIgS,)+#yCMA:uO$6qhXMF"
-    "A'P$HmBJ$4M`c<K^$P$qDGDM)hh+a[yfT#n1:c<Oj6P$8M`c<Od-P$;qhXMK`UP$MvIP$4M`c<U%SP$k+6YMMlhP$'2>/Mwl*.cWFcabt'T$'vOV0bNV&Y"
-    "##kSCMW-$Q$28tX#<BafM2vUatiV`O$ZW3DPV7T,)+#yCMN3@Q$DqhXMS9IQ$HmBJ$4M`c<fVFQ$qDGDM61u:e[yfT#n1:c<jcXQ$8M`c<",
-    "j]OQ$IqhXMXXwQ$hokQ$4M`c<putQ$k+6YMZe2R$'2>/M-67=gr7ppf@m3V)'9PBPb_+)bO]/Y#f(T$'A(9R$e:/Is^6OK`:#=vgFA_greR$HsShGc%WDW"
-    "fM/ZYds=5uVhOA62__uRN_($-V)[FhR$`f*)b2hhR$wJafM*^Uat_pYN$4M`c<,XGN$UAafM'TUata%mN$&[O/iUeGc%u1;fMnH&S$vglN$/i5S$^(Sd<J"
-    "G;l#`tHS$WqhXMh^TS$hbaP#&t%.E5o>S$%8EfMBo),jOBjfMAl),jWCWat3t5S$8M`c<M:)l#GhhXMlvyS$7o>S$B)[xd#'._+E,yCMm45T$kZe=MoN/S"
-    "$&r$S$aqhXMgWKS$i:&1u0bqR$-N(bk($-V)'F;T$U8i(bAg;T$a_&dM)X8>_>s3V)KYYNU4IKDM93Uvm*FFT$qM6`=J[NT$4M`c<JUET$5%-V),ejT$<I"
-    "hdaEuPAoJ:1#QRLm]o5&x>nK=1#QSU1yo0ODbl=)A/MJ31=p.`kWIB)[xd0UJ#,Q,yCMy'NU$lqhXM$%WU$Cx.2c+rST#w:T4qwIl<(ZyGNqQxZ0,nql>#"
-    ",ycjqQxZ0,[3Y>#*y'/rVhGc%>EWfMnh[dsZ>borNyHakke@HsoL5V)yY`grS*w(t[FQV$n^bAuZ@HV$nyPV$F&bHsBs3V)aCZNUvq#/MX^Yitm_`grBs3"
-    "V)cIZNUwt#/MZp9Juoe`gr($-V)B7(W$Q2idaZ16+vV(=,NaGRGv`vvylKSCo*%Fm>#Xa)&c+rST#;Dwctt'T$'*TDW$4M`c<ia+V$kiGc%>EWfM&%dZZL"
-    "Uj9M+:1/D*.LLMPBjfM;^&hMS5^at4%Lf$:i[`=82Is#jTe=Moiaf$tdUf$B)[xdx.l>,U++DM>(_HNWhGc%$GWfM=^$#mK9idIVAafM[E^at8=qf$^(Sd"
-    "<AuiUM@`:&PpL5V)MTZEOo;IfMNi:&PQEjfMP*7#Q^T^at>cQg$8M`c<9QFi#]h3V)@AS>QxV.&c+rST#e<D^QxIl<(GY3wQ)$-V)KOhdjp1ndaEtG%SEV"
-    "#eNK2dASQhO;Ru'T$'S-;h$;n+USVeGc%44;fM*rPh$[6H5TwBbT]e-LxTmI1#ZXQw<(`Fah$]^w<(_Fah$<GWfM41/&cX:<WU6,8EO+^ndaOvEsUWnoZQ"
-    "U4b7VZ,P;Ru'T$'fe7i$4M`c<Z9Nh$kiGc%7GWfMp1#&u;P5g$/`V&P>g3V)3NZEOh/efM[E^at=]Hg$EjwKVVeGc%=4;fM3RMi$d/<,W)_bT]n)AoWaRU"
-    "ToYQw<(r&^i$[^w<(t8yi$FGWfM#Q#&uWH+j$KS4bXhfh0,-jM/DyK=j$X>s^MM(Tj$y28Q#V[[@Z+Ds>#YR@$Z)3N>ZVeGc%+56YM7Efj$vK^Q#8M`c<x"
-    "_NP#%thXM9Qxj$Walj$6M`c<f=Uj#_yZ0,(Zs>#ThfW[>g3V)(VjZZIx/&cnMHR#NVU:]xIl<(4<cT])$-V)'[cds8A3)biSVk$1thXM3,Aj$5=&1uWH+j"
-    "$P*i>ZWhGc%WGWfM/^cdsrduu^;%^j$EW$l$&t%.EEKik$#Sw<(HW$l$]^w<(Jj@l$]GWfMpq`HNp+no`#@58J4M`c<OpIl$856YMJ]_l$d0cU#4M`c<S%"
-    "]l$`GGDMk9g(b]mfl$qM6`=W1ol$09-4Cp[LV#r.yCMN-6m$B#rXMS3@m$Z7xl$/fSbb@Y$&uwXFm$kl*_chfh0,MrN/DX]Xm$x>s^Mm8om$B38Q#vtQ<e"
-    "KLt>#yk5xdiTE;eVeGc%1HGDM^h)n$9KOm$rVR$>nu&n$Grw$>p$0n$*HGDMe#Fn$e>ik$+/yCM[#On$N#rXMa)Xn$s*9n$;&EUf'6I/M$:CGdamC&Gll*"
-    "_cVeGc%nMafM5+`atj`$l$4M`c<CKik$kiGc%WGWfM8:$&uS/^i$G.tHW>g3V)cdxgVh/efMs4_atU;pi$3%]>mSeGc%`khXMo+qs#D[*-u85@s#6JtWn&"
-    "$-V)m6_n$U8i(b/X_n$iX&dM)X8>_ShGc%uGWfMM`dds8k3:hvu,t#)],o$&t%.E)Pqn$#Sw<(,],o$]^w<(.oHo$#HWfM6taHN62,4j#@58J4M`c<@^,k"
-    "#XthXMhago$-Pqn$$t%.E7*eo$47NfMg,Y##5m:*k;CKEkVeGc%+NafMS-aat8>wo$09-4C6]LV#8/yCMl1>p$C&y_M.vHp$yoTQtBjNp$[^w<(E[Wp$0H"
-    "WfM%CqdaAP8(n>WyaOGfTDn6XUvmWhGc%.HWfMde%&u=^Np$1s@#mhfh0,G[@;n2'qTJNHGDMUAOsnhfuU#n1:c<R#/q$4M`c<U%[k#EHGDMX]Kpoil'V#"
-    "n1:c<X5Kq$8M`c<X/Bq$lthXM$(jq$WB^q$4M`c<_Hgq$4DafMo)batL]yq$^(Sd<_%,-mgFMKrpL5V)t:mjqu+Y(tY<Qr$mgkAuX6Hr$msPr$F&bHsCs3"
-    "V)g,xdWEEJ/MVKy0tL[EdspL5V))4*)tZ;&EtZO(s$[^w<(vA1s$GHWfMBZ2&cdJrJu+vl1h0nqdaZ.$guc9sZQaD@+vfP]Wnu'T$'eBpq$hV+Ft456)bU"
-    "*hY#anSCM;3Ys$vaTY#magY#KKyatVeGc%HNafMr2batOo=r$4M`c<eZ+r$kiGc%<HWfM$ylZZw&>*wf:0/D)%00MQBjfMf(gKMT8gat4(_*%4M`c<3wQo"
-    "$V56YMhcs*%7h;5bV0qY#H++DMjFfsRr'T$'Uudo$B)[xdw(Y#,A1yCMix.+%C7+DM_+YdNyIl<(6X1&lu'T$'Z25+%%Df,<@MH+%qmyY#uy4Z#IBafMV8"
-    "gat3yT*%%R3khVeGc%TthXMa5&o$c=&1u-Rhn$&ekKiWO/J$n.PN_A3].P6GHs_7oeJPWeGc%MJGDMy[p+%+Auna<3OGQI6A#Q[()fQLCUEQ*$-V)G.aBP"
-    "#S%DMq[=,%r`e=M8LH,%O$=,%2g[`=Qr(,%4U-V)J`xZQ'E-FM%'d,%7E[1hLEDySn]$@#:Jk%>Y3N,%X@a,%@o7gM+8D/`4W7CM&3(-%_VDCM$I1-%@E`"
-    "2UyIl<(]#2nTAB^0,q8jNUvo`##JSCo*n(%@#ivwdaQ1&TVCeaQgpq1rVlYfKVg-wyPWD84WYpTmV9R-V)dZJ/V#y`ZvT8y-%n.PN_X]4mW:`ms_Vl'2Xo"
-    "iS$'uNhatXQG.%n1:c<y>4.%ws%.E&RP.%d0`$'xcbAucvY.%,ku.%OxL#ZyIl<(tc_EX.IEo*Dj]w#RNxda`_aD[*p,&u[dc.%P*i>ZyIl<(wl_EX,-6V"
-    ")+uoW[.*KDMarY/%G`P/%n1:c<:8V/%YvjMDqoos6o1yCM<(u/%mxCaMB.'0%g29$gl^9v^@^hQ^XhGc%LJWfM$>ldsv(V:_/@;#Z8bW>Z^wGc%ojJCMtX"
-    ",V)FA<##njS$'F;)k_l(es_WeGc%u%gCMFY_0%#Jl<(A>eN_k95V)^g%h`^_QfMH*b##mSE-aW9=)bWeGc%%2yCMJx>1%%Zl`MO'I1%rXN1cE>X1cZ%Rlb"
-    "yIl<(Xf9&cXhGc%bJWfMY3ydatrbfcULUBc#1'+de4I#HGJ;yHaqI)F,2yCMRO)2%.8+DMbwmZdyb,V)$$G&P8D-&uq6x0%d+nHaifh0,`*VBca52wdC*b"
-    "Zv&*92%n.PN_=piMk8l(t_'xMaeoiS$'Zy)k_)3.BfWeGc%2&gCMa8k2%xCl<(XLv8%t$k<@hSD,a2nbvgn&gCMeQ83%xCl<(]Xv8%t$k<@lSD,a6;#8ip"
-    "2yCMaQ^3%22yCMbWg3%LwhXMg^p3%$N0oa2/HPj%0R/M8Edlj(M&XIn1:c<*1L2%4M`c<;<24%^F^0,Qj[Ki6'tdju5#ea7^$.ldXyda8g@Jl2KC#QF=]f"
-    "l/9mElNulXMp=m4%C[a4%6M`c<Hbj4%MF^0,d<M>mI8M>mI7D#Qo:g+n-'5ek%L#ea>G8Dnd_=)b.Uh2%bV-FMu]D5%xDV(b/[q2%JqSCM",
-    "&mM5%JCh2%62yCMsiV5%28+DMC8E8o:U-V)Gb-wmk&+DMEEaTo&0Eo*_e)eW%j'ngyIl<(.&lWev'T$'BHp5%/K`c<Ut.5%r'T$'DNy5%u'*a=j9+.%)c>"
-    "3%n1:c<<+C2%CgXkhExD2hMXIVqmg_w#Dpt/i-LcK`U)*sqPNyjh*y'ng[EO7rV:&qoc-vjqyIl<(7NL8fBE^0,-TVKrjOVKr'YnT](3Y8sH)h6%g3F%>o"
-    "(m6%=crgvS3v6%n.PN_WTyls:`ms_Udl1toiS$'tLkatWLD7%n1:c<w:17%ws%.E$NM7%d0`$'wdbAubqV7%*gr7%Np9#vyIl<(rXOEt.IEo*G5x8%QL$e"
-    "a2%_7M*n/&uZ_`7%OyU>vyIl<(J9TEt,-6V))htKM/*KDM4r8G%v_/G%n1:c<9:5G%YvjMDEros6C4yCMh'TG%lyCaMm-^G%:59$g>$7jO>PmEOYhGc%KK"
-    "WfM#<odsIFS.PZd0#vc.M>v^wGc%CmJCMtX,V)UqC##njS$'qh0k_>FbgPXeGc%I(gCMqX=H%#Jl<(>1jBPl95V)[Y*[Q__QfMsVi##@qBxQV,CtRXeGc%"
-    "P4yCMuwuH%P]l`M#'(I%F[N1co[U%T2OO`S#Jl<(VX>qSYhGc%5MWfM-a)eaG8`YT*y]BcMN$vT9bP#HGJ;yH85o)FW4yCM&O`I%Y:+DM`jrNU#c,V)OPN"
-    "&Pdp4&uE6WH%6Ik;Rjfh0,^tZ5T`(7kUoViZvQ)pI%n.PN_J/Q%S9l(t_Q=KTVpiS$'.O1k_SP+5WXeGc%^(gCM48JJ%xCl<(,y&9%t$k<@;VD,a]3`jXo"
-    "&gCM8QoJ%xCl<(0.'9%t$k<@@VD,aaXw+Zq2yCM4Q<K%^4yCM5WFK%wyhXM:^OK%OP0oa]LED[Q]Y/Mcba`[Ty-XIn1:c<)3+J%4M`c<:>iK%^F^0,O]a>"
-    "Z5qxW[Jc*eab#yx]8.*eac,==^_wJ#QpZYY^ZVj8^OulXMD=LL%B^@L%6M`c<GdIL%MF^0,b/R2_H+R2_udK#QBXdv_XD2X]Qx*eaid57`84F)bYTGJ%5Y"
-    "-FMI]#M%LGV(bZZPJ%usSCMQl,M%tCGJ%b4yCMGi5M%^:+DMA+J,a;U-V)ET2k_l&+DMC7fHa'0Eo*12vds#],bX#Jl<(,ppKVw'T$'AJOM%/K`c<TveL%"
-    "r'T$'CPXM%u'*a=<7(7%(euJ%n1:c<;-yI%m,V_YqML2hwuFJcB<gw#n5r#ZYxjK`(G'gc#jy^YVN/ng.cL+dU-+eabw#_c#Jl<(5AQ,WCE^0,+G[>diB["
-    ">dS.vT]RPV,et(GN%g3F%>n*LN%iergv'3UN%n.PN_*rv`e;`ms_(*j%fpiS$'Hyrat+L#O%n1:c<v<hN%ws%.E#P,O%d0`$'KgbAu5q5O%)iQO%x57ng#"
-    "Jl<(pKT8f/IEo*v/AR&%y+ea1tK7iUC7&u._>O%y>S2h#Jl<(sTT8f--6V)'^eKi/*KDM3m5P%yY,P%n1:c<762P%YvjMDDsos6B5yCMgyPP%@%DaMl(ZP"
-    "%969$g=s$jk<F^EkYhGc%vMWfMNivdsH=A.l,(1ng5JM2h_wGc%BnJCMtX,V)@4O##njS$'pf3k_==OglXeGc%H)gCMpS:Q%#Jl<(<'ZBll95V)YOrZm__"
-    "QfMrTl##>i/xmTy2tnXeGc%O5yCMtrrQ%O^l`Myx$R%E]N1cnSC%p5S<`o#Jl<(TN/qoYhGc%4NWfM,_,eaF0MYp)w`BcLFiup8`S#HGJ;yH;O<*FV5yCM"
-    "%J]R%X;+DM^`cNq#c,V)NNQ&Pcn7&uD1TQ%5AX;njfh0,[jK5p^u'kqnTlZvP$mR%n.PN_3kX:h:l(t_P58TrpiS$'-M4k_RHp4sXeGc%])gCM33GS%xCl"
-    "<(+w)9%t$k<@:WD,a[+Mjto&gCM7LlS%xCl<(/,*9%t$k<@>WD,a`Pe+vq2yCM3L9T%]5yCM4RCT%v#iXM9XLT%NQ0oa/jB7MQZ]/M5(_SM)O5XIn1:c<S"
-    "0(S%4M`c<9AHc%^F^0,y)V>v_4yKMv72ea4AvlN8,-ea5J:1O_uM#QCxVMO.tg,OPulXMo<+d%A`vc%6M`c<Ff(d%MF^0,`yV&PGuV&PJ9S#QluajP,b/L"
-    "N&N2ea;*3+Q82I)bXODS%a[-FMt[Yd%wIV(bYUMS%IvSCM%lcd%GADS%a5yCMrhld%];+DMjFJwQ<U-V)CG7_Pm&+DMlRf;R(0Eo*/%$XeyQtat#Jl<(V<"
-    "fKrw'T$'kJ.e%/K`c<SxDd%r'T$'mP7e%u'*a=;9_N%&arS%n1:c<f*vR%l$D_uE#T2hJ;D=Tninw#m-`#v-NrK`Rd$ZTN6o^uUL2ngX(JvTTw/XRaj(RT"
-    "$Jl<(`eF,sCE^0,)9a2Uh4a2U([&U]%nSwUI(&f%g3F%>m,+f%<hrgvR24f%n.PN_OpESV@r1t_RGgpVqiS$'0X:k_RM4QWYeGc%`+gCM4Bof%#Jl<(j+="
-    "hVm95V)0^qEX`_QfM2Gs##U-(cX,02_YYeGc%g7yCM4TOg%f`l`M9ZXg%X96pa_R2dZA`K&c.yV+[Ou4JZx'T$'42`g%M]P&YYeGc%h7yCM8mtg%f`l`M="
-    "s&h%]96pacwJ%]=DO)b[dlf%kvSCMA+9h%mQlf%GJ;yHW^O*Fo=+DMCBc8]ZhGc%LPWfM,7W>v7dJCMtX,V)+ms##qjS$'D;;k_hZLZ^qiS$'FB;k_haq:"
-    "_YeGc%w7yCMDY,i%a#;^MaO6i%@TIOttC<i%[^w<(R=Fi%cPWfMW34eam1NPaTCL&c,YYnaNUj/DqM6`=[Pbi%>WcGFhdX*F'>+DMbLP)b$Jl<(GK@n^o@"
-    "5V)lf0bbbeQfMPIt##s3='cf&iBcYeGc%-8yCMQRNj%6&iXMVXWj%oxH0c5UNedPhJhDqM6`=n0_j%>WcGFqdX*F0>+DMtdEwdZhGc%jPWfM`L4ea#SZ`e"
-    "@2g;[AHG'ft*8XIvw(9fSBjfM(ByTfN'%bt,U>k%n1:c<aj[h%4M`c<%]Hk%E%-V)i+]2_4*&DMaNgk%=QGDM+Hqk%w1Uk%ATx2hT@A&u+O5k%s_Z8f$Jl"
-    "<(Y+An^o@5V)9>rNhr>RfMc)u##.,'lh3VR/iYeGc%@8yCMdjGl%6&iXMipPl%:-/2cHM7RjaMStIqM6`=;IWl%>WcGF,eX*FC>+DMB</ejZhGc%%QWfMX"
-    "LA&up6<i%cyQ,a$Jl<(b=%R^.-6V)4VgEk,i%DMoJ1m%1PrEM6.;m%Eh.m%1Oe=MuJDm%FW9m%Bs_DG3kb*FH>+DMN/(_l$Jl<(iYAn^o@5V)XI`>mq;Rf"
-    "MrWu##=`k[mRa@wmYeGc%O8yCMso$n%#al`Mxu-n%UVJ:MGo4Ao+QLhDrVR$>'wnh%K88ND]T=n%pf1w#Dc-d<RQWZ5XQGDMIC^n%:u7n%[>:Rpo8B&uD4"
-    "gm%47<wmZhGc%aPWfMAuW>v7dJCMtX,V)cw9##sjS$'k6&btNrln%n1:c<fmcn%ZW3DP/'$-)ByxCM']3o%#LIYM,c<o%j.1o%ZW3DP20$-)DyxCM*oOo%"
-    "&LIYM/uXo%pAMo%n1:c<mmcn%:M`c<wM`o%'_eYM20uo%uAMo%n1:c<pmcn%=M`c<&a$p%oV$FMHn9p%wYro%Qv7gM<tY/`4W7CMp0tj#hrDCM6bCp%Np9"
-    "#v]/`$'$kbAuD]CN#24fp%P+rZv,$-V)8(Q'&/2Ida0s^SMu4;ea1%#pM]%g/M7:>4N9yKhM1IEo*3JEI)-@;ea4AvlN&gS&cDV'N#6Sd$Hn1:c<Df1(&H"
-    "$Sd<1I65/Cl:(&PyU>vYeGc%oQGDMMMm%PoY6pa9oRJPepG&u_&Sp%OyU>vkfh0,;yDbOj3wBP3QvZvB*a(&n.PN_[1@cv<r1t_@O&,QriS$'v&Dk_@UKd"
-    "QZeGc%N.gCM%9:)&xCl<(tP89%ri2]>,]D,aKE:BSq&gCM)R`)&xCl<(x]89%ri2]>n$PEtR)y)&[^w<(L8j2UZeGc%Y:yCM'_@*&M:yCM",
-    "(eI*&lA6YM-kR*&lal/MR%XSVnYf/Vy'T$'k5d/bK[A)&_:yCM/,f*&PA+DMkSFhV-U]0,ds*LVW,9XRn4H&uNtx)&@E`2U%Jl<(U0^#Q%Jl<(W<y>QGs3"
-    "V)B#x8J%)iXM4><+&#e0+&ZW3DP:K*-)IyxCM2KO+&f:yCM3QX+&lA6YM8Wb+&y=MhM^3-+Z-3;_Yy'T$'n5d/bNn])&fA+DMxbV#Z%Jl<(e_=[Qy'T$'w"
-    "7r+&x*A,<;aIh%_e])&cqo)&>2(RTZeGc%Dr.gMfy#J$nf[`=0S8NCu_93CgmACM=79,&lcE<@imACM@DL,&Vba8]-$-V)rJ[,&18Idae5=y]Or<eaf>Y="
-    "^hhIeNlTuY^EaLq]y'T$'@vw,&_Qcn^TBjfM)Op1_:D-btm'3-&qM6`=DE-,&ZW3DPO1+-)OyxCMGoZ-&#;yCMHud-&rSGDM)hh+a-KIO#n1:c<YPk-&8M"
-    "`c<YJb-&A)iXMP62.&X]&.&n1:c<OWI,&4M`c<ac/.&.TGDM/Ha%clGroasiFJcy&n/My'cfce#rBcEm3V)[96_c&S%DMSbs.&35$YMXh%/&l6q.&>WcGF"
-    "u('+F1;yCMY&8/&M/rXM_,B/&bI5/&]8=n^ZeGc%x:yCM[2K/&TYafM7=-btlx)-&aDOa=wO>/&bUH/&ex7gMe@b/`4W7CMk$K+%k$ECM_N^/&lcE<@2nA"
-    "CMaZp/&u_93C4nACMl+,0&y>S2h^/`$'PmbAuPO[O#10;0&$R3kh-$-V)7#N0&;WIda/kKSit2>ea0tgoip>V&cDV'N#/8h'Gn1:c<;Oj0&8M`c<;Ia0&D"
-    ";yCMi411&S)iXMn::1&@b.1&ZW3DPtI,-)UyxCMlGM1&fB6YMqMV1&EtJ1&4M`c<ACW0&J;yCMoYi1&R)iXMt`r1&L/g1&qM6`=>$)0&0t%.ER;y1&x0`$"
-    "'cmbAuMV+2&XTG2&6JtWn%Jl<(7g(Rg%Jl<(9sDngRSCo*l#D@#_Q3LMMFM=p^PBqo[hGc%6TWfMl2K&uFD42&5AX;nlfh0,Wg^5peE-LV+8W&ckJ_xp9."
-    ")Jmy'T$'esu2&$IoNhZeGc%)s.gMfy#J$",
+    ")*l/X7kRvu6f8'Ce_$Cn(-:3EMW85:.y9-V)>^8e<kRvu6y:I(eF&9b#gCm97xm0EM6j^a*meVV7e@LvdH2Lb#:j.J)8['EMnKi>$iUMr7qd'EM%lF;$kh"
+    "-S8pa'EM,9u;$n#f39/T1EMK038.yCT$'_b'EMl/Z&#;sJf)<k'EM.@u;$p5Fl90W1EMM638.yCT$'ab'EMm2Z&#<%g**=n'EMrJh_+>7Gc*;T(EM-9't$"
+    "qH&M:sj'EM0IC8%sZ^-;o^'EM+f.##um=f;]mO>MGb%AMd,oxS$ZdD-L+k<(iu9HWd-yA%C[R$'ZEu>M4:1E$V`n@>Ais@M:JT#>XrNx>Bus@M8+<b<_FT"
+    "Y@uGfmWhyE,>L*&AMDN(E@L*&AM>,HD@J$&AMD/HD@n5CZTdaRk<ZJk<(->jpVvGfk<fx)j<Up+V)AwME@c)$PCKq%AMYf/WCy=JQWvErC%nc[0,>2fF@k"
+    "/,BM@'s-#_WW-EPd(BMC<JJ#U8EeEmUq[,MtR$',vq@Mup4x,/tS*FIQb>Ml0gB#w%pFF]qp@MVOh_=ohQ<-JtR$'0%r@M$8mX-3BlCGa*)BMfd4K#qSL$"
+    "HIOW@MEqBpVKPUw-r]h@H9&hCMbYFn&w%pFFewp@M^k,$>s5jU.KtR$'81r@M.p-r.9yd<IW=q@M]U0'=[1:c<td(BMTT_,$[1:c<xj(BMVNu/#mIk%>a_"
+    "R&K;.]0,xW+SE)Mx>Mt7QG$uHJ6/MtR$'<7r@M9GfR/CuX3LU+U@MGktoVWU.r/('uOL@8hCMr<cn&ymbO0NtR$'EDr@M@r&l0E09lLW+U@ML&'pV`;l31"
+    "*9U0MpHI0a5dxL#X+U@MP89pVdZ_l1+CqLMrT[0a6j*M#Y+U@MO,uoVhyQM2,L5iMtan0a7p3M#Z+U@MUKCpVlAE.3-UQ-Nvm)1a8v<M#[+U@MT>'pVp`7"
+    "g3._mINxy;1a9%GM#]+U@MYWCpVt'+H4/h1fN#/O1a:+PM#^+U@MXK'pVxFu(50qM*O%;b1a;1YM#_+U@M]^9pV%fha51#jFO'Ht1a<7cM#`+U@M[QuoV)"
+    "-[B62,.cO)T/2a==lM#b1_@MdA)j<fx)j<ix)j<fx)j<fx)j<fx)j<35J'P'Q82a>DuM#mx(BM*]*N#eGk<(`1Lb<7*H97JtR$'p-s@My<ym&[Dl<(&dvo"
+    "&w%pFFdQ(wZY4afQc<2BM8YXN#i[JrD#hmBMqHw)#[1:c<s`8n^Iqg`R.$sp7@B%CM80uN#dGhN#rjk<(&X-w#mc-d<,7ST#Xy(CM;C9O#gY,O#rjk<(*k"
+    "I;$vQjeET(l<(dOSvZc0U]TL+q@M+G&q%pxDo*+WYvd;c$#_lX>YUlAw1UT;X@Mg%:pV9Q'u8F-3lU1.#3aQ[nO#r*)BM<t#P#rik<(@Srg(w%pFF5MHo^"
+    "WD84W.$sp7>yDo*/p`vZ+P`gD>k[O9MtR$''Ds@M7'#n&cDl<(=p1p&w%pFF1W]xZoHFPXgF)BM,[mP#r0Ilu[+k<(t%N($Q;`CYxisP#m;`CY2m.HW^N/"
+    "Q#LN+BM-k:Q#*Dl<(9noA#[1:c<L328^MoN7:+xDo*Q=r(O,UU;VbgTQ#g/u@M=rF8%Y5jBM2`s6([1:c<A4#o^gw%%]EAIK:^B%CM<>%R#[KpQ#@]K@M9"
+    "5wy=G]K@MB#=T]j.u@MD-G8%_/aBMC&Au^lNYY^EAIK:.yDo*YJ:HN-&9Q^wE]0,)G)>Z$KSR#e;k<(:3_:_VGk<(BZKN_rCl<(O8u=$c1:c<F^(BMYryR"
+    "#hik<(RMcT%fF)i`(5N([l(24aRc_vZm1NPae&^m^vSjlaHD-/:K]K@MHawy=Yup@MN9K;$vmfCMeVLB+eik<(Zl'q%w%pFFPmKn^$+GJcD7-/:^B%CMQc"
+    "0T#po$T#@]K@MMj[^=[]K@Mkk_ycj.u@MXkG8%^]K@MQ%xy=`up@MZqG8%xB%CMW0iT#V1mOEmc-d<vNFM#DDfT#s4N9fD@rT#x=jUfKWxT#<>jUfN>lm^"
+    "/9sxfD7-/:iHk<(K/q^=w%pFFVw`wZF4exggb%CM`b[U#V1mOE#vbOh4:=S#(('lhR+cU#D('lhOBlm^6#07iD7-/:.yDo*w3$/MsIo9V6k0V#n%4HW7q9"
+    "V#gLk+a7q9V#g%q@MkKH8%aB%CMh;OV#V1mOE_M6`=V_L<MP;vvZQC9Pk_-)BM'KlV#v'l<(vd5Q^dZtP#8*<SEi7(+<ooOit6&rV#t$k<@rDD,aBJOgli"
+    "&gCMnrWyli&gCMu6t=mi&gCMq4LW#xCl<(inH8%t$k<@xDD,aH*Hani&gCMuMqW#xCl<(m#I8%t$k<@%ED,aLO`yoi&gCMyf>X#xCl<(q/I8%6_q[dp1I8"
+    "%8qQ<eq4I8%t$k<@+ED,aR/Xsqi&gCM(4wX#xCl<(wBI8%t$k<@/ED,aa:v5si&gCM,MEY#xCl<($OI8%t$k<@3ED,aZy0Nti&gCM0fjY#xCl<(([I8%t$"
+    "k<@7ED,a_GIgui&gCMaISyui&gCM5-BZ#xCl<(-kI8%ri2]><ED,aD6N9Mj&gCMfJIi#xCl<(hNN8%'*$PCs&<&cbZ/Q#'QxiDn1:c<1Zbi#=M`c<3aki#"
+    "*5IYMhV)j#U)8Q#x^I`YsNsa*-Kl<(2HZaO&$-V)<%Cj#6f%DMhoNj#^jhXMmuWj#<.Lj#Nu-Cls7n(b;>-W#_aSCM+Vbj#>q#W#WG-FMp0tj#b>QZZ_G."
+    "GRt$igD:kTXRMBjfMYbksR^TBatBl5k#K2TatAf,k#[aO`PyB@,)OyxCMqOKk#gjhXMvUTk#daH5OK;D=T5/RTJ/K`c<M:_j#9U-V)GM7>Q#E-FM#oyk#7"
+    "*+HNOa[VUV8LTS6U-V)JV7>Q$H-FM&*>l#=U0)OR%XSV%UQTJ=M`c<Laki#bt3V)`Q]gVwMU%uPkal#G.tHWefh0,(^igD]esl#Q5s^MHQ2m#6]85t^K8m"
+    "#q]kAu]E/m#uw7m#MflBY&$-V)gjayl1yn(bZKKm#wiGc%I=WfMx(GdsgUIGZ4TEm#(Fpm#(/^fE(9^m#M.EfM9FjvZNEjfM8CjvZ#TCat",
+    "[Wpm#)D&^>c,@W#t8^m#tmjt[M'mXM4)jm#8A81uXETm#TO)X[ThGc%D=WfMRM+/MWS41X8X^^GH.tHWSeGc%E7NfM6A;##PUBi:2_=n#Wk%U]ThGc%R=W"
+    "fM*EGdspQ==^_OET]:T_m^@s3V)*M2>Zo,FT].J8Y_:Z#2_YQw<(>&mn#[^w<(B>:o#X=WfMnn$)OoyQS`rA-5T@s3V)@B;K`etn%Pq424arA-5T;g3V)C"
+    "QWg`0v'Etr$jo#[^w<(;.4EbSeGc%&>GDM/BEabHhvR#n1:c<Up-p#4M`c<-(nk#8w#YMNlLp#U;d-Q*J'+df;sEcmX,/M$:CGd2Ggyc&$-V)#:fp#Z]Jd"
+    "ax@#(et/EHN'V>Dea5evd;g3V)Wcl%crh,/M)iv$f6VFNU@s3V)f(TTJ8khXMWLIq#j]<q#RCF[mZ]-DM6d8Tfy/Eo*m8y4gC/VvmShGc%_=WfMZCl%cE]"
+    "0N#mu`0`tIl<(mK=Qg;g3V)5^fmTeLdgM1[OVhv6IHEH$Sd<w365/x0'r#4M`c<C:2l#;>GDMEU*KiIn(S#n1:c<)DCr#8M`c<)=9r#TkhXMd>br#%PUr#"
+    "4M`c</V_r#r+6YMfKtr#/B,/M:WDMk1uj(k=m3V)<ZNTSm#q(bA^[W#f(T$'=f#s#Vh^tniR<K`HDJ.lA2$;nHTRsnShGc%_=WfM6jGdsKV*gl`Rp(bq55"
+    "Eb&$-V)n,Rs#fuo(b=NRs#+EafM0jCate7mn#4M`c<8qYn#]AafM-aCathJ1o#Wba8]SeGc%QDafM_FEat;H[s#aDOa=YijP#gBns#,,;fMy7,t#ycYsni"
+    "oHT]aZoCoP9KQTYQw<(KIws#[^w<(OhNt#3>WfME2fgMJ31=pPf<WnOxZ0,dUY>#)>Zt#c7EuIR/V%uG4kt#=31npefh0,>[bdNVY4NqGWFHNPk)7rUC/5"
+    "TmL5V)pjp1qfbe(tUrKu#gWbAuTlBu#eHKu#EtE,sBy3V)Ysp1qCJCHNUB^ls%fEQ^D+4V)[yp1q>%+/MWT=Mtkqe(tV/`$'pWbAuG[J,ur;FatT-5v#[a"
+    "O`P5'D,)##yCM-oSv##lhXM2u]v#UN)t#4M`c<$5Zv#^>GDMp%MvvQHsS#n1:c<TCmv#8M`c<T<dv#TmhXMdAn-$RRb-$4M`c</Zk-$r+6YMfM).$lI./M"
+    "9MvlN1mKHNs'T$'mOV0bEv)X#;gSCMpf;.$BTwW#3BafMv5FatU3>v#[aO`Po&I,)##yCMglW.$]mhXMlra.$UN)t#4M`c<@4_.$^>GDMQliyPRHsS#n1:"
+    "c<DAq.$8M`c<D:h.$bmhXMq98/$BM,/$4M`c<JS5/$r+6YMsFK/$lI./MGn+%SL_XWR>m3V)J-UTS#Nw(bF%3X#f(T$'PaQ/$[>:Rpv%DK`TZ1^ST3_poR"
+    ":/QpShGc%D>WfMsqIdsWmi=TUBg%udv+Bu&$-V)$()0$L&r(bKI)0$8GafMmqEatJG/u#4M`c<Z)tt#]AafMjhEatMYKu#c7EuIR/V%uIC20$>;DnTffh0"
+    ",xJrgDb=E0$J8s^MA)[0$/`85tV#b0$j`kAuUtW0$gRa0$Es;hVUhGc%AAWfMpjOds^YTPW.,n0$oq71$(/^fEoe%1$b.EfM(4')XOEjfM'1')Xs=LatS)"
+    "81$5[nPCfsNX#ee%1$kqu&YM$mXM,R11$0D81uPns0$KS4bXUhGc%<AWfMK:4/MOa[VU2Fg^G@;DnTTeGc%@GafM#ELatWB^1$^(Sd<'yuUV&*;>ZnL5V)"
+    "7vZ^YbQb(tey42$wYbAuds+2$,R42$SFe;[UhGc%OAWfM'>Pdsl,&%]<+B2$4qc2$(/^fE4eP2$b.EfME2PT]OEjfMD/PT]*jLatb(d2$8M`c<.-8Q#,nh"
+    "XM@p33$d((3$6M`c<vvat#ayZ0,.ga>#cg,2_As3V):#IN_]xy.Mnp57`3F[^Y'$-V)GK`3$cf]dao7;p`P6u%cvYj4apr_s[s'T$'KWi3$4M`c<2eP2$m"
+    "iGc%OAWfM0sh%unr$4$d+nHaffh0,FcsgDFp64$o8s^MfXM4$T`85t$SS4$7akAu#MJ4$Y+S4$jcfBcAs3V)nIJEOKxlXMP$r4$Vj-4$p@0@dNBjfMHu,5"
+    "$jAWfM$6NHN'V>DeM.MQ^:g3V)`R2;e=Vt%cux1S#)5fYevIl<(hkjseUhGc%hAWfMDJ1Et+3c5$[^w<([>+5gTeGc%6BGDM>u1QgIhvR#n1:c<v*'6$4M"
+    "`c<=+nk#E#$YM_#F6$U;d-Q9&lrhvo`5h'66/M3n/7iC#Tjh'$-V)3I_6$Z]Jda0tgoi.eNHN62,4j*G[gi<g3V)wscmg,F6/M8EdljH3PNU@s3V)v]^TJ"
+    "%nhXMhZB7$3o57$_Z6OqZ]-DMRe&Ek#0Eo*&n+5g[lGjqShGc%oAWfMkwu%cE]0N#%y`0`tIl<(3Pp%l<g3V)E7pmTqtmgM@.x*mw6IHEH$Sd</765/@<n"
+    "7$4M`c<R=2l#KBGDMS(SvmJn(S#n1:c<HO28$8M`c<HI)8$dnhXMsGQ8$D[E8$4M`c<NbN8$r+6YMuSd8$sa4/MI*mxoPyETo>m3V)L4XTS%U#)bMPtX#f"
+    "(T$'Ynj8$c(Ohrx,GK`VnrYpNJl.ra9DgrShGc%oAWfMGGQdsXw6vp)dgpf9D,5gUhGc%hAWfM@1QdsY)S:qhERZd84LTfUhGc%:BWfMjXRdsW#frqVn$5"
+    "$cN^9$(/^fEcBK9$b.EfMsC:KrOEjfMr@:Krm,OatM]^9$2g[`=c589$+IEo*n%#2q9<C8JqM6`=mg+:$2g[`=f589$*IEo*q.#2q83'tIqM6`=syG:$2g"
+    "[`=i589$)IEo*t7#2q*aUHEqM6`=y4d:$2g[`=l589$(IEo*wA#2q(NugDqM6`=(H(;$5[nPCAvNX#,BK9$qM6`=-ZtI$OXta=2Q')3'N1;$bYe=MuY;J$"
+    "Uf[:$Ue/J$OXta=4Q')3r(Q:$dYe=MwfNJ$OA$:$QqBJ$Ex/0M1T</MPk)7r3Jj^GAFiNqTeGc%AHafM<:Matq-A4$4M`c<Qj-4$miGc%_AWfM@Ji%uZTy"
+    "1$P*i>Z<g3V)soZ^Yh5efM#ELat]a42$-DZ)OUeGc%%1;fMriaJ$fO42$;4hJ$^(Sd<oNG*[=VmaOoL5V)Qd1&P8(Z(tFr5K$WckAuEl,K$FM5K$3-o>QB"
+    "s3V)Z.(#Z2a</MDR/(R>uRZQmF5V)]S*wQ>`PfMqGM##A#_<RPkbWRUeGc%5JafM]ETatCxdK$:eg8SUeGc%21;fM(c+L$a6#qSt8XT]f0C]T88eTJEm6o"
+    "To`i>#HdrRT_jvmTUeGc%s16YM&0dL$Q/Y;MPjwrU[H_TSBs3V)[8sjUxq#/MR%XSVXw*wQoL5V)k'+wQd[)EtU,8M$[^w<(lqAM$DDWfMQP=/MWS41X_v"
+    "`jU@m3V)V6+wQF0i=M8niM$G6UM$yphXM1trM$C`QK$5[nPChvNX#J:qJ$qM6`=$@yM$d1k,s9A*)bQiBY#T++DMw.OaXt'T$'q0pM$&Yta=(R=N$eHBY#"
+    "iTTY#G%X,WUeGc%EJafMt4UatQw7M$aDOa=)L4N$onjP#bDGDM_NbvZ9M&M$qQnwZ%aq%uH@;L$<)d5T=g3V)M9_TSi5efMhgTatJLNL$/V:bOUeGc%^ph"
+    "XMm$&K$qF81u74UJ$2$S#QEev<(#WHS#TFe;[UeGc%L1;fMBNfN$;G5K$4wuN$(/^fE4kcN$92EfMD,=8]OBjfMFE95^+mUate=:O$:M`c<7kcN$n+6YMA"
+    "yOO$:tGR#=M`c<9kcN$jjhXMC.cO$AEVO$bm_k_OBjfM2gtO$]DWfMU9'&cE]0N#qJ&SgtIl<(DZjg`=g3V)&N8/V1Z</MsGjlaGsUQ^($-V)trRP$rLKd"
+    "apMJMbp#WHNvcfibT6GEb=g3V)Kv.,an[>/MxuFJc2JXNU@s3V)`sfTJ4qhXMQ-6Q$^D*Q$hV+FtZ]-DMDZayc$0Eo*_9[Zdp,<atShGc%",
+    "ZDWfMV<'&cE]0N#'K&SgtIl<(_Lwvd=g3V)3v8/V1Z</M)iv$fTDVQ^($-V)*ltQ$rLKda&oV]f&LWHN,-sxfo(TTf=g3V)fh;;e$-@/M.@SYg@rXNU@s3"
+    "V)mDgTJ4qhXM_&XR$x<LR$6M`c<;mHk#72+DMwl-,;kr'Cuek+)bX<,Z#4kSCMm>kR$MppY#ss+Z#`T9k_UeGc%W1;fMoK&S$UWrO$e^$P$4`Ni`pXiB+t"
+    "1+DM5JIKiVhGc%RDWfMa'>/Mdk%%]@7.,aShGc%ODWfM0vq%u3t5S$(wK,jgfh0,N@jaX`S`djRxZdsCpDMk%Rbp]83&)k=g3V)Kx5,W,e<T]W_#Ml:Ly%"
+    "l[Qw<(;$RS$[^w<(:$RS$,EWfM9#XHN@.x*mDns1h:g3V):$vyluN(&c2F=U#^tYAmwIl<(B<VZmQxZ0,V*l>#c#rvm=g3V)0=BEki5efMV3Wat;N)T$Ij"
+    "o6g)@J#,@++DMG9FHjEev<(#WHS#8M`c<XMEl#H%-V)3ejT$<IhdaEuPAo=#A/MHxP]o$H_HEIjo6g.OJ#,O,yCMwr:U$uZe=M-yDU$82uT$vZe=M.(NU$"
+    "1Xfs#lqhXM$%WU$Fx.2c2F=U#w:T4qwIl<(ZyGNq=g3V)O)SWn6IKDMOs&Kr8EqU$qM6`=gZyU$K@Oa=EMnm/ea+V$K@Oa=2Gnm/cg4V$G&bHsUeGc%>2;"
+    "fM4VJV$T;)T$q(ZV$(/^fEqsGV$(8EfM)<<EtOBjfM(9<EtuEXatT3ZV$8M`c<nMEl#QhhXM2$+W$ssGV$8M`c<pMEl#RhhXM40=W$usGV$Ijo6gC//_+e"
+    ",yCM5FPW$+--YMgP;f$dIns#G'*a=r-b^+AGGDM40[gMD.)W$G3hhM/NF/MVKy0t;cs^GG&bHsUeGc%No:^M)PXf$#N[Ot:=_f$[^w<(6.hf$'GWfM9vB,"
+    "N=iV1OG5`vmKSCo*Z8r>#6T.&c2F=U#mp0NVr'T$'=:#g$+1#INVeGc%fa&dM2KVTaShGc%,GWfM[2bdsG<SJPoLbf$FYQg$(/^fEFM>g$$Sw<(IYQg$]^"
+    "w<(Klmg$1GWfMEG_HNE[KDR*[QTJ4M`c<Prvg$KGGDMEmdsR1j)h$qM6`=T'2h$1CIPCJ/6W#G.yCMx#Qh$p:@YM&*Zh$W-;h$Y+QUSj(#&uJOah$=2(RT"
+    "hfh0,yS-hDWRsh$K>s^MB52i$s^yQ#I:O0Vurr>#L13lUfAA/VVeGc%[GGDM4_Di$AB>g$U.yCM+_Mi$+s;ZM0eVi$a-;h$c'FLVNSG/MNW@:U5Oy^G>2("
+    "RTVeGc%AMafMbW^at>cQg$4M`c<DM>g$miGc%,GWfMegy%uS/^i$G.tHWhfh0,+p-hD`2pi$T>s^MKm.j$d%bt#R6D'Y&.W##U-(cX$c5&YVeGc%KMafM&"
+    "T_atZZGj$^(Sd<3$kLY,CjZZpL5V);72#Z%BY(th:vj$$gkAug4mj$/quj$Q3-[ZCs3V)tSudWcF:HNdk%%]%ldyY>g3V)Zf@)O]<(hMf&^]])MIHEH$Sd"
+    "<W<65/82Dk$4M`c<8w'k$sGGDMRZ9Q^P&Wk$rVR$>AE`k$%+X]>1.5Z#g4+DMJm#n^>g3V)w02#Zj5efM&T_at`yuj$_KuN_VeGc%W4;fMM=0l$Jw:/`CT"
+    "cT]2oPr`_SoTJiSE-a=$t>#lJ)i`Ql7,aVeGc%A56YMKchl$Q/Y;MtP.1bNJwj_Cs3V)M:4)b.@$/Mvcfib93vdW)$-V)f73m$n3pdav$cJc][0&c3@[hc"
+    "nFSj_xIl<(Zxh^c@j3V)]--#dZC4)b#fFm$kMafMF]`at#lbm$^(Sd<jAlRaldaWepL5V)$Y)wd%BY(t0L9n$DgkAu/F0n$o*9n$qL#Xe)$-V)I=xyuZIp"
+    "da+9Ayf3ZqZQ1O]=gj2MBc-IEo*0SC>mTt(wdxIl<(t^YQg@j3V)vjumggh4)b/X_n$RthXMVOwm$ZJ81u#lbm$s_Z8fWhGc%^GWfMlLH/Mnp57`UW#_G_"
+    "KuN_VeGc%aMafMyG_atVByi$4M`c<s,gi$miGc%DGWfM%W#&u>Zws#5AX;n;g3V)9XBEOAlcfM_FEatCsEt#Ijo6goeR#,@++DM@e_ZmCev<(#WHS#%R3k"
+    "hVeGc%u4;fMkB8o$Kv6KiaVdT]Puf6j%VpTJ/ZZIj[&u>#2Q>-j5uNHjVeGc%_56YMigpo$Q/Y;M:WDMkIZh(k>g3V)1DKEk]=,t[VU_0lE=6wQV/`$'Xa"
+    "bAuCd2p$BI;p$0j$_lWhGc%$HWfM&_1&cQFq,m4Mi.ixIl<(>*(#m#l5V)W6D>mrHRfMoEY##=`k[mNa[WnVeGc%L/yCMtc1q$jN[YMyi:q$An.q$57<wm"
+    "VeGc%4NafMd_aatApjp$aDOa=T)8q$n&udn)$-V)J(Kq$&oKdaE'1=pC2J/MK<MYpNvHak)$-V)M:gq$'rKdaHC-:qJabHNNXIVq^i42q>g3V)TZ85pHBJ"
+    "/MPk)7rd/dNUThGc%@HWfMonedsZ>bory3np$myYr$(/^fEmmGr$M.EfM$uIHsQEjfM&6FEttBbatU<vr$8M`c<w38Q#tthXM1x3s$U0(s$(/^fEyA1s$5"
+    "7NfM08Z##V7MCu&q^^uVeGc%iHGDM@LYs$5V5o$Z/yCM6Lcs$6t;ZM;Rls$l/Bq$n6$@v.#6)b[OHZ#c5+DM0/Qvv)U]0,$[kKM'w4ZvvNX%uYUDs$Mgu^"
+    "uWhGc%CHWfMQTJ/MS/&4s:`%_GDbeKrVeGc%Lr:^M)Sk*%aM[Ot:Aq*%[^w<(64#+%'JWfM6^O/M9MvlN3S6/iCs3V)0;,eN69/DM@Y6>Qr'T$'32)p$Ij"
+    "o6g#2Y#,D1yCMl3K+%F7+DM<1ZaOyIl<(<&.#mu'T$'8GQ+%x*A,<F`d+%)HFi#-TXi#*(_,NWeGc%(PafMV6aat3wHo$4M`c<-c5o$miGc%xGWfM^k<>v"
+    "7dJCMtX,V)aE`##ijS$'XbgatBx(,%'=8=@Mlv+%-Kl<(E`<wQOSCo*#_$@#fy7&cNHv%S%JnHEn1:c<V3N,%[1K.ESoos6fU-FM&-m,%7E[1hMN`=Tn]$"
+    "@#2g[`=]@a,%4U-V)UOqTS&>$FM3I:-%]Ls,%aX.-%FE`2Uhy#J$lS$(=rJdv>jPe[>@JWfM6ywdaQ1&TVFnaQgr&ErVlYfKVcrdyPWD84WYpTmVyIl<(f"
+    "Q.kUAB^0,(,cHW'=A[#LSCo*t:%@#+3&ngXcYMXs6C)X^wGc%]jJCMtX,V)x7a##mjS$'4_(k_Z9@KYWeGc%f1yCM2Bo.%Qt:^MQ=y.%0Z[Otc+(/%[^w<"
+    "(/w0/%QJWfMFPxda^Ua`[Cf8&c-%.(]G*`c[yIl<(0*4t[XhGc%OJWfMGSxdaaq]]]DoTBcg/yx]PH,_GD.@%HMwnaFp1yCM=.'0%>ae=M_$10%sM&0%n1"
+    ":c<6XY.%&N`c<G^60%DJ-V)>#-n^5:-&u_v'/%Q3-[Zifh0,:OP8]=p(k_0JaZvmuR0%n.PN_0O]=g7fvs_n:ET`oiS$'5>iatp0o0%nDrC=Vf$ean:jla"
+    ">#tZZ6<i3bTt7hDj`7FbQBjfMeOuab@SiatuOF1%n1:c<X%f0%xM`c<bVX1%FJEo*hr=X$nDyda#GhGdDf-&utI<1%iYJ&cyIl<(Q1&h`,-6V)_LnZd39K"
+    "DM*t<2%eQ32%o:V'=n$92%+A;Ia_0bK`,*E%f#>[HaXhGc%eJWfM<1mds6LaAfbeuabh&:&c^wGc%.kJCMtX,V)Y$=##ojS$'](*k_+FfyfoiS$'J%jat-"
+    "U#3%t$k<@iSD,a3w&;hn&gCMfWB3%xCl<(^[v8%t$k<@mSD,a7E>Tin&gCMjpg3%xCl<(bhv8%n1:c<+Dh2%n1:c<,Dh2%4M`c<96)4%/Kl<(#t+qf@g3V"
+    ")2JTEk3-&DMi+Q4%OwhXMn1Z4%Pa%#hT<0hl838)kAePBlyIl<((,,qfyIl<(*8H5gSxZ0,_R'@#U-#UJ4M`c<Jbj4%g,$YMtV:5%G[Hxg",
+    "Zt(bnO^I;nO^I;nSxZ0,q_'@#lWeWnyIl<(.8hTfv'T$'=5T5%/K`c<U/K5%p'T$'@;^5%u'*a=jLG.%']53%n1:c<<=_2%B^<OhBoD2hJ<MYpn^'@#CgX"
+    "kh*CcK`Re-vpRN^NhmtydaHC-:qgh=)b5)R3%kV-FM'=A6%&Qi(b6/[3%SqSCM/MJ6%TnQ3%=2yCM%JS6%58+DMSJ9/r:U-V)SB*tnm,+DMUVUKr&0Eo*k"
+    "E&bX3i;,jBE^0,]d&qoc-vjq5&$eaO,BPs$g'ngkY1nsptRHsptRHsqL5V)o3wQKKo1^M8*=7%q(m6%&yGc%[kJCMtX,V)w5d##mjS$'3]+k_Y1-KuWeGc"
+    "%e2yCM1<l7%Pu:^MP8v7%/[[Otb&%8%[^w<(-s-8%%MWfMEN$ea0s^SMCd;&cWB+sMvS]VM#Jl<(.t8hMYhGc%NKWfMr()ea37ZPNDmWBc9MvlN%u3_GD."
+    "@%H%;<bFD4yCMi-^G%jce=M2$hG%GM]G%n1:c<aUV7%&N`c<F`mG%DJ-V)<m1bObg4&u^q$8%P+rZvifh0,8BU,Nh3)_P]vhZvAu1H%n.PN_>x$NO8fvs_"
+    "AXBHQpiS$'akpatD0NH%nDrC=*i$eaAXg`RkO$[ZaYf'S)J@hD<&59SRBjfMcB#USl(qatIO%I%n1:c<W'EH%xM`c<aX7I%FJEo*@m^q%Bq)eaMde:Up:5"
+    "&uHIsH%;wGqS#Jl<(O$+[Q--6V)]>sNU49KDMUssI%<QjI%o:V'=m&pI%U^8<R3^iK`VGBpVN[X;RYhGc%8MWfMh^tdsai^4WaW#USgp>qS_wGc%YmJCMt"
+    "X,V)gND##ojS$'0U1k_UccmWpiS$'uQqatXTYJ%t$k<@<VD,a^<$/Yo&gCM9WxJ%xCl<(11'9%t$k<@AVD,abb;HZo&gCM=pFK%xCl<(5='9%n1:c<*FGJ"
+    "%n1:c<+FGJ%4M`c<88`K%/Kl<(xf0eWAg3V)0<Y8]4-&DM<+0L%##iXMB19L%$d%#h'Z-[^7&=t[@WU5^#Jl<(&v0eW#Jl<((+M)XTxZ0,2(/@#)Z*UJ4M"
+    "`c<IdIL%:/$YMHVqL%r^Hxg-:&U`NPN/`NPN/`TxZ0,E4/@#jJjK`#Jl<(,+mHWw'T$'<73M%/K`c<T1*M%p'T$'>=<M%u'*a=<JD7%&_lJ%n1:c<;@=J%"
+    "l#:CYnDL2htYJMbC3/@#m,V_YVojK`%++jb%j^BYBJ*ear`*.c;=F)ba(1K%>Y-FMR<wM%QSi(bb.:K%'tSCMZL)N%'o0K%i4yCMPI2N%a:+DMQ<>#d;U-"
+    "V)Q4/h`n,+DMSIZ>d'0Eo*=jrat1[AwZCE^0,ZV+eabw#_cbR+eayI>DeP;/ng=w.beogW;eogW;erL5V)Ca'RKvq1^Md)tN%p*LN%&yGc%/nJCMtX,V)K"
+    "ck##mjS$'_13k_,O*>gXeGc%85yCM];KO%$x:^M$8UO%Z^[Ot5&[O%[^w<(,udO%$NWfMp#,ea/kKSin8D&cV9priyWJVi#Jl<(,j)hiYhGc%yMWfMq&,e"
+    "a2/HPjoB`Bc8Edlj$s6_GD.@%H(UbbFC5yCMh(ZP%ide=M1vdP%FHYP%n1:c<3V5O%&N`c<D[jP%DJ-V):cyakae7&u1qZO%#IoNhjfh0,67F,j:Xu^l[t"
+    "kZv@p.Q%n.PN_(],dd9fvs_@P/HmpiS$'`isatC+KQ%nDrC=)j$ea@PT`njM'[Z`QS'o(HChD;uy8oRBjfMa7kTok&tatHJyQ%n1:c<U#BQ%xM`c<_T4R%"
+    "FJEo*C8y2'Ao,eaL[R:qo88&uGDpQ%:o4qo#Jl<(MqrZm--6V)Z4dNq49KDMTnpR%@LgR%o:V'=kylR%TU&<n2[lK`U>/prMSF;nYhGc%7NWfMg[wds`aK"
+    "4s_MkToef/qo_wGc%XnJCMtX,V)QiO##ojS$'/S4k_TZPmspiS$'tOtatWOVS%t$k<@;WD,a]4i.uo&gCM8RuS%xCl<(0/*9%t$k<@@WD,aaY)Hvo&gCM<"
+    "kCT%xCl<(4;*9%n1:c<TCDS%n1:c<UCDS%4M`c<7:>c%/Kl<(K3&esAg3V)./_,N5-&DMh*gc%y#iXMm0pc%Of%#hQw*OO6pBhM>JZ)O$Jl<(PC&es#Jl<"
+    "(ROB)tTxZ0,^T6@#T/2UJ4M`c<Hf(d%f1$YMsUPd%FaHxgWW#IQMCS#QMCS#QUxZ0,pa6@#h<o>Q$Jl<(VObHsw'T$'g7jd%/K`c<S3ad%p'T$'i=sd%u'"
+    "*a=;L#O%$ZiS%n1:c<f<:S%kr'CuBqS2hGwGASo`6@#l$D_u*ErK`OH(^SP6SBuAH-eaE&(yS;;I)b`#.T%j[-FM&<Ve%%Vi(ba)7T%RvSCM.L`e%Ql-T%"
+    "h5yCM$Iie%`;+DM#X>nT<U-V)O'4[Qo,+DM%eZ2U(0Eo*;]wTf0Q1wvCE^0,XI0XRaj(RT6(3eaLg;7VP92ngh<,UVnY]/VnY]/VsL5V)n5/RKJt1^M7)S"
+    "f%o,+f%&yGc%ZpJCMtX,V)q7s##pjS$'2_:k_Vl'2XqiS$'uZ#btZd'g%ri2]>Al$eaVlLJY*<.[ZvmKiYA9JhDR9r#ZSBjfM7Fj>Z,p#bt`+Vg%n1:c<,"
+    "Xlf%xM`c<68ig%9Kl<(&yqEX0IEo*^@ak'YjO)bhV-h%UVafM*j#bta1`g%n1:c<0Xlf%xM`c<>Q6h%9Kl<(*.rEXx'T$'5^Ih%oS$(=)lA-%jPGDMn[`h"
+    "%Y-Dh%yDGR^5:@&u_%Mg%OxL#ZZO/J$n.PN_g>cu^Ax:t_jm,;_qiS$'HH;k_l(es_qiS$'3E$btp6<i%n1:c<Ovnh%y.^fEU=Fi%f0`$'8jbAu#]Oi%[V"
+    "ki%e42ea$Jl<(HZwN_,$-V)^pW/`%S%DMQI2j%.QGDMuH<j%j2xi%1x3Cc_I4eatrbfcC;g;[<ta-daN+IEp@0@dSBjfMsN)[dHl$bt&0_j%n1:c<^%xh%"
+    "4M`c<p6hj%7%-V)g4X/`'Y%DMZ)/k%7QGDM')9k%sjtj%:t(9fN-A&u%*Uj%m'c>d$Jl<(V4<k_o@5V)/LyTfr>RfM]nt##(L.rf'dY5gYeGc%98yCM^Eg"
+    "k%9&iXMcKpk%4-/2cCsHXhdVStIqM6`=/$wk%AjC(G(w8cF<>+DM5J6khZhGc%vPWfMlq4ea/kKSiC;g;[OlJri+cp8J+8q,jSBjfMA'kHjZL%bt8HWl%n"
+    "1:c<p%xh%4M`c<=Oal%G%-V)ylX/`60&DMmA(m%JQGDM9A2m%.+nl%Mli&laeA&u7BNl%(wK,jZhGc%dPWfM[@4ea8g@JlXUhBc>%]fl,4A_GrVR$>y13i"
+    "%MKp.EL#Km%dG>>#Dc-d<JQWZ5PQGDMCojm%4JEm%SLbwm)X5ea>G8DnC;g;[_H7cn90UtI:l^tnSBjfM`1X8oj#&btHM4n%n1:c<(&xh%xM`c<]T=n%Th"
+    "3V)QT8qo'Y%DM&J]n%4PrEMG3gn%bgYn%5Ue=M,Jon%TVen%D.@%HD&CcFV>+DMk-Q2qZhGc%7QWfMk,B&usIXi%d+nHaZO/J$n.PN_]a8tqC-Nt_O,t7r"
+    "YeGc%aQGDMc[@grvQ'N#n1:c<q:Do%n1:c<p.1o%8M`c<9^XTsBg3V)h'J,sAaN&c$xbPtNHx3t$Jl<(nRbEtBg3V)nLF)t+rJDMZN:p%Q;1p%n1:c<*m6"
+    "p%4M`c<'Tio%JJEo*Y]@I)SR6eaY1Rcv^+g/M`Gn'wMqq8JD.@%H-4UcFk8yCMer]'&TX$FM)Mg'&(s@p%aEZ'&.vBhMky#J$$0ioBhXt1ClcE<@>mACMm"
+    "L+(&,DZ)O#Dl<(j189%n1:c<CYv'&[aO`PvN)-)FyxCMnRY(&m`eYMsXc(&I'W(&3$S#QZeGc%0A;fM&fu(&Hf1(&TF.)&^(Sd<UeX3OWtXwQ-$-V)L@J)"
+    "&./IdaCkGAS#L/U]clF`SZ>q8SaQw<([F.)&[^w<(bqo)&<SWfM4+X)bAu:(&MySCM6w$*&Wj:(&/K`c<gwx)&tIl<(G1IeNCg3V)[5NnT",
+    "RlLhMPjwrU8-3IEn1:c<X`((&:M`c<p8G*&QKs^MImf*&bEY*&I=&-WTBjfM&4'IW#T,btWTu*&n1:c<]Yv'&:M`c<$_'+&K:yCM0><+&dA6YM5EF+&hj9"
+    "+&/K`c<twx)&4U-V)gQ2RT+H-FM8Wb+&3$o%cE]0N#[fD]Hn1:c<22i+&H$Sd<TI65/18r+&O;OqB.e0+&*wL+&v%V+&Xx7gM.y,btVNl*&6M`c<R9s(&F"
+    "YafMiy+btFC.)&4M`c<XL7)&miGc%3SWfMul$[v=PUN#n.PN_RTQeQ>9at_aq7E[riS$'+)-btfSI,&t$k<@J]D,aiKP^]q&gCMGVh,&xCl<(>`99%^HGR"
+    "^TBjfM&@Tm^7:-btlx)-&n1:c<CK6,&uv.9]T*=eagQUV_MrX)bkl[,&tySCM^<I-&j]R,&_x7gM:G-btkrw,&n1:c<FK6,&[aO`PP4+-)FyxCMHud-&DN"
+    "IYMM$n-&TJb-&[aO`PS=+-)LyxCMK0).&GNIYMP62.&Z]&.&n1:c<MK6,&:M`c<bi8.&HaeYMSIN.&`]&.&n1:c<PK6,&=M`c<h$U.&%;yCMR[j.&5B6YM"
+    "Wbs.&j0h.&[aO`P^]+-)6Kl<(b_2[dGs3V)ZoY)bk/V&cE]0N#&gD]Hn1:c<vO>/&8M`c<lc/.&IY$FM(h^/&i6q.&rC,/&xUH/&x2aqfTBjfMD3n4gR3."
+    "bt/km/&w1gq]Yx%L`;>'[g+iEq]=U-V)tv'Rg,N6FMx.50&(cZ/&t'T$'Rc/.&%u07BM+(o%1`-FMfaG0&9FwyP:/07i'+Anh(($OhH72Ui1=`2hXKafMQ"
+    "3.bt.ed/&ne[pB.cZ/&kBW0&&y7gMpbb/`4W7CMdPa*%dfDCMj:m0&lcE<@=nACMjA(1&+;H)k#Dl<(i/;9%t$k<@x]D,a=+].lq&gCMufV1&xCl<(m;;9"
+    "%t$k<@%^D,aBPtGmXENfMrZ'$#Hci68TH42&47<wm%Jl<(:SX,j%Jl<(<`tHjGs3V)2S>UJl)iXM$4]2&YZP2&KY1FkZD-DMT%&Uo%Jl<(Er8ejy'T$'Sg"
+    "c2&tir+<lOYf%DnA1&0ZafMgt.btFD42&n1:c<OOj0&n1:c<QUs0&8M`c<*n(#qCg3V)XyyQp:NW&cE]0N#rVn6TtIl<(_M:kq%Jl<(H*uHjGs3V)=u>UJ"
+    "y5$YM/xk3&pG`3&Nu-ClZD-DM^fuNqy'T$'aMi3&rVR$>Z[%1&Q9*@m9q'L`_ZKlstLbBlL;M#mh#K&uD7y1&3.xZm[O/J$n.PN_aOeGZCFst_`Jr2triS"
+    "$'4iGk_WvLjtriS$'ye/bt]tR4&i*]oT<R--)PyxCM7bh4&h;yCM8hq4&*I@YM=n#5&0.f4&gMg)t,kkEtfH*5&[^w<(J1mC&)VWfMu:Eea47>pMEjW&cE"
+    "]0N#b8g0VtIl<(0;q,N&Jl<(QXpEt-$-V)AVMD&=^Ida6SVMOCJ5IN<iriOEc1FODg3V)6T5IN(TEea9oRJP]%p/M@-ofPL3.CP.$-V)G$.E&>aIda<3OG"
+    "QE7u/MCIkcQQU*@Q&Jl<(])5btEm3V)HoF[Q37^&cguocR@[JGR&Jl<(P9CXREj3V)BaUhMp:Q&ub;*5&'m&LM&Jl<(c&U)t[hGc%RTWfM*[3esU^DySLM"
+    "u/MNY9LMbwGc%RvJCMtX,V)YB`##yjS$'5IMk_K^RZTsiS$'5OMk_WV8<U[eGc%BPNfM*4.$#Q`gIWh]SkU[eGc%cVGDMcZ6KV97XP#n1:c<uQuF&'=8=@"
+    "o&4F&9Kl<(j7l,W&Jl<(cH;RTDg3V)mG0IWFo^&cE]0N#2#$GXtIl<(ri,FXHs3V)rch)X^*v/M[xLJY&id&Y.$-V)pQw5T-f%DM6g/H&,,iXM;m8H&1>-"
+    "H&qM6`=&9PF&2/^fE8K@H&y0`$'*pbAulcIH&>deH&TO)X[&Jl<(u%XnT&Jl<(w1t2USSCo*3+K@#&Y:LMkKY=^D^Uq]]hGc%UVWfM3:R&uePRH&SFe;[m"
+    "fh0,<tq5^46IbXJ@_&c3]&y^Z@HJZ#(T$'K+<I&CW@kU[eGc%Iu.gMfy#J$",
     0};
 static const char *const diti_spirv_text_norm[] = {
     "GZ1N5jsi^P^9HN&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M;Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+ka3>MPD.A#o^'EMZls;$Ef#"
@@ -19397,8 +19622,8 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_gpu", diti_spirv_text_gemm_gpu, 7589u},
     {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 6122u},
     {"gemv_gpu", diti_spirv_text_gemv_gpu, 6218u},
-    {"attention_cpu", diti_spirv_text_attention_cpu, 5607u},
-    {"attention_gpu", diti_spirv_text_attention_gpu, 7122u},
+    {"attention_cpu", diti_spirv_text_attention_cpu, 6055u},
+    {"attention_gpu", diti_spirv_text_attention_gpu, 7524u},
     {"norm", diti_spirv_text_norm, 7643u},
     {"qkv_post", diti_spirv_text_qkv_post, 3076u},
     {"expand", diti_spirv_text_expand, 5003u},
