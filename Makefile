@@ -44,6 +44,7 @@ build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(COMPILE) $(SANITIZE) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
+build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@clang -std=gnu99 -DDIT_API=static -Wno-unused-function -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl

@@ -22,7 +22,7 @@ enum {
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
-        *count, *output, *device, *noise, *latent_out, *preview, *trace;
+        *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
     bool list_devices, verbose, quiet, help, version;
 } options;
 
@@ -53,6 +53,8 @@ static const option_entry option_table[] = {
     {"--latent-out", NULL, NULL, TEXT(latent_out)},
     {"--preview", NULL, NULL, TEXT(preview)},
     {"--trace", NULL, NULL, TEXT(trace)},
+    {"--type", NULL, NULL, TEXT(type)},
+    {"--tensor-type-rules", NULL, NULL, TEXT(type_rules)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
@@ -83,6 +85,9 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
                                 "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
                                 "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n"
+                                "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+                                "                              transformer blocks only (default: as stored)\n"
+                                "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
                                 "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"
@@ -279,6 +284,64 @@ static int take_rng(const char *text, dit_rng *out) {
     int code = take_name("--rng", text, rng_name, &name);
     *out = !name || strcmp(name, "cpu") == 0 ? DIT_RNG_TORCH_CPU : DIT_RNG_PHILOX;
     return code;
+}
+
+/* ---- Types of weights ---- */
+
+enum { MOST_TYPE_RULES = 16 };
+typedef struct type_rules {
+    dit_type_rule rules[MOST_TYPE_RULES];
+    uint32_t count;
+    char globs[1024];
+} type_rules;
+
+static const char *type_name(uint32_t index) {
+    return index == 0 ? "stored" : index == 1 ? "i8r" : index == 2 ? "i8r+rot" : NULL;
+}
+
+static int take_type_rule(const char *option, const char *glob, const char *type, size_t length, type_rules *out) {
+    static const dit_type types[] = {DIT_TYPE_STORED, DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED};
+    dit_type_rule *rule = &out->rules[out->count];
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        if (strlen(type_name(i)) != length || strncmp(type, type_name(i), length) != 0) continue;
+        if (out->count++ == MOST_TYPE_RULES)
+            return complain(EXIT_USAGE, "%s: more than %d rules", option, MOST_TYPE_RULES - 1);
+        rule->tensors = glob;
+        rule->type = types[i];
+        return EXIT_GOOD;
+    }
+    return complain(EXIT_USAGE,
+                    "%s '%.*s': weights are used as stored, i8r or i8r+rot; dit-convert makes files of other types",
+                    option, (int)length, type);
+}
+
+/* "GLOB=TYPE,GLOB=TYPE" */
+static int take_type_list(const char *text, type_rules *out) {
+    static const char option[] = "--tensor-type-rules";
+    char *glob = out->globs, *end, *type;
+    int code = EXIT_GOOD;
+    if (snprintf(glob, sizeof out->globs, "%s", text) >= (int)sizeof out->globs)
+        return complain(EXIT_USAGE, "%s: longer than %u bytes", option, (unsigned)sizeof out->globs - 1);
+    for (; glob && !code; glob = end) {
+        end = strchr(glob, ',');
+        if (end) *end++ = 0;
+        type = strrchr(glob, '=');
+        if (!type || type == glob) {
+            return complain(EXIT_USAGE, "%s '%s': GLOB=NAME is needed, such as \"text_encoder.*=i8r\"", option, glob);
+        }
+        *type++ = 0;
+        code = take_type_rule(option, glob, type, strlen(type), out);
+    }
+    return code;
+}
+
+/* int8 suits the blocks of a transformer: with them alone the latents keep to the accuracy that tests/w8a8.c asks for.
+ */
+static int take_types(const options *o, type_rules *out) {
+    int code = o->type_rules ? take_type_list(o->type_rules, out) : EXIT_GOOD;
+    if (code || !o->type) return code;
+    return take_type_rule("--type", "transformer.*blocks.*", o->type, strlen(o->type), out);
 }
 
 /* The offset of the first byte that is not well-formed UTF-8, or -1. */

@@ -24,6 +24,7 @@ typedef struct request { /* the options as numbers */
     uint64_t seed;
     dit_rng rng;
     st_tensor noise; /* [count, C, h, w]; data NULL: none */
+    type_rules types;
 } request;
 
 typedef struct app {
@@ -299,6 +300,7 @@ static int check_numbers(app *a) {
         code = take_seed(o->seed, &a->r.seed);
     }
     if (!code) code = take_rng(o->rng, &a->r.rng);
+    if (!code) code = take_types(o, &a->r.types);
     if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
     if (!code) code = take_name("--scheduler", o->schedule, dit_schedule_name, &a->o.schedule);
     return code;
@@ -318,6 +320,8 @@ static int check_model(app *a) {
     dit_model *model = NULL;
     dit_result result;
     desc.source.path = a->model_path;
+    desc.types = a->r.types.rules;
+    desc.type_count = a->r.types.count;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, &model, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
@@ -434,6 +438,7 @@ static char *parameters_text(const app *a, uint64_t seed) {
     append_value(text, size, "Size", value);
     model_name(a->model_path, value, 256);
     append_value(text, size, "Model", value);
+    if (a->o.type) append_value(text, size, "Weights", a->o.type);
     append_value(text, size, "RNG", a->r.rng == DIT_RNG_PHILOX ? "cuda" : "cpu");
     n = strlen(text);
     n += (size_t)snprintf(text + n, size - n, "Version: ");
@@ -484,6 +489,8 @@ static int load_model(app *a) {
     dit_model_desc desc = {0};
     dit_result result;
     desc.source.path = a->model_path;
+    desc.types = a->r.types.rules;
+    desc.type_count = a->r.types.count;
     desc.progress.func = on_progress;
     desc.progress.user = a;
     result = dit_model_load(a->context, &desc, &a->model, &a->err);
@@ -811,6 +818,8 @@ static bool answers_only(app *a, int *code) {
         list_names(dit_schedule_name);
     else if (a->o.rng && strcmp(a->o.rng, "list") == 0)
         list_names(rng_name);
+    else if (a->o.type && strcmp(a->o.type, "list") == 0)
+        list_names(type_name);
     else if (a->o.list_devices)
         *code = list_devices(a);
     else

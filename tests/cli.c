@@ -278,6 +278,8 @@ static void test_answers(void) {
                                         "--latent-out",
                                         "--preview",
                                         "--trace",
+                                        "--type ",
+                                        "--tensor-type-rules",
                                         "--verbose",
                                         "--quiet",
                                         "--help",
@@ -300,6 +302,8 @@ static void test_answers(void) {
     CHECK(o.code == 0 && strncmp(o.out, "dit.h ", 6) == 0 && count_lines(o.out) == 1);
     o = RUN("--sampler", "list");
     CHECK(o.code == 0 && strstr(o.out, "euler\n"));
+    o = RUN("--type", "list");
+    CHECK(o.code == 0 && strstr(o.out, "i8r+rot\n"));
     o = RUN("--rng", "list");
     CHECK(o.code == 0 && strstr(o.out, "cpu\n"));
     o = RUN("--list-devices");
@@ -381,6 +385,16 @@ static const refusal refusals[] = {
     {{"--preview", "same.png", "--output", "same.png"}, 2, "same file"},
     {{"--trace", "/no/such/folder/a.json"}, 4, "does not exist"},
     {{"--trace", "same.png", "--output", "same.png"}, 2, "same file"},
+    {{"--type", "q8_0"}, 2, "dit-convert"},
+    {{"--type", "i8r+"}, 2, "i8r+rot"},
+    {{"--tensor-type-rules", "i8r"}, 2, "GLOB=NAME"},
+    {{"--tensor-type-rules", "vae.*=i8r,=i8r"}, 2, "GLOB=NAME"},
+    {{"--tensor-type-rules", "vae.*=i8r,"}, 2, "GLOB=NAME"},
+    {{"--tensor-type-rules", "a=i8,b=i8r"}, 2, "'i8'"},
+    {{"--tensor-type-rules",
+      "a=i8r,b=i8r,c=i8r,d=i8r,e=i8r,f=i8r,g=i8r,h=i8r,i=i8r,j=i8r,k=i8r,l=i8r,m=i8r,n=i8r,o=i8r,p=i8r,q=i8r"},
+     2,
+     "more than"},
     {{"--noise", "no such file"}, 3, "No such file"},
     {{"--noise", "tests/cli.c"}, 3, "no safetensors file"},
     {{"-m", "no such model"}, 3, "No such file"},
@@ -464,6 +478,37 @@ static void test_picture(void) {
     free(png.rgb);
     o = RUN(QUICK, "-v", "-o", (char *)in_work("a.png"));
     CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
+}
+
+/* int8 products: another picture than with stored weights, but nearly the same; told in the PNG; rules go first. */
+static void test_types(void) {
+    static const char *const words[][4] = {{NULL},
+                                           {"--type", "i8r"},
+                                           {"--type", "i8r", "--tensor-type-rules", "transformer.*=stored"},
+                                           {"--tensor-type-rules", "transformer.*blocks.*=i8r"}};
+    png_file pngs[4];
+    int difference[4] = {0};
+    for (int i = 0; i < 4; i++) {
+        char name[16], *args[24] = {"dit", QUICK, "-q", "-o"};
+        int n = 13;
+        outcome o;
+        snprintf(name, sizeof name, "type%d.png", i);
+        args[n++] = (char *)in_work(name);
+        for (int k = 0; k < 4 && words[i][k]; k++) args[n++] = (char *)words[i][k];
+        o = run_as(STREAMS_PIPES, NO_STOP, args);
+        CHECK_MESSAGE(o.code == 0, "%s", o.err);
+        pngs[i] = read_png(in_work(name));
+        if (!CHECK(pngs[i].rgb && pngs[i].width == 32 && pngs[0].rgb)) continue;
+        CHECK(!strstr(pngs[i].text, "Weights: i8r") == !words[i][0] || i == 3);
+        for (int k = 0; k < 3 * 32 * 32; k++) {
+            int d = abs(pngs[i].rgb[k] - pngs[0].rgb[k]);
+            if (d > difference[i]) difference[i] = d;
+        }
+    }
+    CHECK_MESSAGE(difference[1] > 0 && difference[1] < 48, "%d", difference[1]);
+    CHECK(difference[2] == 0);
+    CHECK(pngs[1].rgb && pngs[3].rgb && !memcmp(pngs[1].rgb, pngs[3].rgb, 3 * 32 * 32));
+    for (int i = 0; i < 4; i++) free(pngs[i].rgb);
 }
 
 static void test_trace(void) {
@@ -717,6 +762,7 @@ int main(int argc, char **argv) {
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
+    test_types();
     test_trace();
     test_streams();
     test_unicode();

@@ -1,8 +1,9 @@
 /* How near W8A8 comes to fp32 on the bundled model's whole way: the latent behind every step of a guided run against
    that of the same model computed in fp32 (stored weights, base rung), and the picture at the end.
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#define main convert_main
+#include "../tools/dit-convert.c"
+#undef main
 #include "golden.h"
 #include "vulkan_test.h"
 
@@ -60,7 +61,7 @@ static bool follow(dit_job *job, uint32_t steps, trajectory *out) {
     return CHECK_MESSAGE(result >= 0, "%s", err.message);
 }
 
-static bool run(const variant *v, const char *prompt, uint32_t steps, trajectory *out) {
+static bool run_variant(const variant *v, const char *prompt, uint32_t steps, trajectory *out) {
     dit_context *context = open_context(v->overrides);
     dit_model *model = context ? load(context, v) : NULL;
     dit_job_desc desc = DITI_ZERO;
@@ -119,10 +120,56 @@ static const variant variants[] = {
 static void run_prompt(const char *prompt, uint32_t steps, size_t count) {
     static trajectory exact, got;
     size_t i;
-    if (!run(&reference, prompt, steps, &exact)) return;
+    if (!run_variant(&reference, prompt, steps, &exact)) return;
     for (i = 0; i < count; i++) {
-        if (run(&variants[i], prompt, steps, &got)) compare(&variants[i], prompt, steps, &got, &exact);
+        if (run_variant(&variants[i], prompt, steps, &got)) compare(&variants[i], prompt, steps, &got, &exact);
     }
+}
+
+/* --- int8 made when a model is loaded, or read from a file that dit-convert made: the same picture --- */
+
+static bool draw(dit_context *context, const char *path, const dit_type_rule *rule, uint8_t *rgba) {
+    dit_model_desc desc = DITI_ZERO;
+    dit_job_desc job_desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    dit_job *job = NULL;
+    dit_model *model = NULL;
+    bool good;
+    desc.source.path = path;
+    desc.types = rule;
+    desc.type_count = rule ? 1 : 0;
+    good = CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    job_desc.model = model;
+    job_desc.prompt = "a red heart";
+    job_desc.width = job_desc.height = 32;
+    job_desc.steps = 1;
+    if (good)
+        good = CHECK_MESSAGE(dit_job_create(context, &job_desc, &job, &err) == DIT_OK, "%s", err.message) &&
+               CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK) &&
+               CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, 32 * 32 * 4, 0, &err) == DIT_OK);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    return good;
+}
+
+static void test_files(const char *type_name, dit_type type) {
+    static const char file[] = "build/w8a8_test.gguf", folder_path[] = "tests/fixtures/pipe_pixart_sigma";
+    static uint8_t stored[32 * 32 * 4], made[32 * 32 * 4], read[32 * 32 * 4];
+    char rules[80], *words[] = {"dit-convert",       "--type",     "f32", "--tensor-type-rules", rules,
+                                (char *)folder_path, (char *)file, NULL};
+    dit_context *context = open_context("rung=base");
+    dit_type_rule rule = DITI_ZERO;
+    rule.tensors = BLOCKS;
+    rule.type = type;
+    snprintf(rules, sizeof rules, BLOCKS "=%s", type_name);
+    CHECK(convert_main(7, words) == 0);
+    if (context && draw(context, folder_path, NULL, stored) && draw(context, folder_path, &rule, made) &&
+        draw(context, file, NULL, read)) {
+        CHECK(memcmp(stored, made, sizeof made) != 0);
+        CHECK_MESSAGE(memcmp(made, read, sizeof made) == 0, "%s: other bytes from the file", type_name);
+    }
+    dit_context_destroy(context);
+    remove(file);
 }
 
 int main(void) {
@@ -132,6 +179,7 @@ int main(void) {
     bool sweep = all && all[0] == '1';
     size_t i;
     test_vulkan_begin();
+    test_files("i8r", DIT_TYPE_I8_ROW);
     if (!sweep) run_prompt(prompts[0], 4, 2);
     for (i = 0; sweep && i < DITI_COUNT(prompts); i++) run_prompt(prompts[i], STEPS, DITI_COUNT(variants));
     test_vulkan_end();
