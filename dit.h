@@ -324,8 +324,12 @@ typedef enum dit_type {
     DIT_TYPE_Q4_K,
     DIT_TYPE_Q5_K,
     DIT_TYPE_Q6_K,
-    DIT_TYPE_I8_ROW,         /* int8 with a scale per row; activations are quantized too, per token, while running */
-    DIT_TYPE_I8_ROW_ROTATED, /* the same after a Hadamard rotation of 256 values each, which spreads outliers */
+    /* int8 with a scale per row; activations are quantized too, per token, while running. In a file: an I8 matrix NAME
+       [rows, columns] and NAME_scale, floats [rows] */
+    DIT_TYPE_I8_ROW,
+    /* the same after a Hadamard rotation of 256 values each, which spreads outliers. In a file: as above, and the
+       metadata has "dit.rotation.NAME" = 256 */
+    DIT_TYPE_I8_ROW_ROTATED,
     DIT_TYPE_I32,
     DIT_TYPE_I64
 } dit_type;
@@ -368,7 +372,8 @@ typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
 
 typedef struct dit_type_rule { /* which tensors to keep in which type */
     /* a glob with * and ? over COMPONENT.TENSOR, the folder and the name in the file: "transformer.*blocks.*" is what
-       suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored */
+       suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored.
+       Without a rule nothing becomes int8 */
     const char *tensors;
     dit_type type; /* DIT_TYPE_STORED, DIT_TYPE_I8_ROW or DIT_TYPE_I8_ROW_ROTATED; others are refused */
 } dit_type_rule;
