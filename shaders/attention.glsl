@@ -39,12 +39,12 @@ struct Place {
     uint query_row, queries; // of the item; no queries: the workgroup has nothing to do
     uint key_row, keys;
 };
-uvec4 item_of(uint i) {
+uvec4 item_of(const uint i) {
     uint at = items_offset + 4u * i;
     return uvec4(items[at], items[at + 1u], items[at + 2u], items[at + 3u]);
 }
 
-Place packed_place(uint g, uint block_queries) {
+Place packed_place(const uint g, const uint block_queries) {
     uint block = g % query_blocks;
     for (uint i = 0u; i < item_count; i++) {
         uvec4 item = item_of(i);
@@ -55,7 +55,7 @@ Place packed_place(uint g, uint block_queries) {
     return Place(0u, 0u, 0u, 0u, 0u, 0u);
 }
 
-Place place_of(uint g, uint block_queries) {
+Place place_of(const uint g, const uint block_queries) {
     if (HAS(PART_PACKED)) return packed_place(g, block_queries);
     uint item = g / query_blocks / heads;
     Place place = Place(g / query_blocks % heads, g % query_blocks * block_queries, item * query_tokens, query_tokens, item * key_tokens, key_tokens);
@@ -69,13 +69,13 @@ Place place_of(uint g, uint block_queries) {
 // Group `quad` of four channels of a head that starts at `at`.
 #define HEAD_LOAD(NAME, AT, QUAD) (VECTOR ? NAME##_load4(FORMAT, (AT) + 4u * (QUAD)) : NAME##_some(FORMAT, (AT) + 4u * (QUAD), head_dim - 4u * (QUAD)))
 
-void store_out(uint at, uint quad, vec4 value) {
+void store_out(const uint at, const uint quad, const vec4 value) {
     if (VECTOR) dst_store4(OUT_FORMAT, at + 4u * quad, value);
     else dst_store_some(OUT_FORMAT, at + 4u * quad, head_dim - 4u * quad, value);
 }
 
 // query and key: counted in their item
-float biased(float score, uint head, uint query, uint key) {
+float biased(float score, const uint head, const uint query, const uint key) {
     score *= scale;
     return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }

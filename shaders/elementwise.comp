@@ -39,11 +39,11 @@ WRITABLE(5, x0)
 READABLE(6, noise, readonly)
 layout(binding = 7) buffer Health { uint health[]; };
 
-vec4 load_x(uint at, uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
+vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
 
-bool finite(vec4 v) { return all(notEqual(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u))); }
+bool finite(const vec4 v) { return all(notEqual(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u))); }
 
-void map(uint row, uint column) {
+void map(const uint row, const uint column) {
     vec4 v = activate(ACTIVATION, load_x(x_offset + row * x_pitch + column, columns - column) * scale + offset);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
@@ -54,16 +54,16 @@ void map(uint row, uint column) {
     else dst_store_some(OUT_FORMAT, at, columns - column, v);
 }
 
-void select_row(uint column) {
+void select_row(const uint column) {
     vec4 v = load_x(x_offset + add_u1[add_offset] * x_pitch + column, columns - column);
     if (VECTOR) dst_store4(FORMAT_F32, out_offset + column, v);
     else dst_store_some(FORMAT_F32, out_offset + column, columns - column, v);
 }
 
-float coefficient(uint i) { return add_f1[add_offset + i]; }
+float coefficient(const uint i) { return add_load1(FORMAT_F32, add_offset + i); }
 
 // States and prediction have pitches that are multiples of 4, so whole groups of four are read and written; padding stays finite.
-void solve(uint row, uint column) {
+void solve(const uint row, const uint column) {
     uint at = row * out_pitch + column;
     vec4 m = x_load4(FORMAT_F32, x_offset + row * x_pitch + column);
     vec4 x = dst_load4(FORMAT_F32, out_offset + at), before = h1_load4(FORMAT_F32, h1_offset + at);

@@ -40,22 +40,22 @@ layout(binding = 0) readonly buffer Source { uint source[]; };
 WRITABLE(1, dst)
 layout(binding = 2) readonly buffer Ids { uint ids[]; };
 
-uint byte_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 3u)) & 255u; }
-uint half_bits_at(uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 2u)) & 0xffffu; } // at is even
-uint word_at(uint at) { // four bytes from anywhere; reads no word that holds none of them
+uint byte_at(const uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 3u)) & 255u; }
+uint half_bits_at(const uint at) { return source[source_offset + (at >> 2)] >> (8u * (at & 2u)) & 0xffffu; } // at is even
+uint word_at(const uint at) { // four bytes from anywhere; reads no word that holds none of them
     uint low = source[source_offset + (at >> 2)], high = source[source_offset + (at + 3u >> 2)], shift = 8u * (at & 3u);
     return low >> shift | high << 1 << (31u - shift);
 }
-uvec4 bytes_at(uint at) { return uvec4(word_at(at)) >> uvec4(0u, 8u, 16u, 24u) & 255u; }
+uvec4 bytes_at(const uint at) { return uvec4(word_at(at)) >> uvec4(0u, 8u, 16u, 24u) & 255u; }
 
 // By hand, since drivers may flush subnormal halves.
-float half_value(uint bits) {
+float half_value(const uint bits) {
     uint sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
     if (exponent == 0u) return uintBitsToFloat(floatBitsToUint(float(mantissa) * 5.9604644775390625e-8) | sign);
     return uintBitsToFloat(sign | (exponent == 31u ? 255u : exponent + 112u) << 23 | mantissa << 13);
 }
-float half_at(uint at) { return half_value(half_bits_at(at)); }
-float e4m3_value(uint bits) {
+float half_at(const uint at) { return half_value(half_bits_at(at)); }
+float e4m3_value(const uint bits) {
     uint sign = (bits & 128u) << 24, exponent = bits >> 3 & 15u, mantissa = bits & 7u;
     if ((bits & 127u) == 127u) return uintBitsToFloat(sign | 0x7fc00000u);
     if (exponent == 0u) return uintBitsToFloat(floatBitsToUint(float(mantissa) * 0.001953125) | sign);
@@ -63,12 +63,12 @@ float e4m3_value(uint bits) {
 }
 
 // Scale and minimum of sub-block j in the 12 bytes that Q4_K and Q5_K share.
-uvec2 k4_scale(uint at, uint j) {
+uvec2 k4_scale(const uint at, const uint j) {
     if (j < 4u) return uvec2(byte_at(at + j) & 63u, byte_at(at + j + 4u) & 63u);
     uint both = byte_at(at + j + 4u);
     return uvec2(both & 15u | byte_at(at + j - 4u) >> 6 << 4, both >> 4 | byte_at(at + j) >> 6 << 4);
 }
-int k3_scale(uint at, uint j) {
+int k3_scale(const uint at, const uint j) {
     uint low = j < 8u ? byte_at(at + j) & 15u : byte_at(at + j - 8u) >> 4;
     return int(low | (byte_at(at + 8u + (j & 3u)) >> (j >> 2) * 2u & 3u) << 4) - 32;
 }
@@ -76,7 +76,7 @@ int k3_scale(uint at, uint j) {
 #define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : 256u)
 
 // An element is x * quant + y; all products are exact in F32, so only the addition rounds.
-vec2 scale_of(uint block, uint e) {
+vec2 scale_of(const uint block, const uint e) {
     switch (TYPE) {
     case TYPE_Q8_0: case TYPE_Q4_0: case TYPE_Q5_0: return vec2(half_at(block), 0.0);
     case TYPE_Q4_1: case TYPE_Q5_1: return vec2(half_at(block), half_at(block + 2u));
@@ -95,10 +95,10 @@ vec2 scale_of(uint block, uint e) {
 }
 
 // Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
-uvec4 k2_bits(uint at, uint e) { return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
+uvec4 k2_bits(const uint at, const uint e) { return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
 
 // The integers of elements e to e + 3 (e is a multiple of 4) of a block.
-ivec4 quants_of(uint block, uint e) {
+ivec4 quants_of(const uint block, const uint e) {
     uint i = e & 15u, half_shift = e >> 2 & 4u, k_shift = e >> 3 & 4u; // a block of 32: low nibbles are elements 0..15
     uvec4 each = uvec4(0u, 1u, 2u, 3u);
     switch (TYPE) {
@@ -120,7 +120,7 @@ ivec4 quants_of(uint block, uint e) {
     return ivec4(0);
 }
 
-float plain_value(uint row, uint k) {
+float plain_value(const uint row, const uint k) {
     switch (TYPE) {
     case TYPE_F32: return uintBitsToFloat(source[source_offset + (row >> 2) + k]);
     case TYPE_F16: return half_at(row + 2u * k);
@@ -132,7 +132,7 @@ float plain_value(uint row, uint k) {
 }
 
 // Elements of a stored row that starts at byte `row`: count of them from channel c (a multiple of 4) on under a tap.
-vec4 elements(uint row, uint c, uint tap, uint count) {
+vec4 elements(const uint row, const uint c, const uint tap, const uint count) {
     vec4 v = vec4(0.0);
     bool together = TYPE >= TYPE_Q8_0 && !PERMUTE; // four neighbours share their scale
     for (uint i = 0u; i < (together ? 1u : count); i++) {

@@ -1,4 +1,4 @@
-// What both GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution tap), and the epilogue.
+// What all GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution tap), and the epilogue.
 //   out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k A[r, k] * W[n, k] + bias[n]))
 #include "common.glsl"
 #include "activation.glsl"
@@ -43,7 +43,7 @@ READABLE_F32(5, gate)
 READABLE(6, res, readonly)
 
 // Tile row and column of workgroup number g.
-uvec2 tile_of(uint g) {
+uvec2 tile_of(const uint g) {
     uint per_band = band * tiles_n;
     uint first = g / per_band * band;
     uint rows = min(band, tiles_m - first);
@@ -56,11 +56,11 @@ struct Pixel {
     uint image; // first row of the row's image
     int y, x;   // input coordinates under tap (0, 0), after upsampling
 };
-Pixel pixel_of(uint row) {
+Pixel pixel_of(const uint row) {
     uint area = out_height * out_width, item = row / area, i = row % area;
     return Pixel(item * (in_height >> upsample) * (in_width >> upsample), int(i / out_width * stride) - int(pad), int(i % out_width * stride) - int(pad));
 }
-uint tap_row(Pixel p, uint tap, out bool valid) {
+uint tap_row(const Pixel p, const uint tap, out bool valid) {
     int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);
     valid = y >= 0 && x >= 0 && y < int(in_height) && x < int(in_width);
     y = clamp(y, 0, int(in_height) - 1) >> upsample;
@@ -70,33 +70,40 @@ uint tap_row(Pixel p, uint tap, out bool valid) {
 uint tap_count() { return CONV ? kernel * kernel : 1u; }
 
 // Four bytes as whole numbers. Sums of INT8_EXACT products of them are exact in float: 1024 * 128 * 127 < 2^24.
+#ifndef INT8 // kernels that can do only one define it
 #define INT8 (A_FORMAT == FORMAT_I8)
+#endif
 #define INT8_EXACT 1024u
-vec4 unpack_bytes(uint word) {
+vec4 unpack_bytes(const uint word) {
     int i = int(word);
     return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
 }
-vec4 load_a(uint at) { return A_FORMAT == FORMAT_I8 ? unpack_bytes(a_u1[at >> 2]) : a_load4(A_FORMAT, at); }
-vec4 load_w(uint at) { return W_FORMAT == FORMAT_I8 ? unpack_bytes(w_u1[at >> 2]) : w_load4(W_FORMAT, at); }
+vec4 load_a(const uint at) { return INT8 ? unpack_bytes(a_u1[at >> 2]) : a_load4(A_FORMAT, at); }
+vec4 load_w(const uint at) { return INT8 ? unpack_bytes(w_u1[at >> 2]) : w_load4(W_FORMAT, at); }
 
 // Scales stand behind a row's bytes.
-float row_scale(uint row) { return uintBitsToFloat(a_u1[(a_offset + row * a_pitch + ((K + 15u) & ~15u)) >> 2]); }
-float column_scale(uint column) { return uintBitsToFloat(w_u1[(w_offset + min(column, N - 1u) * w_pitch + ((K + 15u) & ~15u)) >> 2]); }
-
-// Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
-vec4 mask_tail(vec4 v, uint k) {
-    if (!TAIL) return v;
-    return mix(vec4(0.0), v, lessThan(uvec4(k) + uvec4(0u, 1u, 2u, 3u), uvec4(K)));
+float row_scale(const uint row) { return uintBitsToFloat(a_u1[(a_offset + row * a_pitch + ((K + 15u) & ~15u)) >> 2]); }
+vec4 column_scales(const uint n) {
+    vec4 v = vec4(0.0);
+    for (uint i = 0u; i < min(N - n, 4u); i++)
+        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + ((K + 15u) & ~15u)) >> 2])), equal(QUAD, uvec4(i)));
+    return v;
 }
 
-uint gate_row(uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }
+// Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
+vec4 mask_tail(const vec4 v, const uint k) {
+    if (!TAIL) return v;
+    return mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K)));
+}
+
+uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }
 
 #define OPERAND(NAME, FORMAT, AT) (VECTOR ? NAME##_load4(FORMAT, AT) : NAME##_some(FORMAT, AT, N - n))
 #define OPERAND_F32(NAME, AT) (VECTOR ? NAME##_load4(AT) : NAME##_some(AT, N - n))
 
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
-void finish(vec4 v, uint row, uint n) {
-    if (INT8) v = v * row_scale(row) * vec4(column_scale(n), column_scale(n + 1u), column_scale(n + 2u), column_scale(n + 3u));
+void finish(vec4 v, const uint row, const uint n) {
+    if (INT8) v = v * row_scale(row) * column_scales(n);
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
     v = activate(ACTIVATION, v);
     if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);

@@ -3,6 +3,7 @@
 // glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
+#define INT8 true
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
 layout(constant_id = 11) const uint COLUMNS = 8; // a multiple of 4

@@ -2,6 +2,7 @@
 // Few rows (M at most ROWS, at most 8) times a matrix, on GPUs: a workgroup computes four columns; its threads split K and add up in shared
 // memory in a fixed order.
 #extension GL_GOOGLE_include_directive : require
+#define INT8 false // the sums would not be exact
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 1;
 

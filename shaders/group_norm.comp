@@ -43,7 +43,7 @@ vec3 joined(vec3 a, vec3 b) {
 }
 
 // One workgroup: one chunk of one item; lanes take groups in turn.
-void chunk_stage(uint g) {
+void chunk_stage(const uint g) {
     uint item = g / chunks, first = g % chunks * chunk_pixels, count = min(chunk_pixels, pixels - first), width = columns / groups;
     for (uint group = gl_LocalInvocationID.x; group < groups; group += gl_WorkGroupSize.x) {
         uint at = in_offset + (item * pixels + first) * in_pitch + group * width;
@@ -65,7 +65,7 @@ void chunk_stage(uint g) {
 }
 
 // One workgroup: one group of one item.
-void combine_stage(uint g) {
+void combine_stage(const uint g) {
     uint item = g / groups, group = g % groups, width = columns / groups, lane = gl_LocalInvocationID.x;
     float common_mean = partial[partial_offset + item * chunks * partial_pitch + 3u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
@@ -89,7 +89,7 @@ void combine_stage(uint g) {
 }
 
 // One invocation: four channels of a pixel.
-void apply_stage(uint g) {
+void apply_stage(const uint g) {
     uint id = g * gl_WorkGroupSize.x + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads, column = id % quads * 4u;
     if (row >= batch * pixels) return;
     uint count = min(columns - column, 4u), width = columns / groups, from = stats_offset + row / pixels * stats_pitch;

@@ -36,12 +36,12 @@ READABLE_F32(4, scale)
 READABLE_F32(5, shift)
 
 #define TABLE(NAME, AT, COLUMN) (VECTOR ? NAME##_load4((AT) + (COLUMN)) : NAME##_some((AT) + (COLUMN), columns - (COLUMN)))
-vec4 load(uint at, uint column) { return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column); }
-vec4 live(uint column) { return VECTOR ? vec4(1.0) : vec4(lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns))); }
+vec4 load(const uint at, const uint column) { return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column); }
+vec4 live(const uint column) { return VECTOR ? vec4(1.0) : vec4(lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns))); }
 
 shared vec2 lane_sums[gl_WorkGroupSize.x];
 // The sum over the lanes of a row, in a fixed order.
-vec2 sum_lanes(vec2 v) {
+vec2 sum_lanes(const vec2 v) {
     if (LANES == 1u) return v;
     uint i = gl_LocalInvocationID.x;
     barrier();
@@ -57,7 +57,7 @@ vec2 sum_lanes(vec2 v) {
 float mean, rest, inverse; // rest: what rounding left of the mean; added to it, it would be rounded away
 
 // Four columns of the result; beyond the last one 0 or, where nobody looks, anything.
-vec4 result(uint row, uint c) {
+vec4 result(const uint row, const uint c) {
     uint group = rows_per_group == 0u ? 0u : row / rows_per_group;
     vec4 v = load(in_offset + row * in_pitch, c);
     if (!HAS(PART_PLAIN)) v = (v - mean - rest) * inverse;
@@ -68,7 +68,7 @@ vec4 result(uint row, uint c) {
     return v;
 }
 
-void measure(uint lane, uint at) {
+void measure(const uint lane, const uint at) {
     mean = 0.0;
     if (!HAS(PART_RMS)) {
         vec4 sum = vec4(0.0);
@@ -89,13 +89,13 @@ void measure(uint lane, uint at) {
 
 // --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest and is not lost. ---
 
-uint bits_of(vec4 v) {
+uint bits_of(const vec4 v) {
     uvec4 b = floatBitsToUint(v) & 0x7fffffffu;
     return max(max(b.x, b.y), max(b.z, b.w));
 }
 
 shared uint lane_bits[gl_WorkGroupSize.x];
-uint most_of_lanes(uint bits) {
+uint most_of_lanes(const uint bits) {
     if (LANES == 1u) return bits;
     uint i = gl_LocalInvocationID.x;
     lane_bits[i] = bits;
@@ -108,17 +108,17 @@ uint most_of_lanes(uint bits) {
 }
 
 // Rows of nothing (below 1e-30) and rows that are not finite become zeros, the latter with a scale that is not finite either.
-bool is_nothing(uint bits) { return bits < 0x0da24260u; }
-bool is_finite(uint bits) { return bits < 0x7f800000u; }
+bool is_nothing(const uint bits) { return bits < 0x0da24260u; }
+bool is_finite(const uint bits) { return bits < 0x7f800000u; }
 
-uint pack_bytes(vec4 v, uint bits) {
+uint pack_bytes(const vec4 v, const uint bits) {
     if (is_nothing(bits) || !is_finite(bits)) return 0u;
     uvec4 b = uvec4(ivec4(clamp(roundEven(v * (127.0 / uintBitsToFloat(bits))), -127.0, 127.0))) & 255u;
     return b.x | b.y << 8 | b.z << 16 | b.w << 24;
 }
 
 uint padded_columns() { return (columns + 15u) & ~15u; } // then comes the scale
-void store_scale(uint to, uint bits) {
+void store_scale(const uint to, const uint bits) {
     float scale = is_nothing(bits) ? 0.0 : uintBitsToFloat(bits) / 127.0;
     dst_u1[(to + padded_columns()) >> 2] = is_finite(bits) ? floatBitsToUint(scale) : 0x7fc00000u;
 }
@@ -127,7 +127,7 @@ void store_scale(uint to, uint bits) {
 // digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads in shared memory.
 const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? gl_WorkGroupSize.x * 16u : 1u;
 shared vec4 rotated[rotated_quads];
-void rotate_four(uint at, uint stride) {
+void rotate_four(const uint at, const uint stride) {
     vec4 a = rotated[at], b = rotated[at + stride], c = rotated[at + 2u * stride], d = rotated[at + 3u * stride];
     vec4 h = 0.5 * ((a + b) + (c + d));
     rotated[at] = h - d;
@@ -137,7 +137,7 @@ void rotate_four(uint at, uint stride) {
 }
 
 // 256 columns from `first` on. This lane, number `part` of four, reads quads part, part + 4, ... and is left with quads 16 part + 0..15.
-void rotate(uint row, uint first, uint part) {
+void rotate(const uint row, const uint first, const uint part) {
     uint base = gl_LocalInvocationID.x / 4u * 64u;
     barrier();
     for (uint j = 0u; j < 16u; j++) {
@@ -151,7 +151,7 @@ void rotate(uint row, uint first, uint part) {
 }
 
 // Two rounds: the largest magnitude, then the bytes. What fits is rotated once. Everybody comes here, for the barriers.
-void quantize_rotated(uint lane, uint row, uint to, bool exists) {
+void quantize_rotated(const uint lane, const uint row, const uint to, const bool exists) {
     uint bits = 0u, part = lane % 4u, step = LANES * 64u, mine = gl_LocalInvocationID.x * 16u;
     for (uint round = 0u; round < 2u; round++) {
         for (uint base = 0u; base < columns; base += step) {

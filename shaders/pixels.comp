@@ -36,27 +36,27 @@ WRITABLE(2, dst)
 WRITABLE(3, rgb)
 layout(binding = 4) buffer Health { uint health[]; };
 
-float source(uint row, uint column) { return src_load1(IN_FORMAT, in_offset + row * in_pitch + column); }
+float source(const uint row, const uint column) { return src_load1(IN_FORMAT, in_offset + row * in_pitch + column); }
 
-float patchify(uint row, uint column) {
+float patchify(const uint row, const uint column) {
     uint area = grid_height * grid_width, item = row / area % batch, y = row % area / grid_width, x = row % grid_width;
     uint c = column / (patch_size * patch_size), dy = column / patch_size % patch_size, dx = column % patch_size;
     float v = source(item * channels + c, (y * patch_size + dy) * (grid_width * patch_size) + x * patch_size + dx);
-    return SCALED ? v * factor_f1[scale_offset] : v;
+    return SCALED ? v * factor_load1(FORMAT_F32, scale_offset) : v;
 }
 
-float unpatchify(uint row, uint column) {
+float unpatchify(const uint row, const uint column) {
     uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width, x = column % width;
     uint token = (item * grid_height + y / patch_size) * grid_width + x / patch_size;
     return source(token, (y % patch_size * patch_size + x % patch_size) * token_channels + c);
 }
 
-float planes_to_rows(uint row, uint column) {
+float planes_to_rows(const uint row, const uint column) {
     uint area = grid_height * grid_width;
     return source(row / area * channels + column, row % area) * scale + shift;
 }
 
-float value(uint row, uint column) {
+float value(const uint row, const uint column) {
     if (column >= columns) return 0.0;
     if (OP == OP_PATCHIFY) return patchify(row, column);
     if (OP == OP_UNPATCHIFY) return unpatchify(row, column);
@@ -64,14 +64,14 @@ float value(uint row, uint column) {
 }
 
 // models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.
-void image(uint pixel) {
+void image(const uint pixel) {
     vec3 v = vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)), unit = v * 0.5 + 0.5;
     uvec3 byte_value = uvec3(roundEven(clamp(unit, 0.0, 1.0) * 255.0));
     if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u)))) atomicOr(health[health_offset + 2u], 1u);
     if (SWAP) byte_value = byte_value.bgr;
     if (RGBA) dst_u1[out_offset + pixel] = byte_value.r | byte_value.g << 8 | byte_value.b << 16 | 0xff000000u;
     if (RGB) {
-        for (uint c = 0u; c < 3u; c++) rgb_f1[rgb_offset + c * rgb_pitch + pixel] = unit[c];
+        for (uint c = 0u; c < 3u; c++) rgb_u1[rgb_offset + c * rgb_pitch + pixel] = floatBitsToUint(unit[c]);
     }
 }
 

@@ -29,11 +29,11 @@ layout(binding = 3) readonly buffer Cosines { float cosines[]; };
 layout(binding = 4) readonly buffer Sines { float sines[]; };
 
 // Two neighbouring channels: F16 pairs share a word.
-vec2 load_pair(uint at) { return FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]); }
-void store_pair(uint at, vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v, 0.0, 0.0)); }
+vec2 load_pair(const uint at) { return FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]); }
+void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v, 0.0, 0.0)); }
 
 shared vec2 lane_sums[gl_WorkGroupSize.x];
-vec2 sum_lanes(vec2 v) {
+vec2 sum_lanes(const vec2 v) {
     if (LANES == 1u) return v;
     uint i = gl_LocalInvocationID.x;
     barrier();
@@ -47,7 +47,7 @@ vec2 sum_lanes(vec2 v) {
 }
 
 float mean, rest, inverse; // rest: what rounding left of the mean
-vec2 normed_pair(uint at, uint c) {
+vec2 normed_pair(const uint at, const uint c) {
     vec2 v = (load_pair(at + c) - mean - rest) * inverse;
     if (HAS(PART_WEIGHT)) v *= vec2(weight[weight_offset + c], weight[weight_offset + c + 1u]);
     if (HAS(PART_BIAS)) v += vec2(bias[bias_offset + c], bias[bias_offset + c + 1u]);

@@ -1,7 +1,7 @@
-/* spirv build SHADERS INC   compiles every module of SHADERS/MODULES with glslangValidator and spirv-opt, writes INC
-   (the text form that src/vk/spirv.c decodes) and SHADERS/spirv.lock spirv check SHADERS INC   without a compiler: the
-   lock fits the sources and INC fits the lock. Where the compiler of the lock is installed, compiles again and compares
-   bytes. spirv raw SHADERS DIR     compiles without spirv-opt to DIR/NAME.spv: the tests compare both forms */
+/* spirv build SHADERS INC   compiles what changed of SHADERS/MODULES with glslang and spirv-opt, writes INC (the text
+   form that src/vk/spirv.c decodes) and SHADERS/spirv.lock spirv check SHADERS INC   without a compiler: the lock fits
+   the sources and INC fits the lock. Where a compiler of the lock is installed, compiles its modules again and compares
+   bytes spirv raw SHADERS DIR     compiles without spirv-opt to DIR/NAME.spv: the tests compare both forms */
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,12 +11,18 @@
 #define MAX_MODULES 64
 #define MAX_PATH 1024
 static const char compile_flags[] = "-V --target-env vulkan1.2";
-/* Inlining makes some modules smaller and others larger: the smaller result is kept. */
-static const char *const optimize_flags[2] = {
-    "--strip-debug -O",
-    "--strip-debug --eliminate-dead-functions --private-to-local --convert-local-access-chains --eliminate-local-single-block "
-    "--eliminate-local-single-store --ssa-rewrite --eliminate-dead-code-aggressive --eliminate-dead-branches --merge-blocks --ccp "
-    "--redundancy-elimination --eliminate-dead-code-aggressive --compact-ids"};
+/* What -O does, without unrolling: drivers do that, and know the sizes. */
+static const char optimize_flags[] =
+    "--strip-debug --eliminate-dead-branches --merge-return --inline-entry-points-exhaustive --eliminate-dead-functions "
+    "--eliminate-dead-code-aggressive --private-to-local --eliminate-local-single-block --eliminate-local-single-store "
+    "--eliminate-dead-code-aggressive --scalar-replacement=100 --convert-local-access-chains --eliminate-local-single-block "
+    "--eliminate-local-single-store --eliminate-dead-code-aggressive --ssa-rewrite --eliminate-dead-code-aggressive --ccp "
+    "--eliminate-dead-branches --redundancy-elimination --combine-access-chains --simplify-instructions --scalar-replacement=100 "
+    "--convert-local-access-chains --eliminate-local-single-block --eliminate-local-single-store --eliminate-dead-code-aggressive "
+    "--ssa-rewrite --eliminate-dead-code-aggressive --vector-dce --eliminate-dead-inserts --eliminate-dead-branches "
+    "--simplify-instructions --copy-propagate-arrays --eliminate-dead-code-aggressive --merge-blocks --redundancy-elimination "
+    "--eliminate-dead-branches --merge-blocks --simplify-instructions --remove-duplicates --eliminate-dead-code-aggressive "
+    "--unify-const --compact-ids";
 
 typedef struct bytes {
     unsigned char *data;
@@ -25,10 +31,28 @@ typedef struct bytes {
 
 typedef struct module {
     char name[64], source[128], defines[256];
+    int glslang; /* the oldest that can compile it */
     char source_hash[65], spirv_hash[65];
-    size_t spirv_size;
+    uint32_t kept; /* functions that are not inlined, as bits, see shared_functions */
     bytes spirv;
 } module;
+
+typedef struct compiler {
+    const char *prefix; /* of its commands: nothing, or the script that runs them */
+    char version[512];  /* empty: there is none */
+    int glslang;
+} compiler;
+
+typedef struct lock_entry {
+    char name[64], source_hash[65], spirv_hash[65];
+    unsigned size, kept;
+} lock_entry;
+
+typedef struct lock {
+    char compilers[2][512]; /* of modules for the old and for the new glslang */
+    lock_entry entries[MAX_MODULES];
+    int count;
+} lock;
 
 static int fail(const char *what, const char *name) {
     fprintf(stderr, "spirv: %s: %s\n", what, name);
@@ -129,7 +153,8 @@ static int read_modules(const char *folder, module *modules, int *count) {
         module *m = &modules[*count];
         memset(m, 0, sizeof *m);
         line[strcspn(line, "\r\n")] = 0;
-        if (line[0] == '#' || sscanf(line, "%63s %127s %255[^\n]", m->name, m->source, m->defines) < 2) continue;
+        if (line[0] == '#' || sscanf(line, "%63s %127s %d %255[^\n]", m->name, m->source, &m->glslang, m->defines) < 3)
+            continue;
         if (++*count == MAX_MODULES) break;
     }
     fclose(f);
@@ -161,9 +186,9 @@ static int flatten(const char *folder, const char *name, bytes *out) {
 
 static int hash_source(const char *folder, module *m) {
     bytes text = {0, 0, 0};
-    char flags[1024];
+    char flags[2048];
     if (flatten(folder, m->source, &text)) return 1;
-    snprintf(flags, sizeof flags, "%s %s; %s; %s\n", compile_flags, m->defines, optimize_flags[0], optimize_flags[1]);
+    snprintf(flags, sizeof flags, "%s %s; %s\n", compile_flags, m->defines, optimize_flags);
     append(&text, flags, strlen(flags));
     sha256(text.data, text.size, m->source_hash);
     free(text.data);
@@ -172,10 +197,16 @@ static int hash_source(const char *folder, module *m) {
 
 /* --- compiling --- */
 
+/* Modules that the least glslang of Linux distributions can compile, and those that need its newest features. */
+static const int glslang_versions[2] = {12, 16};
+static int is_new(const module *m) { return m->glslang > glslang_versions[0]; }
+
 /* The first line that a command prints; reads on to the end, so that the command does not die of a closed pipe. */
-static int first_line(const char *command, char *out, size_t size) {
+static int first_line(const char *prefix, const char *command, char *out, size_t size) {
     char line[512];
-    FILE *f = popen(command, "r");
+    FILE *f;
+    snprintf(line, sizeof line, "%s%s 2>&1", prefix, command);
+    f = popen(line, "r");
     out[0] = 0;
     if (!f) return 1;
     while (fgets(line, sizeof line, f)) {
@@ -185,46 +216,112 @@ static int first_line(const char *command, char *out, size_t size) {
     return pclose(f) != 0 || !out[0];
 }
 
-static int compiler_version(char *out, size_t size) {
+static void find_compiler(compiler *out, const char *prefix) {
     char glslang[200], tools[200];
-    if (first_line("glslangValidator --version 2>/dev/null", glslang, sizeof glslang) ||
-        first_line("spirv-opt --version 2>&1", tools, sizeof tools))
-        return 1;
+    memset(out, 0, sizeof *out);
+    out->prefix = prefix;
+    if (first_line(prefix, "glslangValidator --version", glslang, sizeof glslang) ||
+        first_line(prefix, "spirv-opt --version", tools, sizeof tools) ||
+        sscanf(glslang, "Glslang Version: %*d:%d", &out->glslang) != 1)
+        return;
     if (strstr(tools, " unknown")) *strstr(tools, " unknown") = 0;
-    snprintf(out, size, "%s; %s", glslang, tools);
-    return 0;
+    snprintf(out->version, sizeof out->version, "%s; %s", glslang, tools);
 }
 
-static long file_size(const char *path) {
-    long size;
-    FILE *f = fopen(path, "rb");
-    if (!f) return -1;
-    fseek(f, 0, SEEK_END);
-    size = ftell(f);
-    fclose(f);
-    return size;
+static void find_compilers(compiler out[2]) {
+    find_compiler(&out[0], "");
+    out[1] = out[0];
+    if (out[0].glslang < glslang_versions[1]) find_compiler(&out[1], "sh tools/newest.sh ");
 }
 
-static int optimize(const char *flags, const char *from, const char *to) {
+static int compile(const char *folder, const module *m, const compiler *with, const char *out) {
     char command[4 * MAX_PATH];
-    snprintf(command, sizeof command, "spirv-opt %s %s -o %s", flags, from, to);
+    snprintf(command, sizeof command, "%sglslangValidator --quiet %s %s -I%s %s/%s -o %s", with->prefix, compile_flags,
+             m->defines, folder, folder, m->source, out);
+    return system(command) ? fail("cannot compile", m->name) : 0;
+}
+
+static int run_optimizer(const compiler *with, const char *flags, const char *from, const char *to) {
+    char command[4 * MAX_PATH];
+    snprintf(command, sizeof command, "%sspirv-opt %s %s -o %s", with->prefix, flags, from, to);
     return system(command) ? fail("spirv-opt fails on", from) : 0;
 }
 
-static int compile(const char *folder, const module *m, int optimized, const char *out) {
-    char command[4 * MAX_PATH], raw[MAX_PATH], other[MAX_PATH];
+/* --- functions: inlining one that is called often makes a module larger; inlining one that is called once, smaller ---
+ */
+
+enum { OP_ENTRY_POINT = 15, OP_FUNCTION = 54, OP_FUNCTION_CALL = 57, DONT_INLINE = 2, MAX_FUNCTIONS = 128 };
+
+static uint32_t word_at(const bytes *spirv, size_t i) {
+    const unsigned char *p = spirv->data + 4 * i;
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Marks the functions of a module that are called more than once: those with a bit in kept must stay functions. With
+   kept 0 all marks go, for drivers are to decide for themselves. Returns how many such functions there are. */
+static int shared_functions(bytes *spirv, uint32_t kept) {
+    uint32_t ids[MAX_FUNCTIONS], calls[MAX_FUNCTIONS] = {0};
+    size_t controls[MAX_FUNCTIONS], i, words = spirv->size / 4;
+    int f, count = 0, found = 0;
+    for (i = 5; i < words; i += word_at(spirv, i) >> 16)
+        if ((word_at(spirv, i) & 0xffffu) == OP_FUNCTION && count < MAX_FUNCTIONS) {
+            ids[count] = word_at(spirv, i + 2);
+            controls[count++] = 4 * (i + 3);
+        }
+    for (i = 5; i < words; i += word_at(spirv, i) >> 16)
+        for (f = 0; f < count && (word_at(spirv, i) & 0xffffu) == OP_FUNCTION_CALL; f++)
+            if (word_at(spirv, i + 3) == ids[f]) calls[f]++;
+    for (f = 0; f < count; f++) {
+        spirv->data[controls[f]] &= (unsigned char)~DONT_INLINE;
+        if (calls[f] < 2 || found == 32) continue;
+        if (kept >> found & 1) spirv->data[controls[f]] |= DONT_INLINE;
+        found++;
+    }
+    return found;
+}
+
+static int write_file(const char *path, const bytes *what) {
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(what->data, 1, what->size, f) != what->size) return fail("cannot write", path);
+    return fclose(f) != 0;
+}
+
+static int optimize(const module *m, const compiler *with, const char *from, uint32_t kept, bytes *out) {
+    char marked[MAX_PATH];
+    bytes text;
     int failed;
-    snprintf(raw, sizeof raw, "%s.raw", out);
-    snprintf(other, sizeof other, "%s.other", out);
-    snprintf(command, sizeof command, "glslangValidator --quiet %s %s -I%s %s/%s -o %s", compile_flags, m->defines,
-             folder, folder, m->source, raw);
-    if (system(command)) return fail("cannot compile", m->name);
-    failed = optimize(optimized ? optimize_flags[0] : "--strip-debug", raw, out);
-    if (!failed && optimized) failed = optimize(optimize_flags[1], raw, other);
-    if (!failed && optimized && file_size(other) < file_size(out)) failed = rename(other, out) != 0;
-    remove(raw);
-    remove(other);
-    return failed;
+    snprintf(marked, sizeof marked, "%s.marked", from);
+    if (read_file(from, &text)) return 1;
+    shared_functions(&text, kept);
+    failed = write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked) || read_file(marked, out);
+    free(text.data);
+    remove(marked);
+    if (!failed) shared_functions(out, 0);
+    return failed ? fail("cannot be optimized", m->name) : 0;
+}
+
+/* Tries each function both ways, with the others as they are best so far. */
+static int smallest(module *m, const compiler *with, const char *from) {
+    bytes text, trial;
+    int f, count, inlined;
+    if (read_file(from, &text)) return 1;
+    count = shared_functions(&text, 0);
+    free(text.data);
+    for (inlined = 0; inlined < 2; inlined++) {
+        uint32_t kept = inlined ? 0 : ~0u;
+        if (optimize(m, with, from, kept, &trial)) return 1;
+        if (inlined && trial.size >= m->spirv.size) break;
+        m->spirv = trial;
+        m->kept = kept;
+    }
+    for (f = 0; f < count; f++) {
+        if (optimize(m, with, from, m->kept ^ 1u << f, &trial)) return 1;
+        if (trial.size >= m->spirv.size) continue;
+        m->spirv = trial;
+        m->kept ^= 1u << f;
+    }
+    if (count < 32) m->kept &= (1u << count) - 1;
+    return 0;
 }
 
 /* --- the text form --- */
@@ -294,20 +391,21 @@ static int write_inc(const char *path, const module *modules, int count) {
     return fclose(out) ? fail("cannot write", path) : 0;
 }
 
-static int write_lock(const char *folder, const module *modules, int count, const char *version) {
+static int write_lock(const char *folder, const module *modules, int count, const lock *locked) {
     char path[MAX_PATH];
     int i;
     FILE *out;
     snprintf(path, sizeof path, "%s/spirv.lock", folder);
     out = fopen(path, "wb");
     if (!out) return fail("cannot write", path);
-    fprintf(
-        out,
-        "# Generated by make shaders. name, SHA-256 of the flattened source and the flags, SHA-256 and size of the SPIR-V\n");
-    fprintf(out, "compiler %s\nflags %s; %s; %s\n", version, compile_flags, optimize_flags[0], optimize_flags[1]);
+    fprintf(out,
+            "# Generated by make shaders. name, SHA-256 of the flattened source and the flags, SHA-256 and size of the "
+            "SPIR-V, functions not inlined, defines\n");
+    for (i = 0; i < 2; i++) fprintf(out, "compiler %d %s\n", glslang_versions[i], locked->compilers[i]);
+    fprintf(out, "flags %s; %s\n", compile_flags, optimize_flags);
     for (i = 0; i < count; i++)
-        fprintf(out, "%s %s %s %u %s\n", modules[i].name, modules[i].source_hash, modules[i].spirv_hash,
-                (unsigned)modules[i].spirv.size, modules[i].defines);
+        fprintf(out, "%s %s %s %u %x %s\n", modules[i].name, modules[i].source_hash, modules[i].spirv_hash,
+                (unsigned)modules[i].spirv.size, (unsigned)modules[i].kept, modules[i].defines);
     return fclose(out) ? fail("cannot write", path) : 0;
 }
 
@@ -367,88 +465,141 @@ static int read_inc(const char *path, module *modules, int count) {
     return 0;
 }
 
-static int check_lock(const char *folder, module *modules, int count, char *version, size_t version_size) {
-    char path[MAX_PATH], line[512], name[64], source[65], spirv[65];
-    unsigned size;
-    int i, seen = 0;
+static int read_lock(const char *folder, lock *out) {
+    char path[MAX_PATH], line[4096];
+    int i, glslang, at;
     FILE *f;
+    memset(out, 0, sizeof *out);
     snprintf(path, sizeof path, "%s/spirv.lock", folder);
     f = fopen(path, "r");
     if (!f) return fail("cannot read", path);
-    while (fgets(line, sizeof line, f)) {
+    while (fgets(line, sizeof line, f) && out->count < MAX_MODULES) {
+        lock_entry *e = &out->entries[out->count];
         line[strcspn(line, "\r\n")] = 0;
-        if (!strncmp(line, "compiler ", 9)) snprintf(version, version_size, "%s", line + 9);
-        if (line[0] == '#' || sscanf(line, "%63s %64s %64s %u", name, source, spirv, &size) != 4) continue;
-        for (i = 0; i < count && strcmp(modules[i].name, name); i++) {
-        }
-        if (i == count) continue;
-        seen++;
-        if (strcmp(modules[i].source_hash, source)) return fclose(f), fail("source changed since `make shaders`", name);
-        if (strcmp(modules[i].spirv_hash, spirv) || modules[i].spirv.size != size)
-            return fclose(f), fail("generated text does not fit spirv.lock", name);
+        if (sscanf(line, "compiler %d %n", &glslang, &at) == 1)
+            for (i = 0; i < 2; i++)
+                if (glslang == glslang_versions[i])
+                    snprintf(out->compilers[i], sizeof out->compilers[i], "%s", line + at);
+        if (line[0] != '#' &&
+            sscanf(line, "%63s %64s %64s %u %x", e->name, e->source_hash, e->spirv_hash, &e->size, &e->kept) == 5)
+            out->count++;
     }
     fclose(f);
-    return seen == count ? 0 : fail("a module is missing in", path);
+    return 0;
 }
 
-static int recompile(const char *folder, const module *modules, int count, const char *inc) {
+static const lock_entry *find_locked(const lock *locked, const char *name) {
+    int i;
+    for (i = 0; i < locked->count; i++)
+        if (!strcmp(locked->entries[i].name, name)) return &locked->entries[i];
+    return NULL;
+}
+
+static int check_lock(const lock *locked, module *m) {
+    const lock_entry *e = find_locked(locked, m->name);
+    if (!e) return fail("spirv.lock does not have module", m->name);
+    m->kept = e->kept;
+    if (strcmp(m->source_hash, e->source_hash)) return fail("source changed since `make shaders`", m->name);
+    if (strcmp(m->spirv_hash, e->spirv_hash) || m->spirv.size != e->size)
+        return fail("generated text does not fit spirv.lock", m->name);
+    return 0;
+}
+
+static int recompile(const char *folder, const compiler *with, const module *m, const char *inc) {
     char out[MAX_PATH];
     bytes again;
-    int i, different = 0;
+    int different;
     snprintf(out, sizeof out, "%s.check.spv", inc);
-    for (i = 0; i < count && !different; i++) {
-        if (compile(folder, &modules[i], 1, out) || read_file(out, &again)) return 1;
-        different = again.size != modules[i].spirv.size || memcmp(again.data, modules[i].spirv.data, again.size);
-        free(again.data);
-        if (different) fail("compiling again gives other bytes", modules[i].name);
-    }
+    if (compile(folder, m, with, out) || optimize(m, with, out, m->kept, &again)) return 1;
+    different = again.size != m->spirv.size || memcmp(again.data, m->spirv.data, again.size);
+    free(again.data);
     remove(out);
-    return different;
+    return different ? fail("compiling again gives other bytes", m->name) : 0;
+}
+
+/* --- the verbs --- */
+
+/* What need not be compiled again, and what cannot: the module as it is. */
+static int still_good(const compiler *with, const lock *locked, module *m, const char *inc) {
+    const lock_entry *e = find_locked(locked, m->name);
+    if (!e || strcmp(e->source_hash, m->source_hash)) return 0;
+    if (with->version[0] && strcmp(with->version, locked->compilers[is_new(m)])) return 0;
+    if (read_inc(inc, m, 1)) return 0;
+    sha256(m->spirv.data, m->spirv.size, m->spirv_hash);
+    m->kept = e->kept;
+    return !strcmp(e->spirv_hash, m->spirv_hash);
+}
+
+static int build_module(const char *folder, const compiler *with, module *m, const char *inc) {
+    char out[MAX_PATH];
+    if (!with->version[0]) return fail("needs a newer glslang, which tools/newest.sh could not fetch", m->name);
+    snprintf(out, sizeof out, "%s.spv", inc);
+    memset(&m->spirv, 0, sizeof m->spirv);
+    if (compile(folder, m, with, out) || smallest(m, with, out)) return 1;
+    sha256(m->spirv.data, m->spirv.size, m->spirv_hash);
+    return remove(out) != 0;
 }
 
 static int build(const char *folder, const char *inc, module *modules, int count) {
-    char version[512], out[MAX_PATH];
+    static lock locked;
+    compiler with[2];
     size_t total = 0;
-    int i;
-    if (compiler_version(version, sizeof version))
+    int i, compiled = 0;
+    find_compilers(with);
+    if (!with[0].version[0])
         return fail("needs glslangValidator and spirv-opt", "apt-get install glslang-tools spirv-tools");
-    snprintf(out, sizeof out, "%s.spv", inc);
+    read_lock(folder, &locked);
     for (i = 0; i < count; i++) {
-        if (compile(folder, &modules[i], 1, out) || read_file(out, &modules[i].spirv) ||
-            hash_source(folder, &modules[i]))
-            return 1;
-        sha256(modules[i].spirv.data, modules[i].spirv.size, modules[i].spirv_hash);
-        total += modules[i].spirv.size;
+        module *m = &modules[i];
+        if (hash_source(folder, m)) return 1;
+        if (!still_good(&with[is_new(m)], &locked, m, inc)) {
+            if (build_module(folder, &with[is_new(m)], m, inc)) return 1;
+            printf("%-20s %6u bytes\n", m->name, (unsigned)m->spirv.size);
+            compiled++;
+        }
+        total += m->spirv.size;
     }
-    remove(out);
-    printf("%d modules, %u bytes of SPIR-V\n", count, (unsigned)total);
-    return write_inc(inc, modules, count) || write_lock(folder, modules, count, version);
+    for (i = 0; i < 2; i++)
+        if (with[i].version[0]) snprintf(locked.compilers[i], sizeof locked.compilers[i], "%s", with[i].version);
+    printf("%d modules, %d of them compiled, %u bytes of SPIR-V\n", count, compiled, (unsigned)total);
+    return write_inc(inc, modules, count) || write_lock(folder, modules, count, &locked);
 }
 
 static int check(const char *folder, const char *inc, module *modules, int count) {
-    char locked[512] = "", here[512];
-    int i;
-    if (read_inc(inc, modules, count)) return 1;
+    static lock locked;
+    compiler with[2];
+    int i, again = 0;
+    if (read_inc(inc, modules, count) || read_lock(folder, &locked)) return 1;
     for (i = 0; i < count; i++) {
         if (hash_source(folder, &modules[i])) return 1;
         sha256(modules[i].spirv.data, modules[i].spirv.size, modules[i].spirv_hash);
+        if (check_lock(&locked, &modules[i])) return 1;
     }
-    if (check_lock(folder, modules, count, locked, sizeof locked)) return 1;
-    if (compiler_version(here, sizeof here) || strcmp(here, locked)) {
-        printf("shaders fit spirv.lock (not compiled again: that needs %s)\n", locked);
-        return 0;
+    if (locked.count != count) return fail("spirv.lock has modules that MODULES has not", folder);
+    find_compilers(with);
+    for (i = 0; i < count; i++) {
+        int class = is_new(&modules[i]);
+        if (strcmp(with[class].version, locked.compilers[class])) continue;
+        if (recompile(folder, &with[class], &modules[i], inc)) return 1;
+        again++;
     }
-    if (recompile(folder, modules, count, inc)) return 1;
-    printf("shaders fit spirv.lock, and compiling them again gives the same bytes\n");
+    printf("note: %d modules fit spirv.lock; compiling %d of them again gives the same bytes\n", count, again);
+    for (i = 0; i < 2; i++)
+        if (strcmp(with[i].version, locked.compilers[i])) printf("note: the others need %s\n", locked.compilers[i]);
     return 0;
 }
 
 static int raw(const char *folder, const char *to, const module *modules, int count) {
+    compiler with[2];
     char out[MAX_PATH];
     int i;
+    find_compilers(with);
     for (i = 0; i < count; i++) {
+        if (!with[is_new(&modules[i])].version[0]) continue;
         snprintf(out, sizeof out, "%s/%s.spv", to, modules[i].name);
-        if (compile(folder, &modules[i], 0, out)) return 1;
+        if (compile(folder, &modules[i], &with[is_new(&modules[i])], out) ||
+            run_optimizer(&with[is_new(&modules[i])], "--strip-debug", out, out))
+            return 1;
     }
     return 0;
 }
