@@ -459,6 +459,35 @@ static void test_restart(void) {
     dit_job_destroy(job);
 }
 
+/* A prompt of many more tokens than the plan has rows for: planned anew, and the picture is that of a new job. */
+static void test_restart_longer(void) {
+    static char longer[6 * 50 + 1];
+    unsigned char fresh[BYTES], again[BYTES];
+    dit_job_desc desc = describe(shared_model, 7), other;
+    dit_counters before, after;
+    dit_output output, then;
+    dit_error err = {0};
+    dit_job *job = create_job(shared, &desc), *reference;
+    int i;
+    for (i = 0; i < 50; i++) memcpy(longer + 6 * i, "a cat ", 7);
+    other = desc;
+    other.prompt = other.negative_prompt = longer;
+    reference = create_job(shared, &other);
+    if (finish(reference)) read_picture(reference, 0, fresh, BYTES);
+    if (finish(job)) CHECK(is_expected(job) && dit_job_output(job, 0, 0, &output) == DIT_OK);
+    dit_job_get_counters(job, &before);
+    CHECK_MESSAGE(dit_job_restart(job, &other, &err) == DIT_OK, "%s", err.message);
+    if (finish(job) && read_picture(job, 0, again, BYTES)) CHECK(!memcmp(fresh, again, BYTES) && !is_expected(job));
+    dit_job_get_counters(job, &after);
+    CHECK(after.recordings > before.recordings && after.allocations > before.allocations);
+    CHECK_MESSAGE(after.pipelines == before.pipelines, "%llu pipelines for a prompt's length",
+                  (unsigned long long)(after.pipelines - before.pipelines));
+    CHECK(dit_job_output(job, 0, 0, &then) == DIT_OK && then.timeline == output.timeline && then.value > output.value);
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job));
+    dit_job_destroy(reference);
+    dit_job_destroy(job);
+}
+
 /* A plan for a size that was planned before compiles nothing, and a new size only what it needs beyond. */
 static void test_new_sizes(void) {
     static const uint32_t sides[] = {32, 48, 32, 48, 80};
@@ -1204,6 +1233,7 @@ int main(void) {
         test_budgets();
         test_batch();
         test_restart();
+        test_restart_longer();
         test_new_sizes();
         test_interleaved();
         test_two_threads(false);

@@ -414,9 +414,9 @@ static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
 }
 
 /* Images [first, first + batch) of a batch of two, both branches; shares: one text for each branch, else one for each
- * row. */
+ * row; packed: the texts' tokens without padding, in the other order, behind a few rows of nothing. */
 static void run_pixart(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch, bool shares,
-                       float *out) {
+                       bool packed, float *out) {
     static const float times[3] = {700, 321, 5};
     uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, items[4][DITI_ITEM_WORDS],
              step = 0;
@@ -446,14 +446,24 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     if (plan_of(&graph, &plan)) {
         fill(plan, latent, 4 * batch * pixels, first * 4 * pixels);
         memset(items, 0, sizeof items);
-        for (i = 0; i < texts; i++) items[i][2] = i * TEXT_TOKENS, items[i][3] = i < texts / 2 ? 1 : 9;
+        for (i = 0; i < texts; i++) {
+            uint32_t before = i < texts / 2 ? texts / 2 * 9 + i : (i - texts / 2) * 9; /* tokens */
+            items[i][2] = packed ? 3 + before : i * TEXT_TOKENS;
+            items[i][3] = i < texts / 2 ? 1 : 9;
+        }
         CHECK(diti_plan_write(plan, d.text_items, items, texts * sizeof *items, NULL) == DIT_OK);
         CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
         CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         {
             uint32_t one = TEXT_TOKENS * 64;
             float *text = (float *)malloc(texts * one * sizeof *text);
-            for (i = 0; i < texts * one; i++) text[i] = noise_at(99 + i / one / (texts / 2) * one + i % one);
+            for (i = 0; i < texts * one; i++) text[i] = 1e30f; /* padding, which nothing may read */
+            for (i = 0; i < texts * 9 * 64; i++) {
+                uint32_t item = i / 64 / 9, token = i / 64 % 9;
+                if (token < items[item][3])
+                    text[(items[item][2] + token) * 64 + i % 64] =
+                        noise_at(99 + item / (texts / 2) * one + i % (9 * 64));
+            }
             CHECK(diti_plan_write(plan, d.text, text, texts * one * sizeof *text, NULL) == DIT_OK);
             free(text);
         }
@@ -503,7 +513,7 @@ static void run_all(const char *overrides, outputs *out, uint32_t *parts) {
             if (which == PART_T5) run_t5(device, c.t5, out);
             if (which == PART_VAE) run_vae(device, c.vae, out);
             if (which == PART_PIXART) {
-                run_pixart(device, c.transformer, 0, 2, true, out->denoised);
+                run_pixart(device, c.transformer, 0, 2, true, false, out->denoised);
                 *parts = ((diti_pixart *)(void *)c.transformer)->modulation.weight.part_count;
             }
         }
@@ -555,16 +565,82 @@ static void test_batches(diti_device *device) {
     uint32_t i;
     if (CHECK_MESSAGE(component_load(PART_PIXART, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
                       err.message)) {
-        run_pixart(device, c.transformer, 0, 2, true, both);
-        run_pixart(device, c.transformer, 0, 2, false, own);
+        run_pixart(device, c.transformer, 0, 2, true, false, both);
+        run_pixart(device, c.transformer, 0, 2, false, false, own);
+        CHECK(!memcmp(both, own, sizeof both));
+        run_pixart(device, c.transformer, 0, 2, false, true, own);
+        CHECK(!memcmp(both, own, sizeof both));
+        run_pixart(device, c.transformer, 0, 2, true, true, own);
         CHECK(!memcmp(both, own, sizeof both));
         for (i = 0; i < 2; i++) {
-            run_pixart(device, c.transformer, i, 1, true, one);
+            run_pixart(device, c.transformer, i, 1, true, false, one);
             CHECK_MESSAGE(!memcmp(one, both + i * IMAGE, IMAGE * sizeof(float)), "unconditional %u", (unsigned)i);
             CHECK_MESSAGE(!memcmp(one + IMAGE, both + (2 + i) * IMAGE, IMAGE * sizeof(float)), "conditional %u",
                           (unsigned)i);
         }
         CHECK(memcmp(one, one + IMAGE, IMAGE * sizeof(float)) != 0);
+    }
+    component_free(&c);
+    image_close(&file);
+}
+
+/* Prompts of `lengths` tokens, one after the other in `rows` rows of which the rest is nobody's. */
+static void encode_prompts(diti_device *device, const diti_t5 *t5, const uint32_t *lengths, uint32_t count,
+                           uint32_t rows, uint32_t tokens, uint32_t first_id, float *out) {
+    uint32_t ids[256] = {0}, items[8][DITI_ITEM_WORDS] = {{0}}, i, token, at = 0;
+    diti_t5_use use = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    for (i = 0; i < count; i++) {
+        for (token = 0; token < lengths[i]; token++) ids[at + token] = ((first_id + i) * 131 + token * 37 + 1) % 1024;
+        items[i][0] = items[i][2] = at;
+        items[i][1] = items[i][3] = lengths[i];
+        at += lengths[i];
+    }
+    items[count][0] = at;
+    items[count][1] = rows - at;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "encode", false);
+    use.batch = count + 1;
+    use.tokens = tokens;
+    use.rows = rows;
+    use.ids = diti_tensor_input(&graph, DITI_U32, 1, rows, "ids");
+    use.items = diti_tensor_input(&graph, DITI_U32, count + 1, DITI_ITEM_WORDS, "items");
+    kept = keep(&graph, diti_t5_encode(t5, &graph, &use), rows, 48);
+    if (plan_of(&graph, &plan)) {
+        CHECK(diti_plan_write(plan, use.ids, ids, rows * sizeof *ids, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, use.items, items, use.batch * sizeof *items, NULL) == DIT_OK);
+        CHECK(diti_t5_write_inputs(t5, plan, &use, NULL) == DIT_OK);
+        finish(plan, kept, out, rows * 48 * sizeof *out);
+    }
+    diti_plan_destroy(plan);
+}
+
+/* Together and alone: the same to 1e-5 of the largest value (other numbers of rows may take other kernels). */
+static void test_unequal_prompts(diti_device *device) {
+    static const uint32_t lengths[] = {1, 7, 120, 16, 0, 33};
+    enum { COUNT = sizeof lengths / sizeof *lengths, ROWS = 192 };
+    static float all[ROWS * 48], one[128 * 48];
+    diti_env env = test_env(NULL);
+    image file = image_open(&env, T5_FILE, NULL, NULL);
+    component c;
+    dit_error err = DITI_ZERO;
+    uint32_t i, k, at = 0;
+    if (CHECK_MESSAGE(component_load(PART_T5, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
+                      err.message)) {
+        encode_prompts(device, c.t5, lengths, COUNT, ROWS, 120, 0, all);
+        CHECK(finite_and_alive(all, DITI_COUNT(all)));
+        for (i = 0; i < COUNT; at += lengths[i++]) {
+            double worst = 0, largest = 0;
+            if (!lengths[i]) continue;
+            encode_prompts(device, c.t5, &lengths[i], 1, lengths[i], lengths[i] < 64 ? 64 : 120, i, one);
+            for (k = 0; k < lengths[i] * 48; k++) {
+                worst = fmax(worst, fabs((double)all[at * 48 + k] - (double)one[k]));
+                largest = fmax(largest, fabs((double)one[k]));
+            }
+            CHECK_MESSAGE(worst <= 1e-5 * largest && largest > 0, "%u tokens: %g of %g", lengths[i], worst, largest);
+        }
     }
     component_free(&c);
     image_close(&file);
@@ -583,6 +659,7 @@ int main(void) {
         test_dry_runs(device);
         test_cancel(device);
         test_batches(device);
+        test_unequal_prompts(device);
         diti_device_close(device);
     }
     test_limits();

@@ -160,7 +160,7 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t toke
     memcpy(blob, words, sizeof words);
 }
 
-#define DITI_TEXT_GRANULE 64u
+#define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
     uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
