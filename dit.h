@@ -620,7 +620,7 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
 DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err);
 
 /* Runs a job again with other prompts, seed, rng, guidance scale or inputs, keeping plan, memory and recordings.
-   Prompts that together have another number of tokens, counted in steps of 64, are planned anew: memory and recordings
+   Prompts that together have another number of tokens, counted in steps of 32, are planned anew: memory and recordings
    are then made again, pipelines only where other kernels fit better.
    job: required; finished, failed, cancelled or not begun (a running one is cancelled first). desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
@@ -16167,7 +16167,7 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t toke
     memcpy(blob, words, sizeof words);
 }
 
-#define DITI_TEXT_GRANULE 64u
+#define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
     uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
