@@ -67,6 +67,7 @@ static const struct {
 } cases[] = {
     {"gemm --m 17 --n 32 --k 64 --runs 2", 1, KEYS PEAKS "m+ n+ k+ gflops+"},
     {"gemm --m 8 --n 8 --k 256 --runs 1 --type f32,F16,q8_0,Q2_K", 4, KEYS PEAKS "m+ n+ k+ gflops+"},
+    {"gemm --m 20 --n 24 --k 256 --runs 1 --type i8r,i8r+rot", 2, KEYS PEAKS "m+ n+ k+ gflops+"},
     {"gemm --m 40 --n 64 --k 64 --runs 1 --form gpu --slice-us 1000", 1, KEYS "gflops+"},
     {"gemv --n 64 --k 64 --runs 1", 1, KEYS PEAKS "m+ gflops+"},
     {"attention --tokens 33 --keys 20 --heads 2 --head-dim 24 --batch 2 --runs 2", 1,
@@ -154,12 +155,12 @@ static void test_shapes(void) {
     static char text[65536];
     b.out = tmpfile();
     b.o.op = "model";
-    b.o.type = DIT_TYPE_F32;
     b.o.runs = 1;
     for (i = 0; i < 2 * DITI_COUNT(shapes); i++) { /* quick: in turns whole and cut */
         if (!test_everything() && i % 2 != i / 2 % 2) continue;
         b.o.layers = i % 2 ? 3 : 0;
         b.o.no_fusion = b.o.no_replay = i % 2;
+        b.o.type = i % 3 ? DIT_TYPE_F32 : DIT_TYPE_I8_ROW;
         CHECK_MESSAGE(run_tiny(&b, shapes[i / 2]) == 0, "%s", shapes[i / 2].name);
         CHECK_MESSAGE(shapes[i / 2].hidden % shapes[i / 2].heads == 0, "%s", shapes[i / 2].name);
         bytes += b.weight_bytes;
@@ -206,6 +207,10 @@ static void test_refusals(void) {
                                         "gemm --type f32,",
                                         "gemm --type i8_row",
                                         "gemm --k 100 --type q8_0",
+                                        "gemm --k 100 --type i8r+rot",
+                                        "conv --type i8r",
+                                        "vae --type i8r+rot --size 1",
+                                        "expand --type i8r",
                                         "gemm --rung turbo",
                                         "gemm --rung base,cpu=0",
                                         "gemm --form fpga",

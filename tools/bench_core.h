@@ -30,7 +30,9 @@ static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 /* "q8_0" for DIT_TYPE_Q8_0 */
 static const char *type_text(dit_type type, char out[32]) {
-    const char *name = diti_type_name(type);
+    const char *name = type == DIT_TYPE_I8_ROW           ? "i8r"
+                       : type == DIT_TYPE_I8_ROW_ROTATED ? "i8r+rot"
+                                                         : diti_type_name(type);
     size_t i;
     for (i = 0; name[i] && i < 31; i++) out[i] = lower(name[i]);
     out[i] = 0;
@@ -41,7 +43,7 @@ static const char *type_text(dit_type type, char out[32]) {
 static bool find_type(const char *text, size_t length, dit_type *out) {
     char name[32];
     int type;
-    for (type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
+    for (type = DIT_TYPE_F32; type <= DIT_TYPE_I8_ROW_ROTATED; type++) {
         type_text((dit_type)type, name);
         if (strlen(name) != length) continue;
         while (length && lower(text[length - 1]) == name[length - 1]) length--;
@@ -185,15 +187,29 @@ static void random_block(dit_type type, unsigned char *block, uint32_t *state) {
     memcpy(block + i, &scale, 2);
 }
 
-/* Fills a buffer with copies of some random blocks. */
-static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint64_t bytes) {
-    enum { BLOCKS = 4096 };
-    uint32_t i, state = 1, block = diti_type_block_bytes(type);
-    uint64_t chunk = (uint64_t)BLOCKS * block, done, size;
+/* A row of int8 weights as the device holds it: values, zeros, the scale. */
+static void random_row(uint32_t columns, unsigned char *row, uint32_t *state) {
+    uint32_t i, pitch = diti_i8_pitch(columns);
+    float scale = 0.01f;
+    memset(row, 0, pitch);
+    for (i = 0; i < columns; i++) row[i] = (unsigned char)(random_next(state) >> 9);
+    memcpy(row + pitch - 16, &scale, sizeof scale);
+}
+
+/* Fills a buffer with copies of some random blocks, or rows of so many columns. */
+static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint32_t columns, uint64_t bytes) {
+    bool i8 = diti_type_is_i8(type);
+    uint32_t i, state = 1, block = i8 ? diti_i8_pitch(columns) : diti_type_block_bytes(type), count = i8 ? 64 : 4096;
+    uint64_t chunk = (uint64_t)count * block, done, size;
     unsigned char *data = malloc((size_t)chunk);
     dit_result result = DIT_OK;
     if (!data) return complain("out of memory for random weights");
-    for (i = 0; i < BLOCKS; i++) random_block(type, data + (size_t)i * block, &state);
+    for (i = 0; i < count; i++) {
+        if (i8)
+            random_row(columns, data + (size_t)i * block, &state);
+        else
+            random_block(type, data + (size_t)i * block, &state);
+    }
     for (done = 0; done < bytes && result >= 0; done += size) {
         size = bytes - done < chunk ? bytes - done : chunk;
         result = diti_buffer_write(b->device, buffer, done, data, size, &b->err);
@@ -216,7 +232,7 @@ static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
     part->rows = rows;
     weight->part_count++;
     b->weight_bytes += (double)rows * (double)row_bytes;
-    return random_buffer(b, buffer, weight->type, rows * row_bytes);
+    return random_buffer(b, buffer, weight->type, weight->columns, rows * row_bytes);
 }
 
 static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {
@@ -224,7 +240,10 @@ static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {
     uint32_t done, part;
     int code = EXIT_GOOD;
     char name[32];
-    if (!diti_type_bytes(h->weight.type, 1, columns, &row_bytes)) {
+    if (h->weight.type == DIT_TYPE_I8_ROW_ROTATED && diti_i8_type(h->weight.type, columns) != h->weight.type)
+        return complain("rows of %u values don't divide into groups of %u; give sizes that are multiples of it, or i8r",
+                        columns, DITI_ROTATION_GROUP);
+    if (!diti_weight_bytes(h->weight.type, 1, columns, &row_bytes)) {
         return complain(
             "rows of %u values don't divide into blocks of %u; give sizes that are multiples of it, or a --type other than %s",
             columns, diti_type_block(h->weight.type), type_text(h->weight.type, name));
@@ -260,6 +279,7 @@ static const diti_weight *random_weight(bench *b, dit_type type, uint32_t rows, 
 
 /* The type that a converter would give to rows of so many values: f16 where they don't fill its blocks. */
 static dit_type fitting_type(const bench *b, uint32_t columns) {
+    if (diti_type_is_i8(b->o.type)) return diti_i8_type(b->o.type, columns);
     return columns % diti_type_block(b->o.type) ? DIT_TYPE_F16 : b->o.type;
 }
 

@@ -115,6 +115,8 @@ typedef struct net { /* a shape as a graph under construction */
     diti_tensor skip;                     /* F32 [rows, hidden] */
     diti_tensor cosines, sines;           /* F32 [rows, head_dim / 2] */
     diti_tensor positions;                /* F32 [heads, 2 * rows - 1] */
+    diti_weight reader;                   /* stands for a weight that reads a norm: its type counts */
+    bool ends;                            /* what is no block: never int8 */
 } net;
 
 typedef struct pair { /* a linear layer's random weights */
@@ -123,7 +125,8 @@ typedef struct pair { /* a linear layer's random weights */
 
 static pair net_pair(net *n, uint32_t rows, uint32_t columns) {
     pair p;
-    p.weight = random_weight(n->b, fitting_type(n->b, columns), rows, columns, 1);
+    dit_type type = fitting_type(n->b, columns);
+    p.weight = random_weight(n->b, n->ends && diti_type_is_i8(type) ? DIT_TYPE_F16 : type, rows, columns, 1);
     p.bias = random_weight(n->b, DIT_TYPE_F32, 1, rows, 1);
     return p;
 }
@@ -205,6 +208,7 @@ static diti_tensor net_norm(net *n, diti_tensor x, uint32_t row) {
     if (!n->b->o.no_fusion) {
         desc.shift = net_row(n, row);
         desc.scale = net_row(n, row + 1);
+        if (!n->ends) desc.reader = &n->reader;
     }
     y = diti_norm(&n->b->graph, x, &desc);
     return n->b->o.no_fusion ? net_pass(n, y, DITI_ACTIVATION_NONE, net_row(n, row), 0, "modulate") : y;
@@ -400,6 +404,7 @@ static void net_begin(net *n, bench *b, const shape *s) {
     memset(n, 0, sizeof *n);
     n->b = b;
     n->s = s;
+    n->reader.type = fitting_type(b, s->hidden);
     n->text_rows = joint ? s->text : 0;
     n->image_rows = s->frames * s->tokens;
     n->rows = n->text_rows + n->image_rows;
@@ -417,8 +422,10 @@ static void net_begin(net *n, bench *b, const shape *s) {
 static void net_ends(net *n) {
     diti_tensor image = net_rows(n, n->x, n->text_rows, n->image_rows);
     diti_tensor patches = net_input(n, n->image_rows, n->s->in, "patches");
+    n->ends = true;
     net_linear(n, patches, n->s->hidden, DITI_ACTIVATION_NONE, image, "patch_embed");
     net_linear(n, net_norm(n, image, 0), n->s->out, DITI_ACTIVATION_NONE, 0, "proj_out");
+    n->ends = false;
 }
 
 /* One segment for the ends, one for each kind of layer: what is measured once and counted several times. */
@@ -544,7 +551,7 @@ static int case_shape(bench *b, const char *otherwise, bool encoder) {
     if (!known || (known->in == 0) != encoder)
         return complain("--shape %s: there is no such %s; dit-bench --help lists them", name,
                         encoder ? "encoder" : "architecture");
-    if (known->hidden % diti_type_block(b->o.type))
+    if (!diti_type_is_i8(b->o.type) && known->hidden % diti_type_block(b->o.type))
         return complain("--type %s: rows of %u values don't divide into blocks of %u; choose another type",
                         b->line.type, known->hidden, diti_type_block(b->o.type));
     changed = *known;
@@ -552,7 +559,7 @@ static int case_shape(bench *b, const char *otherwise, bool encoder) {
     return run_shape(b, &changed);
 }
 
-/* ---- an autoencoder's decoder: AutoencoderKL with (128, 256, 512, 512) channels ---- */
+/* ---- an autoencoder's decoder: AutoencoderKL with (128, 256, 512, 512) channels. Nothing of it becomes int8 ---- */
 
 typedef struct vae_net {
     bench *b;

@@ -31,7 +31,8 @@ static const char usage_text[] =
     "all            a bit of everything, in sizes for the device\n"
     "\n"
     "--type T       of the weights, or several with commas: f32 f16 bf16 f8_e4m3 f8_e5m2 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k\n"
-    "               q4_k q5_k q6_k. Else f32, for expand and shapes q8_0\n"
+    "               q4_k q5_k q6_k, i8r i8r+rot (int8 with activations quantized while running). Else f32, for expand and\n"
+    "               shapes q8_0\n"
     "--device D     an index, a part of a name or a UUID, as dit understands it; else the best one\n"
     "--rung R       base or fp16; else the highest that works       --form F  kernels for a cpu or a gpu; else as it is\n"
     "--runs N       timed runs, after one that is not counted (7)   --slice-us N  longest command buffer (50000)\n"
@@ -456,7 +457,10 @@ static const kind kinds[] = {
 
 static int run_kind(bench *b, const kind *kind) {
     char type[32];
-    int code = begin_case(b);
+    int code;
+    if (diti_type_is_i8(b->o.type) && (kind->run == case_conv || kind->run == case_vae))
+        return complain("--type i8r: only linear layers have int8 rows; %s has none", kind->name);
+    code = begin_case(b);
     if (!code) code = open_report(b);
     if (code) return code;
     b->line.op = kind->name;
@@ -515,7 +519,7 @@ static int run_words(bench *b, const options *common, const char *text) {
 
 /* Small sizes for a processor; for a GPU those of the models that it would run. */
 static int run_all(bench *b) {
-    static const char *const small[] = {"gemm --type f32,f16,q8_0,q4_k",
+    static const char *const small[] = {"gemm --type f32,f16,q8_0,q4_k,i8r",
                                         "gemm --n 256 --type f32,f16,q8_0,q4_k",
                                         "gemv --type f32,q8_0",
                                         "attention",
@@ -529,10 +533,10 @@ static int run_all(bench *b) {
                                         "block --shape flux-tiny",
                                         "model --shape flux-tiny",
                                         "model --shape dit-xl-2 --layers 2"};
-    static const char *const large[] = {"gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k",
-                                        "gemm --m 4608 --n 12288 --k 3072 --type f16,q8_0",
-                                        "gemm --m 4608 --n 3072 --k 12288 --type f16,q8_0",
-                                        "gemm --m 4608 --n 21504 --k 3072 --type f16,q8_0",
+    static const char *const large[] = {"gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k,i8r,i8r+rot",
+                                        "gemm --m 4608 --n 12288 --k 3072 --type f16,q8_0,i8r",
+                                        "gemm --m 4608 --n 3072 --k 12288 --type f16,q8_0,i8r",
+                                        "gemm --m 4608 --n 21504 --k 3072 --type f16,q8_0,i8r",
                                         "gemv --n 18432 --k 3072 --type f16,q8_0",
                                         "attention --tokens 4608 --heads 24 --head-dim 64",
                                         "attention --tokens 4608 --heads 16 --head-dim 72",
@@ -545,9 +549,9 @@ static int run_all(bench *b) {
                                         "vae --size 128 --type f16",
                                         "encoder --shape t5-xxl",
                                         "model --shape dit-xl-2",
-                                        "model --shape pixart-sigma-1024",
+                                        "model --shape pixart-sigma-1024 --type q8_0,i8r",
                                         "model --shape sd3-medium",
-                                        "model --shape flux --layers 6"};
+                                        "model --shape flux --layers 6 --type q8_0,i8r,i8r+rot"};
     options common = b->o;
     size_t i, count;
     int code = open_context(b, NULL, 0);
