@@ -44,26 +44,29 @@ void main() {
         if (CONV) {
             [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) lane_at[i] = a_offset + tap_row(pixels[i], tap, valid[i]) * a_pitch;
         }
-        for (uint k = 0u; k < steps; k++) {
-            if (INT8 && k % (INT8_EXACT / 4u) == 0u && k > 0u) {
+        for (uint k = 0u, end = 0u; k < steps;) { // once, but for int8: a condition inside the inner loop would cost its body each time
+            end = INT8 ? min(k + INT8_EXACT / 4u, steps) : steps;
+            for (; k < end; k++) {
+                vec4 x[LANE_TILE];
+                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) {
+                    x[i] = SWAP ? load_w(lane_at[i] + 4u * k) : mask_tail(load_a(lane_at[i] + 4u * k), 4u * k);
+                    if (CONV) x[i] = valid[i] ? x[i] : vec4(0.0);
+                }
+                [[unroll]] for (uint j = 0u; j < loads; j++) {
+                    uint at = spread_at[j] + 4u * k;
+                    vec4 mine = SWAP ? mask_tail(load_a(at), 4u * k) : load_w(at);
+                    [[unroll]] for (uint l = 0u; l < gl_WorkGroupSize.x; l++) {
+                        vec4 y = subgroupShuffle(mine, l);
+                        [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * gl_WorkGroupSize.x + l] += dot(x[i], y);
+                    }
+                }
+            }
+            if (INT8 && end < steps) {
                 [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
                     [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) {
                         total[mine + (i * SPREAD_TILE + j) / 4u][j % 4u] += int(sum[i][j]);
                         sum[i][j] = 0.0;
                     }
-            }
-            vec4 x[LANE_TILE];
-            [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) {
-                x[i] = SWAP ? load_w(lane_at[i] + 4u * k) : mask_tail(load_a(lane_at[i] + 4u * k), 4u * k);
-                if (CONV) x[i] = valid[i] ? x[i] : vec4(0.0);
-            }
-            [[unroll]] for (uint j = 0u; j < loads; j++) {
-                uint at = spread_at[j] + 4u * k;
-                vec4 mine = SWAP ? mask_tail(load_a(at), 4u * k) : load_w(at);
-                [[unroll]] for (uint l = 0u; l < gl_WorkGroupSize.x; l++) {
-                    vec4 y = subgroupShuffle(mine, l);
-                    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * gl_WorkGroupSize.x + l] += dot(x[i], y);
-                }
             }
         }
         if (CONV) {
