@@ -346,7 +346,9 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
-    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for the blocks, two for the final layer */
+    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for all blocks, two for the final layer */
+    diti_tensor
+        tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
 } diti_pixart_state;
 
@@ -414,6 +416,29 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
     return all;
 }
 
+#define DITI_PIXART_TABLE_BYTES (64u << 20)
+
+/* The modulation of every block in every step; 0 where that is too much to keep, as with very many steps. */
+static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
+                                          uint32_t steps) {
+    uint32_t i, width = model->config.width, blocks = model->config.blocks;
+    uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
+    diti_tensor all, shared, own, add;
+    if (bytes > DITI_PIXART_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    if (model->tables.part_count != 1) return 0;
+    all = diti_tensor_new(graph, DITI_F32, steps, (6 * blocks + 2) * width, "block_modulation");
+    own = diti_tensor_reshape(graph, diti_tensor_weight(graph, &model->tables, 0), blocks, 6 * width);
+    shared = diti_tensor_view(graph, modulation, 0, steps, 0, 6 * width);
+    for (i = 0; i < blocks; i++) {
+        add = diti_tensor_view(graph, own, i, 1, 0, 6 * width);
+        diti_pixart_add(graph, shared, add, diti_tensor_view(graph, all, 0, steps, i * 6 * width, 6 * width),
+                        "block_modulation");
+    }
+    diti_pixart_add(graph, diti_tensor_view(graph, modulation, 0, steps, 6 * width, 2 * width), 0,
+                    diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
+    return all;
+}
+
 /* Caption projection, then keys and values of every block's cross attention. */
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
                                      diti_pixart_state *state) {
@@ -441,6 +466,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
     state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
     if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
     state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
     diti_pixart_project_text(model, graph, denoise->text, state);
 }
 
@@ -501,8 +527,15 @@ typedef struct diti_pixart_step {
 /* This step's rows: the timestep's modulation plus every block's own table. */
 static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
     const diti_pixart *model = step->model;
-    uint32_t i, width = model->config.width;
-    diti_tensor row = diti_select_row(graph, step->state->modulation, step->denoise->step, "select_modulation");
+    uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
+    diti_tensor table = step->state->tables ? step->state->tables : step->state->modulation;
+    diti_tensor row = diti_select_row(graph, table, step->denoise->step, "select_modulation");
+    if (step->state->tables) {
+        row = diti_tensor_reshape(graph, row, rows + 2, width);
+        step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
+        step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
+        return;
+    }
     row = diti_tensor_reshape(graph, row, 8, width);
     step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
     step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
