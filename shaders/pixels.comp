@@ -39,7 +39,7 @@ layout(binding = 4) buffer Health { uint health[]; };
 float source(const uint row, const uint column) { return src_load1(IN_FORMAT, in_offset + row * in_pitch + column); }
 
 float patchify(const uint row, const uint column) {
-    uint area = grid_height * grid_width, item = row / area % batch, y = row % area / grid_width, x = row % grid_width;
+    uint area = grid_height * grid_width, item = row / area, y = row % area / grid_width, x = row % grid_width;
     uint c = column / (patch_size * patch_size), dy = column / patch_size % patch_size, dx = column % patch_size;
     float v = source(item * channels + c, (y * patch_size + dy) * (grid_width * patch_size) + x * patch_size + dx);
     return SCALED ? v * factor_load1(FORMAT_F32, scale_offset) : v;

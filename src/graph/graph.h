@@ -406,12 +406,10 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [copies * batch * (h/p) * (w/p), C*p*p],
-   column (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale); copies 2 repeats the batch for
-   guidance. */
+/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
+   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
-                                       diti_tensor input);
+                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
 /* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,

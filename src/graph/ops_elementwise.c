@@ -185,15 +185,14 @@ static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, u
 }
 
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
-                                       diti_tensor input) {
+                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
     const diti_tensor_info *from = diti_tensor_get(graph, latent);
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
-    out = diti_tensor_new(graph, graph->activation, copies * batch * grid_height * grid_width, channels * patch * patch,
+    out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
                           "patches");
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,

@@ -547,14 +547,25 @@ static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
     }
 }
 
-/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. */
+/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. Both branches have the same ones.
+ */
 static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
     const diti_denoise *d = step->denoise;
     const diti_pixart_config *config = &step->model->config;
-    diti_tensor x = diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch,
-                                  d->copies, d->input_scale);
-    x = diti_pixart_linear(graph, x, &step->model->patch, DITI_ACTIVATION_NONE, 0, true, "patch_embed");
-    return diti_pixart_add(graph, x, step->state->positions, 0, "positions");
+    uint32_t i, tokens = step->tokens, columns = config->channels * config->patch * config->patch;
+    diti_tensor patches =
+        diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch, d->input_scale);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, step->batch * tokens, config->width, "residual");
+    for (i = 0; i < step->batch && !diti_graph_failed(graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &step->model->patch.bias;
+        desc.residual = step->state->positions;
+        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, config->width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, i % d->batch * tokens, tokens, 0, columns),
+                    &step->model->patch.weight, &desc);
+    }
+    return x;
 }
 
 /* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
