@@ -7249,12 +7249,10 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [copies * batch * (h/p) * (w/p), C*p*p],
-   column (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale); copies 2 repeats the batch for
-   guidance. */
+/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
+   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
-                                       diti_tensor input);
+                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
 /* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
@@ -9961,15 +9959,14 @@ static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, u
 }
 
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, uint32_t copies,
-                                       diti_tensor input) {
+                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
     const diti_tensor_info *from = diti_tensor_get(graph, latent);
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
-    out = diti_tensor_new(graph, graph->activation, copies * batch * grid_height * grid_width, channels * patch * patch,
+    out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
                           "patches");
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
@@ -13264,7 +13261,9 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
-    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for the blocks, two for the final layer */
+    diti_tensor modulation;        /* F32 [steps, 8D]: six rows for all blocks, two for the final layer */
+    diti_tensor
+        tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
 } diti_pixart_state;
 
@@ -13332,6 +13331,29 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
     return all;
 }
 
+#define DITI_PIXART_TABLE_BYTES (64u << 20)
+
+/* The modulation of every block in every step; 0 where that is too much to keep, as with very many steps. */
+static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
+                                          uint32_t steps) {
+    uint32_t i, width = model->config.width, blocks = model->config.blocks;
+    uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
+    diti_tensor all, shared, own, add;
+    if (bytes > DITI_PIXART_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    if (model->tables.part_count != 1) return 0;
+    all = diti_tensor_new(graph, DITI_F32, steps, (6 * blocks + 2) * width, "block_modulation");
+    own = diti_tensor_reshape(graph, diti_tensor_weight(graph, &model->tables, 0), blocks, 6 * width);
+    shared = diti_tensor_view(graph, modulation, 0, steps, 0, 6 * width);
+    for (i = 0; i < blocks; i++) {
+        add = diti_tensor_view(graph, own, i, 1, 0, 6 * width);
+        diti_pixart_add(graph, shared, add, diti_tensor_view(graph, all, 0, steps, i * 6 * width, 6 * width),
+                        "block_modulation");
+    }
+    diti_pixart_add(graph, diti_tensor_view(graph, modulation, 0, steps, 6 * width, 2 * width), 0,
+                    diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
+    return all;
+}
+
 /* Caption projection, then keys and values of every block's cross attention. */
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
                                      diti_pixart_state *state) {
@@ -13359,6 +13381,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
     state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
     if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
     state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
     diti_pixart_project_text(model, graph, denoise->text, state);
 }
 
@@ -13419,8 +13442,15 @@ typedef struct diti_pixart_step {
 /* This step's rows: the timestep's modulation plus every block's own table. */
 static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
     const diti_pixart *model = step->model;
-    uint32_t i, width = model->config.width;
-    diti_tensor row = diti_select_row(graph, step->state->modulation, step->denoise->step, "select_modulation");
+    uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
+    diti_tensor table = step->state->tables ? step->state->tables : step->state->modulation;
+    diti_tensor row = diti_select_row(graph, table, step->denoise->step, "select_modulation");
+    if (step->state->tables) {
+        row = diti_tensor_reshape(graph, row, rows + 2, width);
+        step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
+        step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
+        return;
+    }
     row = diti_tensor_reshape(graph, row, 8, width);
     step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
     step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
@@ -13432,14 +13462,25 @@ static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
     }
 }
 
-/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. */
+/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. Both branches have the same ones.
+ */
 static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
     const diti_denoise *d = step->denoise;
     const diti_pixart_config *config = &step->model->config;
-    diti_tensor x = diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch,
-                                  d->copies, d->input_scale);
-    x = diti_pixart_linear(graph, x, &step->model->patch, DITI_ACTIVATION_NONE, 0, true, "patch_embed");
-    return diti_pixart_add(graph, x, step->state->positions, 0, "positions");
+    uint32_t i, tokens = step->tokens, columns = config->channels * config->patch * config->patch;
+    diti_tensor patches =
+        diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch, d->input_scale);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, step->batch * tokens, config->width, "residual");
+    for (i = 0; i < step->batch && !diti_graph_failed(graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &step->model->patch.bias;
+        desc.residual = step->state->positions;
+        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, config->width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, i % d->batch * tokens, tokens, 0, columns),
+                    &step->model->patch.weight, &desc);
+    }
+    return x;
 }
 
 /* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
@@ -19116,44 +19157,44 @@ static const char *const diti_spirv_text_elementwise[] = {
     "3#d-d<yvkE<a+yCM_[#N$KSaJMbh,N$Oi7gM:a1/`S0###",
     0};
 static const char *const diti_spirv_text_pixels[] = {
-    "GZ1N5jsi^PKair#=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MUJh1q0`r6%/s$X$Bfbq%*O4<R$jZK(D4Tvds.=u$+ll<(iq@=eraN$#9['EM^c^"
+    "GZ1N5jsi^PHNMr#=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MUJh1q0`r6%/s$X$Bfbq%*O4<R$jZK(D4Tvds.=u$+ll<(iq@=eraN$#9['EM^c^"
     "vd.F1t-&il<(f9Lvd/L:t-&il<(h@Uvdu:Pu$;9-V)WLc&#2,I0((il<(i<Lvd/I(X-(il<(bxY;evys$#9['EMbo^vd1XMt-&il<(kF_vdt%BA#-9-V)["
     "Lc&#@+TJ)kb5;e#Bg]#C#1EMsYM8.79-V)p=l2(@+TJ)(ns<e'g'v$ST1EMwrr8.H9-V)-0u>-@+TJ)<yY>e+4@7&d.2EM$4A9.X9-V)By&L2@+TJ)Q-AA"
     "e/YWP't`2EM(Mf9.i9-V)Vk/X7@+TJ)f8'Ce3'pi(,4*EMdu^vdv1TA#*il<(Y4Tvdx=gA#39-V)`Lc&#:vxb*(il<(l<Lvd2[DX-*il<(cY4wd$Q+B#+i"
     "l<(m<Lvd3bMX-(il<(dS+wd5qrt-&il<(pLhvdvP_R&Ail<(_.Kvd1iWT&@il<(tEAyd(jPB#C,:c%r%S$'$;l>M_IUTTMM0[-N%k<(T/1QTQl#<.]o+V)"
     "[Br;.sao6/tc(BM),NC#-Fs9.b&X>Mt-V@MT_-kVwiZ3')/0P0$<gCMnw0n&v7Ll0r`(BM5Za'#,K,M19&hCMo&:n&^y,l'rsR$'eGq@M(2F0(ITHi1b*)"
     "BM:(^`#/g(J2qoU@MYq6kV(PAM(0pDf2(IgCMxHMn&1y`*31IkBMkU&%#VXEQ)[Hr;.[Hr;.[Hr;.W)([--_fKWF/>v%.Dl<(i$NwZj.2f3XGk<(0t9#[l"
-    "AjF4eik<(;hXwZnSJ'5lik<(;bFwZpf*`5bGk<(2b'#[rxb@6lVS$'8G)BMNUe>%58Ll0F.)BMWK4U'@L1V7$l)BMZacq'+3;Y-D1jBMnhB%#EW_40(I3)"
-    "*DxDo*<RMQ##Zu>MH+O#$F,*P9G,+BMKL6c#+3;Y-C1Q<M7Et>MNDb#$+3;Y-E1Q<MPi(BMw&l6MA@sL$5eF30xik<(>>O<MU^`;[S3Bl;K*<YT+JF:0Rs"
-    "R$'kAq@MR3wb*k(vF<e*)BMm*<p(5eF30%WS$'NbgCMCajn&58Ll0Qm(BMm$o7(-Fs9.N1Q<M_[aBMvMHyZ+wP&>tCl<(4AjwZ4Z`C>rik<(R8^vZ.;M#@"
-    "YGk<(,&H3anwqZ&VGk<(TEN8^I%^&,rtDo*y/IT/BDl<(=VOm^@=*x@9P.%>4Fs9.o](BMlVZ&%YTX49Y;^6:YTX49H$-<8YTX49baPo:89)y,>SNdttlf"
-    "5a[a*uB[/`$'XIsfM_ZSkt&`#0cQw6pCCW#DMui8uC^aA:.t`c1OC$:kDy=JDM0r7D%IJl<(-IU0c%0ymE@B#DM*oioE^aA:.3B#=hH[2eFG$6YM3<fPF;"
+    "AjF4eik<(;hXwZnSJ'5lik<(4l>IWKHH>%+jk<(ENHq]DT)i)58Ll0=s(BMT5^8'58Ll0;Eq@MHCOX-58Ll0J4)BMAfu)#4Fs9.p<%CMR/:bZn_^q^(odU"
+    "8cdgS/:qIo8jyp@Mp/Kn8-Fs9.Cd(BMseF6MwFL:$>>b0:wf(BMuqX6M$`q:$+3;Y-m=)0vK8aBMr4#yZy#]/;M>)0vq_Do*Ovu3;B,k<(;HbgV*Pa4'Nv"
+    "Y*<.[gCMAWan&58Ll0ccaBM#y-s]I+^F+jvY*<f*)BM`a/a$58Ll0Tv(BMm$o7(-Fs9.N1Q<M_[aBMvMHyZ+wP&>tCl<(3AjwZ4Z`C>rik<(R8^vZ.;M#@"
+    "YGk<(+w=3anwqZ&VGk<(TEN8^I%^&,rtDo*x/IT/BDl<(=VOm^@=*x@9P.%>4Fs9.o](BMlVZ&%XK<p8V)8r9XK<p8Ei_w7XK<p8_N+S:89)y,>SNdttlf"
+    "5aZZxtB[/`$'XIsfM_ZSkt&`#0cQw6pCCW#DMui8uC^aA:.t`c1OC$:kDy=JDM0r7D%IJl<(-IU0c%0ymE@B#DM*oioE^aA:.3B#=hH[2eFG$6YM3<fPF;"
     "%-V)vy)o/@Fs9.YZlXM8bb1G>%-V)'Y5[>@Fs9.d%:YMAKZgH#H5V)P6^+IumZXI[^w<('fXmtt&#2u^JIktTg55OTj_;J[yhYMDWQ/HOt3V):#W,@#E76"
     "K[^w<(n;0ntyEQ2uyB>ntv&CqsccW5LmdywL^aA:.wk[,@q74;.y/65/fgh_]fFlkM$].M#/YQ-NJ#gAu8p3M#-H<M#*1#INx/Eo*Ryp(O.o=O`fOUHO))"
-    "%2LH0Eo*U+q(OfNvtg5:(-P2+5EO<uIZQ37DIPMS-/:*>349;s&N#w(T$'HmiyPAo$*Q1jrbPpyAeQ6S@FQSx),;8TX49b@dZ#wD,IMdiWN#,4NfMm11##"
-    "s1+G*HA_N#7R/XR^^n<(4gm%P,<6V)>fbsRIH=^Mr@/O#Kk>VUu:qtS`aT%u>V_N#6Ik;Rdfh0,QkNE*@`5O#/4NfMtG1##GZV6TVK>QTReGc%U:GDM^i]"
-    "O#ef$DMH7fO#lghXMM=oO#tQ--c0VS3VJk-oU`Yh0,,2s.VFAbU/>2(RTReGc%54NfM$^1##uDc'+e@2P#F%X,W@guI-IrfvQcAiZ#K;afMpv8atMU2P#V"
-    ">>N:W:UN#_LEP#=4NfM(j1##vM'D+mXWP#JJpEX%$-V)[YF8%oJl<(<=LaX:g3V)>Jh%YJg1FMY00Q#C5[1h.$>&ZtoM>#LbA:.y&8Q#d66V)EiH^YL5k1"
+    "%2LH0Eo*U+q(OeHmtg44v,P2+5EO<uIZQ21:IPLJij9)5oo8;s&N#w(T$'HmiyP@ir)Q1jrbPpyAeQ5M6FQRoeg:7K<p8b@dZ#wD,IMcfWN#,4NfMm11##"
+    "s1+G*HA_N#7R/XR^^n<(3gm%P,<6V)=fbsRHE=^Mq</O#Je5VUu:qtS`aT%u>V_N#6Ik;Rdfh0,QkNE*@`5O#/4NfMtG1##GZV6TVK>QTReGc%U:GDM^i]"
+    "O#dc$DMH7fO#lghXMM=oO#sK$-c0VS3VJk-oU`Yh0,,2s.VFAbU/>2(RTReGc%54NfM$^1##uDc'+e@2P#F%X,W@guI-HrfvQcAiZ#K;afMpv8atMU2P#U"
+    "5#2:W:UN#_LEP#=4NfM(j1##vM'D+mXWP#JJpEX%$-V)[YF8%nJl<(<=LaX:g3V)>Jh%YJg1FMY00Q#C5[1h.$>&ZtoM>#LbA:.y&8Q#%76V)EiH^YL5k1"
     "h1@:#[uxiZ#LbA:.(9TQ#&76V)K6EZZC'#>d5[6w[&#[^=V%wM1`By/1a(+DM9b]s[ShGc%B:WfMsytDtdy+R#[^w<(M#=T]ReGc%RAafM-^9atby=R#/<"
     "4;.^[at]:Zq1_lL5V)dN9Q^G'HfMMdq1_LBjfMLaq1_+m9ate4ZR#ZV*(468qB=@Fs9.C2vR#ZV*(4;Tm>>@Fs9.G>1S#baA:.AkGR#7hhXMpaNS#GKDS#"
-    "^aA:.MQMS#M%-V)*%imBmyxCMmmjS#cJaJMpysS#';GDM,H&T#p+XS#1x3CciL#/M;;/q^/QWZ>Z&^5^ReGc%XAafM+W9at`m+R#&ZFkL%ZFkL^aA:.qsY"
-    ".uyB>nt1^<M#_Jl2Cw+j5KBe.Z-Y%7T#m%mXMx:BT#T'UCM$;KT#&CPKd:g3V)3vfpJi0Eo*(u_ycfEWT#^aA:.hP`/>Be.Z-a%7T#69PmgYtC;f[w>Zde"
-    "TWse%$-V)-'H8%oJl<(7w7Tf%$-V)/-H8%yJl<(;8p4g>s3V):(/8JLhhXM-.ZU#poOU#^aA:.vuXU#2;5V)@ceZ,&0`$'JTbAu4XlU#'=0V#&ekKi'-6V"
+    "^aA:.MQMS#M%-V))%imBmyxCMmmjS#cJaJMpysS#';GDM,H&T#p+XS#1x3CciL#/M;;/q^/QWZ>Z&^5^ReGc%XAafM+W9at`m+R#&ZFkL%ZFkL^aA:.qsY"
+    ".uyB>nt1^<M#_Jl2Cw+j5KBe.Z-Y%7T#m%mXMx:BT#T'UCM$;KT#&CPKd:g3V)3vfpJh0Eo*(u_ycfEWT#^aA:.hP`/>Be.Z-a%7T#69PmgYtC;f[w>Zde"
+    "TWse%$-V)-'H8%nJl<(7w7Tf%$-V)/-H8%yJl<(;8p4g>s3V):(/8JLhhXM-.ZU#poOU#^aA:.vuXU#2;5V)@ceZ,&0`$'JTbAu4XlU#'=0V#&ekKi'-6V"
     ")Hv0NhApHDMF*EV#-o:V#H=5IjA]V%u-FuU#'n/hi'-6V)J%1NhOosEMBoVV#iPxT#1Oe=M;l`V#:UWV#bT08/#QxT#KP1w#mvf:.=;WZ5SA$FM;*%W#4i"
     "qV#[SS+360^/1=)+DMEOyAlShGc%u:WfMQxV%u^JIktcx%Iv7dJCMtX,V)xj0##7jS$'5GSj_afMBmReGc%J;GDMR&TW#Hg#DM<L]W#K;GDMT2gW#Jm#DM"
     ">XoW#g)6YMD_xW#CInW#^aA:.I<[W#ehhXMFk3X#F*@W#JbA:.P[2X#;IEo*Ab0w#OFLdap)#qpI7myP%_Z5qQIosp,<6V)w4OpoEJaEMJ2lX#X#bX#'4;"
     "Y-YnNX#7B940R[go/2h.Z-a5&Y#])kX#Jk)hrcy#J$:LaY-exhp.5-N9.QUACMIWCY#G/&esU/`$'n^&^u&K&ItReGc%`;GDMhPiY#CW#DMRvqY#N'a^M^"
-    "7$Z#kgpY#P(D_uLBjfM,[Tyuq8<atV65Z#I8B)tReGc%E5NfM.&5##Il-S8y(>Z#P+rZv%$-V)bmI8%TJl<(uaUvv%$-V)8KN8%UJl<(MHFKM@s3V)MB*/"
-    "M0vy(Ob3lKNITx+N&$-V)<WN8%VJl<(Uy^dNE+4V)UsBHN7Gv%PfX,eOITx+NBy3V)[GZaO3:v%PhkdEPHK]gM&$-V)CjN8%WJl<(blV^P@s3V)dxryP:="
-    "#)Ol8%_QT]1>QBy3V)y)*Hs<Yv%PnK]>RD'syPE+4V)$0*HsvSj%c*v5yR&Q^jalZX;S>=CHNrptWSCO/8S;g3V)t,LTS:1CHNt+U8T=lryP;g3V)xE,5T"
-    "<7CHNv=5qT6VryP@s3V)$UHQTEPCHNxPmQU>oryP;g3V)(n(2UC1+/M#dM2VU#PWRy/Eo*lr#)OYv$/VV/`$'kVbAuksu-Wm+CatOeWl#ZV*(4b'4X6@Fs"
-    "9.m_jl#JbA:.oesl#QIEo*QDS;$_vRda'SB)Yu]Zyu&PKEYS*`dN,fgaYm<5BYThGc%>=WfMt4_%uN_Nl#Es;hVefh0,BiQ^YfGAKVn4_%uPiTY#OyU>vU"
-    "/`$'vVbAuOGLbZvGCatZQgm#ZV*(4kuo;6@Fs9.*Fpm#daA:.tD8Y#2KeYMbe5n#sIym#ZV*(4kPW#5@Fs9.2_=n#ZV*(4oc7[5@Fs9.6kPn#baA:.6eGn"
-    "#58IYMh2nn#$ucn#gaA:.&KBY#r=GDM%w)o#Kp#DMgE2o#7,6YMlK;o#781o#daA:.A&mn#/khXMnWNo#EEDo#baA:.IKMo#38IYMpdao#",
-    ":qYn#^aA:.LQVo#CKeYMrpso#9qYn#baA:.Qdro#8KeYMt%/p#:qYn#^aA:.Tj$p#(>GDM1jBp#R.$DMs7Kp#D,6YMx=Tp#X+Jp#^aA:.^1Sp#edSCM%Eg"
-    "p#lYio#hDafMs)<atYK^m#ZV*(4+H;_4@Fs9.dDop#ZV*(4.QW#5@Fs9.hP*q#baA:.hJxp#N8IYM)pGq#;Z<q#ZV*(46vo;6@Fs9.piOq#baA:.pcFq#L"
-    "khXM-1mq#AKBY#gaA:.BE8Y#+eSCM17(r#(xkq#9>GDMNF2r#S1$DM+D:r#;>GDMPREr#U7$DM-PMr#_Te=M>VVr#+l(r#(JLr#I8B)tReGc%=);fML]`r"
-    "#cjgyY7cGZdUvl+j%(;Zv2h_r#blL##",
+    "7$Z#kgpY#P(D_uLBjfM,[Tyuq8<atV65Z#I8B)tReGc%E5NfM.&5##Hci68y(>Z#P+rZv%$-V)bmI8%TJl<(uaUvv%$-V)8KN8%UJl<(MHFKM@s3V)MB*/"
+    "M0vy(Ob3lKNITx+NE+4V)nXe+s0yy(OdFL,O/ZbgME+4V)p_e+sl4j%cwp%gO#>BjabUH)P4vBHNhkdEP:Pv%PBy3V)ut)Hs77#)Oj&E&QP7q%PE+4V)dx"
+    "ryP:Pv%Pl8%_QP7q%P&$-V)GvN8%XJl<(jFovQ@s3V)`:CHN8j*/Mp^<wRE$W^P@s3V)dS#)O1T*/MrptWSI<7>Q@s3V)b4cgM5yBHNt+U8TR2hpS@s3V)"
+    "ii>EO1T*/Mv=5qTVKHQT;g3V)%_dmTqg9K`yPZQU@<bsRed&EtOX2l#[^w<(v=AKVSeGc%Z=GDMd9Pl#P($DMN`Xl#_Ml`MSfbl#ZDj)c5-0iWL5bLWuIl"
+    "<(7vXdW_^n<(7+u(XAv3V)0;ENUq=_%uKL2l#DjwKVThGc%;=WfMkWFds2l/)YjM%/Va7AKVThGc%A;WfMy5xDtZEBm#[^w<(c]5BYSeGc%f=GDMnwUm#O"
+    "%$DMXF_m#+8IYM^Lhm#p6^m#gaA:.rD8Y#h=GDMr8$n#Ls#DM]_,n#k=GDMtE6n#Mv#DM_k>n#/,6YMdqHn#/_=n#daA:.yJBY#6KeYMf&[n#xbGn#ZV*("
+    "4nG;_4@Fs9.:wcn#baA:.2@gm#78IYMj>)o#3_=n#^aA:.@,vn#7,6YMlK;o#7R+n#daA:.>qYn#,khXMnWNo#EEDo#gaA:.@kPn#0,6YM",
+    "pdao#=_=n#gaA:.CqYn#,khXMrpso#M^io#ZV*(4)(4X6@Fs9.Sj$p#baA:.Sdro#=khXMv1Bp#@Fpm#Be.Z-r^XM#P%Ap#I8B)tReGc%e=GDM3vTp#Kp#"
+    "DMuD^p#,>GDM5+hp#Ls#DMwPpp#H,6YM%Wyp#aDop#daA:.9E8Y#0>GDM9D5q#O%$DM$j=q#L,6YM)pGq#i]<q#^aA:.ncFq#$IeYM+%Zq#8Hxp#Be.Z-'"
+    "_XM#poXq#e[::7;1Pt6=3;Y-v$lq#e[::7@D0U7=3;Y-#1'r#s=yZ--L')3u*uq#vDafMs)<atPiTY#=5:]-9G<)viGajU=eR^YN87BYYwGc%4_JCM'###"
+    "#",
     0};
 static const char *const diti_spirv_text_group_norm[] = {
     "GZ1N5jsi^Pa9LU$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MfJh1q0`r6%/s$X$Bfbq%RXH3'6tY<R$jZK(D4TvdwGcu$+ll<(mq@=evys$#9['"
@@ -19239,7 +19280,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"qkv_post", diti_spirv_text_qkv_post, 2402u},
     {"expand", diti_spirv_text_expand, 4140u},
     {"elementwise", diti_spirv_text_elementwise, 3205u},
-    {"pixels", diti_spirv_text_pixels, 1993u},
+    {"pixels", diti_spirv_text_pixels, 1979u},
     {"group_norm", diti_spirv_text_group_norm, 3581u},
     {0, 0, 0}};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
