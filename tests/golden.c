@@ -7,6 +7,8 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "golden.h"
+#include "golden_bert.h"
+#include "golden_clip.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -26,6 +28,8 @@ static const golden_family families[] = {
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},
     {"t5", golden_is_t5, golden_run_t5},
+    {"CLIP", golden_is_clip, golden_run_clip},
+    {"BERT", golden_is_bert, golden_run_bert},
     {"AutoencoderKL", golden_is_vae_kl, golden_run_vae_kl},
     {"stored types", golden_is_types, golden_run_types},
 };
@@ -40,7 +44,7 @@ static const char *const own_folders[] = {
 static const char *const model_folders[] = {
     "tests/fixtures/t5_encoder",        "tests/fixtures/t5_encoder_sharded", "tests/fixtures/umt5_encoder",
     "tests/fixtures/gguf_t5_q8_0",      "tests/fixtures/pixart_alpha_orig",  "tests/fixtures/vae_small_groups8_ldm",
-    "tests/fixtures/pipe_pixart_sigma",
+    "tests/fixtures/clip_l_proj",       "tests/fixtures/bert",               "tests/fixtures/pipe_pixart_sigma",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {

@@ -1,24 +1,10 @@
 /* T5 encoders: the whole encoder, each block alone on the recorded input, and the buckets of relative positions. */
 #ifndef GOLDEN_T5_H
 #define GOLDEN_T5_H
-#include "golden_model.h"
+#include "golden_text.h"
 
 static inline bool golden_is_t5(const golden_folder *folder) {
     return folder->golden && diti_checkpoint_find(folder->golden, "case0.in.input_ids") && strstr(folder->name, "t5");
-}
-
-/* Masks are ones, then zeros, in every fixture: more could not be told apart by length. */
-static inline bool golden_mask_lengths(golden *g, const float *mask, uint32_t batch, uint32_t tokens,
-                                       uint32_t *lengths) {
-    uint32_t i, j;
-    bool prefix = true;
-    for (i = 0; i < batch; i++) {
-        lengths[i] = 0;
-        for (j = 0; j < tokens; j++) {
-            if (mask[i * tokens + j] != 0) prefix = prefix && lengths[i] == j, lengths[i]++;
-        }
-    }
-    return golden_require(g, prefix, "a mask that is no prefix");
 }
 
 typedef struct golden_t5_case {
@@ -73,32 +59,6 @@ static inline void golden_t5_emit(golden_t5_case *c, uint32_t *ids, uint32_t *le
     for (i = 0; c->records_blocks && i < c->t5->config.blocks; i++) golden_t5_block(c, i);
 }
 
-/* The ids and the mask of a case; false when there is no such case. */
-static inline bool golden_t5_read(golden *g, const golden_folder *folder, golden_t5_case *c, uint32_t **ids,
-                                  uint32_t **lengths) {
-    char name[64];
-    const diti_stored_tensor *stored;
-    uint64_t count, i;
-    float *values;
-    diti_format(name, sizeof name, "%s.in.input_ids", c->prefix);
-    stored = diti_checkpoint_find(folder->golden, name);
-    if (!stored || stored->rank != 2) return false;
-    c->use.batch = (uint32_t)stored->shape[0];
-    c->use.tokens = (uint32_t)stored->shape[1];
-    values = golden_floats(folder->golden, name, &count);
-    *ids = (uint32_t *)malloc((size_t)count * sizeof(uint32_t));
-    for (i = 0; i < count; i++) (*ids)[i] = (uint32_t)values[i];
-    free(values);
-    diti_format(name, sizeof name, "%s.in.attention_mask", c->prefix);
-    values = golden_floats(folder->golden, name, &count);
-    if (values) {
-        *lengths = (uint32_t *)malloc(c->use.batch * sizeof(uint32_t));
-        golden_mask_lengths(g, values, c->use.batch, c->use.tokens, *lengths);
-        free(values);
-    }
-    return true;
-}
-
 static inline bool golden_run_t5_case(golden *g, const golden_folder *folder, const diti_t5 *t5, int index) {
     golden_t5_case c = DITI_ZERO;
     dit_error err = DITI_ZERO;
@@ -107,7 +67,7 @@ static inline bool golden_run_t5_case(golden *g, const golden_folder *folder, co
     char name[64];
     c.t5 = t5;
     diti_format(c.prefix, sizeof c.prefix, "case%d", index);
-    if (!golden_t5_read(g, folder, &c, &ids, &lengths)) return false;
+    if (!golden_text_read(g, folder, c.prefix, &c.use.batch, &c.use.tokens, &ids, &lengths)) return false;
     diti_format(name, sizeof name, "%s.mid.hidden_states.0", c.prefix);
     c.records_blocks = diti_checkpoint_find(folder->golden, name) != NULL;
     golden_graph_begin(&c.m, g, folder);

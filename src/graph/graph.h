@@ -110,6 +110,9 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
+DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                       const char *name);
 /* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
  * vectors must lie side by side. */
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);

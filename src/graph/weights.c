@@ -10,6 +10,7 @@ struct diti_upload {
     const diti_stored_tensor *tensor;
     uint64_t offset, size; /* stored bytes */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block;
@@ -355,6 +356,17 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     out->part_count = 1;
 }
 
+DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                       const char *name) {
+    diti_load_vector(loader, out, columns, rows, name);
+    if (!out->part_count) return;
+    out->rows = out->parts[0].rows = rows;
+    out->columns = columns;
+    loader->uploads[loader->upload_count - 1].turned = true;
+    loader->uploads[loader->upload_count - 1].rows = rows;
+    loader->uploads[loader->upload_count - 1].columns = columns;
+}
+
 static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
     uint64_t bytes = 0;
     diti_weight_bytes(weight->type, part->rows, weight->columns, &bytes);
@@ -496,17 +508,26 @@ static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_uplo
     return result;
 }
 
+static void diti_turn(const float *from, uint32_t rows, uint32_t columns, float *to) {
+    uint32_t r, c;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) to[(size_t)r * columns + c] = from[(size_t)c * rows + r];
+}
+
 static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
     diti_loader *loader = run->loader;
     size_t bytes = upload->floats * sizeof(float);
-    float *values = (float *)diti_alloc_array(loader->env, upload->floats, sizeof(float));
+    size_t room = upload->turned ? 2 * (size_t)upload->floats : upload->floats;
+    float *values = (float *)diti_alloc_array(loader->env, room, sizeof(float)), *source = values;
     dit_result result;
     if (!values) {
         diti_loader_fail_memory(loader);
         return loader->error.result;
     }
-    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, values, upload->floats, &loader->error);
+    if (upload->turned) source = values + upload->floats;
+    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, source, upload->floats, &loader->error);
     if (result == DIT_OK) {
+        if (upload->turned) diti_turn(source, upload->rows, upload->columns, values);
         result =
             diti_buffer_write(loader->device, &upload->block->buffer, upload->target, values, bytes, &loader->error);
     }

@@ -1,0 +1,236 @@
+#include "text/text.h"
+
+/* BERT (models.md 5.3): learned positions, norms behind the sums. */
+
+typedef struct diti_bert_block {
+    diti_joined qkv;                 /* [3 * d, d] */
+    diti_layer out, attention_norm;  /* [d, d], [d] */
+    diti_layer up, down, final_norm; /* [ff, d], [d, ff], [d] */
+} diti_bert_block;
+
+typedef struct diti_bert_config {
+    uint32_t columns, vocabulary, positions, kinds, blocks, heads, hidden;
+    float eps;
+} diti_bert_config;
+
+struct diti_bert {
+    diti_device *device;
+    diti_env env;
+    diti_bert_config config;
+    diti_bert_traits traits;
+    diti_weights weights;
+    diti_weight embedding;      /* [vocabulary, d] */
+    diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
+    diti_layer norm;            /* [d] */
+    diti_bert_block *blocks;
+};
+
+/* ---- configuration: sizes from shapes, the rest from config.json ---- */
+
+static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
+    (void)user;
+    return diti_format(out, size, "bert.%s", name) ? out : NULL;
+}
+
+static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "hidden_act", "gelu");
+    const char *positions = diti_json_string(json, "position_embedding_type", "absolute");
+    if (!diti_equal(activation, "gelu"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
+    if (!diti_equal(positions, "absolute"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a BERT with position_embedding_type %.60s is not known, only absolute",
+                         positions);
+    return DIT_OK;
+}
+
+static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
+                                        dit_error *err) {
+    double eps = diti_json_number(json, "layer_norm_eps", 1e-12);
+    dit_result result = diti_bert_check_config(json, err);
+    config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
+    config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
+    config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
+    config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
+    config->blocks = diti_loader_count(loader, "encoder.layer.", ".intermediate.dense.weight");
+    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-12f;
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->positions || !config->kinds || !config->hidden || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a BERT: %s is missing or has an impossible shape",
+                         file,
+                         !config->columns     ? "the token embedding"
+                         : !config->positions ? "the position embedding"
+                         : !config->kinds     ? "the token type embedding"
+                                              : "a matrix of layer 0");
+    }
+    if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a BERT of %u channels in %u heads is not known", file,
+                         (unsigned)config->columns, (unsigned)config->heads);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
+    static const char *const qkv[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
+    diti_bert_block *block = &bert->blocks[index];
+    uint32_t d = bert->config.columns, hidden = bert->config.hidden;
+    diti_loader_scope(loader, "encoder.layer.%u.", (unsigned)index);
+    diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    diti_load_layer(loader, &block->out, d, d, 1, "attention.output.dense");
+    diti_load_norm(loader, &block->attention_norm, d, "attention.output.LayerNorm");
+    diti_load_layer(loader, &block->up, hidden, d, 1, "intermediate.dense");
+    diti_load_layer(loader, &block->down, d, hidden, 1, "output.dense");
+    diti_load_norm(loader, &block->final_norm, d, "output.LayerNorm");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error *err) {
+    const diti_bert_config *config = &bert->config;
+    uint32_t d = config->columns, i;
+    bert->blocks = (diti_bert_block *)diti_alloc_array(&bert->env, config->blocks, sizeof *bert->blocks);
+    if (!bert->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->traits.columns = d;
+    bert->traits.vocabulary = config->vocabulary;
+    bert->traits.positions = config->positions;
+    bert->traits.layers = config->blocks;
+    diti_load_matrix(loader, &bert->embedding, config->vocabulary, d, 1, "embeddings.word_embeddings.weight");
+    diti_load_vector(loader, &bert->position, config->positions, d, "embeddings.position_embeddings.weight");
+    diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
+    diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");
+    for (i = 0; i < config->blocks; i++) diti_bert_load_block(loader, bert, i);
+    return diti_loader_finish(loader, &bert->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_bert **out, dit_error *err) {
+    diti_bert_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_bert *bert;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
+    if (!diti_loader_find(&loader, "embeddings.LayerNorm.weight")) loader.rename = diti_bert_prefixed;
+    result = diti_bert_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_bert_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    bert = (diti_bert *)diti_alloc_zero(env, sizeof *bert);
+    if (!bert) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->device = device;
+    bert->env = *env;
+    bert->config = read;
+    result = diti_bert_fill(bert, &loader, err);
+    if (result != DIT_OK)
+        diti_bert_destroy(bert);
+    else
+        *out = bert;
+    return result;
+}
+
+DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
+    diti_env env;
+    if (!bert) return;
+    env = bert->env;
+    diti_weights_free(bert->device, &env, &bert->weights);
+    diti_free(&env, bert->blocks);
+    diti_free(&env, bert);
+}
+
+DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
+
+DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
+
+/* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
+
+static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                  const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = bert->config.eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_weight *table, uint32_t rows,
+                                 const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = diti_tensor_view(graph, diti_tensor_weight(graph, table, 0), 0, rows, 0, table->columns);
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+                                       const diti_bert_block *block, diti_tensor x) {
+    uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "bert_qkv";
+    qkv = diti_linear_joined(graph, x, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = bert->config.heads;
+    desc.head_dim = d / desc.heads;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.key_lengths = use->lengths;
+    desc.name = "bert_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
+                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+                          &desc);
+}
+
+/* norm(x + layer(h)); x is lost. */
+static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_tensor x, diti_tensor h,
+                                 const diti_layer *layer, const diti_layer *norm, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    return diti_bert_norm(bert, graph, diti_linear(graph, h, &layer->weight, &desc), norm, name);
+}
+
+static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+                                       uint32_t index, diti_tensor x) {
+    const diti_bert_block *block = &bert->blocks[index];
+    diti_linear_desc up = DITI_ZERO;
+    diti_tensor h = diti_bert_attention(bert, graph, use, block, x);
+    x = diti_bert_sum(bert, graph, x, h, &block->out, &block->attention_norm, "bert_attention_out");
+    up.bias = &block->up.bias;
+    up.activation = DITI_ACTIVATION_GELU_ERF;
+    up.name = "bert_up";
+    h = diti_linear(graph, x, &block->up.weight, &up);
+    return diti_bert_sum(bert, graph, x, h, &block->down, &block->final_norm, "bert_down");
+}
+
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
+    diti_tensor x;
+    uint32_t i;
+    if (use->tokens > bert->config.positions) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "%u tokens for a text encoder that knows %u positions", use->tokens,
+                               bert->config.positions);
+    }
+    x = diti_gather_rows(graph, &bert->embedding, use->ids, "bert_embedding");
+    x = diti_bert_add(graph, x, &bert->position, use->tokens, "bert_position");
+    x = diti_bert_norm(bert, graph, diti_bert_add(graph, x, &bert->kind, 1, "bert_token_type"), &bert->norm,
+                       "bert_norm");
+    for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
+        x = diti_bert_run_block(bert, graph, use, i, x);
+    return x;
+}

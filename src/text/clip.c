@@ -1,0 +1,385 @@
+#include "text/text.h"
+
+/* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
+   causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+
+typedef struct diti_clip_block {
+    diti_layer norm1, norm2; /* [d] */
+    diti_joined qkv;         /* [3 * d, d] */
+    diti_layer out;          /* [d, d] */
+    diti_layer up, down;     /* [ff, d], [d, ff] */
+} diti_clip_block;
+
+typedef struct diti_clip_config {
+    uint32_t columns, vocabulary, positions, blocks, heads, hidden, projected;
+    int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
+    float eps;
+    diti_activation activation;
+} diti_clip_config;
+
+struct diti_clip {
+    diti_device *device;
+    diti_env env;
+    diti_clip_config config;
+    diti_clip_traits traits;
+    diti_weights weights;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight position;   /* [positions, d] */
+    diti_layer final_norm;  /* [d] */
+    diti_weight projection; /* [projected, d]; OpenCLIP's is turned over at load */
+    diti_clip_block *blocks;
+};
+
+/* ---- key table: names asked for are transformers'; OpenCLIP calls them so ---- */
+
+static const char *const diti_clip_open_keys[][2] = {
+    {"text_model.embeddings.token_embedding", "token_embedding"},
+    {"text_model.embeddings.position_embedding.weight", "positional_embedding"},
+    {"text_model.final_layer_norm", "ln_final"},
+    {"text_projection.weight", "text_projection"},
+};
+static const char *const diti_clip_open_block_keys[][2] = {
+    {"layer_norm1", "ln_1"},
+    {"layer_norm2", "ln_2"},
+    {"self_attn.in_proj_weight", "attn.in_proj_weight"},
+    {"self_attn.in_proj_bias", "attn.in_proj_bias"},
+    {"self_attn.out_proj", "attn.out_proj"},
+    {"mlp.fc1", "mlp.c_fc"},
+    {"mlp.fc2", "mlp.c_proj"},
+};
+
+/* "text_model.encoder.layers.3.mlp.fc1.weight" -> "transformer.resblocks.3.mlp.c_fc.weight" */
+static const char *diti_clip_open_name(void *user, const char *name, char *out, size_t size) {
+    static const char block[] = "text_model.encoder.layers.";
+    const char *number = name + sizeof block - 1, *rest;
+    size_t used;
+    (void)user;
+    if (!diti_starts_with(name, block)) {
+        return diti_rename(diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys), name, out, size);
+    }
+    rest = strchr(number, '.');
+    if (!rest || !diti_format(out, size, "transformer.resblocks.%.*s.", (int)(rest - number), number)) return NULL;
+    used = strlen(out);
+    rest = diti_rename(diti_clip_open_block_keys, DITI_COUNT(diti_clip_open_block_keys), rest + 1, out + used,
+                       size - used);
+    return rest ? out : NULL;
+}
+
+/* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
+
+static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
+    /* Of the models without a config, those with 768 channels are OpenAI's, the larger ones OpenCLIP's. */
+    const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    config->activation = DITI_ACTIVATION_GELU_ERF;
+    if (diti_equal(name, "gelu")) return DIT_OK;
+    config->activation = DITI_ACTIVATION_QUICK_GELU;
+    if (diti_equal(name, "quick_gelu")) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
+                     name);
+}
+
+static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
+    static const char projection[] = "text_projection.weight";
+    bool open = loader->rename != NULL;
+    config->vocabulary = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 0);
+    config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
+    config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
+    config->blocks = diti_loader_count(loader, "text_model.encoder.layers.", ".mlp.fc1.weight");
+    config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
+}
+
+static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
+                                        dit_error *err) {
+    double eps = diti_json_number(json, "layer_norm_eps", 1e-5), end = diti_json_number(json, "eos_token_id", 2);
+    dit_result result;
+    diti_clip_read_sizes(loader, config);
+    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-5f;
+    config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1; /* 2: written by old versions */
+    result = diti_clip_read_activation(json, config, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->positions || !config->hidden || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a CLIP text encoder: %s is missing or has an impossible shape", file,
+                         !config->columns     ? "the token embedding"
+                         : !config->positions ? "the position embedding"
+                                              : "a matrix of layer 0");
+    }
+    if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a CLIP text encoder of %u channels in %u heads is not known", file,
+                         (unsigned)config->columns, (unsigned)config->heads);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+    static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+    diti_clip_block *block = &clip->blocks[index];
+    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    diti_load_norm(loader, &block->norm1, d, "layer_norm1");
+    if (loader->rename) { /* one matrix already */
+        block->qkv.count = 1;
+        diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
+        diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
+    } else {
+        diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    }
+    diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
+    diti_load_norm(loader, &block->norm2, d, "layer_norm2");
+    diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
+    diti_load_layer(loader, &block->down, d, hidden, 1, "mlp.fc2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
+    const diti_clip_config *config = &clip->config;
+    uint32_t d = config->columns, i;
+    diti_load_matrix(loader, &clip->embedding, config->vocabulary, d, 1,
+                     "text_model.embeddings.token_embedding.weight");
+    diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
+    if (!config->projected) return;
+    if (loader->rename)
+        diti_load_transposed(loader, &clip->projection, config->projected, d, "text_projection.weight");
+    else
+        diti_load_linear(loader, &clip->projection, config->projected, d, "text_projection.weight");
+}
+
+static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error *err) {
+    const diti_clip_config *config = &clip->config;
+    clip->blocks = (diti_clip_block *)diti_alloc_array(&clip->env, config->blocks, sizeof *clip->blocks);
+    if (!clip->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->traits.columns = config->columns;
+    clip->traits.projected = config->projected;
+    clip->traits.vocabulary = config->vocabulary;
+    clip->traits.positions = config->positions;
+    clip->traits.layers = config->blocks;
+    diti_clip_load_weights(loader, clip);
+    return diti_loader_finish(loader, &clip->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_clip **out, dit_error *err) {
+    diti_clip_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_clip *clip;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
+    if (!diti_loader_find(&loader, "text_model.final_layer_norm.weight")) loader.rename = diti_clip_open_name;
+    result = diti_clip_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_clip_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    clip = (diti_clip *)diti_alloc_zero(env, sizeof *clip);
+    if (!clip) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->device = device;
+    clip->env = *env;
+    clip->config = read;
+    result = diti_clip_fill(clip, &loader, err);
+    if (result != DIT_OK)
+        diti_clip_destroy(clip);
+    else
+        *out = clip;
+    return result;
+}
+
+DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
+    diti_env env;
+    if (!clip) return;
+    env = clip->env;
+    diti_weights_free(clip->device, &env, &clip->weights);
+    diti_free(&env, clip->blocks);
+    diti_free(&env, clip);
+}
+
+DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
+
+DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
+
+/* ---- the graph ---- */
+
+static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                  const diti_weight *reader, bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = clip->config.eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.reader = reader;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += layer(h), in place. */
+static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                               const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use,
+                                       const diti_clip_block *block, diti_tensor h) {
+    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "clip_qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = clip->config.heads;
+    desc.head_dim = d / desc.heads;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.bias = use->causal;
+    desc.name = "clip_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
+                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+                          &desc);
+}
+
+/* x F32 [batch * tokens, d] is changed in place. */
+static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
+                                diti_tensor x) {
+    const diti_clip_block *block = &clip->blocks[index];
+    diti_linear_desc up = DITI_ZERO;
+    diti_tensor h = diti_clip_norm(clip, graph, x, &block->norm1, diti_joined_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(clip, graph, use, block, h);
+    diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
+    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    up.bias = &block->up.bias;
+    up.activation = clip->config.activation;
+    up.name = "clip_up";
+    h = diti_linear(graph, h, &block->up.weight, &up);
+    diti_clip_residual(graph, x, h, &block->down, "clip_down");
+}
+
+static diti_tensor diti_clip_copy(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor x = diti_gather_rows(graph, &clip->embedding, use->ids, "clip_embedding");
+    desc.add =
+        diti_tensor_view(graph, diti_tensor_weight(graph, &clip->position, 0), 0, use->tokens, 0, clip->config.columns);
+    desc.out_f32 = true;
+    desc.name = "clip_position";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* The token that stands for each prompt, out of the last layer's output: normed and projected. */
+static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, diti_tensor x) {
+    bool projects = clip->config.projected && !use->unprojected;
+    uint32_t i, columns = projects ? clip->config.projected : clip->config.columns;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, use->batch, columns, "pooled prompt");
+    for (i = 0; i < use->batch && !diti_graph_failed(graph); i++) {
+        diti_tensor row = diti_select_row(graph, x, diti_tensor_view(graph, use->pooled, 0, 1, i, 1), "clip_pooled");
+        diti_tensor to = diti_tensor_view(graph, out, i, 1, 0, columns);
+        diti_linear_desc desc = DITI_ZERO;
+        desc.out = to;
+        desc.name = "clip_projection";
+        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
+                             "clip_final_norm");
+        if (projects)
+            diti_linear(graph, row, &clip->projection, &desc);
+        else
+            diti_clip_copy(graph, row, to, "clip_pooled");
+    }
+    return out;
+}
+
+static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+    const diti_clip_config *config = &clip->config;
+    if (use->tokens > config->positions || use->tokens > DITI_CLIP_MAX_TOKENS) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u tokens for a text encoder that knows %u positions",
+                        use->tokens, config->positions);
+    } else if (use->skip >= config->blocks) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u layers of a text encoder of %u cannot be skipped",
+                        use->skip, config->blocks);
+    }
+    return !diti_graph_failed(graph);
+}
+
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
+                                   diti_clip_result *out) {
+    uint32_t i, last = clip->config.blocks - use->skip;
+    diti_tensor x;
+    memset(out, 0, sizeof *out);
+    if (!diti_clip_use_fits(clip, graph, use)) return;
+    use->causal = diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
+    use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
+    x = diti_clip_embed(clip, graph, use);
+    for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_clip_run_block(clip, graph, use, i, x);
+        if (i + 1 == last && use->norm_states)
+            out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+        else if (i + 1 == last)
+            out->states = use->skip ? diti_clip_copy(graph, x, 0, "clip_states") : x;
+    }
+    out->pooled = diti_clip_pool(clip, graph, use, x);
+}
+
+/* ---- what the host writes ---- */
+
+/* As transformers does: the first end token, the first token where there is none; for old configs the first token with
+   the largest id. */
+static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_t tokens) {
+    uint32_t i, found = 0;
+    for (i = 0; i < tokens; i++) {
+        if (clip->config.end >= 0 && ids[i] == clip->config.end) return i;
+        if (clip->config.end < 0 && ids[i] > ids[found]) found = i;
+    }
+    return found;
+}
+
+static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                       dit_error *err) {
+    uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
+    float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
+    for (i = 0; i < count; i++)
+        mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
+    result = diti_plan_write(plan, use->causal, mask, count * sizeof *mask, err);
+    diti_free(&clip->env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                               const int32_t *ids, dit_error *err) {
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
+    dit_result result;
+    uint32_t i;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
+    for (i = 0; i < use->batch; i++)
+        rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
+    result = diti_plan_write(plan, use->pooled, rows, use->batch * sizeof *rows, err);
+    diti_free(&clip->env, rows);
+    return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
+}
