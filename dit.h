@@ -6953,6 +6953,9 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
+DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                       const char *name);
 /* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
  * vectors must lie side by side. */
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
@@ -7516,6 +7519,7 @@ struct diti_upload {
     const diti_stored_tensor *tensor;
     uint64_t offset, size; /* stored bytes */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block;
@@ -7861,6 +7865,17 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     out->part_count = 1;
 }
 
+DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                       const char *name) {
+    diti_load_vector(loader, out, columns, rows, name);
+    if (!out->part_count) return;
+    out->rows = out->parts[0].rows = rows;
+    out->columns = columns;
+    loader->uploads[loader->upload_count - 1].turned = true;
+    loader->uploads[loader->upload_count - 1].rows = rows;
+    loader->uploads[loader->upload_count - 1].columns = columns;
+}
+
 static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_part *part) {
     uint64_t bytes = 0;
     diti_weight_bytes(weight->type, part->rows, weight->columns, &bytes);
@@ -8002,17 +8017,26 @@ static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_uplo
     return result;
 }
 
+static void diti_turn(const float *from, uint32_t rows, uint32_t columns, float *to) {
+    uint32_t r, c;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) to[(size_t)r * columns + c] = from[(size_t)c * rows + r];
+}
+
 static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
     diti_loader *loader = run->loader;
     size_t bytes = upload->floats * sizeof(float);
-    float *values = (float *)diti_alloc_array(loader->env, upload->floats, sizeof(float));
+    size_t room = upload->turned ? 2 * (size_t)upload->floats : upload->floats;
+    float *values = (float *)diti_alloc_array(loader->env, room, sizeof(float)), *source = values;
     dit_result result;
     if (!values) {
         diti_loader_fail_memory(loader);
         return loader->error.result;
     }
-    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, values, upload->floats, &loader->error);
+    if (upload->turned) source = values + upload->floats;
+    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, source, upload->floats, &loader->error);
     if (result == DIT_OK) {
+        if (upload->turned) diti_turn(source, upload->rows, upload->columns, values);
         result =
             diti_buffer_write(loader->device, &upload->block->buffer, upload->target, values, bytes, &loader->error);
     }
@@ -11287,6 +11311,59 @@ typedef struct diti_t5_use {
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
                                              dit_error *err);
+
+/* --- CLIP text encoders (models.md 5.2) --- */
+typedef struct diti_clip diti_clip;
+typedef struct diti_clip_traits {
+    uint32_t columns, projected; /* projected: columns of the projection, 0: none */
+    uint32_t vocabulary, positions, layers;
+} diti_clip_traits;
+/* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
+   size. */
+DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_clip **out, dit_error *err);
+DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
+DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
+DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
+/* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
+   fills. */
+typedef struct diti_clip_use {
+    uint32_t batch, tokens;
+    uint32_t skip;    /* of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
+    bool norm_states; /* states pass the final norm (not in SD3) */
+    bool unprojected; /* pooled without the projection (FLUX) */
+    diti_tensor ids;
+    diti_tensor causal; /* F32 [heads, 2 * tokens - 1] */
+    diti_tensor pooled; /* U32 [1, batch]: rows of the tokens that stand for the prompts */
+} diti_clip_use;
+typedef struct diti_clip_result {
+    diti_tensor states; /* F32 [batch * tokens, columns] */
+    diti_tensor pooled; /* F32 [batch, projected or columns] */
+} diti_clip_result;
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
+/* ids: what the tensor holds, for the place of the end token. */
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                               const int32_t *ids, dit_error *err);
+
+/* --- BERT (models.md 5.3) --- */
+typedef struct diti_bert diti_bert;
+typedef struct diti_bert_traits {
+    uint32_t columns, vocabulary, positions, layers;
+} diti_bert_traits;
+DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_bert **out, dit_error *err);
+DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
+DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
+DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
+typedef struct diti_bert_use {
+    uint32_t batch, tokens;
+    diti_tensor ids;     /* U32 [1, batch * tokens] */
+    diti_tensor lengths; /* U32 [1, batch] masks the padding; 0: it is attended */
+} diti_bert_use;
+/* -> F32 [batch * tokens, columns] */
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
 #endif
 
 /* ======== src/text/normalize.c (edit it there; dit.h is generated) ======== */
@@ -12776,6 +12853,629 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
         diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
     }
     return diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
+}
+
+/* ======== src/text/clip.c (edit it there; dit.h is generated) ======== */
+
+/* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
+   causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+
+typedef struct diti_clip_block {
+    diti_layer norm1, norm2; /* [d] */
+    diti_joined qkv;         /* [3 * d, d] */
+    diti_layer out;          /* [d, d] */
+    diti_layer up, down;     /* [ff, d], [d, ff] */
+} diti_clip_block;
+
+typedef struct diti_clip_config {
+    uint32_t columns, vocabulary, positions, blocks, heads, hidden, projected;
+    int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
+    float eps;
+    diti_activation activation;
+} diti_clip_config;
+
+struct diti_clip {
+    diti_device *device;
+    diti_env env;
+    diti_clip_config config;
+    diti_clip_traits traits;
+    diti_weights weights;
+    diti_weight embedding;  /* [vocabulary, d] */
+    diti_weight position;   /* [positions, d] */
+    diti_layer final_norm;  /* [d] */
+    diti_weight projection; /* [projected, d]; OpenCLIP's is turned over at load */
+    diti_clip_block *blocks;
+};
+
+/* ---- key table: names asked for are transformers'; OpenCLIP calls them so ---- */
+
+static const char *const diti_clip_open_keys[][2] = {
+    {"text_model.embeddings.token_embedding", "token_embedding"},
+    {"text_model.embeddings.position_embedding.weight", "positional_embedding"},
+    {"text_model.final_layer_norm", "ln_final"},
+    {"text_projection.weight", "text_projection"},
+};
+static const char *const diti_clip_open_block_keys[][2] = {
+    {"layer_norm1", "ln_1"},
+    {"layer_norm2", "ln_2"},
+    {"self_attn.in_proj_weight", "attn.in_proj_weight"},
+    {"self_attn.in_proj_bias", "attn.in_proj_bias"},
+    {"self_attn.out_proj", "attn.out_proj"},
+    {"mlp.fc1", "mlp.c_fc"},
+    {"mlp.fc2", "mlp.c_proj"},
+};
+
+/* "text_model.encoder.layers.3.mlp.fc1.weight" -> "transformer.resblocks.3.mlp.c_fc.weight" */
+static const char *diti_clip_open_name(void *user, const char *name, char *out, size_t size) {
+    static const char block[] = "text_model.encoder.layers.";
+    const char *number = name + sizeof block - 1, *rest;
+    size_t used;
+    (void)user;
+    if (!diti_starts_with(name, block)) {
+        return diti_rename(diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys), name, out, size);
+    }
+    rest = strchr(number, '.');
+    if (!rest || !diti_format(out, size, "transformer.resblocks.%.*s.", (int)(rest - number), number)) return NULL;
+    used = strlen(out);
+    rest = diti_rename(diti_clip_open_block_keys, DITI_COUNT(diti_clip_open_block_keys), rest + 1, out + used,
+                       size - used);
+    return rest ? out : NULL;
+}
+
+/* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
+
+static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
+    /* Of the models without a config, those with 768 channels are OpenAI's, the larger ones OpenCLIP's. */
+    const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    config->activation = DITI_ACTIVATION_GELU_ERF;
+    if (diti_equal(name, "gelu")) return DIT_OK;
+    config->activation = DITI_ACTIVATION_QUICK_GELU;
+    if (diti_equal(name, "quick_gelu")) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
+                     name);
+}
+
+static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
+    static const char projection[] = "text_projection.weight";
+    bool open = loader->rename != NULL;
+    config->vocabulary = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 0);
+    config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
+    config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
+    config->blocks = diti_loader_count(loader, "text_model.encoder.layers.", ".mlp.fc1.weight");
+    config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
+}
+
+static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
+                                        dit_error *err) {
+    double eps = diti_json_number(json, "layer_norm_eps", 1e-5), end = diti_json_number(json, "eos_token_id", 2);
+    dit_result result;
+    diti_clip_read_sizes(loader, config);
+    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-5f;
+    config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1; /* 2: written by old versions */
+    result = diti_clip_read_activation(json, config, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->positions || !config->hidden || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: not a CLIP text encoder: %s is missing or has an impossible shape", file,
+                         !config->columns     ? "the token embedding"
+                         : !config->positions ? "the position embedding"
+                                              : "a matrix of layer 0");
+    }
+    if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a CLIP text encoder of %u channels in %u heads is not known", file,
+                         (unsigned)config->columns, (unsigned)config->heads);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+    static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+    diti_clip_block *block = &clip->blocks[index];
+    uint32_t d = clip->config.columns, hidden = clip->config.hidden;
+    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    diti_load_norm(loader, &block->norm1, d, "layer_norm1");
+    if (loader->rename) { /* one matrix already */
+        block->qkv.count = 1;
+        diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
+        diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
+    } else {
+        diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    }
+    diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
+    diti_load_norm(loader, &block->norm2, d, "layer_norm2");
+    diti_load_layer(loader, &block->up, hidden, d, 1, "mlp.fc1");
+    diti_load_layer(loader, &block->down, d, hidden, 1, "mlp.fc2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
+    const diti_clip_config *config = &clip->config;
+    uint32_t d = config->columns, i;
+    diti_load_matrix(loader, &clip->embedding, config->vocabulary, d, 1,
+                     "text_model.embeddings.token_embedding.weight");
+    diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
+    if (!config->projected) return;
+    if (loader->rename)
+        diti_load_transposed(loader, &clip->projection, config->projected, d, "text_projection.weight");
+    else
+        diti_load_linear(loader, &clip->projection, config->projected, d, "text_projection.weight");
+}
+
+static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error *err) {
+    const diti_clip_config *config = &clip->config;
+    clip->blocks = (diti_clip_block *)diti_alloc_array(&clip->env, config->blocks, sizeof *clip->blocks);
+    if (!clip->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->traits.columns = config->columns;
+    clip->traits.projected = config->projected;
+    clip->traits.vocabulary = config->vocabulary;
+    clip->traits.positions = config->positions;
+    clip->traits.layers = config->blocks;
+    diti_clip_load_weights(loader, clip);
+    return diti_loader_finish(loader, &clip->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_clip **out, dit_error *err) {
+    diti_clip_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_clip *clip;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
+    if (!diti_loader_find(&loader, "text_model.final_layer_norm.weight")) loader.rename = diti_clip_open_name;
+    result = diti_clip_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_clip_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    clip = (diti_clip *)diti_alloc_zero(env, sizeof *clip);
+    if (!clip) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->device = device;
+    clip->env = *env;
+    clip->config = read;
+    result = diti_clip_fill(clip, &loader, err);
+    if (result != DIT_OK)
+        diti_clip_destroy(clip);
+    else
+        *out = clip;
+    return result;
+}
+
+DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
+    diti_env env;
+    if (!clip) return;
+    env = clip->env;
+    diti_weights_free(clip->device, &env, &clip->weights);
+    diti_free(&env, clip->blocks);
+    diti_free(&env, clip);
+}
+
+DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
+
+DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
+
+/* ---- the graph ---- */
+
+static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                  const diti_weight *reader, bool out_f32, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = clip->config.eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.reader = reader;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* x += layer(h), in place. */
+static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                               const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use,
+                                       const diti_clip_block *block, diti_tensor h) {
+    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "clip_qkv";
+    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = clip->config.heads;
+    desc.head_dim = d / desc.heads;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.bias = use->causal;
+    desc.name = "clip_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
+                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+                          &desc);
+}
+
+/* x F32 [batch * tokens, d] is changed in place. */
+static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
+                                diti_tensor x) {
+    const diti_clip_block *block = &clip->blocks[index];
+    diti_linear_desc up = DITI_ZERO;
+    diti_tensor h = diti_clip_norm(clip, graph, x, &block->norm1, diti_joined_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(clip, graph, use, block, h);
+    diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
+    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    up.bias = &block->up.bias;
+    up.activation = clip->config.activation;
+    up.name = "clip_up";
+    h = diti_linear(graph, h, &block->up.weight, &up);
+    diti_clip_residual(graph, x, h, &block->down, "clip_down");
+}
+
+static diti_tensor diti_clip_copy(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_tensor x = diti_gather_rows(graph, &clip->embedding, use->ids, "clip_embedding");
+    desc.add =
+        diti_tensor_view(graph, diti_tensor_weight(graph, &clip->position, 0), 0, use->tokens, 0, clip->config.columns);
+    desc.out_f32 = true;
+    desc.name = "clip_position";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* The token that stands for each prompt, out of the last layer's output: normed and projected. */
+static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, diti_tensor x) {
+    bool projects = clip->config.projected && !use->unprojected;
+    uint32_t i, columns = projects ? clip->config.projected : clip->config.columns;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, use->batch, columns, "pooled prompt");
+    for (i = 0; i < use->batch && !diti_graph_failed(graph); i++) {
+        diti_tensor row = diti_select_row(graph, x, diti_tensor_view(graph, use->pooled, 0, 1, i, 1), "clip_pooled");
+        diti_tensor to = diti_tensor_view(graph, out, i, 1, 0, columns);
+        diti_linear_desc desc = DITI_ZERO;
+        desc.out = to;
+        desc.name = "clip_projection";
+        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
+                             "clip_final_norm");
+        if (projects)
+            diti_linear(graph, row, &clip->projection, &desc);
+        else
+            diti_clip_copy(graph, row, to, "clip_pooled");
+    }
+    return out;
+}
+
+static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+    const diti_clip_config *config = &clip->config;
+    if (use->tokens > config->positions || use->tokens > DITI_CLIP_MAX_TOKENS) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u tokens for a text encoder that knows %u positions",
+                        use->tokens, config->positions);
+    } else if (use->skip >= config->blocks) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u layers of a text encoder of %u cannot be skipped",
+                        use->skip, config->blocks);
+    }
+    return !diti_graph_failed(graph);
+}
+
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
+                                   diti_clip_result *out) {
+    uint32_t i, last = clip->config.blocks - use->skip;
+    diti_tensor x;
+    memset(out, 0, sizeof *out);
+    if (!diti_clip_use_fits(clip, graph, use)) return;
+    use->causal = diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
+    use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
+    x = diti_clip_embed(clip, graph, use);
+    for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_clip_run_block(clip, graph, use, i, x);
+        if (i + 1 == last && use->norm_states)
+            out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+        else if (i + 1 == last)
+            out->states = use->skip ? diti_clip_copy(graph, x, 0, "clip_states") : x;
+    }
+    out->pooled = diti_clip_pool(clip, graph, use, x);
+}
+
+/* ---- what the host writes ---- */
+
+/* As transformers does: the first end token, the first token where there is none; for old configs the first token with
+   the largest id. */
+static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_t tokens) {
+    uint32_t i, found = 0;
+    for (i = 0; i < tokens; i++) {
+        if (clip->config.end >= 0 && ids[i] == clip->config.end) return i;
+        if (clip->config.end < 0 && ids[i] > ids[found]) found = i;
+    }
+    return found;
+}
+
+static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                       dit_error *err) {
+    uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
+    float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
+    for (i = 0; i < count; i++)
+        mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
+    result = diti_plan_write(plan, use->causal, mask, count * sizeof *mask, err);
+    diti_free(&clip->env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                               const int32_t *ids, dit_error *err) {
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
+    dit_result result;
+    uint32_t i;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
+    for (i = 0; i < use->batch; i++)
+        rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
+    result = diti_plan_write(plan, use->pooled, rows, use->batch * sizeof *rows, err);
+    diti_free(&clip->env, rows);
+    return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
+}
+
+/* ======== src/text/bert.c (edit it there; dit.h is generated) ======== */
+
+/* BERT (models.md 5.3): learned positions, norms behind the sums. */
+
+typedef struct diti_bert_block {
+    diti_joined qkv;                 /* [3 * d, d] */
+    diti_layer out, attention_norm;  /* [d, d], [d] */
+    diti_layer up, down, final_norm; /* [ff, d], [d, ff], [d] */
+} diti_bert_block;
+
+typedef struct diti_bert_config {
+    uint32_t columns, vocabulary, positions, kinds, blocks, heads, hidden;
+    float eps;
+} diti_bert_config;
+
+struct diti_bert {
+    diti_device *device;
+    diti_env env;
+    diti_bert_config config;
+    diti_bert_traits traits;
+    diti_weights weights;
+    diti_weight embedding;      /* [vocabulary, d] */
+    diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
+    diti_layer norm;            /* [d] */
+    diti_bert_block *blocks;
+};
+
+/* ---- configuration: sizes from shapes, the rest from config.json ---- */
+
+static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
+    (void)user;
+    return diti_format(out, size, "bert.%s", name) ? out : NULL;
+}
+
+static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "hidden_act", "gelu");
+    const char *positions = diti_json_string(json, "position_embedding_type", "absolute");
+    if (!diti_equal(activation, "gelu"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
+    if (!diti_equal(positions, "absolute"))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a BERT with position_embedding_type %.60s is not known, only absolute",
+                         positions);
+    return DIT_OK;
+}
+
+static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
+                                        dit_error *err) {
+    double eps = diti_json_number(json, "layer_norm_eps", 1e-12);
+    dit_result result = diti_bert_check_config(json, err);
+    config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
+    config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
+    config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
+    config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
+    config->blocks = diti_loader_count(loader, "encoder.layer.", ".intermediate.dense.weight");
+    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-12f;
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+    if (result == DIT_OK)
+        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
+    return result;
+}
+
+static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->columns || !config->positions || !config->kinds || !config->hidden || !config->blocks) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a BERT: %s is missing or has an impossible shape",
+                         file,
+                         !config->columns     ? "the token embedding"
+                         : !config->positions ? "the position embedding"
+                         : !config->kinds     ? "the token type embedding"
+                                              : "a matrix of layer 0");
+    }
+    if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a BERT of %u channels in %u heads is not known", file,
+                         (unsigned)config->columns, (unsigned)config->heads);
+    }
+    return DIT_OK;
+}
+
+/* ---- loading ---- */
+
+static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
+    static const char *const qkv[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
+    diti_bert_block *block = &bert->blocks[index];
+    uint32_t d = bert->config.columns, hidden = bert->config.hidden;
+    diti_loader_scope(loader, "encoder.layer.%u.", (unsigned)index);
+    diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    diti_load_layer(loader, &block->out, d, d, 1, "attention.output.dense");
+    diti_load_norm(loader, &block->attention_norm, d, "attention.output.LayerNorm");
+    diti_load_layer(loader, &block->up, hidden, d, 1, "intermediate.dense");
+    diti_load_layer(loader, &block->down, d, hidden, 1, "output.dense");
+    diti_load_norm(loader, &block->final_norm, d, "output.LayerNorm");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error *err) {
+    const diti_bert_config *config = &bert->config;
+    uint32_t d = config->columns, i;
+    bert->blocks = (diti_bert_block *)diti_alloc_array(&bert->env, config->blocks, sizeof *bert->blocks);
+    if (!bert->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->traits.columns = d;
+    bert->traits.vocabulary = config->vocabulary;
+    bert->traits.positions = config->positions;
+    bert->traits.layers = config->blocks;
+    diti_load_matrix(loader, &bert->embedding, config->vocabulary, d, 1, "embeddings.word_embeddings.weight");
+    diti_load_vector(loader, &bert->position, config->positions, d, "embeddings.position_embeddings.weight");
+    diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
+    diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");
+    for (i = 0; i < config->blocks; i++) diti_bert_load_block(loader, bert, i);
+    return diti_loader_finish(loader, &bert->weights, err);
+}
+
+DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_bert **out, dit_error *err) {
+    diti_bert_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_bert *bert;
+    dit_result result;
+    *out = NULL;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "text_encoder", options);
+    if (!diti_loader_find(&loader, "embeddings.LayerNorm.weight")) loader.rename = diti_bert_prefixed;
+    result = diti_bert_read_config(&loader, config, &read, err);
+    if (result == DIT_OK) result = diti_bert_check(&loader, &read, err);
+    if (result != DIT_OK) return result;
+    bert = (diti_bert *)diti_alloc_zero(env, sizeof *bert);
+    if (!bert) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->device = device;
+    bert->env = *env;
+    bert->config = read;
+    result = diti_bert_fill(bert, &loader, err);
+    if (result != DIT_OK)
+        diti_bert_destroy(bert);
+    else
+        *out = bert;
+    return result;
+}
+
+DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
+    diti_env env;
+    if (!bert) return;
+    env = bert->env;
+    diti_weights_free(bert->device, &env, &bert->weights);
+    diti_free(&env, bert->blocks);
+    diti_free(&env, bert);
+}
+
+DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
+
+DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
+
+/* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
+
+static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                  const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = bert->config.eps;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_weight *table, uint32_t rows,
+                                 const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = diti_tensor_view(graph, diti_tensor_weight(graph, table, 0), 0, rows, 0, table->columns);
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+                                       const diti_bert_block *block, diti_tensor x) {
+    uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor qkv;
+    joined.name = "bert_qkv";
+    qkv = diti_linear_joined(graph, x, &block->qkv, &joined);
+    desc.batch = use->batch;
+    desc.heads = bert->config.heads;
+    desc.head_dim = d / desc.heads;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.key_lengths = use->lengths;
+    desc.name = "bert_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
+                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+                          &desc);
+}
+
+/* norm(x + layer(h)); x is lost. */
+static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_tensor x, diti_tensor h,
+                                 const diti_layer *layer, const diti_layer *norm, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    return diti_bert_norm(bert, graph, diti_linear(graph, h, &layer->weight, &desc), norm, name);
+}
+
+static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+                                       uint32_t index, diti_tensor x) {
+    const diti_bert_block *block = &bert->blocks[index];
+    diti_linear_desc up = DITI_ZERO;
+    diti_tensor h = diti_bert_attention(bert, graph, use, block, x);
+    x = diti_bert_sum(bert, graph, x, h, &block->out, &block->attention_norm, "bert_attention_out");
+    up.bias = &block->up.bias;
+    up.activation = DITI_ACTIVATION_GELU_ERF;
+    up.name = "bert_up";
+    h = diti_linear(graph, x, &block->up.weight, &up);
+    return diti_bert_sum(bert, graph, x, h, &block->down, &block->final_norm, "bert_down");
+}
+
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
+    diti_tensor x;
+    uint32_t i;
+    if (use->tokens > bert->config.positions) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "%u tokens for a text encoder that knows %u positions", use->tokens,
+                               bert->config.positions);
+    }
+    x = diti_gather_rows(graph, &bert->embedding, use->ids, "bert_embedding");
+    x = diti_bert_add(graph, x, &bert->position, use->tokens, "bert_position");
+    x = diti_bert_norm(bert, graph, diti_bert_add(graph, x, &bert->kind, 1, "bert_token_type"), &bert->norm,
+                       "bert_norm");
+    for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
+        x = diti_bert_run_block(bert, graph, use, i, x);
+    return x;
 }
 
 /* ======== src/model/model.h (edit it there; dit.h is generated) ======== */
