@@ -33,7 +33,8 @@ static inline bool golden_run_bert_case(golden *g, const golden_folder *folder, 
     if (!golden_text_read(g, folder, prefix, &use.batch, &use.tokens, &ids, &lengths)) return false;
     golden_graph_begin(&m, g, folder);
     use.ids = golden_give(&m, DITI_U32, 1, use.batch * use.tokens, ids);
-    use.lengths = lengths ? golden_give(&m, DITI_U32, 1, use.batch, lengths) : 0;
+    use.items =
+        golden_give(&m, DITI_U32, use.batch, DITI_ITEM_WORDS, golden_text_items(use.batch, use.tokens, lengths));
     golden_bert_emit(&m, bert, &use, prefix);
     if (golden_require(g, golden_graph_create(&m, &err) == DIT_OK, "%s is planned %s", prefix, err.message))
         golden_graph_run(&m);

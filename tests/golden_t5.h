@@ -34,25 +34,14 @@ static inline void golden_t5_block(golden_t5_case *c, uint32_t index) {
     golden_expect(&c->m, name, x, output, GOLDEN_BLOCK);
 }
 
-/* Padded prompts of equal length, whose padding is computed as well; lengths NULL: and attended. Frees lengths. */
-static inline uint32_t *golden_t5_items(const golden_t5_case *c, uint32_t *lengths) {
-    uint32_t *items = (uint32_t *)malloc(c->use.batch * DITI_ITEM_WORDS * sizeof *items), i;
-    for (i = 0; i < c->use.batch; i++) {
-        items[4 * i] = items[4 * i + 2] = i * c->use.tokens;
-        items[4 * i + 1] = c->use.tokens;
-        items[4 * i + 3] = lengths ? lengths[i] : c->use.tokens;
-    }
-    free(lengths);
-    return items;
-}
-
 static inline void golden_t5_emit(golden_t5_case *c, uint32_t *ids, uint32_t *lengths) {
     uint32_t i, rows = c->use.batch * c->use.tokens;
     char name[64];
     diti_tensor out;
     c->use.rows = rows;
     c->use.ids = golden_give(&c->m, DITI_U32, 1, rows, ids);
-    c->use.items = golden_give(&c->m, DITI_U32, c->use.batch, DITI_ITEM_WORDS, golden_t5_items(c, lengths));
+    c->use.items = golden_give(&c->m, DITI_U32, c->use.batch, DITI_ITEM_WORDS,
+                               golden_text_items(c->use.batch, c->use.tokens, lengths));
     out = diti_t5_encode(c->t5, &c->m.graph, &c->use);
     diti_format(name, sizeof name, "%s.out", c->prefix);
     golden_expect(&c->m, name, out, golden_item(&c->m, name, 0, rows, c->t5->config.columns), GOLDEN_MODEL);

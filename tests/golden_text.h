@@ -42,4 +42,16 @@ static inline bool golden_text_read(golden *g, const golden_folder *folder, cons
     }
     return true;
 }
+
+/* Padded prompts of equal length, whose padding is computed as well; lengths NULL: and attended. Frees lengths. */
+static inline uint32_t *golden_text_items(uint32_t batch, uint32_t tokens, uint32_t *lengths) {
+    uint32_t *items = (uint32_t *)malloc(batch * DITI_ITEM_WORDS * sizeof *items), i;
+    for (i = 0; i < batch; i++) {
+        items[4 * i] = items[4 * i + 2] = i * tokens;
+        items[4 * i + 1] = tokens;
+        items[4 * i + 3] = lengths ? lengths[i] : tokens;
+    }
+    free(lengths);
+    return items;
+}
 #endif

@@ -187,7 +187,7 @@ static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph,
     desc.heads = bert->config.heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.key_lengths = use->lengths;
+    desc.items = use->items;
     desc.name = "bert_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),

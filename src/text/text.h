@@ -79,8 +79,8 @@ DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert)
 DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
     uint32_t batch, tokens;
-    diti_tensor ids;     /* U32 [1, batch * tokens] */
-    diti_tensor lengths; /* U32 [1, batch] masks the padding; 0: it is attended */
+    diti_tensor ids;   /* U32 [1, batch * tokens] */
+    diti_tensor items; /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
 } diti_bert_use;
 /* -> F32 [batch * tokens, columns] */
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
