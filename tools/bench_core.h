@@ -56,6 +56,9 @@ static bool find_type(const char *text, size_t length, dit_type *out) {
     return false;
 }
 
+/* What products can be made of: each has a ceiling of its own. */
+typedef enum rate { RATE_FMA, RATE_HALF, RATE_DOT, RATES } rate;
+
 /* ---- the bench ---- */
 
 typedef struct held { /* random weights, kept while their plan lives */
@@ -87,9 +90,9 @@ typedef struct bench {
     diti_graph graph;
     diti_plan *plan;
     held *weights;
-    double weight_bytes;           /* of them, so far */
-    int code;                      /* the first failure while a graph is built */
-    double peak_flops, peak_bytes; /* per second; 0: not measured yet */
+    double weight_bytes;             /* of them, so far */
+    int code;                        /* the first failure while a graph is built */
+    double peaks[RATES], peak_bytes; /* operations by rate, and bytes, per second; 0: not measured, or there is none */
     line line;
     dit_error err;
 } bench;
@@ -293,16 +296,36 @@ static void free_weights(bench *b) {
     }
 }
 
-/* ---- what the device can do at best, measured before the first case: copies, and multiply-adds in registers ---- */
+/* ---- what the device can do at best, measured before the first case: copies, and sums of products in registers ----
+ */
 
 static const uint32_t fma_words[] = {
 #include "bench_fma.inc"
 };
-#define FMA_FLOPS (2.0 * 256 * 4 * 8) /* of an invocation of bench_fma.comp */
-#define FMA_GROUP 64u
-#define FMA_MOST_GROUPS 32768u
+static const uint32_t half_words[] = {
+#include "bench_half.inc"
+};
+static const uint32_t dot_words[] = {
+#include "bench_dot.inc"
+};
+#define RATE_GROUP 64u
+#define RATE_MOST_GROUPS 32768u
+#define RATE_STEPS (256.0 * 4 * 8) /* of an invocation of bench_fma.comp */
 
-typedef struct ceiling { /* one of the two measurements */
+static const struct {
+    const char *name, *what;
+    const uint32_t *words;
+    size_t size;
+    double flops; /* of a step */
+} rates[RATES] = {{"fma", "multiply-adds", fma_words, sizeof fma_words, 2},
+                  {"half", "multiply-adds of f16 pairs", half_words, sizeof half_words, 4},
+                  {"dot", "int8 dot products", dot_words, sizeof dot_words, 8}};
+
+static bool rate_exists(const diti_device *device, rate r) {
+    return r == RATE_HALF ? device->has_fp16 : r == RATE_DOT ? device->has_dot : true;
+}
+
+typedef struct ceiling { /* one of the measurements */
     diti_buffer buffers[2];
     VkShaderModule module;
     VkPipeline pipeline;
@@ -327,7 +350,7 @@ static void record_copies(diti_device *device, VkCommandBuffer commands, void *u
     }
 }
 
-static void record_fma(diti_device *device, VkCommandBuffer commands, void *user) {
+static void record_rate(diti_device *device, VkCommandBuffer commands, void *user) {
     const ceiling *c = user;
     const VkPipelineBindPoint compute = VK_PIPELINE_BIND_POINT_COMPUTE;
     device->vk.CmdBindPipeline(commands, compute, c->pipeline);
@@ -358,14 +381,14 @@ static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record
     return DIT_OK;
 }
 
-static dit_result fma_pipeline(bench *b, ceiling *c) {
+static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     diti_device *device = b->device;
     VkShaderModuleCreateInfo module = DITI_ZERO;
     VkComputePipelineCreateInfo pipeline = DITI_ZERO;
     VkResult vk;
     module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    module.codeSize = sizeof fma_words;
-    module.pCode = fma_words;
+    module.codeSize = rates[r].size;
+    module.pCode = rates[r].words;
     pipeline.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     pipeline.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     pipeline.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -380,7 +403,7 @@ static dit_result fma_pipeline(bench *b, ceiling *c) {
 }
 
 /* Every binding of dit's layout holds the one buffer. */
-static dit_result fma_set(bench *b, ceiling *c) {
+static dit_result rate_set(bench *b, ceiling *c) {
     diti_device *device = b->device;
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, DITI_MAX_BINDINGS};
     VkDescriptorPoolCreateInfo pool = DITI_ZERO;
@@ -436,22 +459,32 @@ static dit_result measure_copy(bench *b) {
     return result;
 }
 
-static dit_result measure_fma(bench *b) {
+static dit_result measure_rate(bench *b, rate r) {
     ceiling c = DITI_ZERO;
     double seconds = 1;
-    dit_result result = ceiling_buffer(b, &c.buffers[0], FMA_MOST_GROUPS * FMA_GROUP * sizeof(float));
-    if (result >= 0) result = fma_set(b, &c);
-    if (result >= 0) result = fma_pipeline(b, &c);
-    if (result >= 0) result = time_ceiling(b, &c, record_fma, FMA_MOST_GROUPS, &seconds);
-    b->peak_flops = FMA_FLOPS * FMA_GROUP / seconds;
+    dit_result result = ceiling_buffer(b, &c.buffers[0], RATE_MOST_GROUPS * RATE_GROUP * sizeof(float));
+    if (result >= 0) result = rate_set(b, &c);
+    if (result >= 0) result = rate_pipeline(b, &c, r);
+    if (result >= 0) result = time_ceiling(b, &c, record_rate, RATE_MOST_GROUPS, &seconds);
+    b->peaks[r] = RATE_STEPS * rates[r].flops * RATE_GROUP / seconds;
     free_ceiling(b, &c);
     return result;
 }
 
+/* What the kernels for the case at hand make their products of. */
+static rate case_rate(const bench *b) { return diti_type_is_i8(b->o.type) && b->device->dot ? RATE_DOT : RATE_FMA; }
+
+static bool rate_wanted(const bench *b, rate r) {
+    if (!rate_exists(b->device, r) || b->peaks[r] > 0) return false;
+    return r == case_rate(b) || b->o.report || strcmp(b->o.op, "ceilings") == 0;
+}
+
 static int measure_ceilings(bench *b) {
-    if (b->peak_flops > 0) return EXIT_GOOD;
-    if (measure_copy(b) < 0 || measure_fma(b) < 0) return failed(b);
-    return EXIT_GOOD;
+    int r;
+    for (r = 0; r < RATES; r++) {
+        if (rate_wanted(b, (rate)r) && measure_rate(b, (rate)r) < 0) return failed(b);
+    }
+    return !(b->peak_bytes > 0) && measure_copy(b) < 0 ? failed(b) : EXIT_GOOD;
 }
 
 /* ---- a case as a plan: segment 0 brings the inputs, those after it are measured ---- */
@@ -647,11 +680,16 @@ static void add_memory(bench *b, double device_bytes) {
 /* ---- the table of --report ---- */
 
 static int open_report(bench *b) {
+    int r;
     if (!b->o.report || b->report) return EXIT_GOOD;
     b->report = fopen(b->o.report, "w");
     if (!b->report) return complain("--report %s: %s", b->o.report, strerror(errno));
-    fprintf(b->report, "%s, rung %s: copies %.1f GB/s (read and written), multiply-adds in registers %.1f GFLOP/s.\n\n",
-            b->device->info.name, diti_rung_name(b->device->rung), b->peak_bytes * 1e-9, b->peak_flops * 1e-9);
+    fprintf(b->report, "%s, rung %s: copies %.1f GB/s (read and written); in registers, GFLOP/s:", b->device->info.name,
+            diti_rung_name(b->device->rung), b->peak_bytes * 1e-9);
+    for (r = 0; r < RATES; r++) {
+        if (b->peaks[r] > 0) fprintf(b->report, "%s %s %.1f", r ? "," : "", rates[r].what, b->peaks[r] * 1e-9);
+    }
+    fprintf(b->report, ".\n\n");
     fprintf(b->report,
             "| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
     return EXIT_GOOD;
@@ -670,14 +708,18 @@ static void report_line(bench *b, double seconds, double fraction) {
 /* ---- lines, to their end ---- */
 
 /* The larger of both shares is what bounds a case, and how near it comes. */
-static double ceiling_fraction(const bench *b, double seconds) {
-    double flops = b->line.flops / b->peak_flops, bytes = b->line.bytes / b->peak_bytes;
-    return b->peak_flops > 0 ? (flops > bytes ? flops : bytes) / seconds : 0;
+static double ceiling_fraction(const bench *b, double seconds, const char **bound) {
+    rate r = case_rate(b);
+    double flops = b->peaks[r] > 0 ? b->line.flops / b->peaks[r] : 0;
+    double bytes = b->peak_bytes > 0 ? b->line.bytes / b->peak_bytes : 0;
+    *bound = flops > bytes ? rates[r].name : "copy";
+    return (flops > bytes ? flops : bytes) / seconds;
 }
 
 static void print_line(bench *b) {
     const line *l = &b->line;
-    double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds);
+    const char *bound;
+    double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds, &bound);
     fprintf(b->out,
             "{\"op\": \"%s\", \"m\": %u, \"n\": %u, \"k\": %u, \"type\": \"%s\", \"rung\": \"%s\", \"device\": ", l->op,
             l->m, l->n, l->k, l->type, diti_rung_name(b->device->rung));
@@ -688,9 +730,10 @@ static void print_line(bench *b) {
     add_key(b, "wall_seconds", l->t.wall, "%.6f");
     add_key(b, "cpu_seconds", l->t.cpu, "%.6f");
     add_key(b, "gflops_per_core", l->t.cpu > 0 ? l->flops / l->t.cpu * 1e-9 : 0, "%.3f");
-    if (b->peak_flops > 0) {
-        add_key(b, "peak_gflops", b->peak_flops * 1e-9, "%.3f");
+    if (b->peak_bytes > 0) {
+        add_key(b, "peak_gflops", b->peaks[case_rate(b)] * 1e-9, "%.3f");
         add_key(b, "peak_gbytes_per_s", b->peak_bytes * 1e-9, "%.3f");
+        add_text(b, "bound", bound);
         add_key(b, "fraction", fraction, "%.4f");
     }
     fprintf(b->out, "%s}\n", l->more);

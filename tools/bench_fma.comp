@@ -1,17 +1,35 @@
 #version 450
 // What a device's vector units can do at best: eight sums per invocation that only multiply-adds happen to, in registers.
-// dit-bench holds the result of: glslangValidator -V --target-env vulkan1.1 -x -o tools/bench_fma.inc tools/bench_fma.comp
+// dit-bench holds the results of: glslangValidator -V --target-env vulkan1.1 -x -o tools/bench_fma.inc tools/bench_fma.comp
+// with -DHALF (pairs of half floats): tools/bench_half.inc; with -DDOT (four products of bytes each): tools/bench_dot.inc.
+#if defined HALF
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define VALUE f16vec2
+#define START f16vec2(float(gl_GlobalInvocationID.x) * 1e-6)
+#define STEP(V) V = fma(V, f16vec2(0.999), f16vec2(0.001))
+#define RESULT(V) float((V).x + (V).y)
+#elif defined DOT
+#extension GL_EXT_integer_dot_product : require
+#define VALUE int
+#define START int(gl_GlobalInvocationID.x * 0x01030507u)
+#define STEP(V) V += dotPacked4x8EXT(V, 0x03fe05fc)
+#define RESULT(V) float(V)
+#else
+#define VALUE float
+#define START float(gl_GlobalInvocationID.x) * 1e-6
+#define STEP(V) V = fma(V, 0.999, 0.001)
+#define RESULT(V) V
+#endif
 layout(local_size_x = 64) in;
 layout(set = 0, binding = 0) buffer Result { float result[]; };
 
 void main() {
-    float start = float(gl_GlobalInvocationID.x) * 1e-6;
-    float a = start, b = start + 1.0, c = start + 2.0, d = start + 3.0, e = start + 4.0, f = start + 5.0, g = start + 6.0, h = start + 7.0;
-    for (int i = 0; i < 256; i++) { // 256 * 4 * 8 multiply-adds
-#define ROUND \
-    a = fma(a, 0.999, 0.001), b = fma(b, 0.999, 0.001), c = fma(c, 0.999, 0.001), d = fma(d, 0.999, 0.001); \
-    e = fma(e, 0.999, 0.001), f = fma(f, 0.999, 0.001), g = fma(g, 0.999, 0.001), h = fma(h, 0.999, 0.001);
+    VALUE start = START;
+    VALUE a = start, b = start + VALUE(1), c = start + VALUE(2), d = start + VALUE(3), e = start + VALUE(4), f = start + VALUE(5),
+          g = start + VALUE(6), h = start + VALUE(7);
+    for (int i = 0; i < 256; i++) { // 256 * 4 * 8 steps
+#define ROUND STEP(a); STEP(b); STEP(c); STEP(d); STEP(e); STEP(f); STEP(g); STEP(h);
         ROUND ROUND ROUND ROUND
     }
-    result[gl_GlobalInvocationID.x] = a + b + c + d + e + f + g + h; // so that no compiler drops them
+    result[gl_GlobalInvocationID.x] = RESULT(a + b + c + d + e + f + g + h); // so that no compiler drops them
 }

@@ -28,6 +28,7 @@ static const char usage_text[] =
     "model          a picture, from the start of this process to its pixels: [--model PATH] [--prompt TEXT] [--steps N]\n"
     "               [--width W --height H] [--cfg-scale S]. Cold or warm is up to you: Mesa keeps compiled kernels in\n"
     "               MESA_SHADER_CACHE_DIR, other drivers in the file of --cache. --runs N: N more in the same process\n"
+    "ceilings       what the device can do at best: copies, and sums of products in registers, by kind\n"
     "all            a bit of everything, in sizes for the device\n"
     "\n"
     "--type T       of the weights, or several with commas: f32 f16 bf16 f8_e4m3 f8_e5m2 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k\n"
@@ -41,7 +42,8 @@ static const char usage_text[] =
     "\n"
     "gflops comes from seconds: the device's time where it has timestamps, else the clock's (wall_seconds). cpu_seconds are\n"
     "this process's; with a software driver on a shared machine compare gflops_per_core, operations by cpu_seconds.\n"
-    "fraction is the share of what the device can do at best, bytes copied or multiply-adds in registers, measured first.\n";
+    "fraction is the share of what the device can do at best, measured first: bytes copied (bound: copy), or products in\n"
+    "registers, of the kind that the kernels in use are made of.\n";
 
 /* ---- options ---- */
 
@@ -237,6 +239,19 @@ static int case_expand(bench *b) {
     b->line.n = o->n;
     b->line.k = o->k;
     return finish_case(b);
+}
+
+static int case_ceilings(bench *b) {
+    int r;
+    for (r = 0; r <= RATES; r++) {
+        double peak = r == RATES ? b->peak_bytes : b->peaks[r];
+        if (!(peak > 0)) continue;
+        fprintf(b->out, "{\"op\": \"ceiling\", \"type\": \"%s\", \"%s\": %.3f, \"device\": ",
+                r == RATES ? "copy" : rates[r].name, r == RATES ? "gbytes_per_s" : "gflops", peak * 1e-9);
+        print_text(b->out, b->device->info.name);
+        fprintf(b->out, "}\n");
+    }
+    return EXIT_GOOD;
 }
 
 /* m rows of k numbers from one tensor to another, by a kernel. */
@@ -452,7 +467,7 @@ static const kind kinds[] = {
     {"gemm", case_gemm, false},        {"gemv", case_gemm, false},        {"attention", case_attention, false},
     {"conv", case_conv, false},        {"norm", case_norm, false},        {"expand", case_expand, false},
     {"copy", case_copy, false},        {"vae", case_vae, false},          {"encoder", case_encoder, true},
-    {"block", case_transformer, true}, {"model", case_transformer, true},
+    {"block", case_transformer, true}, {"model", case_transformer, true}, {"ceilings", case_ceilings, false},
 };
 
 static int run_kind(bench *b, const kind *kind) {
@@ -519,7 +534,8 @@ static int run_words(bench *b, const options *common, const char *text) {
 
 /* Small sizes for a processor; for a GPU those of the models that it would run. */
 static int run_all(bench *b) {
-    static const char *const small[] = {"gemm --type f32,f16,q8_0,q4_k,i8r",
+    static const char *const small[] = {"ceilings",
+                                        "gemm --type f32,f16,q8_0,q4_k,i8r",
                                         "gemm --n 256 --type f32,f16,q8_0,q4_k",
                                         "gemv --type f32,q8_0",
                                         "attention",
@@ -533,7 +549,8 @@ static int run_all(bench *b) {
                                         "block --shape flux-tiny",
                                         "model --shape flux-tiny",
                                         "model --shape dit-xl-2 --layers 2"};
-    static const char *const large[] = {"gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k,i8r,i8r+rot",
+    static const char *const large[] = {"ceilings",
+                                        "gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k,i8r,i8r+rot",
                                         "gemm --m 4608 --n 12288 --k 3072 --type f16,q8_0,i8r",
                                         "gemm --m 4608 --n 3072 --k 12288 --type f16,q8_0,i8r",
                                         "gemm --m 4608 --n 21504 --k 3072 --type f16,q8_0,i8r",
