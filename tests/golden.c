@@ -24,6 +24,7 @@ static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
+    {"respaced scheduler", golden_is_respaced, golden_run_respaced},
     {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},

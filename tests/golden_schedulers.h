@@ -9,6 +9,12 @@ static inline bool golden_is_scheduler(const golden_folder *folder) {
            diti_checkpoint_find(folder->golden, "x_init");
 }
 
+/* The original DiT code has no configuration: its README names the argument of create_diffusion. */
+static inline bool golden_is_respaced(const golden_folder *folder) {
+    return folder->golden && folder->readme && strstr(folder->readme, "create_diffusion(\"") &&
+           golden_count(folder->golden, "posterior_log_variance_clipped");
+}
+
 /* --- the arguments of the reference call stand in the README --- */
 typedef struct golden_schedule_call {
     diti_schedule_request request;
@@ -90,42 +96,59 @@ static inline void golden_compare_tables(golden *g, const golden_folder *folder,
 
 /* --- the trajectory --- */
 typedef struct golden_trajectory {
-    float *x, *input, *x0[3]; /* x0[1], x0[2]: of the steps before */
+    float *x, *y, *input, *x0[3]; /* x0[1], x0[2]: of the steps before */
     uint64_t count;
 } golden_trajectory;
 
+/* variance: what the model says about it (NULL: nothing). */
 static inline void golden_execute_step(golden_trajectory *state, const diti_step *step, const float *m,
-                                       const float *noise) {
+                                       const float *variance, const float *noise) {
     float *oldest = state->x0[2];
     uint64_t i;
     state->x0[2] = state->x0[1], state->x0[1] = state->x0[0], state->x0[0] = oldest;
     for (i = 0; i < state->count; i++) {
-        float x = state->x[i], x0 = step->x0_x * x + step->x0_m * m[i];
+        float x = state->x[i], y = state->y[i], x0 = step->x0_x * x + step->x0_m * m[i];
+        float deviation = step->noise * (variance ? expf(step->noise_v * variance[i]) : 1.0f);
         if (x0 > step->clip) x0 = step->clip;
         if (x0 < -step->clip) x0 = -step->clip;
         state->x0[0][i] = x0;
-        state->x[i] = step->x_x * x + step->x_m * m[i] + step->d0 * x0 + step->d1 * state->x0[1][i] +
-                      step->d2 * state->x0[2][i] + (noise ? step->noise * noise[i] : 0.0f);
+        state->x[i] = step->x_x * x + step->x_m * m[i] + step->x_y * y + step->d0 * x0 + step->d1 * state->x0[1][i] +
+                      step->d2 * state->x0[2][i] + (noise ? deviation * noise[i] : 0.0f);
+        state->y[i] =
+            step->y_x * x + step->y_y * y + step->e0 * x0 + step->e1 * state->x0[1][i] + step->e2 * state->x0[2][i];
     }
+}
+
+static inline void golden_compare_start(golden *g, const golden_folder *folder, golden_trajectory *state,
+                                        const diti_step *step, uint32_t index) {
+    char name[64];
+    uint64_t i;
+    diti_format(name, sizeof name, "step%u.%s", index, golden_is_respaced(folder) ? "model_t" : "t");
+    golden_compare_with(g, folder, name, &step->timestep, 1, 1e-6);
+    diti_format(name, sizeof name, "step%u.model_input", index);
+    for (i = 0; i < state->count; i++) state->input[i] = step->input * state->x[i];
+    if (golden_count(folder->golden, name))
+        golden_compare_with(g, folder, name, state->input, state->count, GOLDEN_BLOCK);
 }
 
 static inline bool golden_run_step(golden *g, const golden_folder *folder, golden_trajectory *state,
                                    const diti_step *step, uint32_t index) {
     char name[64];
-    uint64_t count, noise_count, i;
+    uint64_t count, noise_count;
     float *m, *noise;
-    diti_format(name, sizeof name, "step%u.t", index);
-    golden_compare_with(g, folder, name, &step->timestep, 1, 1e-6);
-    diti_format(name, sizeof name, "step%u.model_input", index);
-    for (i = 0; i < state->count; i++) state->input[i] = step->input * state->x[i];
-    golden_compare_with(g, folder, name, state->input, state->count, GOLDEN_BLOCK);
+    bool fits;
+    golden_compare_start(g, folder, state, step, index);
     diti_format(name, sizeof name, "step%u.noise0", index);
     noise = golden_floats(folder->golden, name, &noise_count);
     diti_format(name, sizeof name, "step%u.model_output", index);
     m = golden_floats(folder->golden, name, &count);
-    if (golden_require(g, m && count == state->count && (step->noise == 0 || noise_count == count),
-                       "%s and its noise are there", name)) {
-        golden_execute_step(state, step, m, noise_count == count ? noise : NULL);
+    fits = golden_require(g,
+                          m && (count == state->count || count == 2 * state->count) &&
+                              (step->noise == 0 || noise_count == state->count),
+                          "%s and its noise are there", name);
+    if (fits) {
+        golden_execute_step(state, step, m, count > state->count ? m + state->count : NULL,
+                            noise_count == state->count ? noise : NULL);
         diti_format(name, sizeof name, "step%u.pred_original_sample", index);
         if (golden_count(folder->golden, name))
             golden_compare_with(g, folder, name, state->x0[0], state->count, GOLDEN_BLOCK);
@@ -134,13 +157,14 @@ static inline bool golden_run_step(golden *g, const golden_folder *folder, golde
     }
     free(m);
     free(noise);
-    return count == state->count;
+    return fits;
 }
 
 static inline void golden_run_trajectory(golden *g, const golden_folder *folder, const diti_schedule *schedule) {
     golden_trajectory state = DITI_ZERO;
     uint32_t i;
     state.x = golden_floats(folder->golden, "x_init", &state.count);
+    state.y = (float *)calloc((size_t)state.count, sizeof(float));
     state.input = (float *)calloc((size_t)state.count, sizeof(float));
     for (i = 0; i < 3; i++) state.x0[i] = (float *)calloc((size_t)state.count, sizeof(float));
     for (i = 0; i < schedule->count; i++) {
@@ -148,6 +172,7 @@ static inline void golden_run_trajectory(golden *g, const golden_folder *folder,
     }
     for (i = 0; i < 3; i++) free(state.x0[i]);
     free(state.input);
+    free(state.y);
     free(state.x);
 }
 
@@ -178,5 +203,51 @@ static inline void golden_run_scheduler(golden *g, const golden_folder *folder) 
         golden_run_trajectory(g, folder, &schedule);
     }
     diti_schedule_free(&g->env, &schedule);
+}
+
+/* --- the original DiT code --- */
+static const char golden_respaced_config[] =
+    "{\"_class_name\":\"DDPMScheduler\",\"timestep_spacing\":\"respaced\",\"variance_type\":\"learned_range\","
+    "\"clip_sample\":false}";
+
+/* Its arrays begin with the last step; from a step's noise and noise_v both ends of the learned range follow. */
+static inline void golden_compare_respaced(golden *g, const golden_folder *folder, const diti_schedule *schedule) {
+    uint32_t i, n = schedule->count;
+    float *alphas = (float *)malloc(n * sizeof(float)), *reference;
+    uint64_t count;
+    double worst = 0;
+    for (i = 0; i < n; i++) {
+        double sigma = (double)schedule->steps[n - 1 - i].sigma;
+        alphas[i] = (float)(1 / (1 + sigma * sigma));
+    }
+    golden_compare_with(g, folder, "alphas_cumprod", alphas, n, 1e-6);
+    reference = golden_floats(folder->golden, "posterior_log_variance_clipped", &count);
+    for (i = 1; i < n && count == n && schedule->learned; i++) {
+        const diti_step *step = &schedule->steps[n - 1 - i];
+        double error = 2 * (log((double)step->noise) - (double)step->noise_v) - (double)reference[i];
+        if (!(fabs(error) <= worst)) worst = fabs(error);
+    }
+    golden_check(g, count == n && worst <= 1e-5, "posterior_log_variance_clipped is off by %g", worst);
+    free(reference);
+    free(alphas);
+}
+
+static inline void golden_run_respaced(golden *g, const golden_folder *folder) {
+    const char *argument = strstr(folder->readme, "create_diffusion(\"") + strlen("create_diffusion(\"");
+    bool ddim = diti_starts_with(argument, "ddim");
+    diti_schedule_request request = DITI_ZERO;
+    diti_schedule schedule = DITI_ZERO;
+    diti_json *config = NULL;
+    dit_error err = DITI_ZERO;
+    request.steps = (uint32_t)strtoul(argument + (ddim ? 4 : 0), NULL, 10);
+    request.sampler = ddim ? "ddim" : NULL;
+    diti_json_parse(&g->env, golden_respaced_config, strlen(golden_respaced_config), "config", &config, &err);
+    if (golden_require(g, diti_schedule_make(&g->env, config, &request, &schedule, &err) == DIT_OK, "%u steps %s",
+                       request.steps, err.message)) {
+        golden_compare_respaced(g, folder, &schedule);
+        if (golden_count(folder->golden, "x_init")) golden_run_trajectory(g, folder, &schedule);
+    }
+    diti_schedule_free(&g->env, &schedule);
+    diti_json_free(&g->env, config);
 }
 #endif

@@ -113,17 +113,26 @@ static double perfect_output(const perfect *model, const diti_step *step, double
 }
 
 static double perfect_end(const perfect *model, const diti_schedule *schedule, double x0) {
-    double x = 0.7 * (double)schedule->initial, history[3] = {0, 0, 0};
+    double x = 0.7 * (double)schedule->initial, y = 0, last, history[3] = {0, 0, 0};
     uint32_t i;
     for (i = 0; i < schedule->count; i++) {
         const diti_step *s = &schedule->steps[i];
         double m = perfect_output(model, s, x, x0);
         history[2] = history[1], history[1] = history[0];
         history[0] = fmin(fmax((double)s->x0_x * x + (double)s->x0_m * m, -(double)s->clip), (double)s->clip);
-        x = (double)s->x_x * x + (double)s->x_m * m + (double)s->d0 * history[0] + (double)s->d1 * history[1] +
-            (double)s->d2 * history[2] + (double)s->noise * 0.3;
+        last = x;
+        x = (double)s->x_x * x + (double)s->x_m * m + (double)s->x_y * y + (double)s->d0 * history[0] +
+            (double)s->d1 * history[1] + (double)s->d2 * history[2] +
+            (double)s->noise * exp((double)s->noise_v * 0.2) * 0.3;
+        y = (double)s->y_x * last + (double)s->y_y * y + (double)s->e0 * history[0] + (double)s->e1 * history[1] +
+            (double)s->e2 * history[2];
     }
     return x;
+}
+
+static bool is_stochastic(const char *sampler) {
+    return strstr(sampler, "sde") || diti_equal(sampler, "euler-a") || diti_equal(sampler, "ddpm") ||
+           diti_equal(sampler, "lcm");
 }
 
 static void test_every_sampler_arrives(const diti_env *env) {
@@ -152,7 +161,8 @@ static void test_every_sampler_arrives(const diti_env *env) {
                 end = perfect_end(&models[m], &schedule, -0.4);
                 CHECK_MESSAGE(fabs(end + 0.4) < 2e-4, "model %d, %s, %u steps ends at %g", (int)m, request.sampler,
                               steps[n], end); /* float coefficients over 50 steps, sigmas up to 4096 */
-                CHECK(schedule.draws == (request.eta > 0 || strstr(request.sampler, "sde")) || steps[n] == 1);
+                CHECK(schedule.draws == (request.eta > 0 || is_stochastic(request.sampler)) || steps[n] == 1);
+                CHECK(schedule.corrects == (diti_equal(request.sampler, "unipc") && steps[n] > 2));
                 diti_schedule_free(env, &schedule);
             }
         }
@@ -178,8 +188,9 @@ static void test_every_schedule(const diti_env *env) {
             }
         }
     }
-    CHECK(made == 18 + 5 + 3 + 8); /* betas: dpm with all, euler without lu, ddim with spacings; flow: karras and
-                                      exponential for euler and dpm */
+    /* betas: four dpm++ with all but respaced, two euler and unipc without lu, ddim and ddpm with spacings, lcm with
+       none; flow: three shapes for dpm++, euler and unipc */
+    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3, "%d", made);
 }
 
 /* --- another sampler than the config's --- */
@@ -228,6 +239,18 @@ static void test_names(const diti_env *env) {
         {"DPM++ 2M SDE", NULL, "dpm++2m-sde"},
         {"dpmpp_2m_sde", NULL, "dpm++2m-sde"},
         {"dpm++3m", NULL, "dpm++3m"},
+        {"DPM++ 3M SDE", "Exponential", "dpm++3m-sde"},
+        {"Euler a", NULL, "euler-a"},
+        {"euler_a", NULL, "euler-a"},
+        {"k_euler_ancestral", NULL, "euler-a"},
+        {"EulerAncestralDiscreteScheduler", NULL, "euler-a"},
+        {"UniPC", "beta", "unipc"},
+        {"uni_pc_bh2", NULL, "unipc"},
+        {"UniPCMultistepScheduler", NULL, "unipc"},
+        {"DDPM", "respaced", "ddpm"},
+        {"ddim", "respaced", "ddim"},
+        {"LCM", NULL, "lcm"},
+        {"DPM++ 2M Beta", NULL, "dpm++2m"},
         {"DDIM", "ddim_uniform", "ddim"},
         {"ddim", "SGM Uniform", "ddim"},
         {"ddim_trailing", NULL, "ddim"},
@@ -291,11 +314,23 @@ static void test_bad_requests(const diti_env *env) {
     request.eta = 0.5f;
     refuse(env, EPSILON, &request, "it must be 0");
     request = request_of(10, "k_lms", NULL);
-    refuse(env, EPSILON, &request, "there are euler, dpm++2m");
+    refuse(env, EPSILON, &request, "\"k_lms\"; there are euler, euler-a, dpm++2m");
+    request = request_of(10, "dpm++2s", NULL);
+    refuse(env, EPSILON, &request, "the nearest is dpm++2m; there are");
+    request = request_of(10, "Eular", NULL);
+    refuse(env, EPSILON, &request, "the nearest is euler; there are");
     request = request_of(10, "", NULL);
     refuse(env, EPSILON, &request, "unknown sampler");
     request = request_of(10, NULL, "polyexponential");
-    refuse(env, EPSILON, &request, "there are linspace");
+    refuse(env, EPSILON, &request, "the nearest is exponential; there are linspace");
+    request = request_of(60, "lcm", NULL);
+    refuse(env, EPSILON, &request, "use at most 50");
+    request = request_of(10, "lcm", "trailing");
+    refuse(env, EPSILON, &request, "its own timesteps");
+    request = request_of(10, "euler", "respaced");
+    refuse(env, EPSILON, &request, "respaced goes only with ddpm and ddim");
+    request = request_of(999, "ddim", "respaced");
+    refuse(env, EPSILON, &request, "no whole stride");
     request = request_of(10, NULL, NULL);
     refuse(env, NULL, &request, "neither a sampler nor");
     request = request_of(2, NULL, NULL);
@@ -309,8 +344,14 @@ static void test_bad_requests(const diti_env *env) {
 
 static void test_bad_configs(const diti_env *env) {
     static const char *const cases[][2] = {
-        {"{\"_class_name\":\"UniPCMultistepScheduler\"}",
-         "\"UniPCMultistepScheduler\" is not supported; choose a sampler: euler"},
+        {"{\"_class_name\":\"HeunDiscreteScheduler\"}",
+         "\"HeunDiscreteScheduler\" is not supported; choose a sampler: euler"},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_p\":{}}", "solver_p: another predictor"},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"disable_corrector\":1}", "disable_corrector: not an array"},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_type\":\"bh3\"}", "solver_type: \"bh3\""},
+        {"{\"_class_name\":\"DDPMScheduler\",\"variance_type\":\"learned\"}", "variance_type: \"learned\""},
+        {"{\"_class_name\":\"LCMScheduler\",\"original_inference_steps\":0}", "original_inference_steps: 0"},
         {"{\"_class_name\":\"DDIMScheduler\",\"beta_schedule\":\"sigmoid\"}",
          "beta_schedule: \"sigmoid\" is not supported; supported are linear"},
         {"{\"_class_name\":\"DDIMScheduler\",\"prediction_type\":\"x\"}", "prediction_type: \"x\""},
@@ -326,9 +367,6 @@ static void test_bad_configs(const diti_env *env) {
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"algorithm_type\":\"dpmsolver\"}",
          "algorithm_type: \"dpmsolver\""},
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
-        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"algorithm_type\":\"sde-dpmsolver++\",\"solver_order\":3}",
-         "goes up to 2"},
-        {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"use_beta_sigmas\":true}", "use_beta_sigmas: true"},
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"use_flow_sigmas\":true}",
          "flow sigmas need flow_prediction"},
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"final_sigmas_type\":\"half\"}",

@@ -10,11 +10,17 @@ typedef struct diti_sampler_entry {
 } diti_sampler_entry;
 
 static const diti_sampler_entry diti_samplers[] = {
-    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler ", DITI_SOLVER_EULER, 1, false},
-    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler ", DITI_SOLVER_DPM, 2, false},
-    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ ", DITI_SOLVER_DPM, 2, true},
+    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler keuler ", DITI_SOLVER_EULER, 1, false},
+    {"euler-a", " eulera eulerancestral eulerancestraldiscretescheduler keulera keulerancestral ", DITI_SOLVER_EULER, 1,
+     true},
+    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
+    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
+    {"dpm++3m-sde", " dpm++3msde dpmpp3msde ", DITI_SOLVER_DPM, 3, true},
+    {"unipc", " unipc unipcbh2 unipcmultistepscheduler ", DITI_SOLVER_UNIPC, 2, false},
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
+    {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
+    {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
 };
 
 typedef struct diti_schedule_entry {
@@ -28,9 +34,11 @@ static const diti_schedule_entry diti_schedules[] = {
     {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
     {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
     {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"respaced", " respaced iddpm ", true, DITI_SPACING_RESPACED, DITI_SIGMAS_OWN},
     {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
     {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
     {"lu", " lu lulambdas ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_LU},
+    {"beta", " beta ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_BETA},
 };
 
 DIT_API const char *dit_sampler_name(uint32_t index) {
@@ -93,11 +101,47 @@ static void diti_name_list(const char *(*name)(uint32_t), char *out, size_t size
     }
 }
 
+/* How many characters must be put in, taken out or changed to make b of a (Levenshtein). */
+static uint32_t diti_name_distance(const char *a, const char *b) {
+    uint32_t row[64], length = (uint32_t)strlen(b), i, j;
+    if (length >= DITI_COUNT(row)) return UINT32_MAX;
+    for (j = 0; j <= length; j++) row[j] = j;
+    for (i = 0; a[i]; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i + 1;
+        for (j = 0; j < length; j++) {
+            uint32_t changed = diagonal + (a[i] != b[j]), inserted = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            diagonal = row[j + 1];
+            row[j + 1] = changed < inserted ? changed : inserted;
+        }
+    }
+    return row[length];
+}
+
+/* The name most like what was typed, when it is like it at all; else NULL. */
+static const char *diti_nearest_name(const char *name, const char *(*names)(uint32_t)) {
+    const char *nearest = NULL;
+    uint32_t least = UINT32_MAX, i;
+    char plain[64], candidate[64];
+    diti_plain_name(name, plain, sizeof plain);
+    for (i = 0; strlen(plain) > 2 && names(i); i++) {
+        uint32_t distance;
+        diti_plain_name(names(i), candidate, sizeof candidate);
+        distance = diti_name_distance(plain, candidate);
+        if (distance >= least || distance * 2 > strlen(plain) - 2) continue;
+        least = distance;
+        nearest = names(i);
+    }
+    return nearest;
+}
+
 static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
                                     dit_error *err) {
+    const char *nearest = diti_nearest_name(name, names);
     char list[200];
     diti_name_list(names, list, sizeof list);
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"; there are %s", what, name, list);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"%s%s; there are %s", what, name,
+                     nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
 /* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
@@ -176,16 +220,17 @@ static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *ou
 }
 
 static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
-    static const char *const spacings[] = {"linspace", "leading", "trailing"};
+    static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
     static const char *const finals[] = {"zero", "sigma_min"};
-    diti_spacing otherwise = out->solver == DITI_SOLVER_DDIM ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
-    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 3, otherwise);
+    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
+    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 4,
+                                                    leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
     out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
     out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
     if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
     if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
     if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
-    diti_config_must_be_off(reader, "use_beta_sigmas");
+    if (diti_config_bool(reader, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
 }
 
 /* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
@@ -217,12 +262,47 @@ static void diti_config_check_euler(diti_config_reader *reader) {
     diti_config_choice(reader, "timestep_type", types, 1, 0);
 }
 
-/* Without clip_sample in it only a DDIM config means diffusers' default, which is to clip. */
+static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
+                                        "logrho"}; /* diffusers takes the last three for bh2 */
+    out->order = 2;
+    out->lower_order_final = true;
+    if (!own_class) return;
+    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
+    out->bh1 = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
+    out->predicts_noise = !diti_config_bool(reader, "predict_x0", true);
+    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
+    out->uncorrected = diti_config_get(reader, "disable_corrector");
+    if (out->uncorrected && out->uncorrected->kind != DITI_JSON_ARRAY)
+        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "disable_corrector", "not an array of steps");
+    if (diti_config_has(reader, "solver_p"))
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
+}
+
+/* Without clip_sample in it only a config of DDIM or DDPM means diffusers' default, which is to clip. */
+static void diti_config_read_clip(diti_config_reader *reader, diti_sampling *out, bool otherwise) {
+    if (diti_config_bool(reader, "clip_sample", otherwise))
+        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+}
 
 static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
     out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
-    if (diti_config_bool(reader, "clip_sample", own_class))
-        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+    diti_config_read_clip(reader, out, own_class);
+}
+
+static void diti_config_read_ddpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
+    uint32_t choice = own_class ? diti_config_choice(reader, "variance_type", variances, 4, 0) : 0;
+    out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
+    diti_config_read_clip(reader, out, own_class);
+}
+
+static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out) {
+    double steps =
+        diti_config_number(reader, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
+    out->distilled_steps = (uint32_t)steps;
+    out->timestep_scaling = diti_config_number(reader, "timestep_scaling", 10, 0, 1e6);
+    diti_config_read_clip(reader, out, false);
 }
 
 /* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
@@ -285,6 +365,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
     }
     out->solver = (*chosen)->solver;
     out->sampler = (*chosen)->name;
+    out->stochastic = out->solver == DITI_SOLVER_EULER && (*chosen)->stochastic;
     return DIT_OK;
 }
 
@@ -320,6 +401,9 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
             err, DIT_ERROR_INVALID_ARGUMENT,
             "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
             schedule->name);
+    if (out->solver == DITI_SOLVER_LCM && schedule->spaces)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
     out->spacing = schedule->spacing;
     out->shape = schedule->shape;
     return DIT_OK;
@@ -360,20 +444,32 @@ static dit_result diti_sampling_check_request(const diti_schedule_request *reque
     return DIT_OK;
 }
 
+static const char *diti_shape_name(diti_sigma_shape shape) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_schedules); i++) {
+        if (!diti_schedules[i].spaces && diti_schedules[i].shape == shape) return diti_schedules[i].name;
+    }
+    return "";
+}
+
+DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
+    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_UNIPC;
+}
+
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
-    const char *shape = out->shape == DITI_SIGMAS_KARRAS ? "karras"
-                        : out->shape == DITI_SIGMAS_LU   ? "lu"
-                                                         : "exponential";
-    bool shaped = out->shape != DITI_SIGMAS_OWN;
-    if (shaped && out->solver == DITI_SOLVER_DDIM)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "schedule %s does not go with ddim: use linspace, leading or trailing", shape);
+    bool shapes = diti_sampling_multistep(out) || out->solver == DITI_SOLVER_EULER;
+    if (out->shape != DITI_SIGMAS_OWN && !shapes)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "schedule %s does not go with %s: use %s",
+                         diti_shape_name(out->shape), out->sampler,
+                         out->flow || out->solver == DITI_SOLVER_LCM ? "none" : "linspace, leading or trailing");
     if (out->shape == DITI_SIGMAS_LU && (out->flow || out->solver != DITI_SOLVER_DPM))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "schedule lu goes only with dpm++ on models with betas: use karras or exponential");
-    if (out->stochastic && out->order == 3)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "scheduler_config.json: solver_order: sde-dpmsolver++ goes up to 2");
+    if (out->spacing == DITI_SPACING_RESPACED && !out->flow && out->solver != DITI_SOLVER_DDIM &&
+        out->solver != DITI_SOLVER_DDPM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule respaced goes only with ddpm and ddim: use linspace, leading or trailing with %s",
+                         out->sampler);
     return DIT_OK;
 }
 
@@ -381,7 +477,10 @@ static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_r
                                diti_sampling *out) {
     diti_config_read_spacing(reader, out);
     if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(reader, out, own_class);
     if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(reader, out);
     if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
     if (out->flow)
         diti_config_read_flow(reader, request, out);
@@ -404,6 +503,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
     out->clip = (double)INFINITY;
+    out->lambda_min = -(double)INFINITY;
     out->eta = (double)request->eta;
     out->use_clipped_model_output = request->use_clipped_model_output;
     out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);

@@ -18,21 +18,28 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
 
 /* --- schedules and solvers (models.md 7) ---
    Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
-   replays: x0  = clamp(x0_x * x + x0_m * m, -clip, clip)         m = guided model output, x = latent x'  = x_x * x +
-   x_m * m + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * n x0[-1], x0[-2] are the x0 of the one and two steps before;
-   n = fresh unit normal noise (only drawn when any step's noise is not 0). */
+   replays, with m = guided model output, x = latent, x0[-1] and x0[-2] = the x0 of the one and two steps before:
+   x0 = clamp(x0_x * x + x0_m * m, -clip, clip)
+   x' = x_x * x + x_m * m + x_y * y + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * exp(noise_v * v) * n
+   y' = y_x * x + y_y * y + e0 * x0 + e1 * x0[-1] + e2 * x0[-2]
+   n = fresh unit normal noise, drawn when the schedule draws; v = the model's word on the variance, -1..1, there when
+   the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
+   kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
 typedef struct diti_step {
     float timestep;         /* what the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
-    float x_x, x_m, d0, d1, d2, noise;
+    float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
+    float y_x, y_y, e0, e1, e2;
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
     float initial;       /* latents = noise * initial (init_noise_sigma) */
     bool draws;          /* some step's noise is not 0 */
+    bool learned;        /* some step's noise_v is not 0 */
+    bool corrects;       /* some step has an x_y */
     const char *sampler; /* its name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
@@ -55,7 +62,14 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 
 /* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients
  * (solver.c) --- */
-typedef enum diti_solver_kind { DITI_SOLVER_EULER, DITI_SOLVER_DPM, DITI_SOLVER_DDIM } diti_solver_kind;
+typedef enum diti_solver_kind {
+    DITI_SOLVER_EULER,
+    DITI_SOLVER_DPM,
+    DITI_SOLVER_DDIM,
+    DITI_SOLVER_DDPM,
+    DITI_SOLVER_LCM,
+    DITI_SOLVER_UNIPC
+} diti_solver_kind;
 typedef enum diti_prediction {
     DITI_PREDICT_EPSILON,
     DITI_PREDICT_V,
@@ -63,13 +77,20 @@ typedef enum diti_prediction {
     DITI_PREDICT_FLOW
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
-typedef enum diti_spacing { DITI_SPACING_LINSPACE, DITI_SPACING_LEADING, DITI_SPACING_TRAILING } diti_spacing;
+typedef enum diti_spacing {
+    DITI_SPACING_LINSPACE,
+    DITI_SPACING_LEADING,
+    DITI_SPACING_TRAILING,
+    DITI_SPACING_RESPACED /* the original DiT code's (models.md 7.2); no diffusers file asks for it */
+} diti_spacing;
 typedef enum diti_sigma_shape {
     DITI_SIGMAS_OWN,
     DITI_SIGMAS_KARRAS,
     DITI_SIGMAS_EXPONENTIAL,
-    DITI_SIGMAS_LU
+    DITI_SIGMAS_LU,
+    DITI_SIGMAS_BETA
 } diti_sigma_shape;
+typedef enum diti_variance { DITI_VARIANCE_SMALL, DITI_VARIANCE_LARGE, DITI_VARIANCE_LEARNED } diti_variance;
 typedef struct diti_sampling {
     const char *sampler; /* for messages */
     diti_solver_kind solver;
@@ -87,10 +108,18 @@ typedef struct diti_sampling {
     bool flow, dynamic_shift;
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
-    /* DPM-Solver++ */
+    /* DPM-Solver++, UniPC */
     uint32_t order;
-    bool heun, stochastic, lower_order_final, euler_at_final;
-    /* DDIM */
+    bool stochastic; /* Euler, too: ancestral */
+    bool heun, lower_order_final, euler_at_final;
+    bool bh1, predicts_noise;
+    const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
+    /* DDPM */
+    diti_variance variance;
+    /* LCM */
+    uint32_t distilled_steps;
+    double timestep_scaling;
+    /* DDIM; clip is DDPM's and LCM's, too */
     bool final_alpha_one, use_clipped_model_output;
     double eta, clip; /* clip: infinity for none */
 } diti_sampling;
@@ -107,4 +136,6 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err);
 DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
+/* DPM-Solver++ and UniPC share their points in time. */
+DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif

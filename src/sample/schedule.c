@@ -1,6 +1,6 @@
 #include "sample/sample.h"
 
-/* Where a trajectory goes: the points in time of models.md 7.0, 7.3, 7.4 and 7.7. Tables over the training steps are
+/* Where a trajectory goes: the points in time of models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
    kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
 
 /* Element i of n numbers from a to b, as numpy.linspace. */
@@ -73,7 +73,8 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
     diti_cumulate(out, count);
     if (!sampling->zero_snr) return;
     diti_rescale_zero_snr(out, count);
-    if (sampling->solver != DITI_SOLVER_DDIM) out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+    if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
+        out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
 }
 
 static double diti_training_sigma(const float *alphas, uint32_t i) {
@@ -106,7 +107,7 @@ static double diti_timestep_ddim(const diti_sampling *sampling, uint32_t i) {
     switch (sampling->spacing) {
     case DITI_SPACING_LEADING: return (double)(n - 1 - i) * (total / n) + sampling->steps_offset;
     case DITI_SPACING_TRAILING: return rint(total - i * ((double)total / n)) - 1;
-    case DITI_SPACING_LINSPACE: break;
+    default: break;
     }
     return rint(diti_linspace(0, total - 1.0, n - 1 - i, n));
 }
@@ -123,14 +124,42 @@ static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, ui
     switch (sampling->spacing) {
     case DITI_SPACING_LEADING: return (double)(n - i) * (last / (n + 1)) + sampling->steps_offset;
     case DITI_SPACING_TRAILING: return rint(last - i * ((double)sampling->train_steps / n)) - 1;
-    case DITI_SPACING_LINSPACE: break;
+    default: break;
     }
     return rint(diti_linspace(0, last - 1.0, n - i, n + 1));
 }
 
 /* --- shapes: sigma i of n between two extremes --- */
+/* The part of a beta distribution with both parameters a that lies below x, x up to one half: its hypergeometric
+   series. */
+static double diti_beta_below(double a, double x) {
+    double term = pow(x, a) * pow(1 - x, a) / (a * tgamma(a) * tgamma(a) / tgamma(2 * a)), sum = term;
+    int k;
+    for (k = 0; k < 60; k++) {
+        term *= (2 * a + k) / (a + 1 + k) * x;
+        sum += term;
+    }
+    return sum;
+}
+
+/* The x below which that part is p. */
+static double diti_beta_quantile(double a, double p) {
+    double low = 0, high = 0.5, part = p > 0.5 ? 1 - p : p, middle;
+    int i;
+    for (i = 0; i < 60; i++) {
+        middle = (low + high) / 2;
+        if (diti_beta_below(a, middle) < part)
+            low = middle;
+        else
+            high = middle;
+    }
+    return p > 0.5 ? 1 - low : low;
+}
+
 static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double lowest, uint32_t i, uint32_t n) {
     double a = pow(highest, 1 / 7.0), b = pow(lowest, 1 / 7.0);
+    if (shape == DITI_SIGMAS_BETA)
+        return lowest + diti_beta_quantile(0.6, 1 - diti_linspace(0, 1, i, n)) * (highest - lowest);
     if (shape == DITI_SIGMAS_KARRAS) return pow(a + diti_linspace(0, 1, i, n) * (b - a), 7);
     return exp(diti_linspace(log(highest), log(lowest), i, n));
 }
@@ -173,6 +202,34 @@ static dit_result diti_check_timestep(const diti_sampling *sampling, double time
                      sampling->steps_offset, timestep, sampling->train_steps - 1);
 }
 
+/* DDPM and LCM go from each timestep of their list to the next, and from the last to the end. LCM skips through those
+   that it was distilled on. */
+static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
+    uint32_t skipped, stride;
+    if (sampling->solver == DITI_SOLVER_DDPM) return diti_timestep_ddim(sampling, i);
+    skipped = (uint32_t)floor((double)i * ((double)sampling->distilled_steps / sampling->steps));
+    stride = sampling->train_steps / sampling->distilled_steps;
+    return (double)(sampling->distilled_steps - skipped) * stride - 1;
+}
+
+static dit_result diti_intervals_listed(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                        dit_error *err) {
+    uint32_t i;
+    if (sampling->solver == DITI_SOLVER_LCM && sampling->steps > sampling->distilled_steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%u steps are more than the %u that lcm was distilled on: use at most %u, better 4 to 8",
+                         sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = diti_timestep_listed(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+    }
+    diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
+    return DIT_OK;
+}
+
 /* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
 static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
                                       dit_error *err) {
@@ -200,8 +257,8 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
                                         dit_error *err) {
     uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
     for (i = 0; i < sampling->steps; i++) {
-        double timestep = sampling->solver == DITI_SOLVER_DPM ? diti_timestep_dpm(sampling, last, i)
-                                                              : diti_timestep_euler(sampling, i);
+        double timestep =
+            diti_sampling_multistep(sampling) ? diti_timestep_dpm(sampling, last, i) : diti_timestep_euler(sampling, i);
         dit_result result = diti_check_timestep(sampling, timestep, err);
         if (result < 0) return result;
         out[i].timestep = timestep;
@@ -210,16 +267,18 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
     return DIT_OK;
 }
 
-/* Euler shapes between its own first and last sigma, DPM-Solver between the extremes of training (models.md 7.0). */
+/* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
+ * (models.md 7.0). */
 static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
-    bool dpm = sampling->solver == DITI_SOLVER_DPM;
-    double highest = dpm ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
-    double lowest = dpm ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
+    bool multistep = diti_sampling_multistep(sampling);
+    bool rounds = sampling->shape == DITI_SIGMAS_KARRAS || sampling->shape == DITI_SIGMAS_LU;
+    double highest = multistep ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
+    double lowest = multistep ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
     for (i = 0; i < n; i++) {
         double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
                timestep = diti_sigma_timestep(alphas, count, sigma);
-        if (dpm) timestep = sampling->shape == DITI_SIGMAS_EXPONENTIAL ? floor(timestep) : rint(timestep);
+        if (multistep) timestep = rounds ? rint(timestep) : floor(timestep);
         out[i].timestep = timestep;
         out[i].from = diti_level_from_sigma(sigma);
     }
@@ -229,11 +288,62 @@ static dit_result diti_intervals_betas(const diti_sampling *sampling, const floa
                                        dit_error *err) {
     dit_result result;
     if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
+        return diti_intervals_listed(sampling, alphas, out, err);
     result = diti_intervals_spaced(sampling, alphas, out, err);
     if (result < 0) return result;
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
     diti_chain_intervals(out, sampling->steps,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
+    return DIT_OK;
+}
+
+/* --- respaced (models.md 7.2): in double, as the original DiT code keeps its tables --- */
+static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
+    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
+    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
+    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+}
+
+/* The smallest whole stride that visits steps of total timesteps, from 0 on; 0: none does. */
+static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
+    uint32_t stride;
+    for (stride = 1; stride < total; stride++) {
+        if ((total + stride - 1) / stride == steps) return stride;
+    }
+    return 0;
+}
+
+/* Timesteps from the lowest to the highest: by a whole stride for DDIM, else spread from 0 to the last one, the sum of
+   strides rounded. */
+static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
+    uint32_t i, n = sampling->steps, total = sampling->train_steps;
+    double stride = n > 1 ? (total - 1.0) / (n - 1.0) : 1, at = 0;
+    if (sampling->solver == DITI_SOLVER_DDIM) {
+        stride = diti_respaced_stride(total, n);
+        if (stride == 0)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "no whole stride makes %u of %u timesteps: use a number of steps that divides them", n,
+                             total);
+    }
+    for (i = 0; i < n; i++, at += stride) out[n - 1 - i].timestep = rint(at);
+    return DIT_OK;
+}
+
+static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    uint32_t i, next = sampling->steps;
+    double product = 1;
+    dit_result result = diti_respaced_timesteps(sampling, out, err);
+    if (result < 0) return result;
+    for (i = 0; i < sampling->train_steps && next; i++) {
+        product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
+        if (trained) trained = trained->next;
+        if (out[next - 1].timestep == i) out[--next].from = diti_level_from_alpha(product);
+    }
+    diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
 }
 
@@ -245,7 +355,7 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
-    if (sampling->solver == DITI_SOLVER_DPM)
+    if (diti_sampling_multistep(sampling))
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
                       sampling->shift); /* its low end is shifted twice, as in diffusers */
@@ -264,7 +374,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
                                                           : diti_shaped_sigma(sampling->shape, first, last, i, n);
         out[i].from = diti_level_from_flow(sigma);
         out[i].timestep = sigma * sampling->train_steps;
-        if (sampling->solver == DITI_SOLVER_DPM) out[i].timestep = floor(out[i].timestep);
+        if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);
     }
     diti_chain_intervals(out, n, diti_level_from_flow(0));
 }
@@ -277,6 +387,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
         diti_intervals_flow(sampling, out);
         return DIT_OK;
     }
+    if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
     alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
     if (!alphas)
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",

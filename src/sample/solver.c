@@ -33,13 +33,36 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
 }
 
 typedef struct diti_update { /* diti_step in double */
-    double x_x, x_m, d[3], noise;
+    double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
 } diti_update;
 
-/* --- Euler (models.md 7.3, 7.7) --- */
+/* --- Euler, plain and ancestral (models.md 7.3, 7.7) --- */
+/* Down to less noise than the step's end has, then up again with fresh noise. With betas x is kept divided by alpha. */
+static diti_update diti_ancestral_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
+    update.noise = sqrt(fmax(to * to - down * down, 0));
+    update.x_x = down / from;
+    update.d[0] = 1 - update.x_x;
+    return update;
+}
+
+/* The same for flows: less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
+static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
+    double scale = interval->to.alpha / (1 - down);
+    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    update.x_x = scale * down / from;
+    update.d[0] = scale * (1 - down / from);
+    return update;
+}
+
 static diti_update diti_euler_update(const diti_sampling *sampling, const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double ratio = interval->to.sigma / interval->from.sigma;
+    if (sampling->stochastic)
+        return sampling->flow ? diti_ancestral_flow_update(interval) : diti_ancestral_update(interval);
     if (sampling->flow) {
         update.x_x = 1;
         update.x_m = interval->to.sigma - interval->from.sigma;
@@ -70,6 +93,33 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
     }
     update.x_x = direction * epsilon.x;
     update.x_m = direction * epsilon.m;
+    return update;
+}
+
+/* --- DDPM (models.md 7.2), written for any alpha and noise --- */
+static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
+           to = interval->to.noise * interval->to.noise;
+    double added = fmax(from - kept * kept * to, 0), posterior = fmax(to / from * added, 1e-20);
+    update.x_x = kept * to / from;
+    update.d[0] = interval->to.alpha * added / from;
+    if (interval->timestep <= 0) return update;
+    update.noise = sqrt(sampling->variance == DITI_VARIANCE_LARGE ? added : posterior);
+    if (sampling->variance != DITI_VARIANCE_LEARNED) return update;
+    update.noise = pow(added * posterior, 0.25); /* v from -1 to 1 goes from one logarithm to the other */
+    update.noise_v = log(added / posterior) / 4;
+    return update;
+}
+
+/* --- LCM: x0 by the consistency function, then noised again to the next level --- */
+static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double time = sampling->flow ? (double)INFINITY : interval->timestep * sampling->timestep_scaling, data = 0.5;
+    double skip = data * data / (time * time + data * data);
+    update.x_x = interval->to.alpha * skip;
+    update.d[0] = interval->to.alpha * sqrt(1 - skip);
+    update.noise = interval->to.noise;
     return update;
 }
 
@@ -112,7 +162,8 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     r0 = (lambda - diti_lambda(intervals[i - 1].from)) / h;
     if (order == 3) {
         r1 = (diti_lambda(intervals[i - 1].from) - diti_lambda(intervals[i - 2].from)) / h;
-        diti_dpm_add_third(&update, alpha * (1 - missing / h), alpha * (missing / (h * h) - 1 / h + 0.5), r0, r1);
+        diti_dpm_add_third(&update, alpha * (1 - missing / decay),
+                           alpha * (missing / (decay * decay) - 1 / decay + 0.5), r0, r1);
     } else if (sampling->heun) {
         diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
     } else {
@@ -121,17 +172,122 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     return update;
 }
 
+/* --- UniPC (models.md 7.5) --- */
+typedef struct diti_unipc_move { /* from one level to the next, a mixture of x there and of what is remembered */
+    double x, m[3];              /* m[0]: the output at the start, m[1] and m[2]: of the two steps before */
+    double next;                 /* the output at the end, which only the corrector knows */
+} diti_unipc_move;
+
+/* Row i of the system says sum over k of weight[k] * r[k]^i = right[i]; elimination without pivots, because the r are
+   distinct. */
+static void diti_solve_powers(const double *r, double *right, uint32_t n) {
+    double rows[3][3];
+    uint32_t i, j, k;
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < n; k++) rows[i][k] = i ? rows[i - 1][k] * r[k] : 1;
+    }
+    for (k = 0; k < n; k++) {
+        for (i = k + 1; i < n; i++) {
+            double factor = rows[i][k] / rows[k][k];
+            for (j = k; j < n; j++) rows[i][j] -= factor * rows[k][j];
+            right[i] -= factor * right[k];
+        }
+    }
+    for (i = n; i-- > 0;) {
+        for (j = i + 1; j < n; j++) right[i] -= rows[i][j] * right[j];
+        right[i] /= rows[i][i];
+    }
+}
+
+static void diti_unipc_weights(double hh, double b, const double *r, double *weights, uint32_t n) {
+    double phi = expm1(hh) / hh - 1, factorial = 1;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        weights[i] = phi * factorial / b;
+        factorial *= i + 2.0;
+        phi = phi / hh - 1 / factorial;
+    }
+    diti_solve_powers(r, weights, n);
+}
+
+static diti_unipc_move diti_unipc_move_of(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
+                                          uint32_t order, bool corrects) {
+    diti_unipc_move move = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    double lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda, hh = sampling->predicts_noise ? h : -h;
+    double b = sampling->bh1 ? hh : expm1(hh), scale = sampling->predicts_noise ? now->to.noise : now->to.alpha;
+    double r[3], weights[3];
+    uint32_t unknowns = corrects ? order : order - 1, k;
+    move.x = sampling->predicts_noise ? now->to.alpha / now->from.alpha : now->to.noise / now->from.noise;
+    move.m[0] = -scale * expm1(hh);
+    for (k = 0; k < unknowns; k++) r[k] = k + 1 < order ? (diti_lambda(intervals[i - 1 - k].from) - lambda) / h : 1;
+    if (unknowns == 1)
+        weights[0] = 0.5;
+    else
+        diti_unipc_weights(hh, b, r, weights, unknowns);
+    for (k = 0; k < unknowns; k++) {
+        double weight = -scale * b * weights[k] / r[k];
+        move.m[0] -= weight;
+        if (k + 1 < order)
+            move.m[k + 1] += weight;
+        else
+            move.next = weight;
+    }
+    return move;
+}
+
+static uint32_t diti_unipc_order(const diti_sampling *sampling, uint32_t i) {
+    uint32_t order = sampling->order, left = sampling->steps - i;
+    if (sampling->lower_order_final && order > left) order = left;
+    return order < i + 1 ? order : i + 1;
+}
+
+static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
+    const diti_json *step = sampling->uncorrected ? sampling->uncorrected->first : NULL;
+    for (; step; step = step->next) {
+        if (step->number == i - 1.0) return false;
+    }
+    return i > 0;
+}
+
+/* The corrected x is y + next * x0 (x itself where nothing corrects). x' is predicted from it, and y' is what the
+   corrector of the following step will make of it, less the part that needs the model's output there. */
+static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    uint32_t order = diti_unipc_order(sampling, i), k;
+    bool corrected = diti_unipc_corrects(sampling, i);
+    diti_unipc_move predict = diti_unipc_move_of(sampling, intervals, i, order, false), correct = DITI_ZERO;
+    double next = 0;
+    if (corrected) next = diti_unipc_move_of(sampling, intervals, i - 1, diti_unipc_order(sampling, i - 1), true).next;
+    if (i + 1 < sampling->steps) correct = diti_unipc_move_of(sampling, intervals, i, order, true);
+    for (k = 0; k < 3; k++) {
+        update.d[k] = predict.m[k];
+        update.e[k] = correct.m[k];
+    }
+    update.d[0] += predict.x * next;
+    update.e[0] += correct.x * next;
+    update.x_x = corrected ? 0 : predict.x;
+    update.x_y = corrected ? predict.x : 0;
+    update.y_x = corrected ? 0 : correct.x;
+    update.y_y = corrected ? correct.x : 0;
+    return update;
+}
+
 /* --- the table --- */
 static bool diti_step_finite(const diti_step *step) {
     return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
-           isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->d0) && isfinite(step->d1) &&
-           isfinite(step->d2) && isfinite(step->noise);
+           isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
+           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
+           isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
 }
 
 static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     switch (sampling->solver) {
     case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
+    case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
     return diti_dpm_update(sampling, intervals, i);
@@ -139,7 +295,8 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
 
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
     diti_noise_level level = intervals[i].from;
-    diti_mixture x0 = diti_predicted_x0(sampling->prediction, level);
+    diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
+                                               : diti_predicted_x0(sampling->prediction, level);
     diti_update update = diti_solver_update(sampling, intervals, i);
     /* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
     double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
@@ -155,6 +312,13 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     step->d1 = (float)update.d[1];
     step->d2 = (float)update.d[2];
     step->noise = (float)update.noise;
+    step->noise_v = (float)update.noise_v;
+    step->x_y = (float)update.x_y;
+    step->y_x = (float)update.y_x;
+    step->y_y = (float)update.y_y;
+    step->e0 = (float)update.e[0];
+    step->e1 = (float)update.e[1];
+    step->e2 = (float)update.e[2];
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
@@ -174,6 +338,8 @@ static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_i
                 "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
                 sampling->sampler, i + 1, sampling->steps);
         if (out->steps[i].noise != 0) out->draws = true;
+        if (out->steps[i].noise_v != 0) out->learned = true;
+        if (out->steps[i].x_y != 0) out->corrects = true;
     }
     out->count = sampling->steps;
     out->initial = (float)diti_initial_scale(sampling, intervals);
