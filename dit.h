@@ -432,10 +432,13 @@ typedef struct dit_tensor { /* an input by its name in diffusers */
 typedef struct dit_guidance {
     float scale;      /* classifier-free guidance; 0: the model's default; 1: off, and half the work */
     float distilled;  /* guidance that is an input of the model; 0: the model's default */
-    float rescale;    /* 0: off */
+    float rescale;    /* 0..1: how far the deviation of the guided prediction goes back to that of the unguided */
     float skip_layer; /* 0: off */
-    float first;      /* fraction of steps (0..1) at which the unconditional branch begins */
+    float first;      /* fraction of steps (0..1) at which guidance begins */
     float last;       /* and ends; first = last = 0: all steps */
+    float project;    /* adaptive projected guidance: 0..1, how much of the guidance that points along the prediction
+                         is taken out */
+    float norm_limit; /* and the length to which longer guidance is shortened; 0: any */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -7265,12 +7268,17 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
                                              float scale, float shift);
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
-   half first). coefficients: F32 [1, 12] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step number from 1
-   on, 0). x, h1, h2 (states like x) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4] state;
-   word 0 becomes the number of the first step whose prediction or new latent is not finite. */
+   half first); when learned, every image's C planes are followed by C of what the model says about the variance.
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
+   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, 0 ...). x, h1,
+   h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0 is written to `x0` when not
+   0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction or new latent is not
+   finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+#define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
-    bool guided;
+    uint32_t channels; /* C */
+    bool guided, mixed, corrects, learned;
 } diti_solver_desc;
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
@@ -9803,7 +9811,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
 
 /* Numbers shared with the shaders. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER };
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
 enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
@@ -9906,38 +9914,64 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_small_emit(graph, &dispatch, 1, 1, 12);
 }
 
-/* x, h1, h2, x0 and noise have one shape and whole groups of four columns in memory. */
-static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other) {
+/* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
+ */
+static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
     const diti_tensor_info *a = diti_tensor_get(graph, x), *b = diti_tensor_get(graph, other);
     if (!other) return true;
-    if (b->format == DITI_F32 && a->rows == b->rows && a->columns == b->columns && a->pitch == b->pitch &&
-        b->first % 4 == 0 && b->pitch % 4 == 0)
+    if (b->format == DITI_F32 && a->rows * times == b->rows && a->columns == b->columns && a->pitch == b->pitch &&
+        diti_op_aligned(graph, other))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] does not match %s [%u, %u]", b->name,
                     b->rows, b->columns, a->name, a->rows, a->columns);
     return false;
 }
 
-DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
-    const diti_tensor_info *x = diti_tensor_get(graph, desc->x), *m = diti_tensor_get(graph, prediction);
+static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    if (desc->channels == 0 || x->rows % desc->channels != 0) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] is not in images of %u channels",
+                        x->name, x->rows, x->columns, desc->channels);
+        return false;
+    }
+    return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
+           diti_solver_fits(graph, desc->x, desc->h2, desc->corrects ? 2 : 1) &&
+           diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
+           diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
+}
+
+/* One workgroup per image writes how c and d are mixed behind the row of coefficients. */
+static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
+    dispatch.constants[11] = desc->learned;
+    dispatch.constant_count = 13;
+    dispatch.push[1] = x->rows;
+    dispatch.push[2] = x->columns;
+    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[7] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->coefficients, 8, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, 12);
+}
+
+DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    bool mixed = desc->guided && desc->mixed;
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
+    if (mixed) diti_solver_guide(graph, prediction, desc);
     if (!diti_small_begin(graph, &dispatch, "solver step", "elementwise", DITI_OP_SOLVER)) return;
-    if (!diti_solver_fits(graph, desc->x, desc->x) || !diti_solver_fits(graph, desc->x, desc->h1) ||
-        !diti_solver_fits(graph, desc->x, desc->h2) || !diti_solver_fits(graph, desc->x, desc->x0) ||
-        !diti_solver_fits(graph, desc->x, desc->noise)) {
-        return;
-    }
-    if (m->format != DITI_F32 || m->rows != x->rows * (desc->guided ? 2u : 1u) || m->columns != x->columns ||
-        m->pitch % 4 || m->first % 4) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "solver step: prediction %s [%u, %u] does not match %s [%u, %u]", m->name, m->rows, m->columns,
-                        x->name, x->rows, x->columns);
-        return;
-    }
     dispatch.constants[7] = desc->guided;
     dispatch.constants[8] = desc->x0 != 0;
     dispatch.constants[9] = desc->noise != 0;
-    dispatch.push[4] = m->pitch;
+    dispatch.constants[10] = desc->corrects;
+    dispatch.constants[11] = desc->learned;
+    dispatch.constants[12] = mixed;
+    dispatch.constant_count = 13;
+    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[7] = desc->channels;
     dispatch.push[9] = x->pitch;
     diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
@@ -13514,6 +13548,7 @@ typedef struct diti_denoise {
                                          unequal number, and rows that nothing reads */
     diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+    bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
@@ -14291,8 +14326,8 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
     x = diti_pixart_patches(graph, &step);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
     x = diti_pixart_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.batch, config->channels, config->out_channels, denoise->height,
-                           denoise->width, config->patch);
+    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
+                           config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
@@ -14891,21 +14926,28 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
 
 /* --- schedules and solvers (models.md 7) ---
    Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
-   replays: x0  = clamp(x0_x * x + x0_m * m, -clip, clip)         m = guided model output, x = latent x'  = x_x * x +
-   x_m * m + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * n x0[-1], x0[-2] are the x0 of the one and two steps before;
-   n = fresh unit normal noise (only drawn when any step's noise is not 0). */
+   replays, with m = guided model output, x = latent, x0[-1] and x0[-2] = the x0 of the one and two steps before:
+   x0 = clamp(x0_x * x + x0_m * m, -clip, clip)
+   x' = x_x * x + x_m * m + x_y * y + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * exp(noise_v * v) * n
+   y' = y_x * x + y_y * y + e0 * x0 + e1 * x0[-1] + e2 * x0[-2]
+   n = fresh unit normal noise, drawn when the schedule draws; v = the model's word on the variance, -1..1, there when
+   the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
+   kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
 typedef struct diti_step {
     float timestep;         /* what the transformer is told */
     float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
     float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
-    float x_x, x_m, d0, d1, d2, noise;
+    float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
+    float y_x, y_y, e0, e1, e2;
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
     float initial;       /* latents = noise * initial (init_noise_sigma) */
     bool draws;          /* some step's noise is not 0 */
+    bool learned;        /* some step's noise_v is not 0 */
+    bool corrects;       /* some step has an x_y */
     const char *sampler; /* its name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
@@ -14928,7 +14970,14 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 
 /* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients
  * (solver.c) --- */
-typedef enum diti_solver_kind { DITI_SOLVER_EULER, DITI_SOLVER_DPM, DITI_SOLVER_DDIM } diti_solver_kind;
+typedef enum diti_solver_kind {
+    DITI_SOLVER_EULER,
+    DITI_SOLVER_DPM,
+    DITI_SOLVER_DDIM,
+    DITI_SOLVER_DDPM,
+    DITI_SOLVER_LCM,
+    DITI_SOLVER_UNIPC
+} diti_solver_kind;
 typedef enum diti_prediction {
     DITI_PREDICT_EPSILON,
     DITI_PREDICT_V,
@@ -14936,13 +14985,20 @@ typedef enum diti_prediction {
     DITI_PREDICT_FLOW
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
-typedef enum diti_spacing { DITI_SPACING_LINSPACE, DITI_SPACING_LEADING, DITI_SPACING_TRAILING } diti_spacing;
+typedef enum diti_spacing {
+    DITI_SPACING_LINSPACE,
+    DITI_SPACING_LEADING,
+    DITI_SPACING_TRAILING,
+    DITI_SPACING_RESPACED /* the original DiT code's (models.md 7.2); no diffusers file asks for it */
+} diti_spacing;
 typedef enum diti_sigma_shape {
     DITI_SIGMAS_OWN,
     DITI_SIGMAS_KARRAS,
     DITI_SIGMAS_EXPONENTIAL,
-    DITI_SIGMAS_LU
+    DITI_SIGMAS_LU,
+    DITI_SIGMAS_BETA
 } diti_sigma_shape;
+typedef enum diti_variance { DITI_VARIANCE_SMALL, DITI_VARIANCE_LARGE, DITI_VARIANCE_LEARNED } diti_variance;
 typedef struct diti_sampling {
     const char *sampler; /* for messages */
     diti_solver_kind solver;
@@ -14960,10 +15016,18 @@ typedef struct diti_sampling {
     bool flow, dynamic_shift;
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
-    /* DPM-Solver++ */
+    /* DPM-Solver++, UniPC */
     uint32_t order;
-    bool heun, stochastic, lower_order_final, euler_at_final;
-    /* DDIM */
+    bool stochastic; /* Euler, too: ancestral */
+    bool heun, lower_order_final, euler_at_final;
+    bool bh1, predicts_noise;
+    const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
+    /* DDPM */
+    diti_variance variance;
+    /* LCM */
+    uint32_t distilled_steps;
+    double timestep_scaling;
+    /* DDIM; clip is DDPM's and LCM's, too */
     bool final_alpha_one, use_clipped_model_output;
     double eta, clip; /* clip: infinity for none */
 } diti_sampling;
@@ -14980,6 +15044,8 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err);
 DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
+/* DPM-Solver++ and UniPC share their points in time. */
+DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif
 
 /* ======== src/sample/rng.c (edit it there; dit.h is generated) ======== */
@@ -15110,11 +15176,17 @@ typedef struct diti_sampler_entry {
 } diti_sampler_entry;
 
 static const diti_sampler_entry diti_samplers[] = {
-    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler ", DITI_SOLVER_EULER, 1, false},
-    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler ", DITI_SOLVER_DPM, 2, false},
-    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ ", DITI_SOLVER_DPM, 2, true},
+    {"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler keuler ", DITI_SOLVER_EULER, 1, false},
+    {"euler-a", " eulera eulerancestral eulerancestraldiscretescheduler keulera keulerancestral ", DITI_SOLVER_EULER, 1,
+     true},
+    {"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
+    {"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
     {"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
+    {"dpm++3m-sde", " dpm++3msde dpmpp3msde ", DITI_SOLVER_DPM, 3, true},
+    {"unipc", " unipc unipcbh2 unipcmultistepscheduler ", DITI_SOLVER_UNIPC, 2, false},
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
+    {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
+    {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
 };
 
 typedef struct diti_schedule_entry {
@@ -15128,9 +15200,11 @@ static const diti_schedule_entry diti_schedules[] = {
     {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
     {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
     {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"respaced", " respaced iddpm ", true, DITI_SPACING_RESPACED, DITI_SIGMAS_OWN},
     {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
     {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
     {"lu", " lu lulambdas ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_LU},
+    {"beta", " beta ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_BETA},
 };
 
 DIT_API const char *dit_sampler_name(uint32_t index) {
@@ -15193,11 +15267,47 @@ static void diti_name_list(const char *(*name)(uint32_t), char *out, size_t size
     }
 }
 
+/* How many characters must be put in, taken out or changed to make b of a (Levenshtein). */
+static uint32_t diti_name_distance(const char *a, const char *b) {
+    uint32_t row[64], length = (uint32_t)strlen(b), i, j;
+    if (length >= DITI_COUNT(row)) return UINT32_MAX;
+    for (j = 0; j <= length; j++) row[j] = j;
+    for (i = 0; a[i]; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i + 1;
+        for (j = 0; j < length; j++) {
+            uint32_t changed = diagonal + (a[i] != b[j]), inserted = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            diagonal = row[j + 1];
+            row[j + 1] = changed < inserted ? changed : inserted;
+        }
+    }
+    return row[length];
+}
+
+/* The name most like what was typed, when it is like it at all; else NULL. */
+static const char *diti_nearest_name(const char *name, const char *(*names)(uint32_t)) {
+    const char *nearest = NULL;
+    uint32_t least = UINT32_MAX, i;
+    char plain[64], candidate[64];
+    diti_plain_name(name, plain, sizeof plain);
+    for (i = 0; strlen(plain) > 2 && names(i); i++) {
+        uint32_t distance;
+        diti_plain_name(names(i), candidate, sizeof candidate);
+        distance = diti_name_distance(plain, candidate);
+        if (distance >= least || distance * 2 > strlen(plain) - 2) continue;
+        least = distance;
+        nearest = names(i);
+    }
+    return nearest;
+}
+
 static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
                                     dit_error *err) {
+    const char *nearest = diti_nearest_name(name, names);
     char list[200];
     diti_name_list(names, list, sizeof list);
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"; there are %s", what, name, list);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"%s%s; there are %s", what, name,
+                     nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
 /* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
@@ -15276,16 +15386,17 @@ static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *ou
 }
 
 static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
-    static const char *const spacings[] = {"linspace", "leading", "trailing"};
+    static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
     static const char *const finals[] = {"zero", "sigma_min"};
-    diti_spacing otherwise = out->solver == DITI_SOLVER_DDIM ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE;
-    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 3, otherwise);
+    bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
+    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 4,
+                                                    leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
     out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
     out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
     if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
     if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
     if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
-    diti_config_must_be_off(reader, "use_beta_sigmas");
+    if (diti_config_bool(reader, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
 }
 
 /* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
@@ -15317,12 +15428,47 @@ static void diti_config_check_euler(diti_config_reader *reader) {
     diti_config_choice(reader, "timestep_type", types, 1, 0);
 }
 
-/* Without clip_sample in it only a DDIM config means diffusers' default, which is to clip. */
+static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
+                                        "logrho"}; /* diffusers takes the last three for bh2 */
+    out->order = 2;
+    out->lower_order_final = true;
+    if (!own_class) return;
+    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
+    out->bh1 = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
+    out->predicts_noise = !diti_config_bool(reader, "predict_x0", true);
+    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
+    out->uncorrected = diti_config_get(reader, "disable_corrector");
+    if (out->uncorrected && out->uncorrected->kind != DITI_JSON_ARRAY)
+        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "disable_corrector", "not an array of steps");
+    if (diti_config_has(reader, "solver_p"))
+        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
+}
+
+/* Without clip_sample in it only a config of DDIM or DDPM means diffusers' default, which is to clip. */
+static void diti_config_read_clip(diti_config_reader *reader, diti_sampling *out, bool otherwise) {
+    if (diti_config_bool(reader, "clip_sample", otherwise))
+        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+}
 
 static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
     out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
-    if (diti_config_bool(reader, "clip_sample", own_class))
-        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+    diti_config_read_clip(reader, out, own_class);
+}
+
+static void diti_config_read_ddpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+    static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
+    uint32_t choice = own_class ? diti_config_choice(reader, "variance_type", variances, 4, 0) : 0;
+    out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
+    diti_config_read_clip(reader, out, own_class);
+}
+
+static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out) {
+    double steps =
+        diti_config_number(reader, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
+    out->distilled_steps = (uint32_t)steps;
+    out->timestep_scaling = diti_config_number(reader, "timestep_scaling", 10, 0, 1e6);
+    diti_config_read_clip(reader, out, false);
 }
 
 /* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
@@ -15385,6 +15531,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
     }
     out->solver = (*chosen)->solver;
     out->sampler = (*chosen)->name;
+    out->stochastic = out->solver == DITI_SOLVER_EULER && (*chosen)->stochastic;
     return DIT_OK;
 }
 
@@ -15420,6 +15567,9 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
             err, DIT_ERROR_INVALID_ARGUMENT,
             "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
             schedule->name);
+    if (out->solver == DITI_SOLVER_LCM && schedule->spaces)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
     out->spacing = schedule->spacing;
     out->shape = schedule->shape;
     return DIT_OK;
@@ -15460,20 +15610,32 @@ static dit_result diti_sampling_check_request(const diti_schedule_request *reque
     return DIT_OK;
 }
 
+static const char *diti_shape_name(diti_sigma_shape shape) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_schedules); i++) {
+        if (!diti_schedules[i].spaces && diti_schedules[i].shape == shape) return diti_schedules[i].name;
+    }
+    return "";
+}
+
+DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
+    return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_UNIPC;
+}
+
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
-    const char *shape = out->shape == DITI_SIGMAS_KARRAS ? "karras"
-                        : out->shape == DITI_SIGMAS_LU   ? "lu"
-                                                         : "exponential";
-    bool shaped = out->shape != DITI_SIGMAS_OWN;
-    if (shaped && out->solver == DITI_SOLVER_DDIM)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "schedule %s does not go with ddim: use linspace, leading or trailing", shape);
+    bool shapes = diti_sampling_multistep(out) || out->solver == DITI_SOLVER_EULER;
+    if (out->shape != DITI_SIGMAS_OWN && !shapes)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "schedule %s does not go with %s: use %s",
+                         diti_shape_name(out->shape), out->sampler,
+                         out->flow || out->solver == DITI_SOLVER_LCM ? "none" : "linspace, leading or trailing");
     if (out->shape == DITI_SIGMAS_LU && (out->flow || out->solver != DITI_SOLVER_DPM))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "schedule lu goes only with dpm++ on models with betas: use karras or exponential");
-    if (out->stochastic && out->order == 3)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "scheduler_config.json: solver_order: sde-dpmsolver++ goes up to 2");
+    if (out->spacing == DITI_SPACING_RESPACED && !out->flow && out->solver != DITI_SOLVER_DDIM &&
+        out->solver != DITI_SOLVER_DDPM)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "schedule respaced goes only with ddpm and ddim: use linspace, leading or trailing with %s",
+                         out->sampler);
     return DIT_OK;
 }
 
@@ -15481,7 +15643,10 @@ static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_r
                                diti_sampling *out) {
     diti_config_read_spacing(reader, out);
     if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(reader, out, own_class);
     if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(reader, out, own_class);
+    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(reader, out);
     if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
     if (out->flow)
         diti_config_read_flow(reader, request, out);
@@ -15504,6 +15669,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
     out->clip = (double)INFINITY;
+    out->lambda_min = -(double)INFINITY;
     out->eta = (double)request->eta;
     out->use_clipped_model_output = request->use_clipped_model_output;
     out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);
@@ -15520,7 +15686,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 
 /* ======== src/sample/schedule.c (edit it there; dit.h is generated) ======== */
 
-/* Where a trajectory goes: the points in time of models.md 7.0, 7.3, 7.4 and 7.7. Tables over the training steps are
+/* Where a trajectory goes: the points in time of models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
    kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
 
 /* Element i of n numbers from a to b, as numpy.linspace. */
@@ -15593,7 +15759,8 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
     diti_cumulate(out, count);
     if (!sampling->zero_snr) return;
     diti_rescale_zero_snr(out, count);
-    if (sampling->solver != DITI_SOLVER_DDIM) out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+    if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
+        out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
 }
 
 static double diti_training_sigma(const float *alphas, uint32_t i) {
@@ -15626,7 +15793,7 @@ static double diti_timestep_ddim(const diti_sampling *sampling, uint32_t i) {
     switch (sampling->spacing) {
     case DITI_SPACING_LEADING: return (double)(n - 1 - i) * (total / n) + sampling->steps_offset;
     case DITI_SPACING_TRAILING: return rint(total - i * ((double)total / n)) - 1;
-    case DITI_SPACING_LINSPACE: break;
+    default: break;
     }
     return rint(diti_linspace(0, total - 1.0, n - 1 - i, n));
 }
@@ -15643,14 +15810,42 @@ static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, ui
     switch (sampling->spacing) {
     case DITI_SPACING_LEADING: return (double)(n - i) * (last / (n + 1)) + sampling->steps_offset;
     case DITI_SPACING_TRAILING: return rint(last - i * ((double)sampling->train_steps / n)) - 1;
-    case DITI_SPACING_LINSPACE: break;
+    default: break;
     }
     return rint(diti_linspace(0, last - 1.0, n - i, n + 1));
 }
 
 /* --- shapes: sigma i of n between two extremes --- */
+/* The part of a beta distribution with both parameters a that lies below x, x up to one half: its hypergeometric
+   series. */
+static double diti_beta_below(double a, double x) {
+    double term = pow(x, a) * pow(1 - x, a) / (a * tgamma(a) * tgamma(a) / tgamma(2 * a)), sum = term;
+    int k;
+    for (k = 0; k < 60; k++) {
+        term *= (2 * a + k) / (a + 1 + k) * x;
+        sum += term;
+    }
+    return sum;
+}
+
+/* The x below which that part is p. */
+static double diti_beta_quantile(double a, double p) {
+    double low = 0, high = 0.5, part = p > 0.5 ? 1 - p : p, middle;
+    int i;
+    for (i = 0; i < 60; i++) {
+        middle = (low + high) / 2;
+        if (diti_beta_below(a, middle) < part)
+            low = middle;
+        else
+            high = middle;
+    }
+    return p > 0.5 ? 1 - low : low;
+}
+
 static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double lowest, uint32_t i, uint32_t n) {
     double a = pow(highest, 1 / 7.0), b = pow(lowest, 1 / 7.0);
+    if (shape == DITI_SIGMAS_BETA)
+        return lowest + diti_beta_quantile(0.6, 1 - diti_linspace(0, 1, i, n)) * (highest - lowest);
     if (shape == DITI_SIGMAS_KARRAS) return pow(a + diti_linspace(0, 1, i, n) * (b - a), 7);
     return exp(diti_linspace(log(highest), log(lowest), i, n));
 }
@@ -15693,6 +15888,34 @@ static dit_result diti_check_timestep(const diti_sampling *sampling, double time
                      sampling->steps_offset, timestep, sampling->train_steps - 1);
 }
 
+/* DDPM and LCM go from each timestep of their list to the next, and from the last to the end. LCM skips through those
+   that it was distilled on. */
+static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
+    uint32_t skipped, stride;
+    if (sampling->solver == DITI_SOLVER_DDPM) return diti_timestep_ddim(sampling, i);
+    skipped = (uint32_t)floor((double)i * ((double)sampling->distilled_steps / sampling->steps));
+    stride = sampling->train_steps / sampling->distilled_steps;
+    return (double)(sampling->distilled_steps - skipped) * stride - 1;
+}
+
+static dit_result diti_intervals_listed(const diti_sampling *sampling, const float *alphas, diti_interval *out,
+                                        dit_error *err) {
+    uint32_t i;
+    if (sampling->solver == DITI_SOLVER_LCM && sampling->steps > sampling->distilled_steps)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%u steps are more than the %u that lcm was distilled on: use at most %u, better 4 to 8",
+                         sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
+    for (i = 0; i < sampling->steps; i++) {
+        double timestep = diti_timestep_listed(sampling, i);
+        dit_result result = diti_check_timestep(sampling, timestep, err);
+        if (result < 0) return result;
+        out[i].timestep = timestep;
+        out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
+    }
+    diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
+    return DIT_OK;
+}
+
 /* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
 static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
                                       dit_error *err) {
@@ -15720,8 +15943,8 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
                                         dit_error *err) {
     uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
     for (i = 0; i < sampling->steps; i++) {
-        double timestep = sampling->solver == DITI_SOLVER_DPM ? diti_timestep_dpm(sampling, last, i)
-                                                              : diti_timestep_euler(sampling, i);
+        double timestep =
+            diti_sampling_multistep(sampling) ? diti_timestep_dpm(sampling, last, i) : diti_timestep_euler(sampling, i);
         dit_result result = diti_check_timestep(sampling, timestep, err);
         if (result < 0) return result;
         out[i].timestep = timestep;
@@ -15730,16 +15953,18 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
     return DIT_OK;
 }
 
-/* Euler shapes between its own first and last sigma, DPM-Solver between the extremes of training (models.md 7.0). */
+/* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
+ * (models.md 7.0). */
 static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
-    bool dpm = sampling->solver == DITI_SOLVER_DPM;
-    double highest = dpm ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
-    double lowest = dpm ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
+    bool multistep = diti_sampling_multistep(sampling);
+    bool rounds = sampling->shape == DITI_SIGMAS_KARRAS || sampling->shape == DITI_SIGMAS_LU;
+    double highest = multistep ? diti_training_sigma(alphas, count - 1) : out[0].from.sigma;
+    double lowest = multistep ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
     for (i = 0; i < n; i++) {
         double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
                timestep = diti_sigma_timestep(alphas, count, sigma);
-        if (dpm) timestep = sampling->shape == DITI_SIGMAS_EXPONENTIAL ? floor(timestep) : rint(timestep);
+        if (multistep) timestep = rounds ? rint(timestep) : floor(timestep);
         out[i].timestep = timestep;
         out[i].from = diti_level_from_sigma(sigma);
     }
@@ -15749,11 +15974,62 @@ static dit_result diti_intervals_betas(const diti_sampling *sampling, const floa
                                        dit_error *err) {
     dit_result result;
     if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
+    if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
+        return diti_intervals_listed(sampling, alphas, out, err);
     result = diti_intervals_spaced(sampling, alphas, out, err);
     if (result < 0) return result;
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
     diti_chain_intervals(out, sampling->steps,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
+    return DIT_OK;
+}
+
+/* --- respaced (models.md 7.2): in double, as the original DiT code keeps its tables --- */
+static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
+    uint32_t n = sampling->train_steps;
+    double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
+    if (sampling->betas == DITI_BETA_LINEAR) return diti_linspace(sampling->beta_start, sampling->beta_end, i, n);
+    if (sampling->betas == DITI_BETA_SCALED_LINEAR) return root * root;
+    return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
+}
+
+/* The smallest whole stride that visits steps of total timesteps, from 0 on; 0: none does. */
+static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
+    uint32_t stride;
+    for (stride = 1; stride < total; stride++) {
+        if ((total + stride - 1) / stride == steps) return stride;
+    }
+    return 0;
+}
+
+/* Timesteps from the lowest to the highest: by a whole stride for DDIM, else spread from 0 to the last one, the sum of
+   strides rounded. */
+static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
+    uint32_t i, n = sampling->steps, total = sampling->train_steps;
+    double stride = n > 1 ? (total - 1.0) / (n - 1.0) : 1, at = 0;
+    if (sampling->solver == DITI_SOLVER_DDIM) {
+        stride = diti_respaced_stride(total, n);
+        if (stride == 0)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "no whole stride makes %u of %u timesteps: use a number of steps that divides them", n,
+                             total);
+    }
+    for (i = 0; i < n; i++, at += stride) out[n - 1 - i].timestep = rint(at);
+    return DIT_OK;
+}
+
+static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
+    const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
+    uint32_t i, next = sampling->steps;
+    double product = 1;
+    dit_result result = diti_respaced_timesteps(sampling, out, err);
+    if (result < 0) return result;
+    for (i = 0; i < sampling->train_steps && next; i++) {
+        product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
+        if (trained) trained = trained->next;
+        if (out[next - 1].timestep == i) out[--next].from = diti_level_from_alpha(product);
+    }
+    diti_chain_intervals(out, sampling->steps, diti_level_from_alpha(1));
     return DIT_OK;
 }
 
@@ -15765,7 +16041,7 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
-    if (sampling->solver == DITI_SOLVER_DPM)
+    if (diti_sampling_multistep(sampling))
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
                       sampling->shift); /* its low end is shifted twice, as in diffusers */
@@ -15784,7 +16060,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
                                                           : diti_shaped_sigma(sampling->shape, first, last, i, n);
         out[i].from = diti_level_from_flow(sigma);
         out[i].timestep = sigma * sampling->train_steps;
-        if (sampling->solver == DITI_SOLVER_DPM) out[i].timestep = floor(out[i].timestep);
+        if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);
     }
     diti_chain_intervals(out, n, diti_level_from_flow(0));
 }
@@ -15797,6 +16073,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
         diti_intervals_flow(sampling, out);
         return DIT_OK;
     }
+    if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
     alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
     if (!alphas)
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
@@ -15842,13 +16119,36 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
 }
 
 typedef struct diti_update { /* diti_step in double */
-    double x_x, x_m, d[3], noise;
+    double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
 } diti_update;
 
-/* --- Euler (models.md 7.3, 7.7) --- */
+/* --- Euler, plain and ancestral (models.md 7.3, 7.7) --- */
+/* Down to less noise than the step's end has, then up again with fresh noise. With betas x is kept divided by alpha. */
+static diti_update diti_ancestral_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
+    update.noise = sqrt(fmax(to * to - down * down, 0));
+    update.x_x = down / from;
+    update.d[0] = 1 - update.x_x;
+    return update;
+}
+
+/* The same for flows: less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
+static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
+    double scale = interval->to.alpha / (1 - down);
+    update.noise = sqrt(fmax(to * to - down * down * scale * scale, 0));
+    update.x_x = scale * down / from;
+    update.d[0] = scale * (1 - down / from);
+    return update;
+}
+
 static diti_update diti_euler_update(const diti_sampling *sampling, const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double ratio = interval->to.sigma / interval->from.sigma;
+    if (sampling->stochastic)
+        return sampling->flow ? diti_ancestral_flow_update(interval) : diti_ancestral_update(interval);
     if (sampling->flow) {
         update.x_x = 1;
         update.x_m = interval->to.sigma - interval->from.sigma;
@@ -15879,6 +16179,33 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
     }
     update.x_x = direction * epsilon.x;
     update.x_m = direction * epsilon.m;
+    return update;
+}
+
+/* --- DDPM (models.md 7.2), written for any alpha and noise --- */
+static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
+           to = interval->to.noise * interval->to.noise;
+    double added = fmax(from - kept * kept * to, 0), posterior = fmax(to / from * added, 1e-20);
+    update.x_x = kept * to / from;
+    update.d[0] = interval->to.alpha * added / from;
+    if (interval->timestep <= 0) return update;
+    update.noise = sqrt(sampling->variance == DITI_VARIANCE_LARGE ? added : posterior);
+    if (sampling->variance != DITI_VARIANCE_LEARNED) return update;
+    update.noise = pow(added * posterior, 0.25); /* v from -1 to 1 goes from one logarithm to the other */
+    update.noise_v = log(added / posterior) / 4;
+    return update;
+}
+
+/* --- LCM: x0 by the consistency function, then noised again to the next level --- */
+static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    double time = sampling->flow ? (double)INFINITY : interval->timestep * sampling->timestep_scaling, data = 0.5;
+    double skip = data * data / (time * time + data * data);
+    update.x_x = interval->to.alpha * skip;
+    update.d[0] = interval->to.alpha * sqrt(1 - skip);
+    update.noise = interval->to.noise;
     return update;
 }
 
@@ -15921,7 +16248,8 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     r0 = (lambda - diti_lambda(intervals[i - 1].from)) / h;
     if (order == 3) {
         r1 = (diti_lambda(intervals[i - 1].from) - diti_lambda(intervals[i - 2].from)) / h;
-        diti_dpm_add_third(&update, alpha * (1 - missing / h), alpha * (missing / (h * h) - 1 / h + 0.5), r0, r1);
+        diti_dpm_add_third(&update, alpha * (1 - missing / decay),
+                           alpha * (missing / (decay * decay) - 1 / decay + 0.5), r0, r1);
     } else if (sampling->heun) {
         diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
     } else {
@@ -15930,17 +16258,122 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     return update;
 }
 
+/* --- UniPC (models.md 7.5) --- */
+typedef struct diti_unipc_move { /* from one level to the next, a mixture of x there and of what is remembered */
+    double x, m[3];              /* m[0]: the output at the start, m[1] and m[2]: of the two steps before */
+    double next;                 /* the output at the end, which only the corrector knows */
+} diti_unipc_move;
+
+/* Row i of the system says sum over k of weight[k] * r[k]^i = right[i]; elimination without pivots, because the r are
+   distinct. */
+static void diti_solve_powers(const double *r, double *right, uint32_t n) {
+    double rows[3][3];
+    uint32_t i, j, k;
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < n; k++) rows[i][k] = i ? rows[i - 1][k] * r[k] : 1;
+    }
+    for (k = 0; k < n; k++) {
+        for (i = k + 1; i < n; i++) {
+            double factor = rows[i][k] / rows[k][k];
+            for (j = k; j < n; j++) rows[i][j] -= factor * rows[k][j];
+            right[i] -= factor * right[k];
+        }
+    }
+    for (i = n; i-- > 0;) {
+        for (j = i + 1; j < n; j++) right[i] -= rows[i][j] * right[j];
+        right[i] /= rows[i][i];
+    }
+}
+
+static void diti_unipc_weights(double hh, double b, const double *r, double *weights, uint32_t n) {
+    double phi = expm1(hh) / hh - 1, factorial = 1;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        weights[i] = phi * factorial / b;
+        factorial *= i + 2.0;
+        phi = phi / hh - 1 / factorial;
+    }
+    diti_solve_powers(r, weights, n);
+}
+
+static diti_unipc_move diti_unipc_move_of(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
+                                          uint32_t order, bool corrects) {
+    diti_unipc_move move = DITI_ZERO;
+    const diti_interval *now = &intervals[i];
+    double lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda, hh = sampling->predicts_noise ? h : -h;
+    double b = sampling->bh1 ? hh : expm1(hh), scale = sampling->predicts_noise ? now->to.noise : now->to.alpha;
+    double r[3], weights[3];
+    uint32_t unknowns = corrects ? order : order - 1, k;
+    move.x = sampling->predicts_noise ? now->to.alpha / now->from.alpha : now->to.noise / now->from.noise;
+    move.m[0] = -scale * expm1(hh);
+    for (k = 0; k < unknowns; k++) r[k] = k + 1 < order ? (diti_lambda(intervals[i - 1 - k].from) - lambda) / h : 1;
+    if (unknowns == 1)
+        weights[0] = 0.5;
+    else
+        diti_unipc_weights(hh, b, r, weights, unknowns);
+    for (k = 0; k < unknowns; k++) {
+        double weight = -scale * b * weights[k] / r[k];
+        move.m[0] -= weight;
+        if (k + 1 < order)
+            move.m[k + 1] += weight;
+        else
+            move.next = weight;
+    }
+    return move;
+}
+
+static uint32_t diti_unipc_order(const diti_sampling *sampling, uint32_t i) {
+    uint32_t order = sampling->order, left = sampling->steps - i;
+    if (sampling->lower_order_final && order > left) order = left;
+    return order < i + 1 ? order : i + 1;
+}
+
+static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
+    const diti_json *step = sampling->uncorrected ? sampling->uncorrected->first : NULL;
+    for (; step; step = step->next) {
+        if (step->number == i - 1.0) return false;
+    }
+    return i > 0;
+}
+
+/* The corrected x is y + next * x0 (x itself where nothing corrects). x' is predicted from it, and y' is what the
+   corrector of the following step will make of it, less the part that needs the model's output there. */
+static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
+    diti_update update = DITI_ZERO;
+    uint32_t order = diti_unipc_order(sampling, i), k;
+    bool corrected = diti_unipc_corrects(sampling, i);
+    diti_unipc_move predict = diti_unipc_move_of(sampling, intervals, i, order, false), correct = DITI_ZERO;
+    double next = 0;
+    if (corrected) next = diti_unipc_move_of(sampling, intervals, i - 1, diti_unipc_order(sampling, i - 1), true).next;
+    if (i + 1 < sampling->steps) correct = diti_unipc_move_of(sampling, intervals, i, order, true);
+    for (k = 0; k < 3; k++) {
+        update.d[k] = predict.m[k];
+        update.e[k] = correct.m[k];
+    }
+    update.d[0] += predict.x * next;
+    update.e[0] += correct.x * next;
+    update.x_x = corrected ? 0 : predict.x;
+    update.x_y = corrected ? predict.x : 0;
+    update.y_x = corrected ? 0 : correct.x;
+    update.y_y = corrected ? correct.x : 0;
+    return update;
+}
+
 /* --- the table --- */
 static bool diti_step_finite(const diti_step *step) {
     return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
-           isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->d0) && isfinite(step->d1) &&
-           isfinite(step->d2) && isfinite(step->noise);
+           isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
+           isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
+           isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
 }
 
 static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
     switch (sampling->solver) {
     case DITI_SOLVER_EULER: return diti_euler_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
+    case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
     return diti_dpm_update(sampling, intervals, i);
@@ -15948,7 +16381,8 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
 
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
     diti_noise_level level = intervals[i].from;
-    diti_mixture x0 = diti_predicted_x0(sampling->prediction, level);
+    diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
+                                               : diti_predicted_x0(sampling->prediction, level);
     diti_update update = diti_solver_update(sampling, intervals, i);
     /* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
     double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
@@ -15964,6 +16398,13 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     step->d1 = (float)update.d[1];
     step->d2 = (float)update.d[2];
     step->noise = (float)update.noise;
+    step->noise_v = (float)update.noise_v;
+    step->x_y = (float)update.x_y;
+    step->y_x = (float)update.y_x;
+    step->y_y = (float)update.y_y;
+    step->e0 = (float)update.e[0];
+    step->e1 = (float)update.e[1];
+    step->e2 = (float)update.e[2];
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
@@ -15983,6 +16424,8 @@ static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_i
                 "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
                 sampling->sampler, i + 1, sampling->steps);
         if (out->steps[i].noise != 0) out->draws = true;
+        if (out->steps[i].noise_v != 0) out->learned = true;
+        if (out->steps[i].x_y != 0) out->corrects = true;
     }
     out->count = sampling->steps;
     out->initial = (float)diti_initial_scale(sampling, intervals);
@@ -16053,6 +16496,8 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
+    bool mixed;                        /* guidance with rescale or projection */
+    bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
     bool stochastic;                   /* fresh noise in every step */
@@ -16064,7 +16509,7 @@ typedef struct diti_job_shape {
 typedef struct diti_job_request {
     diti_job_shape shape;
     diti_schedule schedule;
-    float guidance;
+    dit_guidance guidance; /* with the model's default in place of a scale of 0 */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
@@ -17044,12 +17489,21 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
-    if (guidance->distilled != 0 || guidance->rescale != 0 || guidance->skip_layer != 0 || guidance->first != 0 ||
-        (guidance->last != 0 && guidance->last != 1)) {
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_guidance: this model is guided by scale alone; distilled, rescale, skip_layer, first and last must be 0");
-    }
+    if (guidance->distilled != 0 || guidance->skip_layer != 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: this model is guided by scale alone; distilled and skip_layer must be 0");
+    if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
+                         (double)guidance->rescale, (double)guidance->project);
+    if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
+                         (double)guidance->norm_limit);
+    if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
+    if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: first %g and last %g must be rising fractions of the steps, 0 to 1",
+                         (double)guidance->first, (double)guidance->last);
     return DIT_OK;
 }
 
@@ -17369,6 +17823,12 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     if (result < 0) return result;
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
+    out->shape.corrects = out->schedule.corrects;
+    out->shape.learned = out->schedule.learned;
+    if (out->shape.learned && model->transformer->traits.out_channels != 2 * model->transformer->traits.latent_channels)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: variance_type: learned_range, but this transformer predicts no "
+                         "variance; choose another sampler than ddpm");
     for (i = 0; i < out->schedule.count; i++) {
         if (out->schedule.steps[i].input != 1) out->shape.scaled_input = true;
     }
@@ -17386,8 +17846,11 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
     if (result < 0) return result;
-    out->guidance = desc->guidance.scale != 0 ? desc->guidance.scale : model->info.default_guidance;
-    out->shape.guided = out->guidance != 1.0f;
+    out->guidance = desc->guidance;
+    if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
+    out->shape.guided = out->guidance.scale != 1.0f;
+    out->shape.mixed =
+        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
     out->seed = desc->seed;
     out->rng = desc->rng;
@@ -17412,8 +17875,6 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 
 /* ======== src/job/pipeline.c (edit it there; dit.h is generated) ======== */
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
-
-#define DITI_COEFFICIENTS 12u /* columns of the solver's table; see diti_solver_step */
 
 static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
     diti_elementwise_desc desc;
@@ -17479,12 +17940,16 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->text = text;
     denoise->text_items = job->text_items;
     denoise->step = job->step;
+    denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
 }
+
+static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
 static void diti_emit_step(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t channels = job->model->transformer->traits.latent_channels;
     diti_solver_desc solver;
     diti_tensor prediction;
     memset(&solver, 0, sizeof solver);
@@ -17498,14 +17963,19 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
         solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
                                            planes, pixels);
     }
-    job->coefficients = diti_tensor_input(graph, DITI_F32, shape->steps, DITI_COEFFICIENTS, "solver coefficients");
+    job->coefficients =
+        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
     solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
     solver.x = job->latent;
     solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver.h2 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 two steps before");
+    solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
     if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
     solver.health = job->health;
+    solver.channels = channels;
     solver.guided = shape->guided;
+    solver.mixed = shape->mixed;
+    solver.corrects = shape->corrects;
+    solver.learned = shape->learned;
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, job->step);
 }
@@ -17621,9 +18091,19 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* Guidance between its first and its last step, 1 (the conditional prediction alone) outside. */
+static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint32_t steps) {
+    double at = (double)step;
+    bool always = guidance->first == 0 && guidance->last == 0;
+    if (always || (at >= floor((double)guidance->first * steps) && at < floor((double)guidance->last * steps)))
+        return guidance->scale;
+    return 1;
+}
+
 static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+    const dit_guidance *guidance = &request->guidance;
     uint32_t i;
-    for (i = 0; i < request->schedule.count; i++, table += DITI_COEFFICIENTS) {
+    for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
         table[0] = step->x0_x;
         table[1] = step->x0_m;
@@ -17634,9 +18114,19 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
         table[6] = step->d1;
         table[7] = step->d2;
         table[8] = step->noise;
-        table[9] = request->guidance;
+        table[9] = diti_guidance_at(guidance, i, request->schedule.count);
         table[10] = (float)(i + 1); /* what health says when this step goes wrong */
-        table[11] = 0;
+        table[11] = step->noise_v;
+        table[12] = step->x_y;
+        table[13] = step->y_x;
+        table[14] = step->y_y;
+        table[15] = step->e0;
+        table[16] = step->e1;
+        table[17] = step->e2;
+        table[18] = guidance->rescale;
+        table[19] = guidance->project;
+        table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
+        table[21] = 65536; /* every channel is guided */
     }
 }
 
@@ -17644,7 +18134,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
 static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t count = request->schedule.count, i;
-    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (DITI_COEFFICIENTS + 2), sizeof *values);
+    size_t columns = diti_solver_columns(&request->shape);
+    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
     float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
@@ -17656,8 +18147,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
                                                            err);
     if (result >= 0)
-        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table,
-                                 err);
+        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * columns * sizeof *table, err);
     if (result >= 0 && job->input_scales)
         result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
@@ -18135,7 +18625,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "steps";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input)
+    else if (now->mixed != then->mixed)
+        what = "guidance (rescale or projection on or off)";
+    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
+             now->corrects != then->corrects || now->learned != then->learned)
         what = "sampler";
     else if (now->preview_interval != then->preview_interval)
         what = "preview_interval";
@@ -19792,69 +20285,104 @@ static const char *const diti_spirv_text_expand[] = {
     ".q$`w,%,MUNp$/#4V)n4XTo1.9YMD)Uq$p)+sgw,9TpYJ85pYJ85p+-6V)s4<8o6g*wdr&q4qLsB)OXwGc%PhJCM'####",
     0};
 static const char *const diti_spirv_text_elementwise[] = {
-    "GZ1N5jsi^PrJ5N$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MnJh1q0`r6%/s$X$Bfbq%RXH3'cK.M(``Co*8gH>#'il<(``4;ety.%#D9-V)[Lc"
-    "&#6QaI)(il<(g<Lvd-<mW-&il<(nRM<ev.B%#D9-V)^Lc&#8dA**(il<(h<Lvd.CvW-&il<(hxY;ex:T%#D9-V)`Lc&#:vxb*(il<(i<Lvd/I(X-&il<(j"
-    "<Lvd0O1X-'il<(k<Lvd1U:X-,9-V)aLc&#;(='+(il<(l<Lvd2[DX--9-V)bLc&#<1YC+(il<(m<Lvd3bMX--9-V)cLc&#=:u_+(il<(n<Lvd4hVX-(il<"
-    "(o<Lvd5n`X-)il<(p<Lvd6tiX-*il<(q<Lvd7#sX-+il<(r<Lvd8)%Y-,il<(eS+wd'dGB#(il<(fP4;e,s=&#:b0EM%p:8./9-V)qE;X%K9)y,u;)<e0A"
-    "V>$K;1EM)1a8.@9-V).7Ee*K9)y,2Hg=e4fnW%[m1EM-J.9.P9-V)C)Nq/K9)y,GSM@e83/q&lG2EM1cS9.a9-V)WrV&5K9)y,[_3Be<XG2($s)EMo@_vd"
-    "*vcB#+il<(gAgvd,+vB#-il<(ofGwd.71C#.il<(t<Lvd:57Y--il<(x>7yd/=:C#&il<(59.yd&%IS&Bil<(5`x7Sw3XhWWU.r/u.0P0]8t>M5a.`#t(C"
-    "01m+k<(yrgdWjd9P1JP$AMj<5S06c[0,%mpR0:ZY>M)`$AMh@,S04/0P0p8t>MA1B`#4/0P00a(BMmuV4MRsc%'6Bh01sutnb4k(BMo*j4M$`q:$6Bh01u"
-    "utnbG,)BMq6%5MTg8L$6Bh01wutnb1k(BMxqkjN[:1:$6Bh01eET@PHi(BM,#saQjKYl&6Bh01Ve]DjQi(BM.07&nB<Wm&6Bh01aXF@WPi(BMM6(*#E=EN"
-    "1-$-<88,k<(I0xvZ%$a69Iqhntdik<(qN9ZN)6vvZ'6Ao9MUn0pdik<(DkfvZ)IxO:q:*<udik<(GwovZ)OF0;eik<(LPK`_VpMKVC7HP0dPaI)iGk<(M^"
-    "f-aZA2($V%k<(>A[vZRLPM<UGk<(BGZUT/f&W0r,]0,//D+47<+BM+d4H#dY%f)&tR$'qYq@MU0@**pVR$>a*)BM.ycd#Vi2]>%:V@MgWxkV4UqG*WrNx>"
-    ".[gCMGaEn&X$k<@B>hCM=HNn&pVR$>V1_@MT@:JWp/@w&3Dl<(/q]hV6b,H*Z6Ku@0bgCMN+kn&k9u_+iGk<(c1P.ap)r>&&Dl<(P)s,ap/@w&&Dl<(R/s"
-    ",am#IW'nSS$'O0kBM%R,&#4/0P0W1Q<MU$2BMK4<_AA[X>^Rc'`,9avU;mrpR0xrpR0#.Q31#spR0DDr@Mf8pw,#]c6Bix(BM9i-*$anCoB-0*BM<']F$Y"
-    "vY*<]8q@Mxi%01YvY*<k()BMEeB`%YvY*<qGaBM,.wyZk$24Efik<(7>>wZm6jlEn'l<(q<RvZn@.1FoVS$'No)BM'$=%&6Bh016H'BOSu(BM%c7d$4/0P"
-    "0pp(BM)*+E%YvY*<(TaBM/A;#[PQPCHiik<(Po*r][baY.YvY*<6=gCMVYTo&YvY*<)8)BM2k_B&n3EuIsyp@MyhgsI<=a9JWsp@M,gRN0;/0P0(:sBMSh"
-    "qt.v^hCMjV;A#;/0P0*=%CM;>/hZ3)nr^i9/:K+I(*4MJ7g2s7XQ/exDo*'QOQ#nB4BMw0UO4twYA[mRyRLV^Hd4E=EN1Lqm(5P-]0,dnwv5,O1B[pnuOM"
-    ":U9[7X-]0,jB8878tVB[r)V0N40G#7V-]0,j5XW62bDB[t;6iN%+;E5Q-]0,iw[Z53K8T_7fr_#s]XfMW&tDt:1lM#X;`$'/68at7+uM#/0ioBj-a@>G/0"
-    "P0;s&N#eJUP0=y/N#4#4V)jriyP^oIDM'SON#lc$DMDaVN#K:GDMBRcN#Qd#DMFmiN#cghXMKsrN#GGhN#`HUP03d''#iJUP0MMqN#P:GDMGq9O#Rd#DMK"
-    "4AO#hghXMP:JO#Qf>O#/0ioBvr(`=G/0P0XrQO#iJUP0ZxZO#7&a^M[ioO#X'eO#Fy)0VLBjfMo47KVgp8atLO)P#/V:bOReGc%u4IYMWf3P#K.CN#nJUP"
-    "0^lHO#d(6YMYrFP#^RfLtTtNP#[^w<(7qOdWReGc%`:GDM<&eP#%=%DMY3lP#a:GDM>2wP#'D%DM[@'Q#%)6YMaF0Q#lq%Q#eJUP0tejP##hhXMcRCQ#pL"
-    "EP#gJUP0]y/N#UaSCMlhUQ#&-BQ#h:GDMJmjQ#(G%DMfwqQ#7g;ZMl)$R#*LpQ#2LelCIbM0DIBh012X+R#j=EN14_4R#3_4R#.nqXMpBIR#2e=R#_Qcn^"
-    "MHsfMpa[R#]BY2_f95V)*adZ,30`$',TbAunSdR#A,mR#`^U/`I:4V)kW9Q^$1>ZMwm2S#P2ykNMcI0a>Z9Q^RFsI-flN>#r^9Q^iKKZQOu)ia(0ON9(Vj"
-    "N1f_jj039P[Lw$wM1PBid);nqXM&;kS#>vVdNSCB*cKxFabShGc%T:WfM9UEZZXe+Gc-AKLtw@.T#[^w<(X%7T#d:WfM*)LZQWhYCdub229vfQM1KkGR#<"
-    "TCo*q6O>#&tkyPbEV@eidF#e4]IZQ[5r[e*P>;6ifQM18B[eeC(4V)Hc_jLUg;ZM2.,U#_@)RM`Z2ufu95TfRFsI-xLO>#F#Tpf4PiyPm:kUg#+)=fy8w+"
-    "NRFsI-#SO>#H54Qg/mTdNd(K6hn=Pmgagn<(Cbw:e@v3V)Nj0Nh%#lyPjPG3ik=1mhagn<(Ogl1hRFsI-)fO>#W+i.i$,*KM9r:V#5ef_MVhEV#-b&FZp'"
-    "$ij+Pe+j(@@KMm$@-k)vPV#mfQM1s+AT#%BafM/d9ats3.T#@4jf2k%ij:1pi&lLBjfMFFyAlR3;at7,$W#N%wM1;$6W#aGD+ud.QR#.WD&lf95V)V6fZ,"
-    "J0`$'XTbAuCW@W#B0IW#47<wmx/Eo*nqYyl%LGH;]8=n^ReGc%-BafM/d9atd.QR#R'vP1yjrS#f[_V#vt,W#><[W#ikGR#J;GDM*gqW#+P%DMGtxW#N;G"
-    "DM,s,X#,S%DMI)4X#j)6YMN/=X#YZ2X#eJUP0OOwW#hhhXMP;PX#^MEP#BUr2qLBjfMD)cX#7;WfM2wd%c_mKtqYm9oa$#%3r,#e%ca(,UrZsCoa&5]krL"
-    ".q%P,Kx/sc>Agr%$-V)3>yj'0Kl<(9Y$Hs>s3V)9S`+sG>%/M0p8Itd[[(t:g3V)@'xDtjstDtW0qY#[^w<(7R8^uReGc%GBafMy;<atV65Z#9BEN1cG3e"
-    "u$,Qvvdfh0,Y*QE3OFFi#1Re=MDqPi#LLLQ#aM5V)[B*/MLka(t;.ci#vTbAu:(Yi#VXbi#Q46wv:g3V)#0Batk7.Bckq5-O59QE3#d-d<XpkE<@%yCM=>"
-    "1j#*MaJMAK:j#UC$FMOTDj#:y8j#:y8j#7.o(=3B<i#(B<i#'h:^MaPWj#Xy0>Z>xi_v=c:BPPW%/MfCYOMQLc^=Op9#vReGc%%DafMv2<atT*#Z#QKUP0"
-    "XcgY#(JEo*hsN8%l2RdarsF$R[T^%uS$qY#KT=&udfh0,tFovQvdp=v,NFKMy:']RHJ-;RThGc%7;WfMgI@ds+^CxRm9Wm^^^^%uU/`$'`VbAug83WSbaB"
-    "atE'Rk#Q(6q/Vxdk#2KGZZ_a^%uCr>k#:n+USg95V)g%iW-10`$'fVbAuPRnk#_92l#BW@kU(-6V).`Qmpv5uEMj0Gl#MY5k#1Oe=M]oOl#TCGl#p'Yd3Z"
-    "Y5k#iR1w#t`#Q0W=WZ5mC$FM]-ll#hXal#+V^=@w+0F<W++DMwuXdWThGc%9=WfM51/Bc1xKIXjI=>>)D&^>x%'F<_++DMjHlsRThGc%9=WfMmv^%uCr>k"
-    "#9eg8SThGc%A:WfMrvtDtY>8m#[^w<(BQq%YSeGc%e=GDMBHNm#%=%DM_UUm#f=GDMDTam#-V%DMabhm#h=GDM9/sm#%&jm#G/0P0*Fpm#",
-    "/0ioBDIQ3CG/0P0.R+n#iJUP0.Lym#+khXMk/In#*_=n#eJUP04eGn#us#YMm;[n#RLEP#N%wM11C^Q#6qYn#_Qcn^MBjfM^#wn#W=WfMQ'l%c%sWt_Xa'"
-    "oaB(13`a3,/MH=MO`+Y=HW)#uI-KdIQTk+Fo#8wcn#]8=n^SeGc%t=GDMVlYo#+P%DMsyao#8khXMx(ko#.PEP#QKUP0O^io#(JEo*DflT%H%p(bs0%p#U"
-    "DafM0jCate7mn#M]P&YSeGc%E7NfMHu;##+gxRKUp-p#iYJ&c&$-V)XX)k',Kl<(+Y0Bc*IEo*E0M5&L+TdaOI=Cdn[,/MU_Y_dyc3&433l#d=S`%uq*.p"
-    "#hP.bbV/`$'=WbAuPS$Ie=MDaty[xp#/0ioBfw-iDG/0P0hP*q#iJUP0;D2P#HkhXM0.Hq#=PEP#/0ioBc6qRBG/0P0piOq#/0ioBgIQ3CG/0P0tubq#iJ"
-    "UP0BD2P#NkhXM6S(r#t*uq#eJUP0#1'r#`Jl`M8`:r#gTX.c=Q,TiN4&7iuIl<(U=6Ki&$-V)nB*k',Kl<(VVn+j;g3V)Xc2Hjct0Bcji#-kWlF>>)D&^>"
-    "Y&'F<>&yCM@C.s#D>GDMy79s#0`%DM>FAs#[khXMDLJs#(dFq#QKUP0=*Is#(JEo*j;jQ&j-Udapbo_mW<)EtBans#[^w<(g;`vmSeGc%EeSCMLw*t#N77"
-    ":Mw20<o`7SgV>s3V)wmw7o#*-/MyEhto4&;To;g3V)$/Xpo4=&Bc$XHUpiIG>>)D&^>geXE<P&yCMQTut#n&-YMVZ'u#BJLr#vfQM1]/&u#eqqXMXg9u#D"
-    "5/u#57<wmSeGc%+,;fMbmCu#sJxp#SIws#IZ511WU2t#%;4V)#*Lak)@=K`.aOLsDr4&4vfQM1fBBu#tqqXM_4ru#hZgu#IZ511]U2t#ff5V)H-*EtbwQf"
-    "M+w=##T%mbtsEb%uSeGc%[eSCMcPIv#U6#'w2G('vJ*[mgA$NCvxg^yuxg^yuub,V)7Q]snkk&FMplnv#%;dv#%;dv#(VjN1(ejj0s4Zv#LEafMw8FatT-"
-    "5v#9BEN1Lcpu#7LX-$[eSCM>)m-$:E2cQkhU0N2begMvb,V)j:bsn+D>ZMC>1.$Je&.$ifQM13at-$;gSCMDHD.$_nrfQp>2fO2+HEO=j3V)e:,)OmZCK`"
-    "pKaFP(vDBGvfQM1B>es#`sqXMJjr.$>:h.$IZ511HW2t#>%-V)$m0k'7Kl<(p@]ZQ<g3V)rLxvQdt0Bcv(c[Rf>M>>)D&^>kALF<L(yCMM=]/$ul;ZMRDf"
-    "/$KG#/$ifQM1LAq.$4:NfMuPD##(Js9.X'w/$=2(RTvb,V)'ybsn.6KDM4R>0$8x%DMQ`F0$nmhXMVfO0$9`<q#eJUP0cFN0$`Jl`MXrb0$/WX.c]`TpVx"
-    "bNSVvIl<(<WfgVK:4V)>d*,WD:PKM2x/iWaJFHWUhGc%7AWfMgNOds;CL-Xepg%ucsQQTs'T$'I>es#Q9*@mjsv(b8/$s#C:NfM+yD##)S7V.swA1$KS4b"
-    "X'$-V);]1k':Kl<(HV#&Y<g3V)Jc>BYdt0Bc6O('Z&/N>>)D&^>,HUF<e.+DM_oPKMUhGc%EAWfMN&bmghencZj`3HWh`3HW:g3V)#=WZZv2'FMABA2$<y"
-    "/N#<y/N#Y5oo8-R42$Te1^Mq5R2$$r71$J_n<(+oos[.<6V)-$48]](H^M08o2$%/BtUDsy9^.<wyYE%>V^/@wyYF.Zr^*d0EtkS:3$[^w<(@>D3$WAWfM"
-    "9U;>ZMJ1o_up7Kr;fcJMA4Y3$'pCaMF:c3$=lJ)[d8Un`AY'qA,sDf2KWi3$9sDf2M^r3$^BY2_TeGc%T.;fM1H/4$+xA1$H>D3$iVs)bNBjfM`0=Eb67M"
-    "atq-A4$/0ioBlMV<IG/0P0W%J4$#d-d<IZqF<ygSCM*^g4$qN(>qN@y&d)Odsne/>Cdx`<&4Ryp4$/iGc%aAWfM<Ai%uxUop#o9CwdThGc%':WfM_al=v7"
-    "dJCMtX,V)2$4##AjS$''Zej_O[0$eTeGc%Um;ZM1.H5$dP35$(VjN1tejj0xZOM#+]%KM/:Z5$TWe=M8Ad5$eYY5$ifQM1AdWbfE(4V)>ORZdLFFZv)3u5"
-    "$n.PN_ySHUTdhLo_UBNUgliS$'.yej_WT.6hliS$'vuMat.RL6$@4jf2#+'6$10`$'MZbAu7qU6$-]q6$(wK,j=B^0,].DNhR[F##JSCo*+$c>#`jGQg$i"
-    ").k$sCNhd-wyPn'@Ik<8a.k>E^0,.%Xdj8D^E3/iGc%xAWfMXOfyu8d-.lL'j%u0__6$&ekKiffh0,4Pp%l2-TakQ6j%u:Ee7$0j$_lffh0,7`4Bl6X0>m"
-    "X3Rds$'p#n23a6$GI)8$xxHQ03765/J+.]]&UUxnIQIWnZQw<(JI)8$[^w<(II)8$3BWfM<h6/Mx;LXo3[hvm)-6V)#)FTow`'2hyN,9pa/G###d-d<m59"
-    "F<P/+DM`A&5pF46c.:ulylb8c>#F+kyc%bdqp.l(6$eJUP0HO28$9HafM^FNatCvW8$aE0/`4W7CMin_Q#52CCMKT99$<nbO0:BWfMmn2EtPcT9$[^w<('"
-    "GVgrTeGc%@HafMr,OatOip9$9BEN1RQ>nrmwn(tffh0,&D_E3lyG:$*Xe=MhGR:$<NC9$aM5V)K93Etq,o(t`[d:$oZbAu_UZ:$s4d:$H8B)t<g3V);:#2"
-    "q9Q;Bc6P1CvD5^>,#d-d<ybOE<d)yCMbl2;$2Xe=MJ>vI$gR3;$VKUP0T<m:$gI-V)WK</MUTlyueUL0N*:ZZZp2@MNxRADZp)-iN3m8,N)uimguER-O6+"
-    "qdN6+qdN@E^0,N98Etp/3EtxxYZZ0vYhO[oaJ$>(wM1T2hJ$Qcy9$eJUP0qs=:$PiGc%@BWfM$Ok%uLVT9$CbeKrW/`$'Xf&^up^JGPUeGc%3n:^MNy-K$"
-    "CvOfMl7M##;L*`PF-.#QUeGc%OSl`MJvIK$+XX.cM,h(R`gacQwIl<(vR*wQVhGc%+DWfM)jABcv(c[RoXP>>+V^=@epbE<M+yCMLAxK$cO-FMPD*L$H#["
-    "yP0A)vSQ,jZS8U-V)&3C8S5Oe=MbuFL$S6=L$bZ511Z-2L$4U-V)-O#qS%E-FMXobL$;>[1h*:.oUpci>#j=EN1b@NL$aLaL$>JafM^HTat:GqJ$9BEN1Z"
-    "fZK$VXsL$/JafMo#OatLVT9$9BEN1i_%M$Tcy9$Ng7gM1E1/`4W7CMM&4t#8;CCMS09M$G.tHW($-V)8V:k'.Kl<(A+ldW=g3V)C70)X8MBBc2*heXXKeE"
-    "3#d-d<yvkE<a+yCM_[#N$KSaJMbh,N$Oi7gM:a1/`S0###",
+    "GZ1N5jsi^PZr85%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MrJh1q0`r6%/s$X$Bfbq%RXH3'cK.M(ZH3>MPD.A#o^'EMRSs;$<sJf)/T1EMqJ1"
+    "8.yCT$'-b'EMYOY&#)$bx#7['EMaqd/(>.+G*/T1EMsP18.yCT$'/b'EMZRY&#*-&=$7['EMZ-4U%AAc'+/T1EMuV18.yCT$'1b'EM[UY&#+6BY$7['EM]"
+    "XY&#,@^u$8_'EM^[Y&#-Iy9%9e0EMvY18.yCT$'2b'EM__Y&#.R=V%:h0EMw]18.yCT$'3b'EM`bY&#/[Yr%:h0EMx`18.yCT$'4b'EMaeY&#0eu6&9b'E"
+    "MbhY&#1n9S&:e'EMckY&#2wUo&;h'EMdnY&#3)r3'<k'EMeqY&#426P'=n'EMXc%t$Eo>],pa'EMXVE;$LCE=-fIh:e.+dB#>n0EM'yD8.39-V)wmSq&LC"
+    "E=-#UN<e2P$[$OH1EM+:j8.D9-V)4`]&,LCE=-7a4>e6u;t%`y1EM/S79.T9-V)IQf21LCE=-Llr@e:CT5'pS2EM3l]9.e9-V)^Co>6LCE=-`n<&e's'_#"
+    "H3;Y-sj'EMZV)w#JFs9.y%(EMk4h_+KO7V.o^'EMZD-##Mbo6/:Q(EMibum&OtOo/up'EMiU=5&Q/0P0wv'EMiI^T%8WNi(8['EMoae;%9aj-)^pO>M$P$"
+    "AMuN6uSX6-A-L+k<(p^(5TV6@A-'pDf2$,#AMr57123+%G3Q`$AM#-jl1MV$AM$Roi24p+V);lVl1;ib`4Sv9iW$Z$514*Si2$1*@5:l8]5OV$AM0B*VTw"
+    "raN2WGk<(FTdjW.@eB6Hjk<(<CSvZyX>Y7bik<(AtN<M'tnwZ&x1:8rnnrPeik<(C#O<MP;vvZ(3jr8%t'.Tmik<(E)O<M)b$wZ*FJS9oRruOeik<(lh%V"
+    "sh&vvZ,X*4:r/QVsdik<(U#LyhAUiwZ.kbl:k%bUvdik<(ZEEdMmqiwZ0&CM;rNF3vdik<(Nwo:[@d,.<YAil;F(vF<7j(BM4tC7MwFL:$:g(J2V.W'^Ni"
+    "(BMJ*[AShXr8$8THi1Pd(BMWFL4s)KX:$8THi1Sg(BMh.LE$:g(J2i/0LoDjT@Mga<lV.'YJ)X$k<@+RgCMFW2n&N-/Y@r`(BM<PZ,#[@g9Awou>Mnt5A$"
+    "u;DWATT>e=ajk<($(5KVM3xf2gl]F*lGk<(cp*.anbGF$mik<(*P:HWxa2x&)qR$'4G`@MWRVJWyg;x&3Dl<(7#=IW#nEx&JDl<(Jqr,aq&DC%[sR$'tVq"
+    "@Mj/XC+)<[0DW1_@MWLDJW%#Xx&5Dl<(<t]hV9wZd*gN;iD2hgCM[Vtn&*FwLDx5gCM]`/o&*FwLD#6gCMXYBo&EJO@5.(l<(r3RvZJee0EM>)0vu,]0,c"
+    "qo6E%kmBM+k>&#Z>CD-1fVl11fVl15-JM21fVl1-Hk<(sG'/a,Wyu'jik<(5uDHW(,<%&8jk<(D8#wZ%I9/G`Gk<(xm[$['[qgGlik<(L^HwZ)nQHHlVS$"
+    "'Ul)BMZdhd$e-/Y@vs(BM^y>)%@THi1y*aBM#OrTTXc0t1XGk<(x/-8a:Y`;(VGk<(wHI$[[S2YJ68jBM02n&#U<hA5ns[T.i(l<(+C4Q^X1XB/(p8t^f'"
+    "k9KPIGm^k</VKnRjBK;;k<(Ni1UW5mXI$BEl<(WnJHW6sbI$XxDo*Y*^M#u_4BMK;#M#@F+BM9n+M#jik<(>iQH):g(J2M5wd`V8)BM<)HM#tik<([Bx.M"
+    "T%yI$8THi1jJJxZk/wIOptaBM;ra#[l8;fOgF)BMnuwM#mik<(lA=2'FJO@52jk<(sDOsn;:)T%8THi1cQ(wZqgoCQWo(BMGgMN#jVS$'^-*BMHmVN#mik"
+    "<(FS=2'8THi1q1%xZv=LxRa3)BML.%O#qik<(N-VK(FJO@54jk<(F4bT%e-/Y@w7.xZ$m(VTcLaBM@3/$[QywvTp;gCMb*ho&e-/Y@$>7xZ'1%SUl/gCMj"
+    "YEA#U<hA5m2KQ#hQ'CMi0yO#3E8X7U<hA5o2KQ#%8(CMk<4P#IXuB>Ic]g2GR]w7('4BMi0GP#,$-<8Ic]g2MqOX8,-4BMk<YP#<njU9Ic]g2`=s3;<F4B"
+    "MmIlP#MaPo:Ic]g2^v(S:8@4BMoU'Q#E;^6:Ic]g2U)ut8.04BMqb9Q#8[E998THi1I-aP_;'A`#wiXfM=si+aH%'&[i&gCMuH`Q#xCl<(muF8%Xqjt[MH"
+    "sfMva$R#Vba8]U/`$'%TbAu5rB&^$W9atas4R#:>=GFA]<u@KTHi16e=R#GV.:J+*-:7KTHi1:qPR#iomi1:kGR#s:GDM]lpR#9$&DMrdwR#u:GDM_x+S#"
+    "&A%DMtp2S#9)6YMyv;S#D>1S#*h(J2IE:S#:>=GFcy=$HKTHi1MQMS#iomi1OWVS#5aSCM-EkS#:fYKb>s3V)x76N_-yU%us3.T#kl*_cdfh0,h2dd;H+A"
+    "T#d(;fME=UT#X^4R#a1JT#Iu1>6q5xL#MJoT#d(;fM:+#U#E_4R#e1JT#iomi1U&dR#(t3V)E,Tpf98=T]n`+Wgl+p4gXQw<(i1JT#[^w<(suXU#q:WfMl"
+    "tc%cLSEYh](Voab44ohF`vDt1RuU#[^w<(J=IgiReGc%xAafMPo:at.L'V#oomi1uPxT#8)6YM@$EV#b2vR#iomi1wPxT##BafMPo:at-FuU#:Kaj1/PLV"
+    "#sPxT#=;GDM*EcV#2f%DM@<jV#])6YMECsV#2chV#iomi1-+lU#E;GDM:+1W#]1$DMDU7W#*BafM^@;at:>@W#<^AK2[%7T#20IW#*);fMFD_T#n0uU#D6"
+    "RW#Iu1>6fDfT#5CeW#*);fMV#pW#01uU#G6RW#N'CA5KInW#X.EfMXEVvmLBjfMWBVvm_X;at<KRW#iomi1Eo#W#FbSCMYHGX#;@A;pp<l<(/a+Nq>s3V)"
+    "0^g1q-I$/M-HJ3rJ:Gjq:g3V)5(d.rrk3K`4s<lrR,<87r#-YM^y9Y#ZhEX#q@>=6d;/Y#rnqXM[HgW#:HBY#p*NJ2e;/Y#u/@YMa4VY#dB8Y#q@>=6jNK"
+    "Y#unqXMZB^W#;Z^Y#+rfK2:I')3cB8Y#<G-FMa:iY#LchXMO)yW#[agY#3%]>mReGc%4BafMBD:atvFJT#iomi1jPxT#[iGc%d:WfMhUg(b^ZTQ#(bSCMp"
+    "lrY#x9TQ#rZ2<[Rc2K`FUJduy0(;[4R-V)ygayc]c-DM0sQyutb,V)ZRtAuPBk1h<'.`v#&5##iomi19XVS#6aSCMDw=i#%S&&w5U-V)(@=^u2Oe=MJ,Qi"
+    "#%eGi#aPe=MG2Zi#tNPi#s*NJ2,B<i#bSe=MM>mi#h&9ON>p3V)H8NabpJBYMGK(j#3aki#iomi1oYVS#8aSCMMW:j#Yt*hOAv3V)kSv%P4%_dNvmJcP]v"
+    "9Zv5U-V)3b=^u1Le=MUp`j#0QVj#^A[YMNvij#A:_j#n*NJ21pHbQ5R-V)Z26Hal/SaO1A[^R]0.;RD(4V)Ft=^uc:Vvv.G;>SF-syP@*XZSB05=SLeksR"
+    "D(4V)@B:Zv`pk1h)%w9Te::##f(NJ2QS,k#agn<(/I,5TSFsI-F^V>#2RHQTCP_dN.J7SUGCovQ6U-V)0@LTS,*@YM]u<l#;Dqj#p*NJ2c@;l#`1@YM_*P"
+    "l#`-wk#+rfK2NK')3_92l#w1@YMa6cl#6m&j#f(NJ2_fHk#RFsI-OyV>#EpXdWHA+/M59qIXm#s(Ox/Eo*hGk%c`w'm#'YAK2JFnm/FDn*QB#)GYG&t,X2"
+    ".QaO;kDcYuU5BYKSCo*U4W>#qu',N=&%DZj3[Q8+rfK2YK')3w8^m#i$-V)YrD/(]Jl<(WCjvZg95V)eO.;[3DPfM5=;##_)tX[0hfs[SeGc%,khXMo;In"
+    "#mabM#momi169qV_:g3V)c,GT]8N_m^Qc1W^*xRQ8_Qcn^MBjfMJ^#2_,pCatgD(o#p*NJ2pGqj#LDafM0jCatf=vn#]8=n^SeGc%R+;fM",
+    "*t;o#+wZj_0=[yuGJrO`M-l%c'%&q`:PC>^r'T$'GEDo#iomi1AqYn#)w3V)E-AEO$pZyuKo2iaQ9l%c+J=2bDL75ar'T$'O^io#VXEt[SeGc%PDafM)Q9"
+    "at`m+R#:>=GFU@5oBKTHi1Sj$p#iomi1Up-p#@#4V)-Ml%cj9JDMjhMp#w-%DM(aTp#+>GDMxBap#`1$DM*mgp#CkhXM/spp#_=fp#dmmi1kg''#momi1e"
+    "Dop#0>GDM&b7q#]1$DM/4>q#HkhXM4:Hq#i]<q#:>=GFb-U6BKTHi1piOq#momi1roXq#o)a^MDumq#pubq#%Xx2hMBjfM.g9NhHlDat,C'r#VXEt[ReGc"
+    "%U8IYM;f1r#c%Ap#romi1ucFq#D,6YM=rDr#ICuMt4hLr#[^w<(ELUr#x=WfMs5m%cR3=Sj^(Voahl,ijn8m%cTFu3k`4ioaj'eIk1nEHNp<)fk,l.Ek;g"
+    "3V)bxNdj/O-/MrOaFl0S6Ki=m3V)JFQabc<<K`#*^'m=[+BluNm%c`Kjfma:roat&P$nD4VZQ$Cu@nB/`vm&$-V)3n*k'6Kl<(yT@Wn=E^0,%b[snK^[sn"
+    ":wIKM(h5YoJaw7oV/`$'ba&^u0aA;pSeGc%<i:^M`mct#RGPfMuN=##G[`RpXSTmpSeGc%#k;ZMZg'u#CjjcQ/QJoqd'KB=q3jf2_5/u#rTe=MjyCu#Jv9"
+    "u#ObEt##4jf2cBBu#MGsI-LnY>#8U$,WSUjyP74'Ms/;c-s<j3V)Dq[dWLpbdN6:_-tcRIdsThGc%4>WfMqPPZZ@umJt:0ZMtW3,v#[^w<(ps4v#D>WfMb"
+    "$WZQ:`vFublja<#4jf2cbEt#HTCo*U2Z>#^ovyPE<sCvIC=&vXnJZQ>-7`vnYvj9m3jf2tVNP#.F[YMB,Z-$t<mv##4jf2+NX-$1k3V)(,BEX5Y$#Q#O$1"
+    "N//04MQ4^aXRFsI-2#`>#^Z/,NZejyP%b[iN//04MUM=BY@v3V)`Q3/MZv_vvnB;JOW4cdNtWWfOZj'>vKSCo*72`>#v(`vvq^7GP<i$#Q+BTcP94AGPU."
+    "bdWagn<(qr`^Pve5V)UkG^uJE4^MT+./$DAq.$asqXMQ17/$XG,/$q3jf2`$>v#1GafMg_EatS',v#H'CA5,@GB>;tptRNBjfM]t88Sa^KatD$[/$RJ7g2"
+    "Txm/$L7S,uDyNt#8[KtRh95V)lj9w,U0`$'eYbAuOOw/$Z-)0$>;DnT#0Eo*1IqpSjU'w>;o4qoSeGc%9GafMg_EatDyNt#VL6j2fcpu#RW>/$cpd/$W9;"
+    "0$UdEt#VAGDMB)R0$6r%DMWxX0$ZAGDMD5e0$7u%DMY-l0$v.6YM_3u0$FVj0$iomi1hLW0$tmhXMa@01$JFCr#LYy)XNBjfMQ$C1$DAWfM>Jt%ct^blXg"
+    "YIpa2@Q*Y:Mt%cvpBMYh`Rpa4R1cYZX)&P:hM'ZO>S^Y'$-V)Ki1k';Kl<(T0;>ZAs3V)T*wyYUi4/M>5f@[%3svZ<g3V)ZU7;[Lo(Etd(Q2$[^w<(O)PT"
+    "]TeGc%SGafM.gLatc.m2$=g]g2-=J]]<Zhm^ffh0,J=M87;>D3$=We=M(qN3$,@Js#lM5V)#t,2_-gl(tsx`3$+ZbAurrV3$CQ`3$[8=n^<g3V)i/TW[M3"
+    "9BcNiR0a#MM87.rY:AD+At@w(yCMy=/4$tgSCM1K84$8Yyjaambmg^kKfbR*y(bR*y(b>E^0,P8-2_@j,2_4[WZZwo<JcI9V4$CM7g2K1]4$H&v2$iomi1"
+    "A8:3$[iGc%SAWfM71i%u`sP2$Vba8])-6V)rKTW[uXJDMfXr4$L<i4$NpDf2`=o4$VXEt[TeGc%M.;fM:(,5$JkY2$AQ`3$m3jf26AE0$jGafMv7LatS)8"
+    "1$=g]g27AE0$/N35$O:NfMR@F##yi#A,liX5$s_Z8f+#uI-C2gpfCr/1$&T<5$rL#XeTeGc%tk:^MCrv5$TDPfMXRF##)UJ6gxc'2hTeGc%<Ql`M;iD6$7"
+    "Q7U`gG=ohss2;e+IEo*kkV5&iiy(b3k_6$wGafMMlMat+@06$Upmi1Ml.1$3JEo*jh:q%muy(b5wq6$lGafMMlMat*9'6$rL#XeTeGc%mGafMS$Eat0[Lr"
+    "#,B5IjNBjfMVWCdjQ0Nat4w,7$:>=GF%IF*FKTHi15o57$:>=GF/;v[HKTHi19$I7$.rY:Ag+At@C)yCMEbf7$HBGDM1vq7$2f%DMGnx7$d/6YMLt*8$AC"
+    "w7$iomi1>u>7$bnhXMN)=8$7GCr#komi1$t-p#5eSCMW>P8$ER;8$0;NfMqEG##yi#A,Rtj8$:o4qo'$-V)6,4k'7Kl<(+B&5p<g3V)-NBQpd<<K`3E;6q"
+    "60N87R[E8$3HafMf_NatD%b8$:>=GF@)>$HKTHi1_;B9$iomi1aBK9$@Nl`M[y_9$9Eh/cgDQqr&7KTrs'T$'YbN8$9]T8oTeGc%4HafMV0Nat3q#7$H5k"
+    ",sNBjfMsNxGsm,OatPoy9$:>=GFG)>$HKTHi1mg+:$.rY:A+8St@])yCM_MI:$wnhXMdSR:$uiG/bV6>:$GHafMr,OatOip9$Ov'CuNBjfM$;5^utBOatW"
+    "Cd:$:>=GFO2Z@HKTHi1$;m:$momi1Q:0r#&ohXMjx2;$SGCr#momi1#uXq#&ohXMA2(J$VXtI$:>=GF#KF*FKTHi11g/J$-JHINOBjfM5)MJ$(DWfM[Hp%"
+    "u5(CJ$+:>eN($-V))^9k':Kl<(gGQEODy3V)_Ofjh6+UHNsWsFP=SmaO=g3V)aUfjhYTp%u5(CJ$*1#INgfh0,oxi^P/CfjhsM%&c]7EJQb4ioarp3`Q=:"
+    "UHNx.P$RG<fZQ=g3V)k:9,N;s</M#B0]R<wFKiy/Eo*)'C8SRrfK$:>=GF;+>$HKTHi1V')L$iomi1X-2L$lQl`MWcFL$5Gh/cblkwTy_eZTwIl<(5kvmT"
+    "($-V)<A:k'ByxCMW$lL$pphXM]*uL$rO1;$Upmi1gXsL$3JEo*2(#R&2qeda/rt0W6A&&cp8JSWnE'N#KTHi1oqAM$iomi1qwJM$lQl`MdU_M$BGh/cn,]"
+    "kX1)VNXwIl<(NPhaXX/`$'u]bAu/-QbYwJUatYQ+N$GTHi1l+bX#momi1(L4N$dphXMk)IN$hQ=N$RJ7g2lxvK$`N9Etc%ZN$X;`$'daUat`vcN$:>=GFY"
+    "G:xHKTHi14qlN$oomi1Y<0r#226YMrT2O$WW^7MEm^9^cXWp]X/`$'+^bAu;HTq^-sUatgJMO$M(NJ2CK`O$@p;ZM$,kO$7EVO$iomi1A,1O$_aSCM%5&P"
+    "$FWrO$o3jf2<_PN$vo;ZM(E8P$K^$P$m3jf2KQiO$`JafM*^UatfDDO$M(NJ2KK`O$1KA_M3pTP$&bb)ZYnyJb74:EtwIfP$[^w<(X7oP$dDWfM%[3&PUR"
+    "gFcX1,8]wb,V)'NRN_J$d1qRXG'dIZys[dZrDd_t##dVhGc%dDWfM;(Zdsm%7adIyUQ^_b'&cX/`$'@^bAu*$GQ$jibQ$qL#Xewb,V).dRN_-Qt+Nbaw<f"
+    "kj'tRL:4V)G&88fy,[KMdsWuf5*RTfVhGc%kDWfMHfr%u#iOQ$o9Cwdgfh0,(b&wZn+ppfEir%u_pYN$SFe;[gfh0,:SKHaZN35gCcr%uXKyM$MflBYgfh"
+    "0,d%eWR[x_ZZ#BYdspYp6hCJUHNSmB;[wb,V)6%SN_xu=ZMA*jR$CI_R$M(NJ2cK`O$2;4V)Vy02h,L[KMmoLli*AIKiwb,V);4SN_aYi_MNbAS$6,0N#-"
+    "KQejOBjfMA'&)kT9Wat6/RS$M(NJ2jK`O$^hn<(g<BEk@E^0,jI^ak:F^akn_OK`s[sFl5Qw^=nc]g2@<wS$><wS$jZe=MZ#4T$**.S$>C)T$+2,ejUeGc"
+    "%#2;fMW)=T$T@yM$<$RS$M(NJ2qK`O$H;4V)+S=2UtqOK`y;l@n8msZ>#4jf28DUR$fwqXMTHlT$KhaT$M(NJ2vK`O$mf;ZMVT'U$KtsT$",
+    "m3jf2RnjT$KkSCMW^9U$n7CN##4jf2cl7M$lwqXMZmLU$W5BU$M(NJ2%L`O$of;ZM]y_U$kATU$m3jf2_;KU$:>NfM$hP##.*l30eTpU$CbeKr=g3V)@tn"
+    "dWqGABc0dF0s)&/nB4RR4C-Txt@Z,yCM`MIV$WkSCMdPRV$pDUN##4jf2psGV$xwqXMg`eV$j(ZV$M(NJ21L`O$qf;ZMilwV$k3mV$M(NJ23L`O$rf;ZMk"
+    "x2W$tA(W$m3jf2$;vV$`kSCMl*FW$sVqN##4jf2dO;T$)xqXMD>:f$)ZMW$M(NJ2fM`O$tf;ZMFKMf$NjBf$m3jf21g8f$:mSCMGT`f$uc,O##4jf2X;pM"
+    "$[yqXMJdrf$6.hf$e:/IsXNy%uM`pU$BXI/rgfh0,&MijqT9Watl#<Et>V,g$[^w<(fYvaOVeGc%BmSCMMy@g$vi5O#:>=GFZ0I6TtIl<(p's^P>g3V)r3"
+    "7#QDj;Bcw%4`QrP4nB4RR4Cwb3u@K.yCMPJxg$tr;ZMUP*h$IM>g$;tptRPBjfME1<h$5GWfM(2VK`'j>YS%d[QT%$-V)87Dk':Kl<(-L,qSCs3V)/XH5T"
+    ";p</M*+ErT@]]QT%0Eo*1CL8SZOlh$#4jf2cRsh$v]e=Md60i$4D&i$q3jf2]x(h$@MafMhj^atE02h$=g]g2^x(h$Te7i$kyqXMcILi$SkAi$/V:bOVeG"
+    "c%(4;fMlOUi$PVpU$`'2h$jhYbX4(*)bS&/M$I2+DMmP3,WY/`$'p`bAu,`thWs=_atT5gi$:>=GFtC)oTtIl<(H=9)X>g3V)JJUEXDj;Bc7LQ*Y2A5nB4"
+    "RR4C6]*u@d4+DMi*B>mVhGc%DGWfMM)tmgp5*hY+:6Ki(:6Ki;g3V)*%n^Y,U'FMKd]j$Tp-p#Tp-p#eDDG<+XPj$Sk1^MtBnj$ywSi$U_n<(2V.wZ0<6V"
+    ")4cJ;[jJH^M:Z3k$/yPuUI1q=]/@2#ZJ:5Z]0C2#ZKDQv]+gCEtjSVk$[^w<(=E`k$VGWfM8XN>ZNGZr^UQ82hI0dJMKVuk$&vCaMP]'l$H_Y*[lahr_Mk"
+    "fHE4ft@5I^-l$Bft@5Kd6l$Z&^5^VeGc%S4;fM8aKl$)'^i$FE`k$f:w,aPBjfM[oSHa7:`atp-]l$:>=GF9ME3UtIl<((.pda-IEo*V&Bh(QaWK`TLBfb"
+    "((XNUN/n<(.Slaba*Ac..MPEb<Fl>7#(.,uo'Sl$cyQ,aWhGc%GBWfM#Lk%u^apQ#UXEt[SO/J$n.PN_XnGccit_o_ORP'dVeGc%AS-FM11dm$$'[yPl4o"
+    "%e.Gead9U-V)96-#d6Oe=MGo(n$0ovm$f(NJ2likm$4U-V)B[)wd&E-FM9]Dn$pB[1hbmNufNUt>#nc]g2s$0n$r0Cn$xl7gMd0</`4W7CM>xV6$9>CCM5"
+    "r`n$x57ng@B^0,]aYQgS_X##JSCo**rt>#ZaYQg%Y`phyYYQgf-wyPkVP3i7OLph8R-V)V1VNhWhXZv2q>o$n.PN_SC&Jbi)ro_aD0liniS$';Dxj_cVhL"
+    "jVeGc%f^e=MX)po$@tSo$Zpmi17$[o$rI-V)g9/)k]kxyunFW*l[ykZZ&<pGlDXa87BDsJ2BI;p$=<)p$6j$_lgy#J$K1jf2Gdq%4DWve2BbACMG/Yp$3."
+    "xZmM:4V)u/(#mG1:#Q/hu@n8/x#n$idyYagn<($[@;nNSCo*BXu>#V/fKM'_q<o^0PsnG(4V)#@(#mkKYZvF7Bq$n.PN_*/Erpi5-p_tE5uoniS$':uaat"
+    "IJ^q$Upmi1[;Tq$UHGDM4Psq$tFjq$KTHi1aNpq$UYAK20&A4$]Tyq$>m7gM.@=/`4W7CMVSxK$=KCCMT.6r$A;#i1@HWfMr,FEtU0Qr$X;`$'V<batR*Z"
+    "r$H'CA5ka4r$=0`$'qabAu[Idr$s.mr$IB^Et+-6V)B`MKrwXJDMGU4s$*9+s$NpDf2yA1s$FtE,sVeGc%eWl`MhrEs$<Kh/csUt,v.0[guxIl<(S&##vx"
+    "b,V)s%k^c%b&&uQ$Qr$EtE,shfh0,UqBBu$&ZZv##ZZv^nis$n.PN_UU^*ci5-p_`9c3MoiS$''<gat5.h*%Upmi14y^*%BJGDMx3&+%f*t*%KTHi194#+"
+    "%UYAK2t'A4$5:,+%+o7gMr^C/`4W7CM4Dm5$>NCCMAj@+%A;#i1@dACMCvR+%DWve2.JWfMiCrZZ)Wc(QLpg876F<@QQBjfMUIxZQdggatC'2,%Lv1.2<R"
+    "U6$]U-FMSPF,%6E[1h#KLxRmY$@#C<DWAU-E,%:Cj>74-o>QWeGc%5YaJM*Cd,%/PafMdagatArv+%j@DWAZ@a,%R9W,%4PafMm%hatJRs,%j@DWA^Fj,%"
+    "VX.-%:7;fMe0C-%<n-kUV_A#Q5i]3V/8d)P^1v^Mke_-%hqS-%KM/iVul`##NDkLViV*hVWeGc%qvhXMbOq-%SeA-%Upmi1q,p-%YU-FMd[,.%-`R%cfLD"
+    "2X,XYQWv'T$'u8+.%Jn6XAaR%-%pOdZ#qZ'aMfh>.%sgO/M-GAoUo0_EXXhGc%:JWfM#mD>v7dJCMtX,V)8-=##JjS$'`Z(k_.3Q*YWeGc%JDNfM2Aa##y"
+    "i#A,,ku.%P*i>ZXhGc%OJWfM'HldsIWf$['Bx.%4,D/%:Kaj1mWXEZ7woW[SxZ0,`f%@#LE.[>N'CA5:2M/%S=EfME)pW[QBjfMD&pW[0%iatb1D/%iomi"
+    "12LG.%ipSCM&)/0%81;T^BE^0,qs,n^Dp,n^am&ng(jnW_7&4t[7&4t[k95V)8gCqAbn1^MvQ;/%H^60%,whXMrZW/%0;I/u_v'/%Y&^5^XhGc%LJWfM>y"
+    "`K`Qlr3`4^'[,JPafM'Zhat[dc.%=g]g2MpR0%.w0/%^o7gMOME/`4W7CMyyaO$ATCCMuGg0%cyQ,a*$-V)b_Nk'9Kl<('(^Ha@g3V))4ydaXUUBcR6kIb"
+    "-li87.rY:AK4At@'2yCM)sP1%$qSCM8(Z1%<':,cC*bZvw[X1%n.PN_*5jRqYKDgtxbb1%o6l#dQBjfMyiu1%lJWfMfq9&cAEp*eU5=naV&`@eGo-&uyhk"
+    "1%m'c>d*$-V)o/Ok'%Kl<(BqjWeDs3V)xG3_=qPafME]iatyhk1%:Kaj1t6U2%j$92%ro7gMc0F/`4W7CMqr$Z#EaCCMA<j2%v#W5g*$-V)+Lk/(]Jl<(N"
+    "dcQgGev<(VL,qanx'8hk/:&c`qG[hhu,3%B^<Oh7U0#m]8@g=viGc%yJWfMQomdspcP3i(au2%1$e3%J'CA51oQ3%ARw<(4$e3%[^w<(66)4%'KWfMhfmT"
+    "]ynW.k*:@/iZ/`$'VdbAuAZ24%=C;4%-N(bk@g3V)]=(ngrE:&cl18OlunN4%Y'q<6DUW4%Y'q<68c>3%xB>=6Hbj4%I8+DM@bL>mXhGc%*KWfMDt0#m]8"
+    "@g=viGc%%KWfM95K)OiSlOiXc3_=%R3khWeGc%EKGDMJ**5%y-%DMZj05%7p7gM#xF/`S0###",
     0};
 static const char *const diti_spirv_text_pixels[] = {
     "GZ1N5jsi^PHNMr#=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MUJh1q0`r6%/s$X$Bfbq%*O4<R$jZK(D4Tvds.=u$+ll<(iq@=eraN$#9['EM^c^"
@@ -19979,7 +20507,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"norm", diti_spirv_text_norm, 5295u},
     {"qkv_post", diti_spirv_text_qkv_post, 2402u},
     {"expand", diti_spirv_text_expand, 4140u},
-    {"elementwise", diti_spirv_text_elementwise, 3205u},
+    {"elementwise", diti_spirv_text_elementwise, 4879u},
     {"pixels", diti_spirv_text_pixels, 1979u},
     {"group_norm", diti_spirv_text_group_norm, 3581u},
     {0, 0, 0}};

@@ -8,6 +8,7 @@
 #define OP_SELECT 1u  // dst[0, c] = x[*step, c]
 #define OP_ADVANCE 2u // *dst += 1
 #define OP_SOLVER 3u  // one step of sample/sample.h, see solve() below
+#define OP_GUIDE 4u   // how a guided prediction is mixed, an image to a workgroup, see guide() below
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_MAP;
@@ -19,12 +20,15 @@ layout(constant_id = 6) const bool VECTOR = true; // columns, offsets and pitche
 layout(constant_id = 7) const bool GUIDED = false;
 layout(constant_id = 8) const bool KEEP_X0 = false;
 layout(constant_id = 9) const bool NOISY = false;
+layout(constant_id = 10) const bool CORRECTS = false; // below h2 stands y
+layout(constant_id = 11) const bool LEARNED = false;  // below the prediction of each image stands what it says about the variance
+layout(constant_id = 12) const bool MIXED = false;    // guide() has said how
 
 layout(push_constant) uniform Push {
     uint first_group;
     uint rows, columns;
     uint x_offset, x_pitch;
-    uint add_offset, add_pitch, add_rows;
+    uint add_offset, add_pitch, add_rows; // add_rows: also the channels of an image
     uint out_offset, out_pitch;
     float scale, offset;
     uint h1_offset, h2_offset, x0_offset, noise_offset, health_offset; // all with the pitch of out
@@ -62,17 +66,86 @@ void select_row(const uint column) {
 
 float coefficient(const uint i) { return add_load1(FORMAT_F32, add_offset + i); }
 
+// Where the first half of the batch has the prediction for a row of the latent; the second half is as long.
+uint prediction_row(uint row) { return LEARNED ? row + row / add_rows * add_rows : row; }
+uint prediction_half() { return LEARNED ? 2u * rows : rows; }
+
+#define COEFFICIENTS 24u // then two numbers per image, by guide()
+
+// With c the conditional prediction and d what the unconditional one falls short of it, the guided prediction is a * c + b * d.
+// b = (scale - 1) * (limit / |d| where d is longer), a takes out what of d points along c, and both are rescaled so that the
+// deviation comes closer to that of c.
+shared vec2 lane_sums[OP == OP_GUIDE ? gl_WorkGroupSize.x : 1u];
+vec2 sum_lanes(vec2 v) {
+    uint i = gl_LocalInvocationID.x;
+    barrier();
+    lane_sums[i] = v;
+    barrier();
+    for (uint span = gl_WorkGroupSize.x / 2u; span > 0u; span /= 2u) {
+        if (i < span) lane_sums[i] += lane_sums[i + span];
+        barrier();
+    }
+    return lane_sums[0];
+}
+
+void guide(uint image) {
+    vec2 sum = vec2(0.0), squares = vec2(0.0);
+    float products = 0.0, count = float(add_rows * columns), scale = dst_load1(FORMAT_F32, out_offset + 9u);
+    for (uint row = image * add_rows; row < (image + 1u) * add_rows; row++) {
+        uint at = x_offset + prediction_row(row) * x_pitch;
+        for (uint column = gl_LocalInvocationID.x; column < columns; column += gl_WorkGroupSize.x) {
+            float u = x_load1(FORMAT_F32, at + column), c = x_load1(FORMAT_F32, at + prediction_half() * x_pitch + column), d = c - u;
+            sum += vec2(c, d);
+            squares += vec2(c * c, d * d);
+            products += c * d;
+        }
+    }
+    sum = sum_lanes(sum);
+    squares = sum_lanes(squares);
+    products = sum_lanes(vec2(products, 0.0)).x;
+    float kept = min(1.0, dst_load1(FORMAT_F32, out_offset + 20u) / sqrt(max(squares.y, 1e-37)));
+    float b = (scale - 1.0) * kept, a = 1.0 - dst_load1(FORMAT_F32, out_offset + 19u) * b * products / max(squares.x, 1e-37);
+    sum /= count;
+    squares = squares / count - sum * sum;
+    products = products / count - sum.x * sum.y;
+    float mixed = a * a * squares.x + 2.0 * a * b * products + b * b * squares.y;
+    float closer = 1.0 + dst_load1(FORMAT_F32, out_offset + 18u) * (sqrt(max(squares.x, 0.0) / max(mixed, 1e-37)) - 1.0);
+    if (gl_LocalInvocationID.x == 0u) {
+        dst_u1[out_offset + COEFFICIENTS + 2u * image] = floatBitsToUint(scale == 1.0 ? 1.0 : a * closer);
+        dst_u1[out_offset + COEFFICIENTS + 2u * image + 1u] = floatBitsToUint(b * closer);
+    }
+}
+
+vec4 guided(vec4 u, vec4 c, uint row) {
+    uint image = COEFFICIENTS + row / add_rows * 2u;
+    if (MIXED) return coefficient(image) * c + coefficient(image + 1u) * (c - u);
+    return coefficient(9u) == 1.0 || row % add_rows >= uint(coefficient(21u)) ? c : u + coefficient(9u) * (c - u);
+}
+
 // States and prediction have pitches that are multiples of 4, so whole groups of four are read and written; padding stays finite.
-void solve(const uint row, const uint column) {
-    uint at = row * out_pitch + column;
-    vec4 m = x_load4(FORMAT_F32, x_offset + row * x_pitch + column);
+void solve(uint row, uint column) {
+    uint at = row * out_pitch + column, at_y = at + rows * out_pitch, from = x_offset + prediction_row(row) * x_pitch + column;
+    vec4 m = x_load4(FORMAT_F32, from);
     vec4 x = dst_load4(FORMAT_F32, out_offset + at), before = h1_load4(FORMAT_F32, h1_offset + at);
-    if (GUIDED) m += coefficient(9u) * (x_load4(FORMAT_F32, x_offset + (rows + row) * x_pitch + column) - m);
+    vec4 older = h2_load4(FORMAT_F32, h2_offset + at);
+    if (GUIDED) {
+        from += prediction_half() * x_pitch;
+        m = guided(m, x_load4(FORMAT_F32, from), row);
+    }
     vec4 start = coefficient(0u) * x + coefficient(1u) * m;
     if (coefficient(2u) < 3e38) start = clamp(start, vec4(-coefficient(2u)), vec4(coefficient(2u)));
-    vec4 next = coefficient(3u) * x + coefficient(4u) * m + coefficient(5u) * start + coefficient(6u) * before +
-                coefficient(7u) * h2_load4(FORMAT_F32, h2_offset + at);
-    if (NOISY) next += coefficient(8u) * noise_load4(FORMAT_F32, noise_offset + row * out_pitch + column);
+    vec4 next = coefficient(3u) * x + coefficient(4u) * m + coefficient(5u) * start + coefficient(6u) * before + coefficient(7u) * older;
+    if (CORRECTS) {
+        vec4 y = h2_load4(FORMAT_F32, h2_offset + at_y);
+        next += coefficient(12u) * y;
+        y = coefficient(13u) * x + coefficient(14u) * y + coefficient(15u) * start + coefficient(16u) * before + coefficient(17u) * older;
+        h2_store4(FORMAT_F32, h2_offset + at_y, y);
+    }
+    if (NOISY) {
+        vec4 noisy = coefficient(8u) * noise_load4(FORMAT_F32, noise_offset + at);
+        if (LEARNED) noisy *= exp(coefficient(11u) * x_load4(FORMAT_F32, from + add_rows * x_pitch));
+        next += noisy;
+    }
     h2_store4(FORMAT_F32, h2_offset + at, before);
     h1_store4(FORMAT_F32, h1_offset + at, start);
     dst_store4(FORMAT_F32, out_offset + at, next);
@@ -84,6 +157,10 @@ void solve(const uint row, const uint column) {
 }
 
 void main() {
+    if (OP == OP_GUIDE) {
+        guide(first_group + gl_WorkGroupID.x);
+        return;
+    }
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (i >= rows * quads) return;
     uint row = i / quads, column = i % quads * 4u;

@@ -234,6 +234,10 @@ static void spoil_schedule(dit_job_desc *d) { d->schedule = "no such schedule"; 
 static void spoil_guidance(dit_job_desc *d) { d->guidance.scale = -1; }
 static void spoil_guidance_nan(dit_job_desc *d) { d->guidance.scale = NAN; }
 static void spoil_distilled(dit_job_desc *d) { d->guidance.distilled = 3; }
+static void spoil_rescale(dit_job_desc *d) { d->guidance.rescale = 1.5f; }
+static void spoil_project(dit_job_desc *d) { d->guidance.project = NAN; }
+static void spoil_norm_limit(dit_job_desc *d) { d->guidance.norm_limit = -1; }
+static void spoil_interval(dit_job_desc *d) { d->guidance.first = 0.5f, d->guidance.last = 0.5f; }
 static void spoil_rng(dit_job_desc *d) { d->rng = (dit_rng)9; }
 static void spoil_labels(dit_job_desc *d) { d->class_labels = (const int32_t *)d; }
 static void spoil_adapters(dit_job_desc *d) { d->adapter_count = 1; }
@@ -272,6 +276,10 @@ static void test_job_refusals(void) {
         {spoil_guidance, "guidance.scale"},
         {spoil_guidance_nan, "guidance.scale"},
         {spoil_distilled, "distilled"},
+        {spoil_rescale, "rescale 1.5"},
+        {spoil_project, "project nan"},
+        {spoil_norm_limit, "norm_limit -1"},
+        {spoil_interval, "first 0.5 and last 0.5"},
         {spoil_rng, "rng"},
         {spoil_labels, "class_labels"},
         {spoil_adapters, "adapter"},
@@ -457,6 +465,39 @@ static void test_restart(void) {
     other.guidance.scale = 9;
     CHECK(dit_job_restart(job, &other, &err) == DIT_OK && finish(job) && !is_expected(job));
     dit_job_destroy(job);
+}
+
+/* Every sampler makes a picture. Guidance from 0 to 1 is guidance; from the last step on it is another picture, and so
+   are those that are rescaled or projected. */
+static void test_samplers_and_guidance(void) {
+    const dit_guidance none = {0};
+    dit_guidance guidances[4] = {none, none, none, none};
+    dit_error err = {0};
+    for (uint32_t i = 0; dit_sampler_name(i); i++) {
+        dit_job_desc desc = describe(shared_model, 7);
+        dit_job *job;
+        desc.sampler = dit_sampler_name(i);
+        job = create_job(shared, &desc);
+        CHECK_MESSAGE(job && finish(job), "%s", desc.sampler);
+        dit_job_destroy(job);
+    }
+    guidances[0].last = 1;
+    guidances[1].first = 0.9f, guidances[1].last = 1;
+    guidances[2].rescale = 0.7f;
+    guidances[3].project = 1, guidances[3].norm_limit = 2;
+    for (int i = 0; i < 4; i++) {
+        dit_job_desc desc = describe(shared_model, 7);
+        dit_job *job;
+        guidances[i].scale = desc.guidance.scale;
+        desc.guidance = guidances[i];
+        job = create_job(shared, &desc);
+        CHECK_MESSAGE(job && finish(job) && is_expected(job) == (i == 0), "guidance %d", i);
+        if (i < 2) {
+            desc.guidance.rescale = 0.5f;
+            CHECK(refused(dit_job_restart(job, &desc, &err), &err, "rescale"));
+        }
+        dit_job_destroy(job);
+    }
 }
 
 /* A prompt of many more tokens than the plan has rows for: planned anew, and the picture is that of a new job. */
@@ -1234,6 +1275,7 @@ int main(void) {
         test_batch();
         test_restart();
         test_restart_longer();
+        test_samplers_and_guidance();
         test_new_sizes();
         test_interleaved();
         test_two_threads(false);

@@ -161,6 +161,170 @@ static void test_loop(diti_device *device) {
     diti_plan_destroy(l.plan);
 }
 
+/* --- the solver step: a few steps with random coefficients, against the formulas of sample/sample.h in double --- */
+
+enum { IMAGES = 2, CHANNELS = 4, PLANES = IMAGES * CHANNELS, PIXELS = 36, SOLVES = 4, VALUES = PLANES * PIXELS };
+
+typedef struct solver_case {
+    bool guided, mixed, corrects, learned, noisy;
+    float guided_channels;
+} solver_case;
+
+typedef struct solver_run {
+    diti_plan *plan;
+    diti_tensor predictions, noise, coefficients, x, x0;
+    float *prediction_values, noise_values[SOLVES * VALUES], table[SOLVES][DITI_COEFFICIENTS + 2 * IMAGES];
+    size_t prediction_count; /* of one step */
+} solver_run;
+
+static float random_value(void) { return (float)random_below(2001) / 1000.0f - 1.0f; }
+
+static void fill_solver(solver_run *run, const solver_case *c) {
+    run->prediction_count = (size_t)VALUES * (c->guided ? 2 : 1) * (c->learned ? 2 : 1);
+    run->prediction_values = malloc(SOLVES * run->prediction_count * sizeof(float));
+    for (size_t i = 0; i < SOLVES * run->prediction_count; i++) run->prediction_values[i] = random_value() + 0.25f;
+    for (int i = 0; i < SOLVES * VALUES; i++) run->noise_values[i] = random_value();
+    for (int s = 0; s < SOLVES; s++) {
+        float *row = run->table[s];
+        for (int i = 0; i < 18; i++) row[i] = random_value();
+        row[2] = s % 2 ? 0.75f : INFINITY;
+        row[9] = s == 1 ? 1.0f : 4.5f;
+        row[10] = (float)(s + 1);
+        row[18] = 0.7f;
+        row[19] = s == 2 ? 0 : 0.8f;
+        row[20] = s == 3 ? 3e38f : 3.0f;
+        row[21] = c->guided_channels;
+    }
+}
+
+static void build_solver(diti_device *device, solver_run *run, const solver_case *c) {
+    diti_solver_desc desc = {0};
+    diti_tensor step, prediction;
+    uint32_t rows = (uint32_t)(run->prediction_count / PIXELS);
+    dit_error err = {0};
+    diti_graph graph;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    run->predictions = diti_tensor_input(&graph, DITI_F32, SOLVES, rows * PIXELS, "predictions");
+    run->noise = diti_tensor_input(&graph, DITI_F32, SOLVES, VALUES, "noises");
+    run->coefficients = diti_tensor_input(&graph, DITI_F32, SOLVES, DITI_COEFFICIENTS + 2 * IMAGES, "coefficients");
+    run->x = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "x");
+    run->x0 = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "x0");
+    step = diti_tensor_state(&graph, DITI_U32, 1, 1, "step");
+    desc.x = run->x, desc.x0 = run->x0;
+    desc.h1 = diti_tensor_state(&graph, DITI_F32, PLANES, PIXELS, "h1");
+    desc.h2 = diti_tensor_state(&graph, DITI_F32, PLANES * (c->corrects ? 2 : 1), PIXELS, "h2");
+    desc.health = diti_tensor_state(&graph, DITI_U32, 1, 4, "health");
+    diti_graph_segment(&graph, "step", true);
+    prediction = diti_tensor_reshape(&graph, diti_select_row(&graph, run->predictions, step, "m"), rows, PIXELS);
+    desc.coefficients = diti_select_row(&graph, run->coefficients, step, "coefficients");
+    if (c->noisy) {
+        desc.noise = diti_tensor_reshape(&graph, diti_select_row(&graph, run->noise, step, "n"), PLANES, PIXELS);
+    }
+    desc.channels = CHANNELS;
+    desc.guided = c->guided, desc.mixed = c->mixed, desc.corrects = c->corrects, desc.learned = c->learned;
+    diti_solver_step(&graph, prediction, &desc);
+    diti_advance_step(&graph, step);
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &run->plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&graph);
+}
+
+/* Element i of the unconditional (0) or conditional (1) half; variance: what the model says about it. */
+static double solver_prediction(const solver_run *run, const solver_case *c, int step, int half, int i, bool variance) {
+    int image = i / (CHANNELS * PIXELS), inside = i % (CHANNELS * PIXELS), times = c->learned ? 2 : 1;
+    size_t at = ((size_t)half * IMAGES + (size_t)image) * CHANNELS * PIXELS * times + (size_t)inside;
+    return run->prediction_values[step * run->prediction_count + at + (variance ? CHANNELS * PIXELS : 0)];
+}
+
+/* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled. */
+static void host_guide(const solver_run *run, const solver_case *c, int step, int image, double *a, double *b) {
+    const float *row = run->table[step];
+    double n = CHANNELS * PIXELS, sum[2] = {0, 0}, cc = 0, dd = 0, cd = 0, variance = 0, mixed = 0, mean;
+    for (int i = image * (int)n; i < (image + 1) * (int)n; i++) {
+        double v = solver_prediction(run, c, step, 1, i, false), d = v - solver_prediction(run, c, step, 0, i, false);
+        sum[0] += v, sum[1] += d, cc += v * v, dd += d * d, cd += v * d;
+    }
+    *b = (row[9] - 1.0) * fmin(1, (double)row[20] / sqrt(dd));
+    *a = 1 - (double)row[19] * *b * cd / cc;
+    mean = (*a * sum[0] + *b * sum[1]) / n;
+    for (int i = image * (int)n; i < (image + 1) * (int)n; i++) {
+        double v = solver_prediction(run, c, step, 1, i, false), d = v - solver_prediction(run, c, step, 0, i, false);
+        variance += (v - sum[0] / n) * (v - sum[0] / n);
+        mixed += (*a * v + *b * d - mean) * (*a * v + *b * d - mean);
+    }
+    mean = row[18] * sqrt(variance / mixed) + 1 - row[18];
+    *a *= mean, *b *= mean;
+}
+
+static double host_guided(const solver_run *run, const solver_case *c, int step, int i) {
+    double u = solver_prediction(run, c, step, 0, i, false), v, a, b;
+    if (!c->guided) return u;
+    v = solver_prediction(run, c, step, 1, i, false);
+    if (!c->mixed) return i / PIXELS % CHANNELS < (int)c->guided_channels ? u + run->table[step][9] * (v - u) : v;
+    host_guide(run, c, step, i / (CHANNELS * PIXELS), &a, &b);
+    return a * v + b * (v - u);
+}
+
+static void host_solver(const solver_run *run, const solver_case *c, double *x, double *x0) {
+    double y[VALUES] = {0}, h1[VALUES] = {0}, h2[VALUES] = {0};
+    memset(x, 0, VALUES * sizeof *x);
+    for (int s = 0; s < SOLVES; s++) {
+        const float *k = run->table[s];
+        for (int i = 0; i < VALUES; i++) {
+            double m = host_guided(run, c, s, i), before = x[i], noise = k[8] * run->noise_values[s * VALUES + i];
+            if (c->learned) noise *= exp(k[11] * solver_prediction(run, c, s, c->guided, i, true));
+            x0[i] = fmin(fmax(k[0] * x[i] + k[1] * m, -k[2]), k[2]);
+            x[i] = k[3] * before + k[4] * m + k[5] * x0[i] + k[6] * h1[i] + k[7] * h2[i] + (c->noisy ? noise : 0);
+            if (c->corrects) x[i] += k[12] * y[i];
+            y[i] = k[13] * before + k[14] * y[i] + k[15] * x0[i] + k[16] * h1[i] + k[17] * h2[i];
+            h2[i] = h1[i], h1[i] = x0[i];
+        }
+    }
+}
+
+static void check_solver(diti_device *device, const solver_case *c) {
+    static solver_run run;
+    static double x[VALUES], x0[VALUES];
+    static float got[2][VALUES];
+    double worst = 0;
+    dit_error err = {0};
+    memset(&run, 0, sizeof run);
+    fill_solver(&run, c);
+    build_solver(device, &run, c);
+    if (run.plan) {
+        CHECK(diti_plan_write(run.plan, run.predictions, run.prediction_values,
+                              SOLVES * run.prediction_count * sizeof(float), &err) == DIT_OK);
+        if (c->noisy)
+            CHECK(diti_plan_write(run.plan, run.noise, run.noise_values, sizeof run.noise_values, &err) == DIT_OK);
+        CHECK(diti_plan_write(run.plan, run.coefficients, run.table, sizeof run.table, &err) == DIT_OK);
+        CHECK(diti_plan_run(run.plan, 0, 1, &err) == DIT_OK);
+        for (int s = 0; s < SOLVES; s++) CHECK(diti_plan_run(run.plan, 1, 1, &err) == DIT_OK);
+        CHECK(diti_plan_read(run.plan, run.x, got[0], sizeof got[0], &err) == DIT_OK);
+        CHECK(diti_plan_read(run.plan, run.x0, got[1], sizeof got[1], &err) == DIT_OK);
+        host_solver(&run, c, x, x0);
+        for (int i = 0; i < VALUES; i++) {
+            double error = fmax(fabs(got[0][i] - x[i]), fabs(got[1][i] - x0[i]));
+            if (!(error <= worst)) worst = error;
+        }
+        CHECK_MESSAGE(worst < 2e-5, "guided %d mixed %d corrects %d learned %d noisy %d: off by %g", c->guided,
+                      c->mixed, c->corrects, c->learned, c->noisy,
+                      worst); /* float, values of about 10 over four steps */
+    }
+    diti_plan_destroy(run.plan);
+    free(run.prediction_values);
+}
+
+static void test_solver(diti_device *device) {
+    static const solver_case cases[] = {
+        {false, false, false, false, false, 65536}, {true, false, false, false, true, 65536},
+        {true, false, false, true, true, 3},        {false, false, false, true, true, 65536},
+        {true, false, true, false, false, 65536},   {true, true, false, false, false, 65536},
+        {true, true, true, true, true, 65536},
+    };
+    random_state = 5;
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) check_solver(device, &cases[i]);
+}
+
 /* --- the application's command buffer --- */
 
 typedef struct execution {
@@ -292,6 +456,7 @@ int main(void) {
     if (device) {
         test_networks(device);
         test_loop(device);
+        test_solver(device);
         test_secondaries(device);
         test_limits(device);
         test_errors(device);

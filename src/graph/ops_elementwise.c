@@ -5,7 +5,7 @@
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
 
 /* Numbers shared with the shaders. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER };
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
 enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
@@ -108,38 +108,64 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_small_emit(graph, &dispatch, 1, 1, 12);
 }
 
-/* x, h1, h2, x0 and noise have one shape and whole groups of four columns in memory. */
-static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other) {
+/* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
+ */
+static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
     const diti_tensor_info *a = diti_tensor_get(graph, x), *b = diti_tensor_get(graph, other);
     if (!other) return true;
-    if (b->format == DITI_F32 && a->rows == b->rows && a->columns == b->columns && a->pitch == b->pitch &&
-        b->first % 4 == 0 && b->pitch % 4 == 0)
+    if (b->format == DITI_F32 && a->rows * times == b->rows && a->columns == b->columns && a->pitch == b->pitch &&
+        diti_op_aligned(graph, other))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] does not match %s [%u, %u]", b->name,
                     b->rows, b->columns, a->name, a->rows, a->columns);
     return false;
 }
 
-DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
-    const diti_tensor_info *x = diti_tensor_get(graph, desc->x), *m = diti_tensor_get(graph, prediction);
+static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    if (desc->channels == 0 || x->rows % desc->channels != 0) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] is not in images of %u channels",
+                        x->name, x->rows, x->columns, desc->channels);
+        return false;
+    }
+    return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
+           diti_solver_fits(graph, desc->x, desc->h2, desc->corrects ? 2 : 1) &&
+           diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
+           diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
+}
+
+/* One workgroup per image writes how c and d are mixed behind the row of coefficients. */
+static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
+    dispatch.constants[11] = desc->learned;
+    dispatch.constant_count = 13;
+    dispatch.push[1] = x->rows;
+    dispatch.push[2] = x->columns;
+    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[7] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->coefficients, 8, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, 12);
+}
+
+DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+    const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
+    bool mixed = desc->guided && desc->mixed;
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
+    if (mixed) diti_solver_guide(graph, prediction, desc);
     if (!diti_small_begin(graph, &dispatch, "solver step", "elementwise", DITI_OP_SOLVER)) return;
-    if (!diti_solver_fits(graph, desc->x, desc->x) || !diti_solver_fits(graph, desc->x, desc->h1) ||
-        !diti_solver_fits(graph, desc->x, desc->h2) || !diti_solver_fits(graph, desc->x, desc->x0) ||
-        !diti_solver_fits(graph, desc->x, desc->noise)) {
-        return;
-    }
-    if (m->format != DITI_F32 || m->rows != x->rows * (desc->guided ? 2u : 1u) || m->columns != x->columns ||
-        m->pitch % 4 || m->first % 4) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "solver step: prediction %s [%u, %u] does not match %s [%u, %u]", m->name, m->rows, m->columns,
-                        x->name, x->rows, x->columns);
-        return;
-    }
     dispatch.constants[7] = desc->guided;
     dispatch.constants[8] = desc->x0 != 0;
     dispatch.constants[9] = desc->noise != 0;
-    dispatch.push[4] = m->pitch;
+    dispatch.constants[10] = desc->corrects;
+    dispatch.constants[11] = desc->learned;
+    dispatch.constants[12] = mixed;
+    dispatch.constant_count = 13;
+    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[7] = desc->channels;
     dispatch.push[9] = x->pitch;
     diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
     diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);

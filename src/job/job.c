@@ -258,7 +258,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "steps";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
-    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input)
+    else if (now->mixed != then->mixed)
+        what = "guidance (rescale or projection on or off)";
+    else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
+             now->corrects != then->corrects || now->learned != then->learned)
         what = "sampler";
     else if (now->preview_interval != then->preview_interval)
         what = "preview_interval";

@@ -42,6 +42,8 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
+    bool mixed;                        /* guidance with rescale or projection */
+    bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
     bool stochastic;                   /* fresh noise in every step */
@@ -53,7 +55,7 @@ typedef struct diti_job_shape {
 typedef struct diti_job_request {
     diti_job_shape shape;
     diti_schedule schedule;
-    float guidance;
+    dit_guidance guidance; /* with the model's default in place of a scale of 0 */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;

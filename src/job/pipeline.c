@@ -1,8 +1,6 @@
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 #include "job/job.h"
 
-#define DITI_COEFFICIENTS 12u /* columns of the solver's table; see diti_solver_step */
-
 static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
     diti_elementwise_desc desc;
     memset(&desc, 0, sizeof desc);
@@ -67,12 +65,16 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->text = text;
     denoise->text_items = job->text_items;
     denoise->step = job->step;
+    denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
 }
+
+static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
 static void diti_emit_step(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t channels = job->model->transformer->traits.latent_channels;
     diti_solver_desc solver;
     diti_tensor prediction;
     memset(&solver, 0, sizeof solver);
@@ -86,14 +88,19 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
         solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
                                            planes, pixels);
     }
-    job->coefficients = diti_tensor_input(graph, DITI_F32, shape->steps, DITI_COEFFICIENTS, "solver coefficients");
+    job->coefficients =
+        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
     solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
     solver.x = job->latent;
     solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver.h2 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 two steps before");
+    solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
     if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
     solver.health = job->health;
+    solver.channels = channels;
     solver.guided = shape->guided;
+    solver.mixed = shape->mixed;
+    solver.corrects = shape->corrects;
+    solver.learned = shape->learned;
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, job->step);
 }
@@ -209,9 +216,19 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* Guidance between its first and its last step, 1 (the conditional prediction alone) outside. */
+static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint32_t steps) {
+    double at = (double)step;
+    bool always = guidance->first == 0 && guidance->last == 0;
+    if (always || (at >= floor((double)guidance->first * steps) && at < floor((double)guidance->last * steps)))
+        return guidance->scale;
+    return 1;
+}
+
 static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+    const dit_guidance *guidance = &request->guidance;
     uint32_t i;
-    for (i = 0; i < request->schedule.count; i++, table += DITI_COEFFICIENTS) {
+    for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
         table[0] = step->x0_x;
         table[1] = step->x0_m;
@@ -222,9 +239,19 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
         table[6] = step->d1;
         table[7] = step->d2;
         table[8] = step->noise;
-        table[9] = request->guidance;
+        table[9] = diti_guidance_at(guidance, i, request->schedule.count);
         table[10] = (float)(i + 1); /* what health says when this step goes wrong */
-        table[11] = 0;
+        table[11] = step->noise_v;
+        table[12] = step->x_y;
+        table[13] = step->y_x;
+        table[14] = step->y_y;
+        table[15] = step->e0;
+        table[16] = step->e1;
+        table[17] = step->e2;
+        table[18] = guidance->rescale;
+        table[19] = guidance->project;
+        table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
+        table[21] = 65536; /* every channel is guided */
     }
 }
 
@@ -232,7 +259,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
 static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t count = request->schedule.count, i;
-    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (DITI_COEFFICIENTS + 2), sizeof *values);
+    size_t columns = diti_solver_columns(&request->shape);
+    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
     float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
@@ -244,8 +272,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
                                                            err);
     if (result >= 0)
-        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * DITI_COEFFICIENTS * sizeof *table,
-                                 err);
+        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * columns * sizeof *table, err);
     if (result >= 0 && job->input_scales)
         result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);

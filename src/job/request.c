@@ -35,12 +35,21 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
-    if (guidance->distilled != 0 || guidance->rescale != 0 || guidance->skip_layer != 0 || guidance->first != 0 ||
-        (guidance->last != 0 && guidance->last != 1)) {
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_guidance: this model is guided by scale alone; distilled, rescale, skip_layer, first and last must be 0");
-    }
+    if (guidance->distilled != 0 || guidance->skip_layer != 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: this model is guided by scale alone; distilled and skip_layer must be 0");
+    if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
+                         (double)guidance->rescale, (double)guidance->project);
+    if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
+                         (double)guidance->norm_limit);
+    if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
+    if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: first %g and last %g must be rising fractions of the steps, 0 to 1",
+                         (double)guidance->first, (double)guidance->last);
     return DIT_OK;
 }
 
@@ -360,6 +369,12 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     if (result < 0) return result;
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
+    out->shape.corrects = out->schedule.corrects;
+    out->shape.learned = out->schedule.learned;
+    if (out->shape.learned && model->transformer->traits.out_channels != 2 * model->transformer->traits.latent_channels)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "scheduler_config.json: variance_type: learned_range, but this transformer predicts no "
+                         "variance; choose another sampler than ddpm");
     for (i = 0; i < out->schedule.count; i++) {
         if (out->schedule.steps[i].input != 1) out->shape.scaled_input = true;
     }
@@ -377,8 +392,11 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
     if (result < 0) return result;
-    out->guidance = desc->guidance.scale != 0 ? desc->guidance.scale : model->info.default_guidance;
-    out->shape.guided = out->guidance != 1.0f;
+    out->guidance = desc->guidance;
+    if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
+    out->shape.guided = out->guidance.scale != 1.0f;
+    out->shape.mixed =
+        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
     out->seed = desc->seed;
     out->rng = desc->rng;

@@ -35,6 +35,7 @@ typedef struct diti_denoise {
                                          unequal number, and rows that nothing reads */
     diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+    bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 

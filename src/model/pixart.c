@@ -676,8 +676,8 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
     x = diti_pixart_patches(graph, &step);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
     x = diti_pixart_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.batch, config->channels, config->out_channels, denoise->height,
-                           denoise->width, config->patch);
+    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
+                           config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
