@@ -1021,6 +1021,43 @@ static void test_same_bytes(const char *form, diti_rung rung) {
     CHECK_MESSAGE(whole == sliced, "cpu=%s: slices give other bytes", form);
 }
 
+/* Products that are split along K: eight parts, the last one shorter; three; two, of few rows. */
+static uint64_t run_split(const char *overrides, diti_rung rung, uint32_t max_dispatch_us) {
+    linear_case c = {.m = 100,
+                     .n = 70,
+                     .k = 2061,
+                     .type = DIT_TYPE_F32,
+                     .activation = DITI_ACTIVATION_GELU_TANH,
+                     .bias = true,
+                     .multiply = true,
+                     .gate = true,
+                     .residual = true,
+                     .rows_per_gate = 50,
+                     .extra = 8};
+    diti_device *device = open_rung(overrides, rung);
+    if (!device) return 0;
+    device->max_dispatch_us = max_dispatch_us;
+    random_state = 11;
+    result_hash = 1;
+    check_linear(device, &c);
+    c = (linear_case){.m = 64, .n = 400, .k = 2048, .type = DIT_TYPE_Q8_0, .in_place = true, .residual = true};
+    check_linear(device, &c);
+    c = (linear_case){.m = 3, .n = 32, .k = 3000, .type = DIT_TYPE_F16, .out_f32 = true, .x_f32 = true};
+    check_linear(device, &c);
+    diti_device_close(device);
+    return result_hash;
+}
+
+static void test_split_k(diti_rung rung) {
+    uint64_t split = run_split("cpu=0,cores=24", rung, 50000), whole;
+    only_bytes = true;
+    CHECK(run_split("cpu=0,cores=24", rung, 50000) == split);
+    CHECK_MESSAGE(run_split("cpu=0,cores=24,groups=4", rung, 300) == split, "slices give other bytes");
+    whole = run_split("cpu=0,cores=1", rung, 50000);
+    only_bytes = false;
+    CHECK_MESSAGE(whole != split, "nothing is split");
+}
+
 /* Modules as glslang writes them, compiled by `build/spirv raw`, in place of the embedded ones. */
 static void *read_module(const char *folder, const char *name, size_t *size) {
     char path[256];
@@ -1107,6 +1144,7 @@ int main(void) {
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     thorough = true;
     test_device("cpu=1", DITI_RUNG_BASE);
+    test_split_k(DITI_RUNG_BASE);
     thorough = sweep;
     test_device("cpu=1", DITI_RUNG_FP16);
     test_device("cpu=0", DITI_RUNG_BASE);

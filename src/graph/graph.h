@@ -297,10 +297,14 @@ typedef struct diti_gemm {
     diti_tensor bias, multiply, gate, residual, out;
     uint32_t activation; /* diti_activation */
     uint32_t rows, columns, depth, rows_per_gate;
+    uint32_t
+        parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
     const diti_gemm_image *image;
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
+DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 

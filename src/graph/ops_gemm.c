@@ -129,8 +129,19 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
+/* One result to a thread, four columns of a row. */
+static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
+    out->module = "gemm_reduce";
+    out->group = 64;
+    out->rows = 1;
+    out->columns = 256;
+    out->band = 1;
+}
+
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+    if (gemm->parts > 1)
+        diti_gemm_tiles_reduce(out);
+    else if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
         diti_gemm_tiles_dot(graph, gemm, out);
     else if (graph->device->is_cpu)
         diti_gemm_tiles_cpu(graph, gemm, out);
@@ -188,6 +199,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
     uint64_t in, out, margin;
+    if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
@@ -222,6 +234,10 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
+    if (diti_op_split_gemm(graph, gemm,
+                           (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
+                               diti_gemm_ceil(gemm->columns, tiles.columns)))
+        return;
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
@@ -229,7 +245,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
-    dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
+    dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
     memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
     dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
     diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],

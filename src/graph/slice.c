@@ -19,7 +19,8 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
     uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
-    uint64_t low = tensor->first * size, high = parent->bytes;
+    uint64_t low = tensor->first * size, high = low + (uint64_t)tensor->rows * tensor->pitch * size;
+    if (high > parent->bytes) high = parent->bytes;
     if (binding->group_step) {
         from = first / div * binding->group_step;
         to = ((end - 1) / div + 1) * binding->group_step + binding->after;
@@ -202,12 +203,15 @@ static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard 
 static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
     const diti_dispatch *dispatch = &plan->sources[source];
     uint32_t i, count = 0;
-    for (i = 0; i < dispatch->binding_count; i++) {
-        const diti_tensor_info *parent = &plan->tensors[plan->tensors[dispatch->bindings[i].tensor].parent];
+    for (i = 0; i < dispatch->binding_count; i++) { /* views of other rows do not meet, unless what is bound does */
+        const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[i].tensor];
+        const diti_tensor_info *parent = &plan->tensors[tensor->parent];
+        uint64_t size = diti_element_size(tensor->format);
         if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
         out[count].buffer = plan->blocks[parent->block].buffer.buffer;
-        out[count].begin = parent->offset;
-        out[count].end = parent->offset + parent->bytes;
+        out[count].begin = parent->offset + tensor->first * size;
+        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
+        out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
         out[count].written = dispatch->bindings[i].writes;
         count++;
     }

@@ -69,6 +69,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
+    limits->cores = (uint32_t)diti_override_number(overrides, "cores", diti_device_cores(device));
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);

@@ -9,6 +9,7 @@ static const char *const diti_override_keys[] = {
     "shared",        /* bytes of shared memory in a workgroup */
     "groups",        /* workgroups in a dispatch */
     "invocations",   /* invocations in a workgroup */
+    "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */

@@ -47,6 +47,7 @@ typedef struct diti_limits {
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
+    uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -220,6 +221,7 @@ typedef struct diti_features { /* what the ladder asks for; filled with what exi
 } diti_features;
 DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
+DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;

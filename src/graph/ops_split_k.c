@@ -1,0 +1,53 @@
+/* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
+   shaders/gemm_reduce.comp adds in order before the epilogue. The number of parts depends on the problem and the device
+   alone, so that the same job gives the same bytes whatever the tiles and slices. */
+#include "graph/graph.h"
+
+#define DITI_SPLIT_DEPTH 2048u /* least K that is split (kernels.md 1.4) */
+#define DITI_SPLIT_MOST 8u
+#define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
+#define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
+
+/* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
+static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
+
+static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    const diti_device *device = graph->device;
+    uint32_t cores = device->limits.cores, parts;
+    if (device->is_cpu || gemm->image || gemm->parts || gemm->depth < DITI_SPLIT_DEPTH || !tiles || tiles > cores / 2 ||
+        diti_tensor_get(graph, gemm->x)->format == DITI_I8)
+        return gemm->depth;
+    parts = (uint32_t)(cores / tiles);
+    if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;
+    if ((uint64_t)parts * diti_split_rows(gemm) * (gemm->columns + 3u) * sizeof(float) > DITI_SPLIT_BYTES)
+        return gemm->depth;
+    return (gemm->depth / parts + DITI_SPLIT_UNIT - 1) / DITI_SPLIT_UNIT * DITI_SPLIT_UNIT;
+}
+
+static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tensor partial, uint32_t part,
+                            uint32_t depth) {
+    const diti_tensor_info *weight = diti_tensor_get(graph, whole->weight);
+    uint32_t first = part * depth, stored = weight->columns - first, rows = weight->rows;
+    diti_gemm gemm = DITI_ZERO;
+    gemm.rows = whole->rows;
+    gemm.columns = whole->columns;
+    gemm.depth = whole->depth - first < depth ? whole->depth - first : depth;
+    gemm.x = diti_tensor_view(graph, whole->x, 0, whole->rows, first, gemm.depth);
+    gemm.weight = diti_tensor_view(graph, whole->weight, 0, rows, first, stored < depth ? stored : depth);
+    gemm.out = diti_tensor_view(graph, partial, part * diti_split_rows(whole), whole->rows, 0, whole->columns);
+    gemm.parts = 1;
+    gemm.name = whole->name;
+    diti_op_gemm(graph, &gemm);
+}
+
+DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
+    diti_gemm sum = *gemm;
+    if (parts <= 1) return false;
+    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
+    sum.weight = 0;
+    sum.depth = sum.parts = parts;
+    diti_op_gemm(graph, &sum);
+    return true;
+}
