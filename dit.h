@@ -3937,6 +3937,7 @@ typedef struct diti_limits {
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
+    uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -4110,6 +4111,7 @@ typedef struct diti_features { /* what the ladder asks for; filled with what exi
 } diti_features;
 DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
+DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -4277,6 +4279,7 @@ static const char *const diti_override_keys[] = {
     "shared",        /* bytes of shared memory in a workgroup */
     "groups",        /* workgroups in a dispatch */
     "invocations",   /* invocations in a workgroup */
+    "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
@@ -4625,6 +4628,54 @@ DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_fea
     const VkBaseInStructure *at;
     memset(out, 0, sizeof *out);
     for (at = (const VkBaseInStructure *)info->pNext; at; at = at->pNext) diti_features_of_struct(at, out);
+}
+
+/* ======== src/vk/cores.c (edit it there; dit.h is generated) ======== */
+
+/* How many multiprocessors, compute units or shader cores a device has. Core Vulkan does not say; where the vendor has
+   no extension for it, a guess by the kind of device that never changes, because results depend on it (ops_split_k.c).
+ */
+
+static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, const char *name) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        if (diti_equal(list[i].extensionName, name)) return true;
+    }
+    return false;
+}
+
+static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count) {
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = DITI_ZERO;
+    VkPhysicalDeviceShaderCorePropertiesAMD amd = DITI_ZERO;
+    VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    nv.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV;
+    amd.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD;
+    arm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM;
+    if (diti_cores_has(list, count, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        properties.pNext = &nv;
+    else if (diti_cores_has(list, count, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
+        properties.pNext = &amd;
+    else if (diti_cores_has(list, count, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
+        properties.pNext = &arm;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    if (nv.shaderSMCount) return nv.shaderSMCount;
+    if (arm.shaderCoreCount) return arm.shaderCoreCount;
+    if (amd.computeUnitsPerShaderArray)
+        return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+    return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
+}
+
+DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device) {
+    VkExtensionProperties *list;
+    uint32_t cores, count = 0;
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
+    list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
+    if (!list || device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    cores = diti_cores_of_list(device, list, count);
+    diti_free(&device->env, list);
+    return cores;
 }
 
 /* ======== src/vk/devices.c (edit it there; dit.h is generated) ======== */
@@ -6225,6 +6276,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
+    limits->cores = (uint32_t)diti_override_number(overrides, "cores", diti_device_cores(device));
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
@@ -7143,10 +7195,14 @@ typedef struct diti_gemm {
     diti_tensor bias, multiply, gate, residual, out;
     uint32_t activation; /* diti_activation */
     uint32_t rows, columns, depth, rows_per_gate;
+    uint32_t
+        parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
     const diti_gemm_image *image;
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
+DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -8551,7 +8607,8 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
                              const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
                              uint64_t *stop) {
     uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
-    uint64_t low = tensor->first * size, high = parent->bytes;
+    uint64_t low = tensor->first * size, high = low + (uint64_t)tensor->rows * tensor->pitch * size;
+    if (high > parent->bytes) high = parent->bytes;
     if (binding->group_step) {
         from = first / div * binding->group_step;
         to = ((end - 1) / div + 1) * binding->group_step + binding->after;
@@ -8734,12 +8791,15 @@ static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard 
 static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
     const diti_dispatch *dispatch = &plan->sources[source];
     uint32_t i, count = 0;
-    for (i = 0; i < dispatch->binding_count; i++) {
-        const diti_tensor_info *parent = &plan->tensors[plan->tensors[dispatch->bindings[i].tensor].parent];
+    for (i = 0; i < dispatch->binding_count; i++) { /* views of other rows do not meet, unless what is bound does */
+        const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[i].tensor];
+        const diti_tensor_info *parent = &plan->tensors[tensor->parent];
+        uint64_t size = diti_element_size(tensor->format);
         if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
         out[count].buffer = plan->blocks[parent->block].buffer.buffer;
-        out[count].begin = parent->offset;
-        out[count].end = parent->offset + parent->bytes;
+        out[count].begin = parent->offset + tensor->first * size;
+        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
+        out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
         out[count].written = dispatch->bindings[i].writes;
         count++;
     }
@@ -10354,8 +10414,19 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
+/* One result to a thread, four columns of a row. */
+static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
+    out->module = "gemm_reduce";
+    out->group = 64;
+    out->rows = 1;
+    out->columns = 256;
+    out->band = 1;
+}
+
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+    if (gemm->parts > 1)
+        diti_gemm_tiles_reduce(out);
+    else if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
         diti_gemm_tiles_dot(graph, gemm, out);
     else if (graph->device->is_cpu)
         diti_gemm_tiles_cpu(graph, gemm, out);
@@ -10413,6 +10484,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
     uint64_t in, out, margin;
+    if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
@@ -10447,6 +10519,10 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
+    if (diti_op_split_gemm(graph, gemm,
+                           (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
+                               diti_gemm_ceil(gemm->columns, tiles.columns)))
+        return;
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
@@ -10454,7 +10530,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
-    dispatch.flops = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
+    dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
     memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
     dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
     diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
@@ -10608,6 +10685,60 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
     diti_linear_chunks(graph, &gemm, weight);
     return gemm.out;
+}
+
+/* ======== src/graph/ops_split_k.c (edit it there; dit.h is generated) ======== */
+/* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
+   shaders/gemm_reduce.comp adds in order before the epilogue. The number of parts depends on the problem and the device
+   alone, so that the same job gives the same bytes whatever the tiles and slices. */
+
+#define DITI_SPLIT_DEPTH 2048u /* least K that is split (kernels.md 1.4) */
+#define DITI_SPLIT_MOST 8u
+#define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
+#define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
+
+/* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
+static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
+
+static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    const diti_device *device = graph->device;
+    uint32_t cores = device->limits.cores, parts;
+    if (device->is_cpu || gemm->image || gemm->parts || gemm->depth < DITI_SPLIT_DEPTH || !tiles || tiles > cores / 2 ||
+        diti_tensor_get(graph, gemm->x)->format == DITI_I8)
+        return gemm->depth;
+    parts = (uint32_t)(cores / tiles);
+    if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;
+    if ((uint64_t)parts * diti_split_rows(gemm) * (gemm->columns + 3u) * sizeof(float) > DITI_SPLIT_BYTES)
+        return gemm->depth;
+    return (gemm->depth / parts + DITI_SPLIT_UNIT - 1) / DITI_SPLIT_UNIT * DITI_SPLIT_UNIT;
+}
+
+static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tensor partial, uint32_t part,
+                            uint32_t depth) {
+    const diti_tensor_info *weight = diti_tensor_get(graph, whole->weight);
+    uint32_t first = part * depth, stored = weight->columns - first, rows = weight->rows;
+    diti_gemm gemm = DITI_ZERO;
+    gemm.rows = whole->rows;
+    gemm.columns = whole->columns;
+    gemm.depth = whole->depth - first < depth ? whole->depth - first : depth;
+    gemm.x = diti_tensor_view(graph, whole->x, 0, whole->rows, first, gemm.depth);
+    gemm.weight = diti_tensor_view(graph, whole->weight, 0, rows, first, stored < depth ? stored : depth);
+    gemm.out = diti_tensor_view(graph, partial, part * diti_split_rows(whole), whole->rows, 0, whole->columns);
+    gemm.parts = 1;
+    gemm.name = whole->name;
+    diti_op_gemm(graph, &gemm);
+}
+
+DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
+    diti_gemm sum = *gemm;
+    if (parts <= 1) return false;
+    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
+    sum.weight = 0;
+    sum.depth = sum.parts = parts;
+    diti_op_gemm(graph, &sum);
+    return true;
 }
 
 /* ======== src/graph/ops_attention.c (edit it there; dit.h is generated) ======== */
@@ -19825,6 +19956,74 @@ static const char *const diti_spirv_text_gemv_gpu[] = {
     "g8f$%SS+3s-b^+XyqXMHTVf$:gKf$u<.+3YI1W$,l7gMoQ9/`4W7CMEF77$;ECCM>Wif$,DZ)O)$-V)):wH)2Kl<(iMZEOj95V)vYvaO.+PfMk7V##99J'"
     "PF-7#QVeGc%iAIYMO1]g$;A,g$1irBPVeGc%/MafM`Q^at<V>g$;T%/2J`Zg$yj3dP]wGc%FgJCM'####",
     0};
+static const char *const diti_spirv_text_gemm_reduce[] = {
+    "GZ1N5jsi^P+VsO$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**-;1EMdB]a*CGP"
+    "G*e@Lvdu:+^#)$bx#8['EMXIP&#DPlc*e@LvdvA4^#*-&=$8['EM[_0_#@Ac'+%#1EMvY18.yCT$'2b'EM[UY&#+6BY$9b'EMYis;$Hu,%,e@Lvd#ZY^#,"
+    "@^u$8['EM^e0_#Ef#A,/T1EMyc18.yCT$'5b'EM^[Y&#-Iy9%:e'EM__Y&#.R=V%:e'EM`bY&#/[Yr%;h'EMaeY&#0eu6&<n0EMkW]a*J0e],e@Lvd%gl^"
+    "#1n9S&8['EMe/i>$2wUo&8['EMg;-[$3)r3'8['EMh>-[$426P'8['EMjKIw$5;Rl'8['EMkNIw$6En0(8['EMlQIw$K9)y,fIh:e-%ZB#>n0EM&vD8.39"
+    "-V)vmSq&K9)y,#UN<e1JrZ$OH1EM*7j8.D9-V)3`]&,K9)y,7a4>e5o2t%`y1EM.P79.T9-V)HQf21K9)y,Llr@e9<K5'pS2EM2i]9.e9-V)]Co>6K9)y,"
+    "awXBe=bcN().3EM6*+:.u9-V)q4xK;K9)y,u+@DeB/$h)9`3EM:CP:..:-V).'*XAK9)y,27&FeFT;)+J94EM>[u:.>:-V)Cp2eFK9)y,F9H+e&mu^#8WN"
+    "i(8['EMhwP&#9aj-)8['EMj,mB#G*w<-o^'EM[faW$I<Wu-up'EM_u%t$KO7V.rg'EM^`)w#:j.J);T(EM[G-##Nk3S/:Q(EMpDh_+iB]n/%eF30s%k<(["
+    "/1QT`)yR0IZR$'2Eu>M;.y@$.THi1IM$AMmX1P1,Kk<(TV%$[fd,i2L+k<(/levZhvdI3B/:c%>jk<(0ON<M'tnwZmGsF4rnnrPeik<(2UN<MP;vvZoYS'"
+    "5%t'.Tmik<(4[N<M)b$wZql3`5oRruOeik<([C%Vsh&vvZs'l@6r/QVsdik<(EUKyhAUiwZu9Lx6k%bUvdik<(JwDdMmqiwZwL,Y7rNF3vdik<(=Ro:[/3"
+    "n98(i_w79h-S82j(BM$u*6MwFL:$6Bh01J.W'^Ni(BM9+C@ShXr8$4/0P0Dd(BMGG33s)KX:$4/0P0Gg(BMW/3D$6Bh01]/0LoDjT@Mha3lV2FL+*LdyI;"
+    "-XgCM922n&Bm=f;r`(BM$8B+#Xm=f;Awp@MiJ]L1Q:V'=$:`@MTCDJWi[Uv&2Dl<(#[ALVJfDm0j0YC+oGk<(Y+G.acxJa$X+k<(DHOKVKi:Q0lC9$,qGk"
+    "<(^7Y.af6y%%bGk<(O0okV=Baa+WrNx>3kgCMImWn&mIk%>'p+p9Tjk<(1(g+a_i]]%&Dl<(L#s,aa$==&[sR$'&gq@Md5p[,v6Ku@x5gCMN4/o&hdyI;#"
+    "6gCMPABo&hdyI;%6gCMUVTo&3X1--xrpR0xrpR0xrpR0xrpR0xrpR0xrpR0xrpR0)Hk<(dAu.awj.U(jik<(,[3JWq,i#&4jk<(8jVxZb+PYB,Dl<(EYjw"
+    "Zc4luBeik<(-t+wZeGLVCdik<(m`1xZC0D3Dk.Z:w)Dl<(F]jwZhcHSDgik<(48>wZju(4Ew'l<(y5Gm^YTbME8(`N:;/0P0$=%CMB$_*e-nmr^[gB.Fl^"
+    "ko2@srb3,jk<(DDo5^W9[<.rwDo*-$WT#mj'CM3_2+[v0&:^XCwX.rwDo**c(T#yj+BMQdD^&Xm=f;*d%CMJUQ+eEM=u^dYr`Ht7_p2Xm=f;%/)BMYGoZ'"
+    "4/0P0+W%CMOt(,eqPqy^i0O=JyV5q2Fa#Q03v]T.=jk<(QS;xZ&w-=Krik<(K(IwZ(2fuKq'l<(a>1QT]oc[0XGk<(1bw8aGXkU)VGk<(+q79^ZUW9/rtD"
+    "o*xM@I3NDl<(f(w:[oeY3Mp7U+4M-]0,`CDB4twYA[qw9lMv]Hd4O-]0,fn[Z5)F(B[s2rLN7Cl>7W-]0,lBts65kMB[uER-O1ux^6U-]0,l5<;6/X:B[w"
+    "W2fOyom(5P-]0,kw@>50B/T_7fr_#s]XfMZ/tDt=D0N#X;`$'0@8at:=9N#OI_lLM]ef2G/0P0B.CN#,llrAjP_*<G/0P0F:UN#eJUP0F4LN#M:GDM(ctN"
+    "#$4%DMHy$O#O:GDM*o/O#&:%DMJ.7O#k(6YMO4AO#O`5O#kJUP0OGhN#m(6YMQASO#QS#O#,llrA.@,SBG/0P0ZxZO#gJUP0]'eO#vPe=M^YxO#4m$O#wG"
+    "eYMV`*P#Nf>O#nJUP0c9)P#oghXMXl<P#^@2P#kJUP0e9)P#jF-FMZxOP#Q$6YM['YP#iRNP#OI_lLecnf2G/0P0o_aP#eJUP0oXWP#$)6YM`@'Q#+Eb%c"
+    "i#3hYC6ala1C('Z&I]s[B>JDZvedyYU/`$'vSbAuaZBQ#&3KQ#R<IwZShGc%*:WfMDSb%cnQgE[Mtfma6q[[[Scy.M</xw[6`djCVKUP0.LpQ#biGc%P:W"
+    "fM(;=dsKv8u]iKMQ#6kGR#6&IQ0aRI`Z9K9Q^%$-V)J@WK()Kl<(im5N_lL5V)r^Um^)ZY(tqf(S#(TbAup`vR#=8(S#Z/yQ^%$-V)NLWK('Kl<(qGNg`>"
+    "s3V)ljUm^Vly.MLceha,Vp+W%$-V)RXWK((Kl<(yxf(b>s3V)yrJdagF#/MP0&*cM'Gab:g3V)(Gc%c9P&BcRC^bc7>DE<#d-d<:R3)<&#yCM'ZBT#BnqX"
+    "Mo;@R#H+AT#eJUP0:qPR#ViGc%P:WfM3juDt#SJT#[^w<(r-@ZdReGc%.;GDM`R`T#(A%DM(jgT#/;GDMb_rT#)D%DM*vyT#K)6YM/%,U#;PxT#eJUP0iD"
+    "fT#IhhXM11>U#^0%*e_ZNUgYw)/DeJUP0p]3U#8Kl`M4DZU#],x-c:50WhW=x9htIl<(Kj0Nh^^n<(OvLjhI:4V).EZp]JxV%u/R0V#'n/hidfh0,m_758"
+    "rICV#w(;fMF$WV#OA%Ek,R[gMl$[ekvX,BYNxZ0,-$P>#sahg:IPfc34VUV#%/EfMDxEdjLBjfMCuEdjT9;at2eLV#,llrA&x$MDG/0P0=$6W#eJUP0Zr%"
+    "Q#B;GDM$KUW#.S%DMDb]W#e)6YMIhfW#C<[W#eJUP0D*@W#chhXMKtxW#1jFU#QKUP0LOwW#yIEo*yA9,)p@LdauB,9pc&TyuxWZUp6GQmg/5)rpS=/QpS"
+    "=/Qp<E^0,BVb(k0ra(kVjFZZA`'UqmxZX#>(wM1C#bX#@D9V#eJUP01VUV#ViGc%w:WfM<)XdN+8%oq(Ge+jShGc%g:WfM>(>ds4ZA3r;v1K`K2>^lU/`$"
+    "'hTbAuicMrrgq;atLP/Y#H5k,sLBjfMLTCY#@;WfM95e%ccDD2t`4`oa+d8ItHB%/M1yTetpG/BY<m3V)GagyYrAU%uT*#Z#L^YBudfh0,:w858oy4Z#E)"
+    ";fMkSIZ#LhPvv[omyPlR=3MG-K)uLdu^ME2Hi#Q@<i#.P5iM$&5##1GqLMRj]gMSeGc%$ihXM<wYi#t.HZ#QKUP0/TXi#ZIEo*_WN8%bnQdafe5-OUTYyu"
+    "i#eIO)uVmgwW2fO67>EO67>EO=E^0,Xt9Zv##5Zv$+HZZ1+1IP`$<j#>(wM1Y&Cj#Vu+Z#eJUP0$/HZ#ViGc%E;WfMU/^%uMV8Y#F&bHs%$-V)vo_K(2Kl"
+    "<(ilV^P;g3V)kxryP:P&Bcsdf_QZOKE<#d-d<bsb)<H%yCMIy$k#0DafMpw;atMV8Y#9BEN1JM#k#ms+Z#VpqXMO.7k#TQ,k#DbeKrReGc%8);fMX4Ak#2"
+    "2JT#XD8Y#=/QUSNHsfMNMSk#;wGqSg95V)j1I8.10`$'dVbAuNF[k#Xxdk#>;DnTJ:4V)*008S$.>ZMW`*l#//pkN,A7oUV208SSFsI-FgV>#1608SJFSZ"
+    "Q.SoOV`x:29(VjN1Fbjj0E8xL#_Pe=Ma'Yl#/.Ol#ifQM1JE3M#x1@YM_3ll#cXal#;n+USSeGc%>h:^MgOul#^]PfM*s:##SrG*Xq69EX",
+    "SeGc%/j;ZMcL9m#6vQbQ7OdFYYx6/:w$wM1'VD;$.Te=Mn_Um#I@Lm#df;ZMge_m#5uHQM;t$`ZSV'>ZD(4V)+ycgMa5TZQ=/]@[jx_T7ifQM1YQFM#4Te"
+    "=Mx,6n#Z)rm#ZWOM#(VjN1_K')3,X4n#dPe=M#9In#Z)rm#_dbM#mfQM1/Fpm#W`%KMlE[n#*2@YMqKen#-3Tm#w$wM1L%b^+Z`%KMoWwn#9Te=M)_)o#e"
+    "gwn#_E3M#6L,M1A2(o#a,SS81'Bm#T]Mo*q4w.`As>N_<j3V):PdgMgh`dNMcI0a2aVg`ThGc%4=WfM&uMZZU@OMa4VTLtr$jo#[^w<(Ndro#_=WfMQM;K"
+    "`T<bIb&Q18S-7cfMg^Batnoio#CPfc3UG@k:m$4CcMBjfMg[L^c8=Datt<Jp#N%wM1Xp-p#ThF-uDxHk#jcfBcThGc%4=WfMdBFdsxsZCdcvdmT20VaXQ'"
+    "p(b[eL^c(s.BcV/`$'<WbAu@E++e<JDatxUop#s[,<eMBjfMxY+q#l=WfMfel%c6k]BfeM-paV2RXfahl%c8&=#gfS6paXE29g$FEHN_ZNUg@Rn4g;g3V)"
+    "C/BTfy&-/Mam.6hJ,7BY<m3V)wEoyYrAU%u-I0r#$R3khefh0,k[A58tCCr#u+;fMDrVr#P42Hj5TuyPpx_hjvx$RhMdu^MILsr#.]hr#2vVFkTb<##5m:"
+    "*k/u.EkSeGc%TkhXMA9.s#&PUr#QKUP07o,s#BJEo*ew1q%f$Udaj3Wbl=muyP$0g'mE(cdl-<6V)eIKakRoaEMIefs#@6[s#2Ch01A*Is#CPfc3U)Cp2="
+    "vZ11HIws#D<es#j=EN1JO)t#IO)t#^D$FM(Q>t#,PUr#,PUr#R,SS8Oj'Boj[Mo*h;;To8fr.i;g3V)VVn+jPIdfMPrDat5#$s#qC_;eSeGc%1>GDM+yQt"
+    "#7o%DMK8Yt#R>GDM-.et#8r%DMMElt#n,6YMRKut#_vjt#eJUP0WnWt#lkhXMTW0u#hu%Q#Eqn/rNHsfMUyCu#CbeKrg95V)gDEBG/0`$'kWbAuUrKu#gN"
+    "Tu#F&bHs(-6V)51Qjqc$JDM/Jsu#u<ju#JK,M1mapu#CXI/rSeGc%_Nl`M^7-v#&0x-c^y'.uy3GituIl<(FFb%uub,V)Le^yusEb%uKM8u#BXI/refh0,"
+    "I<*EtoEB^ul/b%uy[xp#pC_;eefh0,Pwy=vC-s.i3#bdN;u-$wB'<ZvThGc%h=WfM@.HdspeY3M-jMTSFD+;eV/`$'NYbAuUHYsMO)Kat2jk-$,A,-NNBj"
+    "fM2n'.$&AWfMwDs%cGO]2OjfRpagnQIOkTCK`l,neOSs),W%$-V)vrhK(;Kl<(hfDBPAs3V)gVdaO5a3/MrZJCQ=l$#Q<g3V)n3A>QQcYgMtm*$RxX,BYS"
+    "hGc%1AWfMa;Ods*T']RG(2.$PlZ/$6&IQ0s_ZiNS)98SPxZ0,=Z`>#&.xg:IPfc3Vrd/$54EfMd298SNBjfMc/98SgpKatD$[/$eJUP0RM,/$UPl`MU`F0"
+    "$_'g*cYDXsUr9IVUvIl<(32jjU`^n<(7>./V>E^0,:KJKVfGJKVCkamg`i^4WS/UTSS/UTSh95V)d5J;@Ge1^MT7S/$jXj0$fmhXMPAo/$ejq.uAi>/$>;"
+    "DnTUhGc%$AWfMvAs%ccC:nWjfRpa+c/-X/QDK`0xKIXSs),W%$-V)9liK(;Kl<(FJ_aXAs3V)FDCEXPY4/M5FdbYtR>BY<g3V)LoZ^Y;P&Bc7XDCZxQUE<"
+    "#d-d<,>9*<e(yCMf#62$MGafMV/Kat3pt-$9BEN1,R42$@`H/$r4@YMl/I2$WW=2$(m&LMTeGc%v-;fMu5R2$q@fp#[at-$Y#/9]NBjfM`xg2$QAWfM,Z0"
+    "Etg:m2$[^w<(ZNLQ^TeGc%sAGDMMA43$B6&DMmW;3$tAGDMOMG3$C9&DModN3$8/6YMtjW3$)>M3$eJUP0D8:3$6nhXMvvj3$2x%Q#gJUP06-8Q#GAafM9"
+    "1Matnr$4$9BEN1/g-X^S3=Ebffh0,C5%e2J+S4$IWe=M/Q^4$`ps3$`M5V)4MYab81m(t'fo4$6ZbAu&`f4$Y=o4$gGjEb<g3V)&sag`XU9BcU_Y_dir]T"
+    "J)D&^>KEC*<+)yCM)v=5$QWe=M:=H5$.]>5$VKUP0fDx4$eI-V)=bNWeG*fyuX>eXfH>XZZg.tuf$Z1DZdjE9gp+KTfrJcmgi.kUgsA+5gsA+5g>E^0,cu"
+    "YabVCYab@&XZZ#Yi8hS/36$>(wM1f696$cj-4$eJUP0W%J4$ViGc%_AWfMCSi%uc.m2$Y&^5^'$-V)iKkK(AKl<(MvCNh'$-V)kQkK(BKl<(Q7$/iAs3V)"
+    "s[,,W(@6/MgM'0j)D[gi<g3V)W]w+jr.uDt8,-7$X;`$'+7Nat5&67$CPfc3WjHq20gMbkNBjfMFFp%lU<Nat88R7$QKUP06c#7$yIEo*ga3k'h-_danO7"
+    "'mYOj%u4w,7$-N(bk)-6V)b*<Hjd$JDMt1,8$hyy7$H8Ll0FI)8$JdQM1a1Qv#0HafMW3Nat4w,7$9BEN1F<n7$BU;8$)HafM.gLatc.m2$9BEN1L[E8$m"
+    "j-4$DtqXMP8Y8$kaN8$Wba8]TeGc%N.;fMY>c8$ZTb-$owl2$,llrAHD&SKG/0P0Ttj8$,llrAKMBoKG/0P0X)&9$iJUP0aM;P#lnhXMTZC9$X589$eJUP"
+    "0_;B9$E4NfM#bG##'AWu-eTg9$Dk)hr>m3V)CZyyYxwDZZ7:CMsvv#JtU*,:$[^w<(lm4:$DBWfMLrHQgAlHftQ%FTo`rdyP57q)u[H:gt=B^0,<^FTokZ"
+    "'[#LSCo*N5d>#,.emgh]@+vvZK^u-W[*uQu+:$H8B)t`^n<(cgFToUhGc%BBWfMqnRdskowcvu8o(tu>3EtUhGc%LBWfM$6SdsAPh7Mv2Sds.ZtgMgfh0,"
+    "]-,e2PqBJ$cYe=MI>MJ$Bmq9$`M5V)gs8,NS)t(tAS_J$P]bAu@MUJ$5._J$(vBhM=g3V)vI`jqrMABcn52*P.%;q.`HUP06ZtI$(IEo*fmEt$j;))b@`,"
+    "K$XCrEMxP)J$,ZtI$,W:w#SKUP0c_7v.eJUP03m8J$/JafM'ROat8:_J$CXI/rTeGc%El:^MS7AK$IpOfMn=M##=_b@QLXF;RUeGc%RSl`MM1fK$5^IYg/"
+    "%rxRR%FTo`rdyP$HC<SKXdyR>B^0,,.LTokZ'[#LSCo*=^i>#sUjmg$^H9TU;#qS,IEo*l1*X$rT))bLREL$9JafMcWTatAlQK$QKUP0_DK9$yIEo*l.f;"
+    "$yj))bN_WL$5HafMcWTat@fHK$CXI/rTeGc%=HafM];8at970N#aE0/`4W7CMeYRv#4/CCMOlbL$BW@kU8U-V)3/WNU4Le=Mf<'M$Y[uL$`HUP0fLaL$JS"
+    "Co*P%j>#+'/2h/ibLWulM##bZ511l_%M$5U-V)Ap3,W$B-FMbO_M$D;Img<U,fXo$ldWs<LEX[wGc%[dJCMtX,V)ju;##BjS$'^Qmj_-0ZFYUeGc%4p;ZM"
+    "hq5N$y>yM$(VjN1Shjj0ZpkM#.]%KMf&IN$3Ze=Mo,RN$DFHN$ifQM1XK3M#2K[YMm8eN$(eYN$ZO)X[fy#J$DHUP055=H2<nbO0QDWfMLu&&crv'_]_s9"
+    "oa:>tt]1RaZZK:>:^ed-e2^HGR^OBjfMJ^qm^/yUathPVO$kJUP0;qlN$UJafM1sUatgJMO$[/yQ^UeGc%S1;fM%njO$pvQN_5YNZvj]iO$blL##",
+    0};
 static const char *const diti_spirv_text_attention_cpu[] = {
     "GZ1N5jsi^P7OY1%=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**xm0"
     "EMdB]a*CGPG*e@Lvdu:+^#)$bx#8['EMXIP&#>7Gc*-;1EMfH]a*EY0(+e@LvdwG=^#*-&=$8['EMYLP&#AJ'D+%#1EMhN]a*Glh`+e@LvdySP^#+6BY$8"
@@ -20502,6 +20701,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_gpu", diti_spirv_text_gemm_gpu, 6247u},
     {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 4847u},
     {"gemv_gpu", diti_spirv_text_gemv_gpu, 3897u},
+    {"gemm_reduce", diti_spirv_text_gemm_reduce, 3399u},
     {"attention_cpu", diti_spirv_text_attention_cpu, 4837u},
     {"attention_gpu", diti_spirv_text_attention_gpu, 5572u},
     {"norm", diti_spirv_text_norm, 5295u},
