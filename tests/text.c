@@ -121,7 +121,7 @@ static bool encodes(const diti_tokenizer *tokenizer, const char *text, const cha
     int32_t ids[64];
     char written[512] = "";
     uint32_t count = 0, lost = 0, i;
-    if (diti_tokenizer_encode(tokenizer, text, ids, 64, &count, &lost, NULL) < 0) return false;
+    if (test_encode(tokenizer, text, ids, 64, &count, &lost, NULL) < 0) return false;
     for (i = 0; i < count; i++) sprintf(written + strlen(written), "%s%d", i ? " " : "", ids[i]);
     if (strcmp(written, expected) != 0) fprintf(stderr, "    \"%s\" gives %s\n", text, written);
     return strcmp(written, expected) == 0 && lost == 0;
@@ -186,13 +186,13 @@ static void test_capacity(const diti_env *env) {
     put_piece(&model, "a", -1, 1);
     tokenizer = load(env, model.bytes, model.size, &err);
     CHECK(tokenizer != NULL);
-    CHECK(diti_tokenizer_encode(tokenizer, "aaaa", ids, 3, &count, &lost, &err) == DIT_OK && count == 3 && lost == 3 &&
+    CHECK(test_encode(tokenizer, "aaaa", ids, 3, &count, &lost, &err) == DIT_OK && count == 3 && lost == 3 &&
           ids[2] == 1);
-    CHECK(diti_tokenizer_encode(tokenizer, "aaaa", ids, 1, &count, &lost, &err) == DIT_OK && count == 1 && lost == 5 &&
+    CHECK(test_encode(tokenizer, "aaaa", ids, 1, &count, &lost, &err) == DIT_OK && count == 1 && lost == 5 &&
           ids[0] == 1);
-    CHECK(diti_tokenizer_encode(tokenizer, "a", ids, 5, &count, &lost, &err) == DIT_OK && count == 3 && lost == 0 &&
+    CHECK(test_encode(tokenizer, "a", ids, 5, &count, &lost, &err) == DIT_OK && count == 3 && lost == 0 &&
           ids[3] == 0 && ids[4] == 0);
-    CHECK(diti_tokenizer_encode(tokenizer, "a", ids, 0, &count, &lost, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(test_encode(tokenizer, "a", ids, 0, &count, &lost, &err) == DIT_ERROR_INVALID_ARGUMENT);
     diti_tokenizer_free(tokenizer);
 }
 
@@ -264,7 +264,7 @@ static void test_hostile_tries(const diti_env *env) {
         CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
         if (tokenizer) {
             int32_t ids[16];
-            CHECK(diti_tokenizer_encode(tokenizer, text, ids, 16, NULL, NULL, &err) == DIT_OK);
+            CHECK(test_encode(tokenizer, text, ids, 16, NULL, NULL, &err) == DIT_OK);
         }
         diti_tokenizer_free(tokenizer);
     }
@@ -299,7 +299,7 @@ static void test_damaged_bytes(const diti_env *env, const char *file, size_t str
         at = data + state % size, old = *at;
         *at = (char)(state >> 16);
         tokenizer = load(env, data, size, &err);
-        if (tokenizer) diti_tokenizer_encode(tokenizer, "a photo, \xef\xbc\xa1 caf\xc3\xa9", ids, 8, NULL, NULL, NULL);
+        if (tokenizer) test_encode(tokenizer, "a photo, \xef\xbc\xa1 caf\xc3\xa9", ids, 8, NULL, NULL, NULL);
         diti_tokenizer_free(tokenizer);
         *at = old;
         tried++;
@@ -310,7 +310,7 @@ static void test_damaged_bytes(const diti_env *env, const char *file, size_t str
 
 static void test_json_refused(const diti_env *env) {
     static const char *const cases[][2] = {
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", "only Unigram"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", "end_of_word_suffix"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[],\"unk_id\":0}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":null}}", "unk_id names none"},
         {"{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "no [text, score]"},
@@ -349,8 +349,8 @@ static void test_long_prompt(const diti_env *env) {
     clock_t start = clock();
     for (i = 0; i < LENGTH; i++) text[i] = "a photograph of the "[i % 20];
     text[LENGTH] = 0;
-    CHECK(tokenizer && diti_tokenizer_encode(tokenizer, text, ids, 300, &count, &lost, &err) == DIT_OK &&
-          count == 300 && lost > 100000);
+    CHECK(tokenizer && test_encode(tokenizer, text, ids, 300, &count, &lost, &err) == DIT_OK && count == 300 &&
+          lost > 100000);
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 60); /* takes about a second; only a hang is caught */
     diti_tokenizer_free(tokenizer);
     free(text);
@@ -370,7 +370,7 @@ static void test_out_of_memory(const char *file) {
         diti_tokenizer *tokenizer = NULL;
         memory.calls = 0;
         result = diti_tokenizer_load(&env, data, size, "test", &tokenizer, &err);
-        if (result == DIT_OK) result = diti_tokenizer_encode(tokenizer, "a photo", ids, 8, NULL, NULL, &err);
+        if (result == DIT_OK) result = test_encode(tokenizer, "a photo", ids, 8, NULL, NULL, &err);
         if (result != DIT_OK)
             CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_HOST_MEMORY && err.message[0], "allocation %ld: %d %s",
                           memory.fail_at, result, err.message);

@@ -3,86 +3,24 @@
 
 /* --- text cleaning: the pipelines lower-case and strip the prompt (models.md 3.2) --- */
 
-/* One UTF-8 character at text; its length, or 1 with *code = the byte itself where the encoding is broken. */
-static uint32_t diti_utf8_next(const char *text, uint32_t *code) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    uint32_t length = bytes[0] < 0x80   ? 1
-                      : bytes[0] < 0xc2 ? 0
-                      : bytes[0] < 0xe0 ? 2
-                      : bytes[0] < 0xf0 ? 3
-                      : bytes[0] < 0xf5 ? 4
-                                        : 0,
-             i;
-    *code = bytes[0];
-    if (length <= 1) return 1;
-    *code = bytes[0] & (0xffu >> (length + 1));
-    for (i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80) {
-            *code = bytes[0];
-            return 1;
-        }
-        *code = (*code << 6) | (bytes[i] & 0x3fu);
-    }
-    return length;
-}
-
-/* Lower case of the bicameral scripts whose cases lie at regular distances: Latin, Greek, Cyrillic, Armenian. Every
-   pair that is mapped has the same UTF-8 length. */
-static uint32_t diti_lower_case(uint32_t c) {
-    if ((c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7)) return c + 32;
-    if (c >= 0x391 && c <= 0x3ab && c != 0x3a2) return c + 32;
-    if (c >= 0x410 && c <= 0x42f) return c + 32;
-    if (c >= 0x400 && c <= 0x40f) return c + 80;
-    if (c >= 0x531 && c <= 0x556) return c + 48;
-    if (c == 0x178) return 0xff;
-    if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e)) return c & 1 ? c + 1 : c;
-    if ((c >= 0x100 && c <= 0x177 && c != 0x130 && c != 0x131 && c != 0x138) || (c >= 0x460 && c <= 0x481) ||
-        (c >= 0x48a && c <= 0x4bf) || (c >= 0x4d0 && c <= 0x52f) || (c >= 0x1e00 && c <= 0x1e95) ||
-        (c >= 0x1ea0 && c <= 0x1eff)) {
-        return c & 1 ? c : c + 1;
-    }
-    return c;
-}
-
-static void diti_utf8_put(char *out, uint32_t code, uint32_t length) {
-    uint32_t i;
-    if (length == 1) {
-        out[0] = (char)code;
-        return;
-    }
-    for (i = length - 1; i > 0; i--, code >>= 6) out[i] = (char)(0x80u | (code & 0x3fu));
-    out[0] = (char)(((0xf00u >> length) & 0xffu) | code);
-}
-
-static bool diti_is_space(uint32_t c) {
-    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
-static char *diti_prompt_clean(const diti_env *env, const char *prompt) {
-    char *clean = diti_copy_string(env, prompt);
-    size_t read = 0, start = 0, end = 0;
-    bool any = false;
-    if (!clean) return NULL;
-    while (clean[read]) {
-        uint32_t code, length = diti_utf8_next(clean + read, &code);
-        if (!diti_is_space(code)) {
-            if (!any) start = read;
-            any = true;
-            end = read + length;
-        }
-        if (length > 1 || code < 0x80) diti_utf8_put(clean + read, diti_lower_case(code), length);
-        read += length;
-    }
-    memmove(clean, clean + start, end - start);
-    clean[any ? end - start : 0] = 0;
-    return clean;
+static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
+    diti_codes codes, middle;
+    size_t length;
+    dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
+    *out = NULL;
+    if (result < 0) return result;
+    middle = codes;
+    while (middle.count && diti_unicode_is_space(middle.at[middle.count - 1])) middle.count--;
+    while (middle.count && diti_unicode_is_space(middle.at[0])) middle.at++, middle.count--;
+    result = diti_codes_to_text(&middle, out, &length, err);
+    diti_codes_free(&codes);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
                                               int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
-    uint32_t lost = 0;
+    diti_tokens out = DITI_ZERO;
     dit_result result;
     char *clean;
     if (!model->tokenizer) {
@@ -90,12 +28,16 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
             err, DIT_ERROR_UNSUPPORTED_MODEL,
             "the model has no tokenizer; add its spiece.model or tokenizer.json, or give prompt_embeds instead of a prompt");
     }
-    clean = diti_prompt_clean(env, prompt ? prompt : "");
-    if (!clean) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt");
-    result = diti_tokenizer_encode(model->tokenizer, clean, ids, tokens, length, &lost, err);
-    if (result >= 0 && lost)
-        diti_log(env, DITI_LOG_WARNING, "the prompt is %u tokens too long for the model's %u; its end is ignored", lost,
-                 tokens);
+    result = diti_prompt_clean(env, prompt ? prompt : "", &clean, err);
+    if (result < 0) return result;
+    out.ids = ids;
+    out.capacity = tokens;
+    result = diti_tokenizer_encode(model->tokenizer, clean, &out, err);
+    *length = out.count;
+    if (result >= 0 && out.lost)
+        diti_log(env, DITI_LOG_WARNING,
+                 "the prompt is %u tokens too long for the model's %u; what is lost is its end: \"%s%s\"", out.lost,
+                 tokens, out.lost_text, out.lost_more ? "..." : "");
     diti_free(env, clean);
     return result;
 }

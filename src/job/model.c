@@ -109,7 +109,8 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
     }
     diti_json_free(&model->env, part.config);
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (result >= 0 && part.checkpoint && diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
+    if (result >= 0 && part.checkpoint && !model->tokenizer &&
+        diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
         result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
     }
     return result;
@@ -126,34 +127,13 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
-static dit_result diti_model_read_tokenizer(dit_model *model, const diti_package *package, const char *path,
-                                            dit_error *err) {
-    char *data = NULL;
-    size_t size = 0;
-    dit_result result;
-    if (model->tokenizer) return DIT_OK;
-    result = diti_package_read(package, path, &data, &size, err);
-    if (result >= 0 && data) result = diti_tokenizer_load(&model->env, data, size, path, &model->tokenizer, err);
-    diti_free(&model->env, data);
-    return result;
-}
-
 static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_package *package;
-    diti_json *config = NULL;
-    double limit;
     bool alone;
     dit_result result = diti_model_package(model, desc, DIT_ROLE_TOKENIZER_1, &package, &alone, err);
     if (result < 0 || !package) return result;
-    result = diti_model_read_tokenizer(model, package, alone ? "spiece.model" : "tokenizer/spiece.model", err);
-    if (result >= 0)
-        result = diti_model_read_tokenizer(model, package, alone ? "tokenizer.json" : "tokenizer/tokenizer.json", err);
-    if (result >= 0)
-        result = diti_model_config(model, package, "tokenizer", "tokenizer_config.json", alone, &config, err);
-    limit = diti_json_number(config, "model_max_length", 0);
-    if (limit >= 1 && limit <= 4096) model->tokenizer_limit = (uint32_t)limit;
-    diti_json_free(&model->env, config);
-    return result;
+    return diti_tokenizer_load_folder(&model->env, package, alone ? "" : "tokenizer/", &model->tokenizer,
+                                      &model->tokenizer_limit, err);
 }
 
 static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_desc *desc, dit_error *err) {

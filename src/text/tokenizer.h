@@ -3,6 +3,44 @@
 #define DITI_TOKENIZER_H
 #include "io/io.h"
 
+/* --- Unicode (unicode.c) --- */
+typedef enum diti_unicode_class { /* as the tables have it */
+                                  DITI_UNICODE_OTHER,
+                                  DITI_UNICODE_LETTER,
+                                  DITI_UNICODE_NUMBER,
+                                  DITI_UNICODE_MARK, /* nonspacing */
+                                  DITI_UNICODE_PUNCTUATION,
+                                  DITI_UNICODE_CONTROL /* controls, formats, surrogates, private and unassigned codes */
+} diti_unicode_class;
+DIT_INTERNAL diti_unicode_class diti_unicode_classify(uint32_t code);
+DIT_INTERNAL bool diti_unicode_is_space(uint32_t code);
+DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out); /* bytes written: 1 to 4 */
+
+typedef struct diti_codes {
+    const diti_env *env;
+    uint32_t *at;
+    size_t count, capacity;
+    bool failed;
+} diti_codes;
+DIT_INTERNAL void diti_codes_free(diti_codes *codes);
+/* UTF-8 with a NUL behind it; *out is freed with diti_free. */
+DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err);
+
+typedef enum diti_clean_rule {                            /* steps in this order */
+                               DITI_CLEAN_CONTROLS = 1,   /* controls and U+FFFD go, any white space becomes a space */
+                               DITI_CLEAN_IDEOGRAPHS = 2, /* spaces around each of them */
+                               DITI_CLEAN_COMPOSE = 4,    /* NFC */
+                               DITI_CLEAN_LOWER = 8,      /* code by code, as the tokenizers library does */
+                               DITI_CLEAN_LOWER_SIGMA =
+                                   16,                  /* as Python does: a sigma that ends a word looks different */
+                               DITI_CLEAN_ACCENTS = 32, /* NFD without nonspacing marks */
+                               DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
+} diti_clean_rule;
+#define DITI_PROMPT_LIMIT (16u << 20) /* bytes */
+/* Text (UTF-8; broken bytes become U+FFFD) after those steps, freed with diti_codes_free. */
+DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
+                                   diti_codes *out, dit_error *err);
+
 /* --- SentencePiece's normaliser (models.md 6.2): a byte trie whose values are offsets of replacement strings --- */
 typedef struct diti_normalizer {
     uint32_t *trie; /* Darts units; NULL: characters stay as they are */
@@ -20,7 +58,7 @@ DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *nor
 DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
                                             size_t length, char **out, size_t *out_length, dit_error *err);
 
-/* --- T5's SentencePiece unigram (models.md 6.2) --- */
+/* --- pieces of text by their bytes --- */
 typedef enum diti_piece_type {
     DITI_PIECE_NORMAL = 1,
     DITI_PIECE_UNKNOWN = 2,
@@ -41,39 +79,143 @@ typedef struct diti_piece_index { /* sorted by bytes, so that the pieces with a 
     size_t capacity;
     uint32_t count;
 } diti_piece_index;
+typedef struct diti_piece_range { /* the pieces that begin with the depth bytes read so far */
+    uint32_t low, high, depth;
+} diti_piece_range;
+DIT_INTERNAL bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece);
+DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index);
+DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index);
+/* Reads one byte more; false: no piece begins so. */
+DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next);
+/* The piece that the bytes read so far spell, or NULL. */
+DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range);
+DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length);
+DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length); /* -1: absent */
+
+/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (models.md 6) --- */
+typedef enum diti_tokenizer_kind {
+    DITI_TOKENIZER_UNIGRAM,
+    DITI_TOKENIZER_CLIP,
+    DITI_TOKENIZER_WORDPIECE
+} diti_tokenizer_kind;
+typedef struct diti_merge { /* of BPE: two neighbours that become one, the lowest rank first */
+    int32_t left, right, result;
+    uint32_t rank;
+} diti_merge;
+typedef struct diti_merge_index {
+    diti_merge *merges;
+    uint32_t *slots; /* index + 1; 0: free */
+    size_t count, capacity, slot_count;
+} diti_merge_index;
 typedef struct diti_tokenizer {
     diti_env env;
     char *name; /* for messages */
-    diti_normalizer normalizer;
-    char *pool; /* the bytes of all pieces */
+    diti_tokenizer_kind kind;
+    diti_normalizer normalizer; /* unigram */
+    uint32_t rules;             /* the others: diti_clean_rule */
+    char *pool;                 /* the bytes of all pieces */
     size_t pool_size, pool_used;
-    diti_piece_index words;    /* what Viterbi may choose */
-    diti_piece_index specials; /* "</s>" and its like: cut out of the text before anything else */
-    uint32_t capacity, count;  /* pieces announced, added so far */
-    int32_t byte_ids[256];     /* -1: no such piece */
-    bool byte_fallback;        /* unknown characters are spelled in bytes */
-    int32_t unknown, end, padding;
+    diti_piece_index words;               /* what text is made of */
+    diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
+    uint32_t capacity, count;             /* pieces announced, added so far */
+    int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
+    int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
+    diti_merge_index merges;              /* BPE */
+    bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
+    int32_t begin, unknown, end, padding; /* begin -1: none */
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
-/* data: the bytes of spiece.model, or of a tokenizer.json whose model is Unigram (told apart by content). */
+/* What a tokenizer makes of a prompt. */
+typedef struct diti_tokens {
+    int32_t *ids;
+    float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
+    uint32_t capacity;   /* of ids and weights */
+    uint32_t count;      /* ids before the padding */
+    uint32_t lost;       /* tokens that did not fit */
+    char lost_text[160]; /* those, as text */
+    bool lost_more;      /* and more than that */
+} diti_tokens;
+
+/* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
                                             diti_tokenizer **out, dit_error *err);
+/* vocab.json and merges.txt of CLIP. */
+DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+                                                   const char *merges, size_t merges_size, const char *name,
+                                                   diti_tokenizer **out, dit_error *err);
 /* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
                                                  diti_tokenizer **out, dit_error *err);
+/* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
+   tokenizer_config.json and special_tokens_map.json say; DIT_OK with *out = NULL where there is none. *limit:
+   model_max_length, 0: unknown. */
+DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
+                                                   diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
-/* Writes exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD), </s>, then <pad>. *count = ids
-   before the padding. Longer text is cut with </s> kept last; *lost = tokens that did not fit. */
-DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, int32_t *ids,
-                                              uint32_t capacity, uint32_t *count, uint32_t *lost, dit_error *err);
+/* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
+   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
+DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
+                                              dit_error *err);
 
 /* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
-DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, const char *name, uint64_t piece_count,
-                                              uint64_t piece_bytes, diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
+                                              uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
+                                              dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
                                            float score, diti_piece_type type, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
+/* The id of a piece, which is cut out of texts from now on; an error where there is none. Once all are added. */
+DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
+                                               dit_error *err);
+/* The ids of what every text of that kind begins and ends with, and their like. */
+DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
+DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
+DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
+/* root: a tokenizer.json of that kind. */
+DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                               diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                           diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
+                                                   diti_tokenizer **out, dit_error *err);
+DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
+                                                 diti_tokenizer **out, dit_error *err);
+/* What a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens hold. */
+DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
+                                               const diti_json *added, const char *name, diti_tokenizer **out,
+                                               dit_error *err);
+
+/* Where tokens go, in the order of the text. text: what a token stands for, in case it is lost. */
+typedef struct diti_token_sink {
+    diti_tokens *tokens;
+    uint32_t room;
+    float weight; /* of the tokens to come */
+} diti_token_sink;
+DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
+/* Text without special pieces. */
+DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                            diti_token_sink *sink, dit_error *err);
+DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                        diti_token_sink *sink, dit_error *err);
+DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                              diti_token_sink *sink, dit_error *err);
+
+/* --- prompts with weights, as A1111's web UI writes them (weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested ones
+   multiply; \( \) \[ \] are brackets of the text --- */
+#define DITI_PROMPT_PARTS 4096u
+typedef struct diti_prompt_part {
+    size_t first, length; /* of the prompt's text */
+    double weight;
+} diti_prompt_part;
+typedef struct diti_prompt {
+    char *text; /* without the signs that stand for weights */
+    diti_prompt_part *parts;
+    size_t size, count, capacity;
+} diti_prompt;
+DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif

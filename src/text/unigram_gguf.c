@@ -115,7 +115,8 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
                          model ? model : "(absent)");
     result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
     if (result == DIT_OK)
-        result = diti_tokenizer_create(env, "GGUF tokenizer", vocabulary.count, bytes, &tokenizer, err);
+        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
+                                       &tokenizer, err);
     if (result < 0) return result;
     result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)

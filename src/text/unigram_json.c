@@ -119,13 +119,9 @@ typedef struct diti_unigram_source {
 static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
                                           dit_error *err) {
     const diti_json *model = diti_json_get(root, "model"), *unknown = diti_json_get(model, "unk_id");
-    const char *type = diti_json_string(model, "type", "Unigram");
     source->vocab = diti_json_get(model, "vocab");
     source->added = diti_json_get(root, "added_tokens");
     source->byte_fallback = diti_json_bool(model, "byte_fallback", false);
-    if (!diti_equal(type, "Unigram"))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a tokenizer of type %.60s; only Unigram is supported",
-                         name, type);
     if (!source->vocab || source->vocab->kind != DITI_JSON_ARRAY)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
     if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)
@@ -204,7 +200,8 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
     uint64_t count = 0, bytes = 0;
     diti_tokenizer *tokenizer = NULL;
     dit_result result = diti_unigram_measure(name, source, &count, &bytes, err);
-    if (result == DIT_OK) result = diti_tokenizer_create(env, name, count, bytes, &tokenizer, err);
+    if (result == DIT_OK)
+        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
     if (result == DIT_OK) result = diti_unigram_fill(tokenizer, root, source, err);
     if (result == DIT_OK)
         *out = tokenizer;
@@ -213,20 +210,16 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
     return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
-                                                 diti_tokenizer **out, dit_error *err) {
+DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                               diti_tokenizer **out, dit_error *err) {
     diti_unigram_source source = DITI_ZERO;
-    diti_json *root = NULL;
-    dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
+    dit_result result = diti_unigram_read_model(root, name, &source, err);
     if (result < 0) return result;
-    result = diti_unigram_read_model(root, name, &source, err);
-    if (result == DIT_OK) {
-        source.special = (uint8_t *)diti_alloc_zero(env, (size_t)source.vocab->count + 1);
-        if (!source.special)
-            result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the vocabulary", name);
-    }
-    if (result == DIT_OK) result = diti_unigram_build(env, root, name, &source, out, err);
+    source.special = (uint8_t *)diti_alloc_zero(env, (size_t)source.vocab->count + 1);
+    if (source.special)
+        result = diti_unigram_build(env, root, name, &source, out, err);
+    else
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the vocabulary", name);
     diti_free(env, source.special);
-    diti_json_free(env, root);
     return result;
 }

@@ -176,12 +176,13 @@ static dit_result diti_spiece_fill(diti_tokenizer *tokenizer, const void *data, 
     return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
-static dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
-                                             diti_tokenizer **out, dit_error *err) {
+DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
+                                                   diti_tokenizer **out, dit_error *err) {
     uint64_t count = 0, bytes = 0;
     diti_tokenizer *tokenizer;
     dit_result result = diti_spiece_measure(data, size, name, &count, &bytes, err);
-    if (result == DIT_OK) result = diti_tokenizer_create(env, name, count, bytes, &tokenizer, err);
+    if (result == DIT_OK)
+        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
     if (result < 0) return result;
     result = diti_spiece_fill(tokenizer, data, size, err);
     if (result == DIT_OK)
@@ -189,15 +190,4 @@ static dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *da
     else
         diti_tokenizer_free(tokenizer);
     return result;
-}
-
-/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace. */
-DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
-                                            diti_tokenizer **out, dit_error *err) {
-    const char *text = (const char *)data;
-    size_t i = 0;
-    while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
-        i++;
-    if (i < size && text[i] == '{') return diti_tokenizer_load_json(env, data, size, name, out, err);
-    return diti_tokenizer_load_spiece(env, data, size, name, out, err);
 }

@@ -1,0 +1,248 @@
+#include "text/tokenizer.h"
+
+/* What the kinds of tokenizers share: their pieces, special pieces in the text, weights, begin, end and padding. */
+
+#define DITI_PIECE_LIMIT 1024u /* bytes of one piece; real ones have at most some fifty */
+#define DITI_PIECE_COUNT_LIMIT (4u << 20)
+
+/* --- building --- */
+DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
+    diti_env env;
+    if (!tokenizer) return;
+    env = tokenizer->env;
+    diti_normalizer_free(&env, &tokenizer->normalizer);
+    diti_free(&env, tokenizer->merges.merges);
+    diti_free(&env, tokenizer->merges.slots);
+    diti_free(&env, tokenizer->words.pieces);
+    diti_free(&env, tokenizer->specials.pieces);
+    diti_free(&env, tokenizer->pool);
+    diti_free(&env, tokenizer->name);
+    diti_free(&env, tokenizer);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
+                                              uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
+                                              dit_error *err) {
+    diti_tokenizer *tokenizer;
+    if (piece_count == 0) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is empty", name);
+    if (piece_count > DITI_PIECE_COUNT_LIMIT || piece_bytes > (uint64_t)DITI_PIECE_COUNT_LIMIT * 64) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: a vocabulary of %llu pieces in %llu bytes is too large (at most %u pieces)", name,
+                         (unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
+    }
+    tokenizer = (diti_tokenizer *)diti_alloc_zero(env, sizeof *tokenizer);
+    if (!tokenizer) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the tokenizer", name);
+    tokenizer->env = *env;
+    tokenizer->kind = kind;
+    tokenizer->name = diti_copy_string(env, name);
+    tokenizer->pool = (char *)diti_alloc(env, (size_t)piece_bytes + 1);
+    tokenizer->pool_size = (size_t)piece_bytes;
+    tokenizer->capacity = (uint32_t)piece_count;
+    if (!tokenizer->name || !tokenizer->pool) {
+        diti_tokenizer_free(tokenizer);
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %llu pieces", name,
+                         (unsigned long long)piece_count);
+    }
+    memset(tokenizer->byte_ids, -1, sizeof tokenizer->byte_ids);
+    tokenizer->begin = tokenizer->unknown = tokenizer->end = tokenizer->padding = -1;
+    tokenizer->min_score = INFINITY;
+    tokenizer->max_score = -INFINITY;
+    tokenizer->normalizer.add_prefix = tokenizer->normalizer.collapse_spaces = true;
+    *out = tokenizer;
+    return DIT_OK;
+}
+
+/* "<0x0A>" -> 10; -1 for anything else. */
+static int diti_piece_byte_value(const char *text, size_t length) {
+    int value = 0, i;
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    for (i = 3; i < 5; i++) {
+        const char *digits = "0123456789ABCDEF";
+        const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (!digit) return -1;
+        value = value * 16 + (int)(digit - digits);
+    }
+    return value;
+}
+
+static bool diti_tokenizer_place(diti_tokenizer *tokenizer, const diti_piece *piece) {
+    int byte = diti_piece_byte_value(piece->text, piece->length);
+    switch (piece->type) {
+    case DITI_PIECE_NORMAL:
+        tokenizer->min_score = fminf(tokenizer->min_score, piece->score);
+        tokenizer->max_score = fmaxf(tokenizer->max_score, piece->score);
+        return diti_piece_index_add(&tokenizer->env, &tokenizer->words, piece);
+    case DITI_PIECE_USER: return diti_piece_index_add(&tokenizer->env, &tokenizer->words, piece);
+    case DITI_PIECE_UNKNOWN:
+        if (tokenizer->unknown < 0) tokenizer->unknown = piece->id;
+        return diti_piece_index_add(&tokenizer->env, &tokenizer->specials, piece);
+    case DITI_PIECE_CONTROL: return diti_piece_index_add(&tokenizer->env, &tokenizer->specials, piece);
+    case DITI_PIECE_BYTE:
+        if (byte >= 0) tokenizer->byte_ids[byte] = piece->id;
+        return true;
+    case DITI_PIECE_UNUSED: return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
+                                           float score, diti_piece_type type, dit_error *err) {
+    const char *name = tokenizer->name;
+    diti_piece piece;
+    if (tokenizer->count >= tokenizer->capacity || length > tokenizer->pool_size - tokenizer->pool_used)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more pieces than announced", name);
+    if (length > DITI_PIECE_LIMIT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %d is %lu bytes long (at most %u)", name, id,
+                         (unsigned long)length, DITI_PIECE_LIMIT);
+    if (!isfinite(score))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the score of piece %d is not a finite number", name, id);
+    piece.text = tokenizer->pool + tokenizer->pool_used;
+    piece.length = (uint32_t)length;
+    piece.id = id;
+    piece.score = score;
+    piece.type = type;
+    if (length) memcpy(tokenizer->pool + tokenizer->pool_used, text, length);
+    tokenizer->pool_used += length;
+    tokenizer->count++;
+    if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK; /* an empty piece never matches */
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    diti_piece_index_sort(&tokenizer->words);
+    diti_piece_index_sort(&tokenizer->specials);
+    if (tokenizer->words.count == 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
+    switch (tokenizer->kind) {
+    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
+                                               dit_error *err) {
+    size_t length = strlen(text);
+    diti_piece piece = DITI_ZERO;
+    *id = diti_piece_find(&tokenizer->specials, text, length);
+    if (*id >= 0) return DIT_OK;
+    *id = diti_piece_find(&tokenizer->words, text, length);
+    if (*id < 0) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no %s", tokenizer->name, text);
+    piece = *diti_piece_longest(&tokenizer->words, text, length);
+    piece.type = DITI_PIECE_CONTROL;
+    if (!diti_piece_index_add(&tokenizer->env, &tokenizer->specials, &piece))
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", tokenizer->name);
+    diti_piece_index_sort(&tokenizer->specials);
+    return DIT_OK;
+}
+
+/* --- encoding --- */
+
+/* Whole characters only: where the last one is cut, it goes. */
+static void diti_lost_close(diti_tokens *tokens, size_t used) {
+    size_t start = used;
+    tokens->lost_more = true;
+    while (start > 0 && used - start < 4 && ((uint8_t)tokens->lost_text[start - 1] & 0xc0u) == 0x80) start--;
+    if (start > 0) start--;
+    if (used > 0 && diti_utf8_length(tokens->lost_text + start, used - start) != used - start)
+        tokens->lost_text[start] = 0;
+}
+
+static void diti_lost_append(diti_tokens *tokens, const char *text, size_t length) {
+    size_t used = strlen(tokens->lost_text), i;
+    if (tokens->lost_more) return;
+    for (i = 0; i < length; i++) {
+        bool space = length - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
+        char c = space || (text[i] >= 0 && text[i] < ' ') ? ' ' : text[i];
+        if (space) i += 2;
+        if (used == 0 && (c == ' ' || ((uint8_t)c & 0xc0u) == 0x80)) continue; /* begins with a whole character */
+        if (used + 1 == sizeof tokens->lost_text) {
+            diti_lost_close(tokens, used);
+            return;
+        }
+        tokens->lost_text[used++] = c;
+        tokens->lost_text[used] = 0;
+    }
+}
+
+DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length) {
+    diti_tokens *tokens = sink->tokens;
+    if (tokens->count < sink->room) {
+        if (tokens->weights) tokens->weights[tokens->count] = sink->weight;
+        tokens->ids[tokens->count++] = id;
+        return;
+    }
+    tokens->lost++;
+    diti_lost_append(tokens, text, length);
+}
+
+static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                             diti_token_sink *sink, dit_error *err) {
+    switch (tokenizer->kind) {
+    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
+    }
+    return DIT_OK;
+}
+
+/* Text between special pieces is encoded piece by piece, as transformers does. */
+static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                             diti_token_sink *sink, dit_error *err) {
+    size_t start = 0, position = 0;
+    while (position < length) {
+        const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
+        dit_result result;
+        if (!special) {
+            position++;
+            continue;
+        }
+        result = diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err);
+        if (result < 0) return result;
+        diti_token_emit(sink, special->id, special->text, special->length);
+        start = position += special->length;
+    }
+    return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
+}
+
+static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
+                                                 diti_token_sink *sink, dit_error *err) {
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+    size_t i;
+    for (i = 0; i < prompt.count && result >= 0; i++) {
+        const diti_prompt_part *part = &prompt.parts[i];
+        sink->weight = (float)part->weight;
+        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    }
+    diti_prompt_free(&tokenizer->env, &prompt);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
+                                              dit_error *err) {
+    diti_token_sink sink = DITI_ZERO;
+    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    dit_result result;
+    if (out->capacity < framing)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
+                         framing);
+    out->count = out->lost = 0;
+    out->lost_more = false;
+    out->lost_text[0] = 0;
+    for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
+    sink.tokens = out;
+    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.weight = 1.0f;
+    if (!text) text = "";
+    if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
+    if (out->weights)
+        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
+    else
+        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    if (result < 0) return result;
+    out->ids[out->count++] = tokenizer->end;
+    for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
+    return DIT_OK;
+}

@@ -1,0 +1,202 @@
+#include "text/tokenizer.h"
+
+/* Which tokenizer a file or folder holds. */
+
+/* --- vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...] --- */
+static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
+    return diti_json_u64(value, id) && *id <= INT32_MAX;
+}
+
+static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
+    *content = diti_json_get(token, "content");
+    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+}
+
+static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
+                                          uint64_t *count, uint64_t *bytes, dit_error *err) {
+    const diti_json *item, *content;
+    uint64_t id;
+    if (!words || words->kind != DITI_JSON_OBJECT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is no object of pieces", name);
+    for (item = words->first; item; item = item->next) {
+        if (!diti_vocabulary_id(item, &id))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece \"%.60s\" has no id", name, item->key);
+        *bytes += item->key_length;
+        *count += 1;
+    }
+    for (item = added ? added->first : NULL; item; item = item->next) {
+        if (!diti_vocabulary_added(item, &content, &id))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: an entry of added_tokens has no content or no id", name);
+        *bytes += content->text_length;
+        *count += 1;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
+                                               const diti_json *added, const char *name, diti_tokenizer **out,
+                                               dit_error *err) {
+    diti_tokenizer *tokenizer = NULL;
+    const diti_json *item, *content;
+    uint64_t count = 0, bytes = 0, id = 0;
+    dit_result result = diti_vocabulary_measure(words, added, name, &count, &bytes, err);
+    if (result >= 0) result = diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err);
+    for (item = result >= 0 ? words->first : NULL; item && result >= 0; item = item->next) {
+        diti_vocabulary_id(item, &id);
+        result = diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err);
+    }
+    for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
+        diti_vocabulary_added(item, &content, &id);
+        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
+                                    DITI_PIECE_CONTROL, err);
+    }
+    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
+    return result;
+}
+
+/* --- single files --- */
+static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
+                                           diti_tokenizer **out, dit_error *err) {
+    diti_json *root = NULL;
+    const char *type;
+    dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
+    if (result < 0) return result;
+    type = diti_json_string(diti_json_get(root, "model"), "type", "Unigram");
+    if (diti_equal(type, "Unigram"))
+        result = diti_unigram_load_json(env, root, name, out, err);
+    else if (diti_equal(type, "BPE"))
+        result = diti_bpe_load_json(env, root, name, out, err);
+    else if (diti_equal(type, "WordPiece"))
+        result = diti_wordpiece_load_json(env, root, name, out, err);
+    else
+        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                           "%s: a tokenizer of type %.60s; only Unigram, BPE and WordPiece are supported", name, type);
+    diti_json_free(env, root);
+    return result;
+}
+
+/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace, vocab.txt with "[PAD]". */
+DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
+                                            diti_tokenizer **out, dit_error *err) {
+    const char *text = (const char *)data;
+    size_t i = 0;
+    while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
+        i++;
+    if (i < size && text[i] == '{') return diti_tokenizer_load_json(env, data, size, name, out, err);
+    if (i < size && text[i] == '[') return diti_wordpiece_load_text(env, text, size, name, out, err);
+    return diti_tokenizer_load_spiece(env, data, size, name, out, err);
+}
+
+/* --- folders --- */
+typedef struct diti_tokenizer_folder {
+    const diti_env *env;
+    const diti_package *package;
+    const char *folder;
+} diti_tokenizer_folder;
+
+/* *data stays NULL where there is no such file. */
+static dit_result diti_folder_read(const diti_tokenizer_folder *from, const char *file, char *path, size_t path_size,
+                                   char **data, size_t *size, dit_error *err) {
+    *data = NULL;
+    if (!diti_format(path, path_size, "%s%s", from->folder, file)) return DIT_OK;
+    return diti_package_read(from->package, path, data, size, err);
+}
+
+static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char *file, diti_tokenizer **out,
+                                   dit_error *err) {
+    char path[160], *data;
+    size_t size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
+    if (result >= 0 && data) result = diti_tokenizer_load(from->env, data, size, path, out, err);
+    diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0 && vocabulary)
+        result =
+            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
+    return result;
+}
+
+static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
+                                        dit_error *err) {
+    char path[160], *data;
+    size_t size = 0;
+    dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
+    if (result >= 0 && data) result = diti_json_parse(from->env, data, size, path, out, err);
+    diti_free(from->env, data);
+    return result;
+}
+
+/* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
+static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
+    const diti_json *token = diti_json_get(config, "pad_token");
+    const char *text = token && token->kind == DITI_JSON_STRING ? token->text : diti_json_string(token, "content", "");
+    if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
+    return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
+}
+
+static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, const diti_json *config) {
+    bool lower = diti_json_bool(config, "do_lower_case", true);
+    uint32_t lowers = tokenizer->rules & (DITI_CLEAN_LOWER | DITI_CLEAN_LOWER_SIGMA);
+    if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !config) return;
+    if (!lower) tokenizer->rules &= ~lowers;
+    if (!diti_json_bool(config, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
+    if (!diti_json_bool(config, "tokenize_chinese_chars", true)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
+}
+
+static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                           uint32_t *limit, dit_error *err) {
+    diti_json *config = NULL, *map = NULL;
+    double most;
+    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
+    most = diti_json_number(config, "model_max_length", 0);
+    if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
+    if (result >= 0 && tokenizer) {
+        diti_tokenizer_configure_words(tokenizer, config);
+        result = diti_tokenizer_configure_padding(tokenizer, map, err);
+        if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
+    }
+    diti_json_free(from->env, map);
+    diti_json_free(from->env, config);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
+                                                   diti_tokenizer **out, uint32_t *limit, dit_error *err) {
+    diti_tokenizer_folder from;
+    dit_result result;
+    from.env = env;
+    from.package = package;
+    from.folder = folder;
+    *out = NULL;
+    *limit = 0;
+    result = diti_folder_load(&from, "spiece.model", out, err);
+    if (result >= 0) result = diti_folder_load(&from, "tokenizer.json", out, err);
+    if (result >= 0) result = diti_folder_load_merges(&from, out, err);
+    if (result >= 0) result = diti_folder_load(&from, "vocab.txt", out, err);
+    if (result >= 0) result = diti_tokenizer_configure(&from, *out, limit, err);
+    if (result >= 0) return result;
+    diti_tokenizer_free(*out);
+    *out = NULL;
+    return result;
+}

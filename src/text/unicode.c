@@ -1,0 +1,355 @@
+#include "text/tokenizer.h"
+#include "text/unicode_tables.h"
+
+/* --- looking up --- */
+
+/* The last of count numbers whose upper bits are no more than code; the tables begin with code 0. */
+static uint32_t diti_unicode_find(const uint32_t *table, uint32_t count, uint32_t bits, uint32_t code) {
+    uint32_t low = 0, high = count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (table[middle] >> bits <= code)
+            low = middle;
+        else
+            high = middle;
+    }
+    return table[low] & ((1u << bits) - 1);
+}
+
+DIT_INTERNAL diti_unicode_class diti_unicode_classify(uint32_t code) {
+    return (diti_unicode_class)diti_unicode_find(diti_unicode_classes, (uint32_t)DITI_COUNT(diti_unicode_classes), 3,
+                                                 code);
+}
+
+static uint32_t diti_unicode_order(uint32_t code) {
+    if (code < 0x300) return 0;
+    return diti_unicode_find(diti_unicode_combining, (uint32_t)DITI_COUNT(diti_unicode_combining), 8, code);
+}
+
+/* White_Space, and what Python counts besides: U+001C to U+001F. */
+DIT_INTERNAL bool diti_unicode_is_space(uint32_t code) {
+    return code == ' ' || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f) || code == 0x85 || code == 0xa0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
+           code == 0x205f || code == 0x3000;
+}
+
+/* The ideographs that BERT and CLIP take for words of their own. */
+static bool diti_unicode_is_ideograph(uint32_t code) {
+    return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) ||
+           (code >= 0xf900 && code <= 0xfaff) || (code >= 0x20000 && code <= 0x2a6df) ||
+           (code >= 0x2a700 && code <= 0x2ceaf) || (code >= 0x2f800 && code <= 0x2fa1f);
+}
+
+/* --- text as codes; memory that runs out is remembered --- */
+static void diti_codes_put(diti_codes *codes, uint32_t code) {
+    if (codes->count == codes->capacity && !codes->failed) {
+        size_t capacity = codes->capacity ? codes->capacity * 2 : 64;
+        uint32_t *bigger = (uint32_t *)diti_alloc_array(codes->env, capacity, sizeof *bigger);
+        if (!bigger) {
+            codes->failed = true;
+            return;
+        }
+        if (codes->count) memcpy(bigger, codes->at, codes->count * sizeof *bigger);
+        diti_free(codes->env, codes->at);
+        codes->at = bigger;
+        codes->capacity = capacity;
+    }
+    if (!codes->failed) codes->at[codes->count++] = code;
+}
+
+static uint32_t diti_utf8_decode(const char *text, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0xffu >> (length + 1));
+    size_t i;
+    for (i = 1; i < length; i++) code = code << 6 | (bytes[i] & 0x3fu);
+    return code;
+}
+
+DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out) {
+    uint32_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4, i;
+    if (length == 1) {
+        out[0] = (char)code;
+        return 1;
+    }
+    for (i = length - 1; i > 0; i--, code >>= 6) out[i] = (char)(0x80u | (code & 0x3fu));
+    out[0] = (char)(((0xf00u >> length) & 0xffu) | code);
+    return length;
+}
+
+DIT_INTERNAL void diti_codes_free(diti_codes *codes) {
+    diti_free(codes->env, codes->at);
+    codes->at = NULL;
+    codes->count = codes->capacity = 0;
+}
+
+DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err) {
+    size_t i;
+    *length = 0;
+    *out = (char *)diti_alloc(codes->env, codes->count * 4 + 1);
+    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+    for (i = 0; i < codes->count; i++) *length += diti_utf8_encode(codes->at[i], *out + *length);
+    (*out)[*length] = 0;
+    return DIT_OK;
+}
+
+/* --- canonical decomposition and composition (Unicode Standard Annex 15) --- */
+#define DITI_HANGUL_FIRST 0xac00u
+#define DITI_HANGUL_COUNT 11172u
+#define DITI_HANGUL_L 0x1100u
+#define DITI_HANGUL_V 0x1161u
+#define DITI_HANGUL_T 0x11a7u
+#define DITI_HANGUL_VOWELS 21u
+#define DITI_HANGUL_TAILS 28u /* no tail is one of them */
+
+/* The (code, first, second) of code in a table of such, or NULL. */
+static const uint32_t *diti_unicode_triple(const uint32_t *table, size_t count, uint32_t code) {
+    size_t low = 0, high = count / 3;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table[middle * 3] == code) return table + middle * 3;
+        if (table[middle * 3] < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static uint32_t diti_unicode_ideograph(uint32_t code) {
+    uint32_t to = 0;
+    if (code >= 0xf900 && code - 0xf900 < DITI_COUNT(diti_unicode_ideographs_1))
+        to = diti_unicode_ideographs_1[code - 0xf900];
+    if (code >= 0x2f800 && code - 0x2f800 < DITI_COUNT(diti_unicode_ideographs_2))
+        to = diti_unicode_ideographs_2[code - 0x2f800];
+    return to;
+}
+
+static void diti_decompose_hangul(uint32_t syllable, diti_codes *out) {
+    uint32_t tail = syllable % DITI_HANGUL_TAILS, rest = syllable / DITI_HANGUL_TAILS;
+    diti_codes_put(out, DITI_HANGUL_L + rest / DITI_HANGUL_VOWELS);
+    diti_codes_put(out, DITI_HANGUL_V + rest % DITI_HANGUL_VOWELS);
+    if (tail) diti_codes_put(out, DITI_HANGUL_T + tail);
+}
+
+/* Only the first of a pair is ever decomposed again. */
+static void diti_decompose_code(uint32_t code, diti_codes *out) {
+    const uint32_t *triple;
+    uint32_t ideograph = diti_unicode_ideograph(code);
+    if (code < 0xc0) {
+        diti_codes_put(out, code);
+    } else if (code >= DITI_HANGUL_FIRST && code < DITI_HANGUL_FIRST + DITI_HANGUL_COUNT) {
+        diti_decompose_hangul(code - DITI_HANGUL_FIRST, out);
+    } else if (ideograph) {
+        diti_codes_put(out, ideograph);
+    } else {
+        triple = diti_unicode_triple(diti_unicode_pairs, DITI_COUNT(diti_unicode_pairs), code);
+        if (!triple) triple = diti_unicode_triple(diti_unicode_splits, DITI_COUNT(diti_unicode_splits), code);
+        if (!triple) {
+            diti_codes_put(out, code);
+            return;
+        }
+        diti_decompose_code(triple[1], out);
+        if (triple[2]) diti_codes_put(out, triple[2]);
+    }
+}
+
+/* Sorts what combines with one letter by its class, stable. Nobody writes runs this long; sorting part after part keeps
+   hostile ones from costing the square of their length. */
+#define DITI_COMBINING_RUN 256u
+static void diti_sort_marks(uint32_t *codes, size_t count) {
+    uint8_t order[DITI_COMBINING_RUN];
+    size_t i, j;
+    for (i = 0; i < count; i++) order[i] = (uint8_t)diti_unicode_order(codes[i]);
+    for (i = 1; i < count; i++) {
+        uint32_t code = codes[i];
+        uint8_t own = order[i];
+        for (j = i; j > 0 && order[j - 1] > own; j--) {
+            codes[j] = codes[j - 1];
+            order[j] = order[j - 1];
+        }
+        codes[j] = code;
+        order[j] = own;
+    }
+}
+
+static void diti_decompose(const diti_codes *text, diti_codes *out) {
+    size_t i, first = 0;
+    for (i = 0; i < text->count; i++) diti_decompose_code(text->at[i], out);
+    for (i = 0; i <= out->count; i++) {
+        bool mark = i < out->count && diti_unicode_order(out->at[i]) != 0;
+        if (mark && i - first < DITI_COMBINING_RUN) continue;
+        diti_sort_marks(out->at + first, i - first);
+        first = mark ? i : i + 1;
+    }
+}
+
+/* 0: the two don't become one. */
+static uint32_t diti_compose_pair(uint32_t first, uint32_t second) {
+    size_t i;
+    uint32_t l = first - DITI_HANGUL_L, v = second - DITI_HANGUL_V, syllable = first - DITI_HANGUL_FIRST;
+    if (first >= DITI_HANGUL_L && l < 19 && second >= DITI_HANGUL_V && v < DITI_HANGUL_VOWELS)
+        return DITI_HANGUL_FIRST + (l * DITI_HANGUL_VOWELS + v) * DITI_HANGUL_TAILS;
+    if (first >= DITI_HANGUL_FIRST && syllable < DITI_HANGUL_COUNT && syllable % DITI_HANGUL_TAILS == 0 &&
+        second > DITI_HANGUL_T && second < DITI_HANGUL_T + DITI_HANGUL_TAILS)
+        return first + second - DITI_HANGUL_T;
+    for (i = 0; i < DITI_COUNT(diti_unicode_pairs); i += 3) {
+        if (diti_unicode_pairs[i + 1] == first && diti_unicode_pairs[i + 2] == second) return diti_unicode_pairs[i];
+    }
+    return 0;
+}
+
+/* Marks, and the few letters that stand behind another one in a pair. */
+static bool diti_composes(uint32_t code, uint32_t order) {
+    return order != 0 || (code >= DITI_HANGUL_V && code < DITI_HANGUL_T + DITI_HANGUL_TAILS) ||
+           (code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x12000);
+}
+
+/* text is decomposed. */
+static void diti_compose(const diti_codes *text, diti_codes *out) {
+    size_t i, starter = SIZE_MAX;
+    uint32_t last = 0; /* class of what was written last behind the starter */
+    for (i = 0; i < text->count && !out->failed; i++) {
+        uint32_t code = text->at[i], order = diti_unicode_order(code), pair = 0;
+        bool blocked = starter == SIZE_MAX || (out->count - 1 > starter && (last == 0 || last >= order));
+        if (!blocked && diti_composes(code, order)) pair = diti_compose_pair(out->at[starter], code);
+        if (pair) {
+            out->at[starter] = pair;
+            continue;
+        }
+        if (order == 0) starter = out->count;
+        last = order;
+        diti_codes_put(out, code);
+    }
+}
+
+/* --- lower case --- */
+static uint32_t diti_unicode_lower(uint32_t code) {
+    size_t i;
+    if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
+    for (i = 0; i < DITI_COUNT(diti_unicode_lower_runs); i += 4) {
+        const int32_t *run = diti_unicode_lower_runs + i;
+        int32_t offset = (int32_t)code - run[0];
+        if (offset < 0) break;
+        if (offset < run[1] * run[2] && offset % run[2] == 0) return (uint32_t)((int32_t)code + run[3]);
+    }
+    return code;
+}
+
+static bool diti_unicode_is_lower(uint32_t code) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_unicode_lower_runs); i += 4) {
+        const int32_t *run = diti_unicode_lower_runs + i;
+        int32_t offset = (int32_t)code - run[3] - run[0];
+        if (offset >= 0 && offset < run[1] * run[2] && offset % run[2] == 0) return true;
+    }
+    return code == 0xdf || code == 0x3c2;
+}
+
+/* What Unicode's Final_Sigma looks through: marks and the signs that stand inside words. */
+static bool diti_unicode_is_ignorable(uint32_t code) {
+    return diti_unicode_classify(code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
+           code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||
+           code == 0xb8 || code == 0x2018 || code == 0x2019 || (code >= 0x200b && code <= 0x200f);
+}
+
+static bool diti_is_cased(const diti_codes *text, size_t position) {
+    uint32_t code = text->at[position];
+    return diti_unicode_lower(code) != code || diti_unicode_is_lower(code);
+}
+
+/* A sigma that ends a word: behind a cased letter, before none. */
+static bool diti_is_final_sigma(const diti_codes *text, size_t position) {
+    size_t before = position, after = position + 1;
+    while (before > 0 && position - before < 64 && diti_unicode_is_ignorable(text->at[before - 1])) before--;
+    while (after < text->count && after - position < 64 && diti_unicode_is_ignorable(text->at[after])) after++;
+    return before > 0 && diti_is_cased(text, before - 1) && !(after < text->count && diti_is_cased(text, after));
+}
+
+static void diti_lower_codes(const diti_codes *text, bool final_sigma, diti_codes *out) {
+    size_t i;
+    for (i = 0; i < text->count; i++) {
+        uint32_t code = text->at[i];
+        if (code == 0x3a3 && final_sigma && diti_is_final_sigma(text, i))
+            diti_codes_put(out, 0x3c2);
+        else
+            diti_codes_put(out, code == 0x130 ? 'i' : diti_unicode_lower(code));
+        if (code == 0x130) diti_codes_put(out, 0x307); /* the only one that becomes two */
+    }
+}
+
+/* --- the steps of a tokenizer's normaliser --- */
+static void diti_clean_controls(const diti_codes *text, diti_codes *out) {
+    size_t i;
+    for (i = 0; i < text->count; i++) {
+        uint32_t code = text->at[i];
+        bool space = code == '\t' || code == '\n' || code == '\r';
+        if (!space && (code == 0xfffd || diti_unicode_classify(code) == DITI_UNICODE_CONTROL)) continue;
+        diti_codes_put(out, diti_unicode_is_space(code) ? ' ' : code);
+    }
+}
+
+static void diti_clean_ideographs(const diti_codes *text, diti_codes *out) {
+    size_t i;
+    for (i = 0; i < text->count; i++) {
+        bool ideograph = diti_unicode_is_ideograph(text->at[i]);
+        if (ideograph) diti_codes_put(out, ' ');
+        diti_codes_put(out, text->at[i]);
+        if (ideograph) diti_codes_put(out, ' ');
+    }
+}
+
+static void diti_clean_accents(const diti_codes *text, diti_codes *out) {
+    size_t i;
+    for (i = 0; i < text->count; i++) {
+        if (diti_unicode_classify(text->at[i]) != DITI_UNICODE_MARK) diti_codes_put(out, text->at[i]);
+    }
+}
+
+/* Canonical decomposition, then composition or no marks. */
+static void diti_clean_canonical(const diti_codes *text, bool compose, diti_codes *out) {
+    diti_codes parts = DITI_ZERO;
+    parts.env = text->env;
+    diti_decompose(text, &parts);
+    out->failed = parts.failed;
+    if (compose)
+        diti_compose(&parts, out);
+    else
+        diti_clean_accents(&parts, out);
+    diti_codes_free(&parts);
+}
+
+static void diti_clean_step(diti_clean_rule rule, const diti_codes *text, diti_codes *out) {
+    switch (rule) {
+    case DITI_CLEAN_CONTROLS: diti_clean_controls(text, out); break;
+    case DITI_CLEAN_IDEOGRAPHS: diti_clean_ideographs(text, out); break;
+    case DITI_CLEAN_COMPOSE: diti_clean_canonical(text, true, out); break;
+    case DITI_CLEAN_LOWER: diti_lower_codes(text, false, out); break;
+    case DITI_CLEAN_LOWER_SIGMA: diti_lower_codes(text, true, out); break;
+    case DITI_CLEAN_ACCENTS: diti_clean_canonical(text, false, out); break;
+    }
+}
+
+DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
+                                   diti_codes *out, dit_error *err) {
+    size_t position, bytes;
+    uint32_t rule;
+    memset(out, 0, sizeof *out);
+    out->env = env;
+    if (length > DITI_PROMPT_LIMIT)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes", DITI_PROMPT_LIMIT);
+    for (position = 0; position < length; position += bytes ? bytes : 1) {
+        bytes = diti_utf8_length(text + position, length - position);
+        diti_codes_put(out, bytes ? diti_utf8_decode(text + position, bytes) : 0xfffd);
+    }
+    for (rule = 1; rule <= (uint32_t)DITI_CLEAN_LAST; rule <<= 1) {
+        diti_codes next = DITI_ZERO;
+        if (!(rules & rule) || out->failed) continue;
+        next.env = env;
+        diti_clean_step((diti_clean_rule)rule, out, &next);
+        diti_codes_free(out);
+        *out = next;
+    }
+    if (!out->failed) return DIT_OK;
+    diti_codes_free(out);
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+}

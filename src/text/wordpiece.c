@@ -1,0 +1,168 @@
+#include "text/tokenizer.h"
+
+/* BERT's WordPiece (models.md 6.3). */
+
+#define DITI_WORD_LIMIT 100u /* longer words are unknown */
+
+DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    int32_t mask;
+    dit_error absent = DITI_ZERO;
+    dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
+    if (result < 0) return result;
+    result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
+    if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
+    return diti_fail(err, result, "%s", absent.message);
+}
+
+/* --- words --- */
+static bool diti_wordpiece_is_punctuation(uint32_t code) {
+    if (code < 0x80)
+        return code > ' ' && code != 0x7f && !(code >= '0' && code <= '9') &&
+               !((code | 32) >= 'a' && (code | 32) <= 'z');
+    return diti_unicode_classify(code) == DITI_UNICODE_PUNCTUATION;
+}
+
+/* The longest piece at text, behind "##" where it goes on with a word; 0: none. */
+static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char *text, size_t length, bool goes_on,
+                                     int32_t *id) {
+    diti_piece_range range = diti_piece_range_all(&tokenizer->words);
+    size_t i, found = 0;
+    if (goes_on && (!diti_piece_range_narrow(&tokenizer->words, &range, '#') ||
+                    !diti_piece_range_narrow(&tokenizer->words, &range, '#')))
+        return 0;
+    for (i = 0; i < length && diti_piece_range_narrow(&tokenizer->words, &range, text[i]); i++) {
+        const diti_piece *piece = diti_piece_range_exact(&tokenizer->words, &range);
+        if (!piece) continue;
+        found = i + 1;
+        *id = piece->id;
+    }
+    return found;
+}
+
+/* text: a space, then the word of length bytes. */
+static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *text, size_t length, size_t characters,
+                                diti_token_sink *sink) {
+    int32_t ids[DITI_WORD_LIMIT];
+    size_t ends[DITI_WORD_LIMIT], at = 0, count = 0, i;
+    bool known = characters <= DITI_WORD_LIMIT;
+    while (known && at < length) {
+        size_t size = diti_wordpiece_longest(tokenizer, text + 1 + at, length - at, at > 0, &ids[count]);
+        known = size > 0;
+        at += size;
+        if (known) ends[count++] = at; /* a piece is at least one character: vocabularies are UTF-8 */
+        if (count == DITI_WORD_LIMIT && at < length) known = false;
+    }
+    if (!known) diti_token_emit(sink, tokenizer->unknown, text, length + 1);
+    for (i = 0; known && i < count; i++) {
+        size_t from = i ? ends[i - 1] + 1 : 0;
+        diti_token_emit(sink, ids[i], text + from, ends[i] + 1 - from);
+    }
+}
+
+static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_codes *codes, char *text,
+                                 diti_token_sink *sink) {
+    size_t first, end, length, i;
+    text[0] = ' ';
+    for (first = 0; first < codes->count; first = end) {
+        bool single = diti_wordpiece_is_punctuation(codes->at[first]);
+        end = first + 1;
+        if (diti_unicode_is_space(codes->at[first])) continue;
+        while (!single && end < codes->count && !diti_unicode_is_space(codes->at[end]) &&
+               !diti_wordpiece_is_punctuation(codes->at[end]))
+            end++;
+        for (length = 0, i = first; i < end; i++) length += diti_utf8_encode(codes->at[i], text + 1 + length);
+        diti_wordpiece_word(tokenizer, text, length, end - first, sink);
+    }
+}
+
+DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                              diti_token_sink *sink, dit_error *err) {
+    diti_codes codes;
+    char *word;
+    dit_result result;
+    if (length == 0) return DIT_OK;
+    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
+    if (result < 0) return result;
+    word = (char *)diti_alloc(&tokenizer->env, codes.count * 4 + 2);
+    if (word)
+        diti_wordpiece_words(tokenizer, &codes, word, sink);
+    else
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
+                           (unsigned long)length);
+    diti_free(&tokenizer->env, word);
+    diti_codes_free(&codes);
+    return result;
+}
+
+/* --- vocab.txt: a piece a line; what transformers' BertTokenizer does --- */
+static size_t diti_vocab_line(const char *text, size_t size, size_t first, size_t *length) {
+    const char *feed = (const char *)memchr(text + first, '\n', size - first);
+    size_t end = feed ? (size_t)(feed - text) : size;
+    *length = end - first;
+    if (*length && text[end - 1] == '\r') *length -= 1;
+    return end + 1;
+}
+
+DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
+                                                 diti_tokenizer **out, dit_error *err) {
+    diti_tokenizer *tokenizer = NULL;
+    size_t first, next, length;
+    uint64_t count = 0;
+    int32_t id = 0;
+    dit_result result;
+    for (first = 0; first < size; first = next, count++) next = diti_vocab_line(text, size, first, &length);
+    result = diti_tokenizer_create(env, DITI_TOKENIZER_WORDPIECE, name, count, size, &tokenizer, err);
+    for (first = 0; first < size && result >= 0; first = next, id++) {
+        next = diti_vocab_line(text, size, first, &length);
+        result = diti_tokenizer_add(tokenizer, text + first, length, id, 0.0f, DITI_PIECE_NORMAL, err);
+    }
+    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
+    if (result < 0) {
+        diti_tokenizer_free(tokenizer);
+        return result;
+    }
+    tokenizer->rules =
+        DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA | DITI_CLEAN_ACCENTS;
+    *out = tokenizer;
+    return DIT_OK;
+}
+
+/* --- tokenizer.json --- */
+static dit_result diti_wordpiece_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a WordPiece model", name,
+                     what, value);
+}
+
+static dit_result diti_wordpiece_check_json(const diti_json *root, const char *name, dit_error *err) {
+    const diti_json *model = diti_json_get(root, "model");
+    const char *normalizer = diti_json_string(diti_json_get(root, "normalizer"), "type", "");
+    const char *splitter = diti_json_string(diti_json_get(root, "pre_tokenizer"), "type", "");
+    const char *prefix = diti_json_string(model, "continuing_subword_prefix", "##");
+    if (!diti_equal(normalizer, "BertNormalizer"))
+        return diti_wordpiece_unsupported(name, "normalizer", normalizer, err);
+    if (!diti_equal(splitter, "BertPreTokenizer"))
+        return diti_wordpiece_unsupported(name, "pre_tokenizer", splitter, err);
+    if (!diti_equal(prefix, "##")) return diti_wordpiece_unsupported(name, "continuing_subword_prefix", prefix, err);
+    if (diti_json_number(model, "max_input_chars_per_word", DITI_WORD_LIMIT) != DITI_WORD_LIMIT)
+        return diti_wordpiece_unsupported(name, "max_input_chars_per_word other than", "100", err);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
+                                                 diti_tokenizer **out, dit_error *err) {
+    const diti_json *normalizer = diti_json_get(root, "normalizer"), *model = diti_json_get(root, "model");
+    bool lower = diti_json_bool(normalizer, "lowercase", true);
+    dit_result result = diti_wordpiece_check_json(root, name, err);
+    if (result >= 0)
+        result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
+                                        diti_json_get(root, "added_tokens"), name, out, err);
+    if (result < 0) return result;
+    if (diti_json_bool(normalizer, "clean_text", true)) (*out)->rules |= DITI_CLEAN_CONTROLS;
+    if (diti_json_bool(normalizer, "handle_chinese_chars", true)) (*out)->rules |= DITI_CLEAN_IDEOGRAPHS;
+    if (diti_json_bool(normalizer, "strip_accents", lower)) (*out)->rules |= DITI_CLEAN_ACCENTS;
+    if (lower) (*out)->rules |= DITI_CLEAN_LOWER;
+    return DIT_OK;
+}
