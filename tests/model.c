@@ -62,14 +62,15 @@ typedef struct component {
 
 static dit_result component_load(part which, diti_device *device, const diti_env *env, const diti_checkpoint *file,
                                  const char *config, const dit_progress *progress, component *out, dit_error *err) {
-    diti_load_options options = {progress, NULL, 0};
+    diti_load_options options = {0};
     diti_json *json = NULL;
     dit_result result = DIT_OK;
+    options.progress = progress;
     memset(out, 0, sizeof *out);
     if (config) result = diti_json_parse(env, config, strlen(config), "config.json", &json, err);
     if (result != DIT_OK) return result;
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
-    if (which == PART_VAE) result = diti_vae_load(device, env, json, file, "", progress, &out->vae, err);
+    if (which == PART_VAE) result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
     if (which == PART_PIXART) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }

@@ -23,6 +23,7 @@ typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
     const diti_buffer *buffer;
     VkDeviceSize offset; /* bytes, multiple of 16 */
     uint32_t first_row, rows;
+    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
 } diti_weight_part;
 #define DITI_MAX_WEIGHT_PARTS 64u
 typedef struct diti_weight {
@@ -56,17 +57,48 @@ typedef struct diti_weight_block {
     diti_buffer buffer;
     VkDeviceSize used;
 } diti_weight_block;
+typedef struct diti_upload { /* where bytes on the device come from (upload.c) */
+    const diti_stored_tensor *tensor;
+    uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
+    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+    uint32_t first, rows, columns;
+    diti_weight_block *block; /* NULL: streamed */
+    VkDeviceSize target;
+} diti_upload;
+/* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
+typedef struct diti_streamed {
+    struct diti_stream *stream;
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    diti_upload *uploads; /* by target */
+    size_t count, capacity;
+    uint64_t bytes;
+} diti_streamed;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
-    uint64_t bytes, parameters;
+    uint64_t bytes, parameters; /* bytes: resident */
+    diti_streamed *streamed;    /* NULL: all is resident */
 } diti_weights;
+typedef struct diti_weight_sizes { /* bytes */
+    uint64_t resident;             /* vectors, which are never streamed */
+    uint64_t matrices;             /* may be streamed */
+    uint64_t largest;              /* matrix that is read as a whole */
+    uint64_t table;                /* largest of those that are read in pieces of any size */
+    uint64_t piece;                /* least that can be read at once */
+} diti_weight_sizes;
 typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
     const dit_progress *progress;
     const dit_type_rule *types;
     uint32_t type_count;
+    diti_weight_sizes *sizes;   /* load nothing, tell this */
+    struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
+                                   must stay; NULL: all are resident */
+    uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -85,8 +117,15 @@ typedef struct diti_loader {
     uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
     dit_error error;
     diti_weights weights;
-    struct diti_upload *uploads;
+    diti_upload *uploads;
     size_t upload_count, upload_capacity;
+    diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
+    struct diti_stream *stream;
+    uint64_t matrices, keep; /* of diti_load_options */
+    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
+    uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
+    bool chosen;             /* for all of those */
+    bool streaming;          /* the matrix at hand is streamed */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -98,7 +137,7 @@ DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, con
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* Linear layers follow the rules of options from now on. */
+/* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
@@ -107,6 +146,9 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
 /* The same for the weight of a linear layer, which may become int8. */
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
+DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
@@ -120,6 +162,18 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
  * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
+
+/* --- uploading (upload.c) --- */
+DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload); /* on the device */
+/* The next piece to read after `done` bytes on the device: at most `most` bytes, but at least one int8 row; tensors of
+   floats come whole. */
+DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
+/* Reads (and converts) a piece. */
+DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+                                         dit_error *err);
+/* The longest piece that has to be read at once. */
+DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
     diti_weight weight, bias;
@@ -488,11 +542,58 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
+    uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
     float us;                       /* predicted, then measured */
     float planned_us;               /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
+/* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
+   resident pass. A plan's dispatches fall into groups of consecutive ones whose matrices fit a slot; every group has
+   its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
+   slice's group is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
+   pinned buffers. Jobs share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
+   and its former user fills it again. --- */
+#define DITI_STREAM_SLOTS 2u
+#define DITI_NO_GROUP UINT32_MAX
+typedef struct diti_stream_slot {
+    diti_buffer buffer;
+    struct diti_plan *plan; /* whose group is in it, or on its way; NULL: nothing is */
+    uint32_t group;
+    bool ready;       /* all of it was read */
+    bool used;        /* a slice that reads it was submitted */
+    uint32_t item;    /* the next to read */
+    size_t upload;    /* of the item's, which one is next */
+    uint64_t done;    /* of that one, in bytes */
+    uint64_t written; /* value of the stage's timeline when its copies are over */
+    VkSemaphore reader;
+    uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+} diti_stream_slot;
+typedef struct diti_stream {
+    diti_env env;
+    diti_device *device; /* NULL: a dry run */
+    VkDeviceSize slot_bytes;
+    diti_stream_slot slots[DITI_STREAM_SLOTS];
+    diti_stage *stage; /* NULL: the slots are mapped */
+    int lock;          /* guards busy */
+    bool busy;         /* one thread at a time */
+} diti_stream;
+/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
+                                           VkDeviceSize piece, diti_stream **out, dit_error *err);
+DIT_INTERNAL void diti_stream_destroy(diti_stream *stream); /* after the plans that use it; NULL is fine */
+
+typedef struct diti_plan_item { /* a streamed part in its group's slot */
+    const diti_streamed *streamed;
+    uint64_t from, bytes; /* in the row of what is streamed */
+    VkDeviceSize offset;  /* in the slot */
+} diti_plan_item;
+typedef struct diti_plan_group {
+    uint32_t first, count; /* of items */
+    uint32_t slot;
+    VkDeviceSize bytes;
+} diti_plan_group;
+
 typedef struct diti_plan {
     diti_device *device;
     diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
@@ -517,6 +618,13 @@ typedef struct diti_plan {
     uint32_t pending_slice;
     uint32_t last_slice_us;
     dit_counters counters;
+    diti_stream *stream; /* NULL: all weights are resident */
+    diti_plan_item *items;
+    size_t item_count, item_capacity;
+    diti_plan_group *groups;
+    size_t group_count, group_capacity;
+    uint32_t *source_groups; /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
+    bool robbed;             /* a slot that it was filling was taken: the next time it fills one in one go */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -525,6 +633,16 @@ typedef struct diti_plan_memory {
 /* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Of streamed weights (stream.c): before slices are made. */
+DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Where a dispatch finds a part of a weight. */
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+                                                 VkBuffer *buffer);
+/* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
+   then waits for. submitted: whether it was. */
+DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
+DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
@@ -587,6 +705,21 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
+/* Whether the host must load weights while the plan runs. */
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
+/* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
+   there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err);
+/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
+#define DITI_STREAM_AHEAD 256u
+typedef struct diti_stream_walk { /* zero at first */
+    uint32_t slots, group, slices;
+} diti_stream_walk;
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err);
+/* Lets up to a millisecond pass. */
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
 /* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
  */
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);

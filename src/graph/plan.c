@@ -216,6 +216,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (!plan) return;
     device = plan->device;
     diti_plan_wait(plan);
+    diti_stream_forget(plan);
     diti_profile_free(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
@@ -226,6 +227,9 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);
     diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan->items);
+    diti_free(&device->env, plan->groups);
+    diti_free(&device->env, plan->source_groups);
     diti_free(&device->env, plan);
 }
 
@@ -318,12 +322,23 @@ DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t se
     return plan->slices[plan->segments[segment].first + slice].planned_us;
 }
 
+/* While the device works on slice: the weights of the slices behind it. */
+static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_t slice, dit_error *err) {
+    diti_stream_walk walk = DITI_ZERO;
+    uint64_t bytes = UINT64_MAX;
+    dit_result result = DIT_OK;
+    while (result == DIT_OK && ++slice < plan->segments[segment].count)
+        result = diti_plan_load_ahead(plan, &walk, segment, slice, &bytes, err);
+    return result < 0 ? result : DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
     uint32_t segment, slice;
     uint64_t value = 0;
     for (segment = first; segment < first + count; segment++) {
         for (slice = 0; slice < plan->segments[segment].count; slice++) {
             dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
+            if (result >= 0 && plan->stream) result = diti_plan_run_ahead(plan, segment, slice, err);
             if (result < 0) return result;
         }
     }

@@ -209,9 +209,16 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     plan->last_slice_us = (uint32_t)slice->us;
 }
 
-static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+/* submission: with what it waits for, or zero. */
+static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
+                                     dit_error *err) {
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
-    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    dit_result result;
+    submission->commands = &commands;
+    submission->count = 1;
+    submission->signal = plan->timeline;
+    submission->signal_value = plan->submitted + 1;
+    result = diti_submit_after(plan->device, submission, err);
     diti_trace_close(&scope, 0);
     if (result < 0) return result;
     plan->counters.submits++;
@@ -222,11 +229,16 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err) {
     uint32_t index = plan->segments[segment].first + slice;
-    uint64_t begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
-    dit_result result;
+    uint32_t group = plan->slices[index].group;
+    diti_submission submission = DITI_ZERO;
+    uint64_t begin_ns;
+    dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, &submission, err);
+    if (result < 0) return result;
+    begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
-    result =
-        diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary, err);
+    result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
+                                &submission, err);
+    if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
     if (result < 0) return result;
     diti_record_count(plan, segment, slice);
     if (plan->profile) {
@@ -241,7 +253,8 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
 
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
-    dit_result result = diti_record_submit(plan, commands, err);
+    diti_submission submission = DITI_ZERO;
+    dit_result result = diti_record_submit(plan, commands, &submission, err);
     if (result >= 0) *value = plan->submitted;
     return result;
 }

@@ -33,8 +33,13 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
     if (*stop > parent->bytes) *stop = parent->bytes;
 }
 
-static VkDeviceSize diti_slice_memory_offset(const diti_tensor_info *parent) {
-    return parent->storage == DITI_STORAGE_WEIGHT ? parent->part->offset : parent->offset;
+/* Where a tensor of a dispatch lies. */
+static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
+                                      const diti_tensor_info *parent, VkBuffer *buffer) {
+    if (parent->storage == DITI_STORAGE_WEIGHT)
+        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent->part, buffer);
+    *buffer = plan->blocks[parent->block].buffer.buffer;
+    return parent->offset;
 }
 
 /* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
@@ -45,13 +50,15 @@ static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispa
     for (i = 0; i < dispatch->binding_count; i++) {
         const diti_binding *binding = &dispatch->bindings[i];
         const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
-        VkDeviceSize alignment = plan->device->limits.storage_alignment;
+        VkDeviceSize alignment = plan->device->limits.storage_alignment, offset;
+        VkBuffer buffer;
         if (!binding->tensor) continue;
+        offset = diti_slice_memory(plan, dispatch, parent, &buffer);
         for (;;) {
             uint64_t begin, stop;
             diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
-            begin = (diti_slice_memory_offset(parent) + begin) / alignment * alignment;
-            if (diti_slice_memory_offset(parent) + stop - begin <= plan->device->limits.storage_range) break;
+            begin = (offset + begin) / alignment * alignment;
+            if (offset + stop - begin <= plan->device->limits.storage_range) break;
             *culprit = i;
             if (groups <= align || binding->group_step == 0) return 0;
             groups = (groups / 2 + align - 1) / align * align;
@@ -82,12 +89,10 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
         if (!binding->tensor) continue;
         diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
                          &stop);
-        base = diti_slice_memory_offset(parent);
+        base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
         size = diti_element_size(tensor->format);
         zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
                                                wraps, as in the kernel */
-        ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer
-                                                                  : plan->blocks[parent->block].buffer.buffer;
         ranges[i].offset = (base + begin) / alignment * alignment;
         ranges[i].range = base + stop - ranges[i].offset;
         slice->push[binding->offset_word] =
@@ -240,8 +245,21 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     memset(slice, 0, sizeof *slice);
     slice->segment = segment;
     slice->first = (uint32_t)plan->dispatch_count;
+    slice->group = DITI_NO_GROUP;
     plan->segments[segment].count++;
     return DIT_OK;
+}
+
+/* Of streamed weights that a dispatch reads. */
+static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
+    return plan->source_groups ? plan->source_groups[source] : DITI_NO_GROUP;
+}
+
+/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
+static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
+    uint32_t group = diti_slice_group(plan, piece->source);
+    if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) return true;
+    return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
 }
 
 /* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
@@ -252,13 +270,14 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
     for (i = from; i < plan->dispatch_count; i++) {
         diti_plan_dispatch *piece = &plan->dispatches[i];
         diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
-        if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) {
+        if (diti_slice_is_full(plan, slice, piece)) {
             if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
             slice = &plan->slices[plan->slice_count - 1];
             slice->first = (uint32_t)i;
             hazards->count = 0;
         }
         piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
         slice->count++;
         slice->us += piece->us;
         slice->planned_us = slice->us;
@@ -287,6 +306,7 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     uint32_t segment;
     dit_result result = DIT_OK;
     plan->segment_count = graph->segment_count;
+    result = diti_plan_make_groups(plan, graph, err);
     for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
         plan->segments[segment] = graph->segments[segment];
         result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);

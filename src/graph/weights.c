@@ -6,17 +6,6 @@
 
 #define DITI_WEIGHT_ALIGN 16u
 
-struct diti_upload {
-    const diti_stored_tensor *tensor;
-    uint64_t offset, size; /* stored bytes */
-    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
-    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
-    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
-    uint32_t first, rows, columns;
-    diti_weight_block *block;
-    VkDeviceSize target;
-};
-
 static void diti_loader_fail_memory(diti_loader *loader) {
     diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
 }
@@ -170,15 +159,59 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     return block;
 }
 
-static bool diti_loader_add_upload(diti_loader *loader, const struct diti_upload *upload) {
-    void *array = loader->uploads;
-    if (!diti_grow(loader->env, &array, &loader->upload_capacity, loader->upload_count, sizeof *upload)) {
+static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *upload) {
+    diti_streamed *streamed = upload->block ? NULL : loader->weights.streamed;
+    void *array = streamed ? streamed->uploads : loader->uploads;
+    if (!diti_grow(loader->env, &array, streamed ? &streamed->capacity : &loader->upload_capacity,
+                   streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
         diti_loader_fail_memory(loader);
         return false;
     }
-    loader->uploads = (struct diti_upload *)array;
-    loader->uploads[loader->upload_count++] = *upload;
+    *(streamed ? &streamed->uploads : &loader->uploads) = (diti_upload *)array;
+    ((diti_upload *)array)[streamed ? streamed->count++ : loader->upload_count++] = *upload;
     return true;
+}
+
+/* --- what is streamed --- */
+
+/* What is streamed: made for the first matrix, since a loader that ends before has nothing to free. */
+static bool diti_loader_begin_stream(diti_loader *loader) {
+    diti_streamed *streamed;
+    if (loader->weights.streamed) return true;
+    if (!loader->stream && !loader->sizes) return false;
+    streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
+    if (!streamed) {
+        diti_loader_fail_memory(loader);
+        return false;
+    }
+    streamed->stream = loader->stream;
+    streamed->env = loader->env;
+    streamed->checkpoint = loader->checkpoint;
+    loader->weights.streamed = streamed;
+    return true;
+}
+
+/* A matrix stays resident as long as that keeps to the same share everywhere, so that what is streamed is spread over
+   all layers. Of those that lie side by side the first one decides. */
+static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
+    uint64_t all = bytes * (loader->join ? loader->join : 1u);
+    double share;
+    if (!diti_loader_begin_stream(loader)) return;
+    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
+    if (!loader->join || !loader->chosen)
+        loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
+    loader->chosen = true;
+    loader->seen += bytes;
+    if (!loader->streaming) loader->kept += bytes;
+}
+
+/* A place in the row of what is streamed. */
+static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
+    diti_streamed *streamed = loader->weights.streamed;
+    uint64_t place = streamed->bytes;
+    streamed->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    return place;
 }
 
 static const char *diti_loader_keep_name(diti_loader *loader, const char *name) {
@@ -207,7 +240,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
-    struct diti_upload upload = DITI_ZERO;
+    diti_upload upload = DITI_ZERO;
     diti_weight_part *part = &out->parts[out->part_count];
     upload.tensor = tensor;
     upload.offset = first * row_bytes;
@@ -216,9 +249,15 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.first = first;
     upload.rows = rows;
     upload.columns = out->columns;
-    upload.block = diti_loader_place(loader, upload.size, &upload.target);
-    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
-    part->buffer = &upload.block->buffer;
+    if (loader->streaming) {
+        upload.target = diti_loader_place_streamed(loader, upload.size);
+        part->streamed = loader->weights.streamed;
+    } else {
+        upload.block = diti_loader_place(loader, upload.size, &upload.target);
+        if (!upload.block) return;
+        part->buffer = &upload.block->buffer;
+    }
+    if (!diti_loader_add_upload(loader, &upload)) return;
     part->offset = upload.target;
     part->first_row = first;
     part->rows = rows;
@@ -233,16 +272,25 @@ static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor 
               diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
 }
 
-/* Notes all rows, as many to a part as the device can bind. */
+static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
+    part_bytes = (part_bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
+}
+
+/* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
-                                   dit_type type, uint32_t rows, uint32_t columns) {
+                                   dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    most = diti_loader_part_limit(loader) / row_bytes;
+    diti_loader_choose(loader, rows * row_bytes);
+    most = diti_loader_part_limit(loader);
+    if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream->slot_bytes < most)
+        most = loader->weights.streamed->stream->slot_bytes;
+    most /= row_bytes;
     if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
@@ -250,14 +298,16 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         return;
     }
     diti_loader_start_weight(loader, out, tensor, type, rows, columns);
+    if (loader->sizes && table && rows * row_bytes > loader->sizes->table) loader->sizes->table = rows * row_bytes;
     for (first = 0; first < rows && !loader->error.result; first += count) {
         count = rows - first < most ? rows - first : (uint32_t)most;
         diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
+        if (!table) diti_loader_measure(loader, count * row_bytes);
     }
 }
 
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name) {
+static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
     if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
@@ -265,16 +315,31 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns);
+    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
+}
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
+}
+
+DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
 }
 
 /* --- linear layers: the rules of dit_model_desc.types --- */
 
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
     loader->component = component;
-    loader->types = options ? options->types : NULL;
-    loader->type_count = options ? options->type_count : 0;
+    if (!options) return;
+    loader->types = options->types;
+    loader->type_count = options->type_count;
+    loader->sizes = options->sizes;
+    loader->matrices = options->matrices;
+    loader->keep = options->keep;
+    loader->stream = options->stream;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -328,13 +393,13 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    diti_loader_add_matrix(loader, out, tensor, type, rows, columns);
+    diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
-    struct diti_upload upload = DITI_ZERO;
+    diti_upload upload = DITI_ZERO;
     uint64_t count = (uint64_t)rows * columns;
     memset(out, 0, sizeof *out);
     if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
@@ -377,7 +442,7 @@ static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_par
 static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
     const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
     uint64_t bytes = diti_part_bytes(a, last);
-    return last->buffer == next->buffer && last->offset + bytes == next->offset &&
+    return last->buffer == next->buffer && last->streamed == next->streamed && last->offset + bytes == next->offset &&
            bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
@@ -437,21 +502,32 @@ static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) 
     out->count = 1;
 }
 
+static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
+    const diti_weight *weight = &joined->layers[0].weight;
+    uint32_t i;
+    for (i = 0; i < weight->part_count; i++) diti_loader_measure(loader, diti_part_bytes(weight, &weight->parts[i]));
+}
+
 DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
                                    uint32_t rows, uint32_t columns, bool biased) {
     char full[160];
     uint32_t i;
     memset(out, 0, sizeof *out);
     out->count = count;
+    loader->join = count;
+    loader->chosen = false;
     for (i = 0; i < count; i++) {
         diti_format(full, sizeof full, "%s.weight", names[i]);
         diti_load_linear(loader, &out->layers[i].weight, rows, columns, full);
     }
+    loader->join = 0;
     for (i = 0; biased && i < count; i++) {
         diti_format(full, sizeof full, "%s.bias", names[i]);
         diti_load_vector(loader, &out->layers[i].bias, 1, rows, full);
     }
-    if (!loader->error.result) diti_join(loader, out, biased);
+    if (loader->error.result) return;
+    diti_join(loader, out, biased);
+    diti_join_measure(loader, out);
 }
 
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -472,8 +548,9 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 
 typedef struct diti_upload_run {
     diti_loader *loader;
-    unsigned char *chunk; /* where device memory is not mapped: host memory for the bytes under way */
-    uint64_t chunk_bytes, done;
+    diti_stage *stage; /* where device memory is not mapped */
+    uint64_t most;     /* bytes at a time */
+    uint64_t done;
 } diti_upload_run;
 
 static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
@@ -484,89 +561,31 @@ static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
     return diti_fail(&loader->error, DIT_CANCELLED, "loading of the %s was cancelled", loader->what);
 }
 
-/* Stored bytes [done, done + size) of an upload: straight into mapped memory, else by way of the chunk. */
-static dit_result diti_upload_part(diti_upload_run *run, const struct diti_upload *upload, uint64_t done,
-                                   uint64_t size) {
+/* One piece: straight into mapped memory, else by way of the stage. */
+static dit_result diti_upload_one(diti_upload_run *run, const diti_upload *upload, uint64_t done, uint64_t size) {
     diti_loader *loader = run->loader;
     diti_buffer *buffer = &upload->block->buffer;
-    unsigned char *mapped = (unsigned char *)buffer->block.mapped;
     VkDeviceSize target = upload->target + done;
-    dit_result result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done,
-                                             mapped ? mapped + target : run->chunk, (size_t)size, &loader->error);
-    if (result != DIT_OK || mapped) return result;
-    return diti_buffer_write(loader->device, buffer, target, run->chunk, size, &loader->error);
+    void *out = buffer->block.mapped ? (unsigned char *)buffer->block.mapped + target : NULL;
+    dit_result result = out ? DIT_OK : diti_stage_room(run->stage, size, true, &out, &loader->error);
+    if (result == DIT_OK)
+        result = diti_upload_read(loader->env, loader->checkpoint, upload, done, size, out, &loader->error);
+    if (result == DIT_OK && !buffer->block.mapped) diti_stage_put(run->stage, buffer->buffer, target, size);
+    return result;
 }
 
-static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_upload *upload) {
-    uint64_t done, size;
+static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *upload) {
+    uint64_t done, size, all = diti_upload_bytes(upload);
     dit_result result = DIT_OK;
-    for (done = 0; done < upload->size && result == DIT_OK; done += size) {
-        size = upload->size - done < run->chunk_bytes ? upload->size - done : run->chunk_bytes;
-        result = diti_upload_part(run, upload, done, size);
+    for (done = 0; done < all && result == DIT_OK; done += size) {
+        size = diti_upload_piece(upload, done, run->most);
+        result = diti_upload_one(run, upload, done, size);
         if (result == DIT_OK) result = diti_upload_progress(run, size);
     }
     return result;
 }
 
-static void diti_turn(const float *from, uint32_t rows, uint32_t columns, float *to) {
-    uint32_t r, c;
-    for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c++) to[(size_t)r * columns + c] = from[(size_t)c * rows + r];
-}
-
-static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
-    diti_loader *loader = run->loader;
-    size_t bytes = upload->floats * sizeof(float);
-    size_t room = upload->turned ? 2 * (size_t)upload->floats : upload->floats;
-    float *values = (float *)diti_alloc_array(loader->env, room, sizeof(float)), *source = values;
-    dit_result result;
-    if (!values) {
-        diti_loader_fail_memory(loader);
-        return loader->error.result;
-    }
-    if (upload->turned) source = values + upload->floats;
-    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, source, upload->floats, &loader->error);
-    if (result == DIT_OK) {
-        if (upload->turned) diti_turn(source, upload->rows, upload->columns, values);
-        result =
-            diti_buffer_write(loader->device, &upload->block->buffer, upload->target, values, bytes, &loader->error);
-    }
-    diti_free(loader->env, values);
-    return result == DIT_OK ? diti_upload_progress(run, bytes) : result;
-}
-
-/* Made a few rows at a time, in host memory: what is mapped may be slow to read. */
-static dit_result diti_upload_i8(diti_upload_run *run, const struct diti_upload *upload) {
-    diti_loader *loader = run->loader;
-    uint32_t pitch = diti_i8_pitch(upload->columns), done, count;
-    uint32_t most = run->chunk_bytes > pitch ? (uint32_t)(run->chunk_bytes / pitch) : 1;
-    diti_i8_source source = DITI_ZERO;
-    unsigned char *rows;
-    dit_result result = DIT_OK;
-    if (most > upload->rows) most = upload->rows;
-    rows = (unsigned char *)diti_alloc_array(loader->env, most, pitch);
-    if (!rows) {
-        diti_loader_fail_memory(loader);
-        return loader->error.result;
-    }
-    source.env = loader->env;
-    source.checkpoint = loader->checkpoint;
-    source.tensor = upload->tensor;
-    source.type = upload->i8;
-    source.columns = upload->columns;
-    for (done = 0; done < upload->rows && result == DIT_OK; done += count) {
-        count = upload->rows - done < most ? upload->rows - done : most;
-        result = diti_i8_rows(&source, upload->first + done, count, rows, &loader->error);
-        if (result == DIT_OK)
-            result = diti_buffer_write(loader->device, &upload->block->buffer, upload->target + (uint64_t)done * pitch,
-                                       rows, (uint64_t)count * pitch, &loader->error);
-        if (result == DIT_OK) result = diti_upload_progress(run, (uint64_t)count * pitch);
-    }
-    diti_free(loader->env, rows);
-    return result;
-}
-
-/* Makes all blocks, and the chunk when one of them is not mapped. */
+/* Makes all blocks, and the stage when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
     bool mapped = true;
@@ -578,11 +597,13 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         if (result != DIT_OK) return result;
         if (!block->buffer.block.mapped) mapped = false;
     }
-    run->chunk_bytes = loader->device->staging_bytes;
+    run->most = loader->device->staging_bytes;
     if (mapped) return DIT_OK;
-    run->chunk = (unsigned char *)diti_alloc(loader->env, (size_t)run->chunk_bytes);
-    if (!run->chunk) diti_loader_fail_memory(loader);
-    return loader->error.result;
+    for (i = 0; i < loader->upload_count; i++) {
+        uint64_t least = diti_upload_least(&loader->uploads[i]);
+        if (least > run->most) run->most = least;
+    }
+    return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 
 static dit_result diti_loader_upload(diti_loader *loader) {
@@ -591,19 +612,30 @@ static dit_result diti_loader_upload(diti_loader *loader) {
     size_t i;
     run.loader = loader;
     result = diti_upload_begin(&run);
-    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
-        const struct diti_upload *upload = &loader->uploads[i];
-        if (upload->i8)
-            result = diti_upload_i8(&run, upload);
-        else
-            result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
-    }
+    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) result = diti_upload_all(&run, &loader->uploads[i]);
     for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
         const diti_buffer *buffer = &loader->weights.blocks[i]->buffer;
         if (buffer->block.mapped) diti_buffer_flush(loader->device, buffer);
     }
-    diti_free(loader->env, run.chunk);
+    if (result == DIT_OK && run.stage) {
+        result = diti_stage_submit(run.stage, &loader->error);
+        if (result == DIT_OK) result = diti_stage_wait(run.stage, run.stage->submitted, true, &loader->error);
+    }
+    diti_stage_destroy(run.stage);
     return result;
+}
+
+/* Tells what would be loaded. */
+static void diti_loader_tell(diti_loader *loader) {
+    const diti_streamed *streamed = loader->weights.streamed;
+    size_t i;
+    loader->sizes->resident = loader->weights.bytes;
+    if (!streamed) return;
+    loader->sizes->matrices = streamed->bytes;
+    for (i = 0; i < streamed->count; i++) {
+        uint64_t least = diti_upload_least(&streamed->uploads[i]);
+        if (least > loader->sizes->piece) loader->sizes->piece = least;
+    }
 }
 
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
@@ -614,7 +646,10 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
         diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
                  loader->what, loader->unrotated, DITI_ROTATION_GROUP);
     }
-    if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
+    if (result == DIT_OK && loader->sizes)
+        diti_loader_tell(loader);
+    else if (result == DIT_OK && loader->device)
+        result = diti_loader_upload(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
     if (result != DIT_OK) {
@@ -633,6 +668,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
         diti_free(env, weights->blocks[i]);
     }
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    if (weights->streamed) diti_free(env, weights->streamed->uploads);
+    diti_free(env, weights->streamed);
     diti_free(env, weights->blocks);
     diti_free(env, weights->names);
     memset(weights, 0, sizeof *weights);

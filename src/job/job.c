@@ -28,7 +28,7 @@ static double diti_job_predict_us(const dit_job *job) {
 /* Back to the start of a run. */
 static void diti_job_rewind(dit_job *job) {
     memset(&job->cursor, 0, sizeof job->cursor);
-    job->recording = job->begun = job->all_submitted = false;
+    job->recording = job->begun = job->all_submitted = job->loading = false;
     job->submitted_us = 0;
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
@@ -99,7 +99,8 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
     diti_trace_close(&scope, 0);
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
-    if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);
+    if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
+        result = diti_plan_prepare_secondaries(job->plan, err);
     return result;
 }
 
@@ -188,18 +189,11 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->max_dispatch_us = 50000;
 }
 
-static uint64_t diti_model_weight_bytes(const dit_model *model) {
-    uint64_t bytes = 0;
-    if (model->transformer) bytes += model->transformer->weights.bytes;
-    if (model->text_encoder) bytes += diti_t5_weights(model->text_encoder)->bytes;
-    if (model->vae) bytes += diti_vae_weights(model->vae)->bytes;
-    return bytes;
-}
-
 static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
     diti_plan_memory memory;
     diti_graph graph;
     dit_result result;
+    uint64_t streamed = 0;
     size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
                    job->request.latent_width * job->request.latent_height;
     VkDeviceSize pictures =
@@ -208,7 +202,8 @@ static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory
     diti_job_emit(job, &graph);
     result = diti_plan_measure(&graph, &memory, err);
     diti_graph_free(&graph);
-    out->weights = diti_model_weight_bytes(job->model);
+    out->weights = diti_model_weight_bytes(job->model, &streamed);
+    out->streamed = streamed;
     out->activations = memory.activations + memory.inputs + pictures;
     out->peak = out->weights + out->activations;
     out->host = (size_t)memory.inputs + sizeof *job +

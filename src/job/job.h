@@ -16,6 +16,8 @@ struct dit_context {
     char *overrides;
 };
 
+typedef enum diti_part { DITI_PART_TRANSFORMER, DITI_PART_VAE, DITI_PART_TEXT, DITI_PARTS } diti_part;
+
 struct dit_model {
     diti_env env;
     diti_device *device;       /* NULL after a dry run */
@@ -30,6 +32,10 @@ struct dit_model {
     diti_vae *vae;
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     dit_model_info info;
+    bool measuring;      /* parts are asked for their sizes only */
+    diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
+    diti_weight_sizes sizes[DITI_PARTS];
+    uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
 };
 
 /* A prompt's embedding on the host. */
@@ -116,6 +122,7 @@ struct dit_job {
     /* the run */
     diti_job_cursor cursor;
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
+    bool loading;                         /* weights can be loaded without waiting for anything */
     double total_us, submitted_us;
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
@@ -128,6 +135,8 @@ struct dit_job {
 
 /* model.c */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+/* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
+DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
                                                     diti_conditioning *out, dit_error *err);

@@ -78,16 +78,23 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-static diti_load_options diti_model_options(const dit_model_desc *desc) {
+static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part) {
     diti_load_options options = DITI_ZERO;
-    options.progress = &desc->progress;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    if (model->measuring) {
+        options.sizes = &model->sizes[part];
+        return options;
+    }
+    options.progress = &desc->progress;
+    options.matrices = model->sizes[part].matrices;
+    options.keep = model->keep[part];
+    if (options.keep < options.matrices) options.stream = model->stream;
     return options;
 }
 
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_load_options options = diti_model_options(desc);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
@@ -100,7 +107,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 }
 
 static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_load_options options = diti_model_options(desc);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TEXT);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
     if (result >= 0 && part.checkpoint) {
@@ -109,6 +116,7 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
     }
     diti_json_free(&model->env, part.config);
     /* A llama.cpp T5 brings its vocabulary along. */
+    if (model->measuring) return result;
     if (result >= 0 && part.checkpoint && !model->tokenizer &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
         result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
@@ -117,10 +125,11 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
 }
 
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                &model->vae, err);
     }
     diti_json_free(&model->env, part.config);
@@ -212,6 +221,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
+    info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
@@ -234,6 +244,120 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     return DIT_OK;
 }
 
+/* --- what stays on the device, where not all weights do --- */
+
+static void diti_model_close_packages(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(model->packages); i++) {
+        diti_package_close(model->packages[i]);
+        model->packages[i] = NULL;
+    }
+    model->package_count = 1; /* [0] belongs to desc->source */
+}
+
+static void diti_model_drop_parts(dit_model *model) {
+    diti_transformer_destroy(model->transformer);
+    diti_t5_destroy(model->text_encoder);
+    diti_vae_destroy(model->vae);
+    model->transformer = NULL;
+    model->text_encoder = NULL;
+    model->vae = NULL;
+}
+
+/* The sizes of all parts, from the headers. */
+static dit_result diti_model_measure(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    dit_result result;
+    model->measuring = true;
+    result = diti_model_load_text_encoder(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    diti_model_drop_parts(model);
+    diti_model_close_packages(model);
+    model->measuring = false;
+    return result;
+}
+
+/* The least slot: every matrix fits it, and tables fall into few enough parts. */
+static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
+    uint64_t slot = 16;
+    int part;
+    for (part = (int)first; part < DITI_PARTS; part++) {
+        const diti_weight_sizes *sizes = &model->sizes[part];
+        uint64_t table = sizes->table / (DITI_MAX_WEIGHT_PARTS / 2);
+        if (sizes->largest > slot) slot = sizes->largest;
+        if (table > slot) slot = table;
+    }
+    return (slot + 255u) & ~(uint64_t)255u;
+}
+
+/* Larger slots mean fewer waits; but what they take is not resident. */
+static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t room) {
+    const uint64_t most = (uint64_t)64 << 20;
+    uint64_t limit = model->device ? model->device->limits.allocation & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
+    uint64_t slot = room / 16 < most ? room / 16 & ~(uint64_t)255u : most;
+    if (slot > limit) slot = limit;
+    return slot > least ? slot : least;
+}
+
+/* What is used in every step first, then what is used once per picture, then once per prompt. */
+static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
+    int part;
+    for (part = 0; part < DITI_PARTS; part++) {
+        uint64_t *keep = &model->keep[part];
+        *keep = model->sizes[part].matrices < room ? model->sizes[part].matrices : room;
+        if (part == DITI_PART_TEXT && release_text) *keep = 0;
+        room -= *keep;
+    }
+}
+
+static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint64_t fixed = 0, all = 0, slot, room = UINT64_MAX, piece = 0;
+    int part;
+    for (part = 0; part < DITI_PARTS; part++) {
+        const diti_weight_sizes *sizes = &model->sizes[part];
+        fixed += sizes->resident;
+        if (part != DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+        if (sizes->piece > piece) piece = sizes->piece;
+    }
+    diti_model_share(model, UINT64_MAX, desc->release_text_encoders);
+    if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
+        if (!desc->release_text_encoders || !model->sizes[DITI_PART_TEXT].matrices) return DIT_OK;
+    }
+    slot = diti_model_least_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
+    if (desc->weight_budget) {
+        uint64_t least = fixed + DITI_STREAM_SLOTS * slot;
+        if (desc->weight_budget < least)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: a weight_budget of %llu bytes is too small: this model needs at least "
+                             "%llu, %llu for what is never streamed and two slots of %llu for the rest",
+                             (unsigned long long)desc->weight_budget, (unsigned long long)least,
+                             (unsigned long long)fixed, (unsigned long long)slot);
+        room = desc->weight_budget - fixed;
+        slot = diti_model_slot(model, slot, room);
+        room -= DITI_STREAM_SLOTS * slot;
+    } else {
+        slot = diti_model_slot(model, slot, model->sizes[DITI_PART_TEXT].matrices);
+    }
+    diti_model_share(model, room, desc->release_text_encoders);
+    return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+}
+
+DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
+    const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
+    uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+    int part;
+    if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+    if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
+    if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (streamed) *streamed = 0;
+    for (part = 0; part < DITI_PARTS; part++) {
+        if (!parts[part]) continue;
+        bytes += parts[part]->bytes;
+        if (streamed && parts[part]->streamed) *streamed += parts[part]->streamed->bytes;
+    }
+    return bytes;
+}
+
 /* A part whose loading takes long enough to be seen in a trace. */
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
                                        dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
@@ -247,6 +371,11 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->package_count = 1; /* [0] belongs to desc->source */
+    if (desc->weight_budget || desc->release_text_encoders) {
+        result = diti_model_measure(model, desc, err);
+        if (result == DIT_OK) result = diti_model_split(model, desc, err);
+        if (result != DIT_OK) return result;
+    }
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
@@ -261,14 +390,6 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source");
     }
     return diti_model_describe(model, err);
-}
-
-static void diti_model_close_packages(dit_model *model) {
-    uint32_t i;
-    for (i = 0; i < DITI_COUNT(model->packages); i++) {
-        diti_package_close(model->packages[i]);
-        model->packages[i] = NULL;
-    }
 }
 
 static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
@@ -304,13 +425,6 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);
     if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    if (desc->weight_budget)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
-    if (desc->release_text_encoders)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_model_desc: this version keeps text encoders resident; release_text_encoders must be false");
     return DIT_OK;
 }
 
@@ -334,7 +448,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     result = diti_model_load_parts(model, desc, err);
-    diti_model_close_packages(model); /* everything is on the device or copied */
+    if (!model->stream) diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
         dit_model_destroy(model);
         return result;
@@ -355,9 +469,8 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_env env;
     if (!model) return;
     env = model->env;
-    diti_transformer_destroy(model->transformer);
-    diti_t5_destroy(model->text_encoder);
-    diti_vae_destroy(model->vae);
+    diti_stream_destroy(model->stream);
+    diti_model_drop_parts(model);
     diti_tokenizer_free(model->tokenizer);
     diti_json_free(&env, model->scheduler);
     diti_model_close_packages(model);

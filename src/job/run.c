@@ -166,6 +166,34 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* --- streamed weights --- */
+
+/* What one call may read: as many bytes as a processor copies in about the time that the caller gives the GPU. */
+static uint64_t diti_run_load_bytes(uint32_t budget_us) {
+    const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
+    uint64_t bytes = (uint64_t)budget_us * 2048u;
+    return bytes < least ? least : bytes < most ? bytes : most;
+}
+
+/* DIT_OK when the weights of the next slice are there. */
+static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
+    if (diti_run_at_end(job)) return DIT_OK;
+    return diti_plan_load(job->plan, job->cursor.segment, job->cursor.slice, bytes, err);
+}
+
+/* Weights of the slices to come, while the GPU works. */
+static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+    diti_stream_walk walk = DITI_ZERO;
+    diti_job_cursor cursor = job->cursor;
+    dit_result result = diti_plan_streams(job->plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= job->decode_segment) {
+        result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
+        diti_run_advance(job, &cursor);
+    }
+    job->loading = *bytes == 0;
+    return result < 0 ? result : DIT_OK;
+}
+
 /* Common to both modes: DIT_WORKING when the run may go on. */
 static dit_result diti_run_begin(dit_job *job, bool recording) {
     dit_status status;
@@ -187,6 +215,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+    uint64_t bytes = diti_run_load_bytes(budget_us);
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
@@ -194,7 +223,11 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
     result = diti_run_poll(job, &error);
-    while (result >= 0 && diti_run_may_submit(job, budget_us)) result = diti_run_submit_next(job, &error);
+    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+        result = diti_run_load(job, &bytes, &error);
+        if (result == DIT_OK) result = diti_run_submit_next(job, &error);
+    }
+    if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
     if (result < 0) return diti_run_fail(job, &error);
     if (!job->all_submitted || job->flight_count) return DIT_WORKING;
     result = diti_run_check_health(job);
@@ -212,18 +245,24 @@ static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
-    const uint64_t glance_ns = 10000000u; /* short waits, so that a cancel from another thread is seen */
-    uint64_t begin = diti_clock_us(), left;
+    uint64_t begin = diti_clock_us(), left, glance_ns;
     dit_result result;
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
+    glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->context->device->max_dispatch_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
+        if (job->loading) continue;
         memset(&error, 0, sizeof error);
-        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-                                    job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
+        if (!job->flight_count) /* another job uses the memory for streamed weights */
+            result = diti_plan_pause(job->plan, &error);
+        else
+            result =
+                diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
+                                   job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
     }
 }
@@ -260,7 +299,12 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, true);
     if (result != DIT_WORKING) return result;
-    result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (diti_plan_streams(job->plan))
+        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
+                           "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
+                           "while the job runs; use dit_job_step, or keep all weights resident");
+    else
+        result = diti_plan_prepare_secondaries(job->plan, &error);
     if (result < 0) return diti_run_fail(job, &error);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_slices(job, cmd, budget_us);

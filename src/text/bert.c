@@ -105,7 +105,7 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
     bert->traits.vocabulary = config->vocabulary;
     bert->traits.positions = config->positions;
     bert->traits.layers = config->blocks;
-    diti_load_matrix(loader, &bert->embedding, config->vocabulary, d, 1, "embeddings.word_embeddings.weight");
+    diti_load_table(loader, &bert->embedding, config->vocabulary, d, "embeddings.word_embeddings.weight");
     diti_load_vector(loader, &bert->position, config->positions, d, "embeddings.position_embeddings.weight");
     diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
     diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");

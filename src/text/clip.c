@@ -150,8 +150,7 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
 static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     const diti_clip_config *config = &clip->config;
     uint32_t d = config->columns, i;
-    diti_load_matrix(loader, &clip->embedding, config->vocabulary, d, 1,
-                     "text_model.embeddings.token_embedding.weight");
+    diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
     for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");

@@ -313,7 +313,8 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                      const dit_progress *progress, diti_vae **out, dit_error *err) {
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
     diti_loader loader;
     uint32_t ldm_levels;
     dit_result result;
@@ -322,7 +323,11 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
     vae->device = device;
     vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    diti_loader_rules(&loader, "vae", &plain);
     diti_kl_choose_prefix(&loader);
     diti_kl_choose_names(&loader, &ldm_levels);
     result = diti_kl_read_config(vae, &loader, config, err);

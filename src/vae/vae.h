@@ -13,7 +13,7 @@ typedef struct diti_vae_traits {
 /* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                      const dit_progress *progress, diti_vae **out, dit_error *err);
+                                      const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);

@@ -139,6 +139,19 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 
 /* --- a device of dit's own --- */
 
+/* A family that can only copy, where one is wanted and there is one; else that of the queue. */
+static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    if (!diti_override_number(overrides, "transfer", 0)) return device->queue_family;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    for (i = 0; i < count; i++) {
+        VkQueueFlags flags = families[i].queueFlags;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT))) return i;
+    }
+    return device->queue_family;
+}
+
 /* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
  * wrong. */
 static VkResult diti_device_create(diti_device *device) {
@@ -146,7 +159,7 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
-    VkDeviceQueueCreateInfo queue = DITI_ZERO;
+    VkDeviceQueueCreateInfo queues[2];
     VkDeviceCreateInfo info = DITI_ZERO;
     const char *extensions[2];
     float priority = 1.0f;
@@ -158,17 +171,20 @@ static VkResult diti_device_create(diti_device *device) {
     storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
     storage.pNext = &fp16;
     storage.storageBuffer16BitAccess = VK_TRUE;
-    queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue.queueFamilyIndex = device->queue_family;
-    queue.queueCount = 1;
-    queue.pQueuePriorities = &priority;
+    memset(queues, 0, sizeof queues);
+    queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queues[0].queueFamilyIndex = device->queue_family;
+    queues[0].queueCount = 1;
+    queues[0].pQueuePriorities = &priority;
+    queues[1] = queues[0];
+    queues[1].queueFamilyIndex = device->transfer_family;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
     dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
     dot.shaderIntegerDotProduct = VK_TRUE;
     info.pNext = device->has_dot ? &dot : dot.pNext;
-    info.queueCreateInfoCount = 1;
-    info.pQueueCreateInfos = &queue;
+    info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
+    info.pQueueCreateInfos = queues;
     info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
         extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
@@ -210,6 +226,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     device->has_dot = features.dot;
     result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
+    device->transfer_family = diti_device_transfer_family(device, desc->overrides);
     vr = diti_device_create(device);
     if (vr < 0) {
         device->device = NULL;
@@ -219,6 +236,8 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     result = diti_device_functions(&device->vk, device->device, err);
     if (result < 0) return result;
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    if (device->transfer_family != device->queue_family)
+        device->vk.GetDeviceQueue(device->device, device->transfer_family, 0, &device->transfer_queue);
     return DIT_OK;
 }
 
@@ -244,21 +263,30 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
     return DIT_OK;
 }
 
-static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+/* A family of the device with one of flags, of which device_info creates a queue. */
+static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
+                                   const char *lacks, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
     bool requested = !given->device_info;
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
-    if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
-                         given->queue_family, device->info.name);
+    if (family >= count || !(families[family].queueFlags & flags)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no %s", family,
+                         device->info.name, lacks);
     }
     for (i = 0; !requested && i < given->device_info->queueCreateInfoCount; i++) {
-        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
+        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == family) requested = true;
     }
     if (requested) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u",
-                     given->queue_family);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u", family);
+}
+
+static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+    const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+    dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
+    if (result >= 0 && given->transfer_queue)
+        result = diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
+    return result;
 }
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
@@ -271,6 +299,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->physical = given->physical_device;
     device->queue = given->queue;
     device->queue_family = given->queue_family;
+    device->transfer_queue = given->transfer_queue;
+    device->transfer_family = given->transfer_family;
     device->lock_queue = given->lock_queue;
     device->unlock_queue = given->unlock_queue;
     device->lock_user = given->lock_user;

@@ -245,8 +245,10 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-                                           const char *what, diti_buffer *out, dit_error *err) {
+/* families: of the queues that use it, 1 or 2. */
+static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                   const uint32_t *families, uint32_t family_count, const char *what, diti_buffer *out,
+                                   dit_error *err) {
     VkBufferCreateInfo info = DITI_ZERO;
     dit_result result = diti_device_check(device, err);
     VkResult vr;
@@ -263,7 +265,9 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
     info.size = size;
     info.usage =
         VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-    info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    info.sharingMode = family_count > 1 ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE;
+    info.queueFamilyIndexCount = family_count;
+    info.pQueueFamilyIndices = families;
     vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
     if (vr < 0) {
         memset(out, 0, sizeof *out);
@@ -272,6 +276,20 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
     result = diti_buffer_bind(device, what, out, err);
     if (result < 0) diti_buffer_destroy(device, out);
     return result;
+}
+
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err) {
+    return diti_buffer_make(device, size, kind, &device->queue_family, 1, what, out, err);
+}
+
+DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
+                                                  diti_buffer *out, dit_error *err) {
+    bool two = device->transfer_queue && device->transfer_family != device->queue_family;
+    uint32_t families[2];
+    families[0] = device->queue_family;
+    families[1] = device->transfer_family;
+    return diti_buffer_make(device, size, DITI_MEMORY_DEVICE, families, two ? 2u : 1u, what, out, err);
 }
 
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {

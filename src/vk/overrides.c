@@ -12,6 +12,7 @@ static const char *const diti_override_keys[] = {
     "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */

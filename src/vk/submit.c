@@ -31,42 +31,63 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
     return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
 
+/* Under the queue lock. */
+static void diti_queue_wait_idle(diti_device *device) {
+    device->vk.QueueWaitIdle(device->queue);
+    if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
+}
+
 DIT_INTERNAL void diti_queue_idle(diti_device *device) {
     diti_queue_lock(device);
-    if (!diti_atomic_load(&device->lost)) device->vk.QueueWaitIdle(device->queue);
+    if (!diti_atomic_load(&device->lost)) diti_queue_wait_idle(device);
     diti_queue_unlock(device);
 }
 
 /* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
-static VkResult diti_queue_submit(diti_device *device, const VkSubmitInfo *info) {
+static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
     if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
     device->submits++;
     if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
-        device->vk.QueueWaitIdle(device->queue);
+        diti_queue_wait_idle(device);
         diti_atomic_store(&device->lost, 1);
         return VK_ERROR_DEVICE_LOST;
     }
-    return device->vk.QueueSubmit(device->queue, 1, info, VK_NULL_HANDLE);
+    return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
 }
 
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
     VkSubmitInfo info = DITI_ZERO;
     VkResult vr;
     values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    values.signalSemaphoreValueCount = timeline ? 1 : 0;
-    values.pSignalSemaphoreValues = &value;
+    values.waitSemaphoreValueCount = submission->wait ? 1 : 0;
+    values.pWaitSemaphoreValues = &submission->wait_value;
+    values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
+    values.pSignalSemaphoreValues = &submission->signal_value;
     info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
     info.pNext = &values;
-    info.commandBufferCount = count;
-    info.pCommandBuffers = commands;
-    info.signalSemaphoreCount = timeline ? 1 : 0;
-    info.pSignalSemaphores = &timeline;
+    info.waitSemaphoreCount = values.waitSemaphoreValueCount;
+    info.pWaitSemaphores = &submission->wait;
+    info.pWaitDstStageMask = &stage;
+    info.commandBufferCount = submission->count;
+    info.pCommandBuffers = submission->commands;
+    info.signalSemaphoreCount = values.signalSemaphoreValueCount;
+    info.pSignalSemaphores = &submission->signal;
     diti_queue_lock(device);
-    vr = diti_queue_submit(device, &info);
+    vr = diti_queue_submit(device, submission->queue ? submission->queue : device->queue, &info);
     diti_queue_unlock(device);
     return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    submission.commands = commands;
+    submission.count = count;
+    submission.signal = timeline;
+    submission.signal_value = value;
+    return diti_submit_after(device, &submission, err);
 }
 
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {

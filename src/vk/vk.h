@@ -156,6 +156,14 @@ typedef struct diti_trace_clock { /* how a device's timestamps relate to the tra
     uint64_t accuracy_ns;         /* which may lie as much before or after */
 } diti_trace_clock;
 
+/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
+typedef struct diti_trace_scope {
+    diti_trace *trace; /* NULL: nothing to record */
+    const char *name;
+    uint64_t begin_ns;
+    uint8_t lane, row;
+} diti_trace_scope;
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -166,6 +174,8 @@ typedef struct diti_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    VkQueue transfer_queue; /* for copies beside computing; NULL: none */
+    uint32_t transfer_family;
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *lock_user;
@@ -269,6 +279,9 @@ DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const
 /* --- memory --- */
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
                                            const char *what, diti_buffer *out, dit_error *err);
+/* DITI_MEMORY_DEVICE that the transfer queue writes, too. */
+DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
+                                                  diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err);
@@ -283,6 +296,37 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
+/* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
+   timeline reaches the value that put returned. What the copies write must not be in use. --- */
+#define DITI_STAGE_BUFFERS 3u
+typedef struct diti_stage_buffer {
+    diti_buffer buffer;
+    VkCommandBuffer commands;
+    uint64_t value; /* of the timeline, when its copies are over */
+    VkDeviceSize used;
+    bool open; /* not submitted yet */
+    diti_trace_scope scope;
+} diti_stage_buffer;
+typedef struct diti_stage {
+    diti_device *device;
+    VkQueue queue;      /* the transfer queue; NULL: the device's queue */
+    VkDeviceSize bytes; /* of each buffer */
+    VkCommandPool pool;
+    VkSemaphore timeline;
+    uint64_t submitted, finished;
+    uint32_t current;
+    diti_stage_buffer buffers[DITI_STAGE_BUFFERS];
+} diti_stage;
+DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_stage_destroy(diti_stage *stage); /* waits; NULL is fine */
+/* Where to write size bytes, at most those of a buffer. Without wait DIT_WORKING while all buffers are being copied. */
+DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err);
+DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size);
+DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
+/* Submits what value needs. Without wait DIT_WORKING while it is not reached. */
+DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
+
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
@@ -292,6 +336,14 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 /* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
+typedef struct diti_submission {
+    VkQueue queue; /* NULL: the device's */
+    const VkCommandBuffer *commands;
+    uint32_t count;
+    VkSemaphore wait, signal; /* timelines; VK_NULL_HANDLE: none */
+    uint64_t wait_value, signal_value;
+} diti_submission;
+DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
@@ -316,13 +368,6 @@ DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could 
 /* Takes all events out of the trace, for diti_trace_free_chunks. */
 DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
-/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
-typedef struct diti_trace_scope {
-    diti_trace *trace; /* NULL: nothing to record */
-    const char *name;
-    uint64_t begin_ns;
-    uint8_t lane, row;
-} diti_trace_scope;
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
 /* The application's. */
