@@ -40,8 +40,8 @@
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
-     video or caching policies, or stream weights. The members for these are in place; setting one is refused by name,
-     never ignored. Families: PixArt-alpha and PixArt-Sigma.
+     video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
+     Families: PixArt-alpha and PixArt-Sigma.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -68,8 +68,8 @@
 
    Lifetime. Destroy jobs first, then their models, then the context; jobs among themselves in any order. Destroying
    waits for work that dit has submitted; work that you submitted must have finished. What a model's source points to
-   must stay until dit_model_load returns, hooks until the context is gone. Objects that you hand over are never
-   destroyed or changed.
+   must stay until dit_model_load returns, or where weights are streamed until the model is destroyed; hooks until the
+   context is gone. Objects that you hand over are never destroyed or changed.
 
    Two ways to run, one state machine. dit_job_step and dit_job_wait submit to the queue by themselves.
    dit_job_record appends to your command buffer instead. Choose one per run of a job. Work is cut into slices of at
@@ -88,6 +88,16 @@
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
    dit_job_memory answers before anything is allocated. Sizes, counts and offsets that a file states are checked
    before they are used.
+
+   Streaming. A model loaded with a weight_budget or release_text_encoders keeps as many matrices on the device as the
+   budget allows (those of the transformer first, then those of the autoencoder and of the text encoders) and reads the
+   others while a job runs: from its source, which must not change meanwhile (a file that gets shorter while it is
+   mapped ends the process on most systems), through two slots of device memory that all jobs of the model share.
+   Pictures stay the same to the byte. Jobs that run at the same time stay right, but fill the slots for each other
+   again and again. Reads happen in dit_job_step, which reads 1 to 16 MB a call, more with a larger budget_us, and in
+   dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too; they
+   and the job's own memory are not part of the budget. int8 made at load (dit_type_rule) is made anew whenever it is
+   streamed: convert the file first. dit_job_record refuses jobs whose weights, in part or whole, are streamed.
 
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
@@ -386,7 +396,8 @@ typedef struct dit_model_desc {
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* of types */
     VkDeviceSize weight_budget;      /* device memory for weights, the rest is streamed; 0: all weights resident */
-    bool release_text_encoders;      /* give their device memory back while denoising; false: keep */
+    bool release_text_encoders;      /* text encoders take no device memory but while a prompt is encoded, when they
+                                        are streamed; false: keep them */
     bool dry_run; /* read headers only: answers dit_model_get_info and dit_job_memory, makes no jobs; false: load */
     dit_progress progress; /* of loading, in bytes; zero: none */
     uint32_t _zero_end;    /* guard: stays zero */
@@ -408,6 +419,8 @@ typedef struct dit_model_info {
     uint32_t latent_factor;    /* pixels per latent element: h = height / latent_factor */
     char default_sampler[32];  /* what dit_job_desc.sampler NULL stands for */
     char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
+    uint64_t weight_bytes;     /* device memory that the weights take */
+    uint64_t streamed_bytes;   /* weights beyond that, read while jobs run; 0: all are resident */
 } dit_model_info;
 
 /* ---- Jobs -------------------------------------------------------------------------------------------------------- */
@@ -529,6 +542,7 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize activations; /* of this job */
     VkDeviceSize peak;        /* largest sum at any time, loading included */
     size_t host;              /* host memory of the job */
+    VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
 } dit_memory;
 
 /* ---- Functions --------------------------------------------------------------------------------------------------- */
@@ -4046,6 +4060,14 @@ typedef struct diti_trace_clock { /* how a device's timestamps relate to the tra
     uint64_t accuracy_ns;         /* which may lie as much before or after */
 } diti_trace_clock;
 
+/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
+typedef struct diti_trace_scope {
+    diti_trace *trace; /* NULL: nothing to record */
+    const char *name;
+    uint64_t begin_ns;
+    uint8_t lane, row;
+} diti_trace_scope;
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -4056,6 +4078,8 @@ typedef struct diti_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    VkQueue transfer_queue; /* for copies beside computing; NULL: none */
+    uint32_t transfer_family;
     void (*lock_queue)(void *user);
     void (*unlock_queue)(void *user);
     void *lock_user;
@@ -4159,6 +4183,9 @@ DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const
 /* --- memory --- */
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
                                            const char *what, diti_buffer *out, dit_error *err);
+/* DITI_MEMORY_DEVICE that the transfer queue writes, too. */
+DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
+                                                  diti_buffer *out, dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err);
@@ -4173,6 +4200,37 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
+/* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
+   timeline reaches the value that put returned. What the copies write must not be in use. --- */
+#define DITI_STAGE_BUFFERS 3u
+typedef struct diti_stage_buffer {
+    diti_buffer buffer;
+    VkCommandBuffer commands;
+    uint64_t value; /* of the timeline, when its copies are over */
+    VkDeviceSize used;
+    bool open; /* not submitted yet */
+    diti_trace_scope scope;
+} diti_stage_buffer;
+typedef struct diti_stage {
+    diti_device *device;
+    VkQueue queue;      /* the transfer queue; NULL: the device's queue */
+    VkDeviceSize bytes; /* of each buffer */
+    VkCommandPool pool;
+    VkSemaphore timeline;
+    uint64_t submitted, finished;
+    uint32_t current;
+    diti_stage_buffer buffers[DITI_STAGE_BUFFERS];
+} diti_stage;
+DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_stage_destroy(diti_stage *stage); /* waits; NULL is fine */
+/* Where to write size bytes, at most those of a buffer. Without wait DIT_WORKING while all buffers are being copied. */
+DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err);
+DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size);
+DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
+/* Submits what value needs. Without wait DIT_WORKING while it is not reached. */
+DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
+
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
@@ -4182,6 +4240,14 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 /* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
+typedef struct diti_submission {
+    VkQueue queue; /* NULL: the device's */
+    const VkCommandBuffer *commands;
+    uint32_t count;
+    VkSemaphore wait, signal; /* timelines; VK_NULL_HANDLE: none */
+    uint64_t wait_value, signal_value;
+} diti_submission;
+DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
@@ -4206,13 +4272,6 @@ DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could 
 /* Takes all events out of the trace, for diti_trace_free_chunks. */
 DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
-/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
-typedef struct diti_trace_scope {
-    diti_trace *trace; /* NULL: nothing to record */
-    const char *name;
-    uint64_t begin_ns;
-    uint8_t lane, row;
-} diti_trace_scope;
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
 /* The application's. */
@@ -4282,6 +4341,7 @@ static const char *const diti_override_keys[] = {
     "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
@@ -4963,42 +5023,63 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
     return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
 
+/* Under the queue lock. */
+static void diti_queue_wait_idle(diti_device *device) {
+    device->vk.QueueWaitIdle(device->queue);
+    if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
+}
+
 DIT_INTERNAL void diti_queue_idle(diti_device *device) {
     diti_queue_lock(device);
-    if (!diti_atomic_load(&device->lost)) device->vk.QueueWaitIdle(device->queue);
+    if (!diti_atomic_load(&device->lost)) diti_queue_wait_idle(device);
     diti_queue_unlock(device);
 }
 
 /* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
-static VkResult diti_queue_submit(diti_device *device, const VkSubmitInfo *info) {
+static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
     if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
     device->submits++;
     if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
-        device->vk.QueueWaitIdle(device->queue);
+        diti_queue_wait_idle(device);
         diti_atomic_store(&device->lost, 1);
         return VK_ERROR_DEVICE_LOST;
     }
-    return device->vk.QueueSubmit(device->queue, 1, info, VK_NULL_HANDLE);
+    return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
 }
 
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
     VkSubmitInfo info = DITI_ZERO;
     VkResult vr;
     values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    values.signalSemaphoreValueCount = timeline ? 1 : 0;
-    values.pSignalSemaphoreValues = &value;
+    values.waitSemaphoreValueCount = submission->wait ? 1 : 0;
+    values.pWaitSemaphoreValues = &submission->wait_value;
+    values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
+    values.pSignalSemaphoreValues = &submission->signal_value;
     info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
     info.pNext = &values;
-    info.commandBufferCount = count;
-    info.pCommandBuffers = commands;
-    info.signalSemaphoreCount = timeline ? 1 : 0;
-    info.pSignalSemaphores = &timeline;
+    info.waitSemaphoreCount = values.waitSemaphoreValueCount;
+    info.pWaitSemaphores = &submission->wait;
+    info.pWaitDstStageMask = &stage;
+    info.commandBufferCount = submission->count;
+    info.pCommandBuffers = submission->commands;
+    info.signalSemaphoreCount = values.signalSemaphoreValueCount;
+    info.pSignalSemaphores = &submission->signal;
     diti_queue_lock(device);
-    vr = diti_queue_submit(device, &info);
+    vr = diti_queue_submit(device, submission->queue ? submission->queue : device->queue, &info);
     diti_queue_unlock(device);
     return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    submission.commands = commands;
+    submission.count = count;
+    submission.signal = timeline;
+    submission.signal_value = value;
+    return diti_submit_after(device, &submission, err);
 }
 
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
@@ -5674,8 +5755,10 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-                                           const char *what, diti_buffer *out, dit_error *err) {
+/* families: of the queues that use it, 1 or 2. */
+static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                   const uint32_t *families, uint32_t family_count, const char *what, diti_buffer *out,
+                                   dit_error *err) {
     VkBufferCreateInfo info = DITI_ZERO;
     dit_result result = diti_device_check(device, err);
     VkResult vr;
@@ -5692,7 +5775,9 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
     info.size = size;
     info.usage =
         VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-    info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    info.sharingMode = family_count > 1 ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE;
+    info.queueFamilyIndexCount = family_count;
+    info.pQueueFamilyIndices = families;
     vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
     if (vr < 0) {
         memset(out, 0, sizeof *out);
@@ -5701,6 +5786,20 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
     result = diti_buffer_bind(device, what, out, err);
     if (result < 0) diti_buffer_destroy(device, out);
     return result;
+}
+
+DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                           const char *what, diti_buffer *out, dit_error *err) {
+    return diti_buffer_make(device, size, kind, &device->queue_family, 1, what, out, err);
+}
+
+DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
+                                                  diti_buffer *out, dit_error *err) {
+    bool two = device->transfer_queue && device->transfer_family != device->queue_family;
+    uint32_t families[2];
+    families[0] = device->queue_family;
+    families[1] = device->transfer_family;
+    return diti_buffer_make(device, size, DITI_MEMORY_DEVICE, families, two ? 2u : 1u, what, out, err);
 }
 
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
@@ -5880,6 +5979,170 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;
+}
+
+/* ======== src/vk/stage.c (edit it there; dit.h is generated) ======== */
+/* Copies from the host to memory that it does not see: a ring of pinned buffers, one of which is filled while others
+   are copied. */
+
+static dit_result diti_stage_make_buffer(diti_stage *stage, diti_stage_buffer *buffer, dit_error *err) {
+    diti_device *device = stage->device;
+    VkCommandBufferAllocateInfo info = DITI_ZERO;
+    VkResult vr;
+    dit_result result =
+        diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err);
+    if (result < 0) return result;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = stage->pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    vr = device->vk.AllocateCommandBuffers(device->device, &info, &buffer->commands);
+    return vr < 0 ? diti_device_fail(device, vr, "vkAllocateCommandBuffers", err) : DIT_OK;
+}
+
+static dit_result diti_stage_make(diti_stage *stage, dit_error *err) {
+    diti_device *device = stage->device;
+    VkCommandPoolCreateInfo info = DITI_ZERO;
+    dit_result result;
+    VkResult vr;
+    uint32_t i;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = stage->queue ? device->transfer_family : device->queue_family;
+    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &stage->pool);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+    result = diti_timeline_create(device, &stage->timeline, err);
+    for (i = 0; i < DITI_STAGE_BUFFERS && result >= 0; i++)
+        result = diti_stage_make_buffer(stage, &stage->buffers[i], err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
+                                          dit_error *err) {
+    diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
+    dit_result result;
+    *out = NULL;
+    if (!stage) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a staging ring");
+    stage->device = device;
+    stage->bytes = bytes;
+    stage->queue = queue;
+    result = diti_stage_make(stage, err);
+    if (result < 0)
+        diti_stage_destroy(stage);
+    else
+        *out = stage;
+    return result;
+}
+
+DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
+    diti_device *device;
+    uint32_t i;
+    if (!stage) return;
+    device = stage->device;
+    if (stage->submitted && diti_timeline_wait(device, stage->timeline, stage->submitted, UINT64_MAX, NULL) != DIT_OK)
+        diti_queue_idle(device); /* what still runs must not be freed */
+    for (i = 0; i < DITI_STAGE_BUFFERS; i++) {
+        diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
+        diti_buffer_destroy(device, &stage->buffers[i].buffer);
+    }
+    if (stage->timeline) device->vk.DestroySemaphore(device->device, stage->timeline, device->callbacks);
+    if (stage->pool) device->vk.DestroyCommandPool(device->device, stage->pool, device->callbacks);
+    diti_free(&device->env, stage);
+}
+
+/* Ends the trace's spans of copies that are over. */
+static dit_result diti_stage_poll(diti_stage *stage, dit_error *err) {
+    diti_trace_scope none = DITI_ZERO;
+    uint32_t i;
+    dit_result result = diti_timeline_value(stage->device, stage->timeline, &stage->finished, err);
+    for (i = 0; i < DITI_STAGE_BUFFERS && result >= 0; i++) {
+        diti_stage_buffer *buffer = &stage->buffers[i];
+        if (!buffer->scope.trace || buffer->value > stage->finished) continue;
+        diti_trace_close(&buffer->scope, (double)buffer->used);
+        buffer->scope = none;
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err) {
+    dit_result result;
+    if (value <= stage->finished) return DIT_OK;
+    if (value > stage->submitted) {
+        result = diti_stage_submit(stage, err);
+        if (result < 0) return result;
+    }
+    if (wait) {
+        result = diti_timeline_wait(stage->device, stage->timeline, value, UINT64_MAX, err);
+        if (result < 0) return result;
+    }
+    result = diti_stage_poll(stage, err);
+    return result < 0 || value <= stage->finished ? result : DIT_WORKING;
+}
+
+static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) {
+    diti_stage_buffer *buffer = &stage->buffers[stage->current];
+    VkCommandBufferBeginInfo info = DITI_ZERO;
+    dit_result result;
+    VkResult vr;
+    if (buffer->open) return DIT_OK;
+    result = diti_stage_wait(stage, buffer->value, wait, err);
+    if (result != DIT_OK) return result;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    vr = stage->device->vk.BeginCommandBuffer(buffer->commands, &info);
+    if (vr < 0) return diti_device_fail(stage->device, vr, "vkBeginCommandBuffer", err);
+    buffer->open = true;
+    buffer->used = 0;
+    buffer->value = stage->submitted + 1;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err) {
+    diti_stage_buffer *buffer = &stage->buffers[stage->current];
+    dit_result result = DIT_OK;
+    if (buffer->open && size > stage->bytes - buffer->used) result = diti_stage_submit(stage, err);
+    if (result >= 0) result = diti_stage_open(stage, wait, err);
+    if (result != DIT_OK) return result;
+    buffer = &stage->buffers[stage->current];
+    *out = (unsigned char *)buffer->buffer.block.mapped + buffer->used;
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size) {
+    diti_stage_buffer *buffer = &stage->buffers[stage->current];
+    VkBufferCopy region = DITI_ZERO;
+    region.srcOffset = buffer->used;
+    region.dstOffset = offset;
+    region.size = size;
+    stage->device->vk.CmdCopyBuffer(buffer->commands, buffer->buffer.buffer, target, 1, &region);
+    buffer->used = (buffer->used + size + 15u) & ~(VkDeviceSize)15u;
+    if (buffer->used > stage->bytes) buffer->used = stage->bytes;
+    return buffer->value;
+}
+
+DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
+    diti_stage_buffer *buffer = &stage->buffers[stage->current];
+    uint64_t value = buffer->value;
+    diti_submission submission = DITI_ZERO;
+    dit_result result;
+    VkResult vr;
+    if (!buffer->open) return DIT_OK;
+    buffer->open = false;
+    buffer->value = 0; /* where this fails, there is nothing to wait for */
+    diti_buffer_flush(stage->device, &buffer->buffer);
+    vr = stage->device->vk.EndCommandBuffer(buffer->commands);
+    if (vr < 0) return diti_device_fail(stage->device, vr, "vkEndCommandBuffer", err);
+    submission.queue = stage->queue;
+    submission.commands = &buffer->commands;
+    submission.count = 1;
+    submission.signal = stage->timeline;
+    submission.signal_value = value;
+    buffer->scope = diti_trace_open(stage->device->trace, DITI_LANE_COPY, "to device");
+    result = diti_submit_after(stage->device, &submission, err);
+    if (result < 0) return result;
+    buffer->value = stage->submitted = value;
+    stage->current = (stage->current + 1) % DITI_STAGE_BUFFERS;
+    return DIT_OK;
 }
 
 /* ======== src/vk/pipeline.c (edit it there; dit.h is generated) ======== */
@@ -6346,6 +6609,19 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 
 /* --- a device of dit's own --- */
 
+/* A family that can only copy, where one is wanted and there is one; else that of the queue. */
+static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
+    VkQueueFamilyProperties families[64];
+    uint32_t i, count = DITI_COUNT(families);
+    if (!diti_override_number(overrides, "transfer", 0)) return device->queue_family;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    for (i = 0; i < count; i++) {
+        VkQueueFlags flags = families[i].queueFlags;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT))) return i;
+    }
+    return device->queue_family;
+}
+
 /* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
  * wrong. */
 static VkResult diti_device_create(diti_device *device) {
@@ -6353,7 +6629,7 @@ static VkResult diti_device_create(diti_device *device) {
     VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
     VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
-    VkDeviceQueueCreateInfo queue = DITI_ZERO;
+    VkDeviceQueueCreateInfo queues[2];
     VkDeviceCreateInfo info = DITI_ZERO;
     const char *extensions[2];
     float priority = 1.0f;
@@ -6365,17 +6641,20 @@ static VkResult diti_device_create(diti_device *device) {
     storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
     storage.pNext = &fp16;
     storage.storageBuffer16BitAccess = VK_TRUE;
-    queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue.queueFamilyIndex = device->queue_family;
-    queue.queueCount = 1;
-    queue.pQueuePriorities = &priority;
+    memset(queues, 0, sizeof queues);
+    queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queues[0].queueFamilyIndex = device->queue_family;
+    queues[0].queueCount = 1;
+    queues[0].pQueuePriorities = &priority;
+    queues[1] = queues[0];
+    queues[1].queueFamilyIndex = device->transfer_family;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
     dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
     dot.shaderIntegerDotProduct = VK_TRUE;
     info.pNext = device->has_dot ? &dot : dot.pNext;
-    info.queueCreateInfoCount = 1;
-    info.pQueueCreateInfos = &queue;
+    info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
+    info.pQueueCreateInfos = queues;
     info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
         extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
@@ -6417,6 +6696,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     device->has_dot = features.dot;
     result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
+    device->transfer_family = diti_device_transfer_family(device, desc->overrides);
     vr = diti_device_create(device);
     if (vr < 0) {
         device->device = NULL;
@@ -6426,6 +6706,8 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     result = diti_device_functions(&device->vk, device->device, err);
     if (result < 0) return result;
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    if (device->transfer_family != device->queue_family)
+        device->vk.GetDeviceQueue(device->device, device->transfer_family, 0, &device->transfer_queue);
     return DIT_OK;
 }
 
@@ -6451,21 +6733,30 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
     return DIT_OK;
 }
 
-static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+/* A family of the device with one of flags, of which device_info creates a queue. */
+static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
+                                   const char *lacks, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
     bool requested = !given->device_info;
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
-    if (given->queue_family >= count || !(families[given->queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no COMPUTE",
-                         given->queue_family, device->info.name);
+    if (family >= count || !(families[family].queueFlags & flags)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no %s", family,
+                         device->info.name, lacks);
     }
     for (i = 0; !requested && i < given->device_info->queueCreateInfoCount; i++) {
-        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == given->queue_family) requested = true;
+        if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == family) requested = true;
     }
     if (requested) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u",
-                     given->queue_family);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u", family);
+}
+
+static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
+    const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+    dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
+    if (result >= 0 && given->transfer_queue)
+        result = diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
+    return result;
 }
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
@@ -6478,6 +6769,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->physical = given->physical_device;
     device->queue = given->queue;
     device->queue_family = given->queue_family;
+    device->transfer_queue = given->transfer_queue;
+    device->transfer_family = given->transfer_family;
     device->lock_queue = given->lock_queue;
     device->unlock_queue = given->unlock_queue;
     device->lock_user = given->lock_user;
@@ -6921,6 +7214,7 @@ typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
     const diti_buffer *buffer;
     VkDeviceSize offset; /* bytes, multiple of 16 */
     uint32_t first_row, rows;
+    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
 } diti_weight_part;
 #define DITI_MAX_WEIGHT_PARTS 64u
 typedef struct diti_weight {
@@ -6954,17 +7248,48 @@ typedef struct diti_weight_block {
     diti_buffer buffer;
     VkDeviceSize used;
 } diti_weight_block;
+typedef struct diti_upload { /* where bytes on the device come from (upload.c) */
+    const diti_stored_tensor *tensor;
+    uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
+    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
+    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+    uint32_t first, rows, columns;
+    diti_weight_block *block; /* NULL: streamed */
+    VkDeviceSize target;
+} diti_upload;
+/* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
+typedef struct diti_streamed {
+    struct diti_stream *stream;
+    const diti_env *env;
+    const diti_checkpoint *checkpoint;
+    diti_upload *uploads; /* by target */
+    size_t count, capacity;
+    uint64_t bytes;
+} diti_streamed;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
-    uint64_t bytes, parameters;
+    uint64_t bytes, parameters; /* bytes: resident */
+    diti_streamed *streamed;    /* NULL: all is resident */
 } diti_weights;
+typedef struct diti_weight_sizes { /* bytes */
+    uint64_t resident;             /* vectors, which are never streamed */
+    uint64_t matrices;             /* may be streamed */
+    uint64_t largest;              /* matrix that is read as a whole */
+    uint64_t table;                /* largest of those that are read in pieces of any size */
+    uint64_t piece;                /* least that can be read at once */
+} diti_weight_sizes;
 typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
     const dit_progress *progress;
     const dit_type_rule *types;
     uint32_t type_count;
+    diti_weight_sizes *sizes;   /* load nothing, tell this */
+    struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
+                                   must stay; NULL: all are resident */
+    uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -6983,8 +7308,15 @@ typedef struct diti_loader {
     uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
     dit_error error;
     diti_weights weights;
-    struct diti_upload *uploads;
+    diti_upload *uploads;
     size_t upload_count, upload_capacity;
+    diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
+    struct diti_stream *stream;
+    uint64_t matrices, keep; /* of diti_load_options */
+    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
+    uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
+    bool chosen;             /* for all of those */
+    bool streaming;          /* the matrix at hand is streamed */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -6996,7 +7328,7 @@ DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, con
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* Linear layers follow the rules of options from now on. */
+/* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 /* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
@@ -7005,6 +7337,9 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
 /* The same for the weight of a linear layer, which may become int8. */
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
+DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
@@ -7018,6 +7353,18 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
  * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
+
+/* --- uploading (upload.c) --- */
+DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload); /* on the device */
+/* The next piece to read after `done` bytes on the device: at most `most` bytes, but at least one int8 row; tensors of
+   floats come whole. */
+DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
+/* Reads (and converts) a piece. */
+DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+                                         dit_error *err);
+/* The longest piece that has to be read at once. */
+DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
     diti_weight weight, bias;
@@ -7386,11 +7733,58 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
+    uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
     float us;                       /* predicted, then measured */
     float planned_us;               /* predicted */
     bool measured;
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
+/* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
+   resident pass. A plan's dispatches fall into groups of consecutive ones whose matrices fit a slot; every group has
+   its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
+   slice's group is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
+   pinned buffers. Jobs share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
+   and its former user fills it again. --- */
+#define DITI_STREAM_SLOTS 2u
+#define DITI_NO_GROUP UINT32_MAX
+typedef struct diti_stream_slot {
+    diti_buffer buffer;
+    struct diti_plan *plan; /* whose group is in it, or on its way; NULL: nothing is */
+    uint32_t group;
+    bool ready;       /* all of it was read */
+    bool used;        /* a slice that reads it was submitted */
+    uint32_t item;    /* the next to read */
+    size_t upload;    /* of the item's, which one is next */
+    uint64_t done;    /* of that one, in bytes */
+    uint64_t written; /* value of the stage's timeline when its copies are over */
+    VkSemaphore reader;
+    uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+} diti_stream_slot;
+typedef struct diti_stream {
+    diti_env env;
+    diti_device *device; /* NULL: a dry run */
+    VkDeviceSize slot_bytes;
+    diti_stream_slot slots[DITI_STREAM_SLOTS];
+    diti_stage *stage; /* NULL: the slots are mapped */
+    int lock;          /* guards busy */
+    bool busy;         /* one thread at a time */
+} diti_stream;
+/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
+                                           VkDeviceSize piece, diti_stream **out, dit_error *err);
+DIT_INTERNAL void diti_stream_destroy(diti_stream *stream); /* after the plans that use it; NULL is fine */
+
+typedef struct diti_plan_item { /* a streamed part in its group's slot */
+    const diti_streamed *streamed;
+    uint64_t from, bytes; /* in the row of what is streamed */
+    VkDeviceSize offset;  /* in the slot */
+} diti_plan_item;
+typedef struct diti_plan_group {
+    uint32_t first, count; /* of items */
+    uint32_t slot;
+    VkDeviceSize bytes;
+} diti_plan_group;
+
 typedef struct diti_plan {
     diti_device *device;
     diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
@@ -7415,6 +7809,13 @@ typedef struct diti_plan {
     uint32_t pending_slice;
     uint32_t last_slice_us;
     dit_counters counters;
+    diti_stream *stream; /* NULL: all weights are resident */
+    diti_plan_item *items;
+    size_t item_count, item_capacity;
+    diti_plan_group *groups;
+    size_t group_count, group_capacity;
+    uint32_t *source_groups; /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
+    bool robbed;             /* a slot that it was filling was taken: the next time it fills one in one go */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -7423,6 +7824,16 @@ typedef struct diti_plan_memory {
 /* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Of streamed weights (stream.c): before slices are made. */
+DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Where a dispatch finds a part of a weight. */
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+                                                 VkBuffer *buffer);
+/* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
+   then waits for. submitted: whether it was. */
+DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
+DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
@@ -7485,6 +7896,21 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
                                                       dit_error *err); /* once, before the first diti_plan_execute */
+/* Whether the host must load weights while the plan runs. */
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
+/* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
+   there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err);
+/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
+#define DITI_STREAM_AHEAD 256u
+typedef struct diti_stream_walk { /* zero at first */
+    uint32_t slots, group, slices;
+} diti_stream_walk;
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err);
+/* Lets up to a millisecond pass. */
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
 /* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
  */
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
@@ -7578,17 +8004,6 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
    total. */
 
 #define DITI_WEIGHT_ALIGN 16u
-
-struct diti_upload {
-    const diti_stored_tensor *tensor;
-    uint64_t offset, size; /* stored bytes */
-    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
-    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
-    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
-    uint32_t first, rows, columns;
-    diti_weight_block *block;
-    VkDeviceSize target;
-};
 
 static void diti_loader_fail_memory(diti_loader *loader) {
     diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
@@ -7743,15 +8158,59 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     return block;
 }
 
-static bool diti_loader_add_upload(diti_loader *loader, const struct diti_upload *upload) {
-    void *array = loader->uploads;
-    if (!diti_grow(loader->env, &array, &loader->upload_capacity, loader->upload_count, sizeof *upload)) {
+static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *upload) {
+    diti_streamed *streamed = upload->block ? NULL : loader->weights.streamed;
+    void *array = streamed ? streamed->uploads : loader->uploads;
+    if (!diti_grow(loader->env, &array, streamed ? &streamed->capacity : &loader->upload_capacity,
+                   streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
         diti_loader_fail_memory(loader);
         return false;
     }
-    loader->uploads = (struct diti_upload *)array;
-    loader->uploads[loader->upload_count++] = *upload;
+    *(streamed ? &streamed->uploads : &loader->uploads) = (diti_upload *)array;
+    ((diti_upload *)array)[streamed ? streamed->count++ : loader->upload_count++] = *upload;
     return true;
+}
+
+/* --- what is streamed --- */
+
+/* What is streamed: made for the first matrix, since a loader that ends before has nothing to free. */
+static bool diti_loader_begin_stream(diti_loader *loader) {
+    diti_streamed *streamed;
+    if (loader->weights.streamed) return true;
+    if (!loader->stream && !loader->sizes) return false;
+    streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
+    if (!streamed) {
+        diti_loader_fail_memory(loader);
+        return false;
+    }
+    streamed->stream = loader->stream;
+    streamed->env = loader->env;
+    streamed->checkpoint = loader->checkpoint;
+    loader->weights.streamed = streamed;
+    return true;
+}
+
+/* A matrix stays resident as long as that keeps to the same share everywhere, so that what is streamed is spread over
+   all layers. Of those that lie side by side the first one decides. */
+static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
+    uint64_t all = bytes * (loader->join ? loader->join : 1u);
+    double share;
+    if (!diti_loader_begin_stream(loader)) return;
+    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
+    if (!loader->join || !loader->chosen)
+        loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
+    loader->chosen = true;
+    loader->seen += bytes;
+    if (!loader->streaming) loader->kept += bytes;
+}
+
+/* A place in the row of what is streamed. */
+static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
+    diti_streamed *streamed = loader->weights.streamed;
+    uint64_t place = streamed->bytes;
+    streamed->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    return place;
 }
 
 static const char *diti_loader_keep_name(diti_loader *loader, const char *name) {
@@ -7780,7 +8239,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
 /* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                  uint32_t first, uint32_t rows, uint64_t row_bytes) {
-    struct diti_upload upload = DITI_ZERO;
+    diti_upload upload = DITI_ZERO;
     diti_weight_part *part = &out->parts[out->part_count];
     upload.tensor = tensor;
     upload.offset = first * row_bytes;
@@ -7789,9 +8248,15 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.first = first;
     upload.rows = rows;
     upload.columns = out->columns;
-    upload.block = diti_loader_place(loader, upload.size, &upload.target);
-    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
-    part->buffer = &upload.block->buffer;
+    if (loader->streaming) {
+        upload.target = diti_loader_place_streamed(loader, upload.size);
+        part->streamed = loader->weights.streamed;
+    } else {
+        upload.block = diti_loader_place(loader, upload.size, &upload.target);
+        if (!upload.block) return;
+        part->buffer = &upload.block->buffer;
+    }
+    if (!diti_loader_add_upload(loader, &upload)) return;
     part->offset = upload.target;
     part->first_row = first;
     part->rows = rows;
@@ -7806,16 +8271,25 @@ static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor 
               diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
 }
 
-/* Notes all rows, as many to a part as the device can bind. */
+static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
+    part_bytes = (part_bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
+}
+
+/* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
-                                   dit_type type, uint32_t rows, uint32_t columns) {
+                                   dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
     uint32_t first, count;
     if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    most = diti_loader_part_limit(loader) / row_bytes;
+    diti_loader_choose(loader, rows * row_bytes);
+    most = diti_loader_part_limit(loader);
+    if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream->slot_bytes < most)
+        most = loader->weights.streamed->stream->slot_bytes;
+    most /= row_bytes;
     if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
@@ -7823,14 +8297,16 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         return;
     }
     diti_loader_start_weight(loader, out, tensor, type, rows, columns);
+    if (loader->sizes && table && rows * row_bytes > loader->sizes->table) loader->sizes->table = rows * row_bytes;
     for (first = 0; first < rows && !loader->error.result; first += count) {
         count = rows - first < most ? rows - first : (uint32_t)most;
         diti_loader_add_part(loader, out, tensor, first, count, row_bytes);
+        if (!table) diti_loader_measure(loader, count * row_bytes);
     }
 }
 
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name) {
+static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     memset(out, 0, sizeof *out);
     if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
@@ -7838,16 +8314,31 @@ DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns);
+    diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
     out->kernel = kernel;
+}
+
+DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   uint32_t kernel, const char *name) {
+    diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
+}
+
+DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
 }
 
 /* --- linear layers: the rules of dit_model_desc.types --- */
 
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
     loader->component = component;
-    loader->types = options ? options->types : NULL;
-    loader->type_count = options ? options->type_count : 0;
+    if (!options) return;
+    loader->types = options->types;
+    loader->type_count = options->type_count;
+    loader->sizes = options->sizes;
+    loader->matrices = options->matrices;
+    loader->keep = options->keep;
+    loader->stream = options->stream;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -7901,13 +8392,13 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    diti_loader_add_matrix(loader, out, tensor, type, rows, columns);
+    diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
-    struct diti_upload upload = DITI_ZERO;
+    diti_upload upload = DITI_ZERO;
     uint64_t count = (uint64_t)rows * columns;
     memset(out, 0, sizeof *out);
     if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
@@ -7950,7 +8441,7 @@ static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_par
 static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
     const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
     uint64_t bytes = diti_part_bytes(a, last);
-    return last->buffer == next->buffer && last->offset + bytes == next->offset &&
+    return last->buffer == next->buffer && last->streamed == next->streamed && last->offset + bytes == next->offset &&
            bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
@@ -8010,21 +8501,32 @@ static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) 
     out->count = 1;
 }
 
+static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
+    const diti_weight *weight = &joined->layers[0].weight;
+    uint32_t i;
+    for (i = 0; i < weight->part_count; i++) diti_loader_measure(loader, diti_part_bytes(weight, &weight->parts[i]));
+}
+
 DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
                                    uint32_t rows, uint32_t columns, bool biased) {
     char full[160];
     uint32_t i;
     memset(out, 0, sizeof *out);
     out->count = count;
+    loader->join = count;
+    loader->chosen = false;
     for (i = 0; i < count; i++) {
         diti_format(full, sizeof full, "%s.weight", names[i]);
         diti_load_linear(loader, &out->layers[i].weight, rows, columns, full);
     }
+    loader->join = 0;
     for (i = 0; biased && i < count; i++) {
         diti_format(full, sizeof full, "%s.bias", names[i]);
         diti_load_vector(loader, &out->layers[i].bias, 1, rows, full);
     }
-    if (!loader->error.result) diti_join(loader, out, biased);
+    if (loader->error.result) return;
+    diti_join(loader, out, biased);
+    diti_join_measure(loader, out);
 }
 
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -8045,8 +8547,9 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 
 typedef struct diti_upload_run {
     diti_loader *loader;
-    unsigned char *chunk; /* where device memory is not mapped: host memory for the bytes under way */
-    uint64_t chunk_bytes, done;
+    diti_stage *stage; /* where device memory is not mapped */
+    uint64_t most;     /* bytes at a time */
+    uint64_t done;
 } diti_upload_run;
 
 static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
@@ -8057,89 +8560,31 @@ static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
     return diti_fail(&loader->error, DIT_CANCELLED, "loading of the %s was cancelled", loader->what);
 }
 
-/* Stored bytes [done, done + size) of an upload: straight into mapped memory, else by way of the chunk. */
-static dit_result diti_upload_part(diti_upload_run *run, const struct diti_upload *upload, uint64_t done,
-                                   uint64_t size) {
+/* One piece: straight into mapped memory, else by way of the stage. */
+static dit_result diti_upload_one(diti_upload_run *run, const diti_upload *upload, uint64_t done, uint64_t size) {
     diti_loader *loader = run->loader;
     diti_buffer *buffer = &upload->block->buffer;
-    unsigned char *mapped = (unsigned char *)buffer->block.mapped;
     VkDeviceSize target = upload->target + done;
-    dit_result result = diti_checkpoint_read(loader->checkpoint, upload->tensor, upload->offset + done,
-                                             mapped ? mapped + target : run->chunk, (size_t)size, &loader->error);
-    if (result != DIT_OK || mapped) return result;
-    return diti_buffer_write(loader->device, buffer, target, run->chunk, size, &loader->error);
+    void *out = buffer->block.mapped ? (unsigned char *)buffer->block.mapped + target : NULL;
+    dit_result result = out ? DIT_OK : diti_stage_room(run->stage, size, true, &out, &loader->error);
+    if (result == DIT_OK)
+        result = diti_upload_read(loader->env, loader->checkpoint, upload, done, size, out, &loader->error);
+    if (result == DIT_OK && !buffer->block.mapped) diti_stage_put(run->stage, buffer->buffer, target, size);
+    return result;
 }
 
-static dit_result diti_upload_bytes(diti_upload_run *run, const struct diti_upload *upload) {
-    uint64_t done, size;
+static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *upload) {
+    uint64_t done, size, all = diti_upload_bytes(upload);
     dit_result result = DIT_OK;
-    for (done = 0; done < upload->size && result == DIT_OK; done += size) {
-        size = upload->size - done < run->chunk_bytes ? upload->size - done : run->chunk_bytes;
-        result = diti_upload_part(run, upload, done, size);
+    for (done = 0; done < all && result == DIT_OK; done += size) {
+        size = diti_upload_piece(upload, done, run->most);
+        result = diti_upload_one(run, upload, done, size);
         if (result == DIT_OK) result = diti_upload_progress(run, size);
     }
     return result;
 }
 
-static void diti_turn(const float *from, uint32_t rows, uint32_t columns, float *to) {
-    uint32_t r, c;
-    for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c++) to[(size_t)r * columns + c] = from[(size_t)c * rows + r];
-}
-
-static dit_result diti_upload_floats(diti_upload_run *run, const struct diti_upload *upload) {
-    diti_loader *loader = run->loader;
-    size_t bytes = upload->floats * sizeof(float);
-    size_t room = upload->turned ? 2 * (size_t)upload->floats : upload->floats;
-    float *values = (float *)diti_alloc_array(loader->env, room, sizeof(float)), *source = values;
-    dit_result result;
-    if (!values) {
-        diti_loader_fail_memory(loader);
-        return loader->error.result;
-    }
-    if (upload->turned) source = values + upload->floats;
-    result = diti_checkpoint_read_float(loader->checkpoint, upload->tensor, source, upload->floats, &loader->error);
-    if (result == DIT_OK) {
-        if (upload->turned) diti_turn(source, upload->rows, upload->columns, values);
-        result =
-            diti_buffer_write(loader->device, &upload->block->buffer, upload->target, values, bytes, &loader->error);
-    }
-    diti_free(loader->env, values);
-    return result == DIT_OK ? diti_upload_progress(run, bytes) : result;
-}
-
-/* Made a few rows at a time, in host memory: what is mapped may be slow to read. */
-static dit_result diti_upload_i8(diti_upload_run *run, const struct diti_upload *upload) {
-    diti_loader *loader = run->loader;
-    uint32_t pitch = diti_i8_pitch(upload->columns), done, count;
-    uint32_t most = run->chunk_bytes > pitch ? (uint32_t)(run->chunk_bytes / pitch) : 1;
-    diti_i8_source source = DITI_ZERO;
-    unsigned char *rows;
-    dit_result result = DIT_OK;
-    if (most > upload->rows) most = upload->rows;
-    rows = (unsigned char *)diti_alloc_array(loader->env, most, pitch);
-    if (!rows) {
-        diti_loader_fail_memory(loader);
-        return loader->error.result;
-    }
-    source.env = loader->env;
-    source.checkpoint = loader->checkpoint;
-    source.tensor = upload->tensor;
-    source.type = upload->i8;
-    source.columns = upload->columns;
-    for (done = 0; done < upload->rows && result == DIT_OK; done += count) {
-        count = upload->rows - done < most ? upload->rows - done : most;
-        result = diti_i8_rows(&source, upload->first + done, count, rows, &loader->error);
-        if (result == DIT_OK)
-            result = diti_buffer_write(loader->device, &upload->block->buffer, upload->target + (uint64_t)done * pitch,
-                                       rows, (uint64_t)count * pitch, &loader->error);
-        if (result == DIT_OK) result = diti_upload_progress(run, (uint64_t)count * pitch);
-    }
-    diti_free(loader->env, rows);
-    return result;
-}
-
-/* Makes all blocks, and the chunk when one of them is not mapped. */
+/* Makes all blocks, and the stage when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
     bool mapped = true;
@@ -8151,11 +8596,13 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         if (result != DIT_OK) return result;
         if (!block->buffer.block.mapped) mapped = false;
     }
-    run->chunk_bytes = loader->device->staging_bytes;
+    run->most = loader->device->staging_bytes;
     if (mapped) return DIT_OK;
-    run->chunk = (unsigned char *)diti_alloc(loader->env, (size_t)run->chunk_bytes);
-    if (!run->chunk) diti_loader_fail_memory(loader);
-    return loader->error.result;
+    for (i = 0; i < loader->upload_count; i++) {
+        uint64_t least = diti_upload_least(&loader->uploads[i]);
+        if (least > run->most) run->most = least;
+    }
+    return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 
 static dit_result diti_loader_upload(diti_loader *loader) {
@@ -8164,19 +8611,30 @@ static dit_result diti_loader_upload(diti_loader *loader) {
     size_t i;
     run.loader = loader;
     result = diti_upload_begin(&run);
-    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) {
-        const struct diti_upload *upload = &loader->uploads[i];
-        if (upload->i8)
-            result = diti_upload_i8(&run, upload);
-        else
-            result = upload->floats ? diti_upload_floats(&run, upload) : diti_upload_bytes(&run, upload);
-    }
+    for (i = 0; i < loader->upload_count && result == DIT_OK; i++) result = diti_upload_all(&run, &loader->uploads[i]);
     for (i = 0; i < loader->weights.block_count && result == DIT_OK; i++) {
         const diti_buffer *buffer = &loader->weights.blocks[i]->buffer;
         if (buffer->block.mapped) diti_buffer_flush(loader->device, buffer);
     }
-    diti_free(loader->env, run.chunk);
+    if (result == DIT_OK && run.stage) {
+        result = diti_stage_submit(run.stage, &loader->error);
+        if (result == DIT_OK) result = diti_stage_wait(run.stage, run.stage->submitted, true, &loader->error);
+    }
+    diti_stage_destroy(run.stage);
     return result;
+}
+
+/* Tells what would be loaded. */
+static void diti_loader_tell(diti_loader *loader) {
+    const diti_streamed *streamed = loader->weights.streamed;
+    size_t i;
+    loader->sizes->resident = loader->weights.bytes;
+    if (!streamed) return;
+    loader->sizes->matrices = streamed->bytes;
+    for (i = 0; i < streamed->count; i++) {
+        uint64_t least = diti_upload_least(&streamed->uploads[i]);
+        if (least > loader->sizes->piece) loader->sizes->piece = least;
+    }
 }
 
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
@@ -8187,7 +8645,10 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
         diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
                  loader->what, loader->unrotated, DITI_ROTATION_GROUP);
     }
-    if (result == DIT_OK && loader->device) result = diti_loader_upload(loader);
+    if (result == DIT_OK && loader->sizes)
+        diti_loader_tell(loader);
+    else if (result == DIT_OK && loader->device)
+        result = diti_loader_upload(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
     if (result != DIT_OK) {
@@ -8206,9 +8667,521 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
         diti_free(env, weights->blocks[i]);
     }
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    if (weights->streamed) diti_free(env, weights->streamed->uploads);
+    diti_free(env, weights->streamed);
     diti_free(env, weights->blocks);
     diti_free(env, weights->names);
     memset(weights, 0, sizeof *weights);
+}
+
+/* ======== src/graph/upload.c (edit it there; dit.h is generated) ======== */
+/* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
+
+DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
+    return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
+}
+
+DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+    if (upload->floats) return diti_upload_bytes(upload);
+    return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
+}
+
+DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
+    uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_least(upload);
+    if (upload->floats || left <= most) return left;
+    return most > least ? most / least * least : least;
+}
+
+static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
+                                      uint64_t done, uint64_t size, void *out, dit_error *err) {
+    uint32_t pitch = diti_i8_pitch(upload->columns);
+    diti_i8_source source = DITI_ZERO;
+    source.env = env;
+    source.checkpoint = checkpoint;
+    source.tensor = upload->tensor;
+    source.type = upload->i8;
+    source.columns = upload->columns;
+    return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
+                        (unsigned char *)out, err);
+}
+
+static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
+                                          const diti_upload *upload, float *out, dit_error *err) {
+    float *values = (float *)diti_alloc_array(env, upload->floats, sizeof(float));
+    uint32_t r, c;
+    dit_result result;
+    if (!values)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
+                         upload->tensor->name);
+    result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
+    for (r = 0; r < upload->rows && result == DIT_OK; r++)
+        for (c = 0; c < upload->columns; c++)
+            out[(size_t)r * upload->columns + c] = values[(size_t)c * upload->rows + r];
+    diti_free(env, values);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+                                         dit_error *err) {
+    if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
+    if (upload->floats)
+        return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+    if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
+}
+
+/* ======== src/graph/stream.c (edit it there; dit.h is generated) ======== */
+/* Streamed weights: the slots that a model's jobs share, which part of which matrix goes where in them, and when. */
+
+/* --- the slots --- */
+
+static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
+    diti_device *device = stream->device;
+    bool mapped = true;
+    uint32_t i;
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        dit_result result =
+            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err);
+        if (result < 0) return result;
+        if (!stream->slots[i].buffer.block.mapped) mapped = false;
+    }
+    if (mapped) return DIT_OK;
+    if (piece < device->staging_bytes) piece = device->staging_bytes;
+    return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
+}
+
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
+                                           VkDeviceSize piece, diti_stream **out, dit_error *err) {
+    diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
+    dit_result result = DIT_OK;
+    *out = NULL;
+    if (!stream) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to stream weights");
+    stream->env = *env;
+    stream->device = device;
+    stream->slot_bytes = slot_bytes;
+    if (device) result = diti_stream_make(stream, piece, err);
+    if (result < 0)
+        diti_stream_destroy(stream);
+    else
+        *out = stream;
+    return result;
+}
+
+DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
+    diti_env env;
+    uint32_t i;
+    if (!stream) return;
+    env = stream->env;
+    diti_stage_destroy(stream->stage);
+    for (i = 0; i < DITI_STREAM_SLOTS && stream->device; i++)
+        diti_buffer_destroy(stream->device, &stream->slots[i].buffer);
+    diti_free(&env, stream);
+}
+
+/* --- groups: when a plan is made --- */
+
+typedef struct diti_group_maker {
+    diti_plan *plan;
+    VkDeviceSize room; /* of a group */
+    uint32_t group;    /* the open one */
+    dit_error *err;
+} diti_group_maker;
+
+static bool diti_group_no_memory(diti_group_maker *maker) {
+    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    return false;
+}
+
+static bool diti_group_open(diti_group_maker *maker) {
+    diti_plan *plan = maker->plan;
+    diti_plan_group *group;
+    if (!diti_grow(&plan->device->env, (void **)&plan->groups, &plan->group_capacity, plan->group_count,
+                   sizeof *plan->groups))
+        return diti_group_no_memory(maker);
+    group = &plan->groups[plan->group_count];
+    memset(group, 0, sizeof *group);
+    group->first = (uint32_t)plan->item_count;
+    maker->group = (uint32_t)plan->group_count++;
+    return true;
+}
+
+static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_weight_part *part) {
+    uint32_t i;
+    for (i = 0; group != DITI_NO_GROUP && i < plan->groups[group].count; i++) {
+        const diti_plan_item *item = &plan->items[plan->groups[group].first + i];
+        if (item->streamed == part->streamed && item->from == part->offset) return item;
+    }
+    return NULL;
+}
+
+/* The streamed parts of a dispatch that group lacks; returns their number and adds up their bytes. */
+static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const diti_dispatch *source,
+                                   diti_plan_item *out, VkDeviceSize *bytes) {
+    uint32_t i, count = 0;
+    *bytes = 0;
+    for (i = 0; i < source->binding_count; i++) {
+        const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
+        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !parent->part->streamed) continue;
+        if (diti_group_find(plan, group, parent->part)) continue;
+        out[count].streamed = parent->part->streamed;
+        out[count].from = parent->part->offset;
+        out[count].bytes = parent->bytes;
+        *bytes += (parent->bytes + 15u) & ~(uint64_t)15u;
+        count++;
+    }
+    return count;
+}
+
+static bool diti_group_add(diti_group_maker *maker, const diti_plan_item *items, uint32_t count) {
+    diti_plan *plan = maker->plan;
+    diti_plan_group *group = &plan->groups[maker->group];
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        diti_plan_item *item;
+        if (!diti_grow(&plan->device->env, (void **)&plan->items, &plan->item_capacity, plan->item_count,
+                       sizeof *plan->items))
+            return diti_group_no_memory(maker);
+        item = &plan->items[plan->item_count++];
+        *item = items[i];
+        item->offset = group->bytes;
+        group->bytes += (item->bytes + 15u) & ~(uint64_t)15u;
+        group->count++;
+    }
+    return true;
+}
+
+/* Puts a dispatch into the open group, or where that is full into a new one. */
+static bool diti_group_take(diti_group_maker *maker, uint32_t source) {
+    diti_plan *plan = maker->plan;
+    const diti_dispatch *dispatch = &plan->sources[source];
+    diti_plan_item items[DITI_MAX_BINDINGS];
+    VkDeviceSize bytes, used = maker->group == DITI_NO_GROUP ? 0 : plan->groups[maker->group].bytes;
+    uint32_t all = diti_group_missing(plan, DITI_NO_GROUP, dispatch, items, &bytes);
+    uint32_t count = diti_group_missing(plan, maker->group, dispatch, items, &bytes);
+    plan->source_groups[source] = DITI_NO_GROUP;
+    if (!all) return true;
+    if (count && (maker->group == DITI_NO_GROUP || used + bytes > maker->room)) {
+        if (!diti_group_open(maker)) return false;
+        count = diti_group_missing(plan, maker->group, dispatch, items, &bytes);
+        if (bytes > plan->stream->slot_bytes) {
+            diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
+                      (unsigned long long)bytes, (unsigned long long)plan->stream->slot_bytes);
+            return false;
+        }
+    }
+    if (!diti_group_add(maker, items, count)) return false;
+    plan->source_groups[source] = maker->group;
+    return true;
+}
+
+static bool diti_group_segment(diti_group_maker *maker, const diti_segment *segment) {
+    uint32_t i;
+    maker->group = DITI_NO_GROUP;
+    for (i = segment->first; i < segment->first + segment->count; i++) {
+        if (!diti_group_take(maker, i)) return false;
+    }
+    return true;
+}
+
+/* A repeated segment whose groups do not go round evenly would need one slot for its last group and its first: then
+   smaller groups are tried. */
+static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment *segment) {
+    diti_plan *plan = maker->plan;
+    size_t groups = plan->group_count, items = plan->item_count;
+    uint32_t part, count;
+    for (part = 16; part >= 8; part--) {
+        plan->group_count = groups;
+        plan->item_count = items;
+        maker->room = plan->stream->slot_bytes / 16 * part;
+        if (!diti_group_segment(maker, segment)) return false;
+        count = (uint32_t)(plan->group_count - groups);
+        if (!segment->repeated || count <= DITI_STREAM_SLOTS || count % DITI_STREAM_SLOTS == 0) break;
+    }
+    return true;
+}
+
+/* The stream behind the plan's weights; false: there are several. */
+static bool diti_group_stream(diti_plan *plan) {
+    size_t i;
+    for (i = 1; i < plan->tensor_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[i];
+        if (tensor->storage != DITI_STORAGE_WEIGHT || !tensor->part->streamed) continue;
+        if (plan->stream && plan->stream != tensor->part->streamed->stream) return false;
+        plan->stream = tensor->part->streamed->stream;
+    }
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    diti_group_maker maker = DITI_ZERO;
+    dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
+    uint32_t segment, i;
+    size_t before;
+    if (!diti_group_stream(plan))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "a plan cannot use several models with streamed weights");
+    if (!plan->stream) return DIT_OK;
+    plan->source_groups =
+        (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_groups);
+    if (!plan->source_groups) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    maker.plan = plan;
+    maker.err = &error;
+    for (segment = 0; segment < graph->segment_count; segment++) {
+        before = plan->group_count;
+        if (!diti_group_even_segment(&maker, &graph->segments[segment])) {
+            if (err) *err = error;
+            return error.result;
+        }
+        for (i = (uint32_t)before; i < plan->group_count; i++) plan->groups[i].slot = i % DITI_STREAM_SLOTS;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+                                                 VkBuffer *buffer) {
+    const diti_plan_item *item;
+    if (!part->streamed) {
+        *buffer = part->buffer->buffer;
+        return part->offset;
+    }
+    item = diti_group_find(plan, plan->source_groups[source], part);
+    *buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
+    return item->offset;
+}
+
+/* --- filling a slot: under busy --- */
+
+static bool diti_stream_enter(diti_stream *stream) {
+    bool mine;
+    diti_lock(&stream->lock);
+    mine = !stream->busy;
+    stream->busy = true;
+    diti_unlock(&stream->lock);
+    return mine;
+}
+
+static void diti_stream_leave(diti_stream *stream) {
+    diti_lock(&stream->lock);
+    stream->busy = false;
+    diti_unlock(&stream->lock);
+}
+
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+    return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
+}
+
+static bool diti_slot_holds(const diti_stream_slot *slot, const diti_plan *plan, uint32_t group) {
+    return slot->plan == plan && slot->group == group;
+}
+
+/* DIT_OK: nothing reads or writes the slot any more. */
+static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bool wait, dit_error *err) {
+    uint64_t done = 0;
+    dit_result result = DIT_OK;
+    if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
+    if (result != DIT_OK || !slot->reader) return result;
+    if (wait) return diti_timeline_wait(stream->device, slot->reader, slot->reader_value, UINT64_MAX, err);
+    result = diti_timeline_value(stream->device, slot->reader, &done, err);
+    return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
+}
+
+/* Which upload begins where the slot's item does. */
+static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
+    const diti_plan_group *group = &plan->groups[slot->group];
+    const diti_plan_item *item = &plan->items[group->first + slot->item];
+    size_t low = 0, high = slot->item < group->count ? item->streamed->count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (item->streamed->uploads[middle].target < item->from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    slot->upload = low;
+}
+
+/* Takes the slot for a group of plan; what was in it is gone. */
+static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
+                                 bool wait, dit_error *err) {
+    dit_result result = diti_slot_idle(stream, slot, wait, err);
+    if (result != DIT_OK) return result;
+    if (slot->plan && slot->plan != plan && !slot->used) slot->plan->robbed = true;
+    slot->plan = plan;
+    slot->group = group;
+    slot->ready = slot->used = false;
+    slot->item = 0;
+    slot->done = 0;
+    slot->reader = VK_NULL_HANDLE;
+    diti_slot_find(slot, plan);
+    return DIT_OK;
+}
+
+/* Size bytes more were read: on to the next upload, or item. */
+static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, const diti_plan_item *item,
+                              uint64_t size) {
+    const diti_streamed *streamed = item->streamed;
+    slot->done += size;
+    if (slot->done < diti_upload_bytes(&streamed->uploads[slot->upload])) return;
+    slot->done = 0;
+    slot->upload++;
+    if (slot->upload < streamed->count && streamed->uploads[slot->upload].target < item->from + item->bytes) return;
+    slot->item++;
+    diti_slot_find(slot, plan);
+}
+
+/* The file's message does not know which tensor was wanted. */
+static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
+    if (why->result != DIT_ERROR_IO) {
+        if (err) *err = *why;
+        return why->result;
+    }
+    return diti_fail(err, why->result, "tensor %.160s, streamed while the job runs: %.300s", upload->tensor->name,
+                     why->message);
+}
+
+static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
+                                 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+    VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
+    const diti_streamed *streamed = item->streamed;
+    dit_error why = DITI_ZERO;
+    void *out = NULL;
+    dit_result result = DIT_OK;
+    if (stream->stage)
+        result = diti_stage_room(stream->stage, size, wait, &out, err);
+    else
+        out = (unsigned char *)slot->buffer.block.mapped + target;
+    if (result != DIT_OK) return result;
+    if (diti_upload_read(streamed->env, streamed->checkpoint, upload, slot->done, size, out, &why) < 0)
+        return diti_slot_fail(upload, &why, err);
+    if (stream->stage) slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, size);
+    return DIT_OK;
+}
+
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20) /* read at a time where nothing else limits it */
+
+/* Reads at most *bytes of the slot's group. */
+static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
+                                 dit_error *err) {
+    diti_plan *plan = slot->plan;
+    const diti_plan_group *group = &plan->groups[slot->group];
+    while (slot->item < group->count) {
+        const diti_plan_item *item = &plan->items[group->first + slot->item];
+        const diti_upload *upload = &item->streamed->uploads[slot->upload];
+        uint64_t size, most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE;
+        dit_result result;
+        if (*bytes == 0) return DIT_WORKING;
+        size = diti_upload_piece(upload, slot->done, *bytes < most ? *bytes : most);
+        result = diti_slot_read(stream, slot, item, upload, size, wait, err);
+        if (result != DIT_OK) return result;
+        *bytes -= size < *bytes ? size : *bytes;
+        plan->counters.streamed_bytes += size;
+        diti_slot_advance(slot, plan, item, size);
+    }
+    slot->ready = true;
+    return stream->stage ? diti_stage_submit(stream->stage, err) : DIT_OK;
+}
+
+static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, bool wait, uint64_t *bytes,
+                                   dit_error *err) {
+    diti_stream *stream = plan->stream;
+    diti_stream_slot *slot = &stream->slots[plan->groups[group].slot];
+    uint64_t all = UINT64_MAX, before;
+    diti_trace_scope scope;
+    dit_result result = DIT_OK;
+    if (diti_slot_holds(slot, plan, group) && slot->ready) return DIT_OK;
+    if (plan->robbed && !ahead) bytes = &all;
+    if (!diti_slot_holds(slot, plan, group)) {
+        if (ahead && slot->plan && slot->plan != plan && !slot->used) return DIT_WORKING; /* the other's is due first */
+        result = diti_slot_take(stream, slot, plan, group, wait, err);
+    }
+    if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
+    before = *bytes;
+    scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
+    result = diti_slot_fill(stream, slot, wait, bytes, err);
+    diti_trace_close(&scope, (double)(before - *bytes));
+    if (result < 0) slot->plan = NULL;
+    return result;
+}
+
+/* --- for those who run plans --- */
+
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->stream != NULL; }
+
+static uint32_t diti_plan_group_of(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].group;
+}
+
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err) {
+    uint32_t group = diti_plan_group_of(plan, segment, slice);
+    dit_result result;
+    if (group == DITI_NO_GROUP) return DIT_OK;
+    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
+    result = diti_stream_load(plan, group, false, false, bytes, err);
+    diti_stream_leave(plan->stream);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err) {
+    uint32_t group = diti_plan_group_of(plan, segment, slice);
+    dit_result result;
+    if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
+    if (group == DITI_NO_GROUP || (walk->slots && group == walk->group)) return DIT_OK;
+    if (walk->slots >> plan->groups[group].slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+    walk->slots |= 1u << plan->groups[group].slot;
+    walk->group = group;
+    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
+    result = diti_stream_load(plan, group, true, false, bytes, err);
+    diti_stream_leave(plan->stream);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission,
+                                          dit_error *err) {
+    diti_stream *stream = plan->stream;
+    uint64_t all = UINT64_MAX;
+    dit_result result;
+    while (!diti_stream_enter(stream)) {
+        result = diti_plan_pause(plan, err);
+        if (result < 0) return result;
+    }
+    result = diti_stream_load(plan, group, false, true, &all, err);
+    if (result < 0) {
+        diti_stream_leave(stream);
+        return result;
+    }
+    if (stream->stage) {
+        submission->wait = stream->stage->timeline;
+        submission->wait_value = stream->slots[plan->groups[group].slot].written;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted) {
+    diti_stream_slot *slot = &plan->stream->slots[plan->groups[group].slot];
+    if (submitted) {
+        slot->used = true;
+        slot->reader = plan->timeline;
+        slot->reader_value = plan->submitted;
+        plan->robbed = false;
+    }
+    diti_stream_leave(plan->stream);
+}
+
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
+    uint32_t i;
+    if (!plan->stream) return;
+    while (!diti_stream_enter(plan->stream)) {
+        if (plan->timeline) diti_plan_pause(plan, NULL);
+    }
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        diti_stream_slot *slot = &plan->stream->slots[i];
+        if (slot->plan == plan) slot->plan = NULL;
+        if (slot->reader == plan->timeline) slot->reader = VK_NULL_HANDLE;
+    }
+    diti_stream_leave(plan->stream);
 }
 
 /* ======== src/graph/graph.c (edit it there; dit.h is generated) ======== */
@@ -8621,8 +9594,13 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
     if (*stop > parent->bytes) *stop = parent->bytes;
 }
 
-static VkDeviceSize diti_slice_memory_offset(const diti_tensor_info *parent) {
-    return parent->storage == DITI_STORAGE_WEIGHT ? parent->part->offset : parent->offset;
+/* Where a tensor of a dispatch lies. */
+static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
+                                      const diti_tensor_info *parent, VkBuffer *buffer) {
+    if (parent->storage == DITI_STORAGE_WEIGHT)
+        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent->part, buffer);
+    *buffer = plan->blocks[parent->block].buffer.buffer;
+    return parent->offset;
 }
 
 /* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
@@ -8633,13 +9611,15 @@ static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispa
     for (i = 0; i < dispatch->binding_count; i++) {
         const diti_binding *binding = &dispatch->bindings[i];
         const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
-        VkDeviceSize alignment = plan->device->limits.storage_alignment;
+        VkDeviceSize alignment = plan->device->limits.storage_alignment, offset;
+        VkBuffer buffer;
         if (!binding->tensor) continue;
+        offset = diti_slice_memory(plan, dispatch, parent, &buffer);
         for (;;) {
             uint64_t begin, stop;
             diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
-            begin = (diti_slice_memory_offset(parent) + begin) / alignment * alignment;
-            if (diti_slice_memory_offset(parent) + stop - begin <= plan->device->limits.storage_range) break;
+            begin = (offset + begin) / alignment * alignment;
+            if (offset + stop - begin <= plan->device->limits.storage_range) break;
             *culprit = i;
             if (groups <= align || binding->group_step == 0) return 0;
             groups = (groups / 2 + align - 1) / align * align;
@@ -8670,12 +9650,10 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
         if (!binding->tensor) continue;
         diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
                          &stop);
-        base = diti_slice_memory_offset(parent);
+        base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
         size = diti_element_size(tensor->format);
         zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
                                                wraps, as in the kernel */
-        ranges[i].buffer = parent->storage == DITI_STORAGE_WEIGHT ? parent->part->buffer->buffer
-                                                                  : plan->blocks[parent->block].buffer.buffer;
         ranges[i].offset = (base + begin) / alignment * alignment;
         ranges[i].range = base + stop - ranges[i].offset;
         slice->push[binding->offset_word] =
@@ -8828,8 +9806,21 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     memset(slice, 0, sizeof *slice);
     slice->segment = segment;
     slice->first = (uint32_t)plan->dispatch_count;
+    slice->group = DITI_NO_GROUP;
     plan->segments[segment].count++;
     return DIT_OK;
+}
+
+/* Of streamed weights that a dispatch reads. */
+static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
+    return plan->source_groups ? plan->source_groups[source] : DITI_NO_GROUP;
+}
+
+/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
+static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
+    uint32_t group = diti_slice_group(plan, piece->source);
+    if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) return true;
+    return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
 }
 
 /* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
@@ -8840,13 +9831,14 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
     for (i = from; i < plan->dispatch_count; i++) {
         diti_plan_dispatch *piece = &plan->dispatches[i];
         diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
-        if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) {
+        if (diti_slice_is_full(plan, slice, piece)) {
             if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
             slice = &plan->slices[plan->slice_count - 1];
             slice->first = (uint32_t)i;
             hazards->count = 0;
         }
         piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
         slice->count++;
         slice->us += piece->us;
         slice->planned_us = slice->us;
@@ -8875,6 +9867,7 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     uint32_t segment;
     dit_result result = DIT_OK;
     plan->segment_count = graph->segment_count;
+    result = diti_plan_make_groups(plan, graph, err);
     for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
         plan->segments[segment] = graph->segments[segment];
         result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
@@ -9379,9 +10372,16 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     plan->last_slice_us = (uint32_t)slice->us;
 }
 
-static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+/* submission: with what it waits for, or zero. */
+static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
+                                     dit_error *err) {
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
-    dit_result result = diti_submit(plan->device, &commands, 1, plan->timeline, plan->submitted + 1, err);
+    dit_result result;
+    submission->commands = &commands;
+    submission->count = 1;
+    submission->signal = plan->timeline;
+    submission->signal_value = plan->submitted + 1;
+    result = diti_submit_after(plan->device, submission, err);
     diti_trace_close(&scope, 0);
     if (result < 0) return result;
     plan->counters.submits++;
@@ -9392,11 +10392,16 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err) {
     uint32_t index = plan->segments[segment].first + slice;
-    uint64_t begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
-    dit_result result;
+    uint32_t group = plan->slices[index].group;
+    diti_submission submission = DITI_ZERO;
+    uint64_t begin_ns;
+    dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, &submission, err);
+    if (result < 0) return result;
+    begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
-    result =
-        diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary, err);
+    result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
+                                &submission, err);
+    if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
     if (result < 0) return result;
     diti_record_count(plan, segment, slice);
     if (plan->profile) {
@@ -9411,7 +10416,8 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
 
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
-    dit_result result = diti_record_submit(plan, commands, err);
+    diti_submission submission = DITI_ZERO;
+    dit_result result = diti_record_submit(plan, commands, &submission, err);
     if (result >= 0) *value = plan->submitted;
     return result;
 }
@@ -9640,6 +10646,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (!plan) return;
     device = plan->device;
     diti_plan_wait(plan);
+    diti_stream_forget(plan);
     diti_profile_free(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
@@ -9650,6 +10657,9 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);
     diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan->items);
+    diti_free(&device->env, plan->groups);
+    diti_free(&device->env, plan->source_groups);
     diti_free(&device->env, plan);
 }
 
@@ -9742,12 +10752,23 @@ DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t se
     return plan->slices[plan->segments[segment].first + slice].planned_us;
 }
 
+/* While the device works on slice: the weights of the slices behind it. */
+static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_t slice, dit_error *err) {
+    diti_stream_walk walk = DITI_ZERO;
+    uint64_t bytes = UINT64_MAX;
+    dit_result result = DIT_OK;
+    while (result == DIT_OK && ++slice < plan->segments[segment].count)
+        result = diti_plan_load_ahead(plan, &walk, segment, slice, &bytes, err);
+    return result < 0 ? result : DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
     uint32_t segment, slice;
     uint64_t value = 0;
     for (segment = first; segment < first + count; segment++) {
         for (slice = 0; slice < plan->segments[segment].count; slice++) {
             dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
+            if (result >= 0 && plan->stream) result = diti_plan_run_ahead(plan, segment, slice, err);
             if (result < 0) return result;
         }
     }
@@ -14819,7 +15840,7 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
     const char *embedding = "shared.weight";
     uint32_t i;
     if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
-    diti_load_matrix(loader, &t5->embedding, config->vocabulary, config->columns, 1, embedding);
+    diti_load_table(loader, &t5->embedding, config->vocabulary, config->columns, embedding);
     for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
     diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
 }
@@ -15154,8 +16175,7 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
 static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     const diti_clip_config *config = &clip->config;
     uint32_t d = config->columns, i;
-    diti_load_matrix(loader, &clip->embedding, config->vocabulary, d, 1,
-                     "text_model.embeddings.token_embedding.weight");
+    diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
     for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
@@ -15495,7 +16515,7 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
     bert->traits.vocabulary = config->vocabulary;
     bert->traits.positions = config->positions;
     bert->traits.layers = config->blocks;
-    diti_load_matrix(loader, &bert->embedding, config->vocabulary, d, 1, "embeddings.word_embeddings.weight");
+    diti_load_table(loader, &bert->embedding, config->vocabulary, d, "embeddings.word_embeddings.weight");
     diti_load_vector(loader, &bert->position, config->positions, d, "embeddings.position_embeddings.weight");
     diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
     diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");
@@ -16497,7 +17517,7 @@ typedef struct diti_vae_traits {
 /* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                      const dit_progress *progress, diti_vae **out, dit_error *err);
+                                      const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
@@ -16826,7 +17846,8 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                      const dit_progress *progress, diti_vae **out, dit_error *err) {
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
     diti_loader loader;
     uint32_t ldm_levels;
     dit_result result;
@@ -16835,7 +17856,11 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
     if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
     vae->device = device;
     vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", progress);
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    diti_loader_rules(&loader, "vae", &plain);
     diti_kl_choose_prefix(&loader);
     diti_kl_choose_names(&loader, &ldm_levels);
     result = diti_kl_read_config(vae, &loader, config, err);
@@ -18583,6 +19608,8 @@ struct dit_context {
     char *overrides;
 };
 
+typedef enum diti_part { DITI_PART_TRANSFORMER, DITI_PART_VAE, DITI_PART_TEXT, DITI_PARTS } diti_part;
+
 struct dit_model {
     diti_env env;
     diti_device *device;       /* NULL after a dry run */
@@ -18597,6 +19624,10 @@ struct dit_model {
     diti_vae *vae;
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     dit_model_info info;
+    bool measuring;      /* parts are asked for their sizes only */
+    diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
+    diti_weight_sizes sizes[DITI_PARTS];
+    uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
 };
 
 /* A prompt's embedding on the host. */
@@ -18683,6 +19714,7 @@ struct dit_job {
     /* the run */
     diti_job_cursor cursor;
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
+    bool loading;                         /* weights can be loaded without waiting for anything */
     double total_us, submitted_us;
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
@@ -18695,6 +19727,8 @@ struct dit_job {
 
 /* model.c */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+/* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
+DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
                                                     diti_conditioning *out, dit_error *err);
@@ -18990,16 +20024,23 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-static diti_load_options diti_model_options(const dit_model_desc *desc) {
+static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part) {
     diti_load_options options = DITI_ZERO;
-    options.progress = &desc->progress;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    if (model->measuring) {
+        options.sizes = &model->sizes[part];
+        return options;
+    }
+    options.progress = &desc->progress;
+    options.matrices = model->sizes[part].matrices;
+    options.keep = model->keep[part];
+    if (options.keep < options.matrices) options.stream = model->stream;
     return options;
 }
 
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_load_options options = diti_model_options(desc);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
     if (result >= 0 && part.checkpoint) {
@@ -19012,7 +20053,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 }
 
 static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_load_options options = diti_model_options(desc);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TEXT);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
     if (result >= 0 && part.checkpoint) {
@@ -19021,6 +20062,7 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
     }
     diti_json_free(&model->env, part.config);
     /* A llama.cpp T5 brings its vocabulary along. */
+    if (model->measuring) return result;
     if (result >= 0 && part.checkpoint && !model->tokenizer &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
         result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
@@ -19029,10 +20071,11 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
 }
 
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &desc->progress,
+        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                &model->vae, err);
     }
     diti_json_free(&model->env, part.config);
@@ -19124,6 +20167,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
     if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
+    info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
@@ -19146,6 +20190,120 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     return DIT_OK;
 }
 
+/* --- what stays on the device, where not all weights do --- */
+
+static void diti_model_close_packages(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(model->packages); i++) {
+        diti_package_close(model->packages[i]);
+        model->packages[i] = NULL;
+    }
+    model->package_count = 1; /* [0] belongs to desc->source */
+}
+
+static void diti_model_drop_parts(dit_model *model) {
+    diti_transformer_destroy(model->transformer);
+    diti_t5_destroy(model->text_encoder);
+    diti_vae_destroy(model->vae);
+    model->transformer = NULL;
+    model->text_encoder = NULL;
+    model->vae = NULL;
+}
+
+/* The sizes of all parts, from the headers. */
+static dit_result diti_model_measure(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    dit_result result;
+    model->measuring = true;
+    result = diti_model_load_text_encoder(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    diti_model_drop_parts(model);
+    diti_model_close_packages(model);
+    model->measuring = false;
+    return result;
+}
+
+/* The least slot: every matrix fits it, and tables fall into few enough parts. */
+static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
+    uint64_t slot = 16;
+    int part;
+    for (part = (int)first; part < DITI_PARTS; part++) {
+        const diti_weight_sizes *sizes = &model->sizes[part];
+        uint64_t table = sizes->table / (DITI_MAX_WEIGHT_PARTS / 2);
+        if (sizes->largest > slot) slot = sizes->largest;
+        if (table > slot) slot = table;
+    }
+    return (slot + 255u) & ~(uint64_t)255u;
+}
+
+/* Larger slots mean fewer waits; but what they take is not resident. */
+static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t room) {
+    const uint64_t most = (uint64_t)64 << 20;
+    uint64_t limit = model->device ? model->device->limits.allocation & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
+    uint64_t slot = room / 16 < most ? room / 16 & ~(uint64_t)255u : most;
+    if (slot > limit) slot = limit;
+    return slot > least ? slot : least;
+}
+
+/* What is used in every step first, then what is used once per picture, then once per prompt. */
+static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
+    int part;
+    for (part = 0; part < DITI_PARTS; part++) {
+        uint64_t *keep = &model->keep[part];
+        *keep = model->sizes[part].matrices < room ? model->sizes[part].matrices : room;
+        if (part == DITI_PART_TEXT && release_text) *keep = 0;
+        room -= *keep;
+    }
+}
+
+static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint64_t fixed = 0, all = 0, slot, room = UINT64_MAX, piece = 0;
+    int part;
+    for (part = 0; part < DITI_PARTS; part++) {
+        const diti_weight_sizes *sizes = &model->sizes[part];
+        fixed += sizes->resident;
+        if (part != DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+        if (sizes->piece > piece) piece = sizes->piece;
+    }
+    diti_model_share(model, UINT64_MAX, desc->release_text_encoders);
+    if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
+        if (!desc->release_text_encoders || !model->sizes[DITI_PART_TEXT].matrices) return DIT_OK;
+    }
+    slot = diti_model_least_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
+    if (desc->weight_budget) {
+        uint64_t least = fixed + DITI_STREAM_SLOTS * slot;
+        if (desc->weight_budget < least)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: a weight_budget of %llu bytes is too small: this model needs at least "
+                             "%llu, %llu for what is never streamed and two slots of %llu for the rest",
+                             (unsigned long long)desc->weight_budget, (unsigned long long)least,
+                             (unsigned long long)fixed, (unsigned long long)slot);
+        room = desc->weight_budget - fixed;
+        slot = diti_model_slot(model, slot, room);
+        room -= DITI_STREAM_SLOTS * slot;
+    } else {
+        slot = diti_model_slot(model, slot, model->sizes[DITI_PART_TEXT].matrices);
+    }
+    diti_model_share(model, room, desc->release_text_encoders);
+    return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+}
+
+DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
+    const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
+    uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+    int part;
+    if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+    if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
+    if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (streamed) *streamed = 0;
+    for (part = 0; part < DITI_PARTS; part++) {
+        if (!parts[part]) continue;
+        bytes += parts[part]->bytes;
+        if (streamed && parts[part]->streamed) *streamed += parts[part]->streamed->bytes;
+    }
+    return bytes;
+}
+
 /* A part whose loading takes long enough to be seen in a trace. */
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
                                        dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
@@ -19159,6 +20317,11 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->package_count = 1; /* [0] belongs to desc->source */
+    if (desc->weight_budget || desc->release_text_encoders) {
+        result = diti_model_measure(model, desc, err);
+        if (result == DIT_OK) result = diti_model_split(model, desc, err);
+        if (result != DIT_OK) return result;
+    }
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
@@ -19173,14 +20336,6 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
                          desc->source.path ? desc->source.path : "the source");
     }
     return diti_model_describe(model, err);
-}
-
-static void diti_model_close_packages(dit_model *model) {
-    uint32_t i;
-    for (i = 0; i < DITI_COUNT(model->packages); i++) {
-        diti_package_close(model->packages[i]);
-        model->packages[i] = NULL;
-    }
 }
 
 static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
@@ -19216,13 +20371,6 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);
     if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    if (desc->weight_budget)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: this version keeps all weights resident; weight_budget must be 0");
-    if (desc->release_text_encoders)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_model_desc: this version keeps text encoders resident; release_text_encoders must be false");
     return DIT_OK;
 }
 
@@ -19246,7 +20394,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     result = diti_model_load_parts(model, desc, err);
-    diti_model_close_packages(model); /* everything is on the device or copied */
+    if (!model->stream) diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
         dit_model_destroy(model);
         return result;
@@ -19267,9 +20415,8 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_env env;
     if (!model) return;
     env = model->env;
-    diti_transformer_destroy(model->transformer);
-    diti_t5_destroy(model->text_encoder);
-    diti_vae_destroy(model->vae);
+    diti_stream_destroy(model->stream);
+    diti_model_drop_parts(model);
     diti_tokenizer_free(model->tokenizer);
     diti_json_free(&env, model->scheduler);
     diti_model_close_packages(model);
@@ -20430,7 +21577,7 @@ static double diti_job_predict_us(const dit_job *job) {
 /* Back to the start of a run. */
 static void diti_job_rewind(dit_job *job) {
     memset(&job->cursor, 0, sizeof job->cursor);
-    job->recording = job->begun = job->all_submitted = false;
+    job->recording = job->begun = job->all_submitted = job->loading = false;
     job->submitted_us = 0;
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
@@ -20501,7 +21648,8 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
     diti_trace_close(&scope, 0);
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
-    if (result == DIT_OK && !job->context->device->owns_device) result = diti_plan_prepare_secondaries(job->plan, err);
+    if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
+        result = diti_plan_prepare_secondaries(job->plan, err);
     return result;
 }
 
@@ -20590,18 +21738,11 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->max_dispatch_us = 50000;
 }
 
-static uint64_t diti_model_weight_bytes(const dit_model *model) {
-    uint64_t bytes = 0;
-    if (model->transformer) bytes += model->transformer->weights.bytes;
-    if (model->text_encoder) bytes += diti_t5_weights(model->text_encoder)->bytes;
-    if (model->vae) bytes += diti_vae_weights(model->vae)->bytes;
-    return bytes;
-}
-
 static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
     diti_plan_memory memory;
     diti_graph graph;
     dit_result result;
+    uint64_t streamed = 0;
     size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
                    job->request.latent_width * job->request.latent_height;
     VkDeviceSize pictures =
@@ -20610,7 +21751,8 @@ static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory
     diti_job_emit(job, &graph);
     result = diti_plan_measure(&graph, &memory, err);
     diti_graph_free(&graph);
-    out->weights = diti_model_weight_bytes(job->model);
+    out->weights = diti_model_weight_bytes(job->model, &streamed);
+    out->streamed = streamed;
     out->activations = memory.activations + memory.inputs + pictures;
     out->peak = out->weights + out->activations;
     out->host = (size_t)memory.inputs + sizeof *job +
@@ -20966,6 +22108,34 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* --- streamed weights --- */
+
+/* What one call may read: as many bytes as a processor copies in about the time that the caller gives the GPU. */
+static uint64_t diti_run_load_bytes(uint32_t budget_us) {
+    const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
+    uint64_t bytes = (uint64_t)budget_us * 2048u;
+    return bytes < least ? least : bytes < most ? bytes : most;
+}
+
+/* DIT_OK when the weights of the next slice are there. */
+static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
+    if (diti_run_at_end(job)) return DIT_OK;
+    return diti_plan_load(job->plan, job->cursor.segment, job->cursor.slice, bytes, err);
+}
+
+/* Weights of the slices to come, while the GPU works. */
+static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+    diti_stream_walk walk = DITI_ZERO;
+    diti_job_cursor cursor = job->cursor;
+    dit_result result = diti_plan_streams(job->plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= job->decode_segment) {
+        result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
+        diti_run_advance(job, &cursor);
+    }
+    job->loading = *bytes == 0;
+    return result < 0 ? result : DIT_OK;
+}
+
 /* Common to both modes: DIT_WORKING when the run may go on. */
 static dit_result diti_run_begin(dit_job *job, bool recording) {
     dit_status status;
@@ -20987,6 +22157,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
+    uint64_t bytes = diti_run_load_bytes(budget_us);
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
@@ -20994,7 +22165,11 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
     result = diti_run_poll(job, &error);
-    while (result >= 0 && diti_run_may_submit(job, budget_us)) result = diti_run_submit_next(job, &error);
+    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+        result = diti_run_load(job, &bytes, &error);
+        if (result == DIT_OK) result = diti_run_submit_next(job, &error);
+    }
+    if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
     if (result < 0) return diti_run_fail(job, &error);
     if (!job->all_submitted || job->flight_count) return DIT_WORKING;
     result = diti_run_check_health(job);
@@ -21012,18 +22187,24 @@ static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
-    const uint64_t glance_ns = 10000000u; /* short waits, so that a cancel from another thread is seen */
-    uint64_t begin = diti_clock_us(), left;
+    uint64_t begin = diti_clock_us(), left, glance_ns;
     dit_result result;
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
+    /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
+    glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->context->device->max_dispatch_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
+        if (job->loading) continue;
         memset(&error, 0, sizeof error);
-        result = diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-                                    job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
+        if (!job->flight_count) /* another job uses the memory for streamed weights */
+            result = diti_plan_pause(job->plan, &error);
+        else
+            result =
+                diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
+                                   job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
     }
 }
@@ -21060,7 +22241,12 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, true);
     if (result != DIT_WORKING) return result;
-    result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (diti_plan_streams(job->plan))
+        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
+                           "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
+                           "while the job runs; use dit_job_step, or keep all weights resident");
+    else
+        result = diti_plan_prepare_secondaries(job->plan, &error);
     if (result < 0) return diti_run_fail(job, &error);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_slices(job, cmd, budget_us);
