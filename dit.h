@@ -3929,18 +3929,77 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
     X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
 /* clang-format on */
 
+/* An entry of both lists of matrix shapes; invocations belongs to the flexible ones. Newer than the least headers. */
+typedef struct diti_vk_coop_property {
+    VkStructureType type;
+    void *next;
+    uint32_t m, n, k, a, b, c, result;
+    VkBool32 saturating;
+    uint32_t scope, invocations;
+} diti_vk_coop_property;
+typedef VkResult(VKAPI_PTR *diti_vk_coop_list)(VkPhysicalDevice physical, uint32_t *count, diti_vk_coop_property *out);
+
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
     PFN_vkCreateInstance CreateInstance;
     PFN_vkEnumerateInstanceVersion EnumerateInstanceVersion;
     PFN_vkEnumerateInstanceExtensionProperties EnumerateInstanceExtensionProperties;
 #define DITI_VK_MEMBER(name) PFN_vk##name name;
-    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER) DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
+    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER)
+    DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
 #undef DITI_VK_MEMBER
+    diti_vk_coop_list GetCoopProperties, GetFlexibleProperties; /* NULL: the instance knows no such thing */
 } diti_vk_api;
 
 /* The ladder (architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
-typedef enum diti_rung { DITI_RUNG_BASE, DITI_RUNG_FP16, DITI_RUNG_COUNT } diti_rung;
+typedef enum diti_rung {
+    DITI_RUNG_BASE,  /* F32 */
+    DITI_RUNG_FP16,  /* F16 activations, F32 arithmetic */
+    DITI_RUNG_HALF,  /* F16 products, packed in pairs */
+    DITI_RUNG_COOP,  /* VK_KHR_cooperative_matrix */
+    DITI_RUNG_COOP2, /* VK_NV_cooperative_matrix2 */
+    DITI_RUNG_COUNT
+} diti_rung;
+
+/* Optional features of a device. */
+enum {
+    DITI_FEATURE_TIMELINE,
+    DITI_FEATURE_FP16,
+    DITI_FEATURE_STORAGE16,
+    DITI_FEATURE_DOT,
+    DITI_FEATURE_INT8, /* from here on: of cooperative matrices */
+    DITI_FEATURE_MEMORY_MODEL,
+    DITI_FEATURE_SUBGROUP_SIZE,
+    DITI_FEATURE_FULL_SUBGROUPS,
+    DITI_FEATURE_COOP,
+    DITI_FEATURE_COOP_WORKGROUP,
+    DITI_FEATURE_COOP_FLEXIBLE,
+    DITI_FEATURE_COOP_REDUCTIONS,
+    DITI_FEATURE_COOP_CONVERSIONS,
+    DITI_FEATURE_COOP_PER_ELEMENT,
+    DITI_FEATURE_BF16,
+    DITI_FEATURE_BF16_COOP,
+    DITI_FEATURES
+};
+typedef struct diti_features {
+    bool has[DITI_FEATURES];
+} diti_features;
+
+/* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
+   not known to be broken. A shape with m 0: there is none. */
+typedef struct diti_coop_shape {
+    uint32_t m, n, k;
+} diti_coop_shape;
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
+typedef struct diti_coop {
+    uint32_t subgroup; /* the size that every pipeline with such matrices requires; 0: there are none */
+    diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
+    diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
+    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
+    uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
+    uint32_t most;                                    /* no dimension of flexible shapes is larger */
+    bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
+} diti_coop;
 
 /* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
@@ -3959,7 +4018,7 @@ typedef struct diti_limits {
 /* Every kernel uses this one interface, so one layout serves all pipelines: */
 #define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
-#define DITI_MAX_CONSTANTS 16u /* specialization constants with ids 0..15, all uint32 */
+#define DITI_MAX_CONSTANTS 20u /* specialization constants with ids 0..19, all uint32 */
 
 typedef struct diti_pipeline {
     uint32_t module;
@@ -4095,7 +4154,11 @@ typedef struct diti_device {
     bool has_dot;            /* shaderIntegerDotProduct is enabled */
     bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-    bool has_memory_budget, has_portability_subset, has_dot_extension;
+    bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
+    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
+    diti_features features;  /* enabled */
+    diti_coop coop;
+    bool has_memory_budget, has_portability_subset;
     diti_rung rung; /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
@@ -4130,12 +4193,33 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
 DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
-typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
-    bool timeline, fp16, storage16, dot;
-} diti_features;
-DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
+typedef struct diti_feature_node { /* every structure of features: a header and a row of bits */
+    VkStructureType type;
+    void *next;
+    VkBool32 bits[8];
+} diti_feature_node;
+typedef struct diti_feature_chain {
+    diti_feature_node nodes[DITI_FEATURES];
+    const char *extensions[DITI_FEATURES];
+    uint32_t count, extension_count;
+} diti_feature_chain;
+DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                                diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device);
+DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
+/* The structures and extensions that switch wanted on; chain must stay where it is. */
+DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
+/* Sets the bits of wanted that stand in a structure of that type; false when none does. structure: NULL only asks. */
+DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
+DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out); /* adds to out */
+DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
+/* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
+DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
+DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                       const diti_features *features, diti_coop *out, dit_error *err);
+DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
+                                         const diti_coop *coop, bool unverified);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -4145,7 +4229,8 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
                                              diti_candidate **out, uint32_t *count, dit_error *err);
-DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
+DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                            diti_candidate *out, dit_error *err);
 /* The candidate that choice names; NULL with an error that lists what there is. */
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
                                                          dit_error *err);
@@ -4296,7 +4381,8 @@ typedef struct diti_spirv_module {
 } diti_spirv_module;
 /* Defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
+DIT_INTERNAL uint64_t diti_spirv_hash(void);                               /* of all modules */
+DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
                                           dit_error *err);
@@ -4331,7 +4417,8 @@ DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",          /* base, fp16: no higher than this */
+    "rung",          /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",    /* 1: also what has never run on any driver: bfloat16 and workgroups' matrices */
     "loader",        /* file name of the Vulkan loader */
     "storage_range", /* bytes in one storage buffer binding */
     "allocation",    /* bytes in one device memory allocation */
@@ -4345,7 +4432,7 @@ static const char *const diti_override_keys[] = {
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung, or the dot product (dot), fails its self-test */
+    "selftest_fail", /* this rung, or the int8 products of dot or coop (dot, coop_i8), fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */
@@ -4593,6 +4680,10 @@ DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance inst
     if (!vk->name) missing = "vk" #name;
     DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_LOAD)
 #undef DITI_VK_LOAD
+    vk->GetCoopProperties =
+        (diti_vk_coop_list)vk->GetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    vk->GetFlexibleProperties = (diti_vk_coop_list)vk->GetInstanceProcAddr(
+        instance, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
     if (!missing) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan instance has no %s; dit needs Vulkan 1.2", missing);
 }
@@ -4634,60 +4725,192 @@ DIT_INTERNAL const char *diti_vk_name(VkResult result) {
 
 /* ======== src/vk/features.c (edit it there; dit.h is generated) ======== */
 
-DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out) {
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
-    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
-    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
-    VkPhysicalDeviceFeatures2 features = DITI_ZERO;
-    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
-    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
-    fp16.pNext = &timeline;
-    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-    storage.pNext = &fp16;
-    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
-    dot.pNext = &storage;
-    features.pNext = &dot;
-    vk->GetPhysicalDeviceFeatures2(physical, &features);
-    out->timeline = timeline.timelineSemaphore != VK_FALSE;
-    out->fp16 = fp16.shaderFloat16 != VK_FALSE;
-    out->storage16 = storage.storageBuffer16BitAccess != VK_FALSE;
-    out->dot = dot.shaderIntegerDotProduct != VK_FALSE;
+/* Every optional feature that dit uses, as data: in which structure its bit stands, alone and in the structures of
+   whole Vulkan versions. Structures newer than the least headers that dit compiles with are known by number only; all
+   of them are a header and a row of VkBool32. */
+typedef struct diti_feature_structure {
+    uint32_t type; /* VkStructureType */
+    uint32_t bits;
+    const char *extension; /* NULL: in Vulkan 1.2 */
+} diti_feature_structure;
+enum {
+    DITI_STRUCTURE_TIMELINE,
+    DITI_STRUCTURE_ARITHMETIC,
+    DITI_STRUCTURE_STORAGE16,
+    DITI_STRUCTURE_MEMORY_MODEL,
+    DITI_STRUCTURE_DOT,
+    DITI_STRUCTURE_SUBGROUP,
+    DITI_STRUCTURE_COOP,
+    DITI_STRUCTURE_COOP2,
+    DITI_STRUCTURE_BF16,
+    DITI_STRUCTURES
+};
+static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES, 1, NULL},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, 2, NULL},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES, 4, NULL},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, 3, NULL},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, 1, "VK_KHR_shader_integer_dot_product"},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, 2, "VK_EXT_subgroup_size_control"},
+    {1000506000, 2, "VK_KHR_cooperative_matrix"},
+    {1000593000, 7, "VK_NV_cooperative_matrix2"},
+    {1000141000, 3, "VK_KHR_shader_bfloat16"},
+};
+
+typedef struct diti_feature_place {
+    uint32_t structure, bit;
+} diti_feature_place;
+static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
+    {DITI_STRUCTURE_TIMELINE, 0}, {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
+    {DITI_STRUCTURE_DOT, 0},      {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
+    {DITI_STRUCTURE_SUBGROUP, 0}, {DITI_STRUCTURE_SUBGROUP, 1},   {DITI_STRUCTURE_COOP, 0},
+    {DITI_STRUCTURE_COOP2, 0},    {DITI_STRUCTURE_COOP2, 1},      {DITI_STRUCTURE_COOP2, 2},
+    {DITI_STRUCTURE_COOP2, 3},    {DITI_STRUCTURE_COOP2, 4},      {DITI_STRUCTURE_BF16, 0},
+    {DITI_STRUCTURE_BF16, 2},
+};
+
+typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
+    uint32_t feature, type;
+    size_t offset;
+} diti_feature_version;
+#define DITI_IN_VERSION(feature, version, member)                                                                      \
+    {                                                                                                                  \
+        DITI_FEATURE_##feature, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_##version##_FEATURES,                       \
+            offsetof(VkPhysicalDeviceVulkan1##version##Features, member)                                               \
+    }
+static const diti_feature_version diti_feature_versions[] = {
+    DITI_IN_VERSION(STORAGE16, 1, storageBuffer16BitAccess),
+    DITI_IN_VERSION(TIMELINE, 2, timelineSemaphore),
+    DITI_IN_VERSION(FP16, 2, shaderFloat16),
+    DITI_IN_VERSION(INT8, 2, shaderInt8),
+    DITI_IN_VERSION(MEMORY_MODEL, 2, vulkanMemoryModel),
+    DITI_IN_VERSION(DOT, 3, shaderIntegerDotProduct),
+    DITI_IN_VERSION(SUBGROUP_SIZE, 3, subgroupSizeControl),
+    DITI_IN_VERSION(FULL_SUBGROUPS, 3, computeFullSubgroups),
+};
+
+/* Where a feature's bit stands in a structure of that type; 0: it does not stand there. */
+static size_t diti_feature_offset(uint32_t feature, uint32_t type) {
+    const diti_feature_place *place = &diti_feature_places[feature];
+    size_t i;
+    if (diti_feature_structures[place->structure].type == type)
+        return offsetof(diti_feature_node, bits) + place->bit * sizeof(VkBool32);
+    for (i = 0; i < DITI_COUNT(diti_feature_versions); i++) {
+        if (diti_feature_versions[i].feature == feature && diti_feature_versions[i].type == type)
+            return diti_feature_versions[i].offset;
+    }
+    return 0;
 }
 
-static void diti_features_of_struct(const VkBaseInStructure *at, diti_features *out) {
-    switch ((int)at->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-        if (((const VkPhysicalDeviceVulkan11Features *)at)->storageBuffer16BitAccess) out->storage16 = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-        if (((const VkPhysicalDevice16BitStorageFeatures *)at)->storageBuffer16BitAccess) out->storage16 = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
-        if (((const VkPhysicalDeviceVulkan12Features *)at)->timelineSemaphore) out->timeline = true;
-        if (((const VkPhysicalDeviceVulkan12Features *)at)->shaderFloat16) out->fp16 = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
-        if (((const VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore) out->timeline = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-        if (((const VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16) out->fp16 = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
-        if (((const VkPhysicalDeviceVulkan13Features *)at)->shaderIntegerDotProduct) out->dot = true;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
-        if (((const VkPhysicalDeviceShaderIntegerDotProductFeatures *)at)->shaderIntegerDotProduct) out->dot = true;
-        break;
-    default: break;
+DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure) {
+    const VkBool32 yes = VK_TRUE;
+    bool any = false;
+    uint32_t i;
+    for (i = 0; i < DITI_FEATURES; i++) {
+        size_t offset = wanted->has[i] ? diti_feature_offset(i, (uint32_t)type) : 0;
+        if (offset && structure) memcpy((unsigned char *)structure + offset, &yes, sizeof yes);
+        any = any || offset;
     }
+    return any;
+}
+
+DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out) {
+    uint32_t i;
+    for (i = 0; i < DITI_FEATURES; i++) {
+        size_t offset = diti_feature_offset(i, (uint32_t)structure->sType);
+        VkBool32 bit = VK_FALSE;
+        if (offset) memcpy(&bit, (const unsigned char *)structure + offset, sizeof bit);
+        out->has[i] = out->has[i] || bit;
+    }
+}
+
+DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type) {
+    if (index >= DITI_STRUCTURES) return 0;
+    *type = (VkStructureType)diti_feature_structures[index].type;
+    return offsetof(diti_feature_node, bits) + diti_feature_structures[index].bits * sizeof(VkBool32);
+}
+
+DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type) {
+    return diti_feature_offset(feature, (uint32_t)type) != 0;
+}
+
+static void diti_feature_node_put(diti_feature_chain *chain, uint32_t structure) {
+    const char *extension = diti_feature_structures[structure].extension;
+    diti_feature_node *node = &chain->nodes[chain->count];
+    memset(node, 0, sizeof *node);
+    node->type = (VkStructureType)diti_feature_structures[structure].type;
+    if (chain->count) chain->nodes[chain->count - 1].next = node;
+    chain->count++;
+    if (extension) chain->extensions[chain->extension_count++] = extension;
+}
+
+DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain) {
+    uint32_t i;
+    memset(chain, 0, sizeof *chain);
+    for (i = 0; i < DITI_STRUCTURES; i++) {
+        VkStructureType type = (VkStructureType)diti_feature_structures[i].type;
+        if (!diti_features_set(wanted, type, NULL)) continue;
+        diti_feature_node_put(chain, i);
+        diti_features_set(wanted, type, &chain->nodes[chain->count - 1]);
+    }
+}
+
+/* Only structures of extensions that the device has may be asked for. */
+static dit_result diti_features_extensions(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                           bool *has, dit_error *err) {
+    VkExtensionProperties *list;
+    uint32_t i, s, count = 0;
+    for (s = 0; s < DITI_STRUCTURES; s++) has[s] = !diti_feature_structures[s].extension;
+    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) < 0) return DIT_OK;
+    list = (VkExtensionProperties *)diti_alloc_array(env, count + 1u, sizeof *list);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, list) < 0) count = 0;
+    for (i = 0; i < count; i++) {
+        for (s = 0; s < DITI_STRUCTURES; s++) {
+            const char *extension = diti_feature_structures[s].extension;
+            has[s] = has[s] || (extension && diti_equal(list[i].extensionName, extension));
+        }
+    }
+    diti_free(env, list);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                                diti_features *out, dit_error *err) {
+    VkPhysicalDeviceFeatures2 features = DITI_ZERO;
+    diti_feature_chain chain;
+    bool has[DITI_STRUCTURES];
+    uint32_t i;
+    dit_result result = diti_features_extensions(env, vk, physical, has, err);
+    memset(out, 0, sizeof *out);
+    if (result < 0) return result;
+    memset(&chain, 0, sizeof chain);
+    for (i = 0; i < DITI_STRUCTURES; i++)
+        if (has[i]) diti_feature_node_put(&chain, i);
+    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    features.pNext = chain.nodes;
+    vk->GetPhysicalDeviceFeatures2(physical, &features);
+    for (i = 0; i < chain.count; i++) diti_features_get((const VkBaseInStructure *)(const void *)&chain.nodes[i], out);
+    diti_features_useful(out);
+    return DIT_OK;
 }
 
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out) {
     const VkBaseInStructure *at;
     memset(out, 0, sizeof *out);
-    for (at = (const VkBaseInStructure *)info->pNext; at; at = at->pNext) diti_features_of_struct(at, out);
+    for (at = (const VkBaseInStructure *)info->pNext; at; at = at->pNext) diti_features_get(at, out);
+    diti_features_useful(out);
+}
+
+/* What needs what: in groups that are of use only whole, or after another one. */
+DIT_INTERNAL void diti_features_useful(diti_features *f) {
+    bool *has = f->has, coop;
+    uint32_t i;
+    has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
+    coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
+           has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
+    has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
+    for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
 
 /* ======== src/vk/cores.c (edit it there; dit.h is generated) ======== */
@@ -4738,15 +4961,188 @@ DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device) {
     return cores;
 }
 
+/* ======== src/vk/coop.c (edit it there; dit.h is generated) ======== */
+
+/* Cooperative matrices: which shapes a device has, and which rungs follow. Vulkan's own declarations are newer than the
+   least headers that dit compiles with. */
+enum {
+    DITI_COMPONENT_F16 = 0,
+    DITI_COMPONENT_F32 = 1,
+    DITI_COMPONENT_S8 = 3,
+    DITI_COMPONENT_S32 = 5,
+    DITI_COMPONENT_BF16 = 1000141000,
+    DITI_SCOPE_WORKGROUP = 2,
+    DITI_SCOPE_SUBGROUP = 3,
+    DITI_STYPE_COOP_PROPERTIES = 1000506001,
+    DITI_STYPE_COOP_FLEXIBLE = 1000593001,
+    DITI_STYPE_COOP2_PROPERTIES = 1000593002
+};
+typedef struct diti_coop_types {
+    uint32_t operand, sum;
+} diti_coop_types;
+static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+};
+
+/* What dit computes with, as an index of DITI_COOP_…; -1: something else. */
+static int diti_coop_type_of(const diti_vk_coop_property *p) {
+    int i;
+    for (i = 0; i < DITI_COOP_TYPES; i++) {
+        const diti_coop_types *t = &diti_coop_type_list[i];
+        if (p->a == t->operand && p->b == t->operand && p->c == t->sum && p->result == t->sum && !p->saturating)
+            return i;
+    }
+    return -1;
+}
+
+static bool diti_coop_is_power(uint32_t n) { return n && !(n & (n - 1)); }
+
+/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. Of several shapes the largest is best. */
+static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *p) {
+    if (!diti_coop_is_power(p->m) || !diti_coop_is_power(p->n) || !diti_coop_is_power(p->k)) return;
+    if (p->m < 4 || p->n < 4 || p->k < 8 || p->m > 32 || p->n > 32 || p->k > 64) return;
+    if ((uint64_t)p->m * p->n * p->k <= (uint64_t)shape->m * shape->n * shape->k) return;
+    shape->m = p->m;
+    shape->n = p->n;
+    shape->k = p->k;
+}
+
+static void diti_coop_take_property(diti_coop *coop, bool flexible, const diti_vk_coop_property *p) {
+    int type = diti_coop_type_of(p);
+    if (type < 0) return;
+    if (p->scope == DITI_SCOPE_SUBGROUP)
+        diti_coop_take(flexible ? &coop->flexible[type] : &coop->subgroup_shape[type], p);
+    else if (flexible && p->scope == DITI_SCOPE_WORKGROUP && p->invocations == coop->workgroup_threads)
+        diti_coop_take(&coop->workgroup_shape[type], p);
+}
+
+/* The list of one of both extensions; they differ in the last member alone. */
+static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical, bool flexible,
+                                 diti_coop *coop, dit_error *err) {
+    diti_vk_coop_list list = flexible ? vk->GetFlexibleProperties : vk->GetCoopProperties;
+    diti_vk_coop_property one = DITI_ZERO, *all;
+    unsigned char *memory;
+    size_t size = flexible ? sizeof one : offsetof(diti_vk_coop_property, invocations);
+    uint32_t i, count = 0;
+    VkResult vr;
+    if (size % sizeof(void *)) size += sizeof(void *) - size % sizeof(void *);
+    if (!list || list(physical, &count, NULL) < 0 || !count) return DIT_OK;
+    memory = (unsigned char *)diti_alloc_zero(env, (size_t)count * size);
+    if (!memory) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u matrix shapes", count);
+    for (i = 0; i < count; i++) {
+        all = (diti_vk_coop_property *)(void *)(memory + i * size);
+        all->type = (VkStructureType)(flexible ? DITI_STYPE_COOP_FLEXIBLE : DITI_STYPE_COOP_PROPERTIES);
+    }
+    all = (diti_vk_coop_property *)(void *)memory;
+    vr = list(physical, &count, all);
+    for (i = 0; i < count && vr >= 0; i++) {
+        memcpy(&one, memory + i * size, size < sizeof one ? size : sizeof one);
+        diti_coop_take_property(coop, flexible, &one);
+    }
+    diti_free(env, memory);
+    return DIT_OK;
+}
+
+/* Drivers that list what their hardware lacks, and hardware that is known to be slow or wrong at it. */
+typedef struct diti_coop_device {
+    uint32_t vendor, driver, subgroup, least_subgroup;
+    bool mixed_dot; /* a fast dot product of mixed signs: AMD's from RDNA3 on */
+} diti_coop_device;
+static const char *diti_coop_ban(const diti_coop_device *d) {
+    if (d->vendor == 0x1002 && d->driver == VK_DRIVER_ID_AMD_PROPRIETARY && !d->mixed_dot)
+        return "this driver emulates them on GPUs before RDNA3";
+    if (d->vendor == 0x8086 && d->least_subgroup < 16) return "they are slow on Intel GPUs before Xe2";
+    return NULL;
+}
+
+static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical, bool coop2, diti_coop_device *out,
+                               diti_coop *coop) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
+    VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
+    diti_feature_node limits;
+    memset(&limits, 0, sizeof limits);
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &driver;
+    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    driver.pNext = &subgroup;
+    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroup.pNext = &sizes;
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    sizes.pNext = &dot;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+    limits.type = (VkStructureType)DITI_STYPE_COOP2_PROPERTIES;
+    if (coop2) dot.pNext = &limits;
+    vk->GetPhysicalDeviceProperties2(physical, &properties);
+    out->vendor = properties.properties.vendorID;
+    out->driver = (uint32_t)driver.driverID;
+    out->subgroup = subgroup.subgroupSize;
+    out->least_subgroup = sizes.minSubgroupSize;
+    out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
+    if (!(sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) out->subgroup = 0;
+    if (out->vendor == 0x8086 && out->subgroup)
+        out->subgroup = sizes.minSubgroupSize; /* the size of its matrix units */
+    coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
+    coop->most = limits.bits[1];
+    coop->workgroup_reserved = limits.bits[2];
+}
+
+DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                       const diti_features *features, diti_coop *out, dit_error *err) {
+    diti_coop_device device = DITI_ZERO;
+    bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
+    dit_result result;
+    const char *ban;
+    memset(out, 0, sizeof *out);
+    if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
+    diti_coop_describe(vk, physical, flexible, &device, out);
+    ban = diti_coop_ban(&device);
+    if (ban || !device.subgroup) {
+        diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", ban ? ban : "subgroups have no fixed size");
+        memset(out, 0, sizeof *out);
+        return DIT_OK;
+    }
+    out->subgroup = device.subgroup;
+    result = diti_coop_list(env, vk, physical, false, out, err);
+    if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
+    if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
+    if (!features->has[DITI_FEATURE_INT8]) {
+        out->subgroup_shape[DITI_COOP_S8].m = out->flexible[DITI_COOP_S8].m = 0;
+        out->workgroup_shape[DITI_COOP_S8].m = 0;
+    }
+    if (!features->has[DITI_FEATURE_BF16]) {
+        out->subgroup_shape[DITI_COOP_BF16].m = out->flexible[DITI_COOP_BF16].m = 0;
+        out->workgroup_shape[DITI_COOP_BF16].m = 0;
+    }
+    out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
+    out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
+    out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
+    return result;
+}
+
+/* NVIDIA's GPUs between GP102 and GP108 compute halves 64 times slower than floats. */
+static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
+    return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
+}
+
+DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
+                                         const diti_coop *coop, bool unverified) {
+    if (coop->subgroup && coop->flexible[DITI_COOP_F16].m) return DITI_RUNG_COOP2;
+    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_F16].m) return DITI_RUNG_COOP;
+    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_BF16].m && unverified) return DITI_RUNG_COOP;
+    if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
+    return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
+}
+
 /* ======== src/vk/devices.c (edit it there; dit.h is generated) ======== */
 
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
-    switch (rung) {
-    case DITI_RUNG_BASE: return "base";
-    case DITI_RUNG_FP16: return "fp16";
-    case DITI_RUNG_COUNT: break;
-    }
-    return "none";
+    static const char *const names[] = {"base", "fp16", "half", "coop", "coop2"};
+    return (size_t)rung < DITI_COUNT(names) ? names[rung] : "none";
 }
 
 static bool diti_candidate_queue(const diti_vk_api *vk, VkPhysicalDevice physical, uint32_t *family) {
@@ -4775,19 +5171,24 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
 }
 
 /* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
-static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDeviceProperties *properties,
-                                   diti_candidate *out) {
+static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
+                                         const VkPhysicalDeviceProperties *properties, diti_candidate *out,
+                                         dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
+    diti_coop coop = DITI_ZERO;
+    dit_result result;
     out->reason[0] = 0;
     out->info.rung[0] = 0;
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
-        return;
+        return DIT_OK;
     }
-    diti_features_supported(vk, out->physical, &features);
-    if (!features.timeline) {
+    result = diti_features_supported(env, vk, out->physical, &features, err);
+    if (result >= 0) result = diti_coop_find(env, vk, out->physical, &features, &coop, err);
+    if (result < 0) return result;
+    if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
     } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {
         diti_format(out->reason, sizeof out->reason, "it has no compute queue");
@@ -4799,11 +5200,13 @@ static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDevice
                     limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
     } else {
         diti_format(out->info.rung, sizeof out->info.rung, "%s",
-                    diti_rung_name(features.fp16 && features.storage16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE));
+                    diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
     }
+    return DIT_OK;
 }
 
-DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out) {
+DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                            diti_candidate *out, dit_error *err) {
     VkPhysicalDeviceIDProperties id = DITI_ZERO;
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     memset(out, 0, sizeof *out);
@@ -4819,7 +5222,7 @@ DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice ph
     out->info.api_version = properties.properties.apiVersion;
     out->info.driver_version = properties.properties.driverVersion;
     out->info.memory = diti_candidate_memory(vk, physical);
-    diti_candidate_examine(vk, &properties.properties, out);
+    return diti_candidate_examine(env, vk, &properties.properties, out, err);
 }
 
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -4828,12 +5231,17 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
     diti_candidate *list;
     uint32_t i, found = DITI_COUNT(physical);
     VkResult vr = vk->EnumeratePhysicalDevices(instance, &found, physical);
+    dit_result result = DIT_OK;
     *out = NULL;
     *count = 0;
     if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
     list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
     if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
-    for (i = 0; i < found; i++) diti_candidate_fill(vk, physical[i], &list[i]);
+    for (i = 0; i < found && result >= 0; i++) result = diti_candidate_fill(env, vk, physical[i], &list[i], err);
+    if (result < 0) {
+        diti_free(env, list);
+        return result;
+    }
     *out = list;
     *count = found;
     return DIT_OK;
@@ -6188,8 +6596,10 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, const diti_pipeline *key,
+/* Cooperative matrices belong to whole subgroups of a known size. */
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
                                      VkPipeline *out) {
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
@@ -6210,6 +6620,12 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &constants;
     info.layout = device->pipeline_layout;
+    subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    subgroup.requiredSubgroupSize = device->coop.subgroup;
+    if (coop) {
+        info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+        info.stage.pNext = &subgroup;
+    }
     return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 
@@ -6223,7 +6639,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
     info.pCode = words;
     vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
     if (vr < 0) return vr;
-    vr = diti_pipeline_create(device, module, key, out);
+    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, out);
     device->vk.DestroyShaderModule(device->device, module, device->callbacks);
     return vr;
 }
@@ -6548,27 +6964,31 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
-/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves, so it stays
-   on the base rung unless asked. */
+/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
+   units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     char wanted[32];
     int rung;
-    device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    device->rung = diti_rung_highest(&properties.properties, &device->features, &device->coop, device->unverified);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
         return DIT_OK;
     }
     for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
+        bool exists = rung <= (int)device->rung || (rung == DITI_RUNG_HALF && device->has_fp16);
         if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
-        if (rung > (int)device->rung) {
+        if (!exists) {
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
                              device->info.name, wanted);
         }
         device->rung = (diti_rung)rung;
         return DIT_OK;
     }
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: there is no rung '%s'; rungs are base and fp16",
-                     wanted);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
 }
 
 static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
@@ -6581,27 +7001,41 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
-        if (diti_equal(list[i].extensionName, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
-            device->has_dot_extension = true;
     }
     diti_free(&device->env, list);
     return DIT_OK;
 }
 
-/* Everything that is known once the physical device and the queue family are. */
+/* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
+static void diti_device_settle(diti_device *device, const char *overrides) {
+    const diti_coop *coop = &device->coop;
+    bool i8 = device->rung == DITI_RUNG_COOP2 ? coop->flexible[DITI_COOP_S8].m || coop->subgroup_shape[DITI_COOP_S8].m
+                                              : coop->subgroup_shape[DITI_COOP_S8].m != 0;
+    device->coop_i8 = device->rung >= DITI_RUNG_COOP && i8;
+    if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+    if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
+    device->features.has[DITI_FEATURE_COOP] = false;
+    diti_features_useful(&device->features);
+    memset(&device->coop, 0, sizeof device->coop);
+}
+
+/* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     dit_result result;
+    device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
+    device->has_dot = device->features.has[DITI_FEATURE_DOT];
+    device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
+    if (result >= 0)
+        result = diti_coop_find(&device->env, &device->vk, device->physical, &device->features, &device->coop, err);
     if (result < 0) return result;
-    if (device->owns_instance) device->has_dot = device->has_dot && device->has_dot_extension;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
-    if (device->has_dot)
-        device->dot = diti_override_number(desc->overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+    diti_device_settle(device, desc->overrides);
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
@@ -6625,22 +7059,11 @@ static uint32_t diti_device_transfer_family(const diti_device *device, const cha
 /* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
  * wrong. */
 static VkResult diti_device_create(diti_device *device) {
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
-    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
-    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkDeviceQueueCreateInfo queues[2];
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *extensions[2];
+    diti_feature_chain chain;
     float priority = 1.0f;
-    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
-    timeline.timelineSemaphore = VK_TRUE;
-    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
-    fp16.pNext = &timeline;
-    fp16.shaderFloat16 = VK_TRUE;
-    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-    storage.pNext = &fp16;
-    storage.storageBuffer16BitAccess = VK_TRUE;
+    diti_features_chain(&device->features, &chain);
     memset(queues, 0, sizeof queues);
     queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
     queues[0].queueFamilyIndex = device->queue_family;
@@ -6649,16 +7072,13 @@ static VkResult diti_device_create(diti_device *device) {
     queues[1] = queues[0];
     queues[1].queueFamilyIndex = device->transfer_family;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
-    dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
-    dot.shaderIntegerDotProduct = VK_TRUE;
-    info.pNext = device->has_dot ? &dot : dot.pNext;
+    info.pNext = chain.nodes;
     info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
     info.pQueueCreateInfos = queues;
-    info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
-        extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
-    if (device->has_dot) extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+        chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
+    info.ppEnabledExtensionNames = chain.extensions;
+    info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
@@ -6683,18 +7103,15 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 }
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
-    diti_features features;
     VkResult vr;
     dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
     if (result < 0) return result;
     device->owns_instance = true;
     result = diti_instance_functions(&device->vk, device->instance, err);
     if (result >= 0) result = diti_device_select(device, desc->devices, err);
-    if (result < 0) return result;
-    diti_features_supported(&device->vk, device->physical, &features);
-    device->has_fp16 = features.fp16 && features.storage16;
-    device->has_dot = features.dot;
-    result = diti_device_describe(device, desc, err);
+    if (result >= 0)
+        result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
+    if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     device->transfer_family = diti_device_transfer_family(device, desc->overrides);
     vr = diti_device_create(device);
@@ -6761,7 +7178,6 @@ static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, 
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
-    diti_features enabled = DITI_ZERO;
     diti_candidate candidate;
     dit_result result = diti_wrap_check(given, err);
     if (result < 0) return result;
@@ -6778,20 +7194,19 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->pipeline_cache = given->pipeline_cache;
     result = diti_instance_functions(&device->vk, device->instance, err);
     if (result < 0) return result;
-    diti_candidate_fill(&device->vk, device->physical, &candidate);
+    result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
+    if (result < 0) return result;
     device->info = candidate.info;
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
                          candidate.reason);
     }
-    enabled.timeline = true; /* without device_info */
-    if (given->device_info) diti_features_enabled(given->device_info, &enabled);
-    if (!enabled.timeline) {
+    device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
+    if (given->device_info) diti_features_enabled(given->device_info, &device->features);
+    if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
-    device->has_fp16 = enabled.fp16 && enabled.storage16;
-    device->has_dot = enabled.dot;
     result = diti_wrap_queue(device, given, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
@@ -6910,13 +7325,20 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
     X(PHYSICAL_DEVICE_RAY_QUERY_FEATURES_KHR, VkPhysicalDeviceRayQueryFeaturesKHR)
 
 static size_t diti_extend_size_of(VkStructureType type) {
+    VkStructureType own;
+    uint32_t i;
+    size_t size;
     switch ((int)type) {
 #define DITI_EXTEND_SIZE(name, structure)                                                                              \
     case VK_STRUCTURE_TYPE_##name: return sizeof(structure);
         DITI_EXTEND_STRUCTURES(DITI_EXTEND_SIZE)
 #undef DITI_EXTEND_SIZE
-    default: return 0;
+    default: break;
     }
+    for (i = 0; (size = diti_feature_structure_size(i, &own)) != 0; i++) {
+        if (own == type) return size;
+    }
+    return 0;
 }
 
 typedef struct diti_extend {
@@ -6924,15 +7346,21 @@ typedef struct diti_extend {
     unsigned char *memory; /* NULL: only count */
     size_t used, room;
     VkBaseOutStructure *first, **tail;
+    const char *const *names; /* NULL: the application's own */
+    uint32_t name_count;
 } diti_extend;
+
+/* Room for size bytes in memory; NULL while counting or when there is no room. */
+static void *diti_extend_take(diti_extend *extend, size_t size) {
+    size_t start = extend->used;
+    extend->used += (size + 7) / 8 * 8;
+    return extend->memory && extend->used <= extend->room ? extend->memory + start : NULL;
+}
 
 /* Appends a copy of size bytes to memory and to the new chain; NULL while counting or when there is no room. */
 static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
-    VkBaseOutStructure *copy = NULL;
-    size_t start = extend->used;
-    extend->used += (size + 7) / 8 * 8;
-    if (!extend->memory || extend->used > extend->room) return NULL;
-    copy = (VkBaseOutStructure *)(void *)(extend->memory + start);
+    VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_take(extend, size);
+    if (!copy) return NULL;
     memcpy(copy, from, size);
     copy->pNext = NULL;
     *extend->tail = copy;
@@ -6948,58 +7376,50 @@ static bool diti_extend_has(const VkDeviceCreateInfo *app, VkStructureType type)
     return false;
 }
 
-/* Sets what is missing in a structure of the chain; false when nothing of it belongs there. at: a copy, or NULL. */
-static bool diti_extend_patch(const diti_features *missing, VkStructureType type, VkBaseOutStructure *at) {
-    switch ((int)type) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-        if (at && missing->storage16) ((VkPhysicalDeviceVulkan11Features *)at)->storageBuffer16BitAccess = VK_TRUE;
-        return missing->storage16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-        if (at && missing->storage16) ((VkPhysicalDevice16BitStorageFeatures *)at)->storageBuffer16BitAccess = VK_TRUE;
-        return missing->storage16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
-        if (at && missing->timeline) ((VkPhysicalDeviceVulkan12Features *)at)->timelineSemaphore = VK_TRUE;
-        if (at && missing->fp16) ((VkPhysicalDeviceVulkan12Features *)at)->shaderFloat16 = VK_TRUE;
-        return missing->timeline || missing->fp16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
-        if (at && missing->timeline) ((VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore = VK_TRUE;
-        return missing->timeline;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-        if (at && missing->fp16) ((VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16 = VK_TRUE;
-        return missing->fp16;
-    default: return false;
+/* Features for which the chain has no structure yet. Where it has a structure of a Vulkan version, that one must be
+   used, for the specification forbids both. */
+static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    diti_features rest = extend->missing;
+    const VkBaseInStructure *at;
+    diti_feature_chain chain;
+    uint32_t i;
+    for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) {
+        for (i = 0; i < DITI_FEATURES; i++)
+            if (diti_feature_is_in(i, at->sType)) rest.has[i] = false;
+    }
+    diti_features_chain(&rest, &chain);
+    for (i = 0; i < chain.count; i++) {
+        VkStructureType type = chain.nodes[i].type;
+        size_t size = diti_extend_size_of(type);
+        if (!diti_extend_has(app, type)) diti_extend_put(extend, &chain.nodes[i], size);
     }
 }
 
-/* Features for which the chain has no structure yet. Where it has VkPhysicalDeviceVulkan12Features, that one must be
-   used, for the specification forbids both. */
-static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
-    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
-    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
-    bool has11 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-    bool has12 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
-    timeline.timelineSemaphore = VK_TRUE;
-    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
-    fp16.shaderFloat16 = VK_TRUE;
-    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-    storage.storageBuffer16BitAccess = VK_TRUE;
-    if (extend->missing.timeline && !has12 && !diti_extend_has(app, timeline.sType)) {
-        diti_extend_put(extend, &timeline, sizeof timeline);
-    }
-    if (extend->missing.fp16 && !has12 && !diti_extend_has(app, fp16.sType)) {
-        diti_extend_put(extend, &fp16, sizeof fp16);
-    }
-    if (extend->missing.storage16 && !has11 && !diti_extend_has(app, storage.sType)) {
-        diti_extend_put(extend, &storage, sizeof storage);
+/* The application's extensions and those of the missing features, if there are any of the latter. */
+static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    diti_feature_chain chain;
+    const char **names;
+    uint32_t i, j;
+    diti_features_chain(&extend->missing, &chain);
+    extend->name_count = app->enabledExtensionCount;
+    if (!chain.extension_count) return;
+    names =
+        (const char **)diti_extend_take(extend, (app->enabledExtensionCount + chain.extension_count) * sizeof *names);
+    extend->names = names;
+    for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
+    for (i = 0; i < chain.extension_count; i++) {
+        bool enabled = false;
+        for (j = 0; j < app->enabledExtensionCount; j++)
+            enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], chain.extensions[i]);
+        if (!enabled && names) names[extend->name_count] = chain.extensions[i];
+        if (!enabled) extend->name_count++;
     }
 }
 
 static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInfo *app, dit_error *err) {
     const VkBaseInStructure *at, *rest = (const VkBaseInStructure *)app->pNext;
     for (at = rest; at; at = at->pNext) {
-        if (diti_extend_patch(&extend->missing, at->sType, NULL)) rest = at->pNext;
+        if (diti_features_set(&extend->missing, at->sType, NULL)) rest = at->pNext;
     }
     for (at = (const VkBaseInStructure *)app->pNext; at != rest; at = at->pNext) {
         size_t size = diti_extend_size_of(at->sType);
@@ -7009,20 +7429,22 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
                              "Vulkan11, Vulkan12 and other core feature structures",
                              (int)at->sType);
         }
-        diti_extend_patch(&extend->missing, at->sType, diti_extend_put(extend, at, size));
+        diti_features_set(&extend->missing, at->sType, diti_extend_put(extend, at, size));
     }
     diti_extend_add(extend, app);
+    diti_extend_names(extend, app);
     if (extend->memory && extend->used <= extend->room) *extend->tail = (VkBaseOutStructure *)rest;
     return DIT_OK;
 }
 
 /* The device must be usable, and the application must create a queue that dit can use. */
-static dit_result diti_extend_check(const diti_vk_api *vk, VkPhysicalDevice gpu, const VkDeviceCreateInfo *app,
-                                    dit_error *err) {
+static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
+                                    const VkDeviceCreateInfo *app, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
     diti_candidate candidate;
-    diti_candidate_fill(vk, gpu, &candidate);
+    dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
+    if (result < 0) return result;
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
@@ -7041,17 +7463,19 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
                                       const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
     diti_vk_api vk = DITI_ZERO;
     diti_features enabled;
-    dit_result result;
+    diti_env env;
+    const VkBaseInStructure *at;
+    uint32_t i;
+    dit_result result = diti_env_init(&env, NULL, NULL, err);
+    if (result < 0) return result;
     vk.GetInstanceProcAddr = gipa;
     result = diti_instance_functions(&vk, instance, err);
-    if (result >= 0) result = diti_extend_check(&vk, gpu, app, err);
+    if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
+    if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
     if (result < 0) return result;
-    diti_features_supported(&vk, gpu, out);
-    diti_features_enabled(app, &enabled);
-    if (!out->fp16 || !out->storage16) out->fp16 = out->storage16 = false; /* either alone is of no use */
-    out->timeline = out->timeline && !enabled.timeline;
-    out->fp16 = out->fp16 && !enabled.fp16;
-    out->storage16 = out->storage16 && !enabled.storage16;
+    memset(&enabled, 0, sizeof enabled);
+    for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
+    for (i = 0; i < DITI_FEATURES; i++) out->has[i] = out->has[i] && !enabled.has[i];
     return DIT_OK;
 }
 
@@ -7082,6 +7506,8 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
     }
     *out = *app;
     out->pNext = extend.first;
+    if (extend.names) out->ppEnabledExtensionNames = extend.names;
+    out->enabledExtensionCount = extend.name_count;
     return DIT_OK;
 }
 
@@ -7188,6 +7614,14 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     *words = out;
     *count = entry->word_count;
     return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
+    const uint32_t op_capability = 2u << 16 | 17u, cooperative_matrix = 6022;
+    size_t i;
+    for (i = 5; i + 1 < count && words[i] == op_capability; i += 2)
+        if (words[i + 1] == cooperative_matrix) return true;
+    return false;
 }
 
 /* ======== src/graph/graph.h (edit it there; dit.h is generated) ======== */
@@ -11305,8 +11739,9 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 }
 
 /* ======== src/graph/ops_gemm.c (edit it there; dit.h is generated) ======== */
-/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
-   gemv_gpu.comp; gemm_dot_gpu.comp for int8 rows where the device has their dot product: the same bytes, faster). */
+/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
+   any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
+   the same bytes from each). */
 
 /* Push words of gemm.glsl. */
 enum {
@@ -11341,13 +11776,24 @@ enum {
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
 typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
-    uint32_t constants[3], constant_count; /* from id 10 on */
+    uint32_t read;                         /* elements of K that the kernel reads at a time */
+    uint32_t constants[9], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
+
+/* How the kernels with cooperative matrices work on a device. */
+enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
+typedef struct diti_gemm_coop {
+    const char *module;
+    diti_coop_shape shape;  /* of a fragment */
+    uint32_t threads, unit; /* that share it; elements in 16 bytes */
+    uint32_t scope;
+} diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -11395,28 +11841,31 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constant_count = 3;
 }
 
-static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, bool half, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the sums of gemv_gpu are not exact */
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
-        out->module = "gemv_gpu";
+        out->module = "gemm_gpu";
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
         out->columns = 4;
         out->constants[0] = out->rows;
-        out->constant_count = 1;
+        out->constants[1] = 4;
+        out->constants[2] = DITI_GEMM_FORM_FEW;
+        out->constant_count = 3;
         out->band = 1;
         return;
     }
-    out->module = "gemm_gpu";
+    out->module = half ? "gemm_half" : "gemm_gpu";
     out->group = large ? 256 : 128;
-    out->rows = large ? 128 : 64;
+    out->constants[0] = half && graph->device->is_cpu ? 2 : 8; /* a processor unrolls and compiles them all */
+    out->rows = out->group / 16 * out->constants[0];
     out->columns = 64;
-    out->constants[0] = 8;
     out->constants[1] = 4;
-    out->constant_count = 2;
+    out->constants[2] = 0;
+    out->constant_count = half ? 2 : 3;
     out->band = 8;
 }
 
@@ -11437,22 +11886,143 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 
 /* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
-    out->module = "gemm_reduce";
+    out->module = "gemm_gpu";
     out->group = 64;
     out->rows = 1;
     out->columns = 256;
     out->band = 1;
+    out->constants[0] = 8;
+    out->constants[1] = 4;
+    out->constants[2] = DITI_GEMM_FORM_REDUCE;
+    out->constant_count = 3;
+}
+
+/* N and every operand in the epilogue come in whole quads. */
+static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) {
+    return diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
+           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
+}
+
+/* --- matrix units --- */
+
+/* Which kernel, and the shape of its fragments; false where the device has none. */
+static bool diti_gemm_coop_shape(const diti_device *device, bool i8, diti_gemm_coop *out) {
+    const diti_coop *coop = &device->coop;
+    bool f16 = coop->subgroup_shape[DITI_COOP_F16].m || coop->flexible[DITI_COOP_F16].m;
+    int type = i8 ? DITI_COOP_S8 : f16 ? DITI_COOP_F16 : DITI_COOP_BF16;
+    out->module = i8 ? "gemm_coop_i8" : f16 ? "gemm_coop" : "gemm_coop_bf16";
+    out->shape = coop->subgroup_shape[type];
+    out->threads = coop->subgroup;
+    out->unit = i8 ? 16 : 8;
+    out->scope = DITI_GEMM_SUBGROUP;
+    if (device->rung < DITI_RUNG_COOP2) return out->shape.m != 0;
+    if (coop->flexible[type].m) { /* twice the least: the same sums in fewer, larger pieces */
+        uint32_t most = coop->most < 32 ? coop->most : 32;
+        out->shape = coop->flexible[type];
+        if (2 * out->shape.m <= most) out->shape.m *= 2;
+        if (2 * out->shape.n <= most && !device->is_cpu) out->shape.n *= 2;
+        if (2 * out->shape.k <= most && !device->is_cpu) out->shape.k *= 2;
+    }
+    if (device->unverified && coop->workgroup_shape[type].m) {
+        out->shape = coop->workgroup_shape[type];
+        out->threads = coop->workgroup_threads;
+        out->scope = DITI_GEMM_WORKGROUP;
+        out->shape.m = 128;
+        out->shape.n = 128;
+    }
+    return out->shape.m != 0;
+}
+
+/* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
+static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint32_t unit) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    return info->first % unit == 0 && info->pitch % unit == 0;
+}
+
+/* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
+   which compiles every fragment on its own, gets few of them. */
+static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
+                                     uint32_t across[2], uint32_t fragments[2]) {
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
+    uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+    if (coop->scope == DITI_GEMM_WORKGROUP) {
+        across[0] = across[1] = fragments[0] = fragments[1] = 1;
+        return;
+    }
+    if (device->is_cpu) part = 0;
+    while (count > 1 && count * count * coop->threads > device->limits.group_invocations) count /= 2;
+    across[0] = count;
+    across[1] = device->is_cpu ? 1 : count;
+    fragments[0] = part > coop->shape.m ? part / coop->shape.m : 1;
+    fragments[1] = part > coop->shape.n ? part / coop->shape.n : device->is_cpu ? 2 : 1;
+}
+
+/* Bytes of shared memory, as gemm_coop.comp declares it. */
+static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
+                                      uint32_t columns) {
+    uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
+    uint64_t strips = (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
+    return slices > strips ? slices : strips;
+}
+
+static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, diti_gemm_tiles *out) {
+    const diti_device *device = graph->device;
+    uint32_t across[2], fragments[2], step, i;
+    uint64_t bytes;
+    diti_gemm_coop coop = DITI_ZERO;
+    if (!diti_gemm_coop_shape(device, i8, &coop) || !diti_gemm_is_vector(graph, gemm) ||
+        !diti_gemm_is_wide(graph, gemm->x, coop.unit) || !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
+        (gemm->image && (gemm->depth % coop.unit || i8 || diti_equal(coop.module, "gemm_coop_bf16"))))
+        return false;
+    diti_gemm_coop_fragments(device, gemm, &coop, across, fragments);
+    step = coop.unit * 4;
+    while (step < coop.shape.k) step *= 2;
+    out->module = coop.module;
+    out->group = coop.threads * across[0] * across[1];
+    out->rows = across[0] * fragments[0] * coop.shape.m;
+    out->columns = across[1] * fragments[1] * coop.shape.n;
+    out->band = 8;
+    /* every thread loads as many pieces of a slice as every other one */
+    for (i = 0;
+         i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
+        step *= 2;
+    out->constants[0] = coop.threads;
+    out->constants[1] = coop.shape.m;
+    out->constants[2] = coop.shape.n;
+    out->constants[3] = coop.shape.k;
+    out->constants[4] = fragments[0];
+    out->constants[5] = fragments[1];
+    out->constants[6] = across[0];
+    out->constants[7] = step;
+    out->constants[8] = coop.scope;
+    out->constant_count = 9;
+    bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
+    if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
+    if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||
+        diti_gemm_rows_at_once(graph, gemm) < 2 * out->rows)
+        return false;
+    out->read = coop.unit;
+    return true;
 }
 
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    if (gemm->parts > 1)
+    const diti_device *device = graph->device;
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
+    bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
+    bool half = !i8 && vector && (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+    out->read = 4;
+    if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
-    else if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+        return;
+    }
+    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) && diti_gemm_tiles_coop(graph, gemm, i8, out))
+        return;
+    if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
-    else if (graph->device->is_cpu)
+    else if (device->is_cpu && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
-        diti_gemm_tiles_gpu(graph, gemm, out);
+        diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -11465,9 +12035,8 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
            (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
     c[6] = gemm->activation;
-    c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
-           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
-    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    c[7] = diti_gemm_is_vector(graph, gemm);
+    c[8] = gemm->depth % tiles->read != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
@@ -11710,7 +12279,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 
 /* ======== src/graph/ops_split_k.c (edit it there; dit.h is generated) ======== */
 /* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
-   shaders/gemm_reduce.comp adds in order before the epilogue. The number of parts depends on the problem and the device
+   shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
    alone, so that the same job gives the same bytes whatever the tiles and slices. */
 
 #define DITI_SPLIT_DEPTH 2048u /* least K that is split (kernels.md 1.4) */
@@ -19756,15 +20325,17 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 /* ======== src/job/context.c (edit it there; dit.h is generated) ======== */
 /* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
 
-#define DITI_PROBE_SIZE 192u /* rows, columns and depth of the self-test's matrix product */
+/* The self-test's matrix product: tiles, fragments and slices of K are left over on every side. */
+#define DITI_PROBE_M 191u
+#define DITI_PROBE_N 188u
+#define DITI_PROBE_K 200u
 
 static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
 
-/* Runs one matrix product through the graph and times it. inputs: [n, n] activations and [n, n] weights, row-major. */
-static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, const float *input, float *output,
-                                 dit_error *err) {
-    const uint32_t n = DITI_PROBE_SIZE;
-    const size_t bytes = (size_t)n * n * sizeof(float);
+/* Runs one matrix product through the graph. timed: it says how fast the device is. */
+static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, bool timed, const float *input,
+                                 float *output, dit_error *err) {
+    const uint32_t m = DITI_PROBE_M, n = DITI_PROBE_N, k = DITI_PROBE_K;
     diti_linear_desc desc;
     diti_graph graph;
     diti_plan *plan = NULL;
@@ -19775,94 +20346,162 @@ static dit_result diti_probe_run(diti_device *device, const diti_weight *weight,
     desc.name = "self-test";
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "self-test", false);
-    x = diti_tensor_input(&graph, DITI_F32, n, n, "self-test input");
-    desc.out = diti_tensor_state(&graph, DITI_F32, n, n, "self-test output");
+    x = diti_tensor_input(&graph, DITI_F32, m, k, "self-test input");
+    desc.out = diti_tensor_state(&graph, DITI_F32, m, n, "self-test output");
     y = diti_linear(&graph, x, weight, &desc);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_write(plan, x, input, bytes, err);
+    if (result >= 0) result = diti_plan_write(plan, x, input, (size_t)m * k * sizeof *input, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_run(plan, 0, 1, err); /* the first run may pay for compilation in the driver */
-    if (result >= 0) result = diti_plan_read(plan, y, output, bytes, err);
-    if (result >= 0) {
+    if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
+    if (result >= 0) result = diti_plan_read(plan, y, output, (size_t)m * n * sizeof *output, err);
+    if (result >= 0 && timed) {
         diti_plan_learn(plan);
         if (diti_plan_last_slice_us(plan))
-            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)n * (float)n * (float)n);
+            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)m * (float)n * (float)k);
     }
     diti_plan_destroy(plan);
     return result;
 }
 
-/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 2e-2 (fp16); a broken driver misses
- * by far more. */
+/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 1.4e-2 (fp16, int8); a broken driver
+ * misses by far more. */
 static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
-    const uint32_t n = DITI_PROBE_SIZE;
     double error = 0, norm = 0;
     uint32_t r, c, k;
-    for (r = 0; r < n; r += 5) {
-        for (c = 0; c < n; c += 3) {
+    for (r = 0; r < DITI_PROBE_M; r += 5) {
+        for (c = 0; c < DITI_PROBE_N; c += 3) {
             double exact = 0;
-            for (k = 0; k < n; k++) exact += (double)input[r * n + k] * weight[c * n + k];
-            error += (exact - output[r * n + c]) * (exact - output[r * n + c]);
+            for (k = 0; k < DITI_PROBE_K; k++)
+                exact += (double)input[r * DITI_PROBE_K + k] * weight[c * DITI_PROBE_K + k];
+            error += (exact - output[r * DITI_PROBE_N + c]) * (exact - output[r * DITI_PROBE_N + c]);
             norm += exact * exact;
         }
     }
-    return error <= norm * 1e-4; /* also false for NaN */
+    return error <= norm * 2e-4; /* also false for NaN */
 }
 
-static dit_result diti_probe_device(diti_device *device, bool *agrees, dit_error *err) {
-    const uint32_t n = DITI_PROBE_SIZE;
-    const size_t count = (size_t)n * n;
-    float *values = (float *)diti_alloc_array(&device->env, count * 3, sizeof *values);
+/* Weights as the device holds them: floats, or rows of int8 (DITI_I8) of which values becomes what they stand for. */
+static uint32_t diti_probe_weights(bool i8, float *values, unsigned char *out) {
+    const float scale = 1.0f / 254.0f;
+    uint32_t r, k, pitch = i8 ? diti_i8_pitch(DITI_PROBE_K) : DITI_PROBE_K * (uint32_t)sizeof(float);
+    for (r = 0; r < DITI_PROBE_N; r++) {
+        float *row = values + (size_t)r * DITI_PROBE_K;
+        unsigned char *to = out + (size_t)r * pitch;
+        memset(to, 0, pitch);
+        if (!i8) memcpy(to, row, pitch);
+        for (k = 0; k < DITI_PROBE_K && i8; k++) {
+            int8_t step = (int8_t)(row[k] * 254.0f);
+            row[k] = (float)step * scale;
+            memcpy(to + k, &step, 1);
+        }
+        if (i8) memcpy(to + (DITI_PROBE_K + 15u) / 16u * 16u, &scale, sizeof scale);
+    }
+    return DITI_PROBE_N * pitch;
+}
+
+static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, dit_error *err) {
+    const size_t inputs = (size_t)DITI_PROBE_M * DITI_PROBE_K, weights = (size_t)DITI_PROBE_N * DITI_PROBE_K;
+    const size_t outputs = (size_t)DITI_PROBE_M * DITI_PROBE_N;
+    float *values = (float *)diti_alloc_array(&device->env, inputs + outputs + 2 * weights, sizeof *values);
+    float *weight_values = values + inputs + outputs;
+    unsigned char *stored = (unsigned char *)(weight_values + weights);
     diti_buffer buffer;
     diti_weight weight;
     dit_result result;
-    uint32_t i;
+    uint32_t i, bytes;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
     memset(&buffer, 0, sizeof buffer);
     memset(&weight, 0, sizeof weight);
-    for (i = 0; i < 2 * count; i++) values[i] = diti_probe_value(i);
-    result = diti_buffer_create(device, count * sizeof *values, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
-    if (result >= 0) result = diti_buffer_write(device, &buffer, 0, values + count, count * sizeof *values, err);
+    for (i = 0; i < inputs; i++) values[i] = diti_probe_value(i);
+    for (i = 0; i < weights; i++) weight_values[i] = diti_probe_value(i + (uint32_t)inputs);
+    bytes = diti_probe_weights(i8, weight_values, stored);
+    result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
+    if (result >= 0) result = diti_buffer_write(device, &buffer, 0, stored, bytes, err);
     weight.name = "self-test weight";
-    weight.type = DIT_TYPE_F32;
-    weight.rows = weight.columns = n;
+    weight.type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_F32;
+    weight.rows = DITI_PROBE_N;
+    weight.columns = DITI_PROBE_K;
     weight.kernel = 1;
     weight.part_count = 1;
     weight.parts[0].buffer = &buffer;
-    weight.parts[0].rows = n;
-    if (result >= 0) result = diti_probe_run(device, &weight, values, values + 2 * count, err);
-    *agrees = result >= 0 && diti_probe_agrees(values + count, values, values + 2 * count);
+    weight.parts[0].rows = DITI_PROBE_N;
+    if (result >= 0) result = diti_probe_run(device, &weight, !i8, values, values + inputs, err);
+    *agrees = result >= 0 && diti_probe_agrees(weight_values, values, values + inputs);
     diti_buffer_destroy(device, &buffer);
     diti_free(&device->env, values);
     return result;
 }
 
+/* One self-test by name. What the device cannot help, such as a lost device, is an error; all else is a failed test. */
+static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
+    dit_result result = diti_probe_device(context->device, i8, agrees, err);
+    if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        return result;
+    if (!*agrees)
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
+                 name);
+    return result < 0 && *agrees ? result : DIT_OK;
+}
+
 /* Climbs down from the device's rung until one computes right. */
-static dit_result diti_context_prove(dit_context *context, dit_error *err) {
+static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) {
     diti_device *device = context->device;
     for (;;) {
         bool agrees = false;
-        dit_result result = diti_probe_device(device, &agrees, err);
-        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
-            result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        dit_error why = DITI_ZERO;
+        dit_result result = diti_context_probe(context, diti_rung_name(device->rung), false, &agrees, &why);
+        if (result < 0) {
+            if (err) *err = why;
             return result;
-        if (diti_override_is(context->overrides, "selftest_fail", diti_rung_name(device->rung))) agrees = false;
-        if (agrees) break;
+        }
+        if (agrees) return DIT_OK;
         if (device->rung == DITI_RUNG_BASE) {
-            return result < 0
-                       ? result
+            if (why.result < 0 && err) *err = why;
+            return why.result < 0
+                       ? why.result
                        : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                                    "device %s computes a matrix product wrong even on the base rung; update its driver",
                                    device->info.name);
         }
-        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of rung %s; using rung %s",
-                 device->info.name, diti_rung_name(device->rung), diti_rung_name((diti_rung)((int)device->rung - 1)));
         device->rung = (diti_rung)((int)device->rung - 1);
+        if (device->rung == DITI_RUNG_COOP && !device->coop.subgroup_shape[DITI_COOP_F16].m)
+            device->rung = DITI_RUNG_HALF;
+        if (device->rung < DITI_RUNG_COOP) device->coop_i8 = false;
     }
-    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+}
+
+/* The faster ways to multiply int8 rows, each alone. */
+static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    dit_result result = DIT_OK;
+    bool agrees = true;
+    if (device->coop_i8) {
+        result = diti_context_probe(context, "coop_i8", true, &agrees, err);
+        device->coop_i8 = agrees;
+    }
+    if (result >= 0 && !device->coop_i8 && device->dot) {
+        result = diti_context_probe(context, "dot", true, &agrees, err);
+        device->dot = agrees;
+    }
+    return result;
+}
+
+/* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
+static dit_result diti_context_prove(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    diti_rung rung = device->rung;
+    bool coop_i8 = device->coop_i8, dot = device->dot;
+    dit_result result = diti_context_prove_rung(context, err);
+    if (result >= 0) result = diti_context_prove_i8(context, err);
+    if (result < 0) return result;
+    diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
+                device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
+                coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
-             diti_rung_name(device->rung), device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+             device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
     return DIT_OK;
 }
 
@@ -22739,380 +23378,350 @@ static const char *const diti_spirv_text_gemm_cpu[] = {
     "c%KQWfM#C*esJUADvsq8p%,s@p%UyU>vjy#J$",
     0};
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "GZ1N5jsi^PA5$k%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M7Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+h`Co*8gH>#'il<(tRM<e%Ty"
+    "GZ1N5jsi^P3C'J&=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M7Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+h`Co*8gH>#'il<(tRM<e%Ty"
     "%#D9-V)dLc&#>D9$,(il<(g<Lvd-<mW-&il<(nxY;e'a4&#D9-V)fLc&#AVq[,(il<(h<Lvd.CvW-&il<(i<Lvd/I(X-'il<(j<Lvd0O1X-,9-V)gLc&#B"
     "`5x,(il<(k<Lvd1U:X--9-V)hLc&#CiQ<-(il<(l<Lvd2[DX-(il<(n`4;e/.Z&#9['EMrI_vd4kit-&il<(oO#;e,(d&#D9-V)kLc&#F-N9.(il<(n<Lv"
     "d4hVX-)il<(o<Lvd5n`X-)il<(p<Lvd6tiX-*il<(q<Lvd7#sX-*il<(r<Lvd8)%Y-*il<(s<Lvd9/.Y-+il<(t<Lvd:57Y-+il<(u<Lvd;;AY-,il<(v<"
     "Lvd<BJY-,il<(w<Lvd=HSY-19-V)lLc&#Ph]V.kb5;e3MM_#C#1EM,4N8.79-V))>l2(Ph]V.(ns<e7rew$ST1EM0Ms8.H9-V)=0u>-Ph]V.<yY>e;@&9&"
     "d.2EM4fA9.X9-V)Ry&L2Ph]V.Q-AAe@e=R't`2EM8'g9.i9-V)gk/X7Ph]V.f8'CeD2Vk(-:3EM<@4:.y9-V)$^8e<Ph]V.#EeDeHWn,*=l3EMAXY:.2:-"
     "V)8OBqBPh]V.7PKFeL%/F+NF4EMEq';.C:-V)MAK&HG6jU.(il<(qfGwd0DDC#'il<(y<Lvd@TfY-&il<(#=LvdAZoY-'il<(l:^vd2PVC#.il<(qMyvd4"
-    "]iC#-il<(tS+wd6i$D#*il<(sAgvd+DwS&Bil<((@7yd8u6D#&il<(>9.yd:*JD#0il<(JF'9S*r^iWlAE.3(4Ac3]8t>MJf4a#'.SC4m+k<(6:hdW#DPd"
-    "49p+V)WT,H4:l8]5Pvc>M:KeB#=@>=6dvOZS5_mjW&M4h33Hk<(M:F%[('wY7L+k<(I3fvZ*9W:8bik<(I#O<M'tnwZ.XJs8rnnrPeik<(K)O<MP;vvZ0k"
-    "*T9%t'.Tmik<(M/O<M)b$wZ2&c4:oRruOeik<(tn%Vsh&vvZ48Cm:r/QVsdik<(^)LyhAUiwZ6K#N;k%bUvdik<(cKEdMmqiwZ8^Z.<rNF3vdik<(V&p:["
-    "HDEg<bf[M<H:V'=;j(BM<;V7MwFL:$AGxC4X.W'^Ni(BMRInAShXr8$>4Ac3Rd(BM`e_4s)KX:$>4Ac3Ug(BMpM_E$AGxC4k/0LoDjT@MwV9mV<;Wa+Z6K"
-    "u@2hgCMH^2n&FuTx5V^(BMyiLe#^RGrA/YV@MwP'mVAZJB,_[c6B4ngCMMp;n&`e'SBL^hCMJjEn&#]c6BU1_@MawrJWwZ)x&9Dl<(5n]hVCg]B,bw_3C6"
-    "tgCMT:bn&Y)$PC$kT@M#WulVIA0[-d2@lC8#hCMWGkn&e;[0D-V`@MkQSKW%#Xx&=Dl<(LJ.<[3eyqDSUl(@FuTx5tlfCMP7&o&*FwLDy5gCMRD8o&#]c6"
-    "B$6gCM`rKo&v6Ku@&6gCMb'_o&v6Ku@(6gCM]upo&8/fb.J&0g3J&0g3J&0g3J&0g3J&0g3J&0g3J&0g33Hk<(v`L/a0(MS)jik<(',4JW'&3%&>jk<(3:"
-    "WxZ]4dgFsik<(9Y%yZ_GDHGyik<(9SjxZaY$)H&jk<(<`sxZcl[aH$jk<(8vuJW/QXE%Fjk<(J_0s]i^=w.FuTx5#w(BML4k;(F4Ac3)=%CMG^&hZ_>t4a"
-    ".vLo)&Dl<(_O'6^fEyV/aik<(2a#wZk_4;Kfik<(3aqvZfF+sKpik<(rIx8w397xZo,MTLgik<(Bf7q]ly9t/UIZY6O&8Q#2jk<(F7uj'F4Ac3,=%CMI/5"
-    "M#XvG98Yb(Z6U8TQ#C7vZ]n4rT0FuTx5gYk5^jj9p0rwDo*QpXvdXRMv^*E8/OW6VdNCHlBM>va'#Pf3d3qo$T#8>,BMNjmM#lik<(K4ym&Pf3d3y6ST#/"
-    "H(CM[+2N#]s&N#Kjk<(OG=2'FuTx5m1%xZx=l`QcU%CMV(WN#O$]_QswDo*I=`vZKsTT7Pf3d3)7ST#j#+BMXPsN#rik<(R7&q%F4Ac3j8t>MSkda3XGk<"
-    "(Pj<TSrCl<('hfA#AVV6T[l)%[*:aVTrBgCM7qja*i'l<(:_4Q^RI-O#[<,<8Pf3d3=fY42rwDo*#aq(OVK>QTi'l<(EB:n^5o]SUDwu1U2nkBMHcPA$Pf"
-    "3d3FNFM#MWYr^7*=4VE):NU^G(CMe'+P#I3wO#/]K@Mf%=;68up@M0JF8%9up@M1MF8%7;k<(-)Ej2InG*XMnLH2NwcFX$jWP#O)(cXTWO4V[BtP#XAM@M"
-    "+Jh%YwUr@M8cF8%Mb(BMhk9Q#/e(BMiqCQ#wwDo*2+:HNkI(>ZR:k<(^w)aZVGk<(+LvvZrCl<(D8u=$T%tX[P0+P#Y.8u[/VgQ#Z7T9]k,:s^L4_Y]F2V"
-    "jU^G(CMyK6R#^W+R#HB%CM#R@R#F-nO#A]K@Mv7b^4Nup@MCoJ;$kmfCMY4LB+U:k<(oa=v]VGk<(CdK2_[=S$'q_avZLf64`,oM@M%Kb^40Hk<(K1dK`M"
-    "+k<(v[TB$OCUa4iqOX8,-4BM5HOS#4Iwt8OCUa4o8C99034BM7TbS#E;^6:OCUa4*^fl;AL4BM9atS#U.DP;OCUa4(>s3;<F4BM;m/T#MaPo:OCUa4wHhU"
-    "9264BM=yBT#A)8r9L:.+3RqPftvFJT#fRK-WJnG8%jwcFXKqG8%nE$`YLtG8%u.8u[MwG8%&yhO_N#H8%*G)i`O&H8%go$7TafPE*^Jl<(K,TpfD+4V)M8"
-    "p4gDYq(OjJprg6DAQT%$-V)8uXU#f4$DM;idU#8;GDMxgoU#&1%DM=uvU#PhhXMC$)V#y0uU#95y*F#XXfEQ4Ac3)=0V#95y*F'k8GFQ4Ac3-JCV#sOfc3"
-    "-D9V#]5IYMIIaV#+VUV#sOfc33]_V#>;GDM+NuV#7f%DMH[%W#]t#YMMb.W#6chV#+'Yd3,165/2u,W#xOfc327'V#aHeYMPtJW#=$6W#oOfc3;chV#f5I"
-    "YMR)^W#=$6W#sOfc3E6RW#q(6YMT5pW#Q.nO#95y*FGPBSKQ4Ac3LOwW#oOfc3NU)X#B#4V)-)Opo)mkXMYTGX#CH$2O/Hjrpkb9;@BUr2qLBjfMI8cX#9"
-    ";WfM2wd%cj]m9rm$fpa/jFPrFT<HN5(clr`0(KrShGc%7;WfMmtW%uG1XX#><M2qdfh0,@ADgrWN858q)6YMc4DY#]B8Y#JHKesLBjfMQjUY#@;WfMt2X%"
-    "uQo^Y#IB^Etdfh0,<[XT7mgpY#R3s^Ms$.Z#h:)P#TJ-$vx%Q>#WAi_utZTyuReGc%sG-FMll@Z#Y$6YMmrIZ#s(>Z#oOfc3Jd<U#+6IYMD,>i#Sn48Mp)"
-    "`PM7e$/M&$-V)&pZH).Kl<(aTbgM=m3V)ca&,Nvig=MQKmi##_Gi#B=GDM*Jxi#8i%DMGW(j#D=GDM,V3j#9l%DMId:j#`+6YMNjDj#8y8j#uOfc38aki#"
-    "gJeYMPvVj#7(Cj#95y*F6:Q`GQ4Ac3D:_j#95y*F9Dm$HQ4Ac3HGqj#[Pfc3HAhj#h+6YMVD7k#ES,k#95y*F>M1AHQ4Ac3P`>k#[Pfc3RfHk#h+6YMZ]]"
-    "k#PlQk#uOfc3L4Uj#G=GDM<bqk#=x%DMYoxk#p+6YM_u*l#Y-wk#BvTx5_3)l#95y*FJ`ixHQ4Ac3c@;l#BvTx5eFEl#x8#y5d92l#$KeYMeCcl#=y8j#s"
-    "Ofc3kXal#<MaJMjeul#wv#YMok'm#jLNl#uXd=6drZk#lk%m#qt4JW>*dvd2#i(bX>8m#xjhXMhSrY#)eE0uQo^Y#Np9#vShGc%@;WfMs/X%uV8Bm#MflB"
-    "Yefh0,Bm_T7q0Tm#W5s^MxEim#JTT-tdppm#w]kAucjgm#*Fpm#SFe;[ThGc%N=WfM&8GdsO.'y[kZ$n#2eGn#RLZY62X4n#2Rw<(5eGn#",
-    "]^w<(4eGn#S=WfMKlk%ccTkP#NA]T#(X4n#yDGR^xPkXMtH@n#5gE0u^d+n#Y&^5^ThGc%J=WfMX`+/MA5.(Z6x-,ENflBYSeGc%K7NfM;P;##(K%VJ<&m"
-    "n#]BY2_ThGc%W=WfM/TGdsX*so_t:xn#EEDo#RLZY6E81o#1Rw<(HEDo#]^w<(JW`o#]=WfM94`%unoio#e42eaefh0,Y]`T7Oj$p#o5s^M8%9p#cZ^-t$"
-    "PAp#7^kAu#J7p#V%Ap#hP.bb*IEo*'DEWeHfo(br'T$'q+Q8MX[KJbNh.,Ef42eaSeGc%eDafM5yCatjVDo#oOfc3C81o#eiGc%W=WfM81`%ue7mn#[8=n"
-    "^ThGc%f=WfM=(HdsgTDDds4on#bDop#TLZY6b7]p#</EfMsBevdMBjfMuZase@SDat$i3q#NLZY6e7]p#>0`$'CWbAu-0=q#ncFq#uq:qfCev<(y#;Q#w#"
-    "W5gSeGc%m+;fMF`dq#ZKYmgU4HT]u<MTh@-CKVXQw<(y*uq#]^w<(x*uq#u=WfM&au1hmo04i.],HNoxLPixuq.i;g3V)UTy4g-q%)Oq3-1jW'C;@sOfc3"
-    "-PUr#.HeYMHFjr#*q48MtO).k/iNdj&$-V)b>bse`OTdath%gkqBm%cj4#R#Mx2+kr'T$'7o,s#oOfc3tubq#eiGc%p=WfMQ$a%u85@s#/a`Blefh0,$la"
-    "T710Rs#96s^MZBgs#db4R#:i/xma5Y>#=`k[mC2`vmSeGc%ZJ-FMS2ys#Y$6YMT8+t#BIws#oOfc31g<U#j8IYMVE=t#Dm)/P+#RYoAPtd2sOfc3PbEt#p"
-    "4IYMYWYt#k.'4M.>NVpR4t4p@s3V)2H8QpZUn%P0Q.7qhXC;@oOfc3Y#kt#V>GDMjA1u#''Is#TP<`4_5/u#)Qy9]2IWB+T,+DMk-m.r;g3V)qbG^l_tdf"
-    "M[<Eat=Tns#Adn@>sHU%u&uFq#thvTfmL5V)rW.>djqwDtRlTu#[^w<(fT^u#>>WfMqw)EtTxgu#[^w<(9'*EtSeGc%$9IYMhV-v#.qNX#H/&esSeGc%DE"
-    "afMs,FatPlgu#A+Yd3qm+v#UjVKtV/`$'rWbAu+jyautBFatV9Hv#xOfc3A8]p#7BafMx;FatW@Qv#M^YBuSeGc%C,;fMv$fv#x(Hv#@.Qv#sOfc3&;dv#"
-    "UiGc%x@WfMPbNdsxB`PMe0Av#/at-$RLZY6/Tb-$:.EfM@j/,NOEjfMB+,)OS5Kat6+9.$jMfc32J$(#sOfc33Tb-$[mhXMNmV.$)#L.$uOfc3=.U.$<h3"
-    "V)xGFWnuSs%cZ(w-Qa%:oaw4PDQ8vkgM&Kl`QO4H58+'Yd32665/DM,/$xOfc3D.U.$<h3V)BE`vv]N/EtG*R/$[^w<(sqtsRTeGc%RAGDMoHCTSrh>KMv"
-    "Il<(73UTS7U-V)8@qpSk8GDM<e,0$A*&DMYr30$r:IYM_x<0$g120$BvTx5_9;0$v8#y5]'w/$jL-FMiIY0$Hhq%P5'YPVg)hmT`^n<(IKJKV<g3V)IE./"
-    "VyB38]B#RNWwAF8AQLZY6l_s0$h15V)RsFHWo+0EtX;B1$[^w<(r&K1$EAWfM@Mt%ctat0YiV-pa9nMGYxfdyuBKSdY,nkp]Jm*)ZnFZ^YUhGc%EAWfMtv"
-    "OdsS7GEZaQ98SxR_aXW/`$'xYbAucmy1$*L+2$R<IwZ'$-V)RIfH)8Kl<(aU7;[`^n<(jbSW[oO5V)_:+,W'gh%u[Z+2$Q3-[Zffh0,jC;>Z'R38]Bct%c"
-    ")ye$^iV-paF.>:^-4eyuNcDW^`<mgMTx`s^EL7,E6);#6awJK1'[,w^'$-V)]hfH)7Kl<(uyHN_*06V)%t,2_N0u%c1l=V`kc@paNxnl`5MeyuVUt1ahUm"
-    "gM]k8NaMe7,E6);#6iwJK13N]Qa*06V)3y]da_m&2hW[KJbkMD##:5Ac3NKV3$[Pfc3QWi3$9/6YM1p^4$W+S4$oOfc3Xv@4$hPaJM/%q4$<nhXM4+#5$^"
-    "=o4$9[KtRTeGc%0.;fM=1,5$@s8.$EL+2$J'NZ6R2mR#bpc2$Y8s^MAY>5$Og;X#ILZY6gP35$j:NfMSCF##$'nXen%KTfTeGc%4BGDMtTo5$E6&DM9cv5"
-    "$6BGDMva*6$F9&DM;o16$R/6YMAu:6$m006$oOfc3w$u5$T/6YMC*N6$;t3/Mno04i%%`jhW/`$'MZbAuZe'tiP-Nat1eh6$[Pfc3,JU6$/JEo*$/,e)or"
-    "^daoC).kiOFK`wkaJk6-t(kUhGc%xAWfMT$2Et<ER7$X;`$'>DNat9>[7$LLZY6nWKX744f#mNBjfMNw0>mYINat<Qw7$[Pfc36JU6$/JEo*lUCw#y9_da"
-    "%[UAn^[j%u88R7$1s@#m)-6V)li$/iqLJDM/vQ8$mcH8$R=]'4NbN8$Tib`4Rtj8$4HafM[@Nat88R7$DGUa4OU;8$Jna8$-HafMS'Nat0__6$DGUa4Gu>"
-    "7$A#t8$(;NfMvTG##C7dU79BWfMkh2EtNVB9$[^w<(C:K9$:BWfMo)k%uH=/9$@FiNq>E^0,N+ajh&(`jh(96/Md4>Ur+QugDIt;QCY[)X#MU)X#@3s^M*"
-    "Ds9$eTg9$I-0a4iZp9$^3u-uH=/9$=31npffh0,@jBQpeR6Hsi&k%u%rO5$thvTfUhGc%mAWfMEAQdsEx>.tcr^mpGUe5$e[::7@QoT#<.+DMx&o(tUhGc"
-    "%$AWfM2H3/Mq2$mMi`5,E'db/MTeGc%'GafMw;OatT0H:$A+Yd3;f7kNw^K^unL5V)[Rk%u%HY(tbhv:$uakAuabm:$&Bv:$P+rZv7U-V)47G,2=s3V)+6"
-    "p%uUj7/Mp)`PMyt#/MDy3V)aTXKM,mkXMIQ:J$<_/J$95y*Fs>LVAQ4Ac35sBJ$qOfc37yKJ$9yZ0,92i>#X.5)OG+4V)ggXKM,mkXMOvrJ$^/hJ$RLZY6"
-    "@:qJ$35NfMk4M##:CfCPF3J>QUeGc%LDGDM46LK$JF&DMQDSK$NDGDM6C_K$KI&DMSPfK$j16YMXVoK$EldK$oOfc3O`QK$l16YMZc*L$be;X#oOfc3V')"
-    "L$c16YM]o<L$A/=/M/GaVTVE>5TX/`$'g]bAus;W>Uk%UatKRWL$[Pfc3`9EL$/JEo*>0O)*1keda0rXPV,HMK`8C9mVP[LKVVhGc%:DWfMns8EtU,8M$X"
-    ";`$'W8UatR&BM$LLZY60aTX7LYy)XOBjfM':LEXs=UatU8^M$[Pfc3i9EL$/JEo*/^*X$:/fda<)jGYwPq%uQw7M$IAT)X*-6V)F5[QTrLJDMH^7N$0K.N"
-    "$R=]'4(L4N$Tib`4kvj8$MJafMt4UatQw7M$DGUa4(@yM$$XGN$FJafMmvTatJLNL$DGUa4xe.M$r^PN$CJafM`NTat>`>K$2r6_PUeGc%*1;fM(XeN$r@"
-    "NL$sd%&cQY5#]D]V%us'T$'2kcN$Ngu^uTeGc%$ohXMkl[:$,kE0uT0H:$OyU>vUhGc%>>WfMxfPZZQV>>]/r`T7Z,KU]OBjfMD8up]*jUatd71O$p9Cwd"
-    "SeGc%R=NfM;VN##(K%VJ<2:O$Z/yQ^@m3V)+S>>dt`gYM%)XO$A;vR#LLZY6CEVO$<iGc%UDWfM-TYdsbbop_U-,O$A8DO$cv#0`OBjfMTDNK`2+Vatli$"
-    "P$cp5h`UeGc%Z1;fM3N8P$3gJHaEZYT]a2,/bnyiH2mx]Fb@*k>#poA*bW@GEbUeGc%eJafM@GVattCoP$A+Yd3A'(hb`w##doL5V)ClCBc&jFfMo)$#dP"
-    "EjfMn&$#dAVVatwU3Q$yZrcXeQ;;eRLCBcwIl<(DLwvdR2n<(KX;;e,IEo*0fWWeRLCBcwIl<(Oqsse=g3V)Q&88f`R+)b)0lQ$32+DMKa`E<oOfc3^=xP"
-    "$eiGc%eDWfMF`r%up*JP$e42ea=g3V))g.,aatdfM81Vatr6]P$a^U/`UeGc%]JafMLlVat)60R$A+Yd3E4O5`x]lmgoL5V)[Q45gN3HfM",
-    "0glmgPEjfM2(ijhM$Wat/[hR$&[O/iUeGc%u1;fMN@%S$iJegi`SZT]$uENj2%/e20dvejZ#l>#3ZZIj2radjUeGc%[26YMK_SS$AvHO#oOfc37$RS$P)6"
-    "YMMkfS$Y6BQ#oOfc3;0eS$8EGDMsiwAl#xnS$TP<`4@<wS$e[::7+a*U#<2+DMJnY^l=g3V)_JIKiatdfMS*Wat5)IS$3%]>mUeGc%+2;fM[8GT$%'rvmm"
-    "$[T]1>R^n>DkH2=-,unhKl>#A$hXnPmnsnUeGc%l26YMY^'U$Q%u3M,,nuoMKVZmBs3V)0;kpoSYy.M.>NVp:G55g($-V)q1KU$@[hda.WJ7qi&t%uKS^U"
-    "$@FiNqgfh0,6RtT7ZTpU$L<s^Mm`-V$@b^-tX35V$ldkAuW-,V$hg4V$CbeKr8U-V)A(,2qn>GDM,n<ds:ZFjqi$%DMfcRV$qP-FMki[V$.ge%ccTkP#Da"
-    "*U#*6Ama9i1+uL622h>'NGuqgl>#yZrcXGiUTf[dT58SGxC4$B(W$l`FD4nBTU$(IEo*xIDW$:EgU$^Jl<(^8QZv,IEo*OZ8f$)LET$V,yCMFTDf$b]e=M"
-    "WZMf$Y*<W$YkBf$1R_E44T')3#H1W$d]e=MYg`f$S][V$UwTf$1R_E46T')3nyPV$B4+DM:yydN>g3V)<.djqatdfMn#XatPr4V$6AX;nUeGc%eqhXMT>P"
-    "T$mmE0u=Z;T$7S8tnVhGc%tDWfM+6@/MiATVgcNB,Evq:qfUeGc%wJafMDMDatxUop#oOfc3`7]p#eiGc%f=WfMG]`%u8=qf$,DZ)Ohfh0,$tyT7'8,g$9"
-    ">s^MZJAg$,^T-tFuHg$YfkAuEo>g$FSHg$2$S#QWhGc%0GWfM`>bds.dl`QP`Sg$Nrvg$RLZY6Nfdg$2Rw<(Qrvg$]^w<(S-;h$5GWfMIS_HN,+eYS*QNH"
-    "2oOfc3PNeW#kshXM^xXh$K:#g$sOfc3;uFU#lg3V)1.usnB:G/M1YA7UUhoZQ-IEo*jL%i$$/#g$K.yCMaF0i$qshXMdF9i$g>V,ccTkP#:J]T#Re7i$SG"
-    "xC4kkAi$oOfc3]fdg$(JEo*pq]i$$/#g$].yCMgkhi$wshXMjkqi$%jk.ccTkP#AJ]T#X2pi$SGxC4w8yi$tCUa4p_.i$o,gi$GANfM07W##(K%VJ&L=j$"
-    "No0_Y-IEo*fY`We@3oZQxIl<(b02#Z-IEo*h``WeN^@/VxIl<(fIjZZ-IEo*jf`WeQy;,WxIl<(jbJ;[-IEo*ll`WeT=8)XxIl<(n#+t[AE^0,A&Dk$-kl"
-    "j$5,:k$`PE-a+-6&Y>g3V)C2Vk$:8Mk$0Q<`4>>Vk$NflBYVeGc%G4;fM05kk$h-;h$3RGj$95y*FZQx-EQ4Ac3EQrk$RLZY6&AWh$YANfMCoW##i.-l_K"
-    "G;/`VeGc%$HGDMcIMl$'4%DM(WTl$l>s^M6y^l$-vRl$a^U/`VeGc%Y4;fM@(hl$6L=j$Oj@l$iVs)bPBjfMb<PEb:D`ats@xl$kiSbbPBjfMtH7m$eGWf"
-    "M`[0&c:h2Mcu<3qaWtccc^_0&c<#k-dvC<qaY/DDdx;aHN`E``d4SG>d>g3V)=*i^cvtH/MbW@Ae9IdmKaPfc3lotm$ch3V)EX)wdf&MBces;=fU9vTA7n"
-    "N1Dg@9:A2/yCM:oMn$tVaJM=$Wn$]s;ZMD-an$]<Un$y57ngVeGc%r4;fMN9sn$dKUNhMiddsv014i/J5m$,],o$95y*FqCLVAQ4Ac31oHo$qOfc33uQo$"
-    "$^e=MSbfo$(0]o$nM5V)lS6/iT-))tAWwo$MabAu@Qno$26wo$$R3kh)$-V).;#I)FKl<(nOgak>g3V)*JG2Up>1&cXnHil$ckqau#y'm<8bHN$9=DmCw'"
-    "#m>g3V)th+&l:qI/M&Lu$n/^bWe+-6V)%O$wmsLJDM5:)q$)pvp$Q4Ac3Pt%q$<HxC4R#/q$tCUa4T)8q$S)8q$cM$FM;MNq$,c5o$,c5o$aV$(=e-3$pm"
-    "[Mo*tW75p=c:2h>g3V)^D6/ibtdfMP$aat8>wo$wkb`4>D_n$wMafM@J`attF*m$DGUa4$Lik$.B^q$(BNfMydY##3YQ-N]r42qVeGc%;BNfM$kY##/30P"
-    "0gg=r$BXI/r)$-V)E($I)<yxCMbSRr$tthXMgY[r$gSsh$[Pfc3oyYr$/JEo*28/R&7*rda8]ZJtuK&&uMc+r$CbeKr)$-V)K:$I)<yxCMhx2s$#uhXMm'"
-    "<s$mSsh$95y*F@DLVAQ4Ac3&NDs$qOfc3(TMs$=MafM([bat]h`s$DGUa4lGESr0ZkKMifh0,wj+U7O,q*%d`e=MTj$+%NfWs$nM5V)ps/hMV2/)tB`5+%"
-    "QcbAuAY,+%7A5+%'m&LM@g3V)5bGBuuVSBcwjsfOMy+U77nN1DoU*9AF1yCMN7]+%0YaJMQDf+%[O$FM`Mo+%G`d+%G`d+%It;QC@(h*%4(h*%-t:^MtR+"
-    ",%sAV>Zv>`4MK<A#QZvJ/Mr;@1NpuQ,EQ+rZvVeGc%+PafMp,batMc+r$DGUa4b6vr$ufis$_%rXM[f<,%Vv1,%@<M2qVeGc%85;fMelF,%0>*m$Z]+r$;"
-    "tptRRHsfM`<Y,%9eg8Sk95V)&7Gk0A0`$'fcbAuP_a,%]Fj,%<)d5TN:4V)40uWR6Y>ZMd@0-%@:DmN4l]7UZ2uWRWFsI-Ry$@#16uWRPXxZQ6'=pUt^1_"
-    "=2[#b4Hnjj0-ZDS#EQe=Mm__-%1GT-%skb`42gVS##>@YMkkq-%g&g-%9[KtRWeGc%At:^Mr,$.%t0QfM,.a##Q`gIWu6'eWWeGc%1v;ZMo,@.%G*&dQ@#"
-    "2gXn^-[>**0a4)cD;$0ae=M#@[.%KXQ.%Jg;ZMsEe.%F)tRMDHJ(Z;OI^YH(4V)uS<)bcHyZQFZ*aZ'_U)<skb`4BsiS#6ae=M-e;/%]Bw.%CyrS#2[#b4"
-    "aW')30&:/%JQe=M/qN/%]Bw.%G..T#wkb`43ku.%Yl%KMx%b/%,>@YM&,k/%1XY.%**0a4N1b^+]l%KM$8&0%;ae=M5>/0%g(&0%GgVS#AQ<`4EW-0%oV$"
-    "(=5LG.%c]Mo*$5eN_Es,n^Aj3V)-+=)bi#.eNU6oP`6aD/`XhGc%6JWfM(0sZZ]ekm`On(Ntt<o0%[^w<(R1x0%aJWfMS`aK`]h/ja*QvWR@ccfMipgatp"
-    "0o0%LLZY6nW[@@kiSbbQBjfMg[9&c>PiatvUO1%X*0a4]=31%esq.uF9N,%hP.bbXhGc%6JWfMfTkds)H)dcgvQ5T60D)XU'^Ha`e9&c,ssabZ/`$'>dbA"
-    "u<1YM#fck1%m'c>dZ/`$'AdbAuR[u#eGiiat%$02%95y*F:)OcOtIl<(HqjWe*$-V)ud+I)ByxCM:r`2%Q86YM@xi2%<9_2%oOfc3u0L2%OwhXMB-%3%BV"
-    "sh$$O]ngRHsfMH_73%y>S2hk95V)m2gEO3GPfM`qb##-#cOh-=$khWeGc%CZl`MHR]3%n4C/cF.2qiiLZTiyIl<(fcwgiXhGc%vJWfMtKVBcr<IMj]O(UA"
-    "2@rSBnoO9AA2yCMJt34%=qSCMQ)=4%G324%y57ngWeGc%s7;fMZ/G4%1oQ3%4iH3%o0'[dWeGc%4KGDM0%R4%)tHdashAGl$b:&cXnHiltNuM#Q4Ac3F[a"
-    "4%sOfc3RDWh$cwhXMUK'5%Fhs4%oOfc3Ln%5%ZGGDM7P;5%'4%DMT^C5%i,$YMYdL5%YVsh$9]T8oWeGc%38;fMgy_5%,6%qog_nds6WNVp8';2%^Hp5%+"
-    "'Yd3>A65/p-P^]::GTq`o=2q^Qw<(aHp5%[^w<(`Hp5%>KWfMH;S/M3m*4rUD^Qp,-6V)AG:/ru=a%cjVmqr-GTTryIl<(E`rgrOSCo*b2(@##/4wd8D_i"
-    "sdsg58h`FD4r.v6%HZaJMi$<7%Ju:^Mu@F7%ANbEZC*2+uwEOEtM3)ngHFWGu#[/&u#[/&uBE^0,u7_Qp^]^QprfuZZ^1$+v<#d7%I-0a4",
-    "m`i7%j;^5%oOfc3_Ny5%eiGc%6KWfMr;/&u$u&2%n0'[difh0,;bqak>EaToPy/eNERo`vG0F>vXhGc%jJWfMBAmdsNt3%w0j:tRKGpZdZ/`$'QfbAuBP0"
-    "N#3(qF%'m&LM[/`$'SfbAudI90NZKpat7=5G%95y*FQPg$QtIl<(lA5eN#c,V)p`1bO2./&cWd#1PygCN#Q4Ac3F`mG%sOfc3ESZG%cyhXMUM3H%Dl(H%o"
-    "Ofc3Lr1H%]Vl`MWYFH%+7C/cTWQ)R$(#eQ#Jl<(,fFwQYhGc%'MWfM#ZA&c`VScRxa9N#Q4Ac3V9aH%QMfc3NYdG%WGGDM=w(I%.,Ida(()vSKcqHN.=E:"
-    "T[N>qSAg3V)3@CtRIDY/M0P%sTd(W2U)$-V)C'3I)#Kl<(=2W2UCm3V)@>sNUo1#&uQ)pI%Ca[/Vjfh0,PR>b<U2+J%B:;fMrq>J%;8/eW_wJ#QBn5.XC0"
-    "MnUa7v^MvH[J%vKPJ%Q-(cX&.j##T$dFXwO,bXXeGc%xyhXMo8nJ%l>=J%[Pfc3(_lJ%jIEo*F$Wk'@H*ea;).(Z+.2#v>>]DZVN/ngMs*aZ/Fa>Z/Fa>Z"
-    "CE^0,.QlHWt-lHW'3%[Zc_ND[DJPK%I-0a4'2VK%$-yI%oOfc3u>=J%eiGc%BMWfM&a5&u67,G%(vBhMjfh0,Kqc;RSgnKV]F6eNJ(Cy[3irW[YhGc%%MW"
-    "fMT#tdsSJ_=]K78#dcI:hM[/`$'+gbAuGo_N#>K$L%XtAq][/`$'-gbAu=QTU^41rati`@L%95y*Fm<*:JQ4Ac3IjRL%95y*F31`uRtIl<($H2k_Es3V)Z"
-    "v[5TjUZ/MS-ol`MSjK`Ag3V)*m.h`mvBEtvL<M%X;`$'xMratsFFM%LLZY6&ZhN#>0`$':gbAu%fOM%^PXM%hP.bb--6V)11K,auLJDMdewM%ZXnM%TP<`"
-    "4dctM%e+nHaXeGc%.^l`M7J1N%Z7C/c6LwHd_p5,d#Jl<(BF[>d#c,V)j8.qoDr6&ur@<M%d+nHajfh0,D9$_cfE;wdA]6&uhY6L%[8=n^+$-V)td4I)>K"
-    "l<(IwsWe+$-V)vj4I)KyxCM;$%O%R;6YMA*.O%=C#O%oOfc3w<hN%P#iXMC6AO%CYsh$95y*FmILVAQ4Ac3)cHO%qOfc3+iQO%=MafMU9sat2wdO%DGUa4"
-    "Z$uu^3c)hijfh0,xq7U7k;;P%ede=MUtFP%$u[O%nM5V)q$F,jX9;)tCjWP%RgbAuBdNP%9OWP%'n/hiAg3V)b7mQgx^`Bcwk%+lK])XR)IEo*)29L(xC,"
-    "eatq]clH4M#Q35D)mJ(cdl2<6V)thyakgFbEMXZCQ%Jt7Q%<HxC4Kh%Q%LLZY6MZhN#R]Mo*+hR;nNNrZmCE^0,.tnWnSpnWn=]1ngaH.Co6rE,j6rE,jl"
-    "95V)wQChD=r1^MPexO%W;gQ%W#iXMLn<P%evE0u2wdO%,EdEkYhGc%XMWfM0guds7W2vocOgHa76^EkBj3V)RA[8]l/8&ufM$L%Wk%U]jfh0,SD[8]HlG5"
-    "pQ9C&cf7Uxpt*opa+E.7q5>E&chJ5Yq(5$O#Q4Ac3gmYR%sOfc3cGWh$s#iXMfYwR%gylR%oOfc3m(vR%;ANfM*,m##/30P0sADS%F&bHsl95V)6y3L1>0"
-    "`$'tgbAu_bMS%$ZiS%JKyat--6V)M$%hruLJDMGh'T%2[uS%l$D_un58&uWOVS%KT=&u--6V)O*%hr,LuEM0u8T%`Z=R%1Oe=MwRBT%e_8T%&Ifs7tZ=R%"
-    "rc1w#'f3d3<PWZ5&T$FMLm@c%^25c%2@rSBhOo8Ah;+DM;m&LMZhGc%HNWfM$[8&uS61S%G/&es+$-V)-A;I)#Kl<(i._,NDm3V)k:#INvhiZZ'88/O;=X"
-    "KtAlvc%[^w<(Cf(d%/PWfMe+:#vL/LLPo58&u<`vc%/`V&PCB^0,9GmQptjl##JSCo*CZ6@#mIsQg9SrEQacgQph-wyP)Wl`QJ*0EQDE^0,UMS#QXD>U7<"
-    "iGc%-PWfM]>&es`4EFRGo:bOM0W&PZhGc%7PWfMg^&esbG%'SLxvEO]K,USkfh0,5Z>U7ReSe%yfe=MjC_e%-Wec%nM5V)BeHqSnyB)tW8pe%gibAuV2ge"
-    "%cwoe%:n+USBg3V)C_*hr5GgBc3lxoUQh9L1jMfc3dL.e%(IEo*6+hq%65O)bVE=f%oOrEMFb:e%YL.e%,W:w#^Pfc39dER1oOfc3a_Je%FVafMjyyatOw"
-    "oe%FtE,sXeGc%ETafM=D`atr9ol$7Ik;RVeGc%gshXMVMog$`jh.u@iZg$8[KtRWhGc%,GWfM:gF/MwjsfOs'I,E-DZ)OVeGc%3f.gMfy#J$Qib`4I)ny4"
-    "H%7'4FPWfMQET2h8LqiW(4s##4/As7duos6v[-FMn5wf%Y5eyPMm7hXe`VKX<U-V)UVU)X(B-FMsN;g%LQe1hA8%dY-Ds##l`FD4+e'g%<E^0,^'R&Y,02"
-    "_Y0JsZv`+Vg%n.PN_YeK.bqHIp_<B*aZqiS$']s#btc=rg%)lb`462`g%9ge=M1,/h%[W%h%[+AT#AQ<`4<K-h%**0a4N7b^+3,rXM(>Kh%GB@h%#lb`4;"
-    "2`g%_u7gMJDW/`4W7CMOkJ7$ATCCMvA^h%[8=n^e^n<(%w#R^:kNo*(5[2_CrlvqMi-p_aHAte]Rx4`aMStIq6n<()ZW/`:kNo*,B[2_`qmvqQ6F1a^k,_"
-    "c]k8NaXZ#CG/HxC4YJXi%tCUa4U+*i%TDOi%ku7gMViW/`4W7CMQ4fG%EaCCM+4vi%hP.bb,$-V)mQ=I)9yxCM2G:j%p#;^MAiDj%&%WKt(0Lj%[^w<(i*"
-    "Uj%nPWfMIu@&u$$Lj%n0'[dHy3V)<olEbFl@&u$$Lj%luF#dkfh0,jIAU7m6hj%tu7gMa0X/`S0###",
+    "]iC#-il<(tS+wd6i$D#*il<(sAgvd+DwS&Bil<((@7yd8u6D#0il<(r.KvdE/ZV&@il<()ycwd<6]D#K,:c%/&S$'Lsc>M3/I&#,GxC4s8k>Mu5VTT#DPd"
+    "4ZJk<(no-jW*f')5ar$AM5^q+45Kk<(pi$jW'YcH4)&k<(xvNgV,iY,4a7Z>M86%AM>4n(55Kk<(rV`MWT(E@%A=Do*j1)-4@jk<(5K2QT1C$f4cik<(Mb"
+    "]vZ3,l4:rnnrPmik<(P5O<MvB$wZ5>Lm:M>)0vdik<(R;O<M1;owZ7Q,N;%t'.Teik<(TBO<Ms8$wZ9dd.<2j*usdik<(#uNurQ#vvZ;vDg<BC%^slik<("
+    "sg#WmS@vvZ=1%H=qkMWvlik<(`ry@`p;vvZ@D](>n,]0,Zng+>97w>M##/C$BP<`4R1Q<MLi(BMo3YdZX;a:$BP<`4h,4wk<i(BMqJ9e#BP<`4&h>=iMi("
+    "BMt`h)$@=]'4]j(BMno%OXpM0;$j9u_+1tR$'&mq@Mg28$,$f'SB`*)BM'y9-#I9Qu6Swp@M/92$5lLU@,/tR$'*sq@MmQp[,(3@lCU=q@M/-RC4$f'SBr"
+    "5gCMT4On&o_5x,qGk<(qJu.awK$D%[sR$',sq@MrmP<-+O;iDP^t>M)kwA$pqmX-.tR$'2(r@Mv.1u--bsIEZ=q@M336'4s,N9.wGk<(#dC/a(/OA&#-]0"
+    ",-5'r9]t+BM4unJ#$f'SBx5gCMbo/o&$f'SB#6gCM]fBo&/tS*F%6gCMZfTo&/tS*F'6gCM]rgo&(3@lCc1_@M.]T+4N8U+4N8U+4N8U+4N8U+4N8U+4N8"
+    "U+4eV`MW*8O%&>Dl<(ZMNwZbY`HGjGk<('53%[dl@)Htik<(;GNxZf'xaHxik<(Dr.yZh9XBIvik<(J9TyZjL8#Jwik<(J3ByZl_pZJqGk<(8g/&[nqP;K"
+    "%WS$'ax)BMKd`b%I9Qu68djBM9T)'#]&%W7t.<5/xDl<(lHs,a4G@4*t'l<(+PRvZr>iTLeik<(<y,wZtQI5MTf(BMA,,M#pik<(y-`.r2`+/(I9Qu6ZW1"
+    "wZxvaNN_@aBMM2`q^(B8kNL9tm/I9Qu6nxB6^i^c70rwDo*TvXvdJSyt^/j4hOYI6EOFKYBMFC&$[&N=,PcOjBM>sW'#QoO(4y6ST#1N(CM_42N#]s&N#W"
+    "(l<(9[Gm^(K=(QkW5/1xjk<(Q7^Q&I9Qu6ux^n^+g9%RmK920#yDo*L=`vZPJ129I9Qu6p+swZ/J2#S`0)BMSD%O##xDo*bGYvd7v$O#]&%W7h8TQ#_$ft"
+    "^2PN:Tpg5/1Rjk<(b6VK(I9Qu6#Tb5^m+$Q1L+k<(L-X%$E$oOUlvZO#a$oOU2m.HWQ[nO#A^hCM<)ka*i'l<(+dX/VRbwO#VPr@M.DF8%3]K@MbW%#5^H"
+    "k<(k<.hVi'l<(<b4Q^Wh[O#h57r9G=]'44=%CMt_GP#H'oo9QoO(4HouP2rwDo*+j9HNK[lg1@=]'47:,o^A#wfXNpNdW(tTm^B,;+YO.KaX)<*BMgb'Q#"
+    "wwDo*0y9HNsO,BYwE]0,Wu(>Zjrk(XkPs.V`ZBQ#Qy3HWaaKQ#8pi+aaaKQ#c%q@M9SJ;$Cjk<(9VRaOtwDo*8Gr(Ox=os@]&%W7)3KQ#9N(CM,e$R#Gl6"
+    "79G=]'49J%CMyH-R#N_aP#NxDo*:A:HN(gkpAQoO(4`ZXM##SNP#U0u(4--BQ#ku@<^R:k<(xMiW^VGk<(AZ/n^VGk<(x6l87_*-l_*%,4Vo`vR#V:tLWp"
+    "f(S#/S4HWql1S#)SM@M.:vs6-;k<(IE:S#-Hk<(QM`HaR:k<($#(W^VGk<(U`@)bswDo*Jo:HN31lpAQoO(4oZXM#2SNP#QoO(4nNFM#'r%Q#kBu_cwi&T"
+    "#pK9$dC&.T#4L9$d4d2/V%YAT#ko4HW&`JT#Fw)>Zd(<&ebik<(duVT7qymXe/MDMW*xoT#74AQT+'yT#=p1BMFP,U#E;^6:PLq%5/w(S:8@4BMH]>U#Ma"
+    "Po:PLq%59^fl;AL4BMJiQU#nFtJ=PLq%5DDL.=IX4BMLudU#fx)j<PLq%5B%YM<ER4BMN*wU#Qsu3;PLq%5=NAP;I/:CMnu6##/fGc%7nfCMP_;V#xCl<("
+    "GICV#xCl<(JOLV#xCl<(JRH8%%pL3__TH8%)=eL``WH8%-c%faaZH8%/u]Fbb^H8%6_q[dcaH8%:,2ueddH8%_h-S8[dOEt@QIW#X;`$'GG;at<KRW#8Y&"
+    "<nLBjfMg$4WnYI;at>WeW#lFXlU#]QE*cJl<(([Rsn%$-V)UT)X#kD$DMTK4X#P;GDM=V@X#+A%DMVWGX#hhhXM[^PX#QhEX#tX*(4VnNX#,%-V)BZUH)8"
+    "yxCMZplX#lhhXM`vuX#MgR2O5%PPruHnpAEk)hrReGc%9);fMk1:Y#E($HsxF@T]F@;/tHSog1OsPFtsmP>#Rj4*tjtwDtReGc%^;GDMv$jY#HB8Y#i`Gb"
+    "t&dkXMd7DY#),t0uLP/Y#IB^EtShGc%D;WfMsn@dsG9EGu[IwDtu^TyulL5V)_RtAue_[(ta[HZ#sTbAu`U>Z#$/HZ#Q46wvShGc%w<WfMO[EdsyHiPMmU"
+    "SZ#-TXi#UhVV7-HFi#`Rw<(0TXi#]^w<(/TXi#%=WfMt7j%cYgU4Oj)=M#R=]'45gti#pX*(4HvWX#>=GDM2l<j#,D%DMKmDj#_v#YMPsMj#.v5*Q,W=(Q"
+    "*/HeOvPj%caPjJQk/GM#R=]'4D:_j#tX*(4D4Uj#bjhXMU:%k#>Gqj#tX*(4f1[Ku:g3V)(V3;Rtp9K`2Gn=S8PaQ/P=GDMi-Tk#,FFi#Z4mqS;s*/Mr8-"
+    "mMl0aaF'db/MSeGc%&DafMidBatF-[k#B4u(42)gkNZd(2UmL5V)CXHQTx`FfMlm(2UNEjfMkj(2UhsBatI@wk#>dU`GUn=PLR=]'4c@;l#>dU`GEvTcFR"
+    "=]'4gLNl#rX*(4iRWl#>yZ0,SvV>#.K<HW&$-V)L$]H)GKl<(L+u(X@s3V)L%YdWLM+/M>w:+Yk*UaX@s3V)`ptpAxhhXMmqLm#u&Bm#Y3L%5$9^m#X^:K"
+    "`Jm3aZ&$nyY:Mk%cS`#C[btimBUYX$5,Lym#/lb`4+@gm#l=GDM,w@n#(dhoaH4,Z]m%MTSMD>v]-kFT]&$-V)KKMdjpC%DMxmen#D7tZM",
+    "%qnn#0wcn#i)SS8bRLV#8yxCM$)*o#G7tZM(,3o#32(o#uLq%59X4n#8&mn#v=GDM6^Fo#Bvdk#UYX$5GEDo#tt&%5IKMo#t++DMRPs+a;g3V)5RHQTd,e"
+    "fMidBatKL2l#Op9#vReGc%uG-FM+Ebo#VchXMkc-Z#3U`o#LT=&uReGc%JBafM9.Datnoio#B4u(4(rBbvR9PabmL5V);.p(bx`FfMeCPabNEjfMd@Pab8"
+    "=Datq*.p#kV*(4pM-(#tX*(4Vdro#AkhXM4%_p#(RwW#i)SS8rLCV#y%yCM5:qp#.>GDMX@v:e]%^p#7X,<eqe,/MYbTJbS>caFf42eaSeGc%KX&dM@hME"
+    "[ShGc%k=WfMC7Hdsm1*yeBf&BclvATfi@5V)Tkase8PGfM&)BTfMBjfM(B=QgEcDat)0cq#UhVV74RwW#k7NfMYR<##+h*ogxcu1hSeGc%uDafMPrDat-I"
+    "0r#B4u(4i7@Uh)DRgimL5V)i7r.ix`FfM:MRgiNEjfM9JRgiO*Eat0[Lr#kV*(4/N-(#tX*(4,=9r#WkhXMKU%s#>RwW#pX*(45i#s#2>GDMnS[%lt[-s#"
+    "UYX$59u5s#%,bxZv_:&+@&yCMO&Ts#_qqXMT,^s#<$@s#O'J_l4_-/Mp'VPij+daF%R3khSeGc%$EafMNlDat+<uq#F:Ku@%UU%u&uFq#thvTfBy3V)Gea"
+    "seQLdfMFSDat(*Yq#>dU`G3wTcFR=]'4D<es#UhVV7IRwW#-8NfMn8=##@rK<nJT@WnSeGc%`J-FMWH=t#Z$6YMXNGt#LX;t#%,bxZ)';&+M&yCMYdYt#O"
+    ",+DMLWj4p&U]0,1NTmp>;n7odnW%u@a)t#6JtWnThGc%.;WfM`@wDtLGtt#[^w<(p+&u#8>WfMke)EtNS/u#X;`$'UuEatKM8u#lFXlU06wa*cJl<(@:1K"
+    "r&$-V)Hp_H)'Kl<(DSi+s;g3V)DMMgr+F=K`:Y5.tlnIds6U-V)K$f(tyA-FMj`6v#E@e1h=xDGu/`,HN@*acusK&Bu&$-V)k*Qv#jD$DMjx[v#$lhXMo'"
+    "fv#x4Zv#tX*(4,Xsdv&$-V)*pdH)3Kl<(_B3/M<g3V)aNOKMrcXvdsBI1N.WkgM%$-V).%eH)(Kl<(gsKHNlF5V)C#`vvQ,/Et;=C.$[^w<(8(L.$(AWfM"
+    "]Hg%uJG/u#-MvEOUhGc%*AWfMY&Ods.WyGP]oE.$BAq.$B4u(4+>GLOE*%#Q'$-V)9GeH)8yxCMRDA/$=8s^MclJ/$HY>/$>5>uRb1D##B,#YRI[tsRTeG"
+    "c%KAGDM=[_/$JF&DMV]f/$l.6YM[co/$:at-$pX*(4Vxm/$b>GDMBt,0$KI&DMZu30$p.6YM`$=0$Y320$pX*(4Yrd/$nmhXMb0P0$oCmv#Y3L%5p;^m#3"
+    "EPKM'H=dPQZ-/V<g3V)y3A>Qe,efM]BKatCuQ/$G4q,jmaCK`;9PPVC<o+jvvYvvThGc%:>WfMn#b%uH:tt#><M2qV/`$'lYbAug(#R#iXj0$F%X,WUhGc"
+    "%,;WfM9:t%cUhnO##)K49R=]'4me%1$yX*(4ok.1$%5IYMjbC1$neaP#lFXlU9T&b*cJl<(QJ_aX'$-V)Q6fH)'Kl<(Uc>BY<g3V)U]#&Y5dDK`CK]DZu`"
+    "pyY7U-V)[0;>Z,$6YMr;62$yqsP#kV*(4*Fy1$>s3V)bU7;[Efb%c+%A(]hnxL#R=]'42eP2$pX*(44kY2$G#4V)j/PT]0%lXMygw2$glR2OMJdV^9D'qA"
+    "_Qcn^NBjfMhH;3$XAWfMQ*u%c4x4v_tC<qaMl@4`g_MHNS*]P`F7)/`UhGc%VAWfM4(i%ufA13$[8=n^ffh0,%HEK`&0&k98/6YM+Ht3$CWi3$gD;IaNBj"
+    "fMpy.4$_AWfM;=i%up'74$f=N)bffh0,b<F29S%J4$q8s^M==_4$FqGR#qFu_cB0b>#t<YCcZbU^cTeGc%:M-FM4(q4$Z$6YM5.#5$Y=o4$pX*(4<l.1$J"
+    ";IYM7:55$w:d8Mc^IAeHCmvd'$-V)uKgH)3Kl<(F_NWe>m3V)Hkjse%yg=MEYd5$mi=5$4BGDMydo5$=x%DM:fv5$6BGDM$q*6$>$&DM<r16$R/6YMBx:6"
+    "$u006$vX*(4uob5$YNeYMD-N6$t696$>dU`G.m-=IR=]'4)JU6$>dU`G1vIYIR=]'4-Vh6$]Y*(4-P_6$Z/6YMJR.7$*c#7$>dU`G6(fuIR=]'45o57$]Y"
+    "*(47u>7$Z/6YMNkS7$5$I7$vX*(41DL6$9BGDM4%i7$C0&DMM&p7$c/6YMR,y7$><n7$E:Qu6DCw7$>dU`GB:FVJR=]'4HO28$E:Qu6JU;8$$Uvu6II)8$"
+    "nNeYMXQY8$#106$tX*(4PhW8$/QaJM`yl8$j#$YMe(v8$O[E8$xt`:7I*R7$Q#t8$0:6P_Fh8EkQ-y(bKJ/9$knhXM0gK4$M1t0up'74$kl*_cUhGc%_AW"
+    "fM::i%uID89$><M2qffh0,:wG29+BK9$J9s^MnY`9$:LB-tV$h9$jakAuUu^9$gTg9$EtE,sUhGc%ABWfMpkRdsBchisdur9$os=:$UhVV7og+:$3Rw<(r"
+    "s=:$]^w<(qs=:$FBWfM=Hw%cy-2S#UihV#eg+:$kr'Cu'akXMhV6:$-2t0uPoy9$KT=&uUhGc%<BWfMK;7/M3jooq/+naF@<M2qTeGc%=;NfM.,H##-yX3"
+    "Ly4d:$Np9#vUhGc%JBWfMy/SdsK_]`vmUo:$VXtI$UhVV7VI(;$/Rw<(.ZtI$]^w<(0m8J$$DWfMX>p%u5(CJ$*1#INgfh0,'>M295(UJ$6;s^MZ=jJ$+g"
+    "g-tC`qJ$VckAuBYhJ$<:qJ$-MvEO,IEo*`Xv%lW=ldNt'T$'=P(9Mv^E.OtIsaF+1#INUeGc%,JafMT,Tat1gtI$pX*(4(H(;$jiGc%JBWfMW;p%uWCd:$"
+    "Mgu^uUhGc%-DWfM]2Xds-W=(QmOf:$HYHK$WhVV7HM5K$[4EfMWIfZQOBjfMYbbWRa^TatCxdK$QhVV7KM5K$D0`$'b]bAuL@nK$TxvK$:n+USEev<(0La"
+    "Q#<wGqSUeGc%41;fMfr<L$DRZQTv>XT]=LY8UwTTQ^XQw<(`@NL$]^w<(_@NL$<DWfMEk.2h3r*pU1`,HN5$G4V_%sjU=g3V)GskdWN$6)O76'mV&a/qAt"
+    "X*(4ke.M$+HeYMhXCM$N=d8M:R#jWmoOHW($-V)BT;Bl'Zeda:kvJX:M&&cfsTQ#1#$gWt'T$'u,^M$pX*(4Z3;L$jiGc%7DWfMp.q%uWEpM$L]P&Ygfh0"
+    ",IMN29oE+N$X;s^M%[@N$;srS#Wew[Z*Aj>#Z[[@Z)9aZZUeGc%yO-FMsERN$Z$6YMtK[N$(_PN$pX*(4$o.1$1>IYMvWnN$h9X/PI%L=]cdI)3tX*(46w"
+    "uN$%5IYMyj2O$3:04MLAH:^8;up]Bs3V)oN95^YLn%PNS(s^6:0qApX*(4@8DO$uDGDM5^bO$Z6yM$UYX$5EK`O$%,bxZQShB+s1+DMO4nj_=g3V)ViHBY"
+    "f,efM#HUat]dGN$F:Ku@%UU%uE-wK$9eg8SoL5V)Y_/#Q3%1Etq$.P$[^w<(Lj6P$^DWfM8+:Ets0AP$[^w<(u-+)bUeGc%C>IYM0j^P$l.(3$e+nHaUeG"
+    "c%cJafM:7Vato$AP$B4u(4W+]P$>3v/bX/`$'9^bAuHfjEc=MVatuIxP$yX*(4'N5K$VGafM@GVatvO*Q$jYJ&cUeGc%b1;fM>7>Q$_=xP$&D*Q$tX*(4d"
+    "P<Q$ZiGc%kDWfMC=ZdskvIAe2PqP$lokQ$UhVV7lcXQ$Q.EfM$tssePEjfM&5ppfGiVat)60R$kV*(4&T-(#tX*(4pcXQ$NqhXMB$NR$G3CR$vX*(4#=LR"
+    "$Bh3V)0n&wZj/(&cQu.vhgDioaji94i,RwgMp'VPiH>0k9,0u(4%:65/)]#S$yX*(4)=LR$Bh3V)Rt[ZdQ*;Et95IS$[^w<(W$bdjUeGc%",
+    "EEGDMwc$Eky%x:ewIl<(v<BEk8U-V)wI^akl8GDM4($T$F9&DMM)+T$e>IYMR/4T$xB)T$E:Qu6DI2T$yTvu6B6nS$]P-FM_^PT$:lq%P([CAnxbX^la^n"
+    "<(0U6;n=g3V)0Orvmmu>8]6dN>opK.nBThVV7QnjT$m15V)9&38oc_;EtKG8U$[^w<(W5BU$7EWfM2))&ckV,ypou[pa,K77qlBpyu64PTqwIwp]>V'qqS"
+    "PGNqVhGc%7EWfMgR[dsHxC5rF[&)k^]KQpX/`$'k^bAuUxpU$gZyU$Dk)hr($-V)J%rH)=Kl<(F`$,sa^n<(Ql@HspO5V)FEosnrBt%uNfyU$CbeKrgfh0"
+    ",QM(/rd[w(t5>)&cwntltou[pa8c(+uxgpyuCLAHuSpxgMIb]du=VwaF9E7w6S$KK1hT;hu($-V)TDrH)<Kl<(Z,5>v+06V)d&qyuBd)&cS/^:Mr*opal#"
+    "iPMVWuyuvd)nM1a&hM%#F2NsF%bF9E7w60&KK1Hm$6N,06V)r(_HNSI22hu^E.O`)P##;>]'4`[MW$]Y*(47mBf$,36YMQ+7g$=A,g$pX*(4>4qf$/VaJM"
+    "O7Jg$[shXMT=Sg$DSHg$+2,ejUeGc%#2;fM^D]g$%+0R$V]yU$MCJW7*DST#G(ZV$L<s^Mcrog$a#m2$LhVV7Mfdg$1ANfMrMV##A#_<RT,L8SVeGc%SGG"
+    "DMAtHh$JF&DMYuOh$UGGDMC)[h$KI&DM[*ch$q46YMa0lh$SFah$pX*(4^9Nh$s46YMc<'i$3P@/M4r*pUc+aNUY/`$'l`bAu%)GXVq7_atPtAi$]Y*(4j"
+    "_.i$4JEo*H9<e);&oda5F#jW2ZVK`=nZ.Xt3udWWhGc%@GWfM3TVK`D5;gXP0F5/@MafMr1_atOn7i$EPq%5w2pi$q>+j$WmSCMv8@j$&<4j$>MafMgg^a"
+    "tF6;h$8R/XRVeGc%14;fM$@Ij$re7i$(&/&cO:c)Z&/x:et'T$'(RGj$sU>teUeGc%JqhXM:PdQ$W4t0u#iOQ$thvTfVhGc%MGWfM%>cdsLgo`Z><)R$0q"
+    "uj$UhVV70ecj$`.EfM>eJ;[QEjfMA&G8]*j_atc4:k$kV*(4`V-(#tX*(44ecj$0thXM$#Xk$)2Mk$vX*(4>>Vk$Bh3V)l)gW[L00&c2fT=_]WYnaKY`S_"
+    "gR(hMQo$p_+@8k9,0u(4_<65/E^-l$yX*(4E>Vk$Bh3V)4udZdBTcT]a)L2aEa'q]W/`$'5abAuw@Sl$U1ol$e42ea)$-V)m8yH);yxCM.y+m$*HGDMo,7"
+    "m$%hHdaWqPGcu2aHN^/mccTILBc>g3V)8]labw8aHN`BMDdJmup]<g3V)@9I>dnt`HNbT-%eRkem$pX*(4gVOm$kANfMTLX##-yX3Lp*9n$rU>te+-6V)I"
+    "hE;ex[JDMydOn$mBFn$R=]'4v6Ln$Ur&%5L9yi$tMafMIf`at(39n$Y3L%5:pHk#il$&u&''n$qL#Xehfh0,XaYQguSumgIu$&up-]l$f=N)bWhGc%aGWf"
+    "M8ycdsx6vShu(bWeBxql$i)SS82*-W#i4+DM0+VNhWhGc%PGWfM_$H/MEW3%[Ek&bFQ*i>ZVeGc%SMafM81Vatmo-P$OhVV78Q5K$D0`$'OabAu9,6o$/i"
+    ">o$'n/hiWhGc%0DWfMT*EEt82Ro$[^w<(Wj2,jVeGc%[)$YMLefo$/a9-PuU2.k%8F;ef95V)v6/)k>ccfMW9aat4&Ro$MCJW7YY9Xi7$OHjY/`$'WabAu"
+    "B^)p$@C2p$/a`BlWhGc%-HWfM]6eds,O+(mR^=p$Hbap$UhVV7HUNp$/Rw<(Kbap$]^w<(Mt%q$2HWfMgn%&uD+/q$7S8tnhfh0,5nY29R/Bq$E@s^MiAV"
+    "q$9kg-tQc^q$egkAuP]Tq$YB^q$:o4qo-IEo*&;gq$<INp$O/yCM_7rq$/X5IMgS$r$YHGDMUb/r$=INp$O/yCMi`6r$qthXMnf@r$dTyq$`dRkq3&6)bM"
+    "]gq$8h3V).)<8og,efMghaatIJ^q$4.xZmVeGc%dthXMT>Yp$q7t0u<WEp$5AX;nWhGc%+HWfM_U%&uPuGr$Dk)hrhfh0,B;Z29VyYr$Q@s^Mu3or$rnC2"
+    "t^Uvr$qgkAu]Omr$u4vr$JKyatWhGc%HHWfMw/fdsG9EGumO*s$&TMs$UhVV7&H:s$3Rw<()TMs$]^w<((TMs$MHWfM^:cHNDOx$wxMXEX:g3V)4#$wvSu"
+    "LHNq/iPMWSYBY:g3V)dakKM9H2&cfsTQ#Jm6jMyIl<(kyK,N*$-V)(q-#m8B6)b;M,+%[vhXMo0Fs$48t0uWI1s$P+rZvWhGc%*JWfMY/kds()bJOttbs$"
+    "BSQ+%UhVV7BG>+%/Rw<(ESQ+%]^w<(Gfm+%/JWfMCDhHN&HYDQTn'h1pX*(4Llv+%c76YMXY3,%a)&Q#pX*(4Px1,%`HGDMwNGWR.a;,%UYX$5T-E,%:eg"
+    "8SWeGc%47;fMfxb,%;35qSxEkT];9yWTLwZ)3Em6oTsl$@#HdrRT`m1nTWeGc%iU-FMeF9-%+rn%cy-2S#Q26W#-g*na1r<pUG&B2h60Y4Vpi@[#8xsi`T"
+    "c.#mp4Ft@TP<`4mw]-%mib`4c3N,%)IEo*0$y-%K1a,%eJl<(N+cHW:U-V)A[9tRm5GDMFu0EXK`ETSXD$DMl2I.%fJGDMH0i%Y928EO,awda<)jGYc,B#"
+    "QNd.dYUdy-X%lZBYWFsI-aM%@#H.'eWe2B#QPvfDZO,*4Vxk:#ZWFsI-cS%@#;;.kUCS<)b]dP.%+whXM_'l,%$:t0uG@W,%>;DnTXhGc%-JWfM;mO/Mxp"
+    "%gO#].bF-DZ)OWeGc%0PafMv>batS0dr$pX*(4msPr$jiGc%AHWfMyN&&u@fHK$463[Q=g3V)x-.#Qf,efM`NTatBrZK$S<IwZWeGc%M7;fM'_;/%Vc[W["
+    "98lT]TiZ>]aEDh1^EpU]4`%@#a;T9]<BlT]WeGc%WPafM2%iatgPr/%B4u(4)piw]EyH2_qL5V))nhQ^)mFfMR+I2_REjfMTDE/`54iatmuR0%tX*(44*B"
+    "1$ig3V)q/8wZhRQ/MU<<1aB8T;[Ds3V)j9D)X[NjXM0p+1%B(x0%pX*(4W7*1%vJGDMcr*Eb`+';[LixdaWk+gbqeQ/M[t4+c*<Bk98xsi`vXoakDx8&cy"
+    "Il<(<rUBc@g3V),BiQ^rFJDMiR#>d`+';[^Fyda^K$adwwQ/MbT-%e@P'UA8xsi`%loakJX1wdyIl<(IeN;eBE^0,Cuuabf>nZdGcMEt-IU2%[^w<(@3K8"
+    "fWeGc%8KGDM3Hl2%an9/%r1yCMGFs2%9KGDM5T'3%an9/%)2yCMIR.3%;KGDM7a93%an9/%,2yCMK_A3%=KGDM9mL3%an9/%/2yCMMkS3%OP$FM7m,Ki$g"
+    "'ng,A@/iT2n<(ykd3%LwhXM1(e+j1]wgiU5n<(io;,jXhGc%qJWfMIVmds(x2jj_*F/`*agTf*$-V)2;,I)3Kl<(l<8)kqL5V)X'C,aYCNEt@aN4%[^w<("
+    "AUW4%,KWfM'e:&c^5wil^WYnav)+(mlxmT]0,VEm$r/#mXhGc%,KWfM[6nds9Nram-dK8fFtPBlZ/`$'_dbAuI4&5%Nt.5%5AX;nv'T$';')4%Xu<H3T/k"
+    "t#tsn0%ePafMeejatBy.5%^BY2_WeGc%6whXM'8/0%45@/ugPr/%_T9k_XhGc%SJWfMb0Q/MGjk][Iw/bFS<IwZWeGc%VPafM_C;at;EIW#aE0/`4W7CM^"
+    "pL5%@QCCMTpU5%9fpTo:U-V)02F8o6Le=Mt]r5%S=i5%kV*(4Y5T5%JSCo*_q'@#%sD2h2dJ7qqac##mib`4`Hp5%5U-V)=symp&B-FMgSR6%=CImg@PlP"
+    "rc'ZNqg@:/r^wGc%UkJCMtX,V)U#d##MjS$'dI+k_14_MsWeGc%/w;ZMn$37%o.v6%3e>&5Nojj0LAuU#%^%KMl0F7%.be=Mu6O7%>.E7%",
+    "tt&%5Js<U#-R[YMsCb7%uSV7%Sgu^uhy#J$Rr&%5aAjv5H%7'4`eACMjFt7%P+rZvZ/`$'%n&^uxp26MXeGc%,w:^MV.%G%e=.Lt:D,G%[^w<(6:5G%'MW"
+    "fM#a]BctKeMN:^^2C5[nPCj[tmBC4yCMO4SG%+SafM*ekat67,G%]Y*(4bhr7%4JEo*rd)<$%@)eausJ+PushK`%>yGPL+H&PYhGc%OKWfM'Iods/a=dP;"
+    ".U,N>19hM_wGc%EmJCMtX,V)HE:##NjS$'On0k_t.YDQXeGc%2GNfMrSi##Hf@395MWfMoX$[Z5Y)_RYfi29;tptRRBjfMa5_8SivpatHIsH%]Y*(4Tx:H"
+    "%4JEo*'>FX$2h)ea-Jj:Tm15&uD0NH%8[KtR--6V)/if>Q#]JDM@&NI%(kDI%SGxC4eeJI%Ur&%5^1K5%@SafMgmpatD0NH%EPq%5eX7I%aq]I%=r7gM1N"
+    "M/`4W7CMiV$v#D^CCM_[qI%DjwKV+$-V)M63I)5Kl<(Ip3hV+$-V)O<3I)7Kl<(M1lHWEs3V)M+P,WZFR)O<eZJXr3L)XEs3V)SVhEX=VB&cy(L1Yoc@pa"
+    ":tVGYZ-:hMA2scY'f,bXTxZ0,`S.@#Cl(_YJ+4V)Q%T/V_eN&PDNo`Z.<E#ZAg3V)[u,bXdbR)OFaOA[.<E#Z:R-V)feAwZ2PjZvc:`K%n.PN_>wvJXsZe"
+    "p_>Z/y[XeGc%X]aJM)E&L%%7`aM2K/L%c+L[K0Q<`4AQ-L%rnDv6AK$L%5mCIM&HKL%*7`aM6dTL%(*K_K0Q<`4IjRL%gUvu6EK$L%n6n<('H2k_CE^0,$"
+    "tU5^H1nN_>ujZvo-xL%n.PN_GjO%[uy;q_N-<m`piS$'kGratr@<M%hMWeaSHsfM:YQM%f=N)b[/`$':gbAu;+PM#^PXM%hP.bbYhGc%dMWfMo=0ng>eR0"
+    "cTuJ,aTuJ,aAg3V)mlC&c-$KDMsK*N%xZHdaY,1(drJ0ngC2kIdg5@#dg5@#drL5V)a*`BcLEb>ZisI%e_6/h`Q<dfM>MratsFFM%EPq%5a1*M%f*LN%lr"
+    "7gM`*O/`4W7CM=l`N%ImCCM6riN%s_Z8f+$-V)%n4I)>yxCM=-.O%#x:^MNU7O%5A.Lt2k>O%[^w<(&cHO%xMWfMS97&u._>O%y>S2hGy3V)SB8teO07&u"
+    "._>O%w,sQgjfh0,#<l29*oZO%'s7gMkLO/`4W7CMZalt#KsCCMO,pO%H%7'48hACMCe*P%(wK,j[/`$'TgbAucHRqjYIsat8EEP%UYX$56$nO%>dU`GD'>"
+    "PLR=]'4@OWP%>dU`GG0ZlLR=]'4D[jP%tX*(4<*wO%b#iXMUK0Q%Dh%Q%>dU`GL9v0MtIl<($CV>mAg3V)&OrZmvcXvd([CAnC><hM:g3V)&C:#m./aBc*"
+    "n#yn#qf2C<E+gE2umoBP5yCMY%$R%:^aJM]1-R%##<ZMc:6R%LN+R%=*mQpXeGc%8;;fMmGIR%H>G2qmqwds;+poqQQGP%hmYR%>dU`G<x(4CR=]'4m(vR"
+    "%rX*(4o.(S%ede=Mro;S%F:2S%sM5V)QP(kqt5<)t_bMS%kgbAu^[DS%nGMS%@FiNq+$-V)QD6I);yxCMj0bS%$$iXMo6kS%NscR%>dU`Gj_6JNtIl<(Wq"
+    "TBuEs3V)Wk8&uYv]/MB<ADv'#5#vAg3V)^>Q>v./aBcDOx$w<gg2C<E+gEy%woBj5yCMHm@c%)`aJMKyIc%TU$FMY+Sc%8AHc%8AHc%NKp.ERucR%hscR%"
+    "Gx:^Mr<gc%q1i>Z8vS7q;1_,NKH]/M4s34r8G;bF=*mQpXeGc%(C@YMT=oc%`aGR%Dpt/i_a=&u7>;P%))hHj[/`$'YibAu>=lM#D`vc%.V:bO]/`$'[ib"
+    "Auk2NFPdgyat@r:d%>dU`GV7k'PtIl<(%GS#QBg3V)'So>QxZ`Bc(Z9%R#pl2C5[nPC'9hnBO7yCM[*'e%7VafMbayatAxDd%>dU`G]7k'PtIl<(19LtRB"
+    "g3V)3Fh8SwQD&ciCC%T`WYna*7N:TLYChM0MjVTLT0hiYhGc%>PWfMns&es=3g7Uk_Gd%k,+f%B4u(4Ds_ePnSAkUUxZ0,V:7@#GgTqAUhVV7q24f%CDEf"
+    "My]AkUSBjfMxYAkUyP#btQ,+f%pX*(4kXAe%c`l`Mn2nf%)[r,cuT3PX8>r2X$Jl<(T]qEXe^n<(Xi5bXDE^0,[uQ&Y)rQ&YUK8ng$#9iYnY]/VnY]/Vm9"
+    "5V)Ao&FFTt1^Mmb#f%-q9g%s%iXMik>f%.At0uNqfe%G.tHWZhGc%/PWfM_E&esNpoDZP@sBPoutHW$Jl<(8)Q/iBj3V)f[.[ZG`O)b62nO%SVafM`Zyat"
+    "<`vc%UYX$5`&nO%WhNX[THsfM+W/h%UXEt[m95V)G@Zk0F0`$',jbAuni6h%AW@h%XtAq]P:4V)o,g;[=i>ZM+N^h%c`rmNQfDs^>/g;[YFsI-q*8@#k2g"
+    ";[pa4[QSx$T_B=y;@3e>&5ftjj0[l*U#UQe=M4m4i%OQ*i%tt&%5ax<U#AE@YM2yGi%K7<i%UO)X[YeGc%_#;^M;AQi%y@QfMJ6t##mSE-aY3pHaYeGc%O"
+    "%<ZM6:mi%jOTdQ]tpJb;=u8A+3L%5GiD;$Nge=MBM1j%ic'j%Zg;ZM:S:j%iNKSMaB1dcjt'BcJ(4V)MBY5g)Q5[QcTiDdL=F_=tt&%5p-PU#Tge=MLrij"
+    "%#MMj%q3YU#3e>&5'_')3l6hj%ZQe=MN'%k%#MMj%u@lU#xt&%5o$Lj%wr%KM@37k%JE@YME9Ak%mi/j%+3L%5l7b^+#s%KMCFSk%Yge=MTL]k%-3Sk%ux"
+    "<U#BZX$5)iZk%t-X]>q]ti%h]Mo*_1V2h)puQgCj3V)]pY5g/,BeNr0V4ir]5khZhGc%TPWfMF8/[Z$leQiV5WNt:HEl%[^w<(6CNl%'QWfMqhtK`ybnMj"
+    "&7V;[GrcfM/y#bt6;El%OhVV7858uA.Tm)kSBjfMGLgEk^U%bt;Zsl%Y3L%5W(d6%0BI/udD$h%+;H)kZhGc%TPWfM,^'esE8L+lKsCq]r,5ea9$O,jBUg"
+    "EkgfI)kx'T$':e.m%2y-ClSBjfMKZ:^lbb%bt@sAm%44f#mSBjfMH8Um%3QWfM,#N&cbZ7+n#hCN#R=]'4R5gm%>dU`G`gG]QtIl<(-#xWnFs3V)u@oKiE"
+    ";f/M,)[YoV.X8oBg3V)3HtToW9WEtOlPn%X;`$'V3&btLfYn%OhVV7Q>9N#D0`$'kjbAuU-dn%gsln%@FiNq.-6V):d8qo$]JDMB<4o%30+o%UYX$5m.1o"
+    "%<xP5pYeGc%_al`MilEo%8Zq/ck`16s7uGqr$Jl<(KxI,s$c,V)AZ<tnwWB&uK`Pn%;xP5pkfh0,MliKrow)esrBB&uAyJm%3.xZm,$-V)RJ@I)FyxCMk9"
+    "&p%gQGDMTE1p%//Ida9lDGu^D'IN@*acuYRSBuBg3V)Wh&bt[%g/MB<ADv^24hi+$-V)Y`@I)(Kl<(aQvZvDm3V)75@wvYL7&u7DZ'&'m&LMlfh0,<9-@>"
+    "FQm'&(A;fMY7*(&/h^)OG0]#Q')bJO)<o2MhGv^M`lF(&Cl:(&59J'Pf=$$#80.cODl`&PZeGc%_(iXMVVX(&d^((&]Y*(4L'W(&I:GDM:Um(&$3d(&R=]"
+    "'4P3j(&9^tP9Pxos6Y*DaM[u/)&x*vwf*phARTkXwQf^n<(-cx>Qn95V)6]]#Q@)4^Mf<U)&ZRA)&eX$FMlF_)&^_S)&^_S)&NKp.EQ`((&A`((&3&;^M-"
+    "Xr)&,mr>Z#be1NbZ5US8jk/Mv^E.O'iJbF(m&LMZeGc%1YafMdh%btAyJm%EPq%5oUio%MKd'&J:yCMd_,*&]B@YMie5*&gwx)&Dpt/isJH&u>m7m%/a`B"
+    "l]/`$'nlbAuGo_N#m2=*&BW@kU^/`$'plbAu'4SOVyP,btTBY*&>dU`Gs-DYRtIl<(M1c,W%c,V)y[-XeuND&cvdO4X)/rN#R=]'4&e0+&",
+    "tX*(4&_'+&')iXMrNN+&%qC+&pX*(4,wL+&F^l`MtZa+&L]q/csW&-ZE(OhY%Jl<(cIW#Z[hGc%DSWfM@`T&c'W(gZ()iN#R=]'46>$,&RV*(4U<_N%CNG"
+    "DM_-D,&3;IdaCg/y[ie-INI%L=];2Pt[Cg3V)j#TwZgFm/MK7,v]iS:hi+$-V)d)GI)(Kl<(tmh5^Em3V)vy,R^ZL7&um'3-&]BY2_lfh0,r+/@>67F-&^"
+    "A;fM7sY-&wv@h`%#_#Q]U<1a_iJq^hGv^M=Pv-&VPk-&kf%faD0&$#n]aIaW3=eaZeGc%<)iXM4:1.&LDX-&]Y*(4`c/.&oIEo*g&kk'aJ=eaVh4+cI0F#"
+    "vY&dGctPCnghZ1dcg)rBcg)rBcEE^0,i4&L`Ti%L`E58[Z*`#HdgWk.&J6L%5_6q.&[1<-&pX*(4UDX-&jiGc%^SWfMBcI&uS;P*&Ca[/Vlfh0,*Ut>Z4N"
+    "(O_]C=ea`ZI%e8,8eNfpeAep^2[dy'T$'&D5/&BN$OUZeGc%AMNfMXe&$#FQ:rSn+/XeZeGc%rMNfMZk&$#/30P0%id/&thvTf-$-V)))HI)DKl<(Vjc5g"
+    "-$-V)+/HI)PyxCMDX30&YB6YMI_<0&0$20&pX*(4.uv/&W)iXMKkO0&36)P%)&9LiUHsfMUQc0&'n/hin95V)01p5T8VPfMh;'$#2Q>-j=6tHjZeGc%Kdl"
+    "`MQ801&$^q/cP$=Ok$Rf2k%Jl<(t[pEk[hGc%'TWfM%nrBcxq.+lmHx2C7nN1D)oZoBI;yCMSZ_1&F#TCMZgh1&Ow]1&'ekKiZeGc%$B;fMdmq1&B[%1&E"
+    "Us0&t_Z8fZeGc%<TGDM=o%2&H@&DMVp,2&RTGDM@$82&8KIda$X_]nJa/IN*n#ynE>nWnCg3V)-qIwmHBo/M,)[YoJO<hi+$-V)E%II)(Kl<(6ZBqoEm3V"
+    ")8g^5pZL7&uNu'3&=31nplfh0,S'1@>H.:3&>B;fMpiN3&1KqKr^u`#Q=Gllr@ZyTphGv^MvFk3&pG`3&LWTIs%,($#ON8-sqwnHsZeGc%u)iXMm0&4&f:"
+    "M3&]Y*(4yY$4&S:GDMQ/:4&@e04&R=]'4&g64&9^tP9gyos6p+DaMrOT4&7,vwfA6scu*wgBuf^n<(Zn/btn95V)WOq5T@)4^M%oy4&0.f4&$Z$FM+x+5&"
+    "3:x4&3:x4&NKp.ES<M3&n:M3&J';^Mp6yC&o1$@Z9(pSqd=IwvOWo/M5%PPr=VNbF>31npZeGc%HZafMO-.bt,XQ/&EPq%5F7p1&O(13&a;yCMO=3D&X)r"
+    "XMTD<D&=Y(D&Dpt/i_gP&u*L>/&qL#Xe-$-V)6SNI)CKl<(pSQeN.$-V)8YNI)QyxCMQSbD&gD6YMVYkD&=v`D&pX*(4IrMD&e+iXMXf&E&A8)P%5<x#QU"
+    "BjfMKP8E&6VWfM+dEea&aU%R`%'[Z4PeBRC]/LtMe]E&[^w<([efE&;VWfM5JyBc-1nYS$s'3C5[nPC*'CnBWD+DM`/cwQ]hGc%9VWfM6MyBc/DN:T$s'3"
+    "C+wBQ9`RJE&jL>>#(oO(4WVWZ5lUrEM)CRF&WRJE&5Ue=MlkZF&XtQF&k`FD4m2GF&aVGDMGZoF&,)7F&bu)0VyVQ&uIX]E&7R/XR]hGc%4VWfM04^&cq5"
+    "sVVbWYna2*'mVX'VhM8@C1WXyChi#Jl<(0nc/il95V)<3ML1D0`$'wobAub%DG&*&`G&JJpEXg^n<(0Q0IW]hGc%KVWfMUK/RgXSGIY#A0IWgrdyPD>scY"
+    "fc-HYEB^0,iY0IW/Vf[#LSCo*diJ@#6bKng'>5fZ3R%@Z^bh,uZjLG&IAT)Xmfh0,;:e&Y0OA[Z+sQ&uePRH&SFe;[mfh0,Dx]wZ3qXt[2p9esRGhY]vvN"
+    "G&DjnH&,0u(4^L65/0X'_]X6sW^Fjq5^bQw<(GjnH&[^w<(FjnH&^VWfMgLv/MO]D7_u;8U]0-6V)$Bn2_Xu.FM.pcI&HlR%c3ip9`NF;X_#(T$'SDbI&U"
+    "%d/E>^[H&3]dZ#qZ'aM0%vI&E@jXM(K+I&MPtI&TFe;[[eGc%_]afMgv4btD9.E&aE0/`S0###",
+    0};
+static const char *const diti_spirv_text_gemm_half[] = {
+    "GZ1N5jsi^PhmgI%=&:c%>&:c%QPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MvJh1q0`r6%/s$X$Bfbq%RXH3'cK.M(CB(=R$jZK(D4Tvd$a0v$7ll<(qq@"
+    "=e#;B%#9['EMf$_vd.F1t-&il<(f9Lvd&mCv$/ll<(sq@=e%HT%#9['EMh*_vd/L:t-&il<(g9Lvd0RDt-&il<(i@Uvd1XMt-&il<(kIq:e&N^%#9['EMi"
+    "-_vd2_Vt-&il<(mO#;e'Tg%#9['EMj0_vd3e`t-&il<(mF_vd4kit-&il<(oLhvd5qrt-&il<(qRqvd6w$u-&il<(rRqvd7&.u-&il<(tX#wd8,7u-&il<"
+    "(v_,wd92Au-&il<(xhH;e(Zp%#:b0EMxc:8./9-V)mE;X%Glh`+u;)<e,(1>$K;1EM%%a8.@9-V)*7Ee*Glh`+2Hg=e0MIW%[m1EM)=.9.P9-V)>)Nq/Gl"
+    "h`+GSM@e4rap&lG2EM-VS9.a9-V)SrV&5Glh`+[_3Be8@y1(%y2EM1ox9.q9-V)hd`2:Glh`+pjqCe<e9K)5S3EM50G:.*:-V)%Vi>@Glh`+-vWEeA2Rd*"
+    "F-4EM9Il:.::-V)9HrKEGlh`+B*>GeEWj%,UX+EMk3_vd&^=B#/il<(a4Tvd(jPB#(il<(j`=wd*vcB#+il<(jS+wd,+vB#*il<(iAgvd$p5S&Bil<(x>7"
+    "yd.71C#&il<(49.yd0DDC#0il<(@F'9Sw3XhWWU.r/u.0P0]8t>M5a.`#t(C01m+k<(yrgdWfW9P1/p+V).Jm31$g(J2eg^@MohiL2r/:c%1Hk<(6T@$[i"
+    "()f3L+k<(2levZk:aF4bik<(2UN<M'tnwZoYS'5rnnrPeik<(4[N<MP;vvZql3`5%t'.Tmik<(6bN<M)b$wZs'l@6oRruOeik<(^I%Vsh&vvZu9Lx6r/QV"
+    "sdik<(G[KyhAUiwZwL,Y7k%bUvdik<(L&EdMmqiwZy_d98rNF3vdik<(@Xo:[1FNr806RX8;#f390j(BM&*=6MwFL:$6Bh01L.W'^Ni(BM;7U@ShXr8$4/"
+    "0P0Fd(BMISF3s)KX:$4/0P0Ig(BMY;FD$6Bh01_/0LoDjT@Mg^3lV06'g)NvY*<,UgCM;82n&:g(J2J^(BMbT3d#Q:V'=%:V@MgWxkV4UqG*RDrC=.[gCM"
+    "AK;n&SM6`=B>hCM=EEn&nDrC=U1_@MT@:JWkhhv&3Dl<()n]hV6b,H*U`n@>0bgCMHman&Mi2]>)p1BMxaqj3E%T'[<=3A@rCl<(C#s,ac0P=&&Dl<(I)s"
+    ",aeC0v&&Dl<(G/s,akn5W'wh9$LirpR0xrpR0xrpR0xrpR0xrpR0xrpR0xrpR0DDr@M][W_+u-/Y@ix(BM'3#R)[@g9A-0*BM(6q5):g(J2k=)BM.hDO*:"
+    "g(J2sP)BM.bvn):g(J2y])BM1wM3*:g(J2yV)BM8Z<i+:g(J2)yaBM)pQyZKh[lDiik<(wiv[ZK#OME;/0P0u0jBM&X5&#:g(J2ij(BM(csc$:g(J2jg(B"
+    "M+xJ(%:g(J2vAaBM5'cp^YsGGGCDlyZTdPcGw'l<(y5Gm^Wa4'HC'ZE4NSS+3^$qyG8>S$'Ja,BM6qLB&;/0P0$=%CMMhm+eCD4u^ei[]I#gvm3;/0P0%="
+    "%CMJFLNcKSt([]V)=Jlik<(73cn^a])uJYD[K;NSS+3pwepJ>jk<(2GwwZb-^rKoik<(2*=n^f3^RL4U:5LNSS+3#OBNLPxDo*BaXvd(0=%[g[9PMc9)BM"
+    "<#5M#q'l<(_81QT8v<M#syp@MfmL>#9mfCMuI9/(VGk<(*UNN04/0P0x#A-a9%GM#j3jBM-/2C#I/E.NOU)F4RxDo*'Jy%=(=%CME5mM#3abM#35jBM6%Y"
+    "X%Fa#Q03NFM#0Xj8^[_sU/vwDo*_v8HN(vVQ/Fa#Q05NFM#5xc#_t^.'Q7SM^PctSm^ysJCQ7*AHE.Ur.VDcLN#.&3HWEiUN#[(3HWFo_N##AM@MHo3/1y"
+    ":k<(JGhN#%Hk<(R%=tRVGk<(B5g/14/0P0Ep/j#2=16TMjt>Md>#5T_I%CMUASO#1abM#0jk<(GJ&q%Fa#Q0ENFM#IxZO#JyHQ0l,BQ#lh:NUR:k<(ZlHO"
+    "#6up@M+(J;$SmfCM9Rrg(U:k<((3fCQVGk<(k<.hVVGk<(bAUQTswDo*vf9HN-5%2LFa#Q0OZXM#OabM#Fa#Q0NNFM#JxZO#K)(cXb`/EXVGk<(tbbaXrC"
+    "l<(6k<=$M;`CYK0YP#RE$`Y(+&Q#ON@$Z9SWQ/TW[@Z*78Q#Uaw[Zp%IO#Mj;xZjViZ#SsW<[N9XQ/T%tX[N3<5/Y.8u[/VgQ#Z7T9]-JTQ#[ApU]ov>O#"
+    "XJ4r]p=4LWi:>R#3LavZ<QTU^$,Z:wL1q@MCoJ;$EDl<(GqF=$4/0P00_L<MU^`;[OMmR_v]Hd4O-]0,BN&#5#3mA[Q`M3`%+;E5Q-]0,Hy=;6/X:B[Sr-"
+    "l`=h_w7Y-]0,NMVT7;&aB[U-fLa7Cl>7W-]0,NAvs65kMB[W@F-b(=aa5R-]0,M+#w5+Fm%[Jraebd_7CMcS6##$fGc%ymfCM1a%Bci&gCM6vA^ci&gCMD"
+    "M^yci&gCMMoy=di&gCMP'>Zdi&gCMV@Zvdi&gCM[Uv:eoKGDM2+9We&;kiaTwqwe#bo%PZ56<fxHs(OAy3V);bWseo:a%c>7PM#7gEc3G/0P0n]3U#*Y4:"
+    "ASNhF<G/0P0riFU#eJUP0rc<U#7;GDMh2fU#w-%DM2PmU#9;GDMj>xU#y3%DM4](V#U)6YM9c1V#$7'V#kJUP0$vXU#W)6YM;oDV#&+lU#*Y4:Alx8rAG/"
+    "0P0/PLV#gJUP01VUV#aQe=MH0jV#vCmU#bHeYMA6sV##=0V#nJUP07iqV#YhhXMCC.W#2o#W#kJUP09iqV#^)6YMEOAW#9ntM#iJUP0>$6W#G:GDMyDUW#"
+    "1c%DMDb]W#ahhXMIhfW#0Uc0Ov)lwnX7IH;eJUP0JInW#C5IYML#+X#,+,RtG%3X#[^w<(n:/QpReGc%6BafMfX;atDv;X#*Y4:A0liLDG/0P0VnNX#iJU"
+    "P0XtWX#8BafMfX;atCp2X#6&IQ06i`VpU=k4p>s3V)(23TodbwDtOV&Y#[^w<(%4(KrReGc%=BafMpw;atMV8Y#6&IQ0AFblrik[(tlL5V)D`$HsU/X(tZ"
+    "6hY#nZkAuY0_Y#lagY#H8B)t5U-V)oj#q.=s3V)>i$HsKK%/M4=QbuAcrAuAy3V)HX8^uO0mXMbM@Z#Zy4Z#*Y4:A5K]<@G/0P0$/HZ#gJUP0R6QZ#-yZ0"
+    ",'kU>#uW%/M&$-V)iA'k'%Kl<(VTbgM&$-V)kG'k'&Kl<(ZmBHN@s3V)Zg&,N3(#)Ol#RIO/sy(OE+4V)ZZFKMqAj%cH_F/PSBPnaj2NFPtJj%cJq&hPTH"
+    "YnalE.'QwY.BcrZJCQ>oryP@s3V)gM>EOxVj%cN>>)RUNcnapjF@R$g.Bcv(c[RE*syP@s3V)rCSZQ@M#)Ox:C<S5(_dN&$-V)$y'k'*Kl<($-LTS@s3V)"
+    "$'08Sf.Zyu&y:VT*sj%cW:3wTWZunayf:6Ui7Zyu)=7SUDAcgM/SSoUZjDNUE+4V)v*[aO1mBHN+ASOVZKhpS_^n<(<EAKV=m3V)>Q]gV=[Wmg8<9MWVd`"
+    "jU37k%cJ$`N#5s$T#Y)+DMui<HW;g3V)9Y$HsNFdfMpw;atRugY#DbeKrReGc%<BafMu1CatRwsl#6&IQ0E>FPrrIq%YmL5V)M=9EX<]GfM-Sq%YMBjfM/"
+    "lmyYtACatXETm#Q*i>ZSeGc%G+;fMmbhm#Y6jvZ/qFT]DWO][N3F5/[28u[*AW>#_)tX[0hfs[SeGc%QDafM,^CatavGn#6&IQ0g>B=]8HCQ^mL5V)j;cp"
+    "]qJFfMJQCQ^NEjfMINCQ^+mCatd1dn#iuiVSL9L^c-tbp]r'T$'KFw5MAT89^1dA;@Xk%U]SeGc%WDafM(QCat]^ym#eJUP0(@gm#UiGc%",
+    "J=WfM+a_%uhJ1o#_T9k_efh0,<2oa3:EDo#kB._M'5Xo#%2tX#j]aIa7c;##mSE-aMf7HaSeGc%htM^M*Hto#av=Jtt0%p#[^w<(Rp-p#a=WfM$`bylHM)"
+    "S:5AafM=:Datr07p#6&IQ02.gfb[khycmL5V)5`0BcV/X(t(ifp#;^kAu'c]p#_=fp#luF#d6U-V)<-+q.=s3V)0i0Bcqe,/MX#V[efHw:eBy3V)9XEWeT"
+    "I:YM/(>q#5%[O#nJUP0jP*q#ch3V)>t%8fbkl%cf1/:gYU'BcuIl<(G>y4gUBn<(9xkq#7>GDMVqj1h^APq#ATx2h#*-/MRC^bcCAB;@jYJ&cSeGc%iDaf"
+    "MOoDat,C'r#6&IQ0Jf_`d'76KimL5V)X+VjhlpX(t9#Vr#M^kAu8tLr#*PUr#&ekKi6U-V)Nb+q.=s3V)S4Vjh+C-/Mji#-kw6EdjBy3V)]$k(kYhiYMA9"
+    ".s#Xm8LNm-w)l5/&)OAy3V)a6/EkO,jXMDLJs#9$@s#iJUP0=*Is#uGeYMFX]s#TO0<Mr[S_m@t'>m&$-V)X).>dd[TdartO@nUuh+sMCIO#HIws#qt4JW"
+    "w<C,)H,+DMTT@Wn;g3V)N%VjhOFdfMOoDat1bUr#4L&M:SeT%up$%p#gGjEbmL5V)Nlx.`fewDtG(Ft#[^w<(OhNt#3>WfMfU)EtI4Xt#[^w<(qMTmpSeG"
+    "c%8EafMhbEatF.bt#kJUP0#@:o#3BafMhbEatE(Xt#6&IQ05iirpWJ8QpV/`$'gWbAun#Q1riwEatLSBu#BO-kqSeGc%xKeYMWjLu#tW)X#BO-kqSeGc%7"
+    ",;fMapUu#'BBu#b;8u#iJUP0gNTu#$jGc%A>WfMphIds7(u,tLv0u#om+v#G=.+3oapu#*.EfM)<FatNEjfM+UB^ur;FatV9Hv#`HUP0Hbu&#iJUP0sapu"
+    "#$lhXMd]ev#E1Zv#kJUP0&;dv#ch3V)_W->m=Zn%c@lmTMLh]mab@ukM-TkgMhU90N7RVB4xxHQ0'665/-at-$nJUP0X<dv#ch3V)xk2HsQ,/Et;=C.$[^"
+    "w<(SAHEOTeGc%GAGDMS`m%P6%Z(tuIl<(mY(&P7U-V)nfDBPk8GDMyIt.$+P%DMDg$/$g:IYMIm-/$PE#/$6h(J2HM,/$k*NJ2F:h.$_L-FMR:J/$<hq%P"
+    "w1'xRPP:>Q`^n<('rtsR<g3V)'lXWRnw28]+(nuS`_TE<F=.+3Urd/$[15V)0CqpSda/EtMO20$[^w<([9;0$9AWfM4+t%cYMkWUTBPna$yrnUmDdyu+Po"
+    "3VxKkp]3rFPVWm-/VUhGc%9AWfMiTOds<<clVJxdaOby12UW/`$'mYbAuW)k0$k_s0$G.tHW'$-V)2P1k')Kl<(@%cdW`^n<(H1')XoO5V)<bUTSsDh%uP"
+    "ns0$F%X,Wffh0,HjfgVhx^aX6At%cfe[KYTBPna09dbYyidyu7h`'ZTrlgM=&%DZ*NJ;@+rfK2UwJK1[Y>GZ'$-V)<o1k'(Kl<(TIsvZ*06V)ZCWZZCft%"
+    "cnW4&]VNcna8,<<]*+eyu@Z8Y]]3mgMFpTu]2gJ;@+rfK2^wJK1hLox]*06V)iH05^SK&2hBgpq^`+D##000P07_G2$QKUP0:kY2$./6YMsdN3$A>D3$eJ"
+    "UP0B213$]PaJMqpa3$1nhXMvvj3$GQ`3$.MvEOTeGc%%.;fM(&t3$T*Hv#.`s0$>px+3Ri4juor*,WnL5V)H-.)ObsJ^YUFt-bOr]daW/`$'6ZbAux@74$"
+    "W+S4$iYJ&cUhGc%bAWfM]Lu%c+cUKc^yLoaM6^bcYRu%c-u5,d_(VoaOI=Cdt/NHNU_Y_dVb5>d<g3V)1uU^cv5NHNWq9@eRM;.$eJUP0gP35$j:NfMSCF"
+    "##6wrb3nAWfMPHXZZdpEYfqp>Jt,9l5$[^w<(q$u5$pAWfMl):Bc_ZNUgDjra<$mI(=JbOE<4)yCM5`:6$tGafMH]Mat(-l5$QKUP0r]F5$#JEo*R-_;$]"
+    "`^da`+43ic<FK`gMcOi*:$/iUhGc%mAWfMEAQdsrxC0jvJ+5gyMgpfW/`$'Qd&^uk-eijTeGc%$;NfMdtF##uElCG5o57$,EdEkUhGc%$BWfM/ycmgIGAj"
+    "kgN2;egN2;e<g3V)7DTak$C'FMy(_7$E<[W#E<[W#Z>349<*R7$0f1^MMeo7$6]q6$AiGc%$BWfMSlQds%'TCm2'8Ek:9t(kUhGc%bAWfM9vPds&0p_m/D"
+    "U4$9c#7$XDJG3%,7T#],+DMO5MZmUhGc%D>WfMRN./M0p8Itx2D;@H/&esSeGc%GEafMcUNat@d;8$6&IQ0;>:GuMm)8onL5V)'bIWnmpX(tMDk8$aakAu"
+    "L=b8$Ttj8$;xP5p7U-V)cK5q.=s3V)#nIWnA,7/M&k(6q48JmpCy3V)-gy1qQ0mXMUaL9$O5B9$*Y4:Ax^,c<G/0P0cHT9$gJUP0eN^9$-yZ0,Ftc>#/AV"
+    "grF+4V)3yy1qQ0mXM[.-:$i^y9$G=.+3mg+:$/5NfM*wG##Rj4*tsEk%uTeGc%GHafMv8OatT0H:$*Y4:AH[&cFG/0P0w.Z:$*Y4:AKeB'GG/0P0$;m:$i"
+    "JUP0sZp9$&ohXMfl2;$$H(;$iJUP0D4&u#dhhXM<&(J$Li+:$iJUP0y48SM=g3V)*whvvP)8Et94CJ$X;`$'/<Tat6.LJ$A=.+3Vhgd30fDFOOBjfMGJma"
+    "OWBTat9AhJ$QKUP08m8J$#JEo*_a)X$j2edanN.cP[Tp%u5(CJ$-MvEO*-6V)c.9,Nf'JDMw@BK$`-8K$H8Ll0HS>K$JdQM1;Xh6$1JafMX8Tat5(CJ$9B"
+    "EN1HG,K$D`QK$*JafMv8OatS*>:$9BEN1MC],u@DUHN($-V)_A=>dxK#)bG3nK$4JafMf_NatCvW8$eJUP0L[E8$UiGc%0BWfMinj%uCsEt#9fpTog95V)"
+    "Q#1/`(yOfMtPM##D>Z9SV8_TSUeGc%8JafM6%DatF3)L$A=.+3eq%m#20`$'f]bAuPX;L$]9EL$>;DnTVhGc%;DWfMk^Xds0=WRUN$PL$eXsL$G=.+3eLa"
+    "L$)Sw<(hXsL$]^w<(jk7M$ADWfMu=q%uR&BM$G.tHWgfh0,'O)b3o&TM$S;s^MihhM$<#X,t`^pM$sckAu_WgM$v8pM$JJpEXBs3V)E7ldW/Ex.M5FdbYI"
+    "_68f>s3V)Mud^YC(y.M7XDCZpSWNU($-V)uNGN$M=fdaMCIO#,XGN$$#F]ZGCZZd3.*)bb%ZN$*qhXM_CUM$rgh.uR&BM$L]P&YVhGc%PDWfM(EYdsEHxw"
+    "[[tqM$6&(O$G=.+36qlN$'Rw<(9&(O$]^w<(;8DO$UDWfMiXVHNCgpq^r>=5/eJUP0A>MO$126YMsgaO$y*[O#eJUP0EK`O$ZDGDM<8m.`K#jO$``rRTFA"
+    "2/`VhGc%^DWfM5mYdsRi-0ajsEO$QvIP$G=.+3Qj6P$(Rw<(TvIP$]^w<(V1fP$cDWfMl%PQgn4UQ#R^$P$;Y1w#$#F]Z^/[ZdMufdaMCIO#^=xP$;^TyZ"
+    "]q_^cGF/[#h95V)fVXNU*yOfMP<O##wXU@dhQ;;eUeGc%ADrEMbI:WeJJNK`;,DdaMCIO#e=xP$;^TyZkpsseLIO##)IEo*Pr&R$JhlN$x+yCMYnRpf/B0"
+    "#QrAUQ#)R')3mutQ$rJafMEVVat#iOQ$;^TyZ^6OK`:lN##tIl<(;3LR$:DrEMj;k1hy`lmgY1PdNgsTQ##7CR$vJafMEVVatybFQ$daTyZwV45gsYLNh*"
+    "20#QrAUQ#/R')3^J3Q$=EGDMnm+KiJT^s[Q'+)b4t#S$yJafM;:Vatp*JP$eJUP0Oj6P$UiGc%^DWfM>Jr%uc1(O$Wk%U]=g3V)[txs[QFdfM+aUate=:O"
+    "$Da[/VUeGc%rphXMWokL$kgh.uKRWL$Es;hVVhGc%#EWfMRlZdsof'0jTI0M$3uHS$G=.+33i5S$'Rw<(6uHS$]^w<(80eS$(EWfM]Ls%u",
+    "9BnS$.WD&lgfh0,f]+b3=C)T$:<s^MP,=T$$$X,tGyET$ZdkAuFs;T$EUET$1s@#m0n]0,iQNT$t_5S$NpjiaL<@O#J[NT$)Ch01LbWT$241W],Qxvd4I="
+    "BlGm#DM_ok7o]3$,su;_Xo@/]KM$R#uoPyNTo,IEo*S%8U$p_5S$E,yCMPWCU$lwqXMU^LU$W)/U$Z5v5pD5A/Mo@WbldLU;@/WD&lUeGc%0KafMX9Wat5"
+    ")IS$eJUP01i5S$UiGc%#EWfM[Is%uk]Mo#=2(RTVhGc%:EWfMj[[ds/5ERqMuFL$cTpU$G=.+3cH^U$)Sw<(fTpU$]^w<(hg4V$@EWfMt;t%uQx=V$F&bH"
+    "sgfh0,&M,b3myPV$R<s^MhceV$;$X,t_XmV$rdkAu^RdV$t4mV$IB^EtBs3V)C-]ds/Ex.M4=QbuH]98f>s3V)KkT^uC(y.M6P1CvnIHNq($-V)tIDW$L;"
+    "idaMCIO#*TDW$*L,M1X[MW$XDJG3uI]T#^2+DM6NF/M>g3V)>x[dsQFdfMt5XatV@mV$)vBhMVeGc%y3;fMH;Vf$/,YHNebaT]sK).O,%a5/3'jFO`1r>#"
+    "6uM*O=MZEOVeGc%c46YMFa6g$C>o2Mo>NFP:+C,NCs3V)jrVBPD(y.MqQ.'QSOMNq($-V)XSZg$/BndaMCIO#J`Zg$*L,M1Lfdg$7Ik;RVeGc%04;fMV:*"
+    "h$y[/tRs5bT]*vQYS;Y%R/BQ:rSn]r>#EHvUSWB,qSVeGc%eR-FMU`Xh$'on%cRI-O#4J]T#oQ:la#j1rTBn72h((N6UkY6[#iuiVS7$D;eZ6oK:IBh01e"
+    "X%i$bZ511Zlmg$)IEo*]_Ai$.m(h$SJl<(;W]KV9U-V).04wQl5GDMs:3HW.QHWRFg#DM]Lhi$bGGDMuMk(Xrnv+N'Qnda.x^IX^t7#Q@[#fXQH&1Wt@UE"
+    "XVFsI-Q=s>#AZxgV`#8#QBnZFYKh-7Up@5&YVFsI-SDs>#4h(nT=D3)bXHpi$'thXMOA3h$cjh.uC$wg$;wGqSWhGc%(GWfM6ZF/Mi_ULN`>[;@)vBhMVe"
+    "Gc%+MafMp)XatM`pU$eJUP0aH^U$UiGc%:EWfMs8t%uk]Mo#bp5h`;g3V)n4w.`OFdfM3sCatmi`o#PxL#ZVeGc%I4;fMowZj$mkNZZ$EcdsC5A@[rAbo#"
+    "1klj$G=.+33quj$'Rw<(3klj$]^w<(72Dk$SGWfM0y#&ueAMk$XtAq]hfh0,R<N>Z;KC5^,^cdsK(qq^ijEk$BE`k$G=.+3DKik$(Rw<(DE`k$]^w<(CE`"
+    "k$[GWfMQ00&cRI-O#Q+.T#9Kik$IBh01Kd6l$000P0Mj@l$VKUP0OpIl$:Qe=MxWWk$S#ej$;thXMsjsk$/kh.ueAMk$_T9k_WhGc%OGWfM^xG/M;&][[2"
+    "g];@PxL#ZVeGc%Zq:^M+W^l$rs=Jtu@fl$[^w<(T1ol$bGWfMY64)bNCbc3f42eaVeGc%Ib&dM]R@xSjF5V)p&O>Z,^uDtxR*m$[^w<(ZD3m$eGWfM]@4)"
+    "bPUBD4iP.bbVeGc%Lb&dM]R@xStIl<()ByH)A=.+3`J<m$20`$'=abAu(rFm$dVOm$m'c>dWhGc%H=WfME`$&uU28m#L]P&Y;g3V)C79EXOFdfMu1CatW>"
+    "Km#o0'[dVeGc%h4;fM6+mm$v9(;eS.dT]b^exerHc5/y8N9fNUt>#%02uer+B8fVeGc%rMafMMr`at*@Ln$6&IQ0NOWYf#dumgpL5V)QW=5gtJFfM1mumg"
+    "QEjfM3.rjhO*aat0e,o$iJUP0wc*U#ag3V)aeC>m)II/MfDckiwy)wdCs3V)LNB8fN,jXM@<]o$9iQo$eJUP05$[o$9HGDMWH_(ka)[vdf_pdahrQIk3[I"
+    "/Ml$[ek2DlB4iuiVSwmi^c#cfakxIl<(h[+&l>g3V)W+>5g`iIDM^(Wyla)[vdw;qdanRJCm9nI/Mr[S_mHWQ,;iuiVS&)j^c)C_ZmxIl<(tN$wmAE^0,n"
+    "_KEkD)D>m)q1&cPR(&oNh]mar&0<oq0eT])n>YoBH;8oY/`$'dabAuNPBq$X5Kq$;xP5p)$-V));Gk'nJl<(+ZTQppL5V)yekdjk,&&uG=Kq$:o4qohfh0"
+    ",2EXToEv32qgkEEtQo+r$[^w<(da4r$=HWfMp&FEtS$>r$[^w<()NMKrVeGc%_HGDM6uSr$9$&DMX:[r$uthXM^Aer$R*eo$QKUP0q(dr$#JEo*%)Oq%,-"
+    "rda/(qetRgfKM5=5*uceaatWhGc%@HWfMoneds>`QFuZr0/rqkigrY/`$'wj&^u7lr'vVeGc%Rr:^Mn3Xs$J(PfM3BZ##YSI@v,>ZZvVeGc%8t;ZMA;V*%"
+    "N5ebQiUuOMslV/:mfQM13y^*%0_e=MPNr*%4Wi*%#H:s$vfQM17.q*%CGsI-28$@#:FcN_kEkyPq8R-OqX[fNAj3V)BbC/`6:,eNp>2fO7:dEOXhGc%JHW"
+    "fM/DmZZvg%+P6PTLtBlZ+%[^w<(E`d+%.JWfMLFxZQtdJ'QqYvN9vfQM1cI:s$=TCo*;T$@#H9A#Q'BG$R3a6_Qt^KZQx1c@RRv/X6ifQM1vAvR#pP[YMS"
+    "SO,%vuD,%vfQM1V3N,%'k3V)QE$h`KLA#Q1.@uSE'qxR*N@,aRFsI-Dm$@#.F5qSuTkyP3AwUTE'qxR.gwda@v3V),<9tRsi$wv%yV6UEV,eN+7sRUY#=w"
+    "QOSCo*I%%@#4s$wv(=S3VU[A#Q9xoOVO,*4V.HD/`agn<(=^fKVye5V)G$^>QD&4^MfR#.%o&g-%v%rXMcX,.%.$y-%mfQM1`fm+%GPafM%Rbat=`Z+%A="
+    ".+39PI/;NlYbXQBjfM-`>&YyPhatYWP.%N%wM1(_c.%WZM+uYUDs$KS4bXk95V)%p6X-K0`$'#dbAue+m.%.ku.%Q3-[Z&0Eo*U3w^YxC3e;Ngu^uVeGc%"
+    "OPafM%RbatYUDs$R'vP1fMH+%&=4.%cWY.%+w0/%)J:s$MDNfM8Sa##%/)YI6,D/%UXEt[*$-V)D6Nk'>Kl<(`5P8]*$-V)F<Nk'@Kl<(dN0q]Ds3V)3Kv"
+    "gic<Q/MCgpq^>ZhQ^@g3V)js,n^V6EEtou@0%X;`$'e4iatloI0%A=.+37+2n3d(@L`QBjfMX]%h`7:iato*f0%QKUP0L^60%#JEo*B0r5&H+ydaJi)ia;"
+    "M-&uki@0%agqK`,-6V)tAI2_h'JDMU*@1%Co51%H8Ll0[D<1%JdQM1q_h6$gPafM61iatki@0%9BEN1[7*1%WPO1%@>@YM.%d1%JVX1%UO)X[WeGc%O7;f"
+    "M7+m1%,PDs$Ud@0%p@0@dQBjfM%w*2%kJWfMfq9&c092)es9FqaRe9@eet9&c2LjaegG-paTwqweOTtZZcg)=f.+=b3w)EUfQBjfM(B+qfM$jat,Oq2%kJ"
+    "UP0*rHo$qPafMMuiat+Ih2%uhvTfWeGc%o7;fMAl-3%#Jq2%C0:&c:>C;ht@Oqa]jJRh0kjHNc(gnh((`Nh@g3V)G/O;e.LR/Me:GOi3usdj+-6V)VV[Ki"
+    "h'JDMlap3%]Tg3%JK,M15*n3%mfQM1#dk1%(QafMF`iat#ot1%9BEN1$dk1%c5)4%qDNfMh2c##/49lL=C;4%-N(bk*$-V)smOk'.Kl<(gb4&l*$-V)usO"
+    "k'9yxCMEwk4%f86YMJ&u4%;_j4%eJUP0GUW4%dwhXML205%A-eo$8Y&<nRHsfMP^C5%6JtWnk95V)o/S/M'yOfMtWc##B-,unV.F8oWeGc%WZl`MRWh5%v"
+    "B*.cNF:=pqdcxoyIl<(-TB5pXhGc%3KWfM12WBc%bdqpeu7b<&(*a=vW_F<U2yCMTy>6%RqSCM[.I6%HW=6%6AX;nWeGc%08;fMe4R6%Z;^5%^5T5%ifQM"
+    "1R<24%AQafM]Ljat9H;4%9BEN1S<24%<sY6%QKGDM7'p6%,S%DMYDw6%aKGDM93+7%uaHda*Zt,tU+lHN0p8ItR$))t@g3V)B*SHsSdS/M",
+    "2+q)uX5udjj95V)$#r8.20`$'wdbAubqV7%*gr7%OyU>v,-6V)Mk/&uv&uEM%S/8%lyc6%1Oe=MC;rF%fb/8%q0u(4P$d6%x`1w#t`#Q0=MWZ5SR$FMCQ6"
+    "G%44,G%&(*a=]4'F<i8+DM>(U,NYhGc%KKWfMGsWBcjhqhN%c8b<$mI(=^.uE<E:+DM[qwgrXhGc%KKWfM'b/&uMc+r$AO-kqWhGc%uGWfM,<I/M_ZNUgI"
+    "amH;vq:qfVeGc%xMafMIf`at&''n$eJUP0jikm$UiGc%kGWfMPC<>v7dJCMtX,V)*iF##AjS$'+Upat<]dG%`HUP0CSZG%ISCo*AN-@#pOJ2hoHjbPfD-@"
+    "#(oO(4Lros6_X-FMN:<H%1H[1htpx_QiM-@#bZ511Nr1H%4U-V)uIJ#Q'>$FM[VbH%N'EH%R3WH%=R/XRiy#J$GdQM1V5y+2@2_L1KgACML`tH%:n+USO:"
+    "4V)*9CtRRRJ#Q27[9TBo+uSU'+Ebagn<(0eZ5TPSCo*Gy-@#`PuKM*.W6U'a[mTI(4V)/ICtRvliZvOt]I%blL##",
     0};
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "GZ1N5jsi^P8Uc1%=&:c%>&:c%<O=>MjV)GP8&S_WueC8f(BBs$ics5[Qgdme=o-Zl<b1/rqpD.%a/A6$IBtA#4o#qm9V9Khf.Sgo'jC##>F@$#LT0oF0F0"
-    "[co'd##5.Jt$Fx/6&VkmO'g^Si(wP9+*eW3>MPD.A#o^'EMd#e/(FcLD+e@LvdxMG^#)$bx#8['EMZ[0_#BSC`+%#1EMx`18.yCT$'4b'EMZRY&#*-&=$9"
-    "b'EM[os;$J0e],e@Lvd%gl^#+6BY$8['EM]b0_#GxZx,/T1EM$j18.yCT$'7b'EM]XY&#,@^u$;k0EMm^]a*LCE=-e@Lvd's'_#-Iy9%8['EM`qL#$.R=V"
-    "%8['EMb&i>$/[Yr%8['EMc)i>$I3;Y-/T1EM&p18.yCT$'9b'EMaeY&#0eu6&;h'EMbhY&#1n9S&<k'EMckY&#2wUo&<k'EMdnY&#3)r3'=n'EMeqY&#42"
-    "6P'=n'EMftY&#5;Rl'>t0EM's18.+9-V)ot#@$NU%v-p#[;e2JV#$G/1EM+4W8.;9-V),g,L)NU%v--/B=e6on;%Wa1EM/M%9.L9-V)AX5X.NU%v-B:(@e"
-    ":</U&h:2EM3fJ9.]9-V)UJ>e3NU%v-VFfAe>bGn'xl2EM7'p9.m9-V)j;Hq8NU%v-kQLCeC/`/)1G3EM;@=:.&:-V)'.Q&>NU%v-(^2EeGTwH*Bx3EM@Xc"
-    ":.6:-V);wY2DNU%v-<ipFeKy7b+RR4EMDq0;.=ET$':b'EMh#Z&#7N2M(7['EMi&Z&#8WNi(8_'EM^laW$KO7V.up'EMa$&t$Mbo6/rg'EM`f)w#9aj-)<"
-    "W(EMn7LC+OtOo/nZ'EM+p0'+Q/0P0xy'EMleYQ&SBh01-;1EM#/^a*YdQM1e@Lvd4lI`#=.+G*8['EMm/Q&#>7Gc*8['EMo;mB#oyTh1+E>-2y%k<(b/1Q"
-    "Tl.RM2IZR$'8Eu>MHfYA$44Ac3U`$AM(qbJ32Kk<(g6^$[ri]c4L+k<(;'fvZt$=D5B/:c%Ejk<(<bN<M'tnwZyLLA6rnnrPeik<(>hN<MP;vvZ$`,y6%t"
-    "'.Tmik<(AnN<M)b$wZ&rdY7oRruOeik<(hU%Vsh&vvZ(-E:8r/QVsdik<(QhKyhAUiwZ*@%s8k%bUvdik<(V2EdMmqiwZ,R]S9rNF3vdik<(Jeo:[;8G4:"
-    "A)8r9@H&M:8j(BM0Uc6MwFL:$<y`*3P.W'^Ni(BMFc#AShXr8$:g(J2Jd(BMS'l3s)KX:$:g(J2Mg(BMdgkD$<y`*3c/0LoDjT@Mq7llV8td(+RDrC=0bg"
-    "CM@E2n&HM6`=r`(BM0py+#_M6`=Gwp@Mu<UF3j9u_+*tR$'&mq@M_q7$,srNx>U=q@Mu0ue2P-/Y@#&q@Mqf*I2lLU@,)tR$'*sq@Me8p[,w@g9AV=q@Mx"
-    "3YI2o_5x,sGk<(iJu.anhl&%#-]0,L:*E5BL+BM<fMI#phQ<-oGk<(mP'/ar,MC%&Dl<(Qwr,at>-$&[sR$'+mq@MnglX-&x_3Cw5gCMSA&o&%oCoBy5gC"
-    "MUM8o&%oCoB$6gCM[fKo&6t-*.93JM293JM293JM293JM293JM293JM293JM2/Hk<(nS9/a&5T9(jik<(9q3JWxWR$&:jk<(F(WxZo9EpD,Dl<(JVjwZpC"
-    "a4Eeik<(:2,wZrUAmEdik<(#v1xZP>8JFk.Z:w)Dl<(KYjwZuq<jFgik<(BN>wZw,uJGw'l<(+@Gm^]%QcGIUrB5VF,^5[rT^GCTS$'Yu)BMXy:B&Bg(J2"
-    "(=%CMQnZ+eJfYu^k0o%I$v`j4Bg(J2)=%CMNL9NcV3_)['n1aIlik<(Y-cn^eo)=Ja$8e<VF,^5le-8JBjk<(TAwwZ,Ef=Koik<(6$=n^jF^rK5UvTKVF,"
-    "^5v;bmKSxDo*F[WT#Z_*BMmX_<(_M6`=cDAxZ3.#TMYu(BMa76M#q'l<(iE1QT8v<M#yyp@MfmL>#9mfCMxe5,)VGk<(05GH2:g(J2x#A-a9%GM#m3jBM7"
-    "ZWC#I/E.NZ>KC5UxDo*-Jy%=,=%CMKHmM#3abM#35jBMAP'Y%LAsJ23NFM#4q79^fQlo0#xDo*ev8HN,Doj0LAsJ25NFM#[UXu^#,g'Q7SM^PJEr.VC]CN"
-    "#,#3HWDcLN#o/Tm^&Hc$R4D1BPR%(CMSy`N#;:UN#u[K@ML<LH2+up@M#yE8%(]K@Mr)Z^=&;k<(NS#O#)Hk<(V7uTSVGk<(lA5_=:g(J2Gp/j#9i6oT0="
-    "nm^0Ms6U3:m%P;FN@MiZZmTaJ3HWQ[nO#)Bi+aQ[nO#ZdK@MkaZmTSy2HWSh)P#jS3HWTn2P#fG3HWUt;P#wQTm^760MW4D1BP;FN@MppZmTh`3HWX/XP#"
-    "0Wi+aX/XP#[dK@MrvZmTW.3HWZ;kP#nM7KVv]1rTPsR$'IJr@M;3#n&HDl<(Cv:p&Q;`CYv:RO#[[OpTxpvy=1eY4a[BtP#f%L@Mw.[mTrFr@M:iF8%Ph1"
-    "BMutLQ#gP.&6Ku<H3I]QB6un3BMw)`Q#oux^6Ku<H3SC7[7&$4BMy5rQ#8[E99Ku<H3^)ut8.04BM$C-R#06RX8Ku<H3[b*<8**4BM&O@R#s0G#7Ku<H3W"
-    "3j>7._9CMif6##*fGc%lmfCM#<p1_i&gCM(R4N_i&gCM,ePj_i&gCM5/m.`i&gCM=N1K`i&gCMDgMg`oKGDM$Xh+a,W/jaLr)Mal5o%PR0Fiajtr(OAy3V"
-    ")%d.Hao:a%c>7PM#/=^`4Mg(J2Q^`S#3U)1DK+N$>Mg(J2UjrS#k*NJ2UdiS#);GDMcO:T#*J%DM*dBT#+;GDMe[MT#,P%DM,pTT#G)6YM1v^T#_7ST#q*"
-    "NJ2_v-T#I)6YM3+qT#a+AT#3U)1Dh#7iDMg(J2jPxT#m*NJ2lV*U#RQe=M@D>U#hDBT#SHeYM8JHU#^=]T#t*NJ2riFU#KhhXM:VZU#moOU#q*NJ2tiFU#"
-    "O)6YM<cmU#+ntM#o*NJ2y$cU#G:GDMta*V#0]%DM;u1V#RhhXMA$;V#Bf&4On$$Mj.qs(O:g3V)^])Hjg1KYMD6WV#FrX-u4q_V#,EdEkdfh0,j`c^4dhq"
-    "V#53s^MSt.W#9)9N#7M3$m[&P>#:Do_l:_YylReGc%VG-FMKbAW#S$6YMLhJW#9*@W#k*NJ2rKDS#J;GDM,g_W#.V%DMK#gW#h5IYMP)pW#+*&7M&Xh<o5"
-    "tQsn%$-V),#=/(&Kl<('t2To<m3V)))OpolMg=M^HGX#3hxW#R;GDM4ARX#/Y%DMSTYX#n)6YMXZcX#UtWX#k*NJ2QCeW#r5IYMZguX#G[XM#t*NJ2Q6RW"
-    "#1h3V)8+d.r.)e%c]m+5sdi@akq'T$'c;/Y#k*NJ25chV#]iGc%%;WfM^FW%uN]BY#F&bHsdfh0,,Vd^4STTY#O3s^Mm`iY#WB_N#Q.1'uusP>#T%mbtn5"
-    "X%uReGc%pG-FMeM$Z#S$6YMfS-Z#mmyY#k*NJ24LDS#d;GDMFRBZ#3f%DMefIZ#*6IYMjlRZ#E*&7Mk_u3MQXOvv%$-V)rGC/(sJl<(ZHFKM=m3V)]TbgM"
-    "mMg=ML8di#yW=i#A=GDM#1oi#4i%DMBEvi#]+6YMGK(j#2gti#k*NJ2Y0HZ#a7IYMIW:j#5^XM#t*NJ2Y$5Z#1h3V)lVv%PuMj%cJt8,Q(N=dsq'T$'@.L"
-    "j#k*NJ2iNKY#]iGc%>;WfMw;X%u<M_j#3-o>Qefh0,r#j^4[Eqj#=5s^M[P.k#*/t,tJ-6k#^]kAuI'-k#NY5k#9eg8SThGc%4=WfMdBFds14[uSHSAk#V"
-    "xdk#O0_]5VlQk#,Rw<(Yxdk#]^w<(Xxdk#9=WfM1vj%cTU@O##/mR#LlQk#`cIOU&akXMVP]k#k4R/uDxHk#@E`2UThGc%0=WfM>j*/M#;c$Rl7TQB4-o>"
-    "QSeGc%3DafMnsBatKL2l#<^AK26KHyReJ]gVoR5V)G>%/VNoZ(tX,bl#kVbAuW&Xl#kXal#H78eWi@5V)JH%/V++PfM*s:##SrG*Xq69EX",
-    "SeGc%,X&dMg2FYTShGc%F=WfMuvFdsC#)GYYe0m#y2Tm#O0_]5y&Bm#).EfM3xmyYNEjfM2umyYwJCatXETm#f(NJ2PyC'#o*NJ2%'Bm#(khXMn/-n#:Iy"
-    "m#q*NJ2.R+n#5t3V)`hfs[*1hYMqBIn#L,&7MFpTu]2#GT]&$-V)ymYn#0$Bm#ai6oT7B'5^&$-V)%#mn#VSo(bhDmn#0khXMhbLm#%5R/uU28m#Q3-[ZT"
-    "hGc%V=WfM.QGdsS`1S_`2im#C>:o#O0_]5C2(o#-.EfMT7w.`NEjfMS4w.`0%DatiP:o#f(NJ2ayC'#o*NJ2F2(o#8khXM';ko#KT`o#q*NJ2O^io#:,4V"
-    "))(p(bWQ7YM*N/p#n^XM#q*NJ2Sdro#fg3V).DPabowDHNXh=cc9EME<t*NJ2U^io#1h3V)4iL^cYRl%cX#3P#R;(S#q%yCM@SYvd[Xl%cY)<P#vQ1Adr'"
-    "T$'dDop#k*NJ2A2(o#]iGc%V=WfMuLbylP3gl;7AafMv4CatS&&m#O0_]58A;l##5NfMR<<##$'nXejdaseSeGc%nDafMI]Dat&uFq#<^AK2LOW=frD=Qg"
-    "mL5V)T8^pfU,X(t3Uuq#G^kAu2Olq#x*uq##IoNh@s3V)r0'/Vq)0FM>r:r#S$6YM@xDr#v<9r#k*NJ2fNDS#]KeYMB-Wr#v,&7Mn$$Mj(Gn+jmL5V)ic2"
-    "HjMrvDt8)rr#[^w<(2i#s#'>WfMZ@a%u4tqr#,EdEk&$-V)j1%2_^ITdaoOsFl0R-/Mue7cl/DVjh*IEo*Y,Rs#rvKs#ai6oT>ncylThGc%%>WfMTlHds["
-    "nRO#]$/Q#;6[s#D>GDMgcSvmX>Spfr'T$'D<es#x,sQgSeGc%MkhXM8MZq#M5R/u&uFq#y>S2hThGc%/>WfM_3Ids,_0]n0uvq#L[;t#O0_]5LO)t#-.Ef"
-    "M^pw7oNEjfM]mw7oa_EatBm;t#)Ppu@t)dR#J&yCMRQct#m,6YMWWlt#:,&7M,8a6qVMTmp*IEo*h+&u#*vvt#ai6oT[l4Nq&$-V)b78u#rK)t#amn/rC2"
-    "./M%OLxnn>WQB6AX;nSeGc%5EafMGVDat$i3q#I0_]5bA;l#50`$'jWbAuTlBu#eHKu#EtE,sThGc%>=WfMq,b%uOf^u#F&bHsefh0,-]m^4hapu#P6s^M"
-    "ni-v#aY]0t]F5v#p^kAu[@,v#ss4v#L^YBuThGc%G>WfMv#JdsD-N'vZl@v#$;dv#O0_]5$/Qv#,Rw<(S<dv#]^w<(&;dv#x@WfM].GHNlh9PMW:')O:g3"
-    "V)[NOKMke:HNn#r0NQ3TE<k*NJ21at-$_>GDM_iUdNpH'.$ai6oT3(hdN'$-V)NsB.$3+Qv#LbDFO0Q3/M<uiCv./XQBNgu^uSeGc%yFafM[>Kat87L.$<"
-    "^AK2iU_4M@l`^PnL5V)x`(&PuSFfMPu`^POEjfMR6]ZQ[NKat>],/$o*NJ2w]VS#eg3V)xLxvQ7(LHN%NC]R`_TE<k*NJ2N`H/$_>GDMm;'8S&ER/$ai6o"
-    "TP&98SUhGc%6AWfMfKOds2=w9TE=./$Z320$O0_]5Z'w/$,Rw<(^320$]^w<(]320$;AWfMDe%2hR%<sUjJD##k0J7T)K`g`KBs^4qM6`=eLW0$k9+a=eF"
-    "N0$A;[1hVJT4WkS`>#k0J7T-W`g`MTS>5qM6`=me%1$k9+a=m_s0$I`j.M[olMXlx&)X7U-V)_bUTSl;GDM#pg%Y#T$5T^]$DM0#a1$R;gAX9)j1$v2^1$"
-    "9g3V)rJCEXN;&2haOeGZmf@w#k0J7T7v`g`dqTE<qM6`=*L+2$k9+a=*Fy1$S`j.Mft%a[)F7;[+IEo*n^P2$j(U.$Q(yCM9Z]2$,nhXM>af2$1_G2$tmj"
-    "t[[$5/M+.;VTvV^QB<wGqSTeGc%<GafM_HKat;Jh.$k*NJ2=.U.$]iGc%)AWfMbWg%uRxyu#IB^Et;g3V)ClIdsV[dfMr)FatT-5v#Fs;hVSeGc%rjhXM^"
-    "$Gl#r4R/uKL2l#G.tHWThGc%SAWfM+KPdsO:q9^VLcl#<213$O0_]5<&v2$+Rw<(@213$]^w<(BEM3$XAWfM5+i%ujYV3$`^U/`ffh0,HWt^4GWi3$k8s^"
-    "M1^&4$X8&-tw9.4$3akAuv3%4$Qj-4$f=N)bAs3V)*.y(bQ5jXM+WK4$gp@4$k*NJ2W%J4$4/6YM-d^4$8^F3MXh=cck/(Bc<g3V)4lU^cP6u%c7_NIdT>"
-    "GnaVw9`dKmPT]gs[%e^&RZdW/`$'@ZbAu*x35$hV<5$qL#Xe'$-V)g)O/(sJl<(CkjsenL5V)H6rycEii%u#f<5$pC_;effh0,LUnvdaTJTfAP1Et-@u5$"
-    "[^w<(s*'6$qAWfMl#v%cTU@O#[2mR#AQ`3$qM6`=x006$k*NJ2bQ`3$cIEo*<<L6$<wu2$7)yCM`8X6$RnhXMA*a6$E&f-cTU@O#b2mR#^O_6$qM6`=-Vh"
-    "6$k*NJ2hQ`3$yIEo*Cb,7$<wu2$=)yCMf^87$RG$FMa^#Ek%+$/i1us(kR5n<(i68Ek'$-V)#eO/(.Kl<(jOp%l'$-V)%kO/(/Kl<(nhP^lAs3V)P[v%c5"
-    "b6/Mx)4`m@t0>m.<6V)i'x+j<PlXMP/=8$FO28$W+NJ2JU;8$(JEo*%2lK(uC_daxKh<od)gyu$b>YoKJ`ZQ+&euoEWEToUhGc%6BWfMfLRds5QEVpBO)6"
-    "$Z589$<^AK2swoVg^iy1q'$-V)6HP/(sJl<(94v.r>m3V);A:Kr%#'#Q91Y0sAD6krTvu^MkY$:$cZp9$MapesnWG##PWTIsdURdsTeGc%WBGDMA98:$3f"
-    "%DM`M@:$vnhXMeSI:$2;B9$3U)1DIkK'GMg(J2u(Q:$o*NJ2uyG:$#ohXMiln:$t4d:$k*NJ2$;m:$OQl`Mkx);$;XX.coF/)w6OwcvvIl<(-nhvv`^n<("
-    "]H</M@E^0,`TXKM.QXKM(rimgH3;5N_o=Nq^o=Nqh95V)TtJ5B+h1^M`j09$2g/J$knhXM[sL9$p8R/uF1t8$G/&esBv3V)v`gpodb2Et;AUJ$[^w<(Q;5"
-    ")OUeGc%(=NfMh+M##)S7V.@A#K$0irBP($-V)'sU/(8Kl<(qxi^P=g3V)s-.#Q>Si%u@fHK$463[Qgfh0,2yI/:GfZK$01;fM]JoK$'fB8So)XT]2PEZS^"
-    "5x+sZQw<(SldK$[^w<(RldK$7DWfMBy</M*%w9TLe&tR*-6V)0R>5TL1IDM4IQL$p)HL$Mg(J2_@NL$8#a*3aFWL$pu<H3cLaL$bLaL$jI$FM9XvL$QrmK"
-    "$QrmK$XdKM:lAg8Vl[Mo*3&SKVWt*wQ=g3V)(x&tRX[dfMcWTatG92L$/V:bOUeGc%IDGDM>/2M$8u%DM^C9M$tphXMcICM$9Ao4$W+NJ2oqAM$(JEo*'g"
-    "b8%0&fda5LHJXtGq%u9AhJ$.V:bOgfh0,99+wQflKEXBx-#QH8)+YE:ZuofsaaXVhGc%(DWfMW#XdsF5EGYRwWdsYRnaOX/`$'wf&^u;/J(ZUeGc%Rn:^M"
-    "vH@N$Q1PfM3=N##Z[[@Z,CaZZUeGc%8p;ZMrE[N$RJ2cQE^X][u5cH;sFJG32kcN$0Ze=M*XwN$`NnN$#@yM$%GJG36wuN$GGsI-d]j>#YRaZZ_wjyPMA5"
-    ":^E;_r]>j3V)gnA;[b_rdNLGmr^6BUQ^VhGc%JDWfM/@aZZT$s7_<uyLtmc`O$[^w<(DQiO$YDWfMwjgZQPl-4`s#+h:%GJG36@yM$BTCo*mxj>#s^/#QZ"
-    "I*1a_C9k`f8KZQT9FMa(i6q7oFJG3=I^Q#DK[YM-^TP$=mIP$%GJG3U%SP$+k3V)vQys[vp/#Qe5#+cpas-bGZ=8]RFsI-u9k>#/M'&cg/kyPgHZccpas-"
-    "bKsup]@v3V)3D+)bE6kvvX):Ddn#sdN_>V`dX*/,aMSCo*#Jk>#`@kvv[E6Ae')0#Qm(S]e#g,AeKTB;[agn<(EeWWewe5V)L+OK`F24^M",
-    "@](R$nokQ$JwqXM<c1R$Mr&R$sFJG3_WrO$rJafM%NUatiV`O$I0_]5m0/I<$O]ngOBjfM.g02hKuVat-OUR$T]oG3'PhR$[or+uYQ+N$x57ngi95V)]b="
-    "q.O0`$'N^bAu8#rR$-]#S$'n/hi$0Eo*]:ijh#e>&=Oo0_YUeGc%#KafM%NUatYQ+N$X_nJ3e>MO$Q09R$bI_R$*i5S$T@yM$x=NfMdwO###tHxH5uHS$+"
-    ";H)kX/`$'T^bAubJ#ekXFWat9BnS$3U)1D6a$YIMg(J2@<wS$3U)1D9j@uIMg(J2DI2T$o*NJ2$/S4$bqhXMP2PT$DUET$k*NJ2J[NT$hGafMe_WatBsaT"
-    "$@y<H34`0-lR(OTogfh0,#D(_4J/8U$C<s^Mc+DU$_^p9$De$opkNP##G[`RpWPgmpUeGc%iqhXMZpUU$P)/U$W+NJ2_BTU$HJEo*&X)U%(fhda*H]3rSV"
-    "1#Q;DlPrXn/5r/<6V)8y+2qZ*bEMcD6V$ga+V$8#a*3hTpU$I0_]5u4sj4DVS+3osGV$kg4V$pu<H3qyPV$pyPV$qJ$FMA-gV$U)/U$U)/U$XdKM:#--kt"
-    "l[Mo*<os%uaGosn=g3V),;kpoX[dfMe_WatIGKU$-EdEkUeGc%GEGDMF[yV$<*&DMeo)W$fEGDMHh4W$=-&DMg$<W$*36YMl*FW$@J:W$k*NJ2'B(W$(rh"
-    "XMC;:f$EBo4$*.LLMQHsfMD^Mf$(vBhMj95V)[<U;I50`$'S`bAu=DUf$7(_f$+:>eN+-6V)a^F/Ml6JDMu-&g$cxsf$P+%G3=:#g$(m&LMVeGc%GVl`ML"
-    "s6g$l]X.cJbFKPgj[.PxIl<(qrVBPxb,V)w9S>Q_^y%u3vBf$'m&LMhfh0,tivaO@r6#QWHy%u75[S$,EdEkgfh0,'jtsnR`iZQ4%#eN'WCAR@+-wQWhGc"
-    "%&EWfMUuZds0y_]RXZf^YD^HEkX/`$'b`bAum[_ESej^atF6;h$=/QUSPBjfMHAOh$9GWfM3./&c`ik[Tq03qa'+WrT)>VK`,As6U4:/&c'$-V)8S`/(BK"
-    "l<(;>%kUCs3V):/E2UKJG/M2oOlVeD]KV>g3V)BdxgV@Si%uS/^i$G.tHWhfh0,F`S/:h2pi$D4;fMpk,j$G15&Y,hbT]EH.HYrs*,sZQw<(#9yi$[^w<("
-    "y8yi$KGWfMU`G/M<t`'ZsCqaX+-6V)V02#ZM1IDMHjfj$1K]j$Mg(J2.ecj$8#a*30klj$pu<H32quj$1quj$&M$FMMy3k$x>+j$x>+j$XdKM::<P&]m[M"
-    "o*Y[F8]'SudW>g3V)NVqaXY[dfMv=_atZZGj$;n+USVeGc%VGGDMRPGk$A6&DMqdNk$jmSCMvjWk$21S4$3U)1Dh9X6KMg(J2AE`k$o*NJ2A>Vk$4thXM#"
-    ",&l$@Qrk$k*NJ2GW$l$/Ql`M%88l$M^X.cxS2T`BoZ7`xIl<(%TWK`WhGc%7GWfMgTbds[I*1axem^Y(d-qSDv3V)UEmWR8D$&uE02h$8[KtRhfh0,VHmW"
-    "RoqKHafgBEtvFol$[^w<($;4)bVeGc%cANfMK0X##)S7V.^J<m$jcfBc)$-V)bwa/(GKl<(6xh^c)$-V)d&b/(8yxCM/7dm$J56YM4=mm$`]bm$k*NJ2gV"
-    "Om$HthXM6J(n$eDo4$sU>teVeGc%l4;fMD`:n$Vn]TfGVddsl7k9g'4>m$w6Ln$O0_]5y<Un$=5EfM-NypfPBjfM,KypfN'aat*@Ln$k*NJ2vu&n$;Wl`M"
-    "A0.o$;Uy2cCmH8i_f8shxIl<(YD6/iNSCo*8'u>#Z#*wdmr_0j9lh>5d:.+32oHo$(WaJME[fo$*r:^MR#po$ZV3^MOhxo$7*eo$SM$FMUq*p$:6wo$:6w"
-    "o$@xGZ@/=Un$w<Un$#r:^Mfj=p$e,P>Zi+OYf>Rgak$-I/Me(/Vg]brQBsU>teVeGc%wMafM@J`atuL3m$3U)1DCi4lLMg(J2DOEp$3U)1DFrP0MtIl<(t"
-    "5D>mCs3V)Tn1&c9tI/M#<l@nHB$wm>g3V)#[@;n=A1EtH7/q$X;`$'AlaatE18q$I0_]5suxk4=0ZqoPBjfMcD85pgqaatHDTq$W+NJ2Ut%q$(JEo*$5+O"
-    "'&cqda*>%7qk,&&uD+/q$:o4qo+-6V)-)]Wnl6JDM3S.r$%A%r$NpDf2eZ+r$PDJG3XaZg$@NafMghaatD+/q$@y<H3eNpq$ag=r$8NafM@J`attF*m$@y"
-    "<H3C+9n$HmGr$i#rXMfV[r$4sPr$g=N)bVeGc%`4;fMo]er$((2h$8>*m$3U)1D]$mLMtIl<(H3*)t)$-V)Amc/(:yxCMdl2s$'66YMir;s$<:1s$k*NJ2"
-    "x4vr$%uhXMk'Os$BEo4$R:$@vPBjfM]fas$NHWfM0GmZZuE$5M*K[Jt84_*%[^w<(2(h*%'JWfM/$aQg'w)NNq#fdsbrdyPsBRiN>.;NNAB^0,30kds%8:"
-    "[#LSCo*7>$@#g6%ngMbojO<JdEO<7<+u4(_*%(vBhMc^n<(X9kdsWhGc%%JWfMTwjdsPtOKP;.L,N;(0hMXhGc%/JWfM_>kdsR/0,Q;ykKMLLxZQifh0,w"
-    ">7_4B';,%@Bs^M`uF,%[cp9$>5>uRjJ`##B,#YRQt8tRWeGc%fvhXMWcX,%gv1,%W+NJ2X9W,%]U-V)&SA#Qm5GDM4Ov,%n)d,%[=16T@[aQgZQLHQI6A#"
-    "Q/N1w#+36V)*ko>5bg3V)$`<wQm1,&u>fd+%8[KtRXhGc%LHWfM/DmZZ6u]sT*K[JtQq7-%[^w<(deA-%@JWfM:MTBc0]o3V+<d>>tLq%5n*dr$v=>>##A"
-    "sJ2YJWZ5nIrEMtnq-%p(dr$5Ue=Mi[#.%Ztq-%f1jf2q&g-%cJGDM<57.%uZV-%hUy)XwP,&uMe7-%AN$OU,-6V)Ps(#vl6JDM<;J.%$/A.%jhYbXuH&&u"
-    "Me7-%@E`2UXhGc%LHWfM(b&&u)3u5$v#W5gUhGc%^AWfMlF5/MOlIl`38ra<a^U/`TeGc%aGafM1pLatfA13$k*NJ2:&v2$]iGc%SAWfM8M)>v7dJCMtX,"
-    "V)>BV##GjS$'OThatZ^Y.%f(NJ2'RP.%ISCo*bM%@#6OB2h<&%DZ+D%@#+3L%5joos6%V-FMrN2/%OE[1hBN3A[.M%@#h:.+32q'/%4U-V)aXsZZ&>$FM("
-    "kW/%2&:/%62M/%]ba8]hy#J$MDJG30hq%4FjVF3idACMpsj/%Y&^5^N:4V)mHlT]oQB#QWlmr^`'^U^;B9Q^agn<(ss,n^OSCo*kx%@#&PmKMOcio_8K5N"
-    "_H(4V)rWlT];laZvmuR0%n.PN_-J7SUm5-p_EJ-P`WeGc%&KGDM_Fr0%5l%DM&Zy0%ht:^M5(,1%l=ZJtwO31%[^w<(XD<1%fJWfM#IJ)OVU^*cQr]HaXh"
-    "Gc%dJWfMAV-&usC31%f=N)bifh0,3f9&c'(9_4ko7gMXiE/`S0###",
-    0};
-static const char *const diti_spirv_text_gemv_gpu[] = {
-    "GZ1N5jsi^PYhng$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M+Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)cT3>MPD.A#o^'EMcwd/(AAc'+/T1"
-    "EMuV18.yCT$'1b'EMYOY&#)$bx#7['EM]34U%CSC`+/T1EMw]18.yCT$'3b'EMZRY&#*-&=$7['EM[UY&#+6BY$8_'EM]XY&#,@^u$9e0EMx`18.yCT$'4"
-    "b'EM^[Y&#-Iy9%:h0EMyc18.yCT$'5b'EM__Y&#.R=V%9b'EM]rs;$K9)y,e@Lvd&mu^#/[Yr%8['EMan0_#H*w<-/T1EM%m18.yCT$'8b'EMaeY&#0eu6"
-    "&:e'EMbhY&#1n9S&:e'EMckY&#2wUo&;h'EMdnY&#3)r3';h'EMeqY&#426P';h'EMftY&#5;Rl'<k'EMgwY&#6En0(<k'EMh#Z&#7N2M(=n'EMi&Z&#8W"
-    "Ni(=n'EMj)Z&#9aj-)=n'EMWAI>#I<Wu-qg0EM(v18.+9-V)pt#@$O_A:.p#[;e3P`#$G/1EM,7W8.;9-V)-g,L)O_A:.-/B=e7uw;%Wa1EM0P%9.L9-V)"
-    "BX5X.O_A:.B:(@e;C8U&h:2EM4iJ9.]9-V)VJ>e3O_A:.VFfAe@hPn'xl2EM8*p9.m9-V)k;Hq8O_A:.kQLCeD5i/)1G3EM<C=:.&:-V)(.Q&>O_A:.(^2"
-    "EeHZ)I*Bx3EMA[c:.6:-V)<wY2DO_A:.<ipFeL(Bb+RR4EMEt0;.=ET$';b'EMb3^T%LXSr.sj'EMc0B8%Nk3S/tm'EMbrE;$P&l30qd'EMpDh_+<%g**;"
-    "T(EMjX=5&R8Ll0nZ'EM.y0'+np8L1*;#i1x%k<(a/1QTjv,12IZR$'7Eu>MF]PA$3+%G3S]$AM%_<.31Kk<(Xv'MWG/#>%<jk<(xv1QTtcWj2cik<(xg>T"
-    "S<Qb%[w<'%6rnnrPmik<(<eN<MvB$wZyO_]6M>)0vdik<(>kN<M1;owZ$c>=7%t'.Teik<(AqN<Ms8$wZ&uvu72j*usdik<(gLNurQ#vvZ(0WV8BC%^sli"
-    "k<(`>#WmS@vvZ*C779qkMWvlik<(LJy@`p;vvZ,Uoo9n,]0,,,8r9vfv>Mg,NB$;pDf2E1Q<MLi(BM[(7cZX;a:$;pDf2Z,4wk<i(BM^>oc#;pDf2pg>=i"
-    "Mi(BMaTF($9^d-2Oj(BMZdZMXpM0;$guxb*+tR$'wcq@MVF;'+nDrC=IQb>MS=fB#_M6`=O^(BM31dd#Vi2]>*JV@Mo(PlV:,2E+WrNx>1egCMFZ;n&X$k"
-    "<@GNhCMBQEn&srNx>U1_@MZ[VJWp/@w&6Dl<(.n]hV<8EE+Z6Ku@3kgCMM%bn&R@g9AvjT@Mr.GlVCjo^,]I+VA5qgCMP1kn&^RGrA(G`@Me57KWuNnw&:"
-    "Dl<(EJ.<[%P$[B0mHM<_M6`=mlfCMHv%o&#]c6By5gCMJ+8o&srNx>$6gCMX]Ko&nDrC=&6gCMZi^o&nDrC=(6gCMU`po&_M6`=ev(BMOTV9(A^d-2y0jB"
-    "M/)[&#7&JF.5x$125x$125x$125x$125x$125x$125x$12.Hk<(pYC/a+auR)jik<(*iMHWy^[$&9jk<(8,,wZpCa4Edik<(;85wZrUAmEjVS$'cU&CM/C"
-    "r-Zvt)BMW+7v'A^d-2(=%CMJF#+e7HNs^ePv+GuP(j4FSk[50jk<(MMo5^a&KV/rwDo*5-WT#w%(CM<,O+[(`^:^b/gr/rwDo*2l(T#-),BMZ1a^&_M6`="
-    "-d%CMRwm+eO'vu^mCO^I&+sj4_M6`=(/)BMcl3['9^d-2.W%CMW>E,exo5#_rq+;K+JJk4K7W.2:Dum/Djk<([cExZ/ab:Lq'l<(jK1QTcLI92XGk<(3h)"
-    "9aIh8r)VGk<(*,+,2E09lLo3jBM8djC#'CqLMx`PLW7p3M#J2r.V8v<M#sbs@MlME8%05jBM9jsC#DXhPLCW:E5K7W.2'J^71rwDo*`j8HN*7SN0-#jFO3"
-    "BZM#2,.cO]hbM#N,.cO5(KHW>DuM#0I*BMDQ(N#8E%CMMW1N#1TOM#f-]0,u;xv5,O1B[*N=DQ.cSB6T-]0,yTXW62bDB[,au$R:U9[7X-]0,,N129KT7C"
-    "[.sU]RGHwt8]-]0,,BQQ8EB%C[0.6=SA#-<8Z-]0,)qts65kMB[2AnuS7Cl>7YY,V)+v]g1<)d5TrCl<(@lHO#xCl<(CrQO#+$-V)@xZO#Yp#DMT]fO#V:"
-    "GDMU&VjU/a/ja*Jf3V-%b%cgOmUVK_7ma,]FlVD4y.M2rb0WbASgV>s3V)>Wo+Wc'JDM@)RP#2V%DM]6YP#tghXMb<cP#Hm01O7I>fXp>_a<M]P&YReGc%"
-    "B(;fMmO'Q#E+H^Y)_<T]Hd*EZLFTN0Wew[Z$.N>#Z[[@Z#'EZZReGc%f:GDMq,VQ#eq%Q#qQnwZp:kXMfU0Q#%8[/uT)tP#Q3-[ZShGc%L:WfM$/=dsI^3"
-    "][lRDZZ.hx7]lL5V)i[AW[mvX(ti45R#$TbAuh.,R#4_4R#Y&^5^ShGc%S:WfM+E=dsPGHr^fZ@R#<&dR#O0_]5<qPR#RRw<(@&dR#]^w<(B8(S#X:WfMS"
-    "*c%c-V+r``+DoaJc[0ab6#/MPxwLa%kTm^%$-V)]qSH)sJl<(%mJda<m3V)'yf(blMg=M0BkS#_dES#&;GDMa@vS#4]%DM&N&T#B)6YM+T/T#Tp$T#jx1."
-    "2QE:S#D)6YM-aBT#Ngy.MZ&1`d[q#>dU/`$'=^&^u]Q[AeReGc%pe:^M<DhT#L+PfMQ63##$'nXeh^WseReGc%4Kl`M44,U#XQX.c5_SyfKd$^ftIl<(I,"
-    "TpfShGc%h:WfMfh'Bcdy%VgB+<>>+V^=@PEH#>2#yCM6VZU#/bSCM=cdU#wuXU#p9CwdReGc%e(;fMHovU#lPxT#oJoT#[`FD4>sQO#o(+DM0+i.iShGc%"
-    "V:WfMe*#/MI7d6_:YhmB[/yQ^ReGc%YAafMRu:at/R0V#;T%/2BKR4`-cEdjlL5V)hVe+jsSFfM@lEdjMEjfMB-BakP-;at5whV#4_EMD%*%1DL^d-27iq"
-    "V#4_EMD#]doBL^d-2;u,W#lx1.2=$6W#0yZ0,73P>#ZRu=m%$-V),8UH)-Kl<(s5Vvm>s3V)s/:Zm5b$/M$ICxn@56Wn>s3V)6daa<)hhXMQ2+X#JOwW#="
-    "0ZqoMHsfMSW=X#;xP5pf95V)mqbW-50`$'cTbAuM=FX#VnNX#><M2q'-6V)+,3Toh6JDM-(nX#lrdX#Oy`*3])kX#;o4qoReGc%VKl`MZj'Y#$RX.c^dTp"
-    "rpYjSrtIl<(;ADgrtb,V)v*Njhj)X%uCp2X#:o4qodfh0,=4d.r_@$HsaXwDtTuTY#X;`$'M-<atQo^Y#MdGbtLBjfMDLtY#C;WfMw;X%uPiTY#JKyat<E"
-    "^0,dHo7oKdn7o8k$/Mgfegu*#OQBB3(;AqYWP#lXWP#O2s^M*VAZ#uy4Z#DVS+3y(>Z#^S*-uPiTY#H8B)tdfh0,M*Adsuj4Zv5>e%cp,V4MjBvy=Oy`*3"
-    ")B<i#)4jf2T6QZ#>=GDMIEZi#0pOnal,IMN@LKTSq;[iNV+=HN&$-V)%$dmTdu$DMEQ(j#n6tZMIT1j#Yk&j#[`FD4IuQO#.Kl<(mSv%PPM4V)7,Vvv,*W"
-    "mg)Ey'Q/m^dN;`V^P&$-V)+0HQTgbKdav1Y`Q6jFKM%Hu$RC$syPr'T$'EGqj#+2,ejReGc%VhhXMA'EV#W8[/u/R0V#,EdEkShGc%O:WfMYHk1hy=u@R'"
-    ".l.MBNOx[eK+;RThGc%L:WfM-dU%uAf,k#7R/XRefh0,u/j^4m]>k#B5s^M`iSk#./t,tNF[k#b]kAuM@Rk#SrZk#:n+US6U-V)o0=/1=s3V)*$lsR@(+/"
-    "M,:j6U[mDNU%$-V)8XHQTxARda,SfoU.(k%cCPuM#tt74Ur'T$'a92l#jx1.2NY5k#^iGc%1=WfMP4aylP3gl;*AafMpyBatMXEl#;T%/2",
-    "Q%0N#_RWl#JtM^Ml[ll#H(>.tZ8tl#mVbAuY2kl#oesl#JJpEXmL5V)J;ENUis&EtY>8m#[^w<(t&Bm#F=WfM#H_%uW>Km#No0_Yefh0,4tj^4y8^m#X5s"
-    "^MvBrm#E/t,tevym#x]kAudppm#)Lym#Q3-[Z6U-V).u=/1=s3V)W-nyYVl+/MCWk<]rYENU:g3V)at*8]24k%cCPuM#JDUV]uIl<(h5cp]&$-V)escn#U"
-    "DSdaF4dr^^0HKMLJ(7_9E'5^r'T$';,vn#jx1.2$3Tm#^iGc%H=WfM)Z_%uU28m#L]P&YCev<(JW)N#H.tHWSeGc%#8IYM_-Yl#btX-uMXEl#IAT)X&$-V"
-    ")Vb]H)'Kl<(os>N_mL5V)_yENU+j'EtncDo#[^w<(FKMo#Z=WfMfpt1hNo[0a+S,HNPxwLa'Bi+a&$-V)oYio#clSdaP9t-b2%(Ett0%p#[^w<(j44EbSe"
-    "Gc%a7NfMIx;##+fo6/Y+Jp#kl*_c&$-V)e5^H)5Kl<(4rhyc;g3V)6'->d34b%c:w7*eMeAmaW,i@eswdgM^B-]e;3>HWShGc%l=WfMD:Hdsk(*=f3SLp#"
-    "niOq#;T%/2E]'dcq4^pfOxZ0,&YX>#gdia<O0_]5toXq#p1EfM+>^pfMBjfM*;^pfIoDat'$Pq#jx1.2n=fp#8Nl`M=o:r#HJG+cE%nTiYfT7iuIl<(W=6"
-    "Ki_^n<([JRgi=E^0,_Vn+j,Sn+j%jYmgKJsmjq:y4gq:y4gg95V)TuVQB*c1^M<GHq#0V_r#IkhXM8Pdq#O;[/u$i3q##IoNhThGc%c=WfM^Ll%cO*YOkg"
-    "P$pal62fk.L-/MrLN*lPq>HW'-6V)hIg%li6JDMu%Ls#epBs#Oy`*3=*Is#jYJ&cSeGc%`+;fMVq]s#r0'r#w%Ap#n<.+3udro#-EafM;4Datp$%p#>px+"
-    "3vdro#q;es#b7NfMm5=##9;o_40>WfMj:PZZ/5Ryn(WnJtFy;t#[^w<(MbEt#2>WfMPGVZQ*wZuoV%rg:$=.+3LCns#5w3V).;t4pC%vyP8aWrpEM:VpE8"
-    "`vmJ:4V)2TTmp(.h=Mhj'u#@Nut#@.CN#%SS+3+Fid)nqqXM^v9u#P1/u#r<.+3YhNt#<EafMbOEatBm;t#I0_]57%bh;H5k,sMBjfMtU-Hsk&FatOf^u#"
-    "$=.+3WCns#<;4V)2t`vm+7h=MiJ$v#xdpu#)lx+3E+rp.Y>UN#$=.+3qm+v#&k3V)6(WZQTD_aO<oDcu[WpAuJ:4V)Q_B^up:tXMko[v#`*Qv#--G,3XL'"
-    ")3x4Zv#oPe=My$ov#UcIv#dQqN#--G,3/N')3#Bmv#k.@YMD5d-$PLX-$;#a*3Oo+v#r<.+3/Zk-$+Ue=MKH(.$rQu-$;#a*30Tb-$--G,35N')33g&.$3"
-    "]%KMFZD.$<jf_McPN.$e,UFZ#t%+P9AHEO1ZOKMwpAGP@Ym%PBv3V)/-OdsXNg%u>Zws#EtE,sg95V)k=jQ/N0`$'ZYbAuEiq.$FG#/$463[Q#0Eo*#S<;"
-    "RJ[eW66AX;nSeGc%5k:^M]YJ/$kxPfMqDD##B,#YRPqtsRTeGc%JgSCM[Sf/$HEns#NiGc%/>WfMggg%u>Zws#5AX;n&>Jo35'7KrG+Z^PXurvQMtTTSLM"
-    "fvm_T/EtKCw/$[^w<(qL55TTeGc%7:NfMwVD##+fo6/_@E0$AN$OU'$-V);leH)9Kl<(82jjU'$-V)=reH):Kl<(<KJKVAs3V):2NNUGD4/M3$'MWgV*,W"
-    "<g3V)CpFHW44b%cl&J3XNeAma13#JXOclgM7I>fXouFHWShGc%GAWfMv%PdsE/;GYceG0$$@p1$;T%/2MAxSU''wyYPxZ0,XDa>#BOqa<O0_]5*Fy1$K4E"
-    "fM70wyYNBjfM6-wyY%ZLatYNp1$jx1.2$l.1$kPl`MpB[2$_UW1cv+(_]6sfA]vIl<(d/PT]LSCo*iYa>#3VmvdG%,V^hGT>5c1jf2;&v2$XPaJMtm;3$Z"
-    "k:^M+8F3$MV3^M'#O3$A8:3$,G$FM-,X3$DEM3$DEM3$B3(;A7Fy1$'Fy1$Rk:^M>(l3$>`;>ZB,WcYH=)/`Q]4/M=)7`Z3D#nBM]P&YTeGc%PGafMlpKa"
-    "tJI;0$4_EMDjYM]HL^d-2M^r3$4_EMDmcixHL^d-2Qj-4$nx1.2,.eO#<nhXM*TK4$Qv@4$jx1.2W%J4$>4NfMK*F##9;o_4fAWfMH/XZZdW`(ds)_Jt$`"
-    "x4$[^w<(aJ*5$hAWfMdh9Bc[/M$eA(O>>)D&^>Qv1$>,)yCM2=H5$lGafM@DMatwRx4$Vy1.2b+S4$(JEo*YqnN'YG^da]W2YfZ$FK`dyauft18TfUhGc%"
-    "eAWfM<(QdsnD&:gf>RZdiB6>dUhGc%9AWfMiTOdsoMBVg(ISW[g):BcBv3V)kDspSIui%uG6w/$<)d5Tffh0,lGspS3:Zmgfg/Et1XC6$[^w<(CwCNhTeG"
-    "c%u:NfM^bF##+fo6/+Vh6$'n/hi'$-V)yvgH)=Kl<(]]w+jvb,V)a$t(k.ya%cO*YOkq0xpal62fk4wNHNrLN*l56Tak<g3V)dx;Hj2X6/Mt_.clT&IHW%"
-    "$-V)+;hH)sJl<(otlyl>m3V)q)1>mn.U%u>^28$47<wmffh0,0tC/:;[E8$//;fMZ>Y8$tEEToH4(#Q.&@uo0_-_mTvu^Masu8$Qtj8$C[`RpgBG##FRD6"
-    "pR:BQpTeGc%fnhXMW^09$GhW8$Vy1.2Z//9$aIEo*,84k'&]_da(87oqlBgyu+Nf3r@cdmg9+4Prb0v.rb0v.r>E^0,^;*8oOp)8ohGYZZL[;3s&ij9$DV"
-    "S+3YZp9$VU;8$jx1.2PhW8$^iGc%/BWfMktj%u/XU6$&ekKi'$-V)@yhH)=Kl<(Af6Hsvb,V)''u(k.ya%cl'SOtq0xpa14,ftQvOHN7JH*up5Oat<g3V)"
-    "G'SdsOW7/M9](cuq%JHW'-6V)OeK^uj6JDM=9y:$2-p:$Oy`*3&Bv:$&[O/iTeGc%t.;fMv-3;$P)&9$TP_6$r<.+3'996$MHafMPuMat-LC6$>px+3(99"
-    "6$BWtI$v:NfMbpL##*^]6K1g/J$)(_,NX/`$'R]bAubCLhNV>Tat74UJ$4_EMD%wDPCL^d-2;._J$4_EMDBb^oKL^d-2@:qJ$nx1.2O0eO#`phXMMy6K$@"
-    "G,K$jx1.2FM5K$^:GDM/'LK$wu$DML4SK$f%$YMQ:]K$YUEP#8R/XRUeGc%01;fM_PoK$4YB8SbNXds0.RuS>mVJ$W')L$&P%/2;965/eL]]]6u]sTYTZQ"
-    "T[Qw<(Z')L$[^w<(Y')L$;DWfME+=/M-D.SUO)#qS*-6V)7,WNU:UKDM9evL$(CmL$L^d-2gXsL$+3L%5[ios6erCaMa@9M$usJvf409MWkc3,Wa^n<(CZ"
-    "SKVi95V)*)bQKI]Mo*J70)XouOHW@E^0,MDLEXt@LEXK,kmgmt@/YWB#qSWB#qSi95V)x7hQBNh1^M[VxK$x2gM$hphXMW`<L$nA[/uCxdK$@E`2UVhGc%"
-    "&DWfMxJ%&cqT&iY]^cna6bV'Z@]&&csg^IZwOOqa8t6`ZZ9VHN>2S$[oRDZZ=g3V)W3)#ZXr=/MAE3][#APHWU/`$''g&^uCp^=]UeGc%Yn:^M&t)O$P,P"
-    "fM:SN##bEpU]:Bup]UeGc%uSl`MudEO$BZX.cs%Vv^BS'Z^wIl<(pgqm^VhGc%QDWfMO-CBcJA(S_.HW>>+V^=@GGj$>s+yCMw.tO$pjSCM';&P$aNrO$V"
-    "XEt[UeGc%N1;fM0B/P$>2:O$B,1O$+1#INUeGc%#1;fM1H8P$XFWL$@qlN$n<.+3ka&J$`JafMV2Tat3s/J$>px+3la&J$fm@P$DDGDMaIVP$,D%DM&W^P"
-    "$(EGDMcUiP$IC&DM(dpP$D26YM-jyP$/.oP$jx1.2Z+]P$BqhXM/v4Q$7VEP#p@0@dOBjfM$gGQ$kDWfMeh'&c;)TFeOeAmaX5-]ex/wgM",
-    "_KIxeACQHWf95V)WkU2050`$'E^bAu/CuQ$t09R$v#W5g>B^0,C]gda>xN##JSCo*(fk>#WTPQgv-Z7hR$gdae-wyPjJyRh4<l7h@E^0,'klmg5S'_43iG"
-    "c%pDWfMP9oyu9N>8i8Dr%u(0'R$thvTfgfh0,,5ijh$(-/iIur%u2n,S$'n/higfh0,0NIKi&GEHjQuZdswIR-k/i(R$6uHS$&P%/2+:65/IM]]]&9^+l8"
-    "@^ak[Qw<(9uHS$[^w<(8uHS$+EWfM4R@/Mt_.clw@%)k*-6V)nnY^lNi.FMM#=T$mYR%cRF#emg#F+mt'T$'FO;T$Ier;A1i5S$XJdZ#qZ'aMO/PT$23jX"
-    "MGU]S$@[NT$(n/hiUeGc%,KafMDSVatybFQ$I0_]5nqrb49cBXnOBjfMYdnsnceWatD(tT$Vy1.2.K3Q$:C^0,^Uhda>xN##JSCo*C_l>#rMQQg9psVpR$"
-    "gdae-wyP-5;rpO'.Wp7R-V)0N/5p/,)&cY><Wqnju]ot'T$'_BTU$7JtWnUeGc%STl`M[yhU$YZX.cYEb7rtP2sqt'T$'/wIP$7JtWnUeGc%3KafMDSVat"
-    "x[<Q$bgqK`SeGc%`].gMfy#J$L:.+3+L9E3CNZI2>EWfMJ$22h0jO0stjP##+3L%5]jos6oP-FMbGIV$R*eyPArH.t^Edjs8U-V)Fr@Hs$B-FMg`eV$EFe"
-    "1h8VZ*uyyP##g1jf2tyPV$<E^0,NC<EtuKt%u%)QZvXL(W$n.PN_%Q9ARi)ro_4``'vmiS$'PRXat[_DW$$=.+3(H1W$2[e=MQB:f$TxNW$P`5O#;#a*3/"
-    "g8f$%SS+3s-b^+XyqXMHTVf$:gKf$u<.+3YI1W$,l7gMoQ9/`4W7CMEF77$;ECCM>Wif$,DZ)O)$-V)):wH)2Kl<(iMZEOj95V)vYvaO.+PfMk7V##99J'"
-    "PF-7#QVeGc%iAIYMO1]g$;A,g$1irBPVeGc%/MafM`Q^at<V>g$;T%/2J`Zg$yj3dP]wGc%FgJCM'####",
-    0};
-static const char *const diti_spirv_text_gemm_reduce[] = {
-    "GZ1N5jsi^P+VsO$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**-;1EMdB]a*CGP"
-    "G*e@Lvdu:+^#)$bx#8['EMXIP&#DPlc*e@LvdvA4^#*-&=$8['EM[_0_#@Ac'+%#1EMvY18.yCT$'2b'EM[UY&#+6BY$9b'EMYis;$Hu,%,e@Lvd#ZY^#,"
-    "@^u$8['EM^e0_#Ef#A,/T1EMyc18.yCT$'5b'EM^[Y&#-Iy9%:e'EM__Y&#.R=V%:e'EM`bY&#/[Yr%;h'EMaeY&#0eu6&<n0EMkW]a*J0e],e@Lvd%gl^"
-    "#1n9S&8['EMe/i>$2wUo&8['EMg;-[$3)r3'8['EMh>-[$426P'8['EMjKIw$5;Rl'8['EMkNIw$6En0(8['EMlQIw$K9)y,fIh:e-%ZB#>n0EM&vD8.39"
-    "-V)vmSq&K9)y,#UN<e1JrZ$OH1EM*7j8.D9-V)3`]&,K9)y,7a4>e5o2t%`y1EM.P79.T9-V)HQf21K9)y,Llr@e9<K5'pS2EM2i]9.e9-V)]Co>6K9)y,"
-    "awXBe=bcN().3EM6*+:.u9-V)q4xK;K9)y,u+@DeB/$h)9`3EM:CP:..:-V).'*XAK9)y,27&FeFT;)+J94EM>[u:.>:-V)Cp2eFK9)y,F9H+e&mu^#8WN"
-    "i(8['EMhwP&#9aj-)8['EMj,mB#G*w<-o^'EM[faW$I<Wu-up'EM_u%t$KO7V.rg'EM^`)w#:j.J);T(EM[G-##Nk3S/:Q(EMpDh_+iB]n/%eF30s%k<(["
-    "/1QT`)yR0IZR$'2Eu>M;.y@$.THi1IM$AMmX1P1,Kk<(TV%$[fd,i2L+k<(/levZhvdI3B/:c%>jk<(0ON<M'tnwZmGsF4rnnrPeik<(2UN<MP;vvZoYS'"
-    "5%t'.Tmik<(4[N<M)b$wZql3`5oRruOeik<([C%Vsh&vvZs'l@6r/QVsdik<(EUKyhAUiwZu9Lx6k%bUvdik<(JwDdMmqiwZwL,Y7rNF3vdik<(=Ro:[/3"
-    "n98(i_w79h-S82j(BM$u*6MwFL:$6Bh01J.W'^Ni(BM9+C@ShXr8$4/0P0Dd(BMGG33s)KX:$4/0P0Gg(BMW/3D$6Bh01]/0LoDjT@Mha3lV2FL+*LdyI;"
-    "-XgCM922n&Bm=f;r`(BM$8B+#Xm=f;Awp@MiJ]L1Q:V'=$:`@MTCDJWi[Uv&2Dl<(#[ALVJfDm0j0YC+oGk<(Y+G.acxJa$X+k<(DHOKVKi:Q0lC9$,qGk"
-    "<(^7Y.af6y%%bGk<(O0okV=Baa+WrNx>3kgCMImWn&mIk%>'p+p9Tjk<(1(g+a_i]]%&Dl<(L#s,aa$==&[sR$'&gq@Md5p[,v6Ku@x5gCMN4/o&hdyI;#"
-    "6gCMPABo&hdyI;%6gCMUVTo&3X1--xrpR0xrpR0xrpR0xrpR0xrpR0xrpR0xrpR0)Hk<(dAu.awj.U(jik<(,[3JWq,i#&4jk<(8jVxZb+PYB,Dl<(EYjw"
-    "Zc4luBeik<(-t+wZeGLVCdik<(m`1xZC0D3Dk.Z:w)Dl<(F]jwZhcHSDgik<(48>wZju(4Ew'l<(y5Gm^YTbME8(`N:;/0P0$=%CMB$_*e-nmr^[gB.Fl^"
-    "ko2@srb3,jk<(DDo5^W9[<.rwDo*-$WT#mj'CM3_2+[v0&:^XCwX.rwDo**c(T#yj+BMQdD^&Xm=f;*d%CMJUQ+eEM=u^dYr`Ht7_p2Xm=f;%/)BMYGoZ'"
-    "4/0P0+W%CMOt(,eqPqy^i0O=JyV5q2Fa#Q03v]T.=jk<(QS;xZ&w-=Krik<(K(IwZ(2fuKq'l<(a>1QT]oc[0XGk<(1bw8aGXkU)VGk<(+q79^ZUW9/rtD"
-    "o*xM@I3NDl<(f(w:[oeY3Mp7U+4M-]0,`CDB4twYA[qw9lMv]Hd4O-]0,fn[Z5)F(B[s2rLN7Cl>7W-]0,lBts65kMB[uER-O1ux^6U-]0,l5<;6/X:B[w"
-    "W2fOyom(5P-]0,kw@>50B/T_7fr_#s]XfMZ/tDt=D0N#X;`$'0@8at:=9N#OI_lLM]ef2G/0P0B.CN#,llrAjP_*<G/0P0F:UN#eJUP0F4LN#M:GDM(ctN"
-    "#$4%DMHy$O#O:GDM*o/O#&:%DMJ.7O#k(6YMO4AO#O`5O#kJUP0OGhN#m(6YMQASO#QS#O#,llrA.@,SBG/0P0ZxZO#gJUP0]'eO#vPe=M^YxO#4m$O#wG"
-    "eYMV`*P#Nf>O#nJUP0c9)P#oghXMXl<P#^@2P#kJUP0e9)P#jF-FMZxOP#Q$6YM['YP#iRNP#OI_lLecnf2G/0P0o_aP#eJUP0oXWP#$)6YM`@'Q#+Eb%c"
-    "i#3hYC6ala1C('Z&I]s[B>JDZvedyYU/`$'vSbAuaZBQ#&3KQ#R<IwZShGc%*:WfMDSb%cnQgE[Mtfma6q[[[Scy.M</xw[6`djCVKUP0.LpQ#biGc%P:W"
-    "fM(;=dsKv8u]iKMQ#6kGR#6&IQ0aRI`Z9K9Q^%$-V)J@WK()Kl<(im5N_lL5V)r^Um^)ZY(tqf(S#(TbAup`vR#=8(S#Z/yQ^%$-V)NLWK('Kl<(qGNg`>"
-    "s3V)ljUm^Vly.MLceha,Vp+W%$-V)RXWK((Kl<(yxf(b>s3V)yrJdagF#/MP0&*cM'Gab:g3V)(Gc%c9P&BcRC^bc7>DE<#d-d<:R3)<&#yCM'ZBT#BnqX"
-    "Mo;@R#H+AT#eJUP0:qPR#ViGc%P:WfM3juDt#SJT#[^w<(r-@ZdReGc%.;GDM`R`T#(A%DM(jgT#/;GDMb_rT#)D%DM*vyT#K)6YM/%,U#;PxT#eJUP0iD"
-    "fT#IhhXM11>U#^0%*e_ZNUgYw)/DeJUP0p]3U#8Kl`M4DZU#],x-c:50WhW=x9htIl<(Kj0Nh^^n<(OvLjhI:4V).EZp]JxV%u/R0V#'n/hidfh0,m_758"
-    "rICV#w(;fMF$WV#OA%Ek,R[gMl$[ekvX,BYNxZ0,-$P>#sahg:IPfc34VUV#%/EfMDxEdjLBjfMCuEdjT9;at2eLV#,llrA&x$MDG/0P0=$6W#eJUP0Zr%"
-    "Q#B;GDM$KUW#.S%DMDb]W#e)6YMIhfW#C<[W#eJUP0D*@W#chhXMKtxW#1jFU#QKUP0LOwW#yIEo*yA9,)p@LdauB,9pc&TyuxWZUp6GQmg/5)rpS=/QpS"
-    "=/Qp<E^0,BVb(k0ra(kVjFZZA`'UqmxZX#>(wM1C#bX#@D9V#eJUP01VUV#ViGc%w:WfM<)XdN+8%oq(Ge+jShGc%g:WfM>(>ds4ZA3r;v1K`K2>^lU/`$"
-    "'hTbAuicMrrgq;atLP/Y#H5k,sLBjfMLTCY#@;WfM95e%ccDD2t`4`oa+d8ItHB%/M1yTetpG/BY<m3V)GagyYrAU%uT*#Z#L^YBudfh0,:w858oy4Z#E)"
-    ";fMkSIZ#LhPvv[omyPlR=3MG-K)uLdu^ME2Hi#Q@<i#.P5iM$&5##1GqLMRj]gMSeGc%$ihXM<wYi#t.HZ#QKUP0/TXi#ZIEo*_WN8%bnQdafe5-OUTYyu"
-    "i#eIO)uVmgwW2fO67>EO67>EO=E^0,Xt9Zv##5Zv$+HZZ1+1IP`$<j#>(wM1Y&Cj#Vu+Z#eJUP0$/HZ#ViGc%E;WfMU/^%uMV8Y#F&bHs%$-V)vo_K(2Kl"
-    "<(ilV^P;g3V)kxryP:P&Bcsdf_QZOKE<#d-d<bsb)<H%yCMIy$k#0DafMpw;atMV8Y#9BEN1JM#k#ms+Z#VpqXMO.7k#TQ,k#DbeKrReGc%8);fMX4Ak#2"
-    "2JT#XD8Y#=/QUSNHsfMNMSk#;wGqSg95V)j1I8.10`$'dVbAuNF[k#Xxdk#>;DnTJ:4V)*008S$.>ZMW`*l#//pkN,A7oUV208SSFsI-FgV>#1608SJFSZ"
-    "Q.SoOV`x:29(VjN1Fbjj0E8xL#_Pe=Ma'Yl#/.Ol#ifQM1JE3M#x1@YM_3ll#cXal#;n+USSeGc%>h:^MgOul#^]PfM*s:##SrG*Xq69EX",
-    "SeGc%/j;ZMcL9m#6vQbQ7OdFYYx6/:w$wM1'VD;$.Te=Mn_Um#I@Lm#df;ZMge_m#5uHQM;t$`ZSV'>ZD(4V)+ycgMa5TZQ=/]@[jx_T7ifQM1YQFM#4Te"
-    "=Mx,6n#Z)rm#ZWOM#(VjN1_K')3,X4n#dPe=M#9In#Z)rm#_dbM#mfQM1/Fpm#W`%KMlE[n#*2@YMqKen#-3Tm#w$wM1L%b^+Z`%KMoWwn#9Te=M)_)o#e"
-    "gwn#_E3M#6L,M1A2(o#a,SS81'Bm#T]Mo*q4w.`As>N_<j3V):PdgMgh`dNMcI0a2aVg`ThGc%4=WfM&uMZZU@OMa4VTLtr$jo#[^w<(Ndro#_=WfMQM;K"
-    "`T<bIb&Q18S-7cfMg^Batnoio#CPfc3UG@k:m$4CcMBjfMg[L^c8=Datt<Jp#N%wM1Xp-p#ThF-uDxHk#jcfBcThGc%4=WfMdBFdsxsZCdcvdmT20VaXQ'"
-    "p(b[eL^c(s.BcV/`$'<WbAu@E++e<JDatxUop#s[,<eMBjfMxY+q#l=WfMfel%c6k]BfeM-paV2RXfahl%c8&=#gfS6paXE29g$FEHN_ZNUg@Rn4g;g3V)"
-    "C/BTfy&-/Mam.6hJ,7BY<m3V)wEoyYrAU%u-I0r#$R3khefh0,k[A58tCCr#u+;fMDrVr#P42Hj5TuyPpx_hjvx$RhMdu^MILsr#.]hr#2vVFkTb<##5m:"
-    "*k/u.EkSeGc%TkhXMA9.s#&PUr#QKUP07o,s#BJEo*ew1q%f$Udaj3Wbl=muyP$0g'mE(cdl-<6V)eIKakRoaEMIefs#@6[s#2Ch01A*Is#CPfc3U)Cp2="
-    "vZ11HIws#D<es#j=EN1JO)t#IO)t#^D$FM(Q>t#,PUr#,PUr#R,SS8Oj'Boj[Mo*h;;To8fr.i;g3V)VVn+jPIdfMPrDat5#$s#qC_;eSeGc%1>GDM+yQt"
-    "#7o%DMK8Yt#R>GDM-.et#8r%DMMElt#n,6YMRKut#_vjt#eJUP0WnWt#lkhXMTW0u#hu%Q#Eqn/rNHsfMUyCu#CbeKrg95V)gDEBG/0`$'kWbAuUrKu#gN"
-    "Tu#F&bHs(-6V)51Qjqc$JDM/Jsu#u<ju#JK,M1mapu#CXI/rSeGc%_Nl`M^7-v#&0x-c^y'.uy3GituIl<(FFb%uub,V)Le^yusEb%uKM8u#BXI/refh0,"
-    "I<*EtoEB^ul/b%uy[xp#pC_;eefh0,Pwy=vC-s.i3#bdN;u-$wB'<ZvThGc%h=WfM@.HdspeY3M-jMTSFD+;eV/`$'NYbAuUHYsMO)Kat2jk-$,A,-NNBj"
-    "fM2n'.$&AWfMwDs%cGO]2OjfRpagnQIOkTCK`l,neOSs),W%$-V)vrhK(;Kl<(hfDBPAs3V)gVdaO5a3/MrZJCQ=l$#Q<g3V)n3A>QQcYgMtm*$RxX,BYS"
-    "hGc%1AWfMa;Ods*T']RG(2.$PlZ/$6&IQ0s_ZiNS)98SPxZ0,=Z`>#&.xg:IPfc3Vrd/$54EfMd298SNBjfMc/98SgpKatD$[/$eJUP0RM,/$UPl`MU`F0"
-    "$_'g*cYDXsUr9IVUvIl<(32jjU`^n<(7>./V>E^0,:KJKVfGJKVCkamg`i^4WS/UTSS/UTSh95V)d5J;@Ge1^MT7S/$jXj0$fmhXMPAo/$ejq.uAi>/$>;"
-    "DnTUhGc%$AWfMvAs%ccC:nWjfRpa+c/-X/QDK`0xKIXSs),W%$-V)9liK(;Kl<(FJ_aXAs3V)FDCEXPY4/M5FdbYtR>BY<g3V)LoZ^Y;P&Bc7XDCZxQUE<"
-    "#d-d<,>9*<e(yCMf#62$MGafMV/Kat3pt-$9BEN1,R42$@`H/$r4@YMl/I2$WW=2$(m&LMTeGc%v-;fMu5R2$q@fp#[at-$Y#/9]NBjfM`xg2$QAWfM,Z0"
-    "Etg:m2$[^w<(ZNLQ^TeGc%sAGDMMA43$B6&DMmW;3$tAGDMOMG3$C9&DModN3$8/6YMtjW3$)>M3$eJUP0D8:3$6nhXMvvj3$2x%Q#gJUP06-8Q#GAafM9"
-    "1Matnr$4$9BEN1/g-X^S3=Ebffh0,C5%e2J+S4$IWe=M/Q^4$`ps3$`M5V)4MYab81m(t'fo4$6ZbAu&`f4$Y=o4$gGjEb<g3V)&sag`XU9BcU_Y_dir]T"
-    "J)D&^>KEC*<+)yCM)v=5$QWe=M:=H5$.]>5$VKUP0fDx4$eI-V)=bNWeG*fyuX>eXfH>XZZg.tuf$Z1DZdjE9gp+KTfrJcmgi.kUgsA+5gsA+5g>E^0,cu"
-    "YabVCYab@&XZZ#Yi8hS/36$>(wM1f696$cj-4$eJUP0W%J4$ViGc%_AWfMCSi%uc.m2$Y&^5^'$-V)iKkK(AKl<(MvCNh'$-V)kQkK(BKl<(Q7$/iAs3V)"
-    "s[,,W(@6/MgM'0j)D[gi<g3V)W]w+jr.uDt8,-7$X;`$'+7Nat5&67$CPfc3WjHq20gMbkNBjfMFFp%lU<Nat88R7$QKUP06c#7$yIEo*ga3k'h-_danO7"
-    "'mYOj%u4w,7$-N(bk)-6V)b*<Hjd$JDMt1,8$hyy7$H8Ll0FI)8$JdQM1a1Qv#0HafMW3Nat4w,7$9BEN1F<n7$BU;8$)HafM.gLatc.m2$9BEN1L[E8$m"
-    "j-4$DtqXMP8Y8$kaN8$Wba8]TeGc%N.;fMY>c8$ZTb-$owl2$,llrAHD&SKG/0P0Ttj8$,llrAKMBoKG/0P0X)&9$iJUP0aM;P#lnhXMTZC9$X589$eJUP"
-    "0_;B9$E4NfM#bG##'AWu-eTg9$Dk)hr>m3V)CZyyYxwDZZ7:CMsvv#JtU*,:$[^w<(lm4:$DBWfMLrHQgAlHftQ%FTo`rdyP57q)u[H:gt=B^0,<^FTokZ"
-    "'[#LSCo*N5d>#,.emgh]@+vvZK^u-W[*uQu+:$H8B)t`^n<(cgFToUhGc%BBWfMqnRdskowcvu8o(tu>3EtUhGc%LBWfM$6SdsAPh7Mv2Sds.ZtgMgfh0,"
-    "]-,e2PqBJ$cYe=MI>MJ$Bmq9$`M5V)gs8,NS)t(tAS_J$P]bAu@MUJ$5._J$(vBhM=g3V)vI`jqrMABcn52*P.%;q.`HUP06ZtI$(IEo*fmEt$j;))b@`,"
-    "K$XCrEMxP)J$,ZtI$,W:w#SKUP0c_7v.eJUP03m8J$/JafM'ROat8:_J$CXI/rTeGc%El:^MS7AK$IpOfMn=M##=_b@QLXF;RUeGc%RSl`MM1fK$5^IYg/"
-    "%rxRR%FTo`rdyP$HC<SKXdyR>B^0,,.LTokZ'[#LSCo*=^i>#sUjmg$^H9TU;#qS,IEo*l1*X$rT))bLREL$9JafMcWTatAlQK$QKUP0_DK9$yIEo*l.f;"
-    "$yj))bN_WL$5HafMcWTat@fHK$CXI/rTeGc%=HafM];8at970N#aE0/`4W7CMeYRv#4/CCMOlbL$BW@kU8U-V)3/WNU4Le=Mf<'M$Y[uL$`HUP0fLaL$JS"
-    "Co*P%j>#+'/2h/ibLWulM##bZ511l_%M$5U-V)Ap3,W$B-FMbO_M$D;Img<U,fXo$ldWs<LEX[wGc%[dJCMtX,V)ju;##BjS$'^Qmj_-0ZFYUeGc%4p;ZM"
-    "hq5N$y>yM$(VjN1Shjj0ZpkM#.]%KMf&IN$3Ze=Mo,RN$DFHN$ifQM1XK3M#2K[YMm8eN$(eYN$ZO)X[fy#J$DHUP055=H2<nbO0QDWfMLu&&crv'_]_s9"
-    "oa:>tt]1RaZZK:>:^ed-e2^HGR^OBjfMJ^qm^/yUathPVO$kJUP0;qlN$UJafM1sUatgJMO$[/yQ^UeGc%S1;fM%njO$pvQN_5YNZvj]iO$blL##",
+    "GZ1N5jsi^PrMHj$=&:c%>&:c%<O=>MjV)GP8&S_WueC8f(BBs$ics5[Qgdme=o-Zl<b1/rqpD.%a/A6$IBtA#4o#qm9V9Khf.Sgo'jC##>F@$#7JgI@0F0"
+    "[co'd##5.Jt$Fx/6&VkmO'g^Si(a`Co*8gH>#'il<(mRM<ey48%#9['EMex^vd.F1t-&il<(hF_vd%g9v$39-V)_Lc&#9m]F*(il<(h<Lvd.CvW-)ll<(s"
+    "q@=e%HT%#9['EMh*_vd0RDt-&il<(kLhvd1XMt-&il<(n[5;eyA^%#D9-V)aLc&#;(='+(il<(k<Lvd1U:X-*il<(l<Lvd2[DX-+il<(m<Lvd3bMX-,il<"
+    "(n<Lvd4hVX-19-V)bLc&#FcLD+kb5;e)gG^#C#1EMylM8.79-V)v=l2(FcLD+(ns<e-4`v$ST1EM&.s8.H9-V)30u>-FcLD+<yY>e1Yw7&d.2EM*GA9.X9"
+    "-V)Hy&L2FcLD+Q-AAe5'8Q't`2EM.`f9.i9-V)]k/X7FcLD+f8'Ce9LPj(-:3EM2x3:.y9-V)q]8e<FcLD+#EeDe=qh+*=l3EM69Y:.2:-V).OBqBFcLD+"
+    "7PKFeB>)E+NF4EM:R';.C:-V)CAK&H<1YC+(il<(h`4;e%Ty%#D9-V)dLc&#>D9$,(il<(p<Lvd6tiX-&il<(q<Lvd7#sX-'il<(eMyvd(jPB#,il<(fGp"
+    "vd*vcB#)il<(vEAyd#j,S&Ail<(d.Kvd60/U&@il<(plPwd.71C#1il<('SM<e/:('#D9-V)nLc&#IIJ6/(il<(v<Lvd<BJY-&il<(w<Lvd=HSY-A,:c%#"
+    "&S$'3Nc>M'bH&#w.0P0g8k>MihUTTb8Go0ZJk<(S]%$[bB'l1L+k<(+ievZdT_L2B/:c%;jk<(,FN<M'tnwZi%nI3rnnrPeik<(.LN<MP;vvZk7N*4%t'."
+    "Tmik<(0RN<M)b$wZmJ.c4oRruOeik<(W9%Vsh&vvZo]fC5r/QVsdik<(ALKyhAUiwZqoF$6k%bUvdik<(FnDdMmqiwZs*']6rNF3vdik<(9Io:[+ih<7s0"
+    "G#76L1V7/j(BMw_f5MwFL:$58Ll0G.W'^Ni(BM5m&@ShXr8$3&l30Ad(BMC1o2s)KX:$3&l30Dg(BMSqnC$58Ll0Y/0LoDjT@MeT*lV.'YJ)IH&M:+RgCM"
+    "6)2n&>QBi:r`(BMus%+#UQBi:=wp@Me7A01ecA**#tR$'s]q@MP'[F*jvY*<U=q@Me+aO0G1:c<s%q@Maam20RDrC=033BMhUSp14N%'[Sb_*>PsR$'rVq"
+    "@MXFwb*q`n@>r5gCMFaNn&i'='+lGk<([%=.ahFGB%&Dl<(Iwr,aiRuy%&Dl<(.w]hVeVq40t`K60t`K60t`K60t`K60t`K60t`K60t`K60WrNx>-bgCMJ"
+    "j)r%UQBi:]Wq@Mk.)30UQBi:iA)BMAwLq(j9u_+ysR$'&mq@Md)8$,xI+VAi*)BM4Y6F$UQBi:_m(BM5]-*$3&l30k4)BMZeq8r2`+/(xI+VAj*)BM;3F'"
+    "%UQBi:fs(BMG;Mu':&l30w<%CM<`8*e&OQr^T/flDe)Jr1UQBi:tPjBM%U5&#EW_40s4I>,axDo*lsWQ#CikBM&[>&#EW_40r7)w,`jk<(:adwZl9AiF'x"
+    "Do*-'WT#ij'CM1[;+[m7M$[oU<fGnik<(C+)xZOKGCH#xDo*26WT#<=)CM6#k+[$DBr^Z(D@I;AXK2UQBi:*8)BM[f&X(UQBi:$w(BMU(a&&:&l30]8t>M"
+    ".OD$$$Y]6K/*kCMiGn@#%cxRK$-*BM>sA<(@Y]6Kh3jBM)qmB#>*4sJs[IM2EW_40k;]&#EW_40R*%2L8)l<(,q9n^f6pnLK^WF.:&l30/V%CM;XyL#JZa"
+    "b.EW_40+NFM#sb'CM=e4M#-;*M##<k<(TckkMVGk<(3IP,NswDo*Xg8HN@jlm8EW_402ZXM#pH*<V<7cM#vg2HW==lM#PEr.V>DuM#ZpL@MIMm%Pj-r@Ms"
+    "cE8%%up@MtfE8%Ujk<(eMQaON+k<(Wa1D$EW_409NFM#]+N@MT6JZQV+3HWGuhN#vyh+aGuhN#UdK@MV<JZQIZ2HWI*$O#`43HWJ0-O#[(3HWK66O#m2Tm"
+    "^&^59T*>x.M2*N@M[LJZQ^A3HWNIRO#&8i+aNIRO#VdK@M^RJZQMg2HWPUeO#d.7KVe,7_QPsR$':4r@M1lym&ADl<(3Wdo&G6O0VlTLN#QV>^QeU*,;mh"
+    "]3aQ[nO#a%L@McbJZQk0r@M0JF8%Fh1BMdxFP#BX<.3D4)21,)aJ3cR3BMf-YP#J&0g3D4)216gFd4k_3BMh9lP#kcSB6D4)21AM,&6sk3BMjF'Q#c=aa5"
+    "D4)21>.9E5oe3BMlR9Q#N8U+4D4)21:WxG4sB9CMbP6###fGc%bmfCMfo_vZi&gCMk-$;[i&gCMo@@W[i&gCMxb[s[i&gCM)*x7]i&gCM/C<T]oKGDMgx8"
+    "R#IT#DMg/@R#6HeYMl5IR#/&w5OBagq^UPbmKK$GSKny9i1F&l30<wYR#(GTY@2h*-;F&l30A,mR#dA940A&dR#v:GDMMG4S#q'%DMpg;S#x:GDMOSGS#s"
+    "-%DMrsNS#<)6YMwyWS#JQMS#jA940J8(S#>)6YMy.kS#LE:S#(GTY@MM39AF&l30UjrS#fA940Wp$T#HQe=M.H8T#^^;S#IHeYM'NBT#IWVS#mA940^+AT"
+    "#AhhXM)ZTT#X1JT#jA940`+AT#E)6YM+ggT#F&[UNX&iwepb#/M%$-V)UI`Q&&Kl<(;ks7f:g3V)=w7Tf7SLYM0.>U#EF'<M^TEUg$KNH2jA940riFU#Ai"
+    "Gc%r:WfMJJ>dsi1BRhTeLQ##1uU#F4jf2#%cU#v-EfM5.i.iMEjfM4+i.iKu:at-FuU#_>940uKY&#hA940&%cU#ThhXM;rMV#]ICV#(GTY@i`kqAF&l30"
+    "1VUV#jA9401PLV#(h3V)K5<Wep>d%cFS<KlBC7mai-Nbl1b[gMoCj&m5(OH2wo,50-165/9$6W#(GTY@ri/6BF&l30B0IW#hA940B*@W#ahhXMHefW#;<["
+    "W#jA940HCeW#k,4V)f9Fdjl.kXMKw*X#JOwW#wS$(=g9TQ#6)+DMYs2To:g3V)Jj0NhJ9dfMMf:at/R0V#<xP5pReGc%1);fMV2GX#m^Jmpp-@T].H.SqC"
+    "Wt(OXQw<(YtWX#]^w<(XtWX#9;WfMBYm1h')s2rw3,HN)27OrXlc.r:g3V)IPw4^.)e%c[gy4sPBcna'B3LsKpt(O-WOhs^mpm8dA940<KoT#^;GDM4caY"
+    "#eY$DMW+iY#wt#YM]1rY#/=f'Q9G,FuCiN,t6Be%cdYRguQHlna/4d&vQv<HN5J(CvtZTyu:g3V)Bu$HsU7u(O7]`#wL5emKmA940E=/Y#(h3V)%eUvvj."
+    "j%c67,pMk)-Qpq'T$'+HFi#dA940ThEX#QiGc%4;WfMmtW%u2gXi#)(_,Nefh0,W`tg1G_ki#35s^MHN(j#pZ2,t@G0j#S]kAu>A'j#9s/j#/`V&PThGc%"
+    "*=WfMY#FdswZabP4Q:j#B:_j#F4jf2B.Lj#%Rw<(E:_j#]^w<(D:_j#/=WfM'Wj%cJo9N#fHgQ#7.Lj#U^8<RtDkXMETVj#UHC.u9:Cj#5@OwQThGc%&=W"
+    "fM4K*/MibhhNVb'#>*(_,NSeGc%)DafMdTBatAf,k#5t,50pe:fOP&LTSoR5V))rksRDPZ(tNF[k#aVbAuM@Rk#VrZk#=2(RTi@5V),$lsRyfOfMwS:##I"
+    "m6oT]j(2USeGc%yW&dMJ18FQShGc%;=WfMkWFds1J.3VFc*l#eLNl#F4jf2e@;l#v-EfMvS]gVNEjfMuP]gVm+CatN_Nl#_>940>NY&#hA940h@;l#ujhX"
+    "M]3'm#&csl#jA940qk%m#,t3V)DDUaXxlgYM`FCm#8L)6M4@ZbYuU5BY&$-V)e/Tm#s<;l#Vd&]Q#umyY&$-V)h;gm#G4o(b^^gm#&khXM",
+    "VfFl#gHC.uKL2l#G.tHWThGc%L=WfM$2GdsB/7@[L0cl#.X4n#F4jf2.Lym##.EfM@kfs[NEjfM>hfs[&^Cat_j4n#_>940ONY&#hA9401Lym#.khXMm>e"
+    "n#6nYn#jA940:wcn#1,4V)eZ_m^P;7YMpQ)o#3)w5OE%dn_V@fT.dA940B2(o#8,6YMsdEo#YT0-PHA`k`v_wm8dA940HEDo#y=GDM48-Ha-O%;[uIl<(t"
+    "Yio#$>GDM7Ne(bJ&Wo#-Ss)bgF,/M:wR[[(/)#>S<IwZSeGc%8X&dMJ18FQShGc%9=WfMy5FT]UI/Jb5CWmgU/`$'6WbAux<%p#Up-p#iYJ&cThGc%d=Wf"
+    "M;yGdsYUTbcnM8p#^7]p#F4jf2^+Jp#v-EfMo)->dNEjfMqB);e=MDaty[xp#hA940.Z5k##V-V);r.t-=s3V)3$M^ctn,/MZ8IXfPqr7fE+4V)>&BTfm."
+    "kXM17Zq#kiOq#F4jf2roXq#n4NfMXO<##*_fRgxi9NhSeGc%uDafMMiDat+<uq#wS$(=Q<TQ#'&yCM3]:r#QkhXM8cDr#rP*q#qhB1VfY&h(ZcTdaDcLN#"
+    "+JLr#y57ngSeGc%o+;fMS#'HjBq.Nh&su1h&$-V)@Xhr#D(Jp#IGQejP3a%uvI]p#m'c>d;g3V),fL^cK9dfM>=DatxUop#,;H)kSeGc%y+;fMG0%s#NPJ"
+    "akbYHT]ub%Gl4,&)OXQw<(:u5s#]^w<(9u5s#*>WfMyHm%c@4*+mZD$EkuIl<(hncyl@s3V)pYnsRm.kXMGbos#B<es#qhB1Vu6C,)i6UdaDcLN#HIws#e"
+    "]DVSil,8]m&q(bDs2t#dkhXM@6.s#PIC.u4tqr#0j$_lThGc%b=WfMDwNZZ'_q<o=3ug1<'>UoMBjfM^%Xpo`[EatDyNt#;n+USSeGc%4EafMhbEatE(Xt"
+    "#5t,50(vpXoXYp1qmL5V)1N8Qp7MGfMjcp1qNEjfMl$m.rgqEatKM8u#DbeKrSeGc%9,;fM_gLu#8Gi+syIIT]51Cis>QhT.Nj4*ttpY>#Qapesjne(tSe"
+    "Gc%w,6YM[.$v#lI'<M0sKet(oEQ^>s3V)B9Fato4kXM_A@v#dtat#ff`rS3lcK(`&yCMljPyu:Nn%cN<-O#*]+R#X,+DM,k^yu;g3V)5GMgrK9dfMowEat"
+    "Qrpu#Q+rZvSeGc%G,;fMl`nv#wH./M]INT]nw_lMLpL8./YQ-NWp_>#2P5iM1g/,NTeGc%].6YM>21.$',S2Mjk,-OZv_vv@s3V)_4,)Op4kXMBEM.$Gva"
+    "t#ff`rSmeL/(C(yCMNc1BPXKg%u;Jh.$1r6_Pffh0,a''h1;G#/$<8s^MQ17/$#e;,tI*@/$]`kAuH$6/$IY>/$463[Q7U-V)7yDBPj5GDM]ObsRf/kyP="
+    "T#DMk@^/$>;gAXtFg/$OlZ/$4U-V);.EBPk8GDMaty4Tf/kyP@Z#DMoX+0$C;gAXx_40$W-)0$9g3V)J@UTS>e%2hH;$VUb=$[#a+9%QuBOT]ND(n8hQBi"
+    ":cFN0$b=6j:c@E0$D`j.MMa;oVb:JKV7U-V)FMEBPm>GDMky2HWf/kyPVG$DMy>11$M;gAX+F:1$lk.1$9g3V)_dfgV8Gt%cJo9N#$LgQ#a>q.$hQBi:u&"
+    "K1$.mgi:w,T1$`.+DM(Y>BY<g3V)k'%#QL9dfM_HKatAi>/$(m&LMTeGc%UmhXM9kY-$uIC.uYLdv#)(_,NUhGc%8>WfMG,./M$[ZqpiC+#><xP5pSeGc%"
+    ";EafMg^BatDxHk#dA940NY5k#QiGc%1=WfMjm^%uXHg1$No0_Yffh0,&'(h1jBy1$Y8s^Mn/62$>_2,tf(>2$y`kAuey42$.X=2$TO)X[UhGc%PAWfM(BP"
+    "dsEK3<][2I2$6wl2$F4jf26kY2$%Rw<(9wl2$]^w<(;213$UAWfMiUMHNCj+6_U0A8.dA940SJfT#3nhXMraN3$3@p1$hA940>qGR#_g3V))3jseb<5/MH"
+    "A`k`=>48]'$-V)G$rQ&rJl<(t`%,anL5V)y=ej_3(1Ett374$[^w<(Rv@4$aAWfM[Iu%c'Dcjb;iDlaJus)cF^PT]Xe+GcQ9u%cUhGc%aAWfM8sPdsb/Hc"
+    "cGyhm^W@=EbW/`$';ZbAu&`f4$`=o4$m'c>d+IEo*%D*5$(9p1$k(yCMI$65$EnhXM,s=5$tx]*cJo9N#JLgQ#FV<5$hQBi:j]F5$dA940PkY2$nIEo*+i"
+    "b5$(9p1$0)yCMOIn5$KnhXM2Av5$3R$-cJo9N#PLgQ#L$u5$hQBi:v*'6$vV>^Qmanvdn+gpf@sXjq_v]Rhi)v%c:EhshM#4na^vx2ik/v%c<WHTiN)=na"
+    "`1Yki.eNHNfGu/jdDZgi<g3V)SA$/iusnvdhYUhjWX-2CdA9402c#7$EQl`M@9A7$fw[-cAyrikZulLkvIl<(aCTak`^n<(eOp%lK:4V)[DDNhXLj%u;Kn"
+    "7$1s@#mffh0,unN87'I)8$,/;fMQq<8$VLHWn$bv%cNFm%o;iDlaqw&<o=/ogMw5CXox,cg`PxZ0,:Uc>#'w'k9F4jf2OU;8$35EfM]WivmNBjfM[Tivme"
+    "kNat>^28$(GTY@+=HOCF&l30Z//9$dA940(Xi3$NBGDM.DN9$%J%DMQdU9$s/6YMVj_9$`HT9$dA940a589$qnhXMXvq9$Li,7$PB940iZp9$vIEo*&;T2"
+    "'$r_da)Tk,tsWgyu,jBItGxdmg:Ghetp/3Etp/3Et>E^0,V5.;nIK-;ne=YZZJeSHuxnS:$=vZ11^.Z:$ZCw7$dA940JU;8$QiGc%,BWfMKZkdN6JdbuAw"
+    "0>mW/`$'uZbAupXTIvvHOatYOv:$(GTY@Cl$-EF&l30(H(;$dA940VO1;$%Ql`M;#(J$by[-c6+_oMO0/SMwIl<(ZatgMUFsI-.)i>#qw0>mS>p%uXIm:$"
+    "Np9#vffh0,*XP^uEQOHNwB3Et;AUJ$X;`$'+CTat8:_J$@4jf2TCOK22x$'POBjfMKcMBPYHTat;M#K$u]511<yKJ$3;4V)gAqdNsJBYMKv@K$=yKJ$'MN"
+    "21>Q')3>yKJ$io;ZMM+SK$/^_)Q+QY@R873$RliOdWJSCo*;Qi>#O(YKMy=9xR^2GWRCv3V)t6j^Pdmp%u74UJ$/`V&Pi95V)ba'[,C0`$'d]bAuNL)L$X"
+    "-2L$<)d5TL:4V)rcqdN#%>ZMVcOL$)p#*Q,4N6UqHqmTQxZ0,Emi>#4yKEXI:4V)4,WNUdgsXMZ$uL$hIjL$o]511jbWP#)p;ZM]00M$.0[QM/`F0WmYSg"
+    "VUFsI-K(j>#Ba3,W[ejyP<@'iWN5FPVtRHBYRFsI-M.j>#DskdWV*VdN3-_IXm$0)Xdgn<(=HWNUCv3V)IPhaXSU.#Q9UZFY>IN(Ydgn<(JMLEXUFsI-SA"
+    "j>#SiHBYwlMvv4XVCZ7d1/`O:'bZYAU87=vZ11,XGN$(L4N$h]511ybWP#/8@YMl5eN$qdYN$-DZ)OUeGc%>n:^MrKnN$WYPfM8MN##`28u[6)=8]UeGc%"
+    "=p;ZMpN2O$o^3(QN.L9^[l%u]%u(>Zagn<(fN95^MSCo*`fj>#y<ZKMF%H6_*qTm^F(4V):lrdN0+r%u74UJ$Vba8]i95V).v([,F0`$'0^bAuruiO$IWr"
+    "O$agqK`L:4V)>xrdN'%h=M/58P$e+/P$y,BQ#5Ch01Oj6P$vrZ11W+b^+<wqXM&HTP$3mIP$o]511ryKJ$cJafMZ>TatkcrO$-DZ)OUeGc%%1;fMITgP$J"
+    "A#K$q3;L$=&(O$P^$P$kVrO$lro&cOBjfMen$Q$eDWfM`X'&c*`_gc]y_oaM9p&d]['&c,r>Hd^(ioaOLP_dw8WHNUbl#eT_QZd=g3V)30$#duq>/MWtL["
+    "eZ*kg`W/`$'Dg&^uV5[<fUeGc%vn:^M9V(R$5hOfMWRO##'CjUft=ppfUeGc%:Tl`M4PDR$U#]-c/CSugIK$YgwIl<(LdlmgVhGc%nDWfM",
+    "l,DBcapARhBKdH;yYiG<NX],;8,yCM6rrR$5kSCM='%S$,VqR$sU>teUeGc%k1;fMH37S$x09R$$+0R$l]511q1fP$%KafM@GVattCoP$88)21r1fP$5n>"
+    "S$m=NfMe#P##uElCG7$RS$,EdEk($-V)j8%R&6Kl<(bI^ak($-V)l>%R&+Kl<(fb=Bli95V)pnY^l$gOfMl8P##;M3$mHBrvmUeGc%j>IYMJ#YT$n>)T$3"
+    "%]>mUeGc%0KafMaRWat=Z;T$5t,50LbWT$sDx_m($-V)tW%R&7Kl<(vmnsnBs3V)vgRWn>&A/Mx>_toHaNTo=g3V)%;kpoSC9Bc#R>UpdYeH;wG1g;i_f,"
+    ";R,yCMRdUU$r8@YMWj_U$IBTU$,;H)kUeGc%$2;fMaphU$s7oP$RO;T$Eqn/rOBjfMHR&V$=EWfM8;)&cZ^^prg`epa&8o/s5>)&c]p=Qshfnpa(KOhsPs"
+    "XHN.ak,t-^Pds=g3V)<i$,sNTA/M0sKet3elg`W/`$'tg&^u/4ZFuUeGc%Oo:^Mjr)W$@hOfM05Q##WAi_u&wpyuUeGc%kTl`MelEW$.$]-c`AR'w%S#cv"
+    "wIl<(*tqvvVhGc%GEWfMEgEBce<POMs-fH;yYiG<Vmx,;=.yCM;;Vf$:mSCMCH`f$1wTf$LT=&uUeGc%D2;fMLNif$VO:W$YI1W$h]511NPgU$)MafMp)X"
+    "atM`pU$88)21OPgU$82qf$eEGDMu</g$90&DMA^6g$IGGDMwIBg$:3&DMCjIg$e46YMHpRg$pMHg$dA940EG5g$cshXMJ%fg$u]i3$@4jf2]@*k19b8<RP"
+    "BjfMZhkWRej^atE02h$PB940Pfdg$1C^0,urZEOa.V##JSCo*=dr>#sRWQg07n9T<JZEOf-wyP'gQUTP&%;T8R-V)+R,qS11/&cP^6:Ub%p@Su'T$'aLjh"
+    "$7Ik;RVeGc%TVl`MVo&i$q%]-cPd[rUhc,VUu'T$'Q:#g$7Ik;RVeGc%4MafMBJMatvLo4$YtAq]TeGc%/nhXMk5e2$nRx,u`sP2$Z/yQ^UhGc%LAWfMZi"
+    "4/M6R:CZ&)2#>Oo0_YTeGc%S`.gMfy#J$FZ511+uAK1<nbO0@GWfMK)82h*DfkVvoV##y6W.2^los6pR-FM]<_i$S,eyP79CiW_DZNW9U-V)Av<,W%B-FM"
+    "bU#j$FHe1h20qeX$(W##aQql0v,gi$<E^0,IG9)XwOqaX'.WZvYT=j$blL##",
     0};
 static const char *const diti_spirv_text_attention_cpu[] = {
     "GZ1N5jsi^P7OY1%=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**xm0"
@@ -23786,12 +24395,312 @@ static const char *const diti_spirv_text_group_norm[] = {
     "Bl[wGc%AeJCMtX,V)m03##>jS$'<Yoj_e'sBmUeGc%OTl`MGnOT$DI2T$wG1g;]ISH;J,yCME#cT$pZe=MVBlT$MjcT$S/YS/KO;T$bI-V)wpnsng2pyus"
     "2_tohGcZZ*#n9p:+3h1:Z_40X/8U$T#&U$C*mQpfy#J$",
     0};
+static const char *const diti_spirv_text_gemm_coop[] = {
+    "GZ1N5jsi^PHZ@3%=&:c%>&:c%G&:c%A==>Mm`)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'IHi62;ZQ_evv#/Ke"
+    "`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(iI1xdpsS]#=psi(e@Lvd-<mW-(il<(g<LvdySuu$*DT$'-h0EMpG18.&il<(iF_vd/L:t-yCT$'."
+    "h0EMb;]a*A4pf)e@Lvdy@3b*+6BY$:e'EM[UY&#('8u$>il<(mRqvd1XMt-yCT$'/h0EMc>]a*B=4+*e@Lvd$MFb*-Iy9%;h'EM^[Y&#*9pU%>il<(pX#w"
+    "d3e`t-yCT$'7N(EMe;Iw$/[Yr%8['EMp/%yd4hVX-,il<(n<Lvdu:+^#CGPG*fIh:e%KgA#>n0EMu]D8.39-V)nmSq&CGPG*#UN<e)p'Z$OH1EMyui8.D9"
+    "-V)+`]&,CGPG*7a4>e-=@s%`y1EM&779.T9-V)@Qf21CGPG*Llr@e1cW4'pS2EM*P]9.e9-V)TCo>6CGPG*awXBe50pM().3EM.i*:.u9-V)i4xK;CGPG*"
+    "u+@De9U0g)9`3EM2*P:..:-V)&'*XACGPG*27&Fe=#I(+J94EM6Cu:.>:-V):p2eFCGPG*F9H+eyDpA#/il<(aMyvd$Q+B#,il<(bGpvd&^=B#)il<(p91"
+    "xd(jPB#4il<(mrYwd*vcB#&il<(09.yd,+vB#0il<(u3(xd.71C#2il<(y@:xd0DDC#.il<(k4Tvd7'3x$2DT$'Ch0EMvy]a*U>940e@Lvd*r&c*3)r3'7"
+    "['EMdnY&#Q/0P0pa'EMt;%yd8)%Y-'il<(r<Lvd#j,S&Bil<(w>7yd5crC#8il<(GR99S%S/iWbK9P1#^d-2]8t>M@7^`#yVve2m+k<(,+hdWpME.3$&k<"
+    "(nvNgVsJ[12LpY>M$1v>MI`=A$.YX$5#&#AM4dHd4;p+V)Qko129^d-25^(BMK$dE#;pDf2yutnb<,)BM#`J5MJ)3K$;pDf291Q<MPi(BM%l]5M]Yi&';p"
+    "Df2&vtnb>k(BM'xo5MGnnJ$;pDf2*cL*WIi(BM/e#0OCK':$;pDf2<vaqdP*)BM9eo&n3n&;$;pDf2eflboY*)BMP#C0X&ir:$;pDf2Ed1BM[d3S:BfwXT"
+    "5X6J4eik<(M>O<ML/vvZ25hi;Ub]Tudik<([#GEgDYuvZ2;5J<cik<(yR[@PL3vvZ4Nm*=dik<(U>yvZ8m`c=fcbsvQpR$'0P`@MIilIWkhhv&,Dl<(2+j"
+    "wZ=:]D>aik<(Q0:HWn#-w&*qR$'0J`@MM$(JWo)6w&.Dl<(,w<IWp/@w&/Hk<(i:F%[DrT=APsR$'lMq@M]@$f)xI+VAr5gCMMvNn&fcA**iGk<(`jx-ao"
+    "q0C%&Dl<(Pwr,ap&`#&&Dl<(5w]hVh$N.25x$125x$125x$125x$125x$125x$125x$12_[c6B*XgCMQ(*r%>4Ac3dWq@Mx$y,2>4Ac3pA)BM1_5r(>4Ac"
+    "3vM)BM9KAl*>4Ac3vG)BM@%l-,>4Ac3yJ)BM@vFM+>4Ac3)Z)BMAy<1+C.SC4yik<(t4#wZUayfFfik<(u4qvZWsYGGgik<($T>wZY.:(Hw'l<(wwFm^^1"
+    "(DHB3i=6RxkD4`-5>H@>S$'Od,BM;,VB&A^d-2t<%CMS&w+eBSlu^j3FyI+V<,6A^d-2u<%CMP[UNcGP8)[bxjYJlik<(<6cn^g-t9KXPjD=RxkD4r)*5K"
+    "Fjk<(7JwwZgOG7Loik<(8-=n^l[PoL.3mPLRxkD4R8TQ#jF'CMCq+M#D@$>6>4Ac3d=7xZm/@1Nc9)BMC;HM#iik<(<d%q%A^d-2t0jBM,td^#A^d-2%J%"
+    "CMH8ZM#9;]^,A^d-22o%CMI>dM#0ZXM#0(l<(b5:QT==lM#4AsBM;E_W-rJks^vaa*PB4S&#A^d-2FI&CMLQ(N#5mtM#=xDo*g4q(Oy%G>,A^d-2*J%CMN"
+    "^:N#5y/N#4(l<(;N-o^#/yCQ6ViyP(U&CMPjMN#-abM#:5jBMS^1@-K7W.2;ZXM#Rf)CMRv`N#5:UN#XxDo*k49HNEC*;RswDo*l79HN$8'w,K7W.2=NFM"
+    "#KU&CMV7.O#@S#O#oxDo*ksx.ML^<;6K7W.2ANFM#N`5O#RxkD4k>^Q#Nf>O#OP%/2i,BQ#OGhN#-]K@M[>a^43up@M(vI;$PmfCM0iym&YGk<(Q1w^4C."
+    "SC4=-]0,3nxv5+Fm%[+S*PV'E:;$OCUa4c9)P#b9)P#Db(BMY$=P#t,]0,7#yv5g9>P#9^d-2s^L<M1CS<[E)R.XjlOdWjlOdWbik<(RDfW$9^d-2'hV;["
+    "HEN+YV.[MX'et4^a&KV/rwDo*WxDZZ$4DQVf+jb4ydF30'Hk<(W8B30nE$`Y3:=IW_T8Q#E,lBM7ZN'#RxkD4$3KQ#qphCM@LZN'bGk<(YRLaOrCl<(46s"
+    "@#Vj;xZg2[0aaaKQ#b`(BMgt_Q#w.Z:w*xDo*04:HN<$fvQswDo*3Jr(O^bn%PR:k<(d8/y[VGk<(6,S8]VGk<(i1[&4K7W.2^NFM#CFkBM;%T$$)c.T^K"
+    "(N$-`FN@MHH9Q^#A4HWlMZR#7_%;[jAHR#q2jOWnYmR#5RavZGG`3`LN$/Vpf(S#V44HWql1S#EaUm^R$]0a7`->Qk5Tm^S-xLaiZh+aLKr.Vt'NS#e`4H"
+    "Wu-WS#*^$5Tr'aS#x'l<(y;aUoO`jS#.EL$-S`M@Mc9Gabeuq@MT_G8%^up@MUbG8%qB%CM0Z8T#:A_N#^[=4,V^`S#0Ly>6K7W.2rNFM#VDis^_;M$eu%"
+    "'w,;h1BM;%_T#oux^6Jlx+3l$E#7yt3BM=1qT#wCl>7Jlx+3vb*<8**4BM@=,U#A)8r9Jlx+3)IhU9264BMBJ>U#8[E99Jlx+3'*ut8.04BMDVQU#$V9[7"
+    "Jlx+3#S]w72e9CMhc6##)fGc%3nfCMe^Kjhi&gCMkvg.ii&gCMq7,Kii&gCMvMHgii&gCM$dd+joKGDMi%(Hj,dTjair5ij/ts(Oo0R-kxB&t-sx1.21VU"
+    "V#^y3V)bxa(k.8HDMnS[%l-gTjanIjFlqBd%cN0ChlCIAmap[J'm0R$/MvqfCm:_Yyl%$-V)t8aQ&&Kl<(q):Zm%$-V)v>aQ&(Kl<(uBr:n>s3V)u;Vvm<"
+    "Et(O%R_<oDHRsn>s3V)$hn7owTd%cX5S#pPBcna#bZ9p<,]gM)wvUpOv2ToNxZ0,BRP>#q%/QpD+4V)#@v=mAdp%P,;sRqVMKmp:g3V),/3ToFat(O.NS3"
+    "rVMKmp>s3V)5vGjq1m8HN0a3lrOP1>Q%$-V).naQ&4Kl<(<M`+s:g3V)>Y$HsN2%YM`1VY#2P./O57hItBa#q.MdGbtLBjfMGTqY#E;WfMx>X%uRugY#KT"
+    "=&u%$-V)6/bQ&1Kl<(MX8^u>s3V)OeTyusEX%uRugY#JKyatdfh0,9IA;6u(>Z#$*6YMiiRZ#s.HZ#jx1.2GJBY#'=6V)W;*/MwAuDt5mOi#[^w<(DTbgM"
+    "SeGc%$DafMV,Bat3mbi#;T%/2k/)2N54>EOmL5V)k(_dNx=Y(tAM9j#T]kAu@G0j#8y8j#-MvEO6U-V)VQhW-=s3V)g1_dN2W*/Mvp]'Q6NP^PBy3V)pxr"
+    "yP6ax.Mx+=`QQS1>Q&$-V)wDgQ&yJl<(vFovQ=m3V)xR3;RpVg=MY47k#0Wij#O=GDM-$Ck#%J%DMOAJk#Q=GDM/0Uk#&M%DMQM]k#m+6YMVSfk#SrZk#p"
+    "x1.2SY5k#tJeYMX`xk#Rxdk#/0ioB0UDLDL^d-2_3)l#/0ioB3_`hDL^d-2c@;l#Vy1.2c92l#u+6YM_-Yl#`LNl#/0ioB8h$-EL^d-2kXal#Vy1.2m_jl"
+    "#u+6YMcF'm#kesl#px1.2g-wk#T=GDM@;;m#*Y%DMbXCm#&,6YMg_Lm#t&Bm#:5Ac3y,Km#/0ioBD#]eEL^d-2&9^m#:5Ac3(@gm#qOfc3",
+    "'3Tm#1KeYMm,-n#XrZk#nx1.2.R+n#JMaJMpH@n#-w#YMuNIn#-Fpm#noO(4'l%m#/eGn#+dYr]XjTjhlym(bf7Zn#.khXMEBvi#Vs,/u3mbi#/`V&PThG"
+    "c%y<WfMU/^%ud1dn#Z/yQ^efh0,Eg+w5a+vn#e5s^M')3o#8h=R#f7I0`4`W>#i.-l_B+w.`SeGc%u=GDMU12K`[]Vm^r'T$'B)dR#jx1.2<&mn#XiGc%T"
+    "=WfM5(`%uk]Mo#bp5h`efh0,L%,w5HW`o#nB._M.Tto#77QZ#mx]Fb:l;##poA*bS34EbSeGc%ktM^M1g8p#kJ(KtwCAp#[^w<(X+Jp#d=WfM'ibylTRYM"
+    "<YAafMADDatuCSp#;T%/2@uLdcb8evdmL5V)@-->dx=Y(t+$+q#>^kAu*uxp#eP*q#o9Cwd6U-V)AijW-=s3V);6->dtn,/Ma^)Yfx:t7fBy3V)E&BTf:."
+    "9HNcpa9g0^5;RD+4V)G,BTf6ax.Me+BrgrD=Qg&$-V)'/6KiU0TdajclShg#m%cUhnO#+#Xng#r,V)#1'r#HQkXM/pgp#At,/uuCSp#qL#XeThGc%v=WfM"
+    "NYHdsrruOi,P,q#+PUr#KcFD4+DCr#Z.EfM<Yn+jNEjfM;Vn+jP-Eat1bUr#ev1.2xHP&#nx1.2.DCr#XkhXMFI.s#1f#s#px1.27o,s#bghXMHUAs#6q5"
+    "s#nx1.2;$@s#lGeYMJbSs#=>UN#jx1.2>*Is#I>GDMxDhs#(ACr#TP<`4D<es#lFXlUnM.n&G,+DMX;`vmtT97Mkc9liY@>8A&[O/iSeGc%cX&dM5q.7`S"
+    "hGc%d=WfML^GT]*kh]n8iWvvU/`$'^WbAuHy)t#LU2t#8]T8oV/`$'`WbAucxnrobbEatE(Xt#:fpToSeGc%n8IYMUNct#/^^Y#:fpToSeGc%0,;fM_Tlt"
+    "#7B8Qp`U)EtLGtt#[^w<(srPjqSeGc%;EafMkkEatIA&u#sx1.2)RVo#CBafMkkEatH:tt#;T%/2*RVo#_;8u#q,6YM]yLu#6-B)uN`Tu#EtE,sefh0,/'"
+    ".w5bZgu#O6s^MiV$v#vOpQ#P%mbtvvY>#SsPFtq8FatSeGc%sJ-FMeS@v#K$6YMfYIv#ny=v#jx1.2SSLV#)9IYMhf[v#_>UN#jx1.2n8&Y#g>GDME[pv#"
+    "t0%DM;&Z-$)x#YMA,d-$q4')Qs,MlMM['_vMw.Et7%u-$[^w<(Gg/,NTeGc%CAGDMqIVdNFG#HsuIl<(i(hdN7U-V)j4,)Ok8GDM#AO.$,`%DME^V.$c:I"
+    "YMJd`.$J,U.$:5Ac3@4_.$oOfc3=yB.$ZL-FMR.%/$8hq%Px+=`QJ%#&P`^n<(#A]ZQ<g3V)#:A>Qjk28]+s#^Rb2M>>JcFD4MY>/$b15V),iXWR`T/EtI"
+    "6e/$[^w<(Sxm/$5AWfM0vs%cZG*@TUT'oa%s1VTi7dyu+D%sTt>kp]3fS7UO;mmTUhGc%5AWfMeHOds<0pSUBGLHNYHqpSW/`$'iYbAuShE0$cFN0$Ca[/"
+    "V'$-V)/vpQ&.Kl<(<KJKV`^n<(DWfgVoO5V)80=;Ro7h%uLUN0$BW@kUffh0,D8NNU`GFHW24t%cg_r2XUT'oa13#JXu]dyu7[mfXPflgM=q1+Y)^F8A/@"
+    "'e3QwJK1YY_.Y'$-V)9=qQ&-Kl<(QoZ^Y*06V)Vi>BY>Yt%coQKeZWa9oa9&S$[&vdyu@NFA[X'mgMFdb][1vF8A/@'e3YwJK1fL7a[*06V)enos[O>&2h"
+    "Ca/Y][vC##5_d-2/Fy1$Vy1.22R42$*/6YMtZ)3$8&v2$jx1.29qc2$XPaJMrg;3$-nhXMwmE3$>8:3$*(_,NTeGc%x-;fM)tN3$Pu4v#&GN0$C=9E4M]^"
+    "1ugAjjUW/`$'0ZbAurrV3$K^r3$cyQ,aUhGc%[AWfMV9u%c*J4Ra[y_oaLu;iaS@u%c,]l2b](ioaN0tIbntMHNTF8fbLu<Eb<g3V)*+^dauQ*&PVXpFca"
+    "6svQ>s3V)1`9BcR3mXM.mp4$45f4$KcFD4`=o4$=5NfMO6F##wXU@dfK2;eTeGc%lGafMDPMaty_35$teHXeNBjfMQCVseD`Mat&xX5$jx1.2d+S4$/Ql`"
+    "M7Mm5$y<21cgm8Q#X(N@>2)yCM=r(6$rGafMGYMat%rO5$jx1.2h+S4$/Ql`M;f:6$f^b.cgm8Q#](N@>6)yCMB3N6$QnhXM>xV6$Llu+cgm8Q#`(N@>9)"
+    "yCMEFj6$6hSCMNLs6$+DL6$#HafMGYMat$lF5$DGUa4(+'6$y[q6$+hSCMQ_77$4i,7$hGafMDPMatxX*5$DGUa4L:wO#yn57$mGafM6(Matk``3$DGUa4"
+    "M:wO#n#I7$/BGDMu4_7$GQ^u#Nu-ClWIj%uQrpu#H8B)t;g3V)@`-HsROdfMq&FatS',v#1j$_lTeGc%(/;fMSko7$;h(>mioQT](X0%ns)CHaXQw<(GI)"
+    "8$]^w<(I[E8$0BWfM;M(2h#ICxnx0,HN%R_<oGQesn<g3V)oIXdjAW/)O'e>uoMV$wQ:g3V)31Vgr(tv%cZH3[pFOJma%t:rpC>ogM+2W6qStR;6&P%/2<"
+    "765/X589$/0ioB:U8CGL^d-2aBK9$/0ioB=_T_GL^d-2eN^9$nx1.2c;B9$rnhXM`7$:$eZp9$nx1.2b&kt#TjhXMbD6:$kg+:$sx1.2ana8$f(6YMdPI:"
+    "$tX9<M7JH*uk#FatnL5V)RLk%ukqwDt[Od:$[^w<(x:m:$JBWfM&Uk%uWCd:$Np9#vW/`$'wZbAuaZBQ#VXtI$&db/M=g3V)$us(t;W;BclkLlMqF7&G&)"
+    "3%ZfFuN'itddaqKwMNT>p%uZU(;$Q46wv<g3V)(*t(t;W;Bcp8e-O^,rZ>&)3%ZjRuN'm)edaup7gO3Z</MsTa*PDEX;6&)3%Zm[uN'p2edax44dPqgLK`"
+    "*WP(Q6;gaO]Wp%uZU(;$P+rZvffh0,r:UHN8]-#Q9nGK`,j0aQ>sC>QuHk%uWCd:$Mgu^uffh0,5q6/V`6aZQA^w%cNBQER5FYyls'T$'L`QK$4.xZmTeG"
+    "c%bnhXMLqx7$^w,/u:Ee7$5AX;nUhGc%1>WfMk=PZZ+s#^Rw$,w5;tptROBjfM^#C8ScdTatE-wK$f42eaSeGc%5JafMijTatF3)L$;T%/25jmyRZWZQTo"
+    "L5V)6L#qSqDFfMjaZQTPEjfMlyVNUjyTatLXaL$CW@kUUeGc%:1;fMf-uL$FESKV%RXT]9FL1W;y'[,M`gIWwxi>#PVK-WllOHWUeGc%_DGDMI'QdWH6u."
+    "VBs3V)*8@EkEhiXMeX_M$lXsL$nx1.2u,^M$^s3V)LPhaX@Dq(O9[vFY@s]NLjx1.2#9pM$gDGDM'DdyY4]+N$;Eadb%*)#ZCx9T#7j-DM)rD>Z=g3V);E"
+    "7/VTOdfMp(UatR&BM$R3-[ZUeGc%J1;fMu2RN$[3A;[4)YT]Iy8y[P']8.];T9]/Pj>#`28u[6)=8]UeGc%326YMsW2O$P,S2MFsg9^3_%wZBs3V)iN95^"
+    "N#jXMvjNO$e.DO$nx1.2A>MO$i4IYMxvaO$hZ9<MKJDo_CyQN_($-V)'NrO$*LipoX3BT#IWrO$v,NH2LiGc%^DWfM5mYdsW0]0anv)O$QvIP$KcFD4Qj6"
+    "P$vQw<(TvIP$]^w<(SvIP$cDWfMswVHNTF8fbaX]8.jx1.2Y1fP$lDGDMkR'BchOk+awIl<(X:*Q$,EGDMa@_yck&d%cwIl<(MG<Q$%wcBXcF>ZdTiNK`["
+    "F+)b#c3Q$FqhXM'EBP$8#-/umo-P$gGjEbVhGc%PDWfM_x=/M@;o@[2yO8AR3-[ZUeGc%SJafMlsTatIFEL$jx1.2X-2L$(iGc%6DWfMo+q%unoio#e42e"
+    "a;g3V)yYs+aROdfM6%Datp$%p#nx1.2w_UV#^s3V)<LwvdddT%u%ubQ$qL#Xegfh0,^`>w5aotQ$&<s^M@l1R$^C[+t2U9R$FdkAu1O0R$",
+    "v09R$w,sQgEev<(&txR#y57ngUeGc%q1;fMEoVR$[pLNh[GZT]p$D4iwE^8.,>_LiVnk>#/5C0i*AIKiUeGc%W26YMB6.S$A5S2MllU0j)%12h($-V)ee>"
+    "S$*`5S$%^lR^0oEHjBs3V)Y112hTHJYMGU]S$*RT7MqC2fk%VAEk($-V)M,nS$Qp.5pp(oS$t15ddsT97Mg=yRhY@Q8Ay57ngUeGc%a_&dM5q.7`D+4V)f"
+    "0bdjnMbfM_LWat;N)T$;T%/2A<wS$8O;T$<<s^MVEPT$&BST#;rK<ne;P##>i/xmLT6;nUeGc%j26YMRBlT$Je$2M%R_<o2mtseBs3V)'#38oIkiXMUT0U"
+    "$Yq%U$px1.2MI2T$gghXMWaCU$V/8U$nx1.2HlhV#bs3V)1agmpN#jXMZs_U$`8TU$sx1.2RI2T$k(6YM](rU$@RT7M/WoOrb0(/rBs3V)4^/5p>sx.M1j"
+    "O0s<%_gr=g3V)@`$,s25)&cUhnO#up*Is(<Eo*Lx[dsjdy-cg`$OtLnxma14,ft)`[T]>u1+ugqWatX/`$'t^bAu_XmV$y:vV$Mgu^u($-V):E&R&tJl<("
+    "RwpyuoL5V)OlDKr#[t%uWFvV$L^YBugfh0,Xbt%ug>PZvvB<Et6%9f$[^w<(YkBf$#GWfMZZuyujqhlMr2<Et97Uf$[^w<(NtB,NVeGc%EGGDMy@kf$6'&"
+    "DMD^rf$[shXMId$g$P]yU$Vy1.2=:#g$)JEo*ed2X$p5ndardAGP8pbKMxy]cP:VVBPWhGc%&GWfMUwads*Ey'Q1ZbKM=:_HNY/`$'^i&^u%^UaQVeGc%8"
+    "q:^MXSog$I:PfMqJV##@qBxQPeO;RVeGc%vr;ZMWY3h$:YEcQ)m5=S_UK)<r<.+3V-;h$h:@YMZlOh$OYQg$n<.+3QYQg$#s;ZM]xbh$DMn*Q9ijrTB*dU"
+    "ThK;WeJSCo*Kpr>#XGcKM0VJSU8Jx1UDv3V)3@0tRn4#&u@iZg$6Ik;Rj95V)lZpB+N0`$'m`bAuW/8i$kkAi$Es;hVM:4V)1l7#Q/G>ZMfX_i$<`2+Q:L"
+    "_iW#;JHWRxZ0,T4s>#gU@8fI:4V)L=9)Xp1tXMjq,j$C-yi$u<.+3EVoT#2s;ZMl&@j$CwjRM=wVcYHq-BYDv3V)Ti5&YWucKM@27DZK/fyYDv3V)Vo5&Y"
+    "Y$dKMBEo$[NEFZZDv3V)Xu5&Y[*dKMDWO][QZ&;[Dv3V)Z$6&Y0PsvvA^/=]V3$eNGsKY]*c9)XNSCo*dcs>#$`$eNI.,:^8;'q]Bp3V).-%teaRD,NKAd"
+    "r^V)%tete5V)vcYHWI84^M)2&l$CKik$4#rXM&8/l$VK$l$r<.+30xSi$]MafMcZ^atPtAi$EcFD4NYW(=e1[h`PBjfMYc7,a67`ato'Sl$$=.+3xYQg$:"
+    "GsI-p0t>#6)umgMOOvvP9t-byp8#QY[8JbY*L+b@j3V);U%tesQxaOXbp*c%^jabWhGc%0GWfMAwjZZ^,ZGc7rPMt$fFm$[^w<(aVOm$hGWfM.BqZQ]/1D"
+    "dd,(_=--G,3rkjj0l$PU#x]%KM2Dmm$R^e=M;Jvm$cSlm$n<.+3jVoT#QN[YM9V1n$.u&n$4-o>QVeGc%iMafMcZ^at@iZg$WUR.3@`.i$yc6l$8D3m$`$"
+    "0n$)ZQg$gANfMWUX##&8EuIt0Cn$uq:qf)$-V)dk-R&@Kl<(LQ=5g)$-V)fq-R&AKl<(PjumgCs3V)maSQp)@I/MhG=oh%vUNh>g3V)V7rjhm#<Et6&@o$"
+    "X;`$'37aat3wHo$EcFD4_oO,6,B5IjPBjfM@xjdjU<aat62eo$Vy1.22c5o$)JEo*ceQt$m-qdaoINfkYO%&u2q>o$))hHj+-6V)a]6/im9JDM#E>p$d15"
+    "p$Mg(J2BI;p$O:.+3F[Wp$.NafMU3aat2q>o$>px+3C<)p$=UNp$_;@YMSBlp$1bap$uhvTfVeGc%n4;fM]Hup$1aZg$<i>o$9cBXnPBjfMF03q$3HWfM."
+    "w1&cV#sBoo3OqaxN#Yo,#2&cX5S#pcA6pa#bZ9pnYlZZ0KaVpTqIw5ALVnpPBjfMii42ql)batL]yq$px1.2_8BU$9NafMm#batKVpq$>31npVeGc%75;f"
+    "Mf16r$cTyq$j52&ca(,Urp9Xqa+T3lrOpbHN1jO0shOigr>g3V)5WXToMQJ/M3%0iskRMKr*-6V)E'fdsm9JDM:*yr$'uor$Oy`*3u4vr$r<.+3cnsp$HN"
+    "afMfeaatC%&q$>px+3dnsp$JA1s$9BNfM08Z##0=U0Myp^^uVeGc%iHGDMFkYs$qaHda7l$`vCg2&coRT)wde<M#L^d-2Zhis$nx1.2F:BU$WvhXMENi*%"
+    "Zw^*%jx1.25(h*%=>NfMf+`##=a/x5)JWfMc0rZZwdN.O<qwv50fDFOQBjfMIV(bO[Ngat;SH+%Vy1.2<.q*%)JEo*k:Tq%r>wdasm]cP`a+&u7:#+%-Mv"
+    "EO,-6V)j:L,Nn9JDM(fy+%lRp+%Mg(J2Llv+%O:.+3K^Wp$3PafMZEgat7:#+%>px+3L`d+%Hx1,%`%rXMW]F,%f%;,%Ngu^uVeGc%G5;fMacO,%et%q$F"
+    "4#+%/0ioBM#:INtIl<(+9U8S*$-V)*p4R&=yxCMUrt,%q76YMZx&-%[Gs,%jx1.2^@a,%ovhXM]-9-%d`yU$EcFD4rKiy5EpekUQBjfMrGJ/Vr:hatQ&^-"
+    "%Vy1.2i_7-%;C^0,>R9tRnV`##JSCo*P4%@#($bQgE&@jWU)9tRg-wyP8C_-X]4QjW9R-V)I1cHW>Y8&cfRijXxqJpVv'T$'yE=.%CW@kUWeGc%aYl`Miw"
+    "Q.%0gb.cfX6KY'X_.Yv'T$'j3N,%CW@kUWeGc%APafMU2^at2p8f$4.xZmUeGc%cqhXMM#=T$$x%)u;N)T$5AX;nVhGc%pDWfM'*@/M`Te<fR*Q8ArL#Xe"
+    "UeGc%wc.gMfy#J$L:.+3=X9E3CNZI2LJWfMWQB2h;wrCZ,Aa##+3L%5joos6%V-FMoE2/%`/eyPL(lA[kR/&[:U-V)_UsZZ&B-FMt^N/%RKe1hDd&=]1Pa"
+    "##g1jf27&:/%<E^0,g&pW[8/P8]4VaZvfJi/%n.PN_tOeMjnHIp_E4Z:^oiS$'d(iati]-0%8#a*3CKr/%8#a*3EQ$0%tLq%5H^60%5A>>#y6W.2tJWZ51"
+    "JrEM7a^0%F^60%5Ue=M+Kg0%uf^0%tLq%5Md@0%6A>>#y6W.2xJWZ55JrEM;y+1%Hd@0%5Ue=M/d41%y',1%tCUa4SpR0%R1x0%jo7gMU`E/`4W7CMNeA7"
+    "$ATCCM-1H1%BE>-2gJWfMBMMEt%ob1%X;`$'y]iatyhk1%p@0@dQBjfM&y'2%kJWfMfq9&c5Xa)ea.roaW,i@e$92hM^B-]efw9&cBE^0,KqjWeomjWeQg"
+    "T;[%Sd@fFRdHWi[Mo*O2K8fg4s.Vh@5V)d,/te$l(>ZoVT:gKnD)X2My=dlSpVgwMG5g1<6V)H0vabO0.&uxbb1%m'c>dXhGc%iJWfMA=mdsv'Q7hsgnZd"
+    "b,R>d^wGc%4kJCM'####",
+    0};
+static const char *const diti_spirv_text_gemm_coop_i8[] = {
+    "GZ1N5jsi^P9XYm$=&:c%>&:c%f&:c%A==>Mm`)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'IHi62;ZQ_evv#7%X"
+    "a$&XG:YwSvv#9Ao8%J3UR&Z&;l'</m<R$jZK(D4TvdySuu$2DT$'-h0EMpG18.&il<(hF_vd.F1t-&il<(eo=wdt4y]#B=4+*e@Lvd.CvW-(il<(h<Lvdu"
+    ":+^#>.+G*/T1EMsP18.yCT$'3N(EM^kL#$+6BY$8['EMl#%yd0O1X-*il<(j<LvdvA4^#@7Gc*/T1EMtS18.yCT$'5N(EMa#i>$-Iy9%8['EMn)%yd2[DX"
+    "-+il<(l<Lvd&YXb*/[Yr%=n'EM`bY&#,LP6&>il<(s_,wd5qrt-yCT$'2h0EMuV18.+9-V)ft#@$EY0(+p#[;e)jYy#G/1EMyoV8.;9-V)#g,L)EY0(+-/"
+    "B=e-7r:%Wa1EM&1%9.L9-V)7X5X.EY0(+B:(@e1]2T&h:2EM*JJ9.]9-V)LJ>e3EY0(+VFfAe5*Km'xl2EM.co9.m9-V)a;Hq8EY0(+kQLCe9Oc.)1G3EM"
+    "2$=:.&:-V)u-Q&>EY0(+(^2Ee=t#H*Bx3EM6<c:.6:-V)2wY2DEY0(+<ipFeBB;a+RR4EM:U0;.Bjl<(fVpvdySP^#CSC`+/T1EMw]18.yCT$':N(EMbeP"
+    "&#2wUo&8['EMs8%yd7#sX-'il<(q<Lvd&^=B#+il<(fS+wd(jPB#*il<(eAgvd*vcB#6il<(r-vwd,+vB#1il<(f.Kvd8<BU&@il<(rlPwd0DDC#5il<(v"
+    "xcwd2PVC#7il<(*J1xd1Y-`#R/0P0/T1EM/428.yCT$'=N(EMenP&#5;Rl'8['EMvB%yd:57Y-'il<(t<Lvd%v>S&Bil<(y>7yd5crC#8il<(GR99S%S/i"
+    "WbK9P1#^d-2]8t>M@7^`#yVve2m+k<(,+hdWpME.3$&k<(dq=TS#(jVTpDe12_o+V)C[8G49^d-2u8t>MK`p`#9^d-25a(BMwL.5MRsc%';pDf2xutnb4k"
+    "(BMyXA5M$`q:$;pDf2#vtnbG,)BM$fS5MTg8L$;pDf2%vtnb1k(BM+ICkN[:1:$;pDf2jET@PHi(BM6QJbQjKYl&;pDf2[e]DjQi(BM8_f&nB<Wm&;pDf2"
+    "fXF@WPi(BMWeV*#Jlx+3B)8r9=,k<(R<xvZ/qkl:Iqhntdik<($_9ZN)6vvZ1,LM;MUn0pdik<(N#gvZ3>,.<q:*<udik<(Q/pvZ3EQf<eik<(V`K`_VpM"
+    "KVK*x*3dPaI)iGk<(R^f-a``a($mik<(W)TvZ<1A(>WGk<(UXFPVK$SJ2fcA**kGk<(Xjx-ae*KE$bGk<(Xh/MWjRYB%5Hk<(fyn@[QCLy@2pHM<>4Ac3J"
+    "h^@MP-(JWsB[w&1Dl<(Mnr,ambc&%[sR$'sYq@Ma_wb*yRGrAt5gCMO+bn&xI+VAv5gCMR:tn&-x83+5x$125x$125x$125x$125x$125x$125x$12.Hk<"
+    "(as<.atER[&jik<(md3JWt>-$&9jk<(yrVxZK[iSCapR$'6G`@M[eiJW#nEx&5Dl<(KGjwZMnI4Deik<(o(,wZO)*mDdik<(vl1xZLt2MEk.Z:w)Dl<(LJ"
+    "jwZRE&jEgik<(vD>wZTW^JFw'l<(#*Gm^XZKfFC3M^5QoO(4UVXaFCjk<(-Mo5^Vx9D,rwDo*5-WT#n%(CM7tN+[)fg:^W*V`,rwDo*2l(T#up+BM:)`^&"
+    ">4Ac3-d%CMRwm+eFcuu^h$x]I'47/5>4Ac3(/)BMCd2['9^d-2.W%CMW>E,eoS5#_mRT:K,Sf/5K7W.20>eZ,Ejk<(:];xZgOG7Lrik<(41IwZib'pLq'l"
+    "<($xf4^Y<6A-j'l<(,Rlm^mel3Mv.C;-2(l<(9H-o^nn0PM*>x.M$CkBM18)C##L5iMamGQ^@14M#4N`a5K7W.2tV-^.h'l<(M]kp^q2-MN/at+N)X&CMG"
+    "2QM#0NFM#1(l<(1blm^sEe-O/mTdN(OkBME-;3(K7W.21NFM#1qSq^uWEfO';<KMabs4^b/gr/*jk<(CY9/(K7W.26ZXM#5$Tm^xsAcP071BP>B'CMN^:N"
+    "#2gkM#:B%CMOdDN#.NFM#=xDo*h+9HN&3Uq^%BY$R:oIZQU.(CMRv`N#5:UN#VxDo*k49HND@*;RswDo*DM$;[DFFWRwE]0,;4(>ZE*jyPm;Tm^*p5YS=@"
+    "&8S9@N@MPILH2/up@M$jI;$LmfCM.oYN'YGk<(FHcH2xdF30/tR$'CAr@M.cym&EDl<(-EHo&DrR3UjLXA[;0pSUyom(5SDl<(.KQo&F-3lUT@3M#b-3lU"
+    ",Z.HWRbwO#:KhCM7Lrg(swDo*wY9HN1:1BPswDo*#pq(OGPu+NswDo*y`9HNubk8^eKco0#[=4,$<9p0WCx6VW)OP#gF;P#MnG*X#dNP#W[gIWsZZ^=O)("
+    "cXy]EP#9^d-2Up/j#M;`CYP34P#RE$`Y(+&Q#K7W.2SNFM#7s&N#K7W.2VZXM#RH<M#Qaw[Z[wCQ#Vj;xZ,DKQ#LsW<[56o4^fT'410[=4,*@^Q#*9T'5U"
+    ".8u[J``W-Z7T9]0]pQ#[ApU]/VgQ#K7W.2]NFM#;+4]oAa>R#(fX31fB'CMvHIR#:A_N#jxDo*7J:HN,HVN#WoL3_`B<;[TlDS_+P.&6S-]0,Ks=;6/X:B"
+    "[V'%4`1ux^6U-]0,QGVT7;&aB[X9]l`JZE99^-]0,Wrnm8HK.C[ZL<MaD5RX8[-]0,Wf658B8sB[]_t-b40G#7V-]0,VP:87CygT_<-J`#xlXfMT`j+aX/"
+    "XP#TDD,a^N/Q#UDD,abgTQ#VDD,af(#R#^$<&cVnwO#34^$5L^d-2^+AT#px1.2`1JT#i+4V)99[vdM;JYM1ygT##hv(cVnwO#9:g$5L^d-2hJoT#/0ioB"
+    "PZZ_=L^d-2lV*U#jx1.2lPxT#4;GDMj/JU#x<%DM4MQU#6;GDMl;]U##D%DM6YdU#R)6YM;`mU#u$cU#px1.2uc<U#T)6YM=l(V#woOU#/0ioBj6HOCL^d"
+    "-2)=0V#lx1.2+D9V#^Qe=MJ-NV#s0QU#_HeYMC3WV#t*lU#sx1.21VUV#VhhXME@jV#,]_V#px1.23VUV#Z)6YMGL%W#.<*M#nx1.28iqV#D:GDM$B9W#("
+    "S%DMF_AW#^hhXMKeJW#]^bkMx,G$nC6`Z5px1.2D6RW#$iGc%/;WfM_0@ds,bCxnu]kS#LU)X#JY*(4LInW#<.EfM_v2ToMEjfM^s2To`[;atBj)X#uBMc"
+    "X(nd%cwBh(bH1FX#vghXMP,yW#bq,/u>WeW#;xP5pShGc%6;WfMfF@ds3KW6qIZ=X#Z)kX#LY*(4ZtWX#,/EfMmuGjqLBjfMo6Dgrgq;atLP/Y#FY*(4^t"
+    "WX#60`$'kTbAuUo8Y#gHBY#G/&esBev<(fOvP#I8B)tReGc%=);fMi7`Y#L'<at%S@T]>xDGuhTVgVXQw<(rgpY#]^w<(qgpY#F;WfMN'n1h9fD'vy9,HN"
+    ";o`CvqQTyu:g3V)p(BZdU7u(O=*A$wZ`5BP>s3V)*bUvv:Pm%Pkb0PM[`5BP:g3V)X>*/Ml1j%c>l15N6.vDttIl<(ea&,Ny/Eo*`(#)O.dBHN;g3V)E'x"
+    "DtQOdfMs)<atU0,Z#.MvEOSeGc%$+;fMON1j#7Nq%Pd_ET]$5ycPZo0>ZXQw<(>(Cj#]^w<(=(Cj#,=WfM43s1hvyxCQ#:,HNx+=`Q=r6>Q;g3V)V4GZd;"
+    "D#)O#>u@RBl:BP:g3V)ivFKM;7CHN%QUxRE$W^PD+4V)yOovQ1Qx.M'd5YSNq/8S&$-V),,K^cnyQda+=W:Tx%:K`+(wUTCUKTS>%+/MsTa*PbW;8A.MvE"
+    "OSeGc%kW&dMu]n-YShGc%>;WfM'D@T]1V.sTOZr:nU/`$'fVbAuPRnk#]-wk#AN$OU@s3V)3fm1qt`bfMovBatLR;l#;T%/2AD*TUgVx+W",
+    "mL5V)DKAKVhdX(tY2kl#m]kAuX,bl#m_jl#IAT)X6U-V)sceT.=s3V)BWAKVLM+/M8RZ*Y<LMaXBy3V)LPq%Y1Qx.M:e:cYWQ.BY&$-V)9:hQ&yJl<(Rum"
+    "yY=m3V)T*2>ZnPg=Mswqm#JCLm#i=GDMGg%n#&M%DMi,-n#k=GDMIs7n#'P%DMk8@n#/,6YMp>In#-_=n#jx1.21R+n#6KeYMrK[n#Wv&N#nx1.28qYn#["
+    "ghXMtWnn#xvcn#JY*(4<&mn#*5NfM=V;##gsL3_C.w.`SeGc%ZDafM2pCathJ1o#jx1.2=kPn#uMl`M#&Oo#[Y50cWh[O#Dv(`=u%yCM(Hbo#^DafM2pCa"
+    "tgD(o#C=9E4)+eO#HW`o#v=GDMQfuo#1DEl#-Ss)b47`%uOeWl#F%X,W;g3V);EAKVROdfMovBatQqjl#hGjEbSeGc%^+;fM1K/p#m=k%cF^GT]^/mcc<n"
+    "2>ZXQw<(Z%Ap#]^w<(]7]p#f=WfMq:u1hY&1`d#:,HN[/M$eZtHZd;g3V)96IZdvE%)O^B-]e%n<BP:g3V)UuF^l^bl%c9&yBfCC7ma[Q)Yfw,egMbgEuf"
+    ".PhZ5&P%/2r365/liOq#/0ioBk#]eEL^d-2tubq#/0ioBn,x)FL^d-2x*uq#nx1.2voXq#PkhXM=o:r#x60r#sx1.2rJxp#a(6YM@$Nr#0qtM#jx1.2F:2"
+    "l#.6s^MHCar#5-@W#-KQejMBjfM>rj(kR3Eat5#$s#+2,ejSeGc%XkhXMFI.s#)PUr#Vy1.27o,s#7JEo*Jw>s#hg8s#SGxC4;$@s#+2,ejSeGc%x+;fMY"
+    "wSs#He#s#7cqr#'=8=@xy-T#%,+DMJncylThGc%d=WfMrU,/MUOT*cDV=8AhGjEbSeGc%gDafMlmBatI@wk#DY*(4MwWX#60`$'ZWbAuEges#FCns#5AX;"
+    "nThGc%9;WfMbUa%u@a)t#6JtWnefh0,u61#5I[;t#A6s^MYTPt#+$b,tMAXt#a^kAuL:Ot#TnWt#<*mQpThGc%7>WfMgLIds3KW6qLjct#]5/u#JY*(4])"
+    "tt#yQw<(`5/u#]^w<(_5/u#<>WfM4)n%ck:,R#3)7T#p,6YM^(Vu#9w@2M2skLs`op1q@s3V)@`-HsN57YMa:ru#S&0N#nx1.2mapu#5t3V)4>]sn%pKYM"
+    "dM6v#TqtM#jx1.2qgyu#c>GDMx%5^u0E>v#(D[Z[v^B^u+T7R#5d-DMxH^yu;g3V)1ap1qROdfMjhEatLSBu#PyU>vSeGc%F,;fMqlev#PbYvvZFNT]q/i"
+    "PMN1I5/.P5iMVm_>#1GqLM/ZkgMTeGc%[.6YMD>(.$@>o2Mo/IiNXjCZv@s3V)c(hdNP,jXMGQD.$/m8.$nx1.29yB.$b(6YMI^V.$+T=PNt^%GP^Jnd;p"
+    "x1.2@4_.$[ghXMLpr.$>:h.$hx@STo_lN'@gPBX0IKZQimE8ATX^i;6@OwQTeGc%-.;fMX1A/$u6XWRn&OT],(R=S0jqW-AHvUSiM`>#D>Z9SQ)UTSTeGc"
+    "%k.6YMUPo/$_Do2M)vm9TjGDZv&$-V)q')0$'T>/$v%tX[XWQQT'$-V)g3;0$*yv/$i[gIW]p12U&e=4,e@N0$QM,/$9@3*bMU;0$pmhXMQ7J/$cv,/u@c"
+    "5/$:n+USUhGc%x@WfM/>3/M=*A$w,h@8APyU>vSeGc%$GafMf[EatCsEt#jx1.2LU2t#(iGc%0>WfMika%uI=kX#AO-kq:g3V)0Zg1qQOdfMib;atKJ&Y#"
+    "nx1.26=ST#as3V):>./V^TT%uOhj0$Es;hVffh0,-h7#5f`%1$P8s^Mi[91$3Rw+t]HB1$p`kAu[B81$swA1$KS4bXDev<(fOvP#M]P&YTeGc%D.;fMob_"
+    "1$VcZ^Y-kOT]CESDZL-O5/Wew[Z(:a>#Z[[@Z'3WZZTeGc%*/6YMl)62$nDo2M@;o@[&o>BY'$-V)$XG2$AR=2$i[gIW.bSW[As3V)W$@BYVQJYMqHe2$R"
+    "BB7MEjKu]yHOT]As3V)f;lp]buIDM.F8Q^@Fv2$+c.T^+2n^=N'kh;jx1.2y2^1$XiGc%GAWfMfxjylP3gl;*HeYMua23$a)B)ugG:3$]BY2_ffh0,mdhm"
+    "^6Zdj_=EPT]S*]P`@dhm^XQw<(HKV3$[^w<(J^r3$]AWfMpkMHNPxwLah[aW-jx1.2Od$4$x.6YM(H84$1,J2MS<tIbq)h(bCy3V)y=IN_7ax.MUOT*cU@"
+    "YabAs3V)7FNWeQB7YM-gg4$;Kx2MXkP'dwZD^cF+4V)'NIN_;.9HNZ&1`d@^ra<jx1.2b=o4$I/6YM2.>5$#H_N#jx1.2;Sa0$GnhXM4:Q5$eDx4$nx1.2"
+    "ayY$f'$-V)6ib5$jI^dafyNuf&QaH21h3V)F&/8fN:IDMKC2Qg]Du5$UAsJ2v*'6$I*0FM;f:6$r;[1hf=yRhNUb>#ev1.2#106$4U-V)Qgcmg#>$FMO<a"
+    "6$#=C6$'JU6$/0ioBeS39AL^d-2-Vh6$JY*(4p+S4$y:NfMcqF##3ZZIj3uWdjTeGc%DBGDMx4C7$mr$DMCRJ7$49s^MNkS7$#$I7$+2,ejTeGc%y.;fMW"
+    "q]7$j^r3$7o57$3+J_lNBjfMLklylXFNat;Kn7$hpL3_4f@KiR5n<(t)1>m'$-V)wHsQ&+Kl<(uBivm'$-V)yNsQ&,Kl<(yZIWnAs3V)Unv%c;t6/M&[#Y"
+    "oLg)8o<g3V)x>1>m*FGaMUQu8$O(s9M)wvUpS7&5p)-6V).NBQpi3JDM07;9$tu19$L^d-2]589$7qDf2_;B9$$=.+3SI)8$<HafMp&OatM]^9$>px+3Cx"
+    ",*mi_6Hsffh0,.l:#5Wm4:$_BGDM=3B:$mr$DM`PI:$y#$YMeVR:$@Q35$&P%/2I765/xJ]]]@*acuqE/BuZQw<(ray9$[^w<(qay9$IBWfM:>w%cm@tHv"
+    "YmLoa7l$`vSd7/M=*A$w<7Qds'$-V)jyxQ&1Kl<(YH</MBs3V).thvv,H</Mmth0NWyogM=g3V)`m8,N-);Bco/IiNZn9#>,`yY@eom_=A+yCMDZ`J$+Sa"
+    "JMGgiJ$VI$FMUprJ$<4hJ$<4hJ$s99E4Vi+:$lg+:$Il:^Mgl.K$b+D>Z81l0s@c1&PIB7/M4.L-t%RI8ADbeKrTeGc%*6@YMP+7K$dTg9$6F<@QOBjfM3"
+    "@LK$/DWfM*g%&cS^m)R`4$pau1u@R;s</M$H9]R.Muvd)-6V)%lbWRj3JDM(lyK$i_pK$Oy`*3TxvK$n<.+3NM5K$7JafMbTTat>`>K$>px+3OM5K$i+2L"
+    "$/=NfMwYM##:E3$5:DWfMt_`ZZ2`J7Ux=wJtPeaL$[^w<(bRjL$<DWfMZkfZQ2i*4VcI*h:$=.+3a3;L$5w3V)AQSKVH`qdN5-'1Wbg>5T>j3V);n>5TZw"
+    "fZQ7@_iWnqF,;--G,3Lhjj0+/dR#>Qe=Mlb_M$5YTM$n<.+30;vR#'8@YMjnqM$n2gM$>2(RTUeGc%Dn:^Mn&$N$^oPfM04N##W@`CY&ud^YUeGc%5p;ZM"
+    "n/@N$BJ2cQA;S`ZgnB)<%SS+3-]D;$4Ze=MyB[N$OkQN$Dg;ZMrHeN$BI)RMEakx[9tAW[F(4V)ny1/`gNgZQGsKY]xqjN9n<.+3@H1S#48@YMwg;O$7,1"
+    "O$n<.+3CN:S#68@YMysNO$98DO$n<.+3FTDS#88@YM$)bO$;EVO$n<.+3IZMS#:8@YM&5tO$=QiO$;#a*3<eYN$r<.+3K^$P$6Ze=M-H8P$TQ.P$r<.+3L"
+    "WrO$=,-YM+TKP$Ig@P$p<.+3Rp@P$ndf_MEP_P$p1UFZ[eTfbU3+)bl[ZKMXbp*cMuFabCv3V)r)F>Z<Pr%uIFEL$No0_Yi95V)=:e>,N0`$'<^bAu'i*Q"
+    "$bJ3Q$m'c>dL:4V)c4A5TsYg=MB:QQ$quGQ$O^`S#;#a*3h]OQ$%SS+3d+b^+IwqXM8MmQ$V`bQ$u<.+384;L$oJafMlsTatwU3Q$DY*(4",
+    "c`Wd<x2aqfOBjfM(B45gHlVat*<9R$$=.+3<4;L$MGsI-+fk>#6f+)b:oNvvd:y6h3N0#Qm]=Shl+Q4h>j3V);:3/`./paOlcu3iAwfjhVhGc%9DWfMMur"
+    "%uIFEL$=2(RT(>Jo3*@.&Y4ABBcKe68frc,/i;MA5TGc:Et6#-S$[^w<(GWegiUeGc%BEGDMv+CS$4x%DMAIJS$CEGDMx7US$5$&DMCU]S$_26YMH[fS$t"
+    "&[S$jx1.28uHS$]qhXMJhxS$%T35$3+J_lPHsfMM84T$1s@#mi95V)[7S>H60`$'[^bAuFs;T$HUET$47<wm*-6V)qq=Blj3JDM%ZdT$gMZT$Oy`*3NhaT"
+    "$1j$_lUeGc%OTl`MSHuT$sTO.cRX:^okWPAowIl<(*/OTowb,V)0NKQpfts%u;N)T$0j$_lgfh0,-&osnP./5p>EtdN.Es6qDmfmpVhGc%#EWfMRlZds7g"
+    "7SqDl]QTO>Z^lX/`$'i^bAur<%;rk&XatM`pU$/0ioBFKitIL^d-2gZyU$/0ioB<<<FFL^d-2kg4V$DY*(4mm=V$60`$'p^bAuZ@HV$s.dV$JKyatDy3V)"
+    "iT)&cp>t%uS-QV$IB^EtVhGc%DEWfMsw[dsAldFuuEXat]o[V$/0ioBQT-9JL^d-2$B(W$nx1.2$;vV$&rhXMk'FW$sM:W$jx1.2*TDW$2Ql`MB8:f$=UO"
+    ".c=S5TMZb^7MxIl<(`ZbKMDv3V)y6MNqTBy%uLYgU$AO-kqgfh0,#:MNq0e;,Nr2<Et;Dhf$[^w<(Z5#eNVeGc%GGGDM$M&g$>@&DMFj-g$HGGDM&Y8g$@"
+    "C&DMHv@g$d46YMM%Jg$yG>g$jx1.2CA,g$bshXMO1]g$*V35$7OX[QQHsfMRYog$5@OwQj95V)kNjQK60`$'a`bAuK<wg$Rx(h$8[KtR+-6V)#PS>Qk3JD"
+    "M*$Hh$on=h$Oy`*3X3Eh$563[QVeGc%TVl`MXiXh$xVO.cV%JZTs-`=TxIl<(3edQTxb,V)5`QQpk.#&uAodg$463[Qhfh0,5X,qSZdD2UA1cKM1`foUMB"
+    "`NUWhGc%(GWfMW&bds:*+4VMCijqWqoZQ)$-V)1+,R&FKl<(>W]KV)$-V)31,R&GKl<(Cp<,WCs3V)gP/&cMVG/M56_-Xo$udW>g3V)I=9)XI;XZZ=nvfX"
+    "y7eJt]Z4j$[^w<(#L=j$KGWfMFlKBc;nV'Z%&E#>uU5B5ue7i$r<>>#y6W.2eGWZ5yFrEM)[nj$he7i$5Ue=MsBwj$f^nj$e(NJ20ecj$nGGDMGs3k$(BS"
+    "j$tmjt[*p#&uXN4j$MflBY+-6V)VlUEXk3JDMGyFk$.m<k$v(KU]p:#&uXN4j$L]P&YWhGc%+BWfM_Oj%ujYV3$`^U/`<g3V)pyHN_sVbfM2sLatlfi3$I"
+    "78eWTeGc%vmhXMa<'1$rv,/uOhj0$JJpEXUO/J$n.PN_+2;Vpi#io_<WTu]VeGc%-S-FMvmak$h&[yPUxMs^rE`W^9U-V)kQ'q]6Oe=M0H&l$tPtk$g1jf"
+    "2EKik$4U-V)sv#n^&E-FM'BBl$]B[1hOrRl`:rs>#olx+3L^-l$Kj@l$el7gMPM;/`4W7CMC;vi#=KCCMwM^l$I.SC4bGWfMu)aHNS<tIb7S_l$lYAK2W+"
+    "fl$<=>>#hx@STO^)O''5+DMkRlabuH'7MVXpFc':,[5lYAK2Z+fl$A]1w#hx@STRg)O'*5+DMqwh^cG_rFv7dJCM'####",
+    0};
+static const char *const diti_spirv_text_gemm_coop_bf16[] = {
+    "GZ1N5jsi^PTOeG%=&:c%>&:c%Z7=>M8.O[RcS*K0p>Z)OwMCo*nRuXuO_Rge(k1mfe3N>m1ms2$O@sI-nRuXuO_Rge;i$ZlRIkWn8$_J%6R&nuV:JGhD3F"
+    "HrIPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'6h)>M;Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+ka3>MPD.A#o^'EMg,e/(@MU@,-9-V)eLc&#)$bx#9"
+    "b'EMYOY&#Eo>],$t'EMpI#;e,s=&#9['EM[_0_#*-&=$8['EM_xs;$DrmX--9-V)iLc&#+6BY$9b'EM[UY&#E$2u-)ll<(&r@=e/.Z&#9['EMl#%yd0O1X"
+    "-)il<(j<Lvd*.D_#KFs9./T1EM(v18.yCT$'5N(EM`qL#$-Iy9%8['EMn)%yd2[DX-*il<(l<Lvd&YXb*/[Yr%;h'EM`bY&#G6jU.)ll<((r@=e1:m&#9["
+    "'EMp/%yd4hVX-*il<(n<Lvd(fkb*1n9S&<k'EMbhY&#._0o&>il<(tX#wd7&.u-yCT$';N(EMiHIw$3)r3'8['EMt;%yd8)%Y-,il<(r<Lvd,'9c*5;Rl'"
+    "=n'EMftY&#H@.r.-9-V)mLc&#Qqxr.kb5;e4SV_#C#1EM-7N8.79-V)*>l2(Qqxr.(ns<e8xnw$ST1EM1Ps8.H9-V)>0u>-Qqxr.<yY>e<F/9&d.2EM5iA"
+    "9.X9-V)Sy&L2Qqxr.Q-AAeAkGR't`2EM9*g9.i9-V)hk/X7Qqxr.f8'CeE8`k(-:3EM=C4:.y9-V)%^8e<Qqxr.#EeDeI^w,*=l3EMB[Y:.2:-V)9OBqBQ"
+    "qxr.7PKFeM+8F+NF4EMFt';.C:-V)NAK&H35eL(>il<(t9Lvd<E]u-yCT$'AN(EMi)mB#8WNi(8['EMauaW$Nk3S/tm'EMbrE;$P&l30qd'EMp86/(R8Ll"
+    "0%/(EMmhYQ&TK,M1nZ'EM0(1'+V^d-2xy'EMuBrj'XpDf2#)(EMyZRK(Z+%G3vs'EMk$J>#]=]'4,5(EM09$;e@Ff(#D9-V)'Mc&#6QaI)>il<(w9Lvd@W"
+    "xu-&il<(%;^vd2Lqc*;sJf)8_'EMl/Z&#<%g**<W(EMqALC+`YX$5);(EM%L:2':vxb*>il<($:LvdDpFv-yCT$'HN(EMo5Q&#@Ac'+8['EM)b%ydEs<Z-"
+    "'il<('=Lvd8qQd*BSC`+8_'EMrBZ&#$:F[57]/x5.&k<(n/1QT-9[B6IZR$'EEu>Ma&sB$AL1V7n-%AMG<Y>7K8]78mcSB6Dh-S8p3%AMPRl>7Cp+V)#1P"
+    ">7O^tP9l'P>7T(_m9icSB6Dp+V)yiSB6RypM:ncSB6KQBi:m*%AMTLpB6<Kk<()5uvSxGHD-Xf+V)Idhl;P(vF<o1Z>MHbs@M1m;b<[ueD=;W9,=P4i_=<"
+    "Kk<(>PfjWFv4E6;Hk<(cg(kWN1hd54EUWTI1QE6_o+V)LZMB@[6Ku@%Ev>M$k;b#^I+VA23&AMFmME@YKk<()HfmWqf4F@/+%AM,ySE6Gjk<(nTTvZS5]T"
+    "Cbik<(r.P<M'tnwZWTO5DrnnrPeik<(t4P<MP;vvZYg/nD%t'.Tmik<(v:P<M)b$wZ[ygNEoRruOeik<(F#'Vsh&vvZ^4H/Fr/QVsdik<(/5MyhAUiwZ`G"
+    "(hFk%bUvdik<(4WFdMmqiwZbY`HGrNF3vdik<((2q:[q@J)H6T;jGi]h@HOj(BMfk#;MwFL:$I9Qu6y.W'^Ni(BM$y:EShXr8$G'q<6sd(BM1=,8s)KX:$"
+    "G'q<6vg(BMB&,I$I9Qu6400LoDjT@M)4-nV>K%&,$Y]6K3kgCMii3n&Xm=f;w^(BMUaqh#'uX3L7rV@M).rmVCjo^,('uOL5qgCMn$=n&)09lL8's@MhAE"
+    "8%XHk<(>ro;6ohQ<-5tR$'0%r@Mouxm&;Dl<(d^Bn&-UQ-NbGhmVH7l>-._mINe[9/a9%GM#d02BMuYRM#)DLEJXm=f;KoMgVEp]&,1#jFOfbC/a<7cM#t"
+    "5gCMmVaT%&Dl<(mvgn&t5jU.tGk<(2beU.N,.cOL%s,a9%GM#x5gCMt-ym&&Dl<(n75o&M#jFOP1s,a==lM#_1_@M=tRB6kcSB6kcSB6kcSB6kcSB6kcSB"
+    "6kcSB6#AJNW>DuM#8,hCM#Y9/(jik<(g*RH)5H*`Pl_t%[8on*Qe@)BMfiEN#sik<(nRNE*Xm=f;yo*yZ<</DRgF)BMj*kN#&jk<(qU2)*Xm=f;(%=yZAb"
+    "G]Sblq@M&+F8%Xjk<(x&/&+Vplb<NmfCMvRUK(mik<(epI;$Xm=f;pQ(wZGB@VUTf(BMc3pO#pik<(D'a.r2`+/(J_mINDXjwZJ^;SVWo(BMw#5P#hik<("
+    "w<vj'N'q<6)=%CMpRGP#v.=RCmc-d<t8TQ#%l7IZN:41Xbik<(vrB5&N'q<6*=%CMtklP#20C[Imc-d<x8TQ#2h,@^o(1t/rwDo*vP&Bc)#ZM#Xm=f;-w`"
+    "wZUlh*Zgb%CMy2DQ#5L>XJmc-d<&9TQ#0'p)[X0e'[_-)BM.#aQ#oik<(m'cT%XXd=6G7ST#X;Um^h)BA]*U]s[gc(CM)_-R#x:PRCXm=f;<>7xZ`qx<^c"
+    "9)BM5NJR#iik<(/G'q%N'q<6*1jBMG=/`#N'q<62J%CM.&]R#TU3o0N'q<6@o%CM/,fR#avYR#=(l<(%_:QTnYmR#BAsBMyHmg1vMqw^]X*5`O-u'#N'q<"
+    "6SI&CM2>*S#f1vR#KxDo*Mor(O`)UN0N'q<67J%CM4K<S#f=1S#B(l<(Vv-o^a&CNagTh+a5&'CM6WOS#^%dR#k5jBMn'TA-XXd=6lZXM#e;Um^dB>Kbfd"
+    "d(bhf(CM9jkS#iPMS#pB%CM:ptS#e7(S#HxDo*Su:HN:8[r^hgVdcpD%Bc'S)CM=+9T#ku-T#(yDo*V';HNW__ycswDo*=@&;[We#>dwE]0,''*>ZXIGab"
+    "2Vt.V(l]T#:+5HW)rfT#Xxj+a)rfT#]%q@MY[K;$XHk<(4%4X6G'q<6G.Q:wM+k<(Bbmc#G'q<6J_L<M6q/r]3OiM3qn+>@c4;<Ci,,BMBuQU#(P:;[@E'"
+    ";hsMPmgsMPmgbik<(90,t$qn+>@$@]bIse&;[Ca#8io4p4go4p4gbik<(;0hW$G'q<6ZhV;[F%w4j)L]WiZPv4^$Ayg3rwDo*NeFZZXAIUV=PbA@/.SC44"
+    "Hk<(AZNC4J`vej:P=IW:,VV#g:mBMR$q(#mc-d<W3KQ#N7jCM#ypd)bGk<(fQKj_rCl<(ob]A#2-7'lt+&2a<8iV#i`(BMPt%W#w.Z:w*xDo*qw;HNF]f("
+    "bswDo*t5t(OjLo.`R:k<(5@e*mVGk<(FGN>mVGk<(_kX)<XXd=69OFM#^nkBMVFv%$]%*Znsj%51<eO@MWN6WnV,6HWH%xW#kJ';[FpeW#tonSWJ13X#i="
+    "cvZ0Z%;pLN$/VL=FX#Tx5HWMDOX#xLWm^;7y7qh^,HaDpUm^<A=TqEuc1q%.t.VPVkX#cL6HWQ]tX#^I&5TRc&Y#h0jBMem45(jF6jrPR(#51H-9VTo8Y#"
+    "8)XLWUuBY#lZ6HWV$LY#(cWm^E3n.tky(Ebi'KBX*D(Krs4cj2cHk<(sdOEtswDo*4q<HNMFINCXXd=6POFM#%jj+a<7cM#.6gCM+R.&+&Dl<('1Wp&N,."
+    "cON&/<[Q)gduO#2uC%.]0,qW+/DSnSF[S;GEvUH%VD'.]0,w+DHE`;yF[UN'&wn-I1G/.]0,R.aaFlaGG[+/oQMi`UPF-.]0,Ry()FfN4G[-BO2NYZJrD("
+    ".]0,Qd,,E]2pF[1@4U#_a4R#Yh1BMSmvi#l55BMTs(j#kV*U#T-_]5ZKDgt7.0j#;5N9fccN8%qS$(=OVqQTrCl<(ejN8%ri2]>vFD,aCX/HQj&gCME`IZ"
+    "Qj&gCMFievQj&gCMr9&k#)8i+aG&HaRj&gCMuU8k#xCl<(m+O8%ri2]>'GD,aKK`ySj&gCMyn^k#xCl<(q7O8%ri2]>+GD,aN^I:Uq%IO#",
+    "ri2]>-GD,aQ+XsUj&gCM(<>l#xCl<(wJO8%ri2]>1GD,aUPp4Wj&gCM,Udl#xCl<(J[jl#xCl<(Jbsl#xCl<(Kh%m#xCl<(Ln.m#xCl<(Mt7m#xCl<(N#B"
+    "m#xCl<(O)Km#xCl<(P/Tm#xCl<(R5^m#xCl<(S;gm#xCl<(TBpm#xCl<(UHym#xCl<(VN+n#xCl<(WT4n#xCl<(M[=n#xCl<(YaGn#xCl<(ZgPn#xCl<(["
+    "mYn#xCl<(]scn#xCl<(R#mn#xCl<(_(vn#xCl<(`.(o#xCl<(a41o#xCl<(b::o#xCl<(cADo#xCl<(dGMo#xCl<(qNVo#xCl<(fS`o#xCl<(xZio#xCl<"
+    "(h`ro#xCl<(if$p#xCl<(jl-p#xCl<(*t6p#xCl<(lx@p#xCl<(m'Jp#xCl<(1/Sp#xCl<(o3]p#xCl<(p9fp#xCl<(q@op#xCl<(rFxp#xCl<(sL*q#xC"
+    "l<(tR3q#xCl<(uX<q#xCl<(K-Q8%m:V'=bGD,a5dxL#cGD,a6j*M#dGD,a6j*M#eGD,a6j*M#fGD,a6j*M#gGD,a6j*M#hGD,aUuBY#iGD,a6j*M#jGD,a"
+    "Y6hY#kGD,a6j*M#lGD,a6j*M#mGD,a6j*M#nGD,a6j*M#oGD,a6j*M#pGD,a6j*M#qGD,a6j*M#rGD,a5dxL#sGD,a@=<glpKGDMM[Yyl[^Yna'_0Ems5q"
+    "(bd+Hn#f8IYMY>gs#KTW-be1Qn#jKeYMZEps#G5)-bf7Zn#h8IYM[Kys#G5)-bg=dn#M>GDMR26Wn]aYna,5eyn$bm%cE]0N#D:tRKY'q<6N[;t#wB>=6N"
+    "U2t#Q>GDMZig4pmH'N#Y'q<6TnWt#[aO`P#4G/(EyxCMa+vt#o,6YMf1(u#W)tt#qQnwZHg&)O:=YpqVY4Nq@s3V)CyPjq'Xq(b`jym#Y>GDMbR$KrpZCN"
+    "#Y'q<6cBBu#yB>=6eHKu##Ue=MtV`u#82ct#Y,+DM)/+HsE+4V)BQXpo*bq(bbv4n#&LeYMncru#iT^u#wB>=6g;8u#$9IYMpo-v#iT^u#rIZY6pgyu#_,"
+    "+DM0d_%ur'T$'+s4v#Q[>MM+*bm^qC%DMo*Jv#&-6YMt0Sv#.*dR#$W'3_;Qn%c:v*M#/'mn#)Kl<(`wy=v@s3V)b,>ZvMof(bjP(o#i>GDMETx.M'TeO#"
+    "Y'q<6+NX-$wB>=6-Tb-$om3V)jZkgM;YLYMQg(.$Fis-bkV1o#@.+DM=PQNCpHR[ZsL.DMp[DHN<g3V)kWOKM<wGaMSs:.$6t#W#(%@L`o+w(bpu`o#_iG"
+    "c%(AWfMWwNds0^ggOi93j#=4_.$fM`c<=(L.$,/EfMNiDBPOEjfMMfDBPZKKat:D_.$e^Mrot7[daq1w(bAc#/$fhhXMV.W.$6aXM#+A;IaWKg%u71C.$2"
+    "$S#Qs'T$'@Be/u>],/$463[Qffh0,TT=2CGY>/$BE._MtLT/$=g&.$@>Z9SgAD##C5>uRR&98STeGc%>wM^Mw_p/$f1-OtKCw/$[^w<(W-)0$7AWfMR=jy"
+    "lK9idIO)+DMS362C@;DnTTeGc%6.;fMo9=0$fqMNUwBOT]Qs;7VODjylXQw<(dFN0$]^w<(cFN0$>AWfMGn%2h=bhmV.Y,HN@k,2WcDfgV<g3V):d.>m1y"
+    "w(bt6.p#$;IYMok01$1^VS#$C>=6ok.1$EHeYMqwC1$1^VS#wB>=6rq71$cAGDM`+g%Y.4*2UvIl<(wV#&Y'$-V)E3g1$H1x(bdmg1$lBU[IwB>=6_9;0$"
+    "@(+DM67FNUUhGc%9AWfM5sw(bvCAp#_iGc%JAWfMy.PdsR1=EZ(nd0$*R42$fM`c<*Fy1$6/EfM:LsvZOEjfM9IsvZ%ZLat]a42$r@>=6YDr'#$C>=6-Fy"
+    "1$,nhXM'qe2$fhY2$2*P_ca[-)ORcmv]DVx(b:g3V)xjHN__LMHNTuMW^Gf<EbD+4V)t8PT]hC#/MV0.8_<Zhm^'$-V)`7D3$BCy1$v$k<@C>D3$EEWueI"
+    "dJ,)r.+DMV.ej_E9>;MKyXaZZF-)Oq'T$'AI+2$PxL#ZTeGc%6[&dM`60BpShGc%7AWfMw2OT]oyQS`=:LHNW/`$'1ZbAusx`3$KWi3$cyQ,as'T$'c+u2"
+    "byU]p#%)T$'+Q5/$$C>=6wS5/$L(T$'Xa$4$8bHXeXbdfM:4Matox-4$Iu1>6Xjx5aU@YabnL5V)M4y(bU*[(t%Y]4$8akAu$SS4$[1]4$kl*_c7U-V)V&"
+    ")h1=s3V)<Ay(bpb5/MhvRad%#.>ds'T$'fG*5$&C>=6dJ*5$:hhXM@V>5$CN35$[aO`PW%O/(>yxCM=cQ5$J#$YMCiZ5$5r+-QuoKZfmsk>e`Ry(b($=q#"
+    "2/+DMLRv(X%$-V)+ok5$5NIdak]+;getu%cE]0N#KMN3UtIl<(YQGQgAs3V)W8KTf%06/Mt6DThv]'2hF+4V)S_RZdlh:HNvI$5iV%UW[:g3V)K`BHaZDQ"
+    "T]5)hoi+IRKMW/`$'OZbAu9&i6$1i,7$*2,ejs'T$'HlFU#)wK,jTeGc%#;NfMdtF##3ZZIj5<TakTeGc%[nhXMU)T7$'P_6$dC>=6;*R7$W:GDMMI=^l@"
+    "usNlvIl<(@iP^lvb,V)D0MZmu;#)bZKKm#.HafMX6Nat6,@7$wB>=65=C6$AQl`M]T=8$ICg2cCEVV#GVBSKJ)yCMw`Q8$enhXM`gY8$/Q#0cCEVV#JVBS"
+    "KM)yCM#sm8$JhSCM,yv8$RbN8$P/+DMpnq4pUhGc%&BWfMUrQds]8]vp=OTakFb8Ek#0Eo*]m=NqB0AKis'T$'i189$)wK,jTeGc%w.;fM5AN9$&c,7$Ho"
+    "57$n5r#Z,k#)b+6Yq#YBGDMU'`.rT-p(bs'T$'aBK9$iP.bbTeGc%>nhXM6vB4$naXM#8bHXe7Di%uox-4$jcfBcs'T$'QBe/uM]^9$CbeKrffh0,c)B2C"
+    "5Zp9$N9s^M+M.:$`)bX#Nj4*tvvc>#Qapeso&o(tTeGc%rM-FMqxI:$X$6YMr'S:$lyG:$wB>=6[9[s#a/+DMS$%BuCy3V)ZX/BuhC#/MH_f(v$hB^u'$-"
+    "V)]9v:$D@&DMsF*;$($$YMxL3;$kr+-Q'k65MLIG&v=E$)b.Iuq#@DGDMF^<KM+g)P#Y'q<6/a&J$[aO`PhXU/(WyxCMNpDJ$]16YMSvMJ$0sBJ$wB>=64"
+    "g/J$dPeYMU+aJ$6_VS#$C>=6;._J$)hhXMW7sJ$q1hJ$fM`c<@:qJ$x9NfMk4M##:CfCPF3J>QUeGc%J1+DMPn;QgShGc%-DWfM`H8EtDrHK$[^w<(>WQK"
+    "$2DWfMAv</M1A[^R;S1&P*-6V)2lbWR/ya%cCEVV#L_KSKN+yCM$$,L$KjSCM)*5L$M%)L$jhYbXevp%u@fHK$5@OwQ=g3V)+j5)Oy`ABc7xSWT>d%nKYC"
+    ".+k+q2e)N_edaQ%3;UE7=/M:<PTU%%dNCYC.+k.#3e)QhedaTA/8V+EMK`^cKTV[e42U1v))bW8/m#AJafMcWTat@fHK$fr+>@a-2L$Z_%M$GjSCM7h:M$"
+    "dc.M$F1+DMvfx+WVhGc%-DWfM]2Xdsf3HQW0B0>QZwfZQt'T$'qkAM$PR#1M9fyyc/t#)bV8KM$DJafMs/OatPoy9$wB>=6gTg9$@(+DMK7h+sUhGc%=BW"
+    "fMv>k%ulfi3$bp5h`h95V)U3+wQWUQfM,(N##SrG*XuCLEXUeGc%HJafMeZKatU8^M$B^<OhXbdfM#HUatWEpM$Iu1>6(=@OX&$)#ZoL5V)toHBY'mFfM5"
+    "-)#ZPEjfM7F%wZ$WUat^jPN$CgXkhXbdfM*^Uat_pYN$Iu1>670p)[4#=8]oL5V)+o]W[wVFfMD,=8]PEjfMC)=8]+mUatb+vN$qu=fs[(,/i]FVHNTuMW"
+    "^8d$k0wB>=6>8DO$026YM-BXO$7:hLNW9JT_LuFEbAy3V)nCIBYWfy.MYL*5`E.nj_($-V)XT$P$2Oipo/D0Y#K^$P$spOH29)T$'Dd-P$",
+    "wB>=62kcN$@(+DM`(hs[VhGc%ODWfMK`*)b2bCr#_iGc%_DWfM6pYdsf2CNa>D4O$S%SP$fM`c<Sp@P$1Rw<(V%SP$]^w<(X7oP$dDWfMw,WHNdQ:Hc>=X"
+    "H2wB>=6^=xP$@26YM<G5Q$H4'4Mgm6EdO<_ycBs3V)F3@>dp&s(Oi(o%e*O]W[:g3V)IC[Zdah'&c.-pT#yai<e),VM-AgkQ$#eXM#mnH]IF+Uhi_U+)b4"
+    "nUr#_iGc%oDWfMGJZdsvoKZfOOrP$t09R$fM`c<t$'R$,Rw<(w09R$]^w<(v09R$tDWfM-UWHNs-(8h(WjH2wB>=6%DUR$&EGDMX-Njhw:BTfwIl<(FMqR"
+    "$=EGDMNr-Kif+9NhwIl<(:Y,S$6wcBXPxe+jw4tsem#,)b4t#S$WqhXMF'2R$&eXM#G4q,jGur%u'*uQ$x57ngVhGc%bDWfMpU>/M_#_jap/7)Oq'T$'ip"
+    "IP$dyQ,aUeGc%eJafM&QUatZW4N$wB>=6$@yM$S(T$'O@+N$M]P&YUeGc%NJafMeZKatBoH/$wB>=6JS5/$@(+DM+/5;RUhGc%/AWfMGGLHN#o;Nj8j@/1"
+    "$C>=63o>S$()+DM9iNdjt'T$'[Be/u6/RS$+;H)kgfh0,L@J2CF,eS$7<s^MlvyS$%<&-tDg)T$WdkAuCawS$BC)T$1s@#mEev<(Pj@X#JPm)kXbdfMaRW"
+    "at=Z;T$Iu1>6Mgg,mJN6;noL5V)ACVZm%gFfMYW6;nPEjfMXT6;nbbWatAmWT$$C>=6E*[S$kg3V)4#38o%e(&cN=3X#&eio#O,yCM[yj4pEQXHN6pAWp@"
+    "M/e2&C>=6Z5BU$^h3V)+`bdj/,)&c.-pT#nZW3q&b=4,[/8U$n/wm/Zh3V)*<VZmovd(b7)rr#1KafMaRWatCyjT$b.)YIeqp%P:=Ypq:+<,2KY1Fkj/t%"
+    "uM`pU$BXI/rgfh0,F1djq[*`gr%S[T]T8BPso>8BuXQw<(lg4V$[^w<(nyPV$CEWfMVyXHNC02Kt8d$k0wB>=6s(ZV$`26YMs0oV$ymO3MFL.HuwKb%uDy"
+    "3V)RcDKrnR#/MH_f(vydT^ut'T$'YA1W$$C>=6cOws#os3V)b,5>v[KjXMyUOW$(NDW$)C>=6J]yU$D)6YMPgDf$M8Y;MydnmMYy]KMu'T$'5kKf$$C>=6"
+    "WC(W$AhhXMSy`f$4wTf$wB>=67(_f$AGGDM4Is(OrWhf$'V^=@;4qf$_0/DM]3@EOu'T$';2#g$[aO`Pnn_/(>yxCMTA7g$8>s^Mn-Bg$_E5g$43]_PPBj"
+    "fMP*7#Q^T^at>cQg$[aO`Ps&`/(DKl<(+AS>QpL5V)55'hMbgy%u=]Hg$1r6_Phfh0,>+WBP_0.wQ^NBEtH6)h$[^w<(Q'2h$4GWfMl7vyu1YW>Su:2)b<"
+    "HIs#5ANfMuVV##Ri+fWT>hTSVeGc%VGGDM[qy4T24bP#Y'q<6]@Wh$wB>=6_Fah$EVl`MiLuh$UHg2c)&K[UE1s>UxIl<(I2aNUu'T$'dU.i$c'FLVHPcK"
+    "M@bL5V^y$kUu'T$'R]7i$;n+USVeGc%44;fMxnCi$T'2h$a9Nh$_Y-3UbWtDtU/Ki$X;`$'y;_atR)Ti$`M`c<SAGRCKP^eWPBjfM&49)XtA_atU;pi$1_"
+    "::7pkAi$f;4V)Uj]KVO3DYMxH6j$qkAi$(_::7$F4j$uyqXM#UIj$sK=j$1_::7(RGj$pGsI-iJs>#NsZ^uZlmyPQAuaZ=I.AZu'T$'oZcj$$_::7(4>Z#"
+    "/;@YM(twj$'klj$_Y-3U2ve(bMR)l#QMafMt7_atT5gi$`M`c<tBL[IXqjt[PBjfMA&G8]*j_atc4:k$1_::7&lAi$f;4V)c:^KVW[i=M2BXk$43Mk$65."
+    ";7X3rp.0:HZ#Xy49SndpZQX9.t^Kk*eE$_::724>Z#<N[YM2Z&l$2Frk$Y+QUSqmpZQ[U*q_SK_BG$_::77AQZ#<;@YM5mBl$Hd6l$$_::7gK<i#>;@YM7"
+    "yTl$JpIl$$_::7jQFi#A;@YM9.hl$L%]l$$_::7mWOi#C;@YM;:#m$N1ol$Z4mqS@0tvv`Evgbhh$eNfZ:,cM.`Q^NSCo*+At>#5<%eNhmrdc[_LBcBp3V"
+    ")*.<>vWF4)bI9[k#H/-YMB`Zm$A4>Z#8y5AHQ8Mk$,^Mo*LFeZdd,-#du'T$'4`km$$_::7F4>Z#M;@YMFx(n$Rotm$_Y-3U2ve(bMR)l#oMafMt7_atb."
+    "1k$`M`c<<U,<Jvw(9fPBjfM%/^TfHl`at)9Cn$at`:7v<Un$@MC3bLLwk#](+DME@[pfWhGc%BGWfMRTkZZ.@SYgl'VQt1_hn$[^w<($Pqn$uGWfMhCXK`"
+    "#V`ThE<_KV6</DMoct(Xq'T$'CL#o$Fs;hVVeGc%85+DMoct(Xq'T$'dbAi$Fs;hVVeGc%>4;fMq_.o$'3pi$R,:k$t0Cn$'Pqn$GIhn$alekUiw4)b<HI"
+    "s#wANfM`nX##V6D'Y)D6/iVeGc%AHGDMF_Fgi6M/Q#Y'q<61oHo$[aO`Pi`b/(byxCMO#go$^56YMT)po$Y'eo$wB>=66uQo$[thXMV5+p$6tKf$U^8<Rb"
+    "WtDt>W2p$X;`$'cPaat;Q;p$`M`c<['&Q#a0`$'ZabAuEpEp$FUNp$2%]>m+-6V)$`gak<XKDMM$op$:oep$]Cm97Lhjp$U^8<R2ve(bDr,k#3NafM^Laa"
+    "t=^Np$dC>=6F<)p$PJEo*DUj5&HPqda.E2>o#-YK`5gaZoU+<8ou'T$'Z[WP#VgTXRdw%&u:K2p$.WD&lhfh0,7k@;nNsWToyH5)bEx5k#S5+DMgRq4pDv"
+    "3V)'(sjh,h5)b<HIs#:NafMT0aat1k5o$L9.;7D],o$dA^q$*BNfMydY##[ew[Z]r42qVeGc%ZHGDM`@Djq:fTQ#Y'q<6eZ+r$[aO`P+Vc/(XyxCMifIr$"
+    "Gr:^M+SSr$v8-OtV6Zr$[^w<(n(dr$EHWfMY:C)OC02Ktsn`gru'T$']*vr$G&bHsVeGc%_5+DMxJ42CG&bHsVeGc%@5;fM$4*s$s.mr$>36)bBfqj#eHG"
+    "DMjET%u;l^Q#Y'q<6yA1s$$C>=6y:(s$%uhXMwLOs$qMDs$wB>=6(TMs$EVl`MyXbs$fIg2c9d],wZ'.hvxIl<(>#$wvu'T$'9gT*%e9&-W1(,eN$nnQMG"
+    ";J/Mv'T$'7n^*%@<M2qVeGc%85;fM^(j*%Ec5o$P$Zr$,A,-NQBjfMj9:HNWBgat7:#+%[aO`Plkh/(kyxCMR77+%GJGDML=5EOC9>R#Y'q<6@G>+%$C>="
+    "6`L1W$`vhXMZP]+%@SQ+%wB>=6FYZ+%@4+DMT&HQTU/`$'^l&^uK8>IQWeGc%8t:^MsO+,%.,-OtG32,%[^w<(O';,%3JWfM/+TBc1A[^R7N7nKQOL4LF9"
+    "bRKO1yCMc9Y,%Q7+DM`4t(Xq'T$'K-W,%3$S#QWeGc%SYl`Me6c,%IKg2c&[)'TIs>bSyIl<(=R5qSyb,V)@M#qo.p;)b<GCj#](+DMU)HQTXhGc%0JWfM"
+    "`BkdsDU4tTTqX;RWt<wQv'T$'QL.-%fCBIWFMlKM<FP8UK/1nTv'T$'PS7-%*(_,NWeGc%$7;fMveC-%JPpq$Vfm+%[aO`P+Xi/(myxCMihU-%^JGDMcZ6"
+    "KVEFQR#Y'q<6mw]-%$C>=6vL1W$vvhXMq)$.%m,p-%wB>=6s2y-%@4+DMvrXdWk95V)FPg20a0`$'tcbAu_^4.%$RP.%L]P&Y,-6V)YD'eWLWvEMI^f.%f"
+    "eA-%1Oe=M&[n.%cNe.%A3(;AueA-%u_1w#/Xd=6fJWZ5$P$FM&q2/%-q'/%Nt$'PDu8&c=*GI[PI(OYv'T$'2w0/%KJpEXWeGc%iYl`M'#F/%`Kg2c=0l)"
+    "]V/<e[v'T$'#fA-%KJpEXWeGc%IPafMgg^atD*)h$FtE,sUeGc%tqhXMl]-V$^ZW-b8/$s#AKafMp)XatR'HV$/WD&lUeGc%^qhXMU,gS$",
+    "5eXM#IGQejVLs%u6/RS$0j$_lVO/J$n.PN_6p%wows2q_H=>>]WeGc%,V-FM+;k/%g)[yPv1M>^q2(w]:U-V)u>P8]7Oe=MRV00%sM&0%tRvu6CKr/%4U-"
+    "V)&eL5^'E-FM3gK0%[E[1hZX<5`:r%@#%6.;7J^60%IjI0%do7gMOME/`4W7CMK@Wn$KsCCM/%h0%Qx+u6aJWfM'/#[Qb5#kaQlA,aWFsI-(:&@#A$N,NW"
+    "mUvv_;ZKb%#C#Qh^vgb[3hGbAj3V)(+F>vuZ*bOgdVHcWL9&c^wGc%%kJCMtX,V))Ab##pjS$'C^iat#ot1%;5N9fN2v8%D15Y6hck1%5FL[daOydaf+<B"
+    "ee#VBclAX^e(X.eN-<6V)QqjWe2K*/MnS8>f(A_seyIl<(P[nZd@g3V)W>gTffe=)b'*'2%9KGDM3Mm4gXb[2CY'q<6#Jq2%dC>=6%P#3%o:GDM6ii1hYk"
+    "wNCY'q<6)]53%iC>=6+c>3%:^0aMOeS3%)iH3%+[O/ihy#J$s<8=@qy[pAlcE<@7eACMfpg3%(wK,jwCl<(akv8%ri2]>^J,#v#08/kp,>)b9Bw3%,ZaJM"
+    "UB=4%@8+DMA@TEkAB^0,<A8)ka/c##tb,V)^tr^c11dQgPxOKl:98)k=q=K`)XPdl'oOBlAB^0,BVTEkb2c##tb,V)b)s^c5=dQgTFhdm<FTEk=q=K`-&i"
+    "%n+<hZmBE^0,Eu4&lG2M>miEcZvC(85%n.PN_IrKdm<'Et_DuGanWeGc%dV-FMc+V5%G*[yPVq`^oQr:>oyb,V)jBs^c@iD2h4g%;pmZ'@#OqY:AUpos6O"
+    "qSCMhJ-6%4Ny5%r@>=6Y)B5%KSCo*vw'@#fIcK`9=Ypq7TXNq:U-V)<5fWn9Ue=M9r]6%ZiR6%Y@>=6;^b1%nP$FM<uo6%]T+6%iyc6%KtE,shy#J$s<8="
+    "@v4<QBlcE<@WeACMi**7%H8B)t$i,V)$tw8%NmfCMYq7atUENfM/8d##ec93CJKWfM$LOEt_k`7%[^w<(Vwg^uWeGc%jKGDMnjl=v*TeO#Y'q<6,gr7%yB"
+    ">=6.m$8%rP$FMvrsF%/s-8%/s-8%,y5AH3(qF%#`1^Mt'/G%)0YU#yqM^M3$9G%.U9V#kX^=@9:5G%viFU#,A8=@94,G%N$DaMt@TG%VEHG%hV+Ft6ve(b"
+    "ZXD7%,SafM$RkatZ_`7%hV+Ft6ve(bZXD7%EQafM$RkatXRM7%fr+>@@MQG%x.v6%Qp7gMtgL/`S0###",
+    0};
 static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, 6527u},
-    {"gemm_gpu", diti_spirv_text_gemm_gpu, 6247u},
-    {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 4847u},
-    {"gemv_gpu", diti_spirv_text_gemv_gpu, 3897u},
-    {"gemm_reduce", diti_spirv_text_gemm_reduce, 3399u},
+    {"gemm_gpu", diti_spirv_text_gemm_gpu, 7517u},
+    {"gemm_half", diti_spirv_text_gemm_half, 5244u},
+    {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 3943u},
     {"attention_cpu", diti_spirv_text_attention_cpu, 4837u},
     {"attention_gpu", diti_spirv_text_attention_gpu, 5572u},
     {"norm", diti_spirv_text_norm, 5295u},
@@ -23800,6 +24709,9 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"elementwise", diti_spirv_text_elementwise, 4879u},
     {"pixels", diti_spirv_text_pixels, 1979u},
     {"group_norm", diti_spirv_text_group_norm, 3581u},
+    {"gemm_coop", diti_spirv_text_gemm_coop, 4888u},
+    {"gemm_coop_i8", diti_spirv_text_gemm_coop_i8, 4174u},
+    {"gemm_coop_bf16", diti_spirv_text_gemm_coop_bf16, 5538u},
     {0, 0, 0}};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */

@@ -10,9 +10,17 @@ layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
 layout(constant_id = 5) const uint PARTS = 0; // which of the optional operands exist
 layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
+// What kernels that can do only one thing define.
+#ifndef VECTOR
 layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
-layout(constant_id = 8) const bool TAIL = false;  // K is no multiple of 4
+#endif
+layout(constant_id = 8) const bool TAIL = false; // K is no multiple of what is loaded at a time
+#ifndef CONV
 layout(constant_id = 9) const bool CONV = false;
+#endif
+#ifndef INT8
+#define INT8 (A_FORMAT == FORMAT_I8)
+#endif
 #define PART_BIAS 1u
 #define PART_MULTIPLY 2u
 #define PART_GATE 4u
@@ -70,9 +78,6 @@ uint tap_row(const Pixel p, const uint tap, out bool valid) {
 uint tap_count() { return CONV ? kernel * kernel : 1u; }
 
 // Four bytes as whole numbers. Sums of INT8_EXACT products of them are exact in float: 1024 * 128 * 127 < 2^24.
-#ifndef INT8 // kernels that can do only one define it
-#define INT8 (A_FORMAT == FORMAT_I8)
-#endif
 #define INT8_EXACT 1024u
 vec4 unpack_bytes(const uint word) {
     int i = int(word);

@@ -4,6 +4,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #define INT8 true
+#define VECTOR true
+#define CONV false
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
 layout(constant_id = 11) const uint COLUMNS = 8; // a multiple of 4

@@ -1,20 +1,81 @@
 #version 450
-// GEMM for GPUs without matrix units: a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
+// GEMM for GPUs without matrix units, see main().
+//   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a product's parts.
+//   HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice; a tile where that overflows is done
+//   again with F32 arithmetic.   N and all offsets and pitches are multiples of 4.
+// a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
 // from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is computed.
-// Rows in shared memory are four floats longer than the slice, so that eight threads that read neighbouring rows hit all banks.
+// Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows hit all banks.
 #extension GL_GOOGLE_include_directive : require
+#ifdef HALF
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define INT8 false
+#define VECTOR true
+#define FORM 0u
+#define CELL f16vec4
+#define STEP_QUADS 8u
+#else
+#define CELL vec4
+#define STEP_QUADS 4u
+#endif
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
 layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
-#define STEP_QUADS 4u
+#ifndef FORM
+layout(constant_id = 12) const uint FORM = 0u;
+#endif
+#define FORM_FEW 1u    // M is at most ROWS, at most 8
+#define FORM_REDUCE 2u // a product was split along K: the K partial results, each [M rounded up to 16, N], are added in order
 #define SKEWED (STEP_QUADS + 1u)
 
 const uint down = gl_WorkGroupSize.x / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
-const uint a_loads = tile_rows * STEP_QUADS / gl_WorkGroupSize.x, w_loads = tile_columns * STEP_QUADS / gl_WorkGroupSize.x;
-shared vec4 a_tile[tile_rows * SKEWED];
-shared vec4 w_tile[tile_columns * SKEWED];
+const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / gl_WorkGroupSize.x, w_loads = tile_columns * STEP_QUADS / gl_WorkGroupSize.x;
+const uint a_cells = FORM == FORM_FEW ? gl_WorkGroupSize.x * ROWS : tile_rows * SKEWED;
+shared CELL a_tile[a_cells];
+shared CELL w_tile[tile_columns * SKEWED];
+
+#ifdef HALF
+shared uint overflowed;
+#else
+// A workgroup computes four columns; its threads split K and add up in a fixed order.
+void few_rows() {
+    uint t = gl_LocalInvocationID.x, n = (gl_WorkGroupID.x + first_group) * 4u, quads = (K + 3u) / 4u;
+    vec4 sum[ROWS];
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r] = vec4(0.0);
+    for (uint quad = t; quad < quads; quad += gl_WorkGroupSize.x) {
+        vec4 y[4];
+        [[unroll]] for (uint c = 0u; c < 4u; c++) y[c] = w_load4(W_FORMAT, w_offset + min(n + c, N - 1u) * w_pitch + 4u * quad);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            vec4 x = mask_tail(a_load4(A_FORMAT, a_offset + min(r, M - 1u) * a_pitch + 4u * quad), 4u * quad);
+            sum[r] += vec4(dot(x, y[0]), dot(x, y[1]), dot(x, y[2]), dot(x, y[3]));
+        }
+    }
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * gl_WorkGroupSize.x + t] = sum[r];
+    barrier();
+    for (uint half_way = gl_WorkGroupSize.x / 2u; half_way > 0u; half_way /= 2u) {
+        if (t < half_way)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * gl_WorkGroupSize.x + t] += a_tile[r * gl_WorkGroupSize.x + t + half_way];
+        barrier();
+    }
+    if (t < M) finish(a_tile[t * gl_WorkGroupSize.x], t, n);
+}
+
+void reduce() {
+    uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
+    uint row = tile.x, column = 4u * (tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x), part_rows = (M + 15u) & ~15u;
+    vec4 v = vec4(0.0);
+    if (column >= N) return;
+    for (uint part = 0u; part < K; part++) v += a_load4(FORMAT_F32, a_offset + (part * part_rows + row) * a_pitch + column);
+    finish(v, row, column);
+}
+#endif
 
 void main() {
+#ifndef HALF
+    if (FORM == FORM_FEW) few_rows();
+    if (FORM == FORM_REDUCE) reduce();
+    if (FORM != 0u) return;
+#endif
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
@@ -25,9 +86,12 @@ void main() {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * gl_WorkGroupSize.x) / STEP_QUADS, M - 1u));
     }
     float sum[ROWS][COLUMNS];
+    int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
+#ifdef HALF
+    for (uint attempt = 0u; attempt < 2u; attempt++) {
+#endif
     [[unroll]] for (uint i = 0u; i < ROWS; i++)
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
-    int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
     if (INT8) {
         [[unroll]] for (uint i = 0u; i < ROWS; i++)
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
@@ -39,11 +103,11 @@ void main() {
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
                 uint n = t + i * gl_WorkGroupSize.x;
-                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = next_a[i];
+                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = CELL(next_a[i]);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) { // so that threads that read side by side find their columns side by side
                 uint n = t + i * gl_WorkGroupSize.x, c = n / STEP_QUADS;
-                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = next_w[i];
+                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = CELL(next_w[i]);
             }
             barrier();
         }
@@ -68,15 +132,43 @@ void main() {
                     sum[i][j] = 0.0;
                 }
         }
+#ifdef HALF
+        if (attempt == 0u) {
+            f16vec2 run[ROWS][COLUMNS];
+            [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
+                f16vec4 y[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + k];
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + k];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                        run[i][j] = fma(x.zw, y[j].zw, k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+                }
+            }
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
+            continue;
+        }
+#endif
         [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
             vec4 y[COLUMNS];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + k];
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = vec4(w_tile[(j * 16u + across) * SKEWED + k]);
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + k];
+                vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + k]);
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
             }
         }
     }
+#ifdef HALF
+    uint bits = 0u;
+    [[unroll]] for (uint i = 0u; i < ROWS; i++)
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) bits = max(bits, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
+    if (t == 0u) overflowed = 0u;
+    barrier();
+    if (bits >= 0x7f800000u) overflowed = 1u;
+    barrier();
+    if (overflowed == 0u) break;
+    }
+#endif
 
     [[unroll]] for (uint i = 0u; i < ROWS; i++)
         [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {

@@ -81,7 +81,7 @@ header_version() { # header_version [FLAG FOLDER]
     printf '#include <vulkan/vulkan_core.h>\nVK_HEADER_VERSION\n' | gcc -E "$@" - | tail -n 1
 }
 echo "          all this with Vulkan headers of version $(header_version) (dit.h asks for 239 or newer)"
-if newest=$(sh tools/newest-headers.sh); then
+if newest=$(sh tools/newest.sh headers); then
     strict="$strict -isystem $newest"
     check "gcc c99: no warnings with Vulkan headers of version $(header_version -isystem "$newest")" matrix gcc c c99
     strict=${strict% -isystem *}

@@ -47,7 +47,18 @@ if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need spirv-tools has spirv-opt
 fi
 [ "$purpose" != image ] || need driver has_driver ''
-[ -n "$missing" ] || exit 0
+
+# Some modules of shaders/MODULES need a newer glslang than most distributions have.
+newest_glslang() {
+    [ "$purpose" = shaders ] || return 0
+    version=$(glslangValidator --version | sed -n 's/^Glslang Version: [0-9]*:\([0-9]*\).*/\1/p')
+    [ "${version:-0}" -lt 16 ] || return 0
+    sh tools/newest.sh fetch || echo "setup: modules that need glslang 16 cannot be compiled here; they stay as they are, or install the Vulkan SDK" >&2
+}
+if [ -z "$missing" ]; then
+    newest_glslang
+    exit 0
+fi
 
 manager=none
 for candidate in apt-get dnf pacman zypper; do
@@ -150,3 +161,4 @@ if ! run $install && ! { run $update && run $install; }; then
     echo "setup: this failed (all of it: build/setup.log): $install" >&2
     exit 1
 fi
+newest_glslang

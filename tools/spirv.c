@@ -231,7 +231,7 @@ static void find_compiler(compiler *out, const char *prefix) {
 static void find_compilers(compiler out[2]) {
     find_compiler(&out[0], "");
     out[1] = out[0];
-    if (out[0].glslang < glslang_versions[1]) find_compiler(&out[1], "sh tools/newest.sh ");
+    if (out[0].glslang < glslang_versions[1]) find_compiler(&out[1], "sh tools/newest.sh run ");
 }
 
 static int compile(const char *folder, const module *m, const compiler *with, const char *out) {

@@ -1,5 +1,6 @@
-/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp, gemm_gpu.comp,
-   gemv_gpu.comp; gemm_dot_gpu.comp for int8 rows where the device has their dot product: the same bytes, faster). */
+/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
+   any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
+   the same bytes from each). */
 #include "graph/graph.h"
 
 /* Push words of gemm.glsl. */
@@ -35,13 +36,24 @@ enum {
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
 typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
-    uint32_t constants[3], constant_count; /* from id 10 on */
+    uint32_t read;                         /* elements of K that the kernel reads at a time */
+    uint32_t constants[9], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
+
+/* How the kernels with cooperative matrices work on a device. */
+enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
+typedef struct diti_gemm_coop {
+    const char *module;
+    diti_coop_shape shape;  /* of a fragment */
+    uint32_t threads, unit; /* that share it; elements in 16 bytes */
+    uint32_t scope;
+} diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -89,28 +101,31 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constant_count = 3;
 }
 
-static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, bool half, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the sums of gemv_gpu are not exact */
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
-        out->module = "gemv_gpu";
+        out->module = "gemm_gpu";
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
         out->columns = 4;
         out->constants[0] = out->rows;
-        out->constant_count = 1;
+        out->constants[1] = 4;
+        out->constants[2] = DITI_GEMM_FORM_FEW;
+        out->constant_count = 3;
         out->band = 1;
         return;
     }
-    out->module = "gemm_gpu";
+    out->module = half ? "gemm_half" : "gemm_gpu";
     out->group = large ? 256 : 128;
-    out->rows = large ? 128 : 64;
+    out->constants[0] = half && graph->device->is_cpu ? 2 : 8; /* a processor unrolls and compiles them all */
+    out->rows = out->group / 16 * out->constants[0];
     out->columns = 64;
-    out->constants[0] = 8;
     out->constants[1] = 4;
-    out->constant_count = 2;
+    out->constants[2] = 0;
+    out->constant_count = half ? 2 : 3;
     out->band = 8;
 }
 
@@ -131,22 +146,143 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 
 /* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
-    out->module = "gemm_reduce";
+    out->module = "gemm_gpu";
     out->group = 64;
     out->rows = 1;
     out->columns = 256;
     out->band = 1;
+    out->constants[0] = 8;
+    out->constants[1] = 4;
+    out->constants[2] = DITI_GEMM_FORM_REDUCE;
+    out->constant_count = 3;
+}
+
+/* N and every operand in the epilogue come in whole quads. */
+static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) {
+    return diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
+           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
+}
+
+/* --- matrix units --- */
+
+/* Which kernel, and the shape of its fragments; false where the device has none. */
+static bool diti_gemm_coop_shape(const diti_device *device, bool i8, diti_gemm_coop *out) {
+    const diti_coop *coop = &device->coop;
+    bool f16 = coop->subgroup_shape[DITI_COOP_F16].m || coop->flexible[DITI_COOP_F16].m;
+    int type = i8 ? DITI_COOP_S8 : f16 ? DITI_COOP_F16 : DITI_COOP_BF16;
+    out->module = i8 ? "gemm_coop_i8" : f16 ? "gemm_coop" : "gemm_coop_bf16";
+    out->shape = coop->subgroup_shape[type];
+    out->threads = coop->subgroup;
+    out->unit = i8 ? 16 : 8;
+    out->scope = DITI_GEMM_SUBGROUP;
+    if (device->rung < DITI_RUNG_COOP2) return out->shape.m != 0;
+    if (coop->flexible[type].m) { /* twice the least: the same sums in fewer, larger pieces */
+        uint32_t most = coop->most < 32 ? coop->most : 32;
+        out->shape = coop->flexible[type];
+        if (2 * out->shape.m <= most) out->shape.m *= 2;
+        if (2 * out->shape.n <= most && !device->is_cpu) out->shape.n *= 2;
+        if (2 * out->shape.k <= most && !device->is_cpu) out->shape.k *= 2;
+    }
+    if (device->unverified && coop->workgroup_shape[type].m) {
+        out->shape = coop->workgroup_shape[type];
+        out->threads = coop->workgroup_threads;
+        out->scope = DITI_GEMM_WORKGROUP;
+        out->shape.m = 128;
+        out->shape.n = 128;
+    }
+    return out->shape.m != 0;
+}
+
+/* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
+static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint32_t unit) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    return info->first % unit == 0 && info->pitch % unit == 0;
+}
+
+/* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
+   which compiles every fragment on its own, gets few of them. */
+static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
+                                     uint32_t across[2], uint32_t fragments[2]) {
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
+    uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+    if (coop->scope == DITI_GEMM_WORKGROUP) {
+        across[0] = across[1] = fragments[0] = fragments[1] = 1;
+        return;
+    }
+    if (device->is_cpu) part = 0;
+    while (count > 1 && count * count * coop->threads > device->limits.group_invocations) count /= 2;
+    across[0] = count;
+    across[1] = device->is_cpu ? 1 : count;
+    fragments[0] = part > coop->shape.m ? part / coop->shape.m : 1;
+    fragments[1] = part > coop->shape.n ? part / coop->shape.n : device->is_cpu ? 2 : 1;
+}
+
+/* Bytes of shared memory, as gemm_coop.comp declares it. */
+static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
+                                      uint32_t columns) {
+    uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
+    uint64_t strips = (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
+    return slices > strips ? slices : strips;
+}
+
+static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, diti_gemm_tiles *out) {
+    const diti_device *device = graph->device;
+    uint32_t across[2], fragments[2], step, i;
+    uint64_t bytes;
+    diti_gemm_coop coop = DITI_ZERO;
+    if (!diti_gemm_coop_shape(device, i8, &coop) || !diti_gemm_is_vector(graph, gemm) ||
+        !diti_gemm_is_wide(graph, gemm->x, coop.unit) || !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
+        (gemm->image && (gemm->depth % coop.unit || i8 || diti_equal(coop.module, "gemm_coop_bf16"))))
+        return false;
+    diti_gemm_coop_fragments(device, gemm, &coop, across, fragments);
+    step = coop.unit * 4;
+    while (step < coop.shape.k) step *= 2;
+    out->module = coop.module;
+    out->group = coop.threads * across[0] * across[1];
+    out->rows = across[0] * fragments[0] * coop.shape.m;
+    out->columns = across[1] * fragments[1] * coop.shape.n;
+    out->band = 8;
+    /* every thread loads as many pieces of a slice as every other one */
+    for (i = 0;
+         i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
+        step *= 2;
+    out->constants[0] = coop.threads;
+    out->constants[1] = coop.shape.m;
+    out->constants[2] = coop.shape.n;
+    out->constants[3] = coop.shape.k;
+    out->constants[4] = fragments[0];
+    out->constants[5] = fragments[1];
+    out->constants[6] = across[0];
+    out->constants[7] = step;
+    out->constants[8] = coop.scope;
+    out->constant_count = 9;
+    bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
+    if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
+    if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||
+        diti_gemm_rows_at_once(graph, gemm) < 2 * out->rows)
+        return false;
+    out->read = coop.unit;
+    return true;
 }
 
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    if (gemm->parts > 1)
+    const diti_device *device = graph->device;
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
+    bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
+    bool half = !i8 && vector && (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+    out->read = 4;
+    if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
-    else if (graph->device->dot && diti_gemm_format(graph, gemm->x) == DITI_I8)
+        return;
+    }
+    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) && diti_gemm_tiles_coop(graph, gemm, i8, out))
+        return;
+    if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
-    else if (graph->device->is_cpu)
+    else if (device->is_cpu && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
-        diti_gemm_tiles_gpu(graph, gemm, out);
+        diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -159,9 +295,8 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
            (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
     c[6] = gemm->activation;
-    c[7] = diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
-           diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
-    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    c[7] = diti_gemm_is_vector(graph, gemm);
+    c[8] = gemm->depth % tiles->read != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;

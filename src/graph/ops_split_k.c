@@ -1,5 +1,5 @@
 /* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
-   shaders/gemm_reduce.comp adds in order before the epilogue. The number of parts depends on the problem and the device
+   shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
    alone, so that the same job gives the same bytes whatever the tiles and slices. */
 #include "graph/graph.h"
 

@@ -1,15 +1,17 @@
 /* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
 #include "job/job.h"
 
-#define DITI_PROBE_SIZE 192u /* rows, columns and depth of the self-test's matrix product */
+/* The self-test's matrix product: tiles, fragments and slices of K are left over on every side. */
+#define DITI_PROBE_M 191u
+#define DITI_PROBE_N 188u
+#define DITI_PROBE_K 200u
 
 static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
 
-/* Runs one matrix product through the graph and times it. inputs: [n, n] activations and [n, n] weights, row-major. */
-static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, const float *input, float *output,
-                                 dit_error *err) {
-    const uint32_t n = DITI_PROBE_SIZE;
-    const size_t bytes = (size_t)n * n * sizeof(float);
+/* Runs one matrix product through the graph. timed: it says how fast the device is. */
+static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, bool timed, const float *input,
+                                 float *output, dit_error *err) {
+    const uint32_t m = DITI_PROBE_M, n = DITI_PROBE_N, k = DITI_PROBE_K;
     diti_linear_desc desc;
     diti_graph graph;
     diti_plan *plan = NULL;
@@ -20,94 +22,162 @@ static dit_result diti_probe_run(diti_device *device, const diti_weight *weight,
     desc.name = "self-test";
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "self-test", false);
-    x = diti_tensor_input(&graph, DITI_F32, n, n, "self-test input");
-    desc.out = diti_tensor_state(&graph, DITI_F32, n, n, "self-test output");
+    x = diti_tensor_input(&graph, DITI_F32, m, k, "self-test input");
+    desc.out = diti_tensor_state(&graph, DITI_F32, m, n, "self-test output");
     y = diti_linear(&graph, x, weight, &desc);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_write(plan, x, input, bytes, err);
+    if (result >= 0) result = diti_plan_write(plan, x, input, (size_t)m * k * sizeof *input, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_run(plan, 0, 1, err); /* the first run may pay for compilation in the driver */
-    if (result >= 0) result = diti_plan_read(plan, y, output, bytes, err);
-    if (result >= 0) {
+    if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
+    if (result >= 0) result = diti_plan_read(plan, y, output, (size_t)m * n * sizeof *output, err);
+    if (result >= 0 && timed) {
         diti_plan_learn(plan);
         if (diti_plan_last_slice_us(plan))
-            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)n * (float)n * (float)n);
+            device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)m * (float)n * (float)k);
     }
     diti_plan_destroy(plan);
     return result;
 }
 
-/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 2e-2 (fp16); a broken driver misses
- * by far more. */
+/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 1.4e-2 (fp16, int8); a broken driver
+ * misses by far more. */
 static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
-    const uint32_t n = DITI_PROBE_SIZE;
     double error = 0, norm = 0;
     uint32_t r, c, k;
-    for (r = 0; r < n; r += 5) {
-        for (c = 0; c < n; c += 3) {
+    for (r = 0; r < DITI_PROBE_M; r += 5) {
+        for (c = 0; c < DITI_PROBE_N; c += 3) {
             double exact = 0;
-            for (k = 0; k < n; k++) exact += (double)input[r * n + k] * weight[c * n + k];
-            error += (exact - output[r * n + c]) * (exact - output[r * n + c]);
+            for (k = 0; k < DITI_PROBE_K; k++)
+                exact += (double)input[r * DITI_PROBE_K + k] * weight[c * DITI_PROBE_K + k];
+            error += (exact - output[r * DITI_PROBE_N + c]) * (exact - output[r * DITI_PROBE_N + c]);
             norm += exact * exact;
         }
     }
-    return error <= norm * 1e-4; /* also false for NaN */
+    return error <= norm * 2e-4; /* also false for NaN */
 }
 
-static dit_result diti_probe_device(diti_device *device, bool *agrees, dit_error *err) {
-    const uint32_t n = DITI_PROBE_SIZE;
-    const size_t count = (size_t)n * n;
-    float *values = (float *)diti_alloc_array(&device->env, count * 3, sizeof *values);
+/* Weights as the device holds them: floats, or rows of int8 (DITI_I8) of which values becomes what they stand for. */
+static uint32_t diti_probe_weights(bool i8, float *values, unsigned char *out) {
+    const float scale = 1.0f / 254.0f;
+    uint32_t r, k, pitch = i8 ? diti_i8_pitch(DITI_PROBE_K) : DITI_PROBE_K * (uint32_t)sizeof(float);
+    for (r = 0; r < DITI_PROBE_N; r++) {
+        float *row = values + (size_t)r * DITI_PROBE_K;
+        unsigned char *to = out + (size_t)r * pitch;
+        memset(to, 0, pitch);
+        if (!i8) memcpy(to, row, pitch);
+        for (k = 0; k < DITI_PROBE_K && i8; k++) {
+            int8_t step = (int8_t)(row[k] * 254.0f);
+            row[k] = (float)step * scale;
+            memcpy(to + k, &step, 1);
+        }
+        if (i8) memcpy(to + (DITI_PROBE_K + 15u) / 16u * 16u, &scale, sizeof scale);
+    }
+    return DITI_PROBE_N * pitch;
+}
+
+static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, dit_error *err) {
+    const size_t inputs = (size_t)DITI_PROBE_M * DITI_PROBE_K, weights = (size_t)DITI_PROBE_N * DITI_PROBE_K;
+    const size_t outputs = (size_t)DITI_PROBE_M * DITI_PROBE_N;
+    float *values = (float *)diti_alloc_array(&device->env, inputs + outputs + 2 * weights, sizeof *values);
+    float *weight_values = values + inputs + outputs;
+    unsigned char *stored = (unsigned char *)(weight_values + weights);
     diti_buffer buffer;
     diti_weight weight;
     dit_result result;
-    uint32_t i;
+    uint32_t i, bytes;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
     memset(&buffer, 0, sizeof buffer);
     memset(&weight, 0, sizeof weight);
-    for (i = 0; i < 2 * count; i++) values[i] = diti_probe_value(i);
-    result = diti_buffer_create(device, count * sizeof *values, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
-    if (result >= 0) result = diti_buffer_write(device, &buffer, 0, values + count, count * sizeof *values, err);
+    for (i = 0; i < inputs; i++) values[i] = diti_probe_value(i);
+    for (i = 0; i < weights; i++) weight_values[i] = diti_probe_value(i + (uint32_t)inputs);
+    bytes = diti_probe_weights(i8, weight_values, stored);
+    result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
+    if (result >= 0) result = diti_buffer_write(device, &buffer, 0, stored, bytes, err);
     weight.name = "self-test weight";
-    weight.type = DIT_TYPE_F32;
-    weight.rows = weight.columns = n;
+    weight.type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_F32;
+    weight.rows = DITI_PROBE_N;
+    weight.columns = DITI_PROBE_K;
     weight.kernel = 1;
     weight.part_count = 1;
     weight.parts[0].buffer = &buffer;
-    weight.parts[0].rows = n;
-    if (result >= 0) result = diti_probe_run(device, &weight, values, values + 2 * count, err);
-    *agrees = result >= 0 && diti_probe_agrees(values + count, values, values + 2 * count);
+    weight.parts[0].rows = DITI_PROBE_N;
+    if (result >= 0) result = diti_probe_run(device, &weight, !i8, values, values + inputs, err);
+    *agrees = result >= 0 && diti_probe_agrees(weight_values, values, values + inputs);
     diti_buffer_destroy(device, &buffer);
     diti_free(&device->env, values);
     return result;
 }
 
+/* One self-test by name. What the device cannot help, such as a lost device, is an error; all else is a failed test. */
+static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
+    dit_result result = diti_probe_device(context->device, i8, agrees, err);
+    if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        return result;
+    if (!*agrees)
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
+                 name);
+    return result < 0 && *agrees ? result : DIT_OK;
+}
+
 /* Climbs down from the device's rung until one computes right. */
-static dit_result diti_context_prove(dit_context *context, dit_error *err) {
+static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) {
     diti_device *device = context->device;
     for (;;) {
         bool agrees = false;
-        dit_result result = diti_probe_device(device, &agrees, err);
-        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
-            result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        dit_error why = DITI_ZERO;
+        dit_result result = diti_context_probe(context, diti_rung_name(device->rung), false, &agrees, &why);
+        if (result < 0) {
+            if (err) *err = why;
             return result;
-        if (diti_override_is(context->overrides, "selftest_fail", diti_rung_name(device->rung))) agrees = false;
-        if (agrees) break;
+        }
+        if (agrees) return DIT_OK;
         if (device->rung == DITI_RUNG_BASE) {
-            return result < 0
-                       ? result
+            if (why.result < 0 && err) *err = why;
+            return why.result < 0
+                       ? why.result
                        : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                                    "device %s computes a matrix product wrong even on the base rung; update its driver",
                                    device->info.name);
         }
-        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of rung %s; using rung %s",
-                 device->info.name, diti_rung_name(device->rung), diti_rung_name((diti_rung)((int)device->rung - 1)));
         device->rung = (diti_rung)((int)device->rung - 1);
+        if (device->rung == DITI_RUNG_COOP && !device->coop.subgroup_shape[DITI_COOP_F16].m)
+            device->rung = DITI_RUNG_HALF;
+        if (device->rung < DITI_RUNG_COOP) device->coop_i8 = false;
     }
-    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+}
+
+/* The faster ways to multiply int8 rows, each alone. */
+static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    dit_result result = DIT_OK;
+    bool agrees = true;
+    if (device->coop_i8) {
+        result = diti_context_probe(context, "coop_i8", true, &agrees, err);
+        device->coop_i8 = agrees;
+    }
+    if (result >= 0 && !device->coop_i8 && device->dot) {
+        result = diti_context_probe(context, "dot", true, &agrees, err);
+        device->dot = agrees;
+    }
+    return result;
+}
+
+/* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
+static dit_result diti_context_prove(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    diti_rung rung = device->rung;
+    bool coop_i8 = device->coop_i8, dot = device->dot;
+    dit_result result = diti_context_prove_rung(context, err);
+    if (result >= 0) result = diti_context_prove_i8(context, err);
+    if (result < 0) return result;
+    diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
+                device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
+                coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
-             diti_rung_name(device->rung), device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+             device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
     return DIT_OK;
 }
 

@@ -78,27 +78,31 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
-/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves, so it stays
-   on the base rung unless asked. */
+/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
+   units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     char wanted[32];
     int rung;
-    device->rung = device->has_fp16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    device->rung = diti_rung_highest(&properties.properties, &device->features, &device->coop, device->unverified);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
         return DIT_OK;
     }
     for (rung = 0; rung < DITI_RUNG_COUNT; rung++) {
+        bool exists = rung <= (int)device->rung || (rung == DITI_RUNG_HALF && device->has_fp16);
         if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
-        if (rung > (int)device->rung) {
+        if (!exists) {
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
                              device->info.name, wanted);
         }
         device->rung = (diti_rung)rung;
         return DIT_OK;
     }
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: there is no rung '%s'; rungs are base and fp16",
-                     wanted);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
 }
 
 static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
@@ -111,27 +115,41 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
-        if (diti_equal(list[i].extensionName, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
-            device->has_dot_extension = true;
     }
     diti_free(&device->env, list);
     return DIT_OK;
 }
 
-/* Everything that is known once the physical device and the queue family are. */
+/* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
+static void diti_device_settle(diti_device *device, const char *overrides) {
+    const diti_coop *coop = &device->coop;
+    bool i8 = device->rung == DITI_RUNG_COOP2 ? coop->flexible[DITI_COOP_S8].m || coop->subgroup_shape[DITI_COOP_S8].m
+                                              : coop->subgroup_shape[DITI_COOP_S8].m != 0;
+    device->coop_i8 = device->rung >= DITI_RUNG_COOP && i8;
+    if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+    if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
+    device->features.has[DITI_FEATURE_COOP] = false;
+    diti_features_useful(&device->features);
+    memset(&device->coop, 0, sizeof device->coop);
+}
+
+/* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     dit_result result;
+    device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
+    device->has_dot = device->features.has[DITI_FEATURE_DOT];
+    device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
+    if (result >= 0)
+        result = diti_coop_find(&device->env, &device->vk, device->physical, &device->features, &device->coop, err);
     if (result < 0) return result;
-    if (device->owns_instance) device->has_dot = device->has_dot && device->has_dot_extension;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
-    if (device->has_dot)
-        device->dot = diti_override_number(desc->overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+    diti_device_settle(device, desc->overrides);
     diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
@@ -155,22 +173,11 @@ static uint32_t diti_device_transfer_family(const diti_device *device, const cha
 /* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
  * wrong. */
 static VkResult diti_device_create(diti_device *device) {
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
-    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
-    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = DITI_ZERO;
     VkDeviceQueueCreateInfo queues[2];
     VkDeviceCreateInfo info = DITI_ZERO;
-    const char *extensions[2];
+    diti_feature_chain chain;
     float priority = 1.0f;
-    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
-    timeline.timelineSemaphore = VK_TRUE;
-    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
-    fp16.pNext = &timeline;
-    fp16.shaderFloat16 = VK_TRUE;
-    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-    storage.pNext = &fp16;
-    storage.storageBuffer16BitAccess = VK_TRUE;
+    diti_features_chain(&device->features, &chain);
     memset(queues, 0, sizeof queues);
     queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
     queues[0].queueFamilyIndex = device->queue_family;
@@ -179,16 +186,13 @@ static VkResult diti_device_create(diti_device *device) {
     queues[1] = queues[0];
     queues[1].queueFamilyIndex = device->transfer_family;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
-    dot.pNext = device->has_fp16 ? (void *)&storage : (void *)&timeline;
-    dot.shaderIntegerDotProduct = VK_TRUE;
-    info.pNext = device->has_dot ? &dot : dot.pNext;
+    info.pNext = chain.nodes;
     info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
     info.pQueueCreateInfos = queues;
-    info.ppEnabledExtensionNames = extensions;
     if (device->has_portability_subset) /* must be enabled where it exists */
-        extensions[info.enabledExtensionCount++] = DITI_PORTABILITY_SUBSET;
-    if (device->has_dot) extensions[info.enabledExtensionCount++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+        chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
+    info.ppEnabledExtensionNames = chain.extensions;
+    info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
 }
 
@@ -213,18 +217,15 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 }
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
-    diti_features features;
     VkResult vr;
     dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
     if (result < 0) return result;
     device->owns_instance = true;
     result = diti_instance_functions(&device->vk, device->instance, err);
     if (result >= 0) result = diti_device_select(device, desc->devices, err);
-    if (result < 0) return result;
-    diti_features_supported(&device->vk, device->physical, &features);
-    device->has_fp16 = features.fp16 && features.storage16;
-    device->has_dot = features.dot;
-    result = diti_device_describe(device, desc, err);
+    if (result >= 0)
+        result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
+    if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     device->transfer_family = diti_device_transfer_family(device, desc->overrides);
     vr = diti_device_create(device);
@@ -291,7 +292,6 @@ static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, 
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
-    diti_features enabled = DITI_ZERO;
     diti_candidate candidate;
     dit_result result = diti_wrap_check(given, err);
     if (result < 0) return result;
@@ -308,20 +308,19 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->pipeline_cache = given->pipeline_cache;
     result = diti_instance_functions(&device->vk, device->instance, err);
     if (result < 0) return result;
-    diti_candidate_fill(&device->vk, device->physical, &candidate);
+    result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
+    if (result < 0) return result;
     device->info = candidate.info;
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
                          candidate.reason);
     }
-    enabled.timeline = true; /* without device_info */
-    if (given->device_info) diti_features_enabled(given->device_info, &enabled);
-    if (!enabled.timeline) {
+    device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
+    if (given->device_info) diti_features_enabled(given->device_info, &device->features);
+    if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
-    device->has_fp16 = enabled.fp16 && enabled.storage16;
-    device->has_dot = enabled.dot;
     result = diti_wrap_queue(device, given, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;

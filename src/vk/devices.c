@@ -1,12 +1,8 @@
 #include "vk/vk.h"
 
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
-    switch (rung) {
-    case DITI_RUNG_BASE: return "base";
-    case DITI_RUNG_FP16: return "fp16";
-    case DITI_RUNG_COUNT: break;
-    }
-    return "none";
+    static const char *const names[] = {"base", "fp16", "half", "coop", "coop2"};
+    return (size_t)rung < DITI_COUNT(names) ? names[rung] : "none";
 }
 
 static bool diti_candidate_queue(const diti_vk_api *vk, VkPhysicalDevice physical, uint32_t *family) {
@@ -35,19 +31,24 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
 }
 
 /* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
-static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDeviceProperties *properties,
-                                   diti_candidate *out) {
+static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
+                                         const VkPhysicalDeviceProperties *properties, diti_candidate *out,
+                                         dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
+    diti_coop coop = DITI_ZERO;
+    dit_result result;
     out->reason[0] = 0;
     out->info.rung[0] = 0;
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
-        return;
+        return DIT_OK;
     }
-    diti_features_supported(vk, out->physical, &features);
-    if (!features.timeline) {
+    result = diti_features_supported(env, vk, out->physical, &features, err);
+    if (result >= 0) result = diti_coop_find(env, vk, out->physical, &features, &coop, err);
+    if (result < 0) return result;
+    if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
     } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {
         diti_format(out->reason, sizeof out->reason, "it has no compute queue");
@@ -59,11 +60,13 @@ static void diti_candidate_examine(const diti_vk_api *vk, const VkPhysicalDevice
                     limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
     } else {
         diti_format(out->info.rung, sizeof out->info.rung, "%s",
-                    diti_rung_name(features.fp16 && features.storage16 ? DITI_RUNG_FP16 : DITI_RUNG_BASE));
+                    diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
     }
+    return DIT_OK;
 }
 
-DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out) {
+DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                            diti_candidate *out, dit_error *err) {
     VkPhysicalDeviceIDProperties id = DITI_ZERO;
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     memset(out, 0, sizeof *out);
@@ -79,7 +82,7 @@ DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice ph
     out->info.api_version = properties.properties.apiVersion;
     out->info.driver_version = properties.properties.driverVersion;
     out->info.memory = diti_candidate_memory(vk, physical);
-    diti_candidate_examine(vk, &properties.properties, out);
+    return diti_candidate_examine(env, vk, &properties.properties, out, err);
 }
 
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -88,12 +91,17 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
     diti_candidate *list;
     uint32_t i, found = DITI_COUNT(physical);
     VkResult vr = vk->EnumeratePhysicalDevices(instance, &found, physical);
+    dit_result result = DIT_OK;
     *out = NULL;
     *count = 0;
     if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
     list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
     if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
-    for (i = 0; i < found; i++) diti_candidate_fill(vk, physical[i], &list[i]);
+    for (i = 0; i < found && result >= 0; i++) result = diti_candidate_fill(env, vk, physical[i], &list[i], err);
+    if (result < 0) {
+        diti_free(env, list);
+        return result;
+    }
     *out = list;
     *count = found;
     return DIT_OK;

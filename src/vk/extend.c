@@ -34,13 +34,20 @@
     X(PHYSICAL_DEVICE_RAY_QUERY_FEATURES_KHR, VkPhysicalDeviceRayQueryFeaturesKHR)
 
 static size_t diti_extend_size_of(VkStructureType type) {
+    VkStructureType own;
+    uint32_t i;
+    size_t size;
     switch ((int)type) {
 #define DITI_EXTEND_SIZE(name, structure)                                                                              \
     case VK_STRUCTURE_TYPE_##name: return sizeof(structure);
         DITI_EXTEND_STRUCTURES(DITI_EXTEND_SIZE)
 #undef DITI_EXTEND_SIZE
-    default: return 0;
+    default: break;
     }
+    for (i = 0; (size = diti_feature_structure_size(i, &own)) != 0; i++) {
+        if (own == type) return size;
+    }
+    return 0;
 }
 
 typedef struct diti_extend {
@@ -48,15 +55,21 @@ typedef struct diti_extend {
     unsigned char *memory; /* NULL: only count */
     size_t used, room;
     VkBaseOutStructure *first, **tail;
+    const char *const *names; /* NULL: the application's own */
+    uint32_t name_count;
 } diti_extend;
+
+/* Room for size bytes in memory; NULL while counting or when there is no room. */
+static void *diti_extend_take(diti_extend *extend, size_t size) {
+    size_t start = extend->used;
+    extend->used += (size + 7) / 8 * 8;
+    return extend->memory && extend->used <= extend->room ? extend->memory + start : NULL;
+}
 
 /* Appends a copy of size bytes to memory and to the new chain; NULL while counting or when there is no room. */
 static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
-    VkBaseOutStructure *copy = NULL;
-    size_t start = extend->used;
-    extend->used += (size + 7) / 8 * 8;
-    if (!extend->memory || extend->used > extend->room) return NULL;
-    copy = (VkBaseOutStructure *)(void *)(extend->memory + start);
+    VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_take(extend, size);
+    if (!copy) return NULL;
     memcpy(copy, from, size);
     copy->pNext = NULL;
     *extend->tail = copy;
@@ -72,58 +85,50 @@ static bool diti_extend_has(const VkDeviceCreateInfo *app, VkStructureType type)
     return false;
 }
 
-/* Sets what is missing in a structure of the chain; false when nothing of it belongs there. at: a copy, or NULL. */
-static bool diti_extend_patch(const diti_features *missing, VkStructureType type, VkBaseOutStructure *at) {
-    switch ((int)type) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-        if (at && missing->storage16) ((VkPhysicalDeviceVulkan11Features *)at)->storageBuffer16BitAccess = VK_TRUE;
-        return missing->storage16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-        if (at && missing->storage16) ((VkPhysicalDevice16BitStorageFeatures *)at)->storageBuffer16BitAccess = VK_TRUE;
-        return missing->storage16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
-        if (at && missing->timeline) ((VkPhysicalDeviceVulkan12Features *)at)->timelineSemaphore = VK_TRUE;
-        if (at && missing->fp16) ((VkPhysicalDeviceVulkan12Features *)at)->shaderFloat16 = VK_TRUE;
-        return missing->timeline || missing->fp16;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
-        if (at && missing->timeline) ((VkPhysicalDeviceTimelineSemaphoreFeatures *)at)->timelineSemaphore = VK_TRUE;
-        return missing->timeline;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-        if (at && missing->fp16) ((VkPhysicalDeviceShaderFloat16Int8Features *)at)->shaderFloat16 = VK_TRUE;
-        return missing->fp16;
-    default: return false;
+/* Features for which the chain has no structure yet. Where it has a structure of a Vulkan version, that one must be
+   used, for the specification forbids both. */
+static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    diti_features rest = extend->missing;
+    const VkBaseInStructure *at;
+    diti_feature_chain chain;
+    uint32_t i;
+    for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) {
+        for (i = 0; i < DITI_FEATURES; i++)
+            if (diti_feature_is_in(i, at->sType)) rest.has[i] = false;
+    }
+    diti_features_chain(&rest, &chain);
+    for (i = 0; i < chain.count; i++) {
+        VkStructureType type = chain.nodes[i].type;
+        size_t size = diti_extend_size_of(type);
+        if (!diti_extend_has(app, type)) diti_extend_put(extend, &chain.nodes[i], size);
     }
 }
 
-/* Features for which the chain has no structure yet. Where it has VkPhysicalDeviceVulkan12Features, that one must be
-   used, for the specification forbids both. */
-static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
-    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = DITI_ZERO;
-    VkPhysicalDeviceShaderFloat16Int8Features fp16 = DITI_ZERO;
-    VkPhysicalDevice16BitStorageFeatures storage = DITI_ZERO;
-    bool has11 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-    bool has12 = diti_extend_has(app, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
-    timeline.timelineSemaphore = VK_TRUE;
-    fp16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
-    fp16.shaderFloat16 = VK_TRUE;
-    storage.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-    storage.storageBuffer16BitAccess = VK_TRUE;
-    if (extend->missing.timeline && !has12 && !diti_extend_has(app, timeline.sType)) {
-        diti_extend_put(extend, &timeline, sizeof timeline);
-    }
-    if (extend->missing.fp16 && !has12 && !diti_extend_has(app, fp16.sType)) {
-        diti_extend_put(extend, &fp16, sizeof fp16);
-    }
-    if (extend->missing.storage16 && !has11 && !diti_extend_has(app, storage.sType)) {
-        diti_extend_put(extend, &storage, sizeof storage);
+/* The application's extensions and those of the missing features, if there are any of the latter. */
+static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    diti_feature_chain chain;
+    const char **names;
+    uint32_t i, j;
+    diti_features_chain(&extend->missing, &chain);
+    extend->name_count = app->enabledExtensionCount;
+    if (!chain.extension_count) return;
+    names =
+        (const char **)diti_extend_take(extend, (app->enabledExtensionCount + chain.extension_count) * sizeof *names);
+    extend->names = names;
+    for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
+    for (i = 0; i < chain.extension_count; i++) {
+        bool enabled = false;
+        for (j = 0; j < app->enabledExtensionCount; j++)
+            enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], chain.extensions[i]);
+        if (!enabled && names) names[extend->name_count] = chain.extensions[i];
+        if (!enabled) extend->name_count++;
     }
 }
 
 static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInfo *app, dit_error *err) {
     const VkBaseInStructure *at, *rest = (const VkBaseInStructure *)app->pNext;
     for (at = rest; at; at = at->pNext) {
-        if (diti_extend_patch(&extend->missing, at->sType, NULL)) rest = at->pNext;
+        if (diti_features_set(&extend->missing, at->sType, NULL)) rest = at->pNext;
     }
     for (at = (const VkBaseInStructure *)app->pNext; at != rest; at = at->pNext) {
         size_t size = diti_extend_size_of(at->sType);
@@ -133,20 +138,22 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
                              "Vulkan11, Vulkan12 and other core feature structures",
                              (int)at->sType);
         }
-        diti_extend_patch(&extend->missing, at->sType, diti_extend_put(extend, at, size));
+        diti_features_set(&extend->missing, at->sType, diti_extend_put(extend, at, size));
     }
     diti_extend_add(extend, app);
+    diti_extend_names(extend, app);
     if (extend->memory && extend->used <= extend->room) *extend->tail = (VkBaseOutStructure *)rest;
     return DIT_OK;
 }
 
 /* The device must be usable, and the application must create a queue that dit can use. */
-static dit_result diti_extend_check(const diti_vk_api *vk, VkPhysicalDevice gpu, const VkDeviceCreateInfo *app,
-                                    dit_error *err) {
+static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
+                                    const VkDeviceCreateInfo *app, dit_error *err) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
     diti_candidate candidate;
-    diti_candidate_fill(vk, gpu, &candidate);
+    dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
+    if (result < 0) return result;
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
@@ -165,17 +172,19 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
                                       const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
     diti_vk_api vk = DITI_ZERO;
     diti_features enabled;
-    dit_result result;
+    diti_env env;
+    const VkBaseInStructure *at;
+    uint32_t i;
+    dit_result result = diti_env_init(&env, NULL, NULL, err);
+    if (result < 0) return result;
     vk.GetInstanceProcAddr = gipa;
     result = diti_instance_functions(&vk, instance, err);
-    if (result >= 0) result = diti_extend_check(&vk, gpu, app, err);
+    if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
+    if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
     if (result < 0) return result;
-    diti_features_supported(&vk, gpu, out);
-    diti_features_enabled(app, &enabled);
-    if (!out->fp16 || !out->storage16) out->fp16 = out->storage16 = false; /* either alone is of no use */
-    out->timeline = out->timeline && !enabled.timeline;
-    out->fp16 = out->fp16 && !enabled.fp16;
-    out->storage16 = out->storage16 && !enabled.storage16;
+    memset(&enabled, 0, sizeof enabled);
+    for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
+    for (i = 0; i < DITI_FEATURES; i++) out->has[i] = out->has[i] && !enabled.has[i];
     return DIT_OK;
 }
 
@@ -206,5 +215,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
     }
     *out = *app;
     out->pNext = extend.first;
+    if (extend.names) out->ppEnabledExtensionNames = extend.names;
+    out->enabledExtensionCount = extend.name_count;
     return DIT_OK;
 }

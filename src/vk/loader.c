@@ -149,6 +149,10 @@ DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance inst
     if (!vk->name) missing = "vk" #name;
     DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_LOAD)
 #undef DITI_VK_LOAD
+    vk->GetCoopProperties =
+        (diti_vk_coop_list)vk->GetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    vk->GetFlexibleProperties = (diti_vk_coop_list)vk->GetInstanceProcAddr(
+        instance, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
     if (!missing) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan instance has no %s; dit needs Vulkan 1.2", missing);
 }

@@ -2,7 +2,8 @@
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",          /* base, fp16: no higher than this */
+    "rung",          /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",    /* 1: also what has never run on any driver: bfloat16 and workgroups' matrices */
     "loader",        /* file name of the Vulkan loader */
     "storage_range", /* bytes in one storage buffer binding */
     "allocation",    /* bytes in one device memory allocation */
@@ -16,7 +17,7 @@ static const char *const diti_override_keys[] = {
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung, or the dot product (dot), fails its self-test */
+    "selftest_fail", /* this rung, or the int8 products of dot or coop (dot, coop_i8), fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */

@@ -41,8 +41,10 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, const diti_pipeline *key,
+/* Cooperative matrices belong to whole subgroups of a known size. */
+static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
                                      VkPipeline *out) {
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
@@ -63,6 +65,12 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &constants;
     info.layout = device->pipeline_layout;
+    subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    subgroup.requiredSubgroupSize = device->coop.subgroup;
+    if (coop) {
+        info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+        info.stage.pNext = &subgroup;
+    }
     return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 
@@ -76,7 +84,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
     info.pCode = words;
     vr = device->vk.CreateShaderModule(device->device, &info, device->callbacks, &module);
     if (vr < 0) return vr;
-    vr = diti_pipeline_create(device, module, key, out);
+    vr = diti_pipeline_create(device, module, diti_spirv_is_coop(words, count), key, out);
     device->vk.DestroyShaderModule(device->device, module, device->callbacks);
     return vr;
 }

@@ -102,3 +102,11 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     *count = entry->word_count;
     return DIT_OK;
 }
+
+DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
+    const uint32_t op_capability = 2u << 16 | 17u, cooperative_matrix = 6022;
+    size_t i;
+    for (i = 5; i + 1 < count && words[i] == op_capability; i += 2)
+        if (words[i + 1] == cooperative_matrix) return true;
+    return false;
+}

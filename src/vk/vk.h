@@ -25,18 +25,77 @@
     X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
 /* clang-format on */
 
+/* An entry of both lists of matrix shapes; invocations belongs to the flexible ones. Newer than the least headers. */
+typedef struct diti_vk_coop_property {
+    VkStructureType type;
+    void *next;
+    uint32_t m, n, k, a, b, c, result;
+    VkBool32 saturating;
+    uint32_t scope, invocations;
+} diti_vk_coop_property;
+typedef VkResult(VKAPI_PTR *diti_vk_coop_list)(VkPhysicalDevice physical, uint32_t *count, diti_vk_coop_property *out);
+
 typedef struct diti_vk_api {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
     PFN_vkCreateInstance CreateInstance;
     PFN_vkEnumerateInstanceVersion EnumerateInstanceVersion;
     PFN_vkEnumerateInstanceExtensionProperties EnumerateInstanceExtensionProperties;
 #define DITI_VK_MEMBER(name) PFN_vk##name name;
-    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER) DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
+    DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER)
+    DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
 #undef DITI_VK_MEMBER
+    diti_vk_coop_list GetCoopProperties, GetFlexibleProperties; /* NULL: the instance knows no such thing */
 } diti_vk_api;
 
 /* The ladder (architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
-typedef enum diti_rung { DITI_RUNG_BASE, DITI_RUNG_FP16, DITI_RUNG_COUNT } diti_rung;
+typedef enum diti_rung {
+    DITI_RUNG_BASE,  /* F32 */
+    DITI_RUNG_FP16,  /* F16 activations, F32 arithmetic */
+    DITI_RUNG_HALF,  /* F16 products, packed in pairs */
+    DITI_RUNG_COOP,  /* VK_KHR_cooperative_matrix */
+    DITI_RUNG_COOP2, /* VK_NV_cooperative_matrix2 */
+    DITI_RUNG_COUNT
+} diti_rung;
+
+/* Optional features of a device. */
+enum {
+    DITI_FEATURE_TIMELINE,
+    DITI_FEATURE_FP16,
+    DITI_FEATURE_STORAGE16,
+    DITI_FEATURE_DOT,
+    DITI_FEATURE_INT8, /* from here on: of cooperative matrices */
+    DITI_FEATURE_MEMORY_MODEL,
+    DITI_FEATURE_SUBGROUP_SIZE,
+    DITI_FEATURE_FULL_SUBGROUPS,
+    DITI_FEATURE_COOP,
+    DITI_FEATURE_COOP_WORKGROUP,
+    DITI_FEATURE_COOP_FLEXIBLE,
+    DITI_FEATURE_COOP_REDUCTIONS,
+    DITI_FEATURE_COOP_CONVERSIONS,
+    DITI_FEATURE_COOP_PER_ELEMENT,
+    DITI_FEATURE_BF16,
+    DITI_FEATURE_BF16_COOP,
+    DITI_FEATURES
+};
+typedef struct diti_features {
+    bool has[DITI_FEATURES];
+} diti_features;
+
+/* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
+   not known to be broken. A shape with m 0: there is none. */
+typedef struct diti_coop_shape {
+    uint32_t m, n, k;
+} diti_coop_shape;
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
+typedef struct diti_coop {
+    uint32_t subgroup; /* the size that every pipeline with such matrices requires; 0: there are none */
+    diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
+    diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
+    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
+    uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
+    uint32_t most;                                    /* no dimension of flexible shapes is larger */
+    bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
+} diti_coop;
 
 /* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
@@ -55,7 +114,7 @@ typedef struct diti_limits {
 /* Every kernel uses this one interface, so one layout serves all pipelines: */
 #define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
-#define DITI_MAX_CONSTANTS 16u /* specialization constants with ids 0..15, all uint32 */
+#define DITI_MAX_CONSTANTS 20u /* specialization constants with ids 0..19, all uint32 */
 
 typedef struct diti_pipeline {
     uint32_t module;
@@ -191,7 +250,11 @@ typedef struct diti_device {
     bool has_dot;            /* shaderIntegerDotProduct is enabled */
     bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-    bool has_memory_budget, has_portability_subset, has_dot_extension;
+    bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
+    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
+    diti_features features;  /* enabled */
+    diti_coop coop;
+    bool has_memory_budget, has_portability_subset;
     diti_rung rung; /* the rung in use, after overrides and the self-test */
     uint32_t max_dispatch_us;
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
@@ -226,12 +289,33 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
 DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
-typedef struct diti_features { /* what the ladder asks for; filled with what exists or with what is enabled */
-    bool timeline, fp16, storage16, dot;
-} diti_features;
-DIT_INTERNAL void diti_features_supported(const diti_vk_api *vk, VkPhysicalDevice physical, diti_features *out);
+typedef struct diti_feature_node { /* every structure of features: a header and a row of bits */
+    VkStructureType type;
+    void *next;
+    VkBool32 bits[8];
+} diti_feature_node;
+typedef struct diti_feature_chain {
+    diti_feature_node nodes[DITI_FEATURES];
+    const char *extensions[DITI_FEATURES];
+    uint32_t count, extension_count;
+} diti_feature_chain;
+DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                                diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device);
+DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
+/* The structures and extensions that switch wanted on; chain must stay where it is. */
+DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
+/* Sets the bits of wanted that stand in a structure of that type; false when none does. structure: NULL only asks. */
+DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
+DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out); /* adds to out */
+DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
+/* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
+DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
+DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                       const diti_features *features, diti_coop *out, dit_error *err);
+DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
+                                         const diti_coop *coop, bool unverified);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -241,7 +325,8 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
                                              diti_candidate **out, uint32_t *count, dit_error *err);
-DIT_INTERNAL void diti_candidate_fill(const diti_vk_api *vk, VkPhysicalDevice physical, diti_candidate *out);
+DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                            diti_candidate *out, dit_error *err);
 /* The candidate that choice names; NULL with an error that lists what there is. */
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
                                                          dit_error *err);
@@ -392,7 +477,8 @@ typedef struct diti_spirv_module {
 } diti_spirv_module;
 /* Defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
+DIT_INTERNAL uint64_t diti_spirv_hash(void);                               /* of all modules */
+DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
                                           dit_error *err);

@@ -1,0 +1,176 @@
+#include "vk/vk.h"
+
+/* Cooperative matrices: which shapes a device has, and which rungs follow. Vulkan's own declarations are newer than the
+   least headers that dit compiles with. */
+enum {
+    DITI_COMPONENT_F16 = 0,
+    DITI_COMPONENT_F32 = 1,
+    DITI_COMPONENT_S8 = 3,
+    DITI_COMPONENT_S32 = 5,
+    DITI_COMPONENT_BF16 = 1000141000,
+    DITI_SCOPE_WORKGROUP = 2,
+    DITI_SCOPE_SUBGROUP = 3,
+    DITI_STYPE_COOP_PROPERTIES = 1000506001,
+    DITI_STYPE_COOP_FLEXIBLE = 1000593001,
+    DITI_STYPE_COOP2_PROPERTIES = 1000593002
+};
+typedef struct diti_coop_types {
+    uint32_t operand, sum;
+} diti_coop_types;
+static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+};
+
+/* What dit computes with, as an index of DITI_COOP_…; -1: something else. */
+static int diti_coop_type_of(const diti_vk_coop_property *p) {
+    int i;
+    for (i = 0; i < DITI_COOP_TYPES; i++) {
+        const diti_coop_types *t = &diti_coop_type_list[i];
+        if (p->a == t->operand && p->b == t->operand && p->c == t->sum && p->result == t->sum && !p->saturating)
+            return i;
+    }
+    return -1;
+}
+
+static bool diti_coop_is_power(uint32_t n) { return n && !(n & (n - 1)); }
+
+/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. Of several shapes the largest is best. */
+static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *p) {
+    if (!diti_coop_is_power(p->m) || !diti_coop_is_power(p->n) || !diti_coop_is_power(p->k)) return;
+    if (p->m < 4 || p->n < 4 || p->k < 8 || p->m > 32 || p->n > 32 || p->k > 64) return;
+    if ((uint64_t)p->m * p->n * p->k <= (uint64_t)shape->m * shape->n * shape->k) return;
+    shape->m = p->m;
+    shape->n = p->n;
+    shape->k = p->k;
+}
+
+static void diti_coop_take_property(diti_coop *coop, bool flexible, const diti_vk_coop_property *p) {
+    int type = diti_coop_type_of(p);
+    if (type < 0) return;
+    if (p->scope == DITI_SCOPE_SUBGROUP)
+        diti_coop_take(flexible ? &coop->flexible[type] : &coop->subgroup_shape[type], p);
+    else if (flexible && p->scope == DITI_SCOPE_WORKGROUP && p->invocations == coop->workgroup_threads)
+        diti_coop_take(&coop->workgroup_shape[type], p);
+}
+
+/* The list of one of both extensions; they differ in the last member alone. */
+static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical, bool flexible,
+                                 diti_coop *coop, dit_error *err) {
+    diti_vk_coop_list list = flexible ? vk->GetFlexibleProperties : vk->GetCoopProperties;
+    diti_vk_coop_property one = DITI_ZERO, *all;
+    unsigned char *memory;
+    size_t size = flexible ? sizeof one : offsetof(diti_vk_coop_property, invocations);
+    uint32_t i, count = 0;
+    VkResult vr;
+    if (size % sizeof(void *)) size += sizeof(void *) - size % sizeof(void *);
+    if (!list || list(physical, &count, NULL) < 0 || !count) return DIT_OK;
+    memory = (unsigned char *)diti_alloc_zero(env, (size_t)count * size);
+    if (!memory) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u matrix shapes", count);
+    for (i = 0; i < count; i++) {
+        all = (diti_vk_coop_property *)(void *)(memory + i * size);
+        all->type = (VkStructureType)(flexible ? DITI_STYPE_COOP_FLEXIBLE : DITI_STYPE_COOP_PROPERTIES);
+    }
+    all = (diti_vk_coop_property *)(void *)memory;
+    vr = list(physical, &count, all);
+    for (i = 0; i < count && vr >= 0; i++) {
+        memcpy(&one, memory + i * size, size < sizeof one ? size : sizeof one);
+        diti_coop_take_property(coop, flexible, &one);
+    }
+    diti_free(env, memory);
+    return DIT_OK;
+}
+
+/* Drivers that list what their hardware lacks, and hardware that is known to be slow or wrong at it. */
+typedef struct diti_coop_device {
+    uint32_t vendor, driver, subgroup, least_subgroup;
+    bool mixed_dot; /* a fast dot product of mixed signs: AMD's from RDNA3 on */
+} diti_coop_device;
+static const char *diti_coop_ban(const diti_coop_device *d) {
+    if (d->vendor == 0x1002 && d->driver == VK_DRIVER_ID_AMD_PROPRIETARY && !d->mixed_dot)
+        return "this driver emulates them on GPUs before RDNA3";
+    if (d->vendor == 0x8086 && d->least_subgroup < 16) return "they are slow on Intel GPUs before Xe2";
+    return NULL;
+}
+
+static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical, bool coop2, diti_coop_device *out,
+                               diti_coop *coop) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
+    VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = DITI_ZERO;
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
+    diti_feature_node limits;
+    memset(&limits, 0, sizeof limits);
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &driver;
+    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    driver.pNext = &subgroup;
+    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroup.pNext = &sizes;
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    sizes.pNext = &dot;
+    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+    limits.type = (VkStructureType)DITI_STYPE_COOP2_PROPERTIES;
+    if (coop2) dot.pNext = &limits;
+    vk->GetPhysicalDeviceProperties2(physical, &properties);
+    out->vendor = properties.properties.vendorID;
+    out->driver = (uint32_t)driver.driverID;
+    out->subgroup = subgroup.subgroupSize;
+    out->least_subgroup = sizes.minSubgroupSize;
+    out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
+    if (!(sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) out->subgroup = 0;
+    if (out->vendor == 0x8086 && out->subgroup)
+        out->subgroup = sizes.minSubgroupSize; /* the size of its matrix units */
+    coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
+    coop->most = limits.bits[1];
+    coop->workgroup_reserved = limits.bits[2];
+}
+
+DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+                                       const diti_features *features, diti_coop *out, dit_error *err) {
+    diti_coop_device device = DITI_ZERO;
+    bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
+    dit_result result;
+    const char *ban;
+    memset(out, 0, sizeof *out);
+    if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
+    diti_coop_describe(vk, physical, flexible, &device, out);
+    ban = diti_coop_ban(&device);
+    if (ban || !device.subgroup) {
+        diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", ban ? ban : "subgroups have no fixed size");
+        memset(out, 0, sizeof *out);
+        return DIT_OK;
+    }
+    out->subgroup = device.subgroup;
+    result = diti_coop_list(env, vk, physical, false, out, err);
+    if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
+    if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
+    if (!features->has[DITI_FEATURE_INT8]) {
+        out->subgroup_shape[DITI_COOP_S8].m = out->flexible[DITI_COOP_S8].m = 0;
+        out->workgroup_shape[DITI_COOP_S8].m = 0;
+    }
+    if (!features->has[DITI_FEATURE_BF16]) {
+        out->subgroup_shape[DITI_COOP_BF16].m = out->flexible[DITI_COOP_BF16].m = 0;
+        out->workgroup_shape[DITI_COOP_BF16].m = 0;
+    }
+    out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
+    out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
+    out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
+    return result;
+}
+
+/* NVIDIA's GPUs between GP102 and GP108 compute halves 64 times slower than floats. */
+static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
+    return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
+}
+
+DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
+                                         const diti_coop *coop, bool unverified) {
+    if (coop->subgroup && coop->flexible[DITI_COOP_F16].m) return DITI_RUNG_COOP2;
+    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_F16].m) return DITI_RUNG_COOP;
+    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_BF16].m && unverified) return DITI_RUNG_COOP;
+    if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
+    return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# The newest Vulkan that Debian has, beside the one that is installed: unpacked without root under XDG_CACHE_HOME.
+#   tools/newest.sh fetch            lavapipe, the layers, glslang and spirv-tools (80 MB, once); says why it cannot
+#   tools/newest.sh run PROGRAM ...  runs a program, one of those or one built here, with that loader, driver and C library;
+#                                    fails where they were not fetched
+#   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
+set -u
+cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
+root=$cache/newest/root
+
+fail() {
+    echo "newest: $1" >&2
+    exit 1
+}
+
+# Packages of a suite with all that they need, unpacked into a folder; the machine's own package lists are left alone.
+unpack() ( # unpack SUITE FOLDER PACKAGE...
+    suite=$1 folder=$2
+    shift 2
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -f $keys ] && command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "it is taken from Debian's packages, and this is not Debian"
+    host=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+        sed -n -e 's/^URIs: *//p' -e 's/^deb \(\[[^]]*\] \)*\([^ ]*debian[^ ]*\) .*/\2/p' | head -n 1)
+    [ -n "$host" ] || fail "no source of Debian packages is configured"
+    mkdir -p build "$folder" && work=$(mktemp -d "$PWD/build/newest-XXXXXX") || exit 1
+    trap 'rm -rf "$work"' EXIT
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+    echo "deb [signed-by=$keys] $host $suite main" >"$work/sources.list"
+    : >"$work/status"
+    options="-o Dir::State::Lists=$work/lists -o Dir::State::status=$work/status -o Dir::Cache=$work/cache -o Dir::Etc::sourcelist=$work/sources.list
+        -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=$(id -un) -o APT::Install-Recommends=false
+        -o Debug::NoLocking=1 -o Acquire::Languages=none"
+    # shellcheck disable=SC2086
+    apt-get $options -qq update >"$work/log" 2>&1 && apt-get $options -qq -y --download-only install "$@" >>"$work/log" 2>&1 ||
+        fail "$(tail -n 1 "$work/log")"
+    for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$folder" || exit 1; done
+)
+
+found() { ls "$@" 2>/dev/null | head -n 1; }
+
+fetch() {
+    [ ! -d "$root" ] || return 0
+    for suite in testing unstable; do
+        rm -rf "$root.part"
+        unpack $suite "$root.part" mesa-vulkan-drivers libvulkan1 libc6 vulkan-validationlayers glslang-tools spirv-tools && mv "$root.part" "$root" && return 0
+    done
+    rm -rf "$root.part"
+    return 1
+}
+
+run() {
+    loader=$(found "$root"/usr/lib64/ld-linux*.so.* "$root"/usr/lib/ld-linux*.so.* "$root"/usr/lib/*/ld-linux*.so.*)
+    driver=$(found "$root"/usr/lib/*/libvulkan_lvp.so)
+    [ -n "$loader" ] && [ -n "$driver" ] || fail "nothing is there; tools/newest.sh fetch fetches it"
+    program=$1
+    shift
+    if [ -x "$root/usr/bin/$program" ]; then
+        program=$root/usr/bin/$program
+    else
+        manifest=$cache/newest/lavapipe.json
+        [ -f "$manifest" ] || printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$driver" >"$manifest"
+        export VK_DRIVER_FILES="$manifest" VK_ICD_FILENAMES="$manifest" VK_LAYER_PATH="$root/usr/share/vulkan/explicit_layer.d"
+    fi
+    libraries=${driver%/*}
+    exec "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}" "$program" "$@"
+}
+
+headers() {
+    folder=$cache/vulkan-headers
+    if [ ! -f "$folder/vulkan/vulkan_core.h" ]; then
+        unpack unstable "$folder.part" libvulkan-dev 2>/dev/null || exit 1
+        rm -rf "$folder" && mv "$folder.part/usr/include" "$folder" && rm -rf "$folder.part"
+    fi
+    echo "$folder"
+}
+
+case ${1:-} in
+fetch) fetch ;;
+run) [ $# -ge 2 ] && shift && run "$@" ;;
+headers) headers ;;
+*) fail "fetch, run PROGRAM or headers" ;;
+esac
