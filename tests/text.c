@@ -1,13 +1,18 @@
-/* text: the unigram tokenizer against its references, and against damaged files. */
+/* text: tokenizers, Unicode and weighted prompts against their references, and against damaged files. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
 #include "files.h"
 #include "golden_tokenizers.h"
+#include "model_files.h"
 #include <time.h>
 
 #define T5 "tests/fixtures/tokenizers/t5"
 #define T5_JSON "tests/fixtures/tokenizers/t5_json"
+#define CLIP "tests/fixtures/tokenizers/clip"
+#define CLIP_JSON "tests/fixtures/tokenizers/clip_json"
+#define BERT "tests/fixtures/tokenizers/bert"
+#define BERT_JSON "tests/fixtures/tokenizers/bert_json"
 
 static diti_tokenizer *load(const diti_env *env, const void *data, size_t size, dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
@@ -23,9 +28,15 @@ static void test_golden(const diti_env *env, const char *file) {
                   result.cases, result.message);
 }
 
-/* Ids of tokenizers and of sentencepiece, made by tests/reference/tokenizer_json.py. */
-static void test_column(const diti_env *env, const char *file, const char *column) {
-    diti_json *golden = test_read_json(env, T5_JSON "/golden.json");
+static void test_golden_folder(const diti_env *env, const char *folder, const char *golden) {
+    golden_tokenizer_result result = golden_tokenizer_folder(env, folder, golden);
+    CHECK_MESSAGE(result.cases == 12 && result.wrong == 0, "%s: %d of %d cases wrong; %s", folder, result.wrong,
+                  result.cases, result.message);
+}
+
+/* Ids of tokenizers and of sentencepiece, made by tests/reference/tokenizer_json.py and tokenizer_words.py. */
+static void test_column(const diti_env *env, const char *file, const char *golden_file, const char *column) {
+    diti_json *golden = test_read_json(env, golden_file);
     const diti_json *cases = diti_json_get(golden, "cases"), *item;
     dit_error err = DITI_ZERO;
     size_t size;
@@ -41,6 +52,283 @@ static void test_column(const diti_env *env, const char *file, const char *colum
     diti_tokenizer_free(tokenizer);
     free(data);
     diti_json_free(env, golden);
+}
+
+/* --- Unicode: every code and its decomposition, against Python's unicodedata --- */
+static uint64_t hash_rule(const diti_env *env, diti_clean_rule rule, uint64_t hash, const diti_codes *text) {
+    diti_codes out = DITI_ZERO;
+    char bytes[4];
+    size_t i, j, length;
+    out.env = env;
+    diti_clean_step(rule, text, &out);
+    for (i = 0; i < out.count; i++) {
+        length = diti_utf8_encode(out.at[i], bytes);
+        for (j = 0; j < length; j++) hash = (hash ^ (uint8_t)bytes[j]) * 0x100000001b3u;
+    }
+    diti_codes_free(&out);
+    return hash;
+}
+
+/* Codes [first, first + 4096), each with ! behind it, which keeps neighbours apart. */
+static diti_codes codes_from(const diti_env *env, uint32_t first) {
+    diti_codes out = DITI_ZERO;
+    uint32_t code;
+    out.env = env;
+    for (code = first; code < first + 4096; code++) {
+        size_t before = out.count, length;
+        if (code >= 0xd800 && code < 0xe000) continue;
+        diti_codes_put(&out, code);
+        diti_codes_put(&out, '!');
+        before = out.count;
+        diti_decompose_code(code, &out);
+        length = out.count - before;
+        if (length == 1 && out.at[before] == code)
+            out.count = before;
+        else
+            diti_codes_put(&out, '!');
+    }
+    return out;
+}
+
+static void test_unicode(const diti_env *env) {
+    static const struct {
+        const char *name;
+        diti_clean_rule rule;
+    } steps[] = {{"compose", DITI_CLEAN_COMPOSE},
+                 {"accents", DITI_CLEAN_ACCENTS},
+                 {"lower", DITI_CLEAN_LOWER_SIGMA},
+                 {"controls", DITI_CLEAN_CONTROLS}};
+    diti_json *golden = test_read_json(env, "tests/fixtures/tokenizers/unicode.json");
+    size_t i;
+    for (i = 0; i < 4; i++) {
+        uint64_t hash = 0xcbf29ce484222325u;
+        char text[20];
+        uint32_t first;
+        for (first = 0; first < 0x110000; first += 4096) {
+            diti_codes codes = codes_from(env, first);
+            hash = hash_rule(env, steps[i].rule, hash, &codes);
+            diti_codes_free(&codes);
+        }
+        snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+        CHECK_MESSAGE(diti_equal(text, diti_json_string(golden, steps[i].name, "")), "%s: %s", steps[i].name, text);
+    }
+    diti_json_free(env, golden);
+}
+
+/* --- what a folder's configuration changes --- */
+static diti_tokenizer *load_members(const diti_env *env, folder *files, dit_error *err) {
+    dit_source source = folder_source(files);
+    diti_package *package = NULL;
+    diti_tokenizer *tokenizer = NULL;
+    uint32_t limit = 0;
+    memset(err, 0, sizeof *err);
+    if (diti_package_open(env, &source, &package, err) == DIT_OK)
+        diti_tokenizer_load_folder(env, package, "tokenizer/", &tokenizer, &limit, err);
+    diti_package_close(package);
+    folder_free(files);
+    return tokenizer;
+}
+
+static void add_file(folder *files, const char *name, const char *path) {
+    bytes file = {0};
+    size_t size;
+    char *data = test_read_file(path, &size);
+    bytes_add(&file, data, size);
+    free(data);
+    folder_add(files, name, file);
+}
+
+static void test_configured(const diti_env *env) {
+    folder files = {0};
+    dit_error err;
+    diti_tokenizer *tokenizer;
+    int32_t ids[8];
+    uint32_t count = 0;
+    add_file(&files, "tokenizer/vocab.json", CLIP "/vocab.json");
+    add_file(&files, "tokenizer/merges.txt", CLIP "/merges.txt");
+    folder_add_text(&files, "tokenizer/special_tokens_map.json", "{\"pad_token\":{\"content\":\"!\"}}");
+    tokenizer = load_members(env, &files, &err);
+    CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
+    if (tokenizer) { /* the padding's own sign in the text is the padding token, as transformers has it */
+        CHECK(test_encode(tokenizer, "\x01\x02", ids + 6, 2, &count, NULL, &err) == DIT_OK && count == 2);
+        CHECK(test_encode(tokenizer, "a!", ids, 8, &count, NULL, &err) == DIT_OK && count == 4);
+        CHECK(ids[0] == 1012 && ids[1] == 320 && ids[2] == 0 && ids[3] == 1013 && ids[4] == 0 && ids[7] == 0);
+    }
+    diti_tokenizer_free(tokenizer);
+    add_file(&files, "tokenizer/vocab.txt", BERT "/vocab.txt");
+    folder_add_text(&files, "tokenizer/tokenizer_config.json", "{\"do_lower_case\":false}");
+    tokenizer = load_members(env, &files, &err);
+    CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
+    CHECK(tokenizer && test_encode(tokenizer, "photo Photo", ids, 8, &count, NULL, &err) == DIT_OK && count == 4 &&
+          ids[1] == 411 && ids[2] == 1);
+    diti_tokenizer_free(tokenizer);
+    add_file(&files, "tokenizer/merges.txt", CLIP "/merges.txt");
+    tokenizer = load_members(env, &files, &err);
+    CHECK_MESSAGE(!tokenizer && strstr(err.message, "vocab.json is missing"), "%s", err.message);
+}
+
+/* --- weights: what A1111's parser makes of these --- */
+static void check_prompt(const diti_env *env, const char *text, const char *expected) {
+    diti_prompt prompt;
+    char written[512] = "";
+    size_t i;
+    CHECK(diti_prompt_parse(env, text, strlen(text), &prompt, NULL) == DIT_OK);
+    for (i = 0; i < prompt.count; i++) {
+        const diti_prompt_part *part = &prompt.parts[i];
+        snprintf(written + strlen(written), sizeof written - strlen(written), "%s%.*s=%.4g", i ? "|" : "",
+                 (int)part->length, prompt.text + part->first, part->weight);
+    }
+    CHECK_MESSAGE(diti_equal(written, expected), "\"%s\" gives \"%s\", not \"%s\"", text, written, expected);
+    diti_prompt_free(env, &prompt);
+}
+
+static void test_prompts(const diti_env *env) {
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"a cat", "a cat=1"},
+        {"a (cat)", "a =1|cat=1.1"},
+        {"a [cat]", "a =1|cat=0.9091"},
+        {"a ((cat)) b", "a =1|cat=1.21| b=1"},
+        {"a (cat:1.3) b", "a =1|cat=1.3| b=1"},
+        {"(a (b:2) [c]:0.5)", "a =0.5|b=1| =0.5|c=0.4545"},
+        {"(a: -0.5 )", "a=-0.5"},
+        {"(a:.5)(b:2.)", "a=0.5|b=2"},
+        {"(a)(b)", "ab=1.1"},
+        {"(a", "a=1.1"},
+        {"[a", "a=0.9091"},
+        {"((a", "a=1.21"},
+        {"a) b] c", "a) b] c=1"},
+        {"a:1.3) b", "a:1.3) b=1"},
+        {"a [b:1.3] c", "a =1|b:1.3=0.9091| c=1"},
+        {"(a:b)", "a:b=1.1"},
+        {"(a:1.2.3)", "a:1.2.3=1.1"},
+        {"(a:)", "a:=1.1"},
+        {"at 10:30", "at 10:30=1"},
+        {"a\\(b\\) \\[c\\] \\\\d", "a(b) [c] \\d=1"},
+        {"(a\\):1.5)", "a)=1.5"},
+        {"a\\b\\", "ab=1"},
+        {"()", ""},
+        {"(a [b (c:2) d] e:1.5)", "a =1.5|b =1.364|c=2.727| d=1.364| e=1.5"},
+    };
+    static char many[20002];
+    diti_prompt prompt;
+    dit_error err = DITI_ZERO;
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) check_prompt(env, cases[i][0], cases[i][1]);
+    for (i = 0; i < 20000; i++) many[i] = "(a"[i % 2];
+    CHECK(diti_prompt_parse(env, many, 20000, &prompt, &err) == DIT_ERROR_INVALID_ARGUMENT && !prompt.text);
+    CHECK_MESSAGE(strstr(err.message, "more than 4096"), "%s", err.message);
+}
+
+static diti_tokenizer *load_file(const diti_env *env, const char *file) {
+    dit_error err;
+    size_t size;
+    char *data = test_read_file(file, &size);
+    diti_tokenizer *tokenizer = load(env, data, size, &err);
+    CHECK_MESSAGE(tokenizer != NULL, "%s: %s", file, err.message);
+    free(data);
+    return tokenizer;
+}
+
+static void test_weighted(const diti_env *env) {
+    diti_tokenizer *tokenizer = load_file(env, CLIP_JSON "/tokenizer.json");
+    diti_tokens tokens = DITI_ZERO;
+    int32_t ids[12], plain[12];
+    float weights[12];
+    uint32_t i;
+    tokens.ids = ids;
+    tokens.weights = weights;
+    tokens.capacity = 12;
+    CHECK(diti_tokenizer_encode(tokenizer, "a (photo:1.5) [of] an", &tokens, NULL) == DIT_OK && tokens.count == 7);
+    CHECK(test_encode(tokenizer, "a photo of an", plain, 12, NULL, NULL, NULL) == DIT_OK);
+    CHECK(memcmp(ids, plain, sizeof ids) == 0);
+    for (i = 0; i < 12; i++) { /* begin, a, pho, to, of, an, end, padding */
+        float wanted = i == 2 || i == 3 ? 1.5f : i == 4 ? (float)(1 / 1.1) : 1.0f;
+        CHECK_MESSAGE(weights[i] == wanted, "token %u weighs %g", i, weights[i]);
+    }
+    tokens.weights = NULL; /* brackets are text */
+    CHECK(diti_tokenizer_encode(tokenizer, "(a)", &tokens, NULL) == DIT_OK && tokens.count == 5);
+    CHECK(diti_tokenizer_encode(tokenizer, "\x01\x02", &tokens, NULL) == DIT_OK && tokens.count == 4);
+    tokens.weights = weights;
+    CHECK(diti_tokenizer_encode(tokenizer, "()", &tokens, NULL) == DIT_OK && tokens.count == 2);
+    diti_tokenizer_free(tokenizer);
+}
+
+/* --- words that do not fit --- */
+static void check_lost(const diti_env *env, const char *file, uint32_t capacity, const char *text,
+                       const char *expected) {
+    diti_tokenizer *tokenizer = load_file(env, file);
+    diti_tokens tokens = DITI_ZERO;
+    int32_t ids[16];
+    tokens.ids = ids;
+    tokens.capacity = capacity;
+    CHECK(diti_tokenizer_encode(tokenizer, text, &tokens, NULL) == DIT_OK && tokens.lost > 0);
+    CHECK_MESSAGE(diti_starts_with(tokens.lost_text, expected), "\"%s\", not \"%s\"", tokens.lost_text, expected);
+    CHECK(tokens.lost_more || !*expected || diti_equal(tokens.lost_text, expected));
+    CHECK(diti_utf8_length(tokens.lost_text, strlen(tokens.lost_text)) > 0);
+    diti_tokenizer_free(tokenizer);
+}
+
+static void test_lost_words(const diti_env *env) {
+    static char text[400];
+    check_lost(env, CLIP_JSON "/tokenizer.json", 5, "A photo of an Astronaut, riding", "of an astronaut , riding");
+    check_lost(env, BERT "/vocab.txt", 4, "A photo of an Astronaut, riding", "of an astronaut , riding");
+    check_lost(env, T5 "/spiece.model", 2, "a photograph of the", "photograph of the");
+    check_lost(env, CLIP_JSON "/tokenizer.json", 4, "\xe4\xb8\x80\xe4\xb8\xaa\n\xe5\xae\x87x", "");
+    memset(text, 'z', sizeof text - 1);
+    check_lost(env, BERT "/vocab.txt", 2, text, "zzzzzz");
+    for (int i = 0; i + 2 < (int)sizeof text; i += 2) memcpy(text + i, "\xc3\xa9", 2);
+    check_lost(env, CLIP_JSON "/tokenizer.json", 2, text, "\xc3\xa9\xc3\xa9");
+}
+
+/* --- damaged vocabularies --- */
+static void check_merges(const diti_env *env, const char *vocabulary, const char *merges, const char *words) {
+    dit_error err = DITI_ZERO;
+    diti_tokenizer *tokenizer = NULL;
+    dit_result result = diti_tokenizer_load_merges(env, vocabulary, strlen(vocabulary), merges, strlen(merges), "test",
+                                                   &tokenizer, &err);
+    CHECK_MESSAGE(result < 0 && !tokenizer && strstr(err.message, words), "wanted \"%s\", got \"%s\"", words,
+                  err.message);
+    diti_tokenizer_free(tokenizer);
+}
+
+static void test_words_refused(const diti_env *env) {
+    size_t size;
+    char *vocabulary = test_read_file(CLIP "/vocab.json", &size);
+    dit_error err;
+    diti_tokenizer *tokenizer;
+    check_merges(env, "[]", "", "no object of pieces");
+    check_merges(env, "{}", "", "vocabulary is empty");
+    check_merges(env, "{\"a\":-1}", "", "has no id");
+    check_merges(env, "{\"a\":1}", "", "no <|startoftext|>");
+    check_merges(env, "{\"<|startoftext|>\":0,\"<|endoftext|>\":1,\"!\":2}", "", "no piece for byte 0");
+    check_merges(env, vocabulary, "#version\nab\n", "merge 1 is no pair");
+    check_merges(env, vocabulary, "#version\ni n\r\nxq qx\n", "merge 2 joins or makes a piece");
+    free(vocabulary);
+    tokenizer = load(env, "[PAD]\na\n", 8, &err);
+    CHECK_MESSAGE(!tokenizer && strstr(err.message, "no [CLS]"), "%s", err.message);
+}
+
+/* Words of a megabyte, of marks, of brackets: no cost that grows with the square of the text. */
+static void test_hostile_words(const diti_env *env) {
+    enum { LENGTH = 1 << 18 };
+    static const char *const parts[] = {"ab", "a", "\xcc\xa3\xcc\x81\xcc\xa7", "\xe4\xb8\x80", "'"};
+    diti_tokenizer *clip = load_file(env, CLIP_JSON "/tokenizer.json"), *bert = load_file(env, BERT "/vocab.txt");
+    char *text = (char *)malloc(LENGTH + 1);
+    int32_t ids[77];
+    clock_t start = clock();
+    size_t i, part;
+    for (part = 0; part < 5; part++) {
+        size_t length = strlen(parts[part]);
+        for (i = 0; i < LENGTH; i++) text[i] = parts[part][i % length];
+        text[LENGTH - LENGTH % length] = 0;
+        CHECK(clip && test_encode(clip, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
+        CHECK(bert && test_encode(bert, text, ids, 77, NULL, NULL, NULL) == DIT_OK);
+    }
+    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 60); /* takes seconds; only a hang is caught */
+    diti_tokenizer_free(clip);
+    diti_tokenizer_free(bert);
+    free(text);
 }
 
 /* llama.cpp's metadata. This file has no character map: only texts that need none are comparable. */
@@ -385,9 +673,20 @@ int main(void) {
     diti_env env = test_env(NULL);
     test_golden(&env, T5 "/spiece.model");
     test_golden(&env, T5_JSON "/tokenizer.json");
-    test_column(&env, T5 "/spiece.model", "spiece.model");
-    test_column(&env, T5_JSON "/tokenizer.json", "tokenizer.json");
-    test_column(&env, T5_JSON "/words.json", "words.json");
+    test_column(&env, T5 "/spiece.model", T5_JSON "/golden.json", "spiece.model");
+    test_column(&env, T5_JSON "/tokenizer.json", T5_JSON "/golden.json", "tokenizer.json");
+    test_column(&env, T5_JSON "/words.json", T5_JSON "/golden.json", "words.json");
+    test_column(&env, CLIP_JSON "/tokenizer.json", CLIP_JSON "/golden.json", "tokenizer.json");
+    test_column(&env, BERT_JSON "/tokenizer.json", BERT_JSON "/golden.json", "tokenizer.json");
+    test_golden_folder(&env, CLIP, CLIP "/golden.json");
+    test_golden_folder(&env, BERT, BERT "/golden.json");
+    test_unicode(&env);
+    test_configured(&env);
+    test_prompts(&env);
+    test_weighted(&env);
+    test_lost_words(&env);
+    test_words_refused(&env);
+    test_hostile_words(&env);
     test_gguf(&env);
     test_small_model(&env);
     test_byte_fallback(&env);
@@ -396,9 +695,14 @@ int main(void) {
     test_hostile_tries(&env);
     test_damaged_bytes(&env, T5 "/spiece.model", 997, 300);
     test_damaged_bytes(&env, T5_JSON "/words.json", 101, 300);
+    test_damaged_bytes(&env, CLIP_JSON "/tokenizer.json", 499, 300);
+    test_damaged_bytes(&env, BERT_JSON "/tokenizer.json", 199, 300);
+    test_damaged_bytes(&env, BERT "/vocab.txt", 199, 300);
     test_json_refused(&env);
     test_long_prompt(&env);
     test_out_of_memory(T5 "/spiece.model");
     test_out_of_memory(T5_JSON "/tokenizer.json");
+    test_out_of_memory(CLIP_JSON "/tokenizer.json");
+    test_out_of_memory(BERT "/vocab.txt");
     return TEST_END("text");
 }

@@ -242,6 +242,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     else
         result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
     if (result < 0) return result;
+    for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
     out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
