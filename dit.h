@@ -13914,7 +13914,7 @@ static void diti_sort_marks(uint32_t *codes, size_t count) {
 static void diti_decompose(const diti_codes *text, diti_codes *out) {
     size_t i, first = 0;
     for (i = 0; i < text->count; i++) diti_decompose_code(text->at[i], out);
-    for (i = 0; i <= out->count; i++) {
+    for (i = 0; out->count && i <= out->count; i++) {
         bool mark = i < out->count && diti_unicode_order(out->at[i]) != 0;
         if (mark && i - first < DITI_COMBINING_RUN) continue;
         diti_sort_marks(out->at + first, i - first);
@@ -13940,7 +13940,7 @@ static uint32_t diti_compose_pair(uint32_t first, uint32_t second) {
 /* Marks, and the few letters that stand behind another one in a pair. */
 static bool diti_composes(uint32_t code, uint32_t order) {
     return order != 0 || (code >= DITI_HANGUL_V && code < DITI_HANGUL_T + DITI_HANGUL_TAILS) ||
-           (code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x12000);
+           (code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x17000);
 }
 
 /* text is decomposed. */
@@ -14780,6 +14780,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     else
         result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
     if (result < 0) return result;
+    for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
     out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
     return DIT_OK;
