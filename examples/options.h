@@ -23,7 +23,7 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
-    bool list_devices, verbose, quiet, help, version;
+    bool tune, list_devices, verbose, quiet, help, version;
 } options;
 
 typedef struct option_entry {
@@ -55,6 +55,7 @@ static const option_entry option_table[] = {
     {"--trace", NULL, NULL, TEXT(trace)},
     {"--type", NULL, NULL, TEXT(type)},
     {"--tensor-type-rules", NULL, NULL, TEXT(type_rules)},
+    {"--tune", NULL, NULL, FLAG(tune)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
@@ -89,6 +90,7 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "                              transformer blocks only (default: as stored)\n"
                                 "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
+                                "      --tune                  measure kernels once; kept for later runs\n"
                                 "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"
                                 "  -q, --quiet                 tell nothing but errors\n"

@@ -481,6 +481,7 @@ static int open_context(app *a) {
     desc.cache = a->cache;
     desc.cache_size = a->cache_size;
     desc.trace = a->o.trace != NULL;
+    desc.tune = a->o.tune;
     result = dit_context_create(&desc, &a->context, &a->err);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, a->o.device ? "--device" : NULL);
 }

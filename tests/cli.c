@@ -278,6 +278,7 @@ static void test_answers(void) {
                                         "--latent-out",
                                         "--preview",
                                         "--trace",
+                                        "--tune",
                                         "--type ",
                                         "--tensor-type-rules",
                                         "--verbose",

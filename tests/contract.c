@@ -1039,6 +1039,61 @@ static void test_cache(void) {
     free(blob);
 }
 
+typedef struct tuning {
+    uint32_t measured, most;
+} tuning;
+
+static bool count_tuning(const char *what, uint64_t done, uint64_t total, void *user) {
+    tuning *t = (tuning *)user;
+    if (strcmp(what, "measuring kernels") != 0) return true;
+    t->measured++;
+    return done <= total && t->measured != t->most;
+}
+
+/* The picture is the same one; what was measured is in the cache, and the next context measures nothing. */
+static void test_tuning(void) {
+    dit_context_desc cd = {0};
+    dit_context *ctx;
+    dit_job_desc desc;
+    dit_error err = {0};
+    dit_model *model;
+    dit_job *job = NULL;
+    tuning t = {0, 3};
+    unsigned char *blob = NULL;
+    size_t size = 0;
+    int round;
+    cd.tune = true;
+    for (round = 0; round < 2; round++) { /* given up after three, then measured; known */
+        ctx = open_context(&cd);
+        model = ctx ? load_model(ctx) : NULL;
+        if (!model) break;
+        desc = describe(model, 7);
+        desc.progress.func = count_tuning;
+        desc.progress.user = &t;
+        if (round == 0) {
+            CHECK(dit_job_create(ctx, &desc, &job, &err) == DIT_CANCELLED && !job && t.measured == 3);
+            t.most = 0;
+        }
+        t.measured = 0;
+        job = create_job(ctx, &desc);
+        if (round == 0) CHECK_MESSAGE(t.measured > 3, "%u measured", t.measured);
+        if (round > 0) CHECK_MESSAGE(t.measured == 0, "%u measured again", t.measured);
+        if (finish(job)) CHECK(is_expected(job));
+        if (round == 0) {
+            CHECK(dit_context_save_cache(ctx, NULL, &size, &err) == DIT_OK);
+            blob = (unsigned char *)malloc(size);
+            CHECK(dit_context_save_cache(ctx, blob, &size, &err) == DIT_OK);
+            cd.cache = blob;
+            cd.cache_size = size;
+        }
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+        dit_context_destroy(ctx);
+        job = NULL;
+    }
+    free(blob);
+}
+
 /* ---- A device that is lost, memory that is short ---- */
 
 static void test_device_lost(void) {
@@ -1290,6 +1345,7 @@ int main(void) {
         test_previews();
         test_samplers();
         test_cache();
+        if (is_thorough()) test_tuning();
         test_device_lost();
         if (is_thorough()) {
             test_small_slices();

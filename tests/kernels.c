@@ -1000,6 +1000,7 @@ static void test_same_bytes(const char *form, diti_rung rung) {
     char overrides[160];
     diti_device *device;
     uint64_t whole, again, sliced;
+    uint32_t candidate;
     snprintf(overrides, sizeof overrides, "cpu=%s,shared=16K", form);
     device = open_rung(overrides, rung);
     if (!device) return;
@@ -1016,9 +1017,17 @@ static void test_same_bytes(const char *form, diti_rung rung) {
     device->max_dispatch_us = 300;
     run_everything(device);
     sliced = result_hash;
-    only_bytes = false;
     diti_device_close(device);
     CHECK_MESSAGE(whole == sliced, "cpu=%s: slices give other bytes", form);
+    for (candidate = 2; candidate <= DITI_TUNE_CANDIDATES; candidate++) {
+        snprintf(overrides, sizeof overrides, "cpu=%s,shared=16K,candidate=%u", form, candidate);
+        device = open_rung(overrides, rung);
+        if (!device) break;
+        run_everything(device);
+        diti_device_close(device);
+        CHECK_MESSAGE(whole == result_hash, "cpu=%s: candidate %u gives other bytes", form, candidate);
+    }
+    only_bytes = false;
 }
 
 /* Products that are split along K: eight parts, the last one shorter; three; two, of few rows. */

@@ -587,6 +587,9 @@ static void cache_make(void) {
     if (!device) return;
     CHECK(test_compute(device, 100, 1, &err) == DIT_OK);
     device->us_per_gflop = 123.5f;
+    diti_tuned_add(device, 0x1234567890abcdefu, 2);
+    diti_tuned_add(device, 77, 1);
+    diti_tuned_add(device, 77, 0); /* the first measurement stays */
     CHECK(diti_cache_save(device, NULL, &size, &err) == DIT_OK && size >= sizeof(diti_cache_header));
     size--;
     CHECK(diti_cache_save(device, blob, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
@@ -600,6 +603,7 @@ static bool cache_opens(const unsigned char *data, size_t size) {
     dit_context_desc desc = {0};
     diti_device *device;
     dit_error err;
+    uint32_t choice = 9, other = 9;
     bool taken;
     test_log[0] = 0;
     desc.cache = data;
@@ -607,6 +611,9 @@ static bool cache_opens(const unsigned char *data, size_t size) {
     device = test_open_desc(&desc, &err);
     if (!CHECK_MESSAGE(device, "%s", err.message)) return false;
     taken = device->us_per_gflop == 123.5f;
+    CHECK(diti_tuned_find(device, 0x1234567890abcdefu, &choice) == taken && choice == (taken ? 2u : 9u));
+    CHECK(diti_tuned_find(device, 77, &other) == taken && other == (taken ? 1u : 9u));
+    CHECK(!diti_tuned_find(device, 78, &choice) && device->tuned_count == (taken ? 2u : 0u));
     CHECK_MESSAGE(taken == !test_log[0], "logged '%s'", test_log);
     CHECK(test_compute(device, 100, 1, &err) == DIT_OK);
     diti_device_close(device);
@@ -623,7 +630,9 @@ static void cache_reseal(unsigned char *data, size_t size) {
 
 static void cache_damage(void) {
     static unsigned char bad[sizeof blob + 64];
-    static const size_t sealed[] = {0, 4, 8, 23, 24, 28, 32, 48, 56}; /* magic, version, uuid, ids, hash, size */
+    static const size_t sealed[] = {0,  4,  8,  23, 24, 28,
+                                    32, 44, 47, 48, 56}; /* magic, version, uuid, ids, choices, hash, size */
+    const size_t choice = sizeof(diti_cache_header) + 8, driver = sizeof(diti_cache_header) + 2 * sizeof(diti_tuned);
     size_t i, sizes[] = {1, 4, sizeof(diti_cache_header) - 1, sizeof(diti_cache_header), blob_size / 2, blob_size - 1};
     CHECK(cache_opens(blob, blob_size));
     for (i = 0; i < DITI_COUNT(sizes); i++) {
@@ -638,9 +647,13 @@ static void cache_damage(void) {
         cache_reseal(bad, blob_size);
         CHECK_MESSAGE(!cache_opens(bad, blob_size), "byte %zu changed, checksum mended", sealed[i]);
     }
-    for (i = 0; i < 32 && sizeof(diti_cache_header) + i < blob_size; i += 4) { /* the driver's own header */
+    memcpy(bad, blob, blob_size);
+    bad[choice] = 3; /* there are three candidates */
+    cache_reseal(bad, blob_size);
+    CHECK(!cache_opens(bad, blob_size));
+    for (i = 0; i < 32 && driver + i < blob_size; i += 4) { /* the driver's own header */
         memcpy(bad, blob, blob_size);
-        bad[sizeof(diti_cache_header) + i] ^= 0x55;
+        bad[driver + i] ^= 0x55;
         CHECK_MESSAGE(!cache_opens(bad, blob_size), "data byte %zu changed", i);
         cache_reseal(bad, blob_size);
         CHECK_MESSAGE(!cache_opens(bad, blob_size), "data byte %zu changed, checksum mended", i);

@@ -21,6 +21,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     if (!graph->device) return;
     diti_free(&graph->device->env, graph->tensors);
     diti_free(&graph->device->env, graph->dispatches);
+    diti_free(&graph->device->env, graph->wanted);
     memset(graph, 0, sizeof *graph);
 }
 

@@ -262,6 +262,21 @@ typedef struct diti_dispatch {
     uint32_t segment;
 } diti_dispatch;
 
+/* --- tuning: what an op wants to be measured (tune.c) --- */
+typedef struct diti_gemm_image {                   /* a convolution's geometry */
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+} diti_gemm_image;
+typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
+typedef struct diti_tune_case {
+    diti_tune_kind kind;
+    diti_element formats[3];       /* x, weight, out; of attention all three the same */
+    uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
+    uint32_t head_dim;
+    diti_gemm_image image; /* kernel 0: none */
+    uint64_t shapes;       /* diti_tune_choose sets it */
+} diti_tune_case;
+
 /* --- the graph --- */
 typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
@@ -280,6 +295,9 @@ typedef struct diti_graph {
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
+    uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
+    diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
+    size_t wanted_count, wanted_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -342,10 +360,6 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
 /* How many rows to expand at a time. */
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
-typedef struct diti_gemm_image {
-    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
-    uint32_t kernel, stride, pad, upsample;
-} diti_gemm_image;
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
     diti_tensor bias, multiply, gate, residual, out;
@@ -357,6 +371,10 @@ typedef struct diti_gemm {
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
+/* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 

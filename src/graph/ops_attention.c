@@ -100,6 +100,31 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     return keys >= 4;
 }
 
+/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
+   which the bytes depend. */
+static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *shape, diti_element format,
+                                diti_attention_tiles *tiles) {
+    uint32_t candidate, each, bytes;
+    diti_tune_case wanted = DITI_ZERO;
+    wanted.kind = DITI_TUNE_ATTENTION;
+    wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
+    wanted.rows = shape->queries;
+    wanted.columns = shape->keys;
+    wanted.depth = shape->heads;
+    wanted.head_dim = shape->head_dim;
+    candidate = diti_tune_choose(graph, &wanted);
+    if (!candidate) return;
+    if (!graph->device->is_cpu) {
+        tiles->constants[1] = 0; /* kept only where there is room */
+        return;
+    }
+    each = candidate == 1 ? 2 : 8;
+    bytes = each * tiles->group * tiles->quads * 16u;
+    if (bytes > graph->device->limits.shared_bytes) return;
+    tiles->constants[0] = each;
+    tiles->block = tiles->group * each;
+}
+
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -229,6 +254,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
+    diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
     if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,

@@ -285,6 +285,50 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
 
+/* --- candidates beside the usual tiles --- */
+
+static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 ? 64 : 32, lanes = out->group;
+    uint32_t bytes = lanes * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
+    if (out->constants[2] || bytes > graph->device->limits.shared_bytes) return; /* few rows: one size fits */
+    out->rows = lanes * lane_tile;
+    out->columns = spread;
+    out->constants[0] = lane_tile;
+    out->constants[1] = spread;
+}
+
+/* The other size of workgroup; a half of the rows. */
+static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t group = out->group == 128 ? 256 : 128;
+    if (candidate == 2) {
+        out->constants[0] = 4;
+    } else if (group <= graph->device->limits.group_invocations &&
+               (group == 128 || diti_gemm_rows_at_once(graph, gemm) >= 256)) {
+        out->group = group;
+    }
+    out->rows = out->group / 16 * out->constants[0];
+}
+
+static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
+    diti_tune_case wanted = DITI_ZERO;
+    uint32_t candidate;
+    bool gpu = diti_equal(tiles->module, "gemm_gpu");
+    if (gemm->parts > 1 || (!gpu && !diti_equal(tiles->module, "gemm_cpu"))) return;
+    wanted.kind = DITI_TUNE_GEMM;
+    wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
+    wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
+    wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
+    wanted.rows = gemm->rows;
+    wanted.columns = gemm->columns;
+    wanted.depth = gemm->depth;
+    if (gemm->image) wanted.image = *gemm->image;
+    candidate = diti_tune_choose(graph, &wanted);
+    if (candidate && gpu) diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
+    if (candidate && !gpu) diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+}
+
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                                 diti_dispatch *dispatch) {
     uint32_t *c = dispatch->constants;
@@ -373,6 +417,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
                            (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
                                diti_gemm_ceil(gemm->columns, tiles.columns)))
         return;
+    diti_gemm_tune(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;

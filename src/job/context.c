@@ -218,6 +218,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_device_open(desc, &context->env, &context->device, err);
     if (result >= 0) result = diti_context_prove(context, err);
+    if (result >= 0) context->device->tune = desc->tune;
     if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
     return result;
 }

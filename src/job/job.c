@@ -89,14 +89,27 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_job_end_commands(job, job->preview_copy, err);
 }
 
-static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+static void diti_job_ops(dit_job *job, diti_graph *graph) {
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
-    diti_graph graph;
-    dit_result result;
-    diti_graph_init(&graph, job->context->device);
-    graph.worker = &job->context->worker;
-    diti_job_emit(job, &graph);
+    diti_free(&job->env, job->denoise.family);
+    memset(&job->text, 0, sizeof job->text);
+    memset(&job->denoise, 0, sizeof job->denoise);
+    diti_graph_init(graph, job->context->device);
+    graph->worker = &job->context->worker;
+    diti_job_emit(job, graph);
     diti_trace_close(&scope, 0);
+}
+
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_graph graph;
+    dit_result result = DIT_OK;
+    diti_job_ops(job, &graph);
+    if (graph.wanted_count && !diti_graph_failed(&graph)) {
+        result = diti_tune_run(&graph, progress, err);
+        diti_graph_free(&graph);
+        if (result != DIT_OK) return result;
+        diti_job_ops(job, &graph);
+    }
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
     if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
@@ -272,8 +285,7 @@ static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_e
     dit_result result;
     job->plan = NULL;
     job->command_pool = VK_NULL_HANDLE;
-    memset(&job->text, 0, sizeof job->text);
-    memset(&job->denoise, 0, sizeof job->denoise);
+    job->denoise.family = NULL;
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);

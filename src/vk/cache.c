@@ -1,18 +1,18 @@
 #include "vk/vk.h"
 
-/* The cache blob: this header, then what vkGetPipelineCacheData gave. It is only good for the driver that made it, on
-   the machine that made it, so the header is stored as it lies in memory. */
+/* The cache blob: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is only good for the
+   driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
 #define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
-#define DITI_CACHE_VERSION 1u
+#define DITI_CACHE_VERSION 2u
 typedef struct diti_cache_header {
     uint32_t magic, version;
     uint8_t uuid[16]; /* pipelineCacheUUID */
     uint32_t vendor, device, driver_version;
     uint32_t rung;      /* of us_per_gflop */
     float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
-    uint32_t reserved;
-    uint64_t spirv_hash, data_size;
-    uint64_t checksum; /* of everything else, header first */
+    uint32_t tuned_count;
+    uint64_t spirv_hash, data_size; /* data_size: behind the choices */
+    uint64_t checksum;              /* of everything else, header first */
 } diti_cache_header;
 
 static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
@@ -49,6 +49,24 @@ static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned
            words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
 }
 
+static size_t diti_cache_tuned_size(const diti_cache_header *header) {
+    return header->tuned_count * sizeof(diti_tuned);
+}
+
+static diti_tuned diti_cache_tuned(const unsigned char *blob, uint32_t index) {
+    diti_tuned tuned;
+    memcpy(&tuned, blob + sizeof(diti_cache_header) + index * sizeof tuned, sizeof tuned);
+    return tuned;
+}
+
+static bool diti_cache_choices_fit(const diti_cache_header *header, const unsigned char *blob) {
+    uint32_t i;
+    for (i = 0; i < header->tuned_count; i++) {
+        if (diti_cache_tuned(blob, i).choice >= DITI_TUNE_CANDIDATES) return false;
+    }
+    return true;
+}
+
 /* NULL when the blob may be used, else what is wrong with it. */
 static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
                                     diti_cache_header *header) {
@@ -63,34 +81,46 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
         return "another device or driver wrote it";
     }
     if (header->spirv_hash != mine.spirv_hash) return "it belongs to other shaders";
-    if (header->data_size != size - sizeof *header) return "it is cut off or too long";
+    if (header->tuned_count > DITI_TUNED_MOST || diti_cache_tuned_size(header) > size - sizeof *header ||
+        header->data_size != size - sizeof *header - diti_cache_tuned_size(header))
+        return "it is cut off or too long";
     if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
         return "its checksum is wrong";
     }
-    if (!diti_cache_data_fits(header, blob + sizeof *header, size - sizeof *header)) return "its content is damaged";
+    if (!diti_cache_choices_fit(header, blob) ||
+        !diti_cache_data_fits(header, blob + size - header->data_size, (size_t)header->data_size))
+        return "its content is damaged";
     return NULL;
 }
 
-static bool diti_cache_accept(diti_device *device, const void *blob, size_t size) {
+/* Takes over what the blob knows; *data: where the driver's part begins. */
+static bool diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
     diti_cache_header header;
     const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
+    uint32_t i;
     if (problem) {
         diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
         return false;
     }
     if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+    *data = size - (size_t)header.data_size;
+    for (i = 0; i < header.tuned_count; i++) {
+        diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
+        diti_tuned_add(device, tuned.shapes, tuned.choice);
+    }
     return true;
 }
 
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
     VkPipelineCacheCreateInfo info = DITI_ZERO;
-    bool use = blob && size && diti_cache_accept(device, blob, size);
+    size_t data = 0;
+    bool use = blob && size && diti_cache_accept(device, blob, size, &data);
     VkResult vr;
     if (device->pipeline_cache) return DIT_OK; /* the application's */
     info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     if (use) {
-        info.initialDataSize = size - sizeof(diti_cache_header);
-        info.pInitialData = (const unsigned char *)blob + sizeof(diti_cache_header);
+        info.initialDataSize = size - data;
+        info.pInitialData = (const unsigned char *)blob + data;
     }
     vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
     if (vr < 0 && use) { /* start empty rather than fail */
@@ -116,32 +146,51 @@ static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_er
     return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
 }
 
+/* Choices that another thread adds meanwhile are left out. */
+static void diti_cache_copy_tuned(diti_device *device, unsigned char *out, uint32_t count) {
+    diti_lock(&device->lock);
+    if (count) memcpy(out, device->tuned, count * sizeof(diti_tuned));
+    diti_unlock(&device->lock);
+}
+
+static uint32_t diti_cache_tuned_count(diti_device *device) {
+    uint32_t count;
+    diti_lock(&device->lock);
+    count = (uint32_t)device->tuned_count;
+    diti_unlock(&device->lock);
+    return count;
+}
+
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
     diti_cache_header header;
-    unsigned char *data = (unsigned char *)blob + sizeof header;
-    size_t data_size, room = *size;
+    unsigned char *behind = (unsigned char *)blob + sizeof header;
+    size_t data_size, room = *size, tuned_size;
     VkResult vr = VK_SUCCESS;
     dit_result result = diti_device_check(device, err);
     if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
     if (result < 0) return result;
-    *size = sizeof header + data_size;
+    diti_cache_identity(device, &header);
+    header.tuned_count = diti_cache_tuned_count(device);
+    tuned_size = diti_cache_tuned_size(&header);
+    *size = sizeof header + tuned_size + data_size;
     if (!blob) return DIT_OK;
     if (room < *size) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
                          (unsigned long long)*size, (unsigned long long)room);
     }
+    diti_cache_copy_tuned(device, behind, header.tuned_count);
     /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
-    if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
+    if (data_size)
+        vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, behind + tuned_size);
     if (vr == VK_INCOMPLETE) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
     }
     if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
-    diti_cache_identity(device, &header);
     header.rung = (uint32_t)device->rung;
     header.us_per_gflop = device->us_per_gflop;
     header.data_size = data_size;
-    header.checksum = diti_cache_checksum(&header, data, data_size);
+    header.checksum = diti_cache_checksum(&header, behind, tuned_size + data_size);
     memcpy(blob, &header, sizeof header);
-    *size = sizeof header + data_size;
+    *size = sizeof header + tuned_size + data_size;
     return DIT_OK;
 }

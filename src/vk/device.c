@@ -74,6 +74,8 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+    device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
+    if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }

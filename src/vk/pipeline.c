@@ -170,6 +170,7 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
         diti_free(&device->env, device->pipelines[i]);
     }
     diti_free(&device->env, device->pipelines);
+    diti_free(&device->env, device->tuned);
     if (device->pipeline_layout) {
         device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
     }

@@ -222,6 +222,12 @@ typedef struct diti_trace_scope {
     uint64_t begin_ns;
     uint8_t lane, row;
 } diti_trace_scope;
+typedef struct diti_tuned { /* as it lies in the cache blob */
+    uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
+    uint32_t choice, reserved;
+} diti_tuned;
+#define DITI_TUNE_CANDIDATES 3u
+#define DITI_TUNED_MOST 4096u
 
 typedef struct diti_device {
     diti_env env;
@@ -264,6 +270,10 @@ typedef struct diti_device {
     bool owns_pipeline_cache;
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
+    diti_tuned *tuned; /* under the lock */
+    size_t tuned_count, tuned_capacity;
+    bool tune;                                /* measure what is not known */
+    uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
@@ -335,6 +345,9 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* false: never measured. */
+DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
+DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice);
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */

@@ -1,0 +1,184 @@
+/* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
+   here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
+   the cases of a graph, which is then built again. */
+#include "graph/graph.h"
+
+#define DITI_TUNE_RUNS 3u
+#define DITI_TUNE_US 3000.0f        /* about so long is one run */
+#define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
+#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+
+/* Shapes are of one class while their sizes round up to the same powers of two. */
+static uint32_t diti_tune_log2(uint32_t value) {
+    uint32_t bits = 0;
+    while (value > (1u << bits) && bits < 31) bits++;
+    return bits;
+}
+
+static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
+    uint32_t words[16] = {0};
+    words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
+    words[1] = (uint32_t)c->kind;
+    words[2] = (uint32_t)c->formats[0] | (uint32_t)c->formats[1] << 4 | (uint32_t)c->formats[2] << 8;
+    words[3] = diti_tune_log2(c->rows);
+    words[4] = diti_tune_log2(c->columns);
+    words[5] = diti_tune_log2(c->depth);
+    words[6] = c->head_dim;
+    words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
+    words[8] = device->limits.subgroup_size;
+    words[9] = device->limits.shared_bytes;
+    return diti_hash(words, sizeof words);
+}
+
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+    diti_device *device = graph->device;
+    uint64_t shapes = diti_tune_class(device, wanted);
+    uint32_t choice = 0;
+    size_t i;
+    if (graph->candidate) return graph->candidate - 1;
+    if (device->candidate) return device->candidate - 1;
+    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice;
+    for (i = 0; i < graph->wanted_count; i++) {
+        if (graph->wanted[i].shapes == shapes) return 0;
+    }
+    if (!diti_grow(&device->env, (void **)&graph->wanted, &graph->wanted_capacity, graph->wanted_count,
+                   sizeof *graph->wanted))
+        return 0;
+    graph->wanted[graph->wanted_count] = *wanted;
+    graph->wanted[graph->wanted_count++].shapes = shapes;
+    return 0;
+}
+
+/* --- measuring --- */
+
+static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
+    if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
+        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_DEVICE_MEMORY, "too large to be tuned");
+    return diti_tensor_state(graph, format, (uint32_t)rows, (uint32_t)columns, "tuned");
+}
+
+static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    const diti_gemm_image *image = &c->image;
+    uint64_t rows = c->rows;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    diti_gemm gemm = DITI_ZERO;
+    if (image->kernel)
+        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
+               (image->width >> image->upsample);
+    gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
+    gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
+    gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
+    gemm.rows = c->rows;
+    gemm.columns = c->columns;
+    gemm.depth = c->depth;
+    gemm.parts = 1;
+    gemm.image = image->kernel ? image : NULL;
+    gemm.name = "tuned product";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_op_gemm(graph, &gemm);
+}
+
+static void diti_tune_attention(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    uint32_t i, width = c->depth * c->head_dim;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_tune_tensor(graph, c->formats[0], c->rows, width);
+    diti_tensor k = diti_tune_tensor(graph, c->formats[0], c->columns, width);
+    desc.batch = 1;
+    desc.heads = c->depth;
+    desc.head_dim = c->head_dim;
+    desc.scale = 1.0f;
+    desc.name = "tuned attention";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_attention(graph, q, k, k, &desc);
+}
+
+static void diti_tune_emit(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    if (c->kind == DITI_TUNE_GEMM)
+        diti_tune_gemm(graph, c, times);
+    else
+        diti_tune_attention(graph, c, times);
+}
+
+static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case *c) {
+    double flops = 2.0 * c->rows * c->columns * c->depth;
+    double us;
+    if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    us = flops * 1e-9 * (double)device->us_per_gflop;
+    return us * 32 < (double)DITI_TUNE_US ? 32u
+           : us >= (double)DITI_TUNE_US   ? 1u
+                                          : (uint32_t)((double)DITI_TUNE_US / us);
+}
+
+/* The shortest of a few runs behind a first one, in microseconds. */
+static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
+    dit_result result = diti_plan_run(plan, 0, 2, err);
+    uint32_t run;
+    *shortest = UINT64_MAX;
+    for (run = 0; run < DITI_TUNE_RUNS && result >= 0; run++) {
+        uint64_t begin = diti_clock_us(), us;
+        result = diti_plan_run(plan, 1, 1, err);
+        us = diti_clock_us() - begin;
+        if (us < *shortest) *shortest = us;
+    }
+    return result;
+}
+
+/* *us stays as it is where the candidate is none: it would be the same kernel as an earlier one, of which *first is. */
+static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
+                                      diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
+    diti_plan *plan = NULL;
+    diti_graph graph;
+    dit_result result;
+    uint32_t i;
+    bool same = false;
+    diti_graph_init(&graph, device);
+    graph.candidate = candidate + 1;
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "tune", false);
+    diti_tune_emit(&graph, c, diti_tune_times(device, c));
+    result = graph.error.result;
+    if (result < 0 && err) *err = graph.error;
+    if (result >= 0) *made = graph.dispatches[0];
+    for (i = 0; i < candidate && result >= 0; i++)
+        same = same || (earlier[i].module == made->module &&
+                        !memcmp(earlier[i].constants, made->constants, sizeof made->constants));
+    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0 && !same) result = diti_tune_measure(plan, us, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
+static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
+    diti_dispatch made[DITI_TUNE_CANDIDATES];
+    uint64_t us[DITI_TUNE_CANDIDATES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    uint32_t i, best = 0;
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+        result = diti_tune_candidate(device, c, i, &made[i], made, &us[i], &error);
+        if ((double)us[i] < (double)us[best] * DITI_TUNE_GAIN) best = i;
+    }
+    if (result == DIT_ERROR_DEVICE_LOST) {
+        if (err) *err = error;
+        return result;
+    }
+    if (result >= 0)
+        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %llu, %llu, %llu us; candidate %u is taken",
+                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
+                 (unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
+    diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < graph->wanted_count && result == DIT_OK; i++) {
+        result = diti_tune_one(graph->device, &graph->wanted[i], err);
+        if (result == DIT_OK && progress && progress->func &&
+            !progress->func("measuring kernels", i + 1, graph->wanted_count, progress->user))
+            result = DIT_CANCELLED;
+    }
+    return result;
+}
