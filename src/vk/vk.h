@@ -222,6 +222,7 @@ typedef struct diti_trace_scope {
     uint64_t begin_ns;
     uint8_t lane, row;
 } diti_trace_scope;
+
 typedef struct diti_tuned { /* as it lies in the cache blob */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
     uint32_t choice, reserved;
