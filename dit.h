@@ -309,6 +309,7 @@ typedef struct dit_context_desc {
     uint32_t frames_in_flight;             /* dit_job_record calls whose commands may be pending; 0: 3 */
     uint32_t max_dispatch_us;              /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
     const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
+    bool tune;             /* measure kernels that the cache does not know, when a job is made; false: the usual ones */
     bool trace;            /* timestamps around every op, for dit_trace_write; false: none */
     bool trace_light;      /* with trace: only your marks and ranges, and copies; false: everything */
     uint32_t _zero_end;    /* guard: stays zero */
@@ -4127,6 +4128,13 @@ typedef struct diti_trace_scope {
     uint8_t lane, row;
 } diti_trace_scope;
 
+typedef struct diti_tuned { /* as it lies in the cache blob */
+    uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
+    uint32_t choice, reserved;
+} diti_tuned;
+#define DITI_TUNE_CANDIDATES 3u
+#define DITI_TUNED_MOST 4096u
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -4168,6 +4176,10 @@ typedef struct diti_device {
     bool owns_pipeline_cache;
     diti_pipeline **pipelines;
     size_t pipeline_count, pipeline_capacity;
+    diti_tuned *tuned; /* under the lock */
+    size_t tuned_count, tuned_capacity;
+    bool tune;                                /* measure what is not known */
+    uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
@@ -4239,6 +4251,9 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
+/* false: never measured. */
+DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
+DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice);
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
@@ -4426,6 +4441,7 @@ static const char *const diti_override_keys[] = {
     "groups",        /* workgroups in a dispatch */
     "invocations",   /* invocations in a workgroup */
     "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
+    "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
     "staging",       /* bytes copied to or from the device at a time */
     "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
     "transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
@@ -6725,6 +6741,7 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
         diti_free(&device->env, device->pipelines[i]);
     }
     diti_free(&device->env, device->pipelines);
+    diti_free(&device->env, device->tuned);
     if (device->pipeline_layout) {
         device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
     }
@@ -6736,21 +6753,51 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
     }
 }
 
+/* ======== src/vk/tuned.c (edit it there; dit.h is generated) ======== */
+/* Which candidate of a kernel is the fastest for a class of shapes: found by graph/tune.c, kept in the cache blob. */
+
+DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
+    bool found = false;
+    size_t i;
+    diti_lock(&device->lock);
+    for (i = 0; i < device->tuned_count && !found; i++) {
+        found = device->tuned[i].shapes == shapes;
+        if (found) *choice = device->tuned[i].choice;
+    }
+    diti_unlock(&device->lock);
+    return found;
+}
+
+DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
+    uint32_t known;
+    if (diti_tuned_find(device, shapes, &known)) return;
+    diti_lock(&device->lock);
+    if (device->tuned_count < DITI_TUNED_MOST &&
+        diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, device->tuned_count,
+                  sizeof *device->tuned)) {
+        device->tuned[device->tuned_count].shapes = shapes;
+        device->tuned[device->tuned_count].choice = choice;
+        device->tuned[device->tuned_count].reserved = 0;
+        device->tuned_count++;
+    }
+    diti_unlock(&device->lock);
+}
+
 /* ======== src/vk/cache.c (edit it there; dit.h is generated) ======== */
 
-/* The cache blob: this header, then what vkGetPipelineCacheData gave. It is only good for the driver that made it, on
-   the machine that made it, so the header is stored as it lies in memory. */
+/* The cache blob: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is only good for the
+   driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
 #define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
-#define DITI_CACHE_VERSION 1u
+#define DITI_CACHE_VERSION 2u
 typedef struct diti_cache_header {
     uint32_t magic, version;
     uint8_t uuid[16]; /* pipelineCacheUUID */
     uint32_t vendor, device, driver_version;
     uint32_t rung;      /* of us_per_gflop */
     float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
-    uint32_t reserved;
-    uint64_t spirv_hash, data_size;
-    uint64_t checksum; /* of everything else, header first */
+    uint32_t tuned_count;
+    uint64_t spirv_hash, data_size; /* data_size: behind the choices */
+    uint64_t checksum;              /* of everything else, header first */
 } diti_cache_header;
 
 static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
@@ -6787,6 +6834,24 @@ static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned
            words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
 }
 
+static size_t diti_cache_tuned_size(const diti_cache_header *header) {
+    return header->tuned_count * sizeof(diti_tuned);
+}
+
+static diti_tuned diti_cache_tuned(const unsigned char *blob, uint32_t index) {
+    diti_tuned tuned;
+    memcpy(&tuned, blob + sizeof(diti_cache_header) + index * sizeof tuned, sizeof tuned);
+    return tuned;
+}
+
+static bool diti_cache_choices_fit(const diti_cache_header *header, const unsigned char *blob) {
+    uint32_t i;
+    for (i = 0; i < header->tuned_count; i++) {
+        if (diti_cache_tuned(blob, i).choice >= DITI_TUNE_CANDIDATES) return false;
+    }
+    return true;
+}
+
 /* NULL when the blob may be used, else what is wrong with it. */
 static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
                                     diti_cache_header *header) {
@@ -6801,34 +6866,46 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
         return "another device or driver wrote it";
     }
     if (header->spirv_hash != mine.spirv_hash) return "it belongs to other shaders";
-    if (header->data_size != size - sizeof *header) return "it is cut off or too long";
+    if (header->tuned_count > DITI_TUNED_MOST || diti_cache_tuned_size(header) > size - sizeof *header ||
+        header->data_size != size - sizeof *header - diti_cache_tuned_size(header))
+        return "it is cut off or too long";
     if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
         return "its checksum is wrong";
     }
-    if (!diti_cache_data_fits(header, blob + sizeof *header, size - sizeof *header)) return "its content is damaged";
+    if (!diti_cache_choices_fit(header, blob) ||
+        !diti_cache_data_fits(header, blob + size - header->data_size, (size_t)header->data_size))
+        return "its content is damaged";
     return NULL;
 }
 
-static bool diti_cache_accept(diti_device *device, const void *blob, size_t size) {
+/* Takes over what the blob knows; *data: where the driver's part begins. */
+static bool diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
     diti_cache_header header;
     const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
+    uint32_t i;
     if (problem) {
         diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
         return false;
     }
     if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+    *data = size - (size_t)header.data_size;
+    for (i = 0; i < header.tuned_count; i++) {
+        diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
+        diti_tuned_add(device, tuned.shapes, tuned.choice);
+    }
     return true;
 }
 
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
     VkPipelineCacheCreateInfo info = DITI_ZERO;
-    bool use = blob && size && diti_cache_accept(device, blob, size);
+    size_t data = 0;
+    bool use = blob && size && diti_cache_accept(device, blob, size, &data);
     VkResult vr;
     if (device->pipeline_cache) return DIT_OK; /* the application's */
     info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     if (use) {
-        info.initialDataSize = size - sizeof(diti_cache_header);
-        info.pInitialData = (const unsigned char *)blob + sizeof(diti_cache_header);
+        info.initialDataSize = size - data;
+        info.pInitialData = (const unsigned char *)blob + data;
     }
     vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
     if (vr < 0 && use) { /* start empty rather than fail */
@@ -6854,33 +6931,52 @@ static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_er
     return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
 }
 
+/* Choices that another thread adds meanwhile are left out. */
+static void diti_cache_copy_tuned(diti_device *device, unsigned char *out, uint32_t count) {
+    diti_lock(&device->lock);
+    if (count) memcpy(out, device->tuned, count * sizeof(diti_tuned));
+    diti_unlock(&device->lock);
+}
+
+static uint32_t diti_cache_tuned_count(diti_device *device) {
+    uint32_t count;
+    diti_lock(&device->lock);
+    count = (uint32_t)device->tuned_count;
+    diti_unlock(&device->lock);
+    return count;
+}
+
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
     diti_cache_header header;
-    unsigned char *data = (unsigned char *)blob + sizeof header;
-    size_t data_size, room = *size;
+    unsigned char *behind = (unsigned char *)blob + sizeof header;
+    size_t data_size, room = *size, tuned_size;
     VkResult vr = VK_SUCCESS;
     dit_result result = diti_device_check(device, err);
     if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
     if (result < 0) return result;
-    *size = sizeof header + data_size;
+    diti_cache_identity(device, &header);
+    header.tuned_count = diti_cache_tuned_count(device);
+    tuned_size = diti_cache_tuned_size(&header);
+    *size = sizeof header + tuned_size + data_size;
     if (!blob) return DIT_OK;
     if (room < *size) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
                          (unsigned long long)*size, (unsigned long long)room);
     }
+    diti_cache_copy_tuned(device, behind, header.tuned_count);
     /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
-    if (data_size) vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, data);
+    if (data_size)
+        vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, behind + tuned_size);
     if (vr == VK_INCOMPLETE) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
     }
     if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
-    diti_cache_identity(device, &header);
     header.rung = (uint32_t)device->rung;
     header.us_per_gflop = device->us_per_gflop;
     header.data_size = data_size;
-    header.checksum = diti_cache_checksum(&header, data, data_size);
+    header.checksum = diti_cache_checksum(&header, behind, tuned_size + data_size);
     memcpy(blob, &header, sizeof header);
-    *size = sizeof header + data_size;
+    *size = sizeof header + tuned_size + data_size;
     return DIT_OK;
 }
 
@@ -6960,6 +7056,8 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+    device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
+    if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
@@ -7887,6 +7985,21 @@ typedef struct diti_dispatch {
     uint32_t segment;
 } diti_dispatch;
 
+/* --- tuning: what an op wants to be measured (tune.c) --- */
+typedef struct diti_gemm_image {                   /* a convolution's geometry */
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+} diti_gemm_image;
+typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
+typedef struct diti_tune_case {
+    diti_tune_kind kind;
+    diti_element formats[3];       /* x, weight, out; of attention all three the same */
+    uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
+    uint32_t head_dim;
+    diti_gemm_image image; /* kernel 0: none */
+    uint64_t shapes;       /* diti_tune_choose sets it */
+} diti_tune_case;
+
 /* --- the graph --- */
 typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
@@ -7905,6 +8018,9 @@ typedef struct diti_graph {
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
+    uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
+    diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
+    size_t wanted_count, wanted_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -7967,10 +8083,6 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
 /* How many rows to expand at a time. */
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
-typedef struct diti_gemm_image {
-    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
-    uint32_t kernel, stride, pad, upsample;
-} diti_gemm_image;
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
     diti_tensor bias, multiply, gate, residual, out;
@@ -7982,6 +8094,10 @@ typedef struct diti_gemm {
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
+/* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 
@@ -9641,6 +9757,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     if (!graph->device) return;
     diti_free(&graph->device->env, graph->tensors);
     diti_free(&graph->device->env, graph->dispatches);
+    diti_free(&graph->device->env, graph->wanted);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -11209,6 +11326,191 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
 }
 
+/* ======== src/graph/tune.c (edit it there; dit.h is generated) ======== */
+/* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
+   here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
+   the cases of a graph, which is then built again. */
+
+#define DITI_TUNE_RUNS 3u
+#define DITI_TUNE_US 3000.0f        /* about so long is one run */
+#define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
+#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+
+/* Shapes are of one class while their sizes round up to the same powers of two. */
+static uint32_t diti_tune_log2(uint32_t value) {
+    uint32_t bits = 0;
+    while (value > (1u << bits) && bits < 31) bits++;
+    return bits;
+}
+
+static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
+    uint32_t words[16] = {0};
+    words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
+    words[1] = (uint32_t)c->kind;
+    words[2] = (uint32_t)c->formats[0] | (uint32_t)c->formats[1] << 4 | (uint32_t)c->formats[2] << 8;
+    words[3] = diti_tune_log2(c->rows);
+    words[4] = diti_tune_log2(c->columns);
+    words[5] = diti_tune_log2(c->depth);
+    words[6] = c->head_dim;
+    words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
+    words[8] = device->limits.subgroup_size;
+    words[9] = device->limits.shared_bytes;
+    return diti_hash(words, sizeof words);
+}
+
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+    diti_device *device = graph->device;
+    uint64_t shapes = diti_tune_class(device, wanted);
+    uint32_t choice = 0;
+    size_t i;
+    if (graph->candidate) return graph->candidate - 1;
+    if (device->candidate) return device->candidate - 1;
+    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice;
+    for (i = 0; i < graph->wanted_count; i++) {
+        if (graph->wanted[i].shapes == shapes) return 0;
+    }
+    if (!diti_grow(&device->env, (void **)&graph->wanted, &graph->wanted_capacity, graph->wanted_count,
+                   sizeof *graph->wanted))
+        return 0;
+    graph->wanted[graph->wanted_count] = *wanted;
+    graph->wanted[graph->wanted_count++].shapes = shapes;
+    return 0;
+}
+
+/* --- measuring --- */
+
+static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
+    if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
+        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_DEVICE_MEMORY, "too large to be tuned");
+    return diti_tensor_state(graph, format, (uint32_t)rows, (uint32_t)columns, "tuned");
+}
+
+static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    const diti_gemm_image *image = &c->image;
+    uint64_t rows = c->rows;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    diti_gemm gemm = DITI_ZERO;
+    if (image->kernel)
+        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
+               (image->width >> image->upsample);
+    gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
+    gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
+    gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
+    gemm.rows = c->rows;
+    gemm.columns = c->columns;
+    gemm.depth = c->depth;
+    gemm.parts = 1;
+    gemm.image = image->kernel ? image : NULL;
+    gemm.name = "tuned product";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_op_gemm(graph, &gemm);
+}
+
+static void diti_tune_attention(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    uint32_t i, width = c->depth * c->head_dim;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_tune_tensor(graph, c->formats[0], c->rows, width);
+    diti_tensor k = diti_tune_tensor(graph, c->formats[0], c->columns, width);
+    desc.batch = 1;
+    desc.heads = c->depth;
+    desc.head_dim = c->head_dim;
+    desc.scale = 1.0f;
+    desc.name = "tuned attention";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_attention(graph, q, k, k, &desc);
+}
+
+static void diti_tune_emit(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    if (c->kind == DITI_TUNE_GEMM)
+        diti_tune_gemm(graph, c, times);
+    else
+        diti_tune_attention(graph, c, times);
+}
+
+static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case *c) {
+    double flops = 2.0 * c->rows * c->columns * c->depth;
+    double us;
+    if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    us = flops * 1e-9 * (double)device->us_per_gflop;
+    return us * 32 < (double)DITI_TUNE_US ? 32u
+           : us >= (double)DITI_TUNE_US   ? 1u
+                                          : (uint32_t)((double)DITI_TUNE_US / us);
+}
+
+/* The shortest of a few runs behind a first one, in microseconds. */
+static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
+    dit_result result = diti_plan_run(plan, 0, 2, err);
+    uint32_t run;
+    *shortest = UINT64_MAX;
+    for (run = 0; run < DITI_TUNE_RUNS && result >= 0; run++) {
+        uint64_t begin = diti_clock_us(), us;
+        result = diti_plan_run(plan, 1, 1, err);
+        us = diti_clock_us() - begin;
+        if (us < *shortest) *shortest = us;
+    }
+    return result;
+}
+
+/* *us stays as it is where the candidate is none: it would be the same kernel as an earlier one, of which *first is. */
+static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
+                                      diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
+    diti_plan *plan = NULL;
+    diti_graph graph;
+    dit_result result;
+    uint32_t i;
+    bool same = false;
+    diti_graph_init(&graph, device);
+    graph.candidate = candidate + 1;
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "tune", false);
+    diti_tune_emit(&graph, c, diti_tune_times(device, c));
+    result = graph.error.result;
+    if (result < 0 && err) *err = graph.error;
+    if (result >= 0) *made = graph.dispatches[0];
+    for (i = 0; i < candidate && result >= 0; i++)
+        same = same || (earlier[i].module == made->module &&
+                        !memcmp(earlier[i].constants, made->constants, sizeof made->constants));
+    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0 && !same) result = diti_tune_measure(plan, us, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
+static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
+    diti_dispatch made[DITI_TUNE_CANDIDATES];
+    uint64_t us[DITI_TUNE_CANDIDATES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    uint32_t i, best = 0;
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+        result = diti_tune_candidate(device, c, i, &made[i], made, &us[i], &error);
+        if ((double)us[i] < (double)us[best] * DITI_TUNE_GAIN) best = i;
+    }
+    if (result == DIT_ERROR_DEVICE_LOST) {
+        if (err) *err = error;
+        return result;
+    }
+    if (result >= 0)
+        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %llu, %llu, %llu us; candidate %u is taken",
+                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
+                 (unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
+    diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < graph->wanted_count && result == DIT_OK; i++) {
+        result = diti_tune_one(graph->device, &graph->wanted[i], err);
+        if (result == DIT_OK && progress && progress->func &&
+            !progress->func("measuring kernels", i + 1, graph->wanted_count, progress->user))
+            result = DIT_CANCELLED;
+    }
+    return result;
+}
+
 /* ======== src/graph/ops.c (edit it there; dit.h is generated) ======== */
 /* What the ops share: filling a dispatch, alignment, views of weights. */
 
@@ -12025,6 +12327,50 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
 
+/* --- candidates beside the usual tiles --- */
+
+static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 ? 64 : 32, lanes = out->group;
+    uint32_t bytes = lanes * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
+    if (out->constants[2] || bytes > graph->device->limits.shared_bytes) return; /* few rows: one size fits */
+    out->rows = lanes * lane_tile;
+    out->columns = spread;
+    out->constants[0] = lane_tile;
+    out->constants[1] = spread;
+}
+
+/* The other size of workgroup; a half of the rows. */
+static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t group = out->group == 128 ? 256 : 128;
+    if (candidate == 2) {
+        out->constants[0] = 4;
+    } else if (group <= graph->device->limits.group_invocations &&
+               (group == 128 || diti_gemm_rows_at_once(graph, gemm) >= 256)) {
+        out->group = group;
+    }
+    out->rows = out->group / 16 * out->constants[0];
+}
+
+static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
+    diti_tune_case wanted = DITI_ZERO;
+    uint32_t candidate;
+    bool gpu = diti_equal(tiles->module, "gemm_gpu");
+    if (gemm->parts > 1 || (!gpu && !diti_equal(tiles->module, "gemm_cpu"))) return;
+    wanted.kind = DITI_TUNE_GEMM;
+    wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
+    wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
+    wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
+    wanted.rows = gemm->rows;
+    wanted.columns = gemm->columns;
+    wanted.depth = gemm->depth;
+    if (gemm->image) wanted.image = *gemm->image;
+    candidate = diti_tune_choose(graph, &wanted);
+    if (candidate && gpu) diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
+    if (candidate && !gpu) diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+}
+
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                                 diti_dispatch *dispatch) {
     uint32_t *c = dispatch->constants;
@@ -12113,6 +12459,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
                            (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
                                diti_gemm_ceil(gemm->columns, tiles.columns)))
         return;
+    diti_gemm_tune(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
@@ -12433,6 +12780,31 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     return keys >= 4;
 }
 
+/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
+   which the bytes depend. */
+static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *shape, diti_element format,
+                                diti_attention_tiles *tiles) {
+    uint32_t candidate, each, bytes;
+    diti_tune_case wanted = DITI_ZERO;
+    wanted.kind = DITI_TUNE_ATTENTION;
+    wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
+    wanted.rows = shape->queries;
+    wanted.columns = shape->keys;
+    wanted.depth = shape->heads;
+    wanted.head_dim = shape->head_dim;
+    candidate = diti_tune_choose(graph, &wanted);
+    if (!candidate) return;
+    if (!graph->device->is_cpu) {
+        tiles->constants[1] = 0; /* kept only where there is room */
+        return;
+    }
+    each = candidate == 1 ? 2 : 8;
+    bytes = each * tiles->group * tiles->quads * 16u;
+    if (bytes > graph->device->limits.shared_bytes) return;
+    tiles->constants[0] = each;
+    tiles->block = tiles->group * each;
+}
+
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -12562,6 +12934,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
+    diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
     if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
@@ -20543,6 +20916,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_device_open(desc, &context->env, &context->device, err);
     if (result >= 0) result = diti_context_prove(context, err);
+    if (result >= 0) context->device->tune = desc->tune;
     if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
     return result;
 }
@@ -22278,14 +22652,27 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_job_end_commands(job, job->preview_copy, err);
 }
 
-static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+static void diti_job_ops(dit_job *job, diti_graph *graph) {
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
-    diti_graph graph;
-    dit_result result;
-    diti_graph_init(&graph, job->context->device);
-    graph.worker = &job->context->worker;
-    diti_job_emit(job, &graph);
+    diti_free(&job->env, job->denoise.family);
+    memset(&job->text, 0, sizeof job->text);
+    memset(&job->denoise, 0, sizeof job->denoise);
+    diti_graph_init(graph, job->context->device);
+    graph->worker = &job->context->worker;
+    diti_job_emit(job, graph);
     diti_trace_close(&scope, 0);
+}
+
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_graph graph;
+    dit_result result = DIT_OK;
+    diti_job_ops(job, &graph);
+    if (graph.wanted_count && !diti_graph_failed(&graph)) {
+        result = diti_tune_run(&graph, progress, err);
+        diti_graph_free(&graph);
+        if (result != DIT_OK) return result;
+        diti_job_ops(job, &graph);
+    }
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
     if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
@@ -22461,8 +22848,7 @@ static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_e
     dit_result result;
     job->plan = NULL;
     job->command_pool = VK_NULL_HANDLE;
-    memset(&job->text, 0, sizeof job->text);
-    memset(&job->denoise, 0, sizeof job->denoise);
+    job->denoise.family = NULL;
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
