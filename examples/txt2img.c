@@ -400,7 +400,7 @@ static void append_value(char *out, size_t size, const char *key, const char *va
 }
 
 static void model_name(const char *path, char *out, size_t size) {
-    static const char *const endings[] = {".gguf", ".safetensors", "/"};
+    static const char *const endings[] = {".gguf", ".safetensors", ".pth", ".pt", ".ckpt", ".bin", "/"};
     size_t length, i;
     snprintf(out, size, "%s", base_name(path));
     for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {

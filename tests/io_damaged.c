@@ -5,43 +5,7 @@
 #include "test.h"
 #include "files.h"
 #include "model_files.h"
-
-static test_memory memory;
-static diti_env env;
-
-static void check_refusal(dit_result result, const dit_error *err, const char *culprit) {
-    CHECK_MESSAGE(result < 0 && err->result == result && strstr(err->message, culprit) &&
-                      !strpbrk(err->message, "\n\r"),
-                  "expected '%s', got '%s' (%d)", culprit, err->message, (int)result);
-    CHECK_MESSAGE(memory.alive == 0, "%ld blocks leaked after '%s'", memory.alive, err->message);
-}
-
-static dit_result open_and_close(const dit_source *source, dit_error *err) {
-    diti_checkpoint *checkpoint;
-    dit_result result = diti_checkpoint_open(&env, source, &checkpoint, err);
-    diti_checkpoint_close(checkpoint);
-    return result;
-}
-
-/* From memory of exactly that size, and through callbacks. */
-static void refuses_part(const bytes *file, size_t size, const char *culprit) {
-    bytes exact = {0};
-    dit_source source;
-    dit_error err = {0};
-    exact.data = malloc(size ? size : 1), exact.size = size;
-    if (size) memcpy(exact.data, file->data, size);
-    source = memory_source(&exact);
-    check_refusal(open_and_close(&source, &err), &err, culprit);
-    source = callback_source(&exact);
-    memset(&err, 0, sizeof err);
-    check_refusal(open_and_close(&source, &err), &err, culprit);
-    bytes_free(&exact);
-}
-
-static void refuses(bytes file, const char *culprit) {
-    refuses_part(&file, file.size, culprit);
-    bytes_free(&file);
-}
+#include "refusals.h"
 
 /* --- safetensors --- */
 
@@ -170,36 +134,7 @@ static void test_truncation(void) {
 
 /* Every byte of the header in turn takes other values: whatever comes of it, no crash, no leak, and what opens can be
  * read. */
-static void test_changed_bytes(void) {
-    static const unsigned char changes[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
-    bytes file = small_gguf();
-    size_t opened = 0, refused = 0;
-    for (size_t at = 0; at < file.size; at++) {
-        unsigned char was = file.data[at];
-        for (size_t i = 0; i < DITI_COUNT(changes); i++) {
-            dit_source source = memory_source(&file);
-            diti_checkpoint *checkpoint;
-            dit_error err = {0};
-            float values[64];
-            file.data[at] = changes[i];
-            if (diti_checkpoint_open(&env, &source, &checkpoint, &err) < 0) {
-                refused++;
-                continue;
-            }
-            opened++;
-            for (uint32_t t = 0; t < diti_checkpoint_count(checkpoint); t++) {
-                const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, t);
-                uint64_t elements = diti_stored_tensor_elements(tensor);
-                if (elements <= DITI_COUNT(values))
-                    diti_checkpoint_read_float(checkpoint, tensor, values, elements, &err);
-            }
-            diti_checkpoint_close(checkpoint);
-        }
-        file.data[at] = was;
-    }
-    CHECK_MESSAGE(opened > 100 && refused > 100 && memory.alive == 0, "%zu opened, %zu refused", opened, refused);
-    bytes_free(&file);
-}
+static void test_changed_bytes(void) { change_bytes(small_gguf()); }
 
 static void test_gguf_head(void) {
     static const uint64_t counts[] = {100, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX};
@@ -578,11 +513,15 @@ static void test_sources(void) {
 }
 
 static void test_other_formats(void) {
-    bytes zip = {0}, pickle = {0}, text = {0};
+    bytes zip = {0}, pickle = {0}, tar = {0}, text = {0};
     bytes_add(&zip, "PK\3\4\0\0\0\0\0\0\0\0", 12);
-    refuses(zip, "pickle");
+    refuses(zip, "zip archive without a directory");
     bytes_add(&pickle, "\x80\2}q\0(X\n\0\0\0\0", 12);
-    refuses(pickle, "pickle");
+    refuses(pickle, "a PyTorch before 1.6");
+    bytes_add(&tar, NULL, 1024);
+    memcpy(tar.data, "sys_info", 8);
+    memcpy(tar.data + 257, "ustar", 5);
+    refuses(tar, "a PyTorch before 1.6");
     bytes_add(&text, "version https://git-lfs.github.com/spec/v1", 42);
     refuses(text, "safetensors");
 }

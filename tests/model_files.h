@@ -66,6 +66,52 @@ static inline void gguf_tensor(bytes *out, const char *name, uint64_t columns, u
     bytes_u64(out, offset);
 }
 
+/* --- zip archives --- */
+
+typedef struct archive {
+    bytes file, directory;
+    uint32_t count;
+} archive;
+
+static inline void bytes_u16(bytes *out, uint32_t value) { bytes_add(out, &value, 2); }
+
+static inline void archive_name(bytes *out, const char *name, uint32_t size, uint32_t method) {
+    bytes_u16(out, 0);
+    bytes_u16(out, method);
+    bytes_add(out, NULL, 8);
+    bytes_u32(out, size);
+    bytes_u32(out, size);
+    bytes_u16(out, (uint32_t)strlen(name));
+    bytes_u16(out, 0);
+}
+
+static inline void archive_add(archive *a, const char *name, const void *data, size_t size, uint32_t method) {
+    uint32_t at = (uint32_t)a->file.size;
+    bytes_add(&a->file, "PK\3\4\0\0", 6);
+    archive_name(&a->file, name, (uint32_t)size, method);
+    bytes_add(&a->file, name, strlen(name));
+    bytes_add(&a->file, data, size);
+    bytes_add(&a->directory, "PK\1\2\0\0\0\0", 8);
+    archive_name(&a->directory, name, (uint32_t)size, method);
+    bytes_add(&a->directory, NULL, 10);
+    bytes_u32(&a->directory, at);
+    bytes_add(&a->directory, name, strlen(name));
+    a->count++;
+}
+
+static inline bytes archive_end(archive *a) {
+    uint32_t at = (uint32_t)a->file.size;
+    bytes_add(&a->file, a->directory.data, a->directory.size);
+    bytes_add(&a->file, "PK\5\6\0\0\0\0", 8);
+    bytes_u16(&a->file, a->count);
+    bytes_u16(&a->file, a->count);
+    bytes_u32(&a->file, (uint32_t)a->directory.size);
+    bytes_u32(&a->file, at);
+    bytes_u16(&a->file, 0);
+    bytes_free(&a->directory);
+    return a->file;
+}
+
 /* --- sources --- */
 
 static inline dit_source memory_source(const bytes *file) {

@@ -8,7 +8,7 @@ static const char usage_text[] =
     "usage: dit-convert [--type TYPE] [--tensor-type-rules GLOB=TYPE,...] [--name NAME] [--steps N] [--guidance G]\n"
     "                   INPUT OUTPUT.gguf\n"
     "\n"
-    "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors or GGUF file\n"
+    "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors, GGUF or PyTorch file\n"
     "--type TYPE of the linear weights and convolutions: f32, f16, bf16, q8_0 (the default), q5_1, q5_0, q4_1 or q4_0;\n"
     "            K-quants are read by dit.h, but not written by this tool. i8r and i8r+rot: int8 with a scale per row, for\n"
     "            which activations become int8 too while running (W8A8), plain or rotated; see below\n"
@@ -330,8 +330,8 @@ static dit_result add_everything(converter *convert) {
         if (result >= 0) result = add_component(convert, "");
     }
     if (result >= 0 && !convert->tensor_count) {
-        result = diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: no weights found: neither safetensors nor GGUF",
-                           convert->input);
+        result = diti_fail(convert->err, DIT_ERROR_BAD_FILE,
+                           "%s: no weights found: neither safetensors, GGUF nor PyTorch files", convert->input);
     }
     return result;
 }

@@ -53,8 +53,8 @@ static size_t diti_name_slot(const diti_name_index *index, const void *items, si
     return slot;
 }
 
-static bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
-                           size_t *out) {
+DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                                 size_t *out) {
     size_t slot;
     if (!index->size) return false;
     slot = diti_name_slot(index, items, stride, name);
@@ -63,9 +63,8 @@ static bool diti_name_find(const diti_name_index *index, const void *items, size
     return true;
 }
 
-/* Two items with one name are an error that calls them what ("tensor"). */
-static dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
-                                  size_t count, const char *file, const char *what, dit_error *err) {
+DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                        size_t count, const char *file, const char *what, dit_error *err) {
     size_t i, size = 16;
     if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
     while (size / 2 < count) size *= 2;
@@ -227,7 +226,20 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
 
 /* --- opening: which format, which other files --- */
 
-typedef enum diti_file_kind { DITI_FILE_SAFETENSORS, DITI_FILE_GGUF, DITI_FILE_INDEX } diti_file_kind;
+typedef enum diti_file_kind {
+    DITI_FILE_SAFETENSORS,
+    DITI_FILE_GGUF,
+    DITI_FILE_INDEX,
+    DITI_FILE_PYTORCH
+} diti_file_kind;
+
+/* torch.save before 1.6 wrote a pickle with nothing around it, and before 0.2 a tar archive. */
+static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char *head, size_t have) {
+    char magic[5] = {0, 0, 0, 0, 0};
+    if (have >= 2 && head[0] == 0x80 && head[1] <= 5) return true;
+    return diti_file_size(file) > 512 && diti_file_read(file, 257, magic, sizeof magic, NULL) >= 0 &&
+           memcmp(magic, "ustar", sizeof magic) == 0;
+}
 
 static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
     unsigned char head[9] = DITI_ZERO;
@@ -245,8 +257,14 @@ static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out
         *out = DITI_FILE_INDEX;
         return DIT_OK;
     }
-    if (have >= 2 && (memcmp(head, "PK", 2) == 0 || head[0] == 0x80)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: a PyTorch pickle; convert it to safetensors",
+    if (have >= 4 && memcmp(head, "PK\3\4", 4) == 0) {
+        *out = DITI_FILE_PYTORCH;
+        return DIT_OK;
+    }
+    if (diti_file_is_old_pytorch(file, head, have)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: written by a PyTorch before 1.6 (no zip archive around its pickle): load it in a newer "
+                         "PyTorch and save it again, or as safetensors",
                          diti_file_name(file));
     }
     return DIT_OK; /* the safetensors parser says what is wrong with it */
@@ -294,7 +312,7 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
     return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
 }
 
-/* --- sharded safetensors --- */
+/* --- shards with an index --- */
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
     const diti_file *file = checkpoint->files[0];
@@ -325,8 +343,8 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
                                   const diti_json *entry, dit_error *err) {
     dit_result result;
     if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
-        !diti_ends_with(entry->text, ".safetensors")) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors file",
+        (!diti_ends_with(entry->text, ".safetensors") && !diti_ends_with(entry->text, ".bin"))) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors or .bin file",
                          diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
     }
     if (diti_shard_is_open(list, entry->text)) return DIT_OK;
@@ -336,7 +354,8 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
     result = diti_open_sibling(checkpoint, siblings, entry->text, err);
     if (result < 0) return result;
     list->shards[list->count++] = entry->text;
-    return diti_safetensors_parse(checkpoint, err);
+    return diti_ends_with(entry->text, ".bin") ? diti_pytorch_parse(checkpoint, err)
+                                               : diti_safetensors_parse(checkpoint, err);
 }
 
 static dit_result diti_check_shard(const diti_checkpoint *checkpoint, const diti_shard_list *list,
@@ -428,8 +447,9 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 
 /* --- opening --- */
 
-static dit_result diti_open_safetensors(diti_checkpoint *checkpoint, dit_error *err) {
-    dit_result result = diti_safetensors_parse(checkpoint, err);
+static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
+    dit_result result =
+        kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err);
     return result < 0 ? result : diti_index_tensors(checkpoint, err);
 }
 
@@ -440,7 +460,7 @@ static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_sib
     switch (kind) {
     case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
     case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
-    default: return diti_open_safetensors(checkpoint, err);
+    default: return diti_open_single(checkpoint, kind, err);
     }
 }
 
@@ -565,6 +585,25 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
+/* Elements offset / bytes and on of a tensor with strides. */
+static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                         uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
+    uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
+    if (offset % bytes != 0 || size % bytes != 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+    for (i = offset / bytes; i < (offset + size) / bytes; i++) {
+        uint64_t rest = i, at = 0;
+        uint32_t d;
+        dit_result result;
+        for (d = tensor->rank; d-- > 0; rest /= tensor->shape[d]) at += rest % tensor->shape[d] * tensor->strides[d];
+        result = diti_file_read(checkpoint->files[tensor->file], tensor->offset + at * bytes, out, (size_t)bytes, err);
+        if (result < 0) return result;
+        out += bytes;
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
@@ -573,6 +612,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
     }
+    if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
 

@@ -48,11 +48,14 @@ typedef struct diti_stored_tensor {
     uint64_t shape[5];
     uint64_t size;   /* bytes */
     uint64_t offset; /* in its file */
+    /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
+       puts in order (PyTorch only). */
+    const uint64_t *strides;
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
 /* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of
- * name-00001-of-0000N.gguf). */
+   name-00001-of-0000N.gguf), a PyTorch checkpoint (or its *.bin.index.json). */
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
                                              dit_error *err);
 /* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
@@ -191,6 +194,11 @@ typedef struct diti_format_type {
     uint32_t block, bytes;
 } diti_format_type;
 
+DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                                 size_t *out);
+/* Two items with one name are an error that calls them what ("tensor"). */
+DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                        size_t count, const char *file, const char *what, dit_error *err);
 /* Memory that lives as long as the checkpoint, 16-byte aligned; NULL when there is none. */
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
@@ -211,6 +219,70 @@ DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, 
 DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
 /* Parse the newest file and add its tensors. */
 DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
+DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name); /* NULL: unknown */
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
                                         dit_error *err);
+DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
+
+/* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
+typedef struct diti_zip_entry {
+    const char *name;
+    uint64_t offset, size; /* of its bytes in the file */
+} diti_zip_entry;
+typedef struct diti_zip {
+    diti_zip_entry *entries;
+    size_t count;
+    diti_name_index index;
+    unsigned char *directory; /* memory of the names */
+} diti_zip;
+DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err);
+DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip);
+DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name); /* NULL: absent */
+
+typedef enum diti_pickle_callable { /* what a pickle may name */
+                                    DITI_PICKLE_ORDERED_DICT,
+                                    DITI_PICKLE_TENSOR_V2,
+                                    DITI_PICKLE_TENSOR_V3,
+                                    DITI_PICKLE_PARAMETER,
+                                    DITI_PICKLE_NAMESPACE,
+                                    DITI_PICKLE_SIZE,
+                                    DITI_PICKLE_TYPE
+} diti_pickle_callable;
+typedef enum diti_pickle_kind {
+    DITI_PICKLE_OTHER, /* None, True, a float, ...: nobody asks */
+    DITI_PICKLE_MARK,
+    DITI_PICKLE_INTEGER,
+    DITI_PICKLE_TEXT,
+    DITI_PICKLE_TUPLE,
+    DITI_PICKLE_LIST,
+    DITI_PICKLE_DICTIONARY,
+    DITI_PICKLE_RECORD,
+    DITI_PICKLE_GLOBAL,
+    DITI_PICKLE_STORAGE,
+    DITI_PICKLE_TENSOR
+} diti_pickle_kind;
+#define DITI_PICKLE_END UINT32_MAX
+typedef struct diti_pickle_value {
+    diti_pickle_kind kind;
+    uint32_t count;       /* items of tuples, storages and tensors (their arguments), pairs of dictionaries, bytes */
+    uint32_t first, last; /* item or pair */
+    int64_t number;       /* integers; callables; tensors: 1 when their arguments tell the type */
+    const char *text;     /* in the pickle, without a NUL; GLOBAL: a type as safetensors calls it, or NULL */
+} diti_pickle_value;
+typedef struct diti_pickle_pair {
+    uint32_t key, value, next; /* next pair of the dictionary or DITI_PICKLE_END */
+} diti_pickle_pair;
+typedef struct diti_pickle {
+    diti_pickle_value *values;
+    size_t value_count, value_capacity;
+    uint32_t *items; /* values of tuples */
+    size_t item_count, item_capacity;
+    diti_pickle_pair *pairs;
+    size_t pair_count, pair_capacity;
+    uint32_t root; /* what was pickled */
+} diti_pickle;
+/* bytes must live as long as the pickle, and have less than 2^31 of them. file is for messages. */
+DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
+                                          diti_pickle *out, dit_error *err);
+DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
 #endif

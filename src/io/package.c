@@ -112,6 +112,12 @@ static const char *const diti_weight_files[] = {
     "model.safetensors.index.bf16.json",
     "diffusion_pytorch_model.gguf",
     "model.gguf",
+    "diffusion_pytorch_model.bin",
+    "diffusion_pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "diffusion_pytorch_model.fp16.bin",
+    "pytorch_model.fp16.bin",
 };
 
 static dit_result diti_package_find_weights(const diti_package *package, diti_package_part *part, dit_error *err) {

@@ -23,7 +23,7 @@ static dit_result diti_safetensors_fail(const diti_safetensors *file, const char
     return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", file->name, tensor, message);
 }
 
-static const diti_format_type *diti_safetensors_find_type(const char *name) {
+DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name) {
     size_t i;
     for (i = 0; i < DITI_COUNT(diti_safetensors_types); i++) {
         if (strcmp(name, diti_safetensors_types[i].name) == 0) return &diti_safetensors_types[i];
