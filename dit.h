@@ -16,7 +16,7 @@
 
        dit_context_desc cd = {0}; dit_model_desc md = {0}; dit_job_desc jd = {0};  // zeros are valid; {} in C++
        dit_context *ctx = NULL; dit_model *model = NULL; dit_job *job = NULL; dit_error err = {0};
-       md.source.path = "models/emoji-q8_0.gguf";             // a GGUF, a .safetensors, or a diffusers folder
+       md.source.path = "models/emoji-q8_0.gguf";             // GGUF, .safetensors, .pth, or a diffusers folder
        jd.prompt = "banana, flat style"; jd.seed = 42;        // size, steps and guidance: the model's own
        if (dit_context_create(&cd, &ctx, &err) < 0) goto failed;
        if (dit_model_load(ctx, &md, &model, &err) < 0) goto failed;
@@ -1702,11 +1702,14 @@ typedef struct diti_stored_tensor {
     uint64_t shape[5];
     uint64_t size;   /* bytes */
     uint64_t offset; /* in its file */
+    /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
+       puts in order (PyTorch only). */
+    const uint64_t *strides;
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
 /* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of
- * name-00001-of-0000N.gguf). */
+   name-00001-of-0000N.gguf), a PyTorch checkpoint (or its *.bin.index.json). */
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
                                              dit_error *err);
 /* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
@@ -1845,6 +1848,11 @@ typedef struct diti_format_type {
     uint32_t block, bytes;
 } diti_format_type;
 
+DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                                 size_t *out);
+/* Two items with one name are an error that calls them what ("tensor"). */
+DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                        size_t count, const char *file, const char *what, dit_error *err);
 /* Memory that lives as long as the checkpoint, 16-byte aligned; NULL when there is none. */
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
@@ -1865,8 +1873,72 @@ DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, 
 DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
 /* Parse the newest file and add its tensors. */
 DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
+DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name); /* NULL: unknown */
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
                                         dit_error *err);
+DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
+
+/* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
+typedef struct diti_zip_entry {
+    const char *name;
+    uint64_t offset, size; /* of its bytes in the file */
+} diti_zip_entry;
+typedef struct diti_zip {
+    diti_zip_entry *entries;
+    size_t count;
+    diti_name_index index;
+    unsigned char *directory; /* memory of the names */
+} diti_zip;
+DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err);
+DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip);
+DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name); /* NULL: absent */
+
+typedef enum diti_pickle_callable { /* what a pickle may name */
+                                    DITI_PICKLE_ORDERED_DICT,
+                                    DITI_PICKLE_TENSOR_V2,
+                                    DITI_PICKLE_TENSOR_V3,
+                                    DITI_PICKLE_PARAMETER,
+                                    DITI_PICKLE_NAMESPACE,
+                                    DITI_PICKLE_SIZE,
+                                    DITI_PICKLE_TYPE
+} diti_pickle_callable;
+typedef enum diti_pickle_kind {
+    DITI_PICKLE_OTHER, /* None, True, a float, ...: nobody asks */
+    DITI_PICKLE_MARK,
+    DITI_PICKLE_INTEGER,
+    DITI_PICKLE_TEXT,
+    DITI_PICKLE_TUPLE,
+    DITI_PICKLE_LIST,
+    DITI_PICKLE_DICTIONARY,
+    DITI_PICKLE_RECORD,
+    DITI_PICKLE_GLOBAL,
+    DITI_PICKLE_STORAGE,
+    DITI_PICKLE_TENSOR
+} diti_pickle_kind;
+#define DITI_PICKLE_END UINT32_MAX
+typedef struct diti_pickle_value {
+    diti_pickle_kind kind;
+    uint32_t count;       /* items of tuples, storages and tensors (their arguments), pairs of dictionaries, bytes */
+    uint32_t first, last; /* item or pair */
+    int64_t number;       /* integers; callables; tensors: 1 when their arguments tell the type */
+    const char *text;     /* in the pickle, without a NUL; GLOBAL: a type as safetensors calls it, or NULL */
+} diti_pickle_value;
+typedef struct diti_pickle_pair {
+    uint32_t key, value, next; /* next pair of the dictionary or DITI_PICKLE_END */
+} diti_pickle_pair;
+typedef struct diti_pickle {
+    diti_pickle_value *values;
+    size_t value_count, value_capacity;
+    uint32_t *items; /* values of tuples */
+    size_t item_count, item_capacity;
+    diti_pickle_pair *pairs;
+    size_t pair_count, pair_capacity;
+    uint32_t root; /* what was pickled */
+} diti_pickle;
+/* bytes must live as long as the pickle, and have less than 2^31 of them. file is for messages. */
+DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
+                                          diti_pickle *out, dit_error *err);
+DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
 #endif
 
 /* ======== src/io/types.c (edit it there; dit.h is generated) ======== */
@@ -2432,8 +2504,8 @@ static size_t diti_name_slot(const diti_name_index *index, const void *items, si
     return slot;
 }
 
-static bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
-                           size_t *out) {
+DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+                                 size_t *out) {
     size_t slot;
     if (!index->size) return false;
     slot = diti_name_slot(index, items, stride, name);
@@ -2442,9 +2514,8 @@ static bool diti_name_find(const diti_name_index *index, const void *items, size
     return true;
 }
 
-/* Two items with one name are an error that calls them what ("tensor"). */
-static dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
-                                  size_t count, const char *file, const char *what, dit_error *err) {
+DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+                                        size_t count, const char *file, const char *what, dit_error *err) {
     size_t i, size = 16;
     if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
     while (size / 2 < count) size *= 2;
@@ -2606,7 +2677,20 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
 
 /* --- opening: which format, which other files --- */
 
-typedef enum diti_file_kind { DITI_FILE_SAFETENSORS, DITI_FILE_GGUF, DITI_FILE_INDEX } diti_file_kind;
+typedef enum diti_file_kind {
+    DITI_FILE_SAFETENSORS,
+    DITI_FILE_GGUF,
+    DITI_FILE_INDEX,
+    DITI_FILE_PYTORCH
+} diti_file_kind;
+
+/* torch.save before 1.6 wrote a pickle with nothing around it, and before 0.2 a tar archive. */
+static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char *head, size_t have) {
+    char magic[5] = {0, 0, 0, 0, 0};
+    if (have >= 2 && head[0] == 0x80 && head[1] <= 5) return true;
+    return diti_file_size(file) > 512 && diti_file_read(file, 257, magic, sizeof magic, NULL) >= 0 &&
+           memcmp(magic, "ustar", sizeof magic) == 0;
+}
 
 static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
     unsigned char head[9] = DITI_ZERO;
@@ -2624,8 +2708,14 @@ static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out
         *out = DITI_FILE_INDEX;
         return DIT_OK;
     }
-    if (have >= 2 && (memcmp(head, "PK", 2) == 0 || head[0] == 0x80)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: a PyTorch pickle; convert it to safetensors",
+    if (have >= 4 && memcmp(head, "PK\3\4", 4) == 0) {
+        *out = DITI_FILE_PYTORCH;
+        return DIT_OK;
+    }
+    if (diti_file_is_old_pytorch(file, head, have)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: written by a PyTorch before 1.6 (no zip archive around its pickle): load it in a newer "
+                         "PyTorch and save it again, or as safetensors",
                          diti_file_name(file));
     }
     return DIT_OK; /* the safetensors parser says what is wrong with it */
@@ -2673,7 +2763,7 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
     return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
 }
 
-/* --- sharded safetensors --- */
+/* --- shards with an index --- */
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
     const diti_file *file = checkpoint->files[0];
@@ -2704,8 +2794,8 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
                                   const diti_json *entry, dit_error *err) {
     dit_result result;
     if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
-        !diti_ends_with(entry->text, ".safetensors")) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors file",
+        (!diti_ends_with(entry->text, ".safetensors") && !diti_ends_with(entry->text, ".bin"))) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors or .bin file",
                          diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
     }
     if (diti_shard_is_open(list, entry->text)) return DIT_OK;
@@ -2715,7 +2805,8 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
     result = diti_open_sibling(checkpoint, siblings, entry->text, err);
     if (result < 0) return result;
     list->shards[list->count++] = entry->text;
-    return diti_safetensors_parse(checkpoint, err);
+    return diti_ends_with(entry->text, ".bin") ? diti_pytorch_parse(checkpoint, err)
+                                               : diti_safetensors_parse(checkpoint, err);
 }
 
 static dit_result diti_check_shard(const diti_checkpoint *checkpoint, const diti_shard_list *list,
@@ -2807,8 +2898,9 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 
 /* --- opening --- */
 
-static dit_result diti_open_safetensors(diti_checkpoint *checkpoint, dit_error *err) {
-    dit_result result = diti_safetensors_parse(checkpoint, err);
+static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
+    dit_result result =
+        kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err);
     return result < 0 ? result : diti_index_tensors(checkpoint, err);
 }
 
@@ -2819,7 +2911,7 @@ static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_sib
     switch (kind) {
     case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
     case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
-    default: return diti_open_safetensors(checkpoint, err);
+    default: return diti_open_single(checkpoint, kind, err);
     }
 }
 
@@ -2944,6 +3036,25 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
+/* Elements offset / bytes and on of a tensor with strides. */
+static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                         uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
+    uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
+    if (offset % bytes != 0 || size % bytes != 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
+                         diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+    for (i = offset / bytes; i < (offset + size) / bytes; i++) {
+        uint64_t rest = i, at = 0;
+        uint32_t d;
+        dit_result result;
+        for (d = tensor->rank; d-- > 0; rest /= tensor->shape[d]) at += rest % tensor->shape[d] * tensor->strides[d];
+        result = diti_file_read(checkpoint->files[tensor->file], tensor->offset + at * bytes, out, (size_t)bytes, err);
+        if (result < 0) return result;
+        out += bytes;
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
@@ -2952,6 +3063,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
     }
+    if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
 
@@ -3029,7 +3141,7 @@ static dit_result diti_safetensors_fail(const diti_safetensors *file, const char
     return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", file->name, tensor, message);
 }
 
-static const diti_format_type *diti_safetensors_find_type(const char *name) {
+DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name) {
     size_t i;
     for (i = 0; i < DITI_COUNT(diti_safetensors_types); i++) {
         if (strcmp(name, diti_safetensors_types[i].name) == 0) return &diti_safetensors_types[i];
@@ -3554,6 +3666,1133 @@ DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *s
     return result;
 }
 
+/* ======== src/io/zip.c (edit it there; dit.h is generated) ======== */
+/* The directory of a zip archive whose entries are stored as they are (APPNOTE 4.3): where the bytes of each name lie.
+   Nothing is unpacked. Entries must stand one behind the other in the order of the directory, as every writer puts
+   them, so that none can hide in another. */
+
+enum {
+    DITI_ZIP_END = 0x06054b50,
+    DITI_ZIP64_LOCATOR = 0x07064b50,
+    DITI_ZIP64_END = 0x06064b50,
+    DITI_ZIP_ENTRY = 0x02014b50,
+    DITI_ZIP_LOCAL = 0x04034b50
+};
+enum { DITI_ZIP_END_SIZE = 22, DITI_ZIP_LOCATOR_SIZE = 20, DITI_ZIP64_END_SIZE = 56, DITI_ZIP_ENTRY_SIZE = 46 };
+enum { DITI_ZIP_LOCAL_SIZE = 30, DITI_ZIP_MAX_COMMENT = 65535 };
+#define DITI_ZIP_MAX_DIRECTORY 268435456u /* a few million entries */
+
+typedef struct diti_zip_reader {
+    const diti_env *env;
+    const diti_file *file;
+    const char *name;
+    dit_error *err;
+    uint64_t directory, directory_size, count;
+    uint64_t used; /* behind the entry that was read last */
+    diti_zip *zip;
+} diti_zip_reader;
+
+static uint64_t diti_little(const unsigned char *bytes, int count) {
+    uint64_t value = 0;
+    while (count-- > 0) value = value << 8 | bytes[count];
+    return value;
+}
+
+static dit_result diti_zip_fail(const diti_zip_reader *reader, const char *message) {
+    return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: %s", reader->name, message);
+}
+
+/* --- the end of the directory, which tells where it begins --- */
+
+static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator) {
+    unsigned char bytes[DITI_ZIP64_END_SIZE];
+    uint64_t at;
+    dit_result result = diti_file_read(reader->file, locator, bytes, DITI_ZIP_LOCATOR_SIZE, reader->err);
+    if (result < 0 || diti_little(bytes, 4) != DITI_ZIP64_LOCATOR) return result;
+    at = diti_little(bytes + 8, 8);
+    if (at > locator || locator - at < DITI_ZIP64_END_SIZE)
+        return diti_zip_fail(reader,
+                             "the zip archive's directory is damaged: its 64-bit end is not before its locator");
+    result = diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err);
+    if (result < 0) return result;
+    if (diti_little(bytes, 4) != DITI_ZIP64_END)
+        return diti_zip_fail(reader,
+                             "the zip archive's directory is damaged: its 64-bit end is not where it should be");
+    reader->count = diti_little(bytes + 32, 8);
+    reader->directory_size = diti_little(bytes + 40, 8);
+    reader->directory = diti_little(bytes + 48, 8);
+    return DIT_OK;
+}
+
+static dit_result diti_zip_read_end(diti_zip_reader *reader, const unsigned char *bytes, uint64_t at) {
+    uint64_t end;
+    dit_result result = DIT_OK;
+    reader->count = diti_little(bytes + 10, 2);
+    reader->directory_size = diti_little(bytes + 12, 4);
+    reader->directory = diti_little(bytes + 16, 4);
+    if (diti_little(bytes + 4, 4) != 0) return diti_zip_fail(reader, "a part of a split zip archive");
+    if (at >= DITI_ZIP_LOCATOR_SIZE) result = diti_zip_read_end64(reader, at - DITI_ZIP_LOCATOR_SIZE);
+    if (result < 0) return result;
+    if (!diti_add_u64(reader->directory, reader->directory_size, &end) || end > at ||
+        reader->directory_size > DITI_ZIP_MAX_DIRECTORY || reader->count > reader->directory_size / DITI_ZIP_ENTRY_SIZE)
+        return diti_zip_fail(reader, "the zip archive's directory is damaged: it does not fit the file");
+    return DIT_OK;
+}
+
+/* It is the last thing in the file but for a comment whose length it tells. */
+static dit_result diti_zip_find_end(diti_zip_reader *reader) {
+    uint64_t size = diti_file_size(reader->file);
+    uint64_t wanted = DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
+    size_t tail = size < wanted ? (size_t)size : (size_t)wanted, i;
+    unsigned char *bytes = (unsigned char *)diti_alloc(reader->env, tail);
+    dit_result result;
+    bool found = false;
+    if (!bytes) return diti_no_memory(reader->name, reader->err);
+    result = diti_file_read(reader->file, size - tail, bytes, tail, reader->err);
+    for (i = tail < DITI_ZIP_END_SIZE ? 0 : tail - DITI_ZIP_END_SIZE + 1; result >= 0 && !found && i-- > 0;) {
+        found =
+            diti_little(bytes + i, 4) == DITI_ZIP_END && diti_little(bytes + i + 20, 2) == tail - i - DITI_ZIP_END_SIZE;
+        if (found) result = diti_zip_read_end(reader, bytes + i, size - tail + i);
+    }
+    diti_free(reader->env, bytes);
+    if (result < 0 || found) return result;
+    return diti_zip_fail(reader, "cut off: a zip archive without a directory at its end");
+}
+
+/* --- entries --- */
+
+typedef struct diti_zip_record { /* of the directory */
+    uint64_t packed, size, local;
+    uint32_t flags, method, name_length;
+    const unsigned char *name;
+} diti_zip_record;
+
+/* Replaces what did not fit 32 bits: extra field 1 holds those values in this order. */
+static bool diti_zip_widen(const unsigned char *extra, size_t length, diti_zip_record *record) {
+    uint64_t *values[3];
+    size_t i, used = 0;
+    values[0] = &record->size;
+    values[1] = &record->packed;
+    values[2] = &record->local;
+    while (length >= 4) {
+        size_t id = (size_t)diti_little(extra, 2), size = (size_t)diti_little(extra + 2, 2);
+        if (size > length - 4) return false;
+        for (i = 0; i < 3 && id == 1; i++) {
+            if (*values[i] != UINT32_MAX) continue;
+            if (size - used < 8) return false;
+            *values[i] = diti_little(extra + 4 + used, 8);
+            used += 8;
+        }
+        if (id == 1) return true;
+        extra += 4 + size;
+        length -= 4 + size;
+    }
+    return true;
+}
+
+/* Bytes of the record, 0 when it is damaged. */
+static size_t diti_zip_read_record(const unsigned char *bytes, size_t left, diti_zip_record *out) {
+    size_t extra, comment, size;
+    if (left < DITI_ZIP_ENTRY_SIZE || diti_little(bytes, 4) != DITI_ZIP_ENTRY) return 0;
+    out->flags = (uint32_t)diti_little(bytes + 8, 2);
+    out->method = (uint32_t)diti_little(bytes + 10, 2);
+    out->packed = diti_little(bytes + 20, 4);
+    out->size = diti_little(bytes + 24, 4);
+    out->name_length = (uint32_t)diti_little(bytes + 28, 2);
+    extra = (size_t)diti_little(bytes + 30, 2);
+    comment = (size_t)diti_little(bytes + 32, 2);
+    out->local = diti_little(bytes + 42, 4);
+    out->name = bytes + DITI_ZIP_ENTRY_SIZE;
+    size = DITI_ZIP_ENTRY_SIZE + out->name_length + extra + comment;
+    if (size > left || memchr(out->name, 0, out->name_length)) return 0;
+    return diti_zip_widen(out->name + out->name_length, extra, out) ? size : 0;
+}
+
+/* Where its bytes begin is told by a second header in front of them. */
+static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record *record, diti_zip_entry *entry) {
+    unsigned char header[DITI_ZIP_LOCAL_SIZE];
+    uint64_t end;
+    dit_result result;
+    if (record->local < reader->used || record->local > reader->directory ||
+        reader->directory - record->local < DITI_ZIP_LOCAL_SIZE)
+        return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
+                         "%s: entry '%s' of the zip archive lies outside it or in another entry", reader->name,
+                         entry->name);
+    result = diti_file_read(reader->file, record->local, header, sizeof header, reader->err);
+    if (result < 0) return result;
+    entry->size = record->size;
+    entry->offset = record->local + DITI_ZIP_LOCAL_SIZE + diti_little(header + 26, 2) + diti_little(header + 28, 2);
+    if (diti_little(header, 4) != DITI_ZIP_LOCAL || diti_little(header + 26, 2) != record->name_length ||
+        !diti_add_u64(entry->offset, entry->size, &end) || end > reader->directory)
+        return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: entry '%s' of the zip archive is damaged or cut off",
+                         reader->name, entry->name);
+    reader->used = end;
+    return DIT_OK;
+}
+
+/* The name moves to the front of its record, so that a NUL fits behind it. */
+static dit_result diti_zip_take(diti_zip_reader *reader, unsigned char *bytes, const diti_zip_record *record) {
+    diti_zip_entry *entry = &reader->zip->entries[reader->zip->count];
+    entry->name = (const char *)bytes;
+    memmove(bytes, record->name, record->name_length);
+    bytes[record->name_length] = 0;
+    if (record->flags & 1) {
+        return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: entry '%s' of the zip archive is encrypted",
+                         reader->name, entry->name);
+    }
+    if (record->method != 0 || record->packed != record->size) {
+        return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
+                         "%s: entry '%s' of the zip archive is compressed, which torch.save never does: load it in "
+                         "PyTorch and save it again",
+                         reader->name, entry->name);
+    }
+    reader->zip->count++;
+    return diti_zip_locate(reader, record, entry);
+}
+
+static dit_result diti_zip_read_entries(diti_zip_reader *reader, unsigned char *bytes, size_t size) {
+    uint64_t i;
+    for (i = 0; i < reader->count; i++) {
+        diti_zip_record record;
+        size_t used = diti_zip_read_record(bytes, size, &record);
+        dit_result result;
+        if (!used) return diti_zip_fail(reader, "the zip archive's directory is damaged");
+        result = diti_zip_take(reader, bytes, &record);
+        if (result < 0) return result;
+        bytes += used;
+        size -= used;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err) {
+    diti_zip_reader reader = DITI_ZERO;
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    reader.env = env;
+    reader.file = file;
+    reader.name = diti_file_name(file);
+    reader.err = err;
+    reader.zip = out;
+    result = diti_zip_find_end(&reader);
+    if (result < 0) return result;
+    out->directory = (unsigned char *)diti_alloc(env, (size_t)reader.directory_size + 1);
+    out->entries = (diti_zip_entry *)diti_alloc_array(env, (size_t)reader.count + 1, sizeof *out->entries);
+    if (!out->directory || !out->entries)
+        result = diti_no_memory(reader.name, err);
+    else
+        result = diti_file_read(file, reader.directory, out->directory, (size_t)reader.directory_size, err);
+    if (result >= 0) result = diti_zip_read_entries(&reader, out->directory, (size_t)reader.directory_size);
+    if (result >= 0)
+        result = diti_name_build(env, &out->index, out->entries, sizeof *out->entries, out->count, reader.name, "entry",
+                                 err);
+    if (result < 0) diti_zip_free(env, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip) {
+    diti_free(env, zip->directory);
+    diti_free(env, zip->entries);
+    diti_free(env, zip->index.slots);
+    memset(zip, 0, sizeof *zip);
+}
+
+DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name) {
+    size_t found;
+    if (!diti_name_find(&zip->index, zip->entries, sizeof *zip->entries, name, &found)) return NULL;
+    return &zip->entries[found];
+}
+
+/* ======== src/io/pickle.c (edit it there; dit.h is generated) ======== */
+/* The part of Python's pickle protocol 2 with which torch.save writes tensors in dictionaries. A pickle is a program
+   for a stack machine, and what it may call is the danger of it. Here nothing is ever called or imported: a name is
+   looked up in the table below, and what is not in it is refused. Every opcode makes at most one value, so memory is
+   bounded by the pickle's size; nothing recurses. */
+
+/* --- what a pickle may name --- */
+typedef struct diti_pickle_global {
+    const char *module, *name;
+    diti_pickle_callable callable;
+    const char *type; /* of a storage or an element, as safetensors calls it; NULL: bytes */
+} diti_pickle_global;
+
+static const diti_pickle_global diti_pickle_globals[] = {
+    {"collections", "OrderedDict", DITI_PICKLE_ORDERED_DICT, NULL},
+    {"torch._utils", "_rebuild_tensor_v2", DITI_PICKLE_TENSOR_V2, NULL},
+    {"torch._utils", "_rebuild_tensor_v3", DITI_PICKLE_TENSOR_V3, NULL},
+    {"torch._utils", "_rebuild_parameter", DITI_PICKLE_PARAMETER, NULL},
+    {"torch._utils", "_rebuild_parameter_with_state", DITI_PICKLE_PARAMETER, NULL},
+    {"argparse", "Namespace", DITI_PICKLE_NAMESPACE, NULL}, /* beside the weights of training checkpoints */
+    {"torch", "Size", DITI_PICKLE_SIZE, NULL},
+    {"torch", "FloatStorage", DITI_PICKLE_TYPE, "F32"},
+    {"torch", "HalfStorage", DITI_PICKLE_TYPE, "F16"},
+    {"torch", "BFloat16Storage", DITI_PICKLE_TYPE, "BF16"},
+    {"torch", "DoubleStorage", DITI_PICKLE_TYPE, "F64"},
+    {"torch", "LongStorage", DITI_PICKLE_TYPE, "I64"},
+    {"torch", "IntStorage", DITI_PICKLE_TYPE, "I32"},
+    {"torch", "ShortStorage", DITI_PICKLE_TYPE, "I16"},
+    {"torch", "CharStorage", DITI_PICKLE_TYPE, "I8"},
+    {"torch", "ByteStorage", DITI_PICKLE_TYPE, "U8"},
+    {"torch", "BoolStorage", DITI_PICKLE_TYPE, "BOOL"},
+    {"torch.storage", "UntypedStorage", DITI_PICKLE_TYPE, NULL},
+    {"torch", "float32", DITI_PICKLE_TYPE, "F32"},
+    {"torch", "float16", DITI_PICKLE_TYPE, "F16"},
+    {"torch", "bfloat16", DITI_PICKLE_TYPE, "BF16"},
+    {"torch", "float8_e4m3fn", DITI_PICKLE_TYPE, "F8_E4M3"},
+    {"torch", "float8_e5m2", DITI_PICKLE_TYPE, "F8_E5M2"},
+    {"torch", "uint16", DITI_PICKLE_TYPE, "U16"},
+    {"torch", "uint32", DITI_PICKLE_TYPE, "U32"},
+    {"torch", "uint64", DITI_PICKLE_TYPE, "U64"},
+};
+
+/* --- the machine --- */
+typedef struct diti_pickle_machine {
+    const diti_env *env;
+    const char *file; /* for messages */
+    dit_error *err;
+    const unsigned char *start, *at, *end;
+    diti_pickle *pickle;
+    uint32_t *stack, *memo;
+    size_t stack_count, stack_capacity, memo_count, memo_capacity;
+} diti_pickle_machine;
+
+static dit_result diti_pickle_fail(const diti_pickle_machine *machine, const char *message) {
+    return diti_fail(machine->err, DIT_ERROR_BAD_FILE, "%s: its pickle is damaged at byte %llu: %s", machine->file,
+                     (unsigned long long)(machine->at - machine->start), message);
+}
+
+static dit_result diti_pickle_no_memory(const diti_pickle_machine *machine) {
+    return diti_no_memory(machine->file, machine->err);
+}
+
+/* The next size bytes; NULL past the end. */
+static const unsigned char *diti_pickle_bytes(diti_pickle_machine *machine, size_t size) {
+    const unsigned char *bytes = machine->at;
+    if (size > (size_t)(machine->end - machine->at)) return NULL;
+    machine->at += size;
+    return bytes;
+}
+
+static dit_result diti_pickle_take_number(diti_pickle_machine *machine, int bytes, uint64_t *out) {
+    const unsigned char *at = diti_pickle_bytes(machine, (size_t)bytes);
+    if (!at) return diti_pickle_fail(machine, "it ends here");
+    *out = 0;
+    while (bytes-- > 0) *out = *out << 8 | at[bytes];
+    return DIT_OK;
+}
+
+static dit_result diti_pickle_push_index(diti_pickle_machine *machine, uint32_t index) {
+    if (!diti_grow(machine->env, (void **)&machine->stack, &machine->stack_capacity, machine->stack_count,
+                   sizeof *machine->stack))
+        return diti_pickle_no_memory(machine);
+    machine->stack[machine->stack_count++] = index;
+    return DIT_OK;
+}
+
+static dit_result diti_pickle_push(diti_pickle_machine *machine, const diti_pickle_value *value) {
+    diti_pickle *pickle = machine->pickle;
+    if (!diti_grow(machine->env, (void **)&pickle->values, &pickle->value_capacity, pickle->value_count, sizeof *value))
+        return diti_pickle_no_memory(machine);
+    pickle->values[pickle->value_count] = *value;
+    return diti_pickle_push_index(machine, (uint32_t)pickle->value_count++);
+}
+
+static dit_result diti_pickle_push_kind(diti_pickle_machine *machine, diti_pickle_kind kind) {
+    diti_pickle_value value = DITI_ZERO;
+    value.kind = kind;
+    return diti_pickle_push(machine, &value);
+}
+
+static dit_result diti_pickle_push_integer(diti_pickle_machine *machine, int64_t number) {
+    diti_pickle_value value = DITI_ZERO;
+    value.kind = DITI_PICKLE_INTEGER;
+    value.number = number;
+    return diti_pickle_push(machine, &value);
+}
+
+/* The value depth entries below the top, NULL when the stack is not so high or a mark is in the way. */
+static diti_pickle_value *diti_pickle_top(const diti_pickle_machine *machine, size_t depth) {
+    size_t i;
+    if (depth >= machine->stack_count) return NULL;
+    for (i = 0; i <= depth; i++) {
+        if (machine->pickle->values[machine->stack[machine->stack_count - 1 - i]].kind == DITI_PICKLE_MARK) return NULL;
+    }
+    return &machine->pickle->values[machine->stack[machine->stack_count - 1 - depth]];
+}
+
+/* Where in the stack the topmost mark is; false without one. */
+static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *out) {
+    size_t i = machine->stack_count;
+    while (i > 0) {
+        if (machine->pickle->values[machine->stack[--i]].kind != DITI_PICKLE_MARK) continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
+/* --- opcodes that make values --- */
+
+static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, bool is_signed) {
+    uint64_t number = 0;
+    dit_result result = diti_pickle_take_number(machine, bytes, &number);
+    if (result >= 0 && is_signed && bytes > 0 && bytes < 8 && number >> (8 * bytes - 1))
+        number |= UINT64_MAX << (8 * bytes);
+    return result < 0 ? result : diti_pickle_push_integer(machine, (int64_t)number);
+}
+
+static dit_result diti_pickle_long(diti_pickle_machine *machine) {
+    uint64_t bytes = 0;
+    dit_result result = diti_pickle_take_number(machine, 1, &bytes);
+    if (result < 0) return result;
+    if (bytes > 8) return diti_pickle_fail(machine, "a number of more than 64 bits");
+    return diti_pickle_integer(machine, (int)bytes, true);
+}
+
+static dit_result diti_pickle_text(diti_pickle_machine *machine) {
+    diti_pickle_value value = DITI_ZERO;
+    uint64_t size = 0;
+    dit_result result = diti_pickle_take_number(machine, 4, &size);
+    if (result < 0) return result;
+    value.kind = DITI_PICKLE_TEXT;
+    value.count = (uint32_t)size;
+    value.text = (const char *)diti_pickle_bytes(machine, (size_t)size);
+    return value.text ? diti_pickle_push(machine, &value) : diti_pickle_fail(machine, "a text goes past its end");
+}
+
+static dit_result diti_pickle_skip(diti_pickle_machine *machine, size_t bytes) {
+    if (!diti_pickle_bytes(machine, bytes)) return diti_pickle_fail(machine, "it ends here");
+    return diti_pickle_push_kind(machine, DITI_PICKLE_OTHER);
+}
+
+/* Turns the stack from entry `first` on into a tuple, and drops what is above `base`. */
+static dit_result diti_pickle_tuple(diti_pickle_machine *machine, size_t first, size_t base) {
+    diti_pickle *pickle = machine->pickle;
+    diti_pickle_value value = DITI_ZERO;
+    size_t i;
+    value.kind = DITI_PICKLE_TUPLE;
+    value.first = (uint32_t)pickle->item_count;
+    value.count = (uint32_t)(machine->stack_count - first);
+    for (i = first; i < machine->stack_count; i++) {
+        if (!diti_grow(machine->env, (void **)&pickle->items, &pickle->item_capacity, pickle->item_count,
+                       sizeof *pickle->items))
+            return diti_pickle_no_memory(machine);
+        pickle->items[pickle->item_count++] = machine->stack[i];
+    }
+    machine->stack_count = base;
+    return diti_pickle_push(machine, &value);
+}
+
+static dit_result diti_pickle_marked_tuple(diti_pickle_machine *machine) {
+    size_t mark;
+    if (!diti_pickle_find_mark(machine, &mark)) return diti_pickle_fail(machine, "a tuple without its beginning");
+    return diti_pickle_tuple(machine, mark + 1, mark);
+}
+
+static dit_result diti_pickle_short_tuple(diti_pickle_machine *machine, size_t count) {
+    if (!diti_pickle_top(machine, count - 1)) return diti_pickle_fail(machine, "a tuple of too little");
+    return diti_pickle_tuple(machine, machine->stack_count - count, machine->stack_count - count);
+}
+
+/* --- memo: values by the number in which they were put there --- */
+
+static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
+    uint64_t number = 0;
+    dit_result result = diti_pickle_take_number(machine, bytes, &number);
+    if (result < 0) return result;
+    if (!diti_pickle_top(machine, 0) || number > machine->memo_count)
+        return diti_pickle_fail(machine, "nothing to remember, or its number is out of order");
+    if (number == machine->memo_count) {
+        if (!diti_grow(machine->env, (void **)&machine->memo, &machine->memo_capacity, machine->memo_count,
+                       sizeof *machine->memo))
+            return diti_pickle_no_memory(machine);
+        machine->memo_count++;
+    }
+    machine->memo[number] = machine->stack[machine->stack_count - 1];
+    return DIT_OK;
+}
+
+static dit_result diti_pickle_get(diti_pickle_machine *machine, int bytes) {
+    uint64_t number = 0;
+    dit_result result = diti_pickle_take_number(machine, bytes, &number);
+    if (result < 0) return result;
+    if (number >= machine->memo_count) return diti_pickle_fail(machine, "it refers to what it has not remembered");
+    return diti_pickle_push_index(machine, machine->memo[number]);
+}
+
+/* --- dictionaries and lists --- */
+
+static dit_result diti_pickle_set(diti_pickle_machine *machine, uint32_t dictionary, uint32_t key, uint32_t value) {
+    diti_pickle *pickle = machine->pickle;
+    diti_pickle_value *owner = &pickle->values[dictionary];
+    diti_pickle_pair *pair;
+    if (!diti_grow(machine->env, (void **)&pickle->pairs, &pickle->pair_capacity, pickle->pair_count,
+                   sizeof *pickle->pairs))
+        return diti_pickle_no_memory(machine);
+    pair = &pickle->pairs[pickle->pair_count];
+    pair->key = key;
+    pair->value = value;
+    pair->next = DITI_PICKLE_END;
+    if (owner->count++)
+        pickle->pairs[owner->last].next = (uint32_t)pickle->pair_count;
+    else
+        owner->first = (uint32_t)pickle->pair_count;
+    owner->last = (uint32_t)pickle->pair_count++;
+    return DIT_OK;
+}
+
+/* Keys and values in turn from stack entry first on, into the dictionary below base. */
+static dit_result diti_pickle_set_all(diti_pickle_machine *machine, size_t first, size_t base) {
+    size_t i;
+    if (base == 0 || machine->pickle->values[machine->stack[base - 1]].kind != DITI_PICKLE_DICTIONARY ||
+        (machine->stack_count - first) % 2 != 0)
+        return diti_pickle_fail(machine, "keys and values without a dictionary");
+    for (i = first; i < machine->stack_count; i += 2) {
+        dit_result result =
+            diti_pickle_set(machine, machine->stack[base - 1], machine->stack[i], machine->stack[i + 1]);
+        if (result < 0) return result;
+    }
+    machine->stack_count = base;
+    return DIT_OK;
+}
+
+static dit_result diti_pickle_set_marked(diti_pickle_machine *machine) {
+    size_t mark;
+    if (!diti_pickle_find_mark(machine, &mark)) return diti_pickle_fail(machine, "items without their beginning");
+    return diti_pickle_set_all(machine, mark + 1, mark);
+}
+
+static dit_result diti_pickle_set_one(diti_pickle_machine *machine) {
+    if (!diti_pickle_top(machine, 1)) return diti_pickle_fail(machine, "an item without key and value");
+    return diti_pickle_set_all(machine, machine->stack_count - 2, machine->stack_count - 2);
+}
+
+/* What a list holds has no name and is not kept. */
+static dit_result diti_pickle_append(diti_pickle_machine *machine, size_t base) {
+    if (base == 0 || machine->pickle->values[machine->stack[base - 1]].kind != DITI_PICKLE_LIST)
+        return diti_pickle_fail(machine, "elements without a list");
+    machine->stack_count = base;
+    return DIT_OK;
+}
+
+static dit_result diti_pickle_append_marked(diti_pickle_machine *machine) {
+    size_t mark;
+    if (!diti_pickle_find_mark(machine, &mark)) return diti_pickle_fail(machine, "elements without their beginning");
+    return diti_pickle_append(machine, mark);
+}
+
+static dit_result diti_pickle_append_one(diti_pickle_machine *machine) {
+    if (!diti_pickle_top(machine, 0)) return diti_pickle_fail(machine, "no element to append");
+    return diti_pickle_append(machine, machine->stack_count - 1);
+}
+
+/* --- names and calls --- */
+
+/* The text up to the next end of line. */
+static bool diti_pickle_line(diti_pickle_machine *machine, const char **text, size_t *length) {
+    const unsigned char *end = (const unsigned char *)memchr(machine->at, '\n', (size_t)(machine->end - machine->at));
+    if (!end) return false;
+    *text = (const char *)machine->at;
+    *length = (size_t)(end - machine->at);
+    machine->at = end + 1;
+    return true;
+}
+
+static bool diti_pickle_is(const char *text, size_t length, const char *name) {
+    return strlen(name) == length && memcmp(text, name, length) == 0;
+}
+
+static dit_result diti_pickle_name(diti_pickle_machine *machine) {
+    const char *module, *name;
+    size_t module_length, name_length, i;
+    if (!diti_pickle_line(machine, &module, &module_length) || !diti_pickle_line(machine, &name, &name_length))
+        return diti_pickle_fail(machine, "a name goes past its end");
+    for (i = 0; i < DITI_COUNT(diti_pickle_globals); i++) {
+        diti_pickle_value value = DITI_ZERO;
+        if (!diti_pickle_is(module, module_length, diti_pickle_globals[i].module) ||
+            !diti_pickle_is(name, name_length, diti_pickle_globals[i].name))
+            continue;
+        value.kind = DITI_PICKLE_GLOBAL;
+        value.number = diti_pickle_globals[i].callable;
+        value.text = diti_pickle_globals[i].type;
+        value.first = (uint32_t)i;
+        return diti_pickle_push(machine, &value);
+    }
+    return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
+                     "%s: calls %.*s.%.*s: refused, nothing is executed; only tensors in dictionaries are read",
+                     machine->file, (int)(module_length < 80 ? module_length : 80), module,
+                     (int)(name_length < 80 ? name_length : 80), name);
+}
+
+static dit_result diti_pickle_refuse_call(const diti_pickle_machine *machine, const diti_pickle_value *function,
+                                          const char *how) {
+    const diti_pickle_global *global;
+    if (function->kind != DITI_PICKLE_GLOBAL) return diti_pickle_fail(machine, "a call of what is no function");
+    global = &diti_pickle_globals[function->first];
+    return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
+                     "%s: %s %s.%s in a way that torch.save does not: refused, nothing is executed", machine->file, how,
+                     global->module, global->name);
+}
+
+/* The tensor is the call's arguments, looked at when it is wanted. */
+static dit_result diti_pickle_tensor(diti_pickle_machine *machine, const diti_pickle_value *arguments, bool typed) {
+    diti_pickle_value value = *arguments;
+    value.kind = DITI_PICKLE_TENSOR;
+    value.number = typed;
+    return diti_pickle_push(machine, &value);
+}
+
+static dit_result diti_pickle_call(diti_pickle_machine *machine) {
+    const diti_pickle_value *found = diti_pickle_top(machine, 1), *given = diti_pickle_top(machine, 0);
+    diti_pickle_value function, arguments;
+    uint32_t first;
+    if (!found) return diti_pickle_fail(machine, "a call without function and arguments");
+    function = *found; /* pushing may move the values */
+    arguments = *given;
+    if (function.kind != DITI_PICKLE_GLOBAL || arguments.kind != DITI_PICKLE_TUPLE)
+        return diti_pickle_refuse_call(machine, &function, "calls");
+    machine->stack_count -= 2;
+    switch ((diti_pickle_callable)function.number) {
+    case DITI_PICKLE_ORDERED_DICT:
+        if (arguments.count == 0) return diti_pickle_push_kind(machine, DITI_PICKLE_DICTIONARY);
+        break;
+    case DITI_PICKLE_SIZE:
+    case DITI_PICKLE_NAMESPACE: return diti_pickle_push_kind(machine, DITI_PICKLE_RECORD);
+    case DITI_PICKLE_TENSOR_V2: return diti_pickle_tensor(machine, &arguments, false);
+    case DITI_PICKLE_TENSOR_V3: return diti_pickle_tensor(machine, &arguments, true);
+    case DITI_PICKLE_PARAMETER:
+        first = arguments.count ? machine->pickle->items[arguments.first] : 0;
+        if (arguments.count && machine->pickle->values[first].kind == DITI_PICKLE_TENSOR)
+            return diti_pickle_push_index(machine, first);
+        break;
+    case DITI_PICKLE_TYPE: break;
+    }
+    return diti_pickle_refuse_call(machine, &function, "calls");
+}
+
+static dit_result diti_pickle_new_object(diti_pickle_machine *machine) {
+    const diti_pickle_value *type = diti_pickle_top(machine, 1), *arguments = diti_pickle_top(machine, 0);
+    if (!type) return diti_pickle_fail(machine, "an object without type and arguments");
+    if (type->kind != DITI_PICKLE_GLOBAL || type->number != DITI_PICKLE_NAMESPACE || arguments->count)
+        return diti_pickle_refuse_call(machine, type, "makes a");
+    machine->stack_count -= 2;
+    return diti_pickle_push_kind(machine, DITI_PICKLE_RECORD);
+}
+
+/* Attributes of a dictionary (torch's _metadata) or of a record are nothing to us. */
+static dit_result diti_pickle_build(diti_pickle_machine *machine) {
+    const diti_pickle_value *object = diti_pickle_top(machine, 1);
+    if (!object || (object->kind != DITI_PICKLE_DICTIONARY && object->kind != DITI_PICKLE_RECORD))
+        return diti_pickle_fail(machine, "attributes of what has none");
+    machine->stack_count--;
+    return DIT_OK;
+}
+
+/* A persistent id names a storage: the bytes of an entry of the archive. */
+static dit_result diti_pickle_storage(diti_pickle_machine *machine) {
+    const diti_pickle_value *id = diti_pickle_top(machine, 0);
+    diti_pickle_value value;
+    if (!id || id->kind != DITI_PICKLE_TUPLE) return diti_pickle_fail(machine, "a persistent id that is no tuple");
+    value = *id;
+    value.kind = DITI_PICKLE_STORAGE;
+    machine->stack_count--;
+    return diti_pickle_push(machine, &value);
+}
+
+/* --- the loop --- */
+
+typedef struct diti_pickle_opcode {
+    uint8_t code;
+    const char *name;
+} diti_pickle_opcode;
+
+/* Python knows these, too. */
+static const diti_pickle_opcode diti_pickle_refused[] = {
+    {'0', "POP"},
+    {'1', "POP_MARK"},
+    {'2', "DUP"},
+    {'F', "FLOAT"},
+    {'I', "INT"},
+    {'L', "LONG"},
+    {'P', "PERSID"},
+    {'S', "STRING"},
+    {'T', "BINSTRING"},
+    {'U', "SHORT_BINSTRING"},
+    {'V', "UNICODE"},
+    {'B', "BINBYTES"},
+    {'C', "SHORT_BINBYTES"},
+    {'d', "DICT"},
+    {'g', "GET"},
+    {'i', "INST"},
+    {'l', "LIST"},
+    {'o', "OBJ"},
+    {'p', "PUT"},
+    {0x82, "EXT1"},
+    {0x83, "EXT2"},
+    {0x84, "EXT4"},
+    {0x8b, "LONG4"},
+    {0x8c, "SHORT_BINUNICODE"},
+    {0x8d, "BINUNICODE8"},
+    {0x8e, "BINBYTES8"},
+    {0x8f, "EMPTY_SET"},
+    {0x90, "ADDITEMS"},
+    {0x91, "FROZENSET"},
+    {0x92, "NEWOBJ_EX"},
+    {0x93, "STACK_GLOBAL"},
+    {0x94, "MEMOIZE"},
+    {0x95, "FRAME"},
+    {0x96, "BYTEARRAY8"},
+    {0x97, "NEXT_BUFFER"},
+    {0x98, "READONLY_BUFFER"},
+};
+
+static dit_result diti_pickle_refuse(const diti_pickle_machine *machine, uint8_t code) {
+    const char *name = "(none of Python's)";
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_pickle_refused); i++) {
+        if (diti_pickle_refused[i].code == code) name = diti_pickle_refused[i].name;
+    }
+    return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
+                     "%s: its pickle has the opcode %s (0x%02x), which torch.save does not need for tensors: refused, "
+                     "nothing is executed",
+                     machine->file, name, (unsigned)code);
+}
+
+static dit_result diti_pickle_protocol(diti_pickle_machine *machine) {
+    uint64_t protocol = 0;
+    dit_result result = diti_pickle_take_number(machine, 1, &protocol);
+    if (result < 0 || protocol == 2) return result;
+    return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
+                     "%s: its pickle has protocol %u; torch.save writes 2 unless asked for another", machine->file,
+                     (unsigned)protocol);
+}
+
+static dit_result diti_pickle_execute(diti_pickle_machine *machine, uint8_t code) {
+    switch (code) {
+    case 0x80: return diti_pickle_protocol(machine);
+    case '(': return diti_pickle_push_kind(machine, DITI_PICKLE_MARK);
+    case ')': return diti_pickle_tuple(machine, machine->stack_count, machine->stack_count);
+    case '}': return diti_pickle_push_kind(machine, DITI_PICKLE_DICTIONARY);
+    case ']': return diti_pickle_push_kind(machine, DITI_PICKLE_LIST);
+    case 'N':
+    case 0x88:
+    case 0x89: return diti_pickle_push_kind(machine, DITI_PICKLE_OTHER);
+    case 'G': return diti_pickle_skip(machine, 8);
+    case 'J': return diti_pickle_integer(machine, 4, true);
+    case 'K': return diti_pickle_integer(machine, 1, false);
+    case 'M': return diti_pickle_integer(machine, 2, false);
+    case 0x8a: return diti_pickle_long(machine);
+    case 'X': return diti_pickle_text(machine);
+    case 't': return diti_pickle_marked_tuple(machine);
+    case 0x85: return diti_pickle_short_tuple(machine, 1);
+    case 0x86: return diti_pickle_short_tuple(machine, 2);
+    case 0x87: return diti_pickle_short_tuple(machine, 3);
+    case 'q': return diti_pickle_put(machine, 1);
+    case 'r': return diti_pickle_put(machine, 4);
+    case 'h': return diti_pickle_get(machine, 1);
+    case 'j': return diti_pickle_get(machine, 4);
+    case 's': return diti_pickle_set_one(machine);
+    case 'u': return diti_pickle_set_marked(machine);
+    case 'a': return diti_pickle_append_one(machine);
+    case 'e': return diti_pickle_append_marked(machine);
+    case 'c': return diti_pickle_name(machine);
+    case 'R': return diti_pickle_call(machine);
+    case 0x81: return diti_pickle_new_object(machine);
+    case 'b': return diti_pickle_build(machine);
+    case 'Q': return diti_pickle_storage(machine);
+    default: return diti_pickle_refuse(machine, code);
+    }
+}
+
+static dit_result diti_pickle_run(diti_pickle_machine *machine) {
+    while (machine->at < machine->end) {
+        uint8_t code = *machine->at++;
+        dit_result result;
+        if (code == '.') {
+            if (!diti_pickle_top(machine, 0)) return diti_pickle_fail(machine, "it ends with nothing");
+            machine->pickle->root = machine->stack[machine->stack_count - 1];
+            return DIT_OK;
+        }
+        result = diti_pickle_execute(machine, code);
+        if (result < 0) return result;
+    }
+    return diti_pickle_fail(machine, "it is cut off");
+}
+
+DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
+                                          diti_pickle *out, dit_error *err) {
+    diti_pickle_machine machine = DITI_ZERO;
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    machine.env = env;
+    machine.file = file;
+    machine.err = err;
+    machine.start = machine.at = (const unsigned char *)bytes;
+    machine.end = machine.start + size;
+    machine.pickle = out;
+    result = diti_pickle_run(&machine);
+    diti_free(env, machine.stack);
+    diti_free(env, machine.memo);
+    if (result < 0) diti_pickle_free(env, out);
+    return result;
+}
+
+DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle) {
+    diti_free(env, pickle->values);
+    diti_free(env, pickle->items);
+    diti_free(env, pickle->pairs);
+    memset(pickle, 0, sizeof *pickle);
+}
+
+/* ======== src/io/pytorch.c (edit it there; dit.h is generated) ======== */
+/* PyTorch checkpoints as torch.save has written them since 1.6: a zip archive of stored entries, NAME/data.pkl, which
+   says what the tensors are, and NAME/data/KEY, their bytes. Nothing in them is ever executed (pickle.c). */
+
+enum { DITI_PYTORCH_MAX_PICKLE = 16 * 1024 * 1024, DITI_PYTORCH_MAX_DEPTH = 16, DITI_PYTORCH_MAX_NAME = 512 };
+
+typedef struct diti_pytorch {
+    diti_checkpoint *checkpoint;
+    const diti_file *file;
+    const char *name; /* of the file */
+    dit_error *err;
+    diti_zip zip;
+    char root[256]; /* NAME */
+    diti_pickle pickle;
+} diti_pytorch;
+
+static dit_result diti_pytorch_fail(const diti_pytorch *torch, const char *tensor, const char *message) {
+    return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", torch->name, tensor, message);
+}
+
+/* --- the archive --- */
+
+/* NAME is the part in front of the one entry "NAME/data.pkl". */
+static dit_result diti_pytorch_find_root(diti_pytorch *torch) {
+    size_t i;
+    for (i = 0; i < torch->zip.count; i++) {
+        const char *entry = torch->zip.entries[i].name, *slash = strchr(entry, '/');
+        if (!slash || strcmp(slash, "/data.pkl") != 0) continue;
+        if (diti_format(torch->root, sizeof torch->root, "%.*s", (int)(slash - entry), entry)) return DIT_OK;
+    }
+    return diti_fail(torch->err, DIT_ERROR_BAD_FILE,
+                     "%s: a zip archive, but not one that torch.save wrote (no data.pkl)", torch->name);
+}
+
+static const diti_zip_entry *diti_pytorch_entry(const diti_pytorch *torch, const char *text, size_t length) {
+    char name[DITI_PYTORCH_MAX_NAME];
+    if (memchr(text, 0, length) ||
+        !diti_format(name, sizeof name, "%s/%.*s", torch->root, (int)(length < 256 ? length : 256), text))
+        return NULL;
+    return diti_zip_find(&torch->zip, name);
+}
+
+static dit_result diti_pytorch_check_order(const diti_pytorch *torch) {
+    const diti_zip_entry *entry = diti_pytorch_entry(torch, "byteorder", 9);
+    char text[3] = {0, 0, 0};
+    dit_result result;
+    if (!entry || entry->size != sizeof text) return DIT_OK;
+    result = diti_file_read(torch->file, entry->offset, text, sizeof text, torch->err);
+    if (result < 0 || memcmp(text, "big", 3) != 0) return result;
+    return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: written on a big-endian machine; only little-endian is read",
+                     torch->name);
+}
+
+static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size_t *size) {
+    const diti_zip_entry *entry = diti_pytorch_entry(torch, "data.pkl", 8);
+    dit_result result;
+    if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
+                         DITI_PYTORCH_MAX_PICKLE);
+    *size = (size_t)entry->size;
+    *out = (char *)diti_alloc(&torch->checkpoint->env, *size);
+    if (!*out) return diti_no_memory(torch->name, torch->err);
+    result = diti_file_read(torch->file, entry->offset, *out, *size, torch->err);
+    if (result < 0) diti_free(&torch->checkpoint->env, *out);
+    return result;
+}
+
+/* --- one tensor: (storage, offset, size, stride, requires_grad, hooks[, type]), where the storage is ('storage', type,
+   key, device, elements) --- */
+
+/* Item i of a tuple; a value of another kind than any that is asked for when there is none. */
+static diti_pickle_value diti_pytorch_item(const diti_pytorch *torch, const diti_pickle_value *tuple, uint32_t i) {
+    diti_pickle_value none = DITI_ZERO;
+    none.kind = DITI_PICKLE_OTHER;
+    return i < tuple->count ? torch->pickle.values[torch->pickle.items[tuple->first + i]] : none;
+}
+
+typedef struct diti_pytorch_storage {
+    const diti_zip_entry *entry;
+    const char *type; /* NULL: the tensor tells */
+    uint64_t elements;
+} diti_pytorch_storage;
+
+static dit_result diti_pytorch_read_storage(const diti_pytorch *torch, const char *tensor,
+                                            const diti_pickle_value *value, diti_pytorch_storage *out) {
+    diti_pickle_value word = diti_pytorch_item(torch, value, 0), type = diti_pytorch_item(torch, value, 1),
+                      key = diti_pytorch_item(torch, value, 2), count = diti_pytorch_item(torch, value, 4);
+    char entry[300];
+    if (value->kind != DITI_PICKLE_STORAGE || word.kind != DITI_PICKLE_TEXT || word.count != 7 ||
+        memcmp(word.text, "storage", 7) != 0 || type.kind != DITI_PICKLE_GLOBAL || type.number != DITI_PICKLE_TYPE ||
+        key.kind != DITI_PICKLE_TEXT || count.kind != DITI_PICKLE_INTEGER || count.number < 0)
+        return diti_pytorch_fail(torch, tensor, "its storage is not described as torch.save does");
+    diti_format(entry, sizeof entry, "data/%.*s", (int)(key.count < 256 ? key.count : 256), key.text);
+    out->entry = diti_pytorch_entry(torch, entry, strlen(entry));
+    if (!out->entry || memchr(key.text, 0, key.count))
+        return diti_pytorch_fail(torch, tensor, "its bytes are not in the archive");
+    out->type = type.text;
+    out->elements = (uint64_t)count.number;
+    return DIT_OK;
+}
+
+static dit_result diti_pytorch_shape(const diti_pytorch *torch, const diti_pickle_value *size,
+                                     const diti_pickle_value *stride, diti_stored_tensor *tensor, uint64_t *strides) {
+    uint32_t i;
+    if (size->kind != DITI_PICKLE_TUPLE || stride->kind != DITI_PICKLE_TUPLE || size->count != stride->count)
+        return diti_pytorch_fail(torch, tensor->name, "size and stride are not two tuples of one length");
+    if (size->count > DITI_COUNT(tensor->shape))
+        return diti_pytorch_fail(torch, tensor->name, "has more than five dimensions");
+    tensor->rank = size->count;
+    for (i = 0; i < size->count; i++) {
+        diti_pickle_value a = diti_pytorch_item(torch, size, i), b = diti_pytorch_item(torch, stride, i);
+        if (a.kind != DITI_PICKLE_INTEGER || b.kind != DITI_PICKLE_INTEGER || a.number < 0 || b.number < 0)
+            return diti_pytorch_fail(torch, tensor->name, "a dimension or a stride is not a whole number");
+        tensor->shape[i] = (uint64_t)a.number;
+        strides[i] = (uint64_t)b.number;
+    }
+    return DIT_OK;
+}
+
+/* How many elements of the storage it spans; false when that overflows, or when some serve twice. */
+static bool diti_pytorch_span(const diti_stored_tensor *tensor, const uint64_t *strides, uint64_t *out) {
+    uint64_t count = 1, last = 0, reach;
+    uint32_t i;
+    for (i = 0; i < tensor->rank; i++) {
+        *out = 0;
+        if (tensor->shape[i] == 0) return true;
+        if (!diti_mul_u64(count, tensor->shape[i], &count) || !diti_mul_u64(tensor->shape[i] - 1, strides[i], &reach) ||
+            !diti_add_u64(last, reach, &last))
+            return false;
+    }
+    *out = last + 1;
+    return count <= *out && *out != 0;
+}
+
+/* Strides are kept only where the elements do not simply follow one another. */
+static dit_result diti_pytorch_keep_strides(const diti_pytorch *torch, const uint64_t *strides,
+                                            diti_stored_tensor *tensor) {
+    uint64_t wanted = 1, *kept;
+    uint32_t i;
+    bool dense = true;
+    for (i = tensor->rank; i-- > 0;) {
+        if (tensor->shape[i] != 1 && strides[i] != wanted) dense = false;
+        wanted *= tensor->shape[i];
+    }
+    if (dense || wanted == 0) return DIT_OK;
+    kept = (uint64_t *)diti_checkpoint_keep(torch->checkpoint, sizeof(uint64_t) * DITI_COUNT(tensor->shape));
+    if (!kept) return diti_no_memory(torch->name, torch->err);
+    memcpy(kept, strides, sizeof(uint64_t) * tensor->rank);
+    tensor->strides = kept;
+    return DIT_OK;
+}
+
+/* Its place in the storage: inside what the storage says it holds, which is inside the entry. */
+static dit_result diti_pytorch_place(const diti_pytorch *torch, const diti_pytorch_storage *storage,
+                                     const diti_pickle_value *offset, const uint64_t *strides,
+                                     const diti_format_type *format, diti_stored_tensor *tensor) {
+    uint64_t span, end, bytes, begin;
+    if (offset->kind != DITI_PICKLE_INTEGER || offset->number < 0 || !diti_pytorch_span(tensor, strides, &span))
+        return diti_pytorch_fail(torch, tensor->name, "offset, size and stride overflow or repeat elements");
+    if (!diti_mul_u64(storage->elements, storage->type ? format->bytes : 1, &bytes) || bytes > storage->entry->size)
+        return diti_pytorch_fail(torch, tensor->name, "its storage is cut off");
+    if (span &&
+        (!diti_add_u64((uint64_t)offset->number, span, &end) || !diti_mul_u64(end, format->bytes, &end) || end > bytes))
+        return diti_pytorch_fail(torch, tensor->name, "it reaches beyond its storage");
+    begin = span ? (uint64_t)offset->number * format->bytes : 0;
+    tensor->offset = storage->entry->offset + begin;
+    return diti_pytorch_keep_strides(torch, strides, tensor);
+}
+
+static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_value *value, const char *name) {
+    diti_pickle_value base = diti_pytorch_item(torch, value, 0), offset = diti_pytorch_item(torch, value, 1),
+                      size = diti_pytorch_item(torch, value, 2), stride = diti_pytorch_item(torch, value, 3),
+                      type = diti_pytorch_item(torch, value, 6);
+    diti_stored_tensor tensor = DITI_ZERO;
+    diti_pytorch_storage storage = DITI_ZERO;
+    const diti_format_type *format;
+    uint64_t strides[DITI_COUNT(tensor.shape)] = DITI_ZERO;
+    dit_result result;
+    tensor.name = diti_checkpoint_keep_text(torch->checkpoint, name, strlen(name));
+    if (!tensor.name) return diti_no_memory(torch->name, torch->err);
+    result = diti_pytorch_read_storage(torch, name, &base, &storage);
+    if (result >= 0) result = diti_pytorch_shape(torch, &size, &stride, &tensor, strides);
+    if (result < 0) return result;
+    if (value->number && (type.kind != DITI_PICKLE_GLOBAL || type.number != DITI_PICKLE_TYPE || storage.type))
+        return diti_pytorch_fail(torch, name, "its type is not told as torch.save does");
+    format = diti_safetensors_find_type(value->number && type.text ? type.text : storage.type ? storage.type : "");
+    if (!format) return diti_pytorch_fail(torch, name, "has no type");
+    result = diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor);
+    return result < 0 ? result : diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
+}
+
+/* --- which dictionary, and the names in it --- */
+
+static const diti_pickle_value *diti_pytorch_get(const diti_pytorch *torch, const diti_pickle_value *dictionary,
+                                                 const char *key) {
+    uint32_t i, at = dictionary->first;
+    for (i = 0; i < dictionary->count; i++, at = torch->pickle.pairs[at].next) {
+        const diti_pickle_value *name = &torch->pickle.values[torch->pickle.pairs[at].key];
+        if (name->kind == DITI_PICKLE_TEXT && name->count == strlen(key) && !memcmp(name->text, key, name->count))
+            return &torch->pickle.values[torch->pickle.pairs[at].value];
+    }
+    return NULL;
+}
+
+static bool diti_pytorch_holds_tensors(const diti_pytorch *torch, const diti_pickle_value *dictionary) {
+    uint32_t i, at = dictionary->first;
+    for (i = 0; i < dictionary->count; i++, at = torch->pickle.pairs[at].next) {
+        if (torch->pickle.values[torch->pickle.pairs[at].value].kind == DITI_PICKLE_TENSOR) return true;
+    }
+    return false;
+}
+
+/* Training checkpoints hold the averaged weights, which are wanted, beside those that were trained. */
+static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) {
+    static const char *const roots[] = {"ema",        "model_ema", "state_dict_ema", "model",
+                                        "state_dict", "module",    "params"};
+    const diti_pickle_value *value = &torch->pickle.values[torch->pickle.root];
+    size_t depth, i;
+    for (depth = 0; depth < DITI_PYTORCH_MAX_DEPTH && value->kind == DITI_PICKLE_DICTIONARY; depth++) {
+        const diti_pickle_value *below = NULL;
+        if (diti_pytorch_holds_tensors(torch, value)) return value;
+        for (i = 0; i < DITI_COUNT(roots) && !below; i++) {
+            below = diti_pytorch_get(torch, value, roots[i]);
+            if (below && (below->kind != DITI_PICKLE_DICTIONARY || below->count == 0)) below = NULL;
+        }
+        if (!below) return value;
+        value = below;
+    }
+    return value;
+}
+
+typedef struct diti_pytorch_level { /* a dictionary that is being walked through */
+    uint32_t next, left;
+    size_t name_length; /* of what stands in front of its keys */
+} diti_pytorch_level;
+
+typedef struct diti_pytorch_walk {
+    diti_pytorch_level levels[DITI_PYTORCH_MAX_DEPTH];
+    uint32_t depth;
+    uint64_t visits; /* shared dictionaries are walked again, but not without end */
+    char name[DITI_PYTORCH_MAX_NAME];
+} diti_pytorch_walk;
+
+static dit_result diti_pytorch_descend(const diti_pytorch *torch, diti_pytorch_walk *walk,
+                                       const diti_pickle_value *dictionary) {
+    diti_pytorch_level *level;
+    if (walk->depth == DITI_PYTORCH_MAX_DEPTH)
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: dictionaries within dictionaries, more than %d deep",
+                         torch->name, DITI_PYTORCH_MAX_DEPTH);
+    level = &walk->levels[walk->depth++];
+    level->next = dictionary->first;
+    level->left = dictionary->count;
+    level->name_length = strlen(walk->name);
+    return DIT_OK;
+}
+
+/* Appends ".KEY"; false for keys that are neither text nor number, or too long. */
+static bool diti_pytorch_append(diti_pytorch_walk *walk, const diti_pickle_value *key) {
+    size_t length = walk->levels[walk->depth - 1].name_length;
+    char *out = walk->name + length;
+    const char *dot = length ? "." : "";
+    *out = 0;
+    if (key->kind == DITI_PICKLE_INTEGER)
+        return diti_format(out, sizeof walk->name - length, "%s%lld", dot, (long long)key->number);
+    return key->kind == DITI_PICKLE_TEXT && key->count < sizeof walk->name && !memchr(key->text, 0, key->count) &&
+           diti_format(out, sizeof walk->name - length, "%s%.*s", dot, (int)key->count, key->text);
+}
+
+static dit_result diti_pytorch_visit(const diti_pytorch *torch, diti_pytorch_walk *walk) {
+    diti_pytorch_level *level = &walk->levels[walk->depth - 1];
+    const diti_pickle_pair *pair = &torch->pickle.pairs[level->next];
+    const diti_pickle_value *value = &torch->pickle.values[pair->value];
+    level->next = pair->next;
+    level->left--;
+    if (walk->visits++ > 4 * (uint64_t)torch->pickle.pair_count)
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: dictionaries that hold each other", torch->name);
+    if (value->kind != DITI_PICKLE_TENSOR && value->kind != DITI_PICKLE_DICTIONARY) return DIT_OK;
+    if (!diti_pytorch_append(walk, &torch->pickle.values[pair->key]))
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: '%s' holds a key that is no name of a tensor",
+                         torch->name, walk->name);
+    if (value->kind == DITI_PICKLE_TENSOR) return diti_pytorch_add(torch, value, walk->name);
+    return diti_pytorch_descend(torch, walk, value);
+}
+
+static dit_result diti_pytorch_walk_all(const diti_pytorch *torch, const diti_pickle_value *dictionary) {
+    diti_pytorch_walk walk = DITI_ZERO;
+    dit_result result = diti_pytorch_descend(torch, &walk, dictionary);
+    while (result >= 0 && walk.depth > 0) {
+        if (walk.levels[walk.depth - 1].left == 0)
+            walk.depth--;
+        else
+            result = diti_pytorch_visit(torch, &walk);
+    }
+    return result;
+}
+
+/* What trained on several devices puts in front of every name. */
+static void diti_pytorch_drop_module(diti_checkpoint *checkpoint, size_t first) {
+    static const char prefix[] = "module.";
+    size_t i;
+    for (i = first; i < checkpoint->tensor_count; i++) {
+        if (!diti_starts_with(checkpoint->tensors[i].name, prefix)) return;
+    }
+    for (i = first; i < checkpoint->tensor_count; i++) checkpoint->tensors[i].name += sizeof prefix - 1;
+}
+
+static dit_result diti_pytorch_tensors(diti_pytorch *torch) {
+    const diti_pickle_value *weights = diti_pytorch_weights(torch);
+    size_t first = torch->checkpoint->tensor_count;
+    dit_result result;
+    if (weights->kind != DITI_PICKLE_DICTIONARY)
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no dictionary of tensors", torch->name);
+    result = diti_pytorch_walk_all(torch, weights);
+    if (result < 0) return result;
+    if (torch->checkpoint->tensor_count == first)
+        return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no tensor in a dictionary", torch->name);
+    diti_pytorch_drop_module(torch->checkpoint, first);
+    return DIT_OK;
+}
+
+static dit_result diti_pytorch_read(diti_pytorch *torch) {
+    const diti_env *env = &torch->checkpoint->env;
+    char *text = NULL;
+    size_t size = 0;
+    dit_result result = diti_pytorch_find_root(torch);
+    if (result >= 0) result = diti_pytorch_check_order(torch);
+    if (result >= 0) result = diti_pytorch_read_pickle(torch, &text, &size);
+    if (result < 0) return result;
+    result = diti_pickle_parse(env, text, size, torch->name, &torch->pickle, torch->err);
+    if (result >= 0) result = diti_pytorch_tensors(torch);
+    diti_pickle_free(env, &torch->pickle);
+    diti_free(env, text);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err) {
+    diti_pytorch torch = DITI_ZERO;
+    dit_result result;
+    torch.checkpoint = checkpoint;
+    torch.file = checkpoint->files[checkpoint->file_count - 1];
+    torch.name = diti_file_name(torch.file);
+    torch.err = err;
+    result = diti_zip_open(&checkpoint->env, torch.file, &torch.zip, err);
+    if (result < 0) return result;
+    result = diti_pytorch_read(&torch);
+    diti_zip_free(&checkpoint->env, &torch.zip);
+    return result;
+}
+
 /* ======== src/io/i8_row.c (edit it there; dit.h is generated) ======== */
 /* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
    how files hold them. */
@@ -3779,6 +5018,12 @@ static const char *const diti_weight_files[] = {
     "model.safetensors.index.bf16.json",
     "diffusion_pytorch_model.gguf",
     "model.gguf",
+    "diffusion_pytorch_model.bin",
+    "diffusion_pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "diffusion_pytorch_model.fp16.bin",
+    "pytorch_model.fp16.bin",
 };
 
 static dit_result diti_package_find_weights(const diti_package *package, diti_package_part *part, dit_error *err) {
