@@ -197,19 +197,18 @@ static size_t diti_bpe_contraction(const diti_codes *text, size_t first) {
     return 0;
 }
 
-/* Letters, numbers (one by one), or what is neither; 0: white space. */
-static int diti_bpe_kind(uint32_t code) {
-    diti_unicode_class kind = diti_unicode_classify(code);
-    if (diti_unicode_is_space(code)) return 0;
-    return kind == DITI_UNICODE_LETTER ? 1 : kind == DITI_UNICODE_NUMBER ? 2 : 3;
-}
-
+/* Letters, one number, or what is neither. */
 static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
     size_t end = first + diti_bpe_contraction(text, first);
-    int kind = diti_bpe_kind(text->at[first]);
+    uint8_t kind = text->kinds[first];
+    bool other = kind != DITI_UNICODE_LETTER && kind != DITI_UNICODE_NUMBER;
     if (end > first) return end;
-    end = first + 1;
-    while (kind != 2 && end < text->count && diti_bpe_kind(text->at[end]) == kind) end++;
+    for (end = first + 1; end < text->count && kind != DITI_UNICODE_NUMBER; end++) {
+        uint8_t next = text->kinds[end];
+        if (other ? next == DITI_UNICODE_LETTER || next == DITI_UNICODE_NUMBER || next == DITI_UNICODE_SPACE
+                  : next != kind)
+            break;
+    }
     return end;
 }
 
@@ -217,7 +216,7 @@ static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token
     size_t first, end, i;
     for (first = 0; first < text->count; first = end) {
         end = first + 1;
-        if (diti_bpe_kind(text->at[first]) == 0) continue;
+        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
         end = diti_bpe_word_end(text, first);
         run->length = 0;
         for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
@@ -252,7 +251,7 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
 static size_t diti_bpe_longest(const diti_codes *text) {
     size_t i, start = 0, longest = 0;
     for (i = 0; i <= text->count; i++) {
-        if (i < text->count && !diti_unicode_is_space(text->at[i])) continue;
+        if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
         if (i - start > longest) longest = i - start;
         start = i + 1;
     }

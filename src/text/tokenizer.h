@@ -4,21 +4,22 @@
 #include "io/io.h"
 
 /* --- Unicode (unicode.c) --- */
-typedef enum diti_unicode_class { /* as the tables have it */
-                                  DITI_UNICODE_OTHER,
-                                  DITI_UNICODE_LETTER,
-                                  DITI_UNICODE_NUMBER,
-                                  DITI_UNICODE_MARK, /* nonspacing */
-                                  DITI_UNICODE_PUNCTUATION,
-                                  DITI_UNICODE_CONTROL /* controls, formats, surrogates, private and unassigned codes */
+typedef enum diti_unicode_class {
+    DITI_UNICODE_OTHER,
+    DITI_UNICODE_LETTER,
+    DITI_UNICODE_NUMBER,
+    DITI_UNICODE_MARK, /* nonspacing */
+    DITI_UNICODE_PUNCTUATION,
+    DITI_UNICODE_CONTROL, /* formats, private and unassigned codes, too */
+    DITI_UNICODE_SPACE
 } diti_unicode_class;
-DIT_INTERNAL diti_unicode_class diti_unicode_classify(uint32_t code);
 DIT_INTERNAL bool diti_unicode_is_space(uint32_t code);
 DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out); /* bytes written: 1 to 4 */
 
 typedef struct diti_codes {
     const diti_env *env;
     uint32_t *at;
+    uint8_t *kinds; /* diti_unicode_class of each; what diti_clean returns has them */
     size_t count, capacity;
     bool failed;
 } diti_codes;
@@ -26,15 +27,15 @@ DIT_INTERNAL void diti_codes_free(diti_codes *codes);
 /* UTF-8 with a NUL behind it; *out is freed with diti_free. */
 DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err);
 
-typedef enum diti_clean_rule {                            /* steps in this order */
-                               DITI_CLEAN_CONTROLS = 1,   /* controls and U+FFFD go, any white space becomes a space */
-                               DITI_CLEAN_IDEOGRAPHS = 2, /* spaces around each of them */
-                               DITI_CLEAN_COMPOSE = 4,    /* NFC */
-                               DITI_CLEAN_LOWER = 8,      /* code by code, as the tokenizers library does */
-                               DITI_CLEAN_LOWER_SIGMA =
-                                   16,                  /* as Python does: a sigma that ends a word looks different */
-                               DITI_CLEAN_ACCENTS = 32, /* NFD without nonspacing marks */
-                               DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
+/* Steps in the order in which they are done. */
+typedef enum diti_clean_rule {
+    DITI_CLEAN_CONTROLS = 1,     /* controls and U+FFFD go, any white space becomes a space */
+    DITI_CLEAN_IDEOGRAPHS = 2,   /* spaces around each of them */
+    DITI_CLEAN_COMPOSE = 4,      /* NFC */
+    DITI_CLEAN_LOWER = 8,        /* code by code, as the tokenizers library does */
+    DITI_CLEAN_LOWER_SIGMA = 16, /* as Python does: a sigma that ends a word looks different */
+    DITI_CLEAN_ACCENTS = 32,     /* NFD without nonspacing marks */
+    DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
 } diti_clean_rule;
 #define DITI_PROMPT_LIMIT (16u << 20) /* bytes */
 /* Text (UTF-8; broken bytes become U+FFFD) after those steps, freed with diti_codes_free. */

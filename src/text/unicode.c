@@ -1,29 +1,74 @@
 #include "text/tokenizer.h"
 #include "text/unicode_tables.h"
 
-/* --- looking up --- */
+/* --- the tables: expanded for as long as a text is worked on, since most texts need none of them --- */
+typedef struct diti_unicode {
+    int32_t *classes, *combining, *pairs, *splits, *ideographs, *lower;
+} diti_unicode;
 
-/* The last of count numbers whose upper bits are no more than code; the tables begin with code 0. */
-static uint32_t diti_unicode_find(const uint32_t *table, uint32_t count, uint32_t bits, uint32_t code) {
-    uint32_t low = 0, high = count;
+/* As tests/reference/unicode_tables.py writes them: differences from row to row, in digits of base 45. */
+static void diti_unicode_expand(const char *const *lines, uint32_t columns, uint32_t count, int32_t *out) {
+    const char *text = *lines;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        uint32_t number = 0, unit = 1, digit;
+        do {
+            if (!*text) text = *++lines;
+            digit = (uint32_t)*text - (uint32_t)33;
+            digit -=
+                (uint32_t)(*text > '"') + (uint32_t)(*text > '%') + (uint32_t)(*text > '?') + (uint32_t)(*text > '\\');
+            text++;
+            number += digit % 45 * unit;
+            unit *= 45;
+        } while (digit >= 45);
+        out[i] =
+            (number & 1 ? -(int32_t)(number / 2) - 1 : (int32_t)(number / 2)) + (i < columns ? 0 : out[i - columns]);
+    }
+}
+
+static diti_unicode *diti_unicode_create(const diti_env *env) {
+    size_t count = DITI_UNICODE_CLASSES + DITI_UNICODE_COMBINING + DITI_UNICODE_PAIRS + DITI_UNICODE_SPLITS +
+                   DITI_UNICODE_IDEOGRAPHS + DITI_UNICODE_LOWER;
+    diti_unicode *unicode = (diti_unicode *)diti_alloc(env, sizeof *unicode + count * sizeof(int32_t));
+    if (!unicode) return NULL;
+    unicode->classes = (int32_t *)(void *)(unicode + 1);
+    unicode->combining = unicode->classes + DITI_UNICODE_CLASSES;
+    unicode->pairs = unicode->combining + DITI_UNICODE_COMBINING;
+    unicode->splits = unicode->pairs + DITI_UNICODE_PAIRS;
+    unicode->ideographs = unicode->splits + DITI_UNICODE_SPLITS;
+    unicode->lower = unicode->ideographs + DITI_UNICODE_IDEOGRAPHS;
+    diti_unicode_expand(diti_unicode_classes, 2, DITI_UNICODE_CLASSES, unicode->classes);
+    diti_unicode_expand(diti_unicode_combining, 2, DITI_UNICODE_COMBINING, unicode->combining);
+    diti_unicode_expand(diti_unicode_pairs, 3, DITI_UNICODE_PAIRS, unicode->pairs);
+    diti_unicode_expand(diti_unicode_splits, 3, DITI_UNICODE_SPLITS, unicode->splits);
+    diti_unicode_expand(diti_unicode_ideographs, 1, DITI_UNICODE_IDEOGRAPHS, unicode->ideographs);
+    diti_unicode_expand(diti_unicode_lower, 4, DITI_UNICODE_LOWER, unicode->lower);
+    return unicode;
+}
+
+/* The last row (code, value) whose code is not above this one; the tables begin with code 0. */
+static uint32_t diti_unicode_find(const int32_t *rows, uint32_t count, uint32_t code) {
+    uint32_t low = 0, high = count / 2;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (table[middle] >> bits <= code)
+        if ((uint32_t)rows[middle * 2] <= code)
             low = middle;
         else
             high = middle;
     }
-    return table[low] & ((1u << bits) - 1);
+    return (uint32_t)rows[low * 2 + 1];
 }
 
-DIT_INTERNAL diti_unicode_class diti_unicode_classify(uint32_t code) {
-    return (diti_unicode_class)diti_unicode_find(diti_unicode_classes, (uint32_t)DITI_COUNT(diti_unicode_classes), 3,
-                                                 code);
+static diti_unicode_class diti_unicode_classify(const diti_unicode *unicode, uint32_t code) {
+    if (code >= 0x80) return (diti_unicode_class)diti_unicode_find(unicode->classes, DITI_UNICODE_CLASSES, code);
+    if (code < ' ' || code == 0x7f) return DITI_UNICODE_CONTROL;
+    if ((code | 32) >= 'a' && (code | 32) <= 'z') return DITI_UNICODE_LETTER;
+    if (code >= '0' && code <= '9') return DITI_UNICODE_NUMBER;
+    return strchr(" $+<=>^`|~", (int)code) ? DITI_UNICODE_OTHER : DITI_UNICODE_PUNCTUATION;
 }
 
-static uint32_t diti_unicode_order(uint32_t code) {
-    if (code < 0x300) return 0;
-    return diti_unicode_find(diti_unicode_combining, (uint32_t)DITI_COUNT(diti_unicode_combining), 8, code);
+static uint32_t diti_unicode_order(const diti_unicode *unicode, uint32_t code) {
+    return code < 0x300 ? 0 : diti_unicode_find(unicode->combining, DITI_UNICODE_COMBINING, code);
 }
 
 /* White_Space, and what Python counts besides: U+001C to U+001F. */
@@ -78,7 +123,9 @@ DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out) {
 
 DIT_INTERNAL void diti_codes_free(diti_codes *codes) {
     diti_free(codes->env, codes->at);
+    diti_free(codes->env, codes->kinds);
     codes->at = NULL;
+    codes->kinds = NULL;
     codes->count = codes->capacity = 0;
 }
 
@@ -102,12 +149,12 @@ DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, 
 #define DITI_HANGUL_TAILS 28u /* no tail is one of them */
 
 /* The (code, first, second) of code in a table of such, or NULL. */
-static const uint32_t *diti_unicode_triple(const uint32_t *table, size_t count, uint32_t code) {
-    size_t low = 0, high = count / 3;
+static const int32_t *diti_unicode_triple(const int32_t *table, uint32_t count, uint32_t code) {
+    uint32_t low = 0, high = count / 3;
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (table[middle * 3] == code) return table + middle * 3;
-        if (table[middle * 3] < code)
+        uint32_t middle = low + (high - low) / 2;
+        if ((uint32_t)table[middle * 3] == code) return table + middle * 3;
+        if ((uint32_t)table[middle * 3] < code)
             low = middle + 1;
         else
             high = middle;
@@ -115,13 +162,10 @@ static const uint32_t *diti_unicode_triple(const uint32_t *table, size_t count, 
     return NULL;
 }
 
-static uint32_t diti_unicode_ideograph(uint32_t code) {
-    uint32_t to = 0;
-    if (code >= 0xf900 && code - 0xf900 < DITI_COUNT(diti_unicode_ideographs_1))
-        to = diti_unicode_ideographs_1[code - 0xf900];
-    if (code >= 0x2f800 && code - 0x2f800 < DITI_COUNT(diti_unicode_ideographs_2))
-        to = diti_unicode_ideographs_2[code - 0x2f800];
-    return to;
+static uint32_t diti_unicode_ideograph(const diti_unicode *unicode, uint32_t code) {
+    if (code >= 0xf900 && code < 0xfada) return (uint32_t)unicode->ideographs[code - 0xf900];
+    if (code >= 0x2f800 && code < 0x2fa1e) return (uint32_t)unicode->ideographs[code - 0x2f800 + 0xfada - 0xf900];
+    return 0;
 }
 
 static void diti_decompose_hangul(uint32_t syllable, diti_codes *out) {
@@ -132,34 +176,37 @@ static void diti_decompose_hangul(uint32_t syllable, diti_codes *out) {
 }
 
 /* Only the first of a pair is ever decomposed again. */
-static void diti_decompose_code(uint32_t code, diti_codes *out) {
-    const uint32_t *triple;
-    uint32_t ideograph = diti_unicode_ideograph(code);
+static void diti_decompose_code(const diti_unicode *unicode, uint32_t code, diti_codes *out) {
+    const int32_t *triple;
+    uint32_t ideograph;
     if (code < 0xc0) {
         diti_codes_put(out, code);
-    } else if (code >= DITI_HANGUL_FIRST && code < DITI_HANGUL_FIRST + DITI_HANGUL_COUNT) {
+        return;
+    }
+    ideograph = diti_unicode_ideograph(unicode, code);
+    if (code >= DITI_HANGUL_FIRST && code < DITI_HANGUL_FIRST + DITI_HANGUL_COUNT) {
         diti_decompose_hangul(code - DITI_HANGUL_FIRST, out);
     } else if (ideograph) {
         diti_codes_put(out, ideograph);
     } else {
-        triple = diti_unicode_triple(diti_unicode_pairs, DITI_COUNT(diti_unicode_pairs), code);
-        if (!triple) triple = diti_unicode_triple(diti_unicode_splits, DITI_COUNT(diti_unicode_splits), code);
+        triple = diti_unicode_triple(unicode->pairs, DITI_UNICODE_PAIRS, code);
+        if (!triple) triple = diti_unicode_triple(unicode->splits, DITI_UNICODE_SPLITS, code);
         if (!triple) {
             diti_codes_put(out, code);
             return;
         }
-        diti_decompose_code(triple[1], out);
-        if (triple[2]) diti_codes_put(out, triple[2]);
+        diti_decompose_code(unicode, (uint32_t)triple[1], out);
+        if (triple[2]) diti_codes_put(out, (uint32_t)triple[2]);
     }
 }
 
 /* Sorts what combines with one letter by its class, stable. Nobody writes runs this long; sorting part after part keeps
    hostile ones from costing the square of their length. */
 #define DITI_COMBINING_RUN 256u
-static void diti_sort_marks(uint32_t *codes, size_t count) {
+static void diti_sort_marks(const diti_unicode *unicode, uint32_t *codes, size_t count) {
     uint8_t order[DITI_COMBINING_RUN];
     size_t i, j;
-    for (i = 0; i < count; i++) order[i] = (uint8_t)diti_unicode_order(codes[i]);
+    for (i = 0; i < count; i++) order[i] = (uint8_t)diti_unicode_order(unicode, codes[i]);
     for (i = 1; i < count; i++) {
         uint32_t code = codes[i];
         uint8_t own = order[i];
@@ -172,19 +219,19 @@ static void diti_sort_marks(uint32_t *codes, size_t count) {
     }
 }
 
-static void diti_decompose(const diti_codes *text, diti_codes *out) {
+static void diti_decompose(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
     size_t i, first = 0;
-    for (i = 0; i < text->count; i++) diti_decompose_code(text->at[i], out);
+    for (i = 0; i < text->count; i++) diti_decompose_code(unicode, text->at[i], out);
     for (i = 0; out->count && i <= out->count; i++) {
-        bool mark = i < out->count && diti_unicode_order(out->at[i]) != 0;
+        bool mark = i < out->count && diti_unicode_order(unicode, out->at[i]) != 0;
         if (mark && i - first < DITI_COMBINING_RUN) continue;
-        diti_sort_marks(out->at + first, i - first);
+        diti_sort_marks(unicode, out->at + first, i - first);
         first = mark ? i : i + 1;
     }
 }
 
 /* 0: the two don't become one. */
-static uint32_t diti_compose_pair(uint32_t first, uint32_t second) {
+static uint32_t diti_compose_pair(const diti_unicode *unicode, uint32_t first, uint32_t second) {
     size_t i;
     uint32_t l = first - DITI_HANGUL_L, v = second - DITI_HANGUL_V, syllable = first - DITI_HANGUL_FIRST;
     if (first >= DITI_HANGUL_L && l < 19 && second >= DITI_HANGUL_V && v < DITI_HANGUL_VOWELS)
@@ -192,8 +239,9 @@ static uint32_t diti_compose_pair(uint32_t first, uint32_t second) {
     if (first >= DITI_HANGUL_FIRST && syllable < DITI_HANGUL_COUNT && syllable % DITI_HANGUL_TAILS == 0 &&
         second > DITI_HANGUL_T && second < DITI_HANGUL_T + DITI_HANGUL_TAILS)
         return first + second - DITI_HANGUL_T;
-    for (i = 0; i < DITI_COUNT(diti_unicode_pairs); i += 3) {
-        if (diti_unicode_pairs[i + 1] == first && diti_unicode_pairs[i + 2] == second) return diti_unicode_pairs[i];
+    for (i = 0; i < DITI_UNICODE_PAIRS; i += 3) {
+        const int32_t *pair = unicode->pairs + i;
+        if ((uint32_t)pair[1] == first && (uint32_t)pair[2] == second) return (uint32_t)pair[0];
     }
     return 0;
 }
@@ -205,13 +253,13 @@ static bool diti_composes(uint32_t code, uint32_t order) {
 }
 
 /* text is decomposed. */
-static void diti_compose(const diti_codes *text, diti_codes *out) {
+static void diti_compose(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
     size_t i, starter = SIZE_MAX;
     uint32_t last = 0; /* class of what was written last behind the starter */
     for (i = 0; i < text->count && !out->failed; i++) {
-        uint32_t code = text->at[i], order = diti_unicode_order(code), pair = 0;
+        uint32_t code = text->at[i], order = diti_unicode_order(unicode, code), pair = 0;
         bool blocked = starter == SIZE_MAX || (out->count - 1 > starter && (last == 0 || last >= order));
-        if (!blocked && diti_composes(code, order)) pair = diti_compose_pair(out->at[starter], code);
+        if (!blocked && diti_composes(code, order)) pair = diti_compose_pair(unicode, out->at[starter], code);
         if (pair) {
             out->at[starter] = pair;
             continue;
@@ -223,11 +271,11 @@ static void diti_compose(const diti_codes *text, diti_codes *out) {
 }
 
 /* --- lower case --- */
-static uint32_t diti_unicode_lower(uint32_t code) {
+static uint32_t diti_unicode_to_lower(const diti_unicode *unicode, uint32_t code) {
     size_t i;
     if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
-    for (i = 0; i < DITI_COUNT(diti_unicode_lower_runs); i += 4) {
-        const int32_t *run = diti_unicode_lower_runs + i;
+    for (i = 0; i < DITI_UNICODE_LOWER; i += 4) {
+        const int32_t *run = unicode->lower + i;
         int32_t offset = (int32_t)code - run[0];
         if (offset < 0) break;
         if (offset < run[1] * run[2] && offset % run[2] == 0) return (uint32_t)((int32_t)code + run[3]);
@@ -235,10 +283,10 @@ static uint32_t diti_unicode_lower(uint32_t code) {
     return code;
 }
 
-static bool diti_unicode_is_lower(uint32_t code) {
+static bool diti_unicode_is_lower(const diti_unicode *unicode, uint32_t code) {
     size_t i;
-    for (i = 0; i < DITI_COUNT(diti_unicode_lower_runs); i += 4) {
-        const int32_t *run = diti_unicode_lower_runs + i;
+    for (i = 0; i < DITI_UNICODE_LOWER; i += 4) {
+        const int32_t *run = unicode->lower + i;
         int32_t offset = (int32_t)code - run[3] - run[0];
         if (offset >= 0 && offset < run[1] * run[2] && offset % run[2] == 0) return true;
     }
@@ -246,44 +294,45 @@ static bool diti_unicode_is_lower(uint32_t code) {
 }
 
 /* What Unicode's Final_Sigma looks through: marks and the signs that stand inside words. */
-static bool diti_unicode_is_ignorable(uint32_t code) {
-    return diti_unicode_classify(code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
+static bool diti_unicode_is_ignorable(const diti_unicode *unicode, uint32_t code) {
+    return diti_unicode_classify(unicode, code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
            code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||
            code == 0xb8 || code == 0x2018 || code == 0x2019 || (code >= 0x200b && code <= 0x200f);
 }
 
-static bool diti_is_cased(const diti_codes *text, size_t position) {
+static bool diti_is_cased(const diti_unicode *unicode, const diti_codes *text, size_t position) {
     uint32_t code = text->at[position];
-    return diti_unicode_lower(code) != code || diti_unicode_is_lower(code);
+    return diti_unicode_to_lower(unicode, code) != code || diti_unicode_is_lower(unicode, code);
 }
 
 /* A sigma that ends a word: behind a cased letter, before none. */
-static bool diti_is_final_sigma(const diti_codes *text, size_t position) {
+static bool diti_is_final_sigma(const diti_unicode *unicode, const diti_codes *text, size_t position) {
     size_t before = position, after = position + 1;
-    while (before > 0 && position - before < 64 && diti_unicode_is_ignorable(text->at[before - 1])) before--;
-    while (after < text->count && after - position < 64 && diti_unicode_is_ignorable(text->at[after])) after++;
-    return before > 0 && diti_is_cased(text, before - 1) && !(after < text->count && diti_is_cased(text, after));
+    while (before > 0 && position - before < 64 && diti_unicode_is_ignorable(unicode, text->at[before - 1])) before--;
+    while (after < text->count && after - position < 64 && diti_unicode_is_ignorable(unicode, text->at[after])) after++;
+    return before > 0 && diti_is_cased(unicode, text, before - 1) &&
+           !(after < text->count && diti_is_cased(unicode, text, after));
 }
 
-static void diti_lower_codes(const diti_codes *text, bool final_sigma, diti_codes *out) {
+static void diti_lower_codes(const diti_unicode *unicode, const diti_codes *text, bool final_sigma, diti_codes *out) {
     size_t i;
     for (i = 0; i < text->count; i++) {
         uint32_t code = text->at[i];
-        if (code == 0x3a3 && final_sigma && diti_is_final_sigma(text, i))
+        if (code == 0x3a3 && final_sigma && diti_is_final_sigma(unicode, text, i))
             diti_codes_put(out, 0x3c2);
         else
-            diti_codes_put(out, code == 0x130 ? 'i' : diti_unicode_lower(code));
+            diti_codes_put(out, code == 0x130 ? 'i' : diti_unicode_to_lower(unicode, code));
         if (code == 0x130) diti_codes_put(out, 0x307); /* the only one that becomes two */
     }
 }
 
 /* --- the steps of a tokenizer's normaliser --- */
-static void diti_clean_controls(const diti_codes *text, diti_codes *out) {
+static void diti_clean_controls(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
     size_t i;
     for (i = 0; i < text->count; i++) {
         uint32_t code = text->at[i];
         bool space = code == '\t' || code == '\n' || code == '\r';
-        if (!space && (code == 0xfffd || diti_unicode_classify(code) == DITI_UNICODE_CONTROL)) continue;
+        if (!space && (code == 0xfffd || diti_unicode_classify(unicode, code) == DITI_UNICODE_CONTROL)) continue;
         diti_codes_put(out, diti_unicode_is_space(code) ? ' ' : code);
     }
 }
@@ -298,57 +347,79 @@ static void diti_clean_ideographs(const diti_codes *text, diti_codes *out) {
     }
 }
 
-static void diti_clean_accents(const diti_codes *text, diti_codes *out) {
+static void diti_clean_accents(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
     size_t i;
     for (i = 0; i < text->count; i++) {
-        if (diti_unicode_classify(text->at[i]) != DITI_UNICODE_MARK) diti_codes_put(out, text->at[i]);
+        if (diti_unicode_classify(unicode, text->at[i]) != DITI_UNICODE_MARK) diti_codes_put(out, text->at[i]);
     }
 }
 
 /* Canonical decomposition, then composition or no marks. */
-static void diti_clean_canonical(const diti_codes *text, bool compose, diti_codes *out) {
+static void diti_clean_canonical(const diti_unicode *unicode, const diti_codes *text, bool compose, diti_codes *out) {
     diti_codes parts = DITI_ZERO;
     parts.env = text->env;
-    diti_decompose(text, &parts);
+    diti_decompose(unicode, text, &parts);
     out->failed = parts.failed;
     if (compose)
-        diti_compose(&parts, out);
+        diti_compose(unicode, &parts, out);
     else
-        diti_clean_accents(&parts, out);
+        diti_clean_accents(unicode, &parts, out);
     diti_codes_free(&parts);
 }
 
-static void diti_clean_step(diti_clean_rule rule, const diti_codes *text, diti_codes *out) {
+static void diti_clean_step(const diti_unicode *unicode, diti_clean_rule rule, const diti_codes *text,
+                            diti_codes *out) {
     switch (rule) {
-    case DITI_CLEAN_CONTROLS: diti_clean_controls(text, out); break;
+    case DITI_CLEAN_CONTROLS: diti_clean_controls(unicode, text, out); break;
     case DITI_CLEAN_IDEOGRAPHS: diti_clean_ideographs(text, out); break;
-    case DITI_CLEAN_COMPOSE: diti_clean_canonical(text, true, out); break;
-    case DITI_CLEAN_LOWER: diti_lower_codes(text, false, out); break;
-    case DITI_CLEAN_LOWER_SIGMA: diti_lower_codes(text, true, out); break;
-    case DITI_CLEAN_ACCENTS: diti_clean_canonical(text, false, out); break;
+    case DITI_CLEAN_COMPOSE: diti_clean_canonical(unicode, text, true, out); break;
+    case DITI_CLEAN_LOWER: diti_lower_codes(unicode, text, false, out); break;
+    case DITI_CLEAN_LOWER_SIGMA: diti_lower_codes(unicode, text, true, out); break;
+    case DITI_CLEAN_ACCENTS: diti_clean_canonical(unicode, text, false, out); break;
     }
+}
+
+static void diti_clean_read(const char *text, size_t length, bool *ascii, diti_codes *out) {
+    size_t position, bytes;
+    *ascii = true;
+    for (position = 0; position < length; position += bytes ? bytes : 1) {
+        bytes = diti_utf8_length(text + position, length - position);
+        diti_codes_put(out, bytes ? diti_utf8_decode(text + position, bytes) : 0xfffd);
+        if (bytes != 1) *ascii = false;
+    }
+}
+
+static void diti_clean_run(const diti_unicode *unicode, uint32_t rules, diti_codes *text) {
+    uint32_t rule;
+    size_t i;
+    for (rule = 1; rule <= (uint32_t)DITI_CLEAN_LAST; rule <<= 1) {
+        diti_codes next = DITI_ZERO;
+        if (!(rules & rule) || text->failed) continue;
+        next.env = text->env;
+        diti_clean_step(unicode, (diti_clean_rule)rule, text, &next);
+        diti_codes_free(text);
+        *text = next;
+    }
+    text->kinds = (uint8_t *)diti_alloc(text->env, text->count);
+    if (!text->kinds) text->failed = true;
+    for (i = 0; i < text->count && !text->failed; i++)
+        text->kinds[i] = (uint8_t)(diti_unicode_is_space(text->at[i]) ? DITI_UNICODE_SPACE
+                                                                      : diti_unicode_classify(unicode, text->at[i]));
 }
 
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
                                    diti_codes *out, dit_error *err) {
-    size_t position, bytes;
-    uint32_t rule;
+    diti_unicode *unicode = NULL;
+    bool ascii;
     memset(out, 0, sizeof *out);
     out->env = env;
     if (length > DITI_PROMPT_LIMIT)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes", DITI_PROMPT_LIMIT);
-    for (position = 0; position < length; position += bytes ? bytes : 1) {
-        bytes = diti_utf8_length(text + position, length - position);
-        diti_codes_put(out, bytes ? diti_utf8_decode(text + position, bytes) : 0xfffd);
-    }
-    for (rule = 1; rule <= (uint32_t)DITI_CLEAN_LAST; rule <<= 1) {
-        diti_codes next = DITI_ZERO;
-        if (!(rules & rule) || out->failed) continue;
-        next.env = env;
-        diti_clean_step((diti_clean_rule)rule, out, &next);
-        diti_codes_free(out);
-        *out = next;
-    }
+    diti_clean_read(text, length, &ascii, out);
+    if (!ascii) unicode = diti_unicode_create(env); /* ASCII never asks for a table */
+    if (!ascii && !unicode) out->failed = true;
+    diti_clean_run(unicode, rules, out);
+    diti_free(env, unicode);
     if (!out->failed) return DIT_OK;
     diti_codes_free(out);
     return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");

@@ -18,11 +18,10 @@ DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_err
 }
 
 /* --- words --- */
-static bool diti_wordpiece_is_punctuation(uint32_t code) {
-    if (code < 0x80)
-        return code > ' ' && code != 0x7f && !(code >= '0' && code <= '9') &&
-               !((code | 32) >= 'a' && (code | 32) <= 'z');
-    return diti_unicode_classify(code) == DITI_UNICODE_PUNCTUATION;
+/* Unicode's punctuation, and all ASCII that is neither letter nor digit. */
+static bool diti_wordpiece_is_punctuation(const diti_codes *codes, size_t at) {
+    uint8_t kind = codes->kinds[at];
+    return kind == DITI_UNICODE_PUNCTUATION || (kind == DITI_UNICODE_OTHER && codes->at[at] < 0x80);
 }
 
 /* The longest piece at text, behind "##" where it goes on with a word; 0: none. */
@@ -67,11 +66,11 @@ static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_cod
     size_t first, end, length, i;
     text[0] = ' ';
     for (first = 0; first < codes->count; first = end) {
-        bool single = diti_wordpiece_is_punctuation(codes->at[first]);
+        bool single = diti_wordpiece_is_punctuation(codes, first);
         end = first + 1;
-        if (diti_unicode_is_space(codes->at[first])) continue;
-        while (!single && end < codes->count && !diti_unicode_is_space(codes->at[end]) &&
-               !diti_wordpiece_is_punctuation(codes->at[end]))
+        if (codes->kinds[first] == DITI_UNICODE_SPACE) continue;
+        while (!single && end < codes->count && codes->kinds[end] != DITI_UNICODE_SPACE &&
+               !diti_wordpiece_is_punctuation(codes, end))
             end++;
         for (length = 0, i = first; i < end; i++) length += diti_utf8_encode(codes->at[i], text + 1 + length);
         diti_wordpiece_word(tokenizer, text, length, end - first, sink);

@@ -1,7 +1,6 @@
 """Makes src/text/unicode_tables.h. Run from the repository root, with the package unicodedata2 18.0.0:
     python3 tests/reference/unicode_tables.py
 """
-import textwrap
 import unicodedata2 as unicode
 
 CODES = range(0x110000)
@@ -15,13 +14,13 @@ def kind(code):
     return {"L": 1, "N": 2, "P": 4, "C": 5}.get(category[0], 0)
 
 
-def runs(value, bits):
-    """code << bits | value wherever the value changes."""
+def runs(value):
+    """code, value wherever the value changes."""
     out, last = [], None
     for code in CODES:
         now = value(code)
         if now != last:
-            out.append(code << bits | now)
+            out.extend([code, now])
         last = now
     return out
 
@@ -63,23 +62,39 @@ def lower_runs():
     return [number for run in out for number in run]
 
 
-def write(out, text, ctype, name, numbers):
-    out.write(f"/* {text} */\nstatic const {ctype} {name}[{len(numbers)}] = {{\n")
-    out.write("\n".join(textwrap.wrap(", ".join(map(str, numbers)), 119)) + "};\n")
+# Numbers are written as differences from the number a row before, twice their size (minus one where negative), in digits of base 45:
+# signs that stand for 45 and more say that more digits follow.
+DIGITS = [chr(c) for c in range(33, 127) if chr(c) not in "\"\\?%"]
+
+
+def digits(number):
+    number = 2 * number if number >= 0 else -2 * number - 1
+    out = ""
+    while number >= 45:
+        out += DIGITS[45 + number % 45]
+        number //= 45
+    return out + DIGITS[number]
+
+
+def write(out, text, name, columns, numbers):
+    body = "".join(digits(number - (numbers[i - columns] if i >= columns else 0)) for i, number in enumerate(numbers))
+    out.write(f"/* {text} */\n#define {name.upper()} {len(numbers)}u\n")
+    out.write(f"static const char *const {name}[] = {{\n")
+    out.write(",\n".join(f'"{body[i:i + 116]}"' for i in range(0, len(body), 116)))
+    out.write("};\n")
 
 
 def main():
     pairs, splits = decompositions()
     with open(OUT, "w") as out:
-        out.write(f"/* What tokenizers need of Unicode {unicode.unidata_version}; made by tests/reference/unicode_tables.py. */\n")
-        out.write("#ifndef DITI_UNICODE_TABLES_H\n#define DITI_UNICODE_TABLES_H\n#include \"base/base.h\"\n/* clang-format off */\n")
-        write(out, "code << 3 | class (diti_unicode_class) wherever the class changes", "uint32_t", "diti_unicode_classes", runs(kind, 3))
-        write(out, "code << 8 | canonical combining class wherever that changes", "uint32_t", "diti_unicode_combining", runs(lambda code: unicode.combining(chr(code)), 8))
-        write(out, "code, then first and second of its canonical decomposition, which composition turns back", "uint32_t", "diti_unicode_pairs", pairs)
-        write(out, "the same, of what stays decomposed; second 0: none", "uint32_t", "diti_unicode_splits", splits)
-        write(out, "what the compatibility ideographs from U+F900 on stand for; 0: themselves", "uint32_t", "diti_unicode_ideographs_1", ideographs(0xF900, 0xFADA))
-        write(out, "those from U+2F800 on", "uint32_t", "diti_unicode_ideographs_2", ideographs(0x2F800, 0x2FA1E))
-        write(out, "first code, how many, step from one to the next, distance to the lower case", "int32_t", "diti_unicode_lower_runs", lower_runs())
+        out.write(f"/* What tokenizers need of Unicode {unicode.unidata_version}, as unicode.c reads it; made by tests/reference/unicode_tables.py. */\n")
+        out.write("#ifndef DITI_UNICODE_TABLES_H\n#define DITI_UNICODE_TABLES_H\n/* clang-format off */\n")
+        write(out, "code, class (diti_unicode_class) wherever the class changes", "diti_unicode_classes", 2, runs(kind))
+        write(out, "code, canonical combining class wherever that changes", "diti_unicode_combining", 2, runs(lambda code: unicode.combining(chr(code))))
+        write(out, "code, then first and second of its canonical decomposition, which composition turns back", "diti_unicode_pairs", 3, pairs)
+        write(out, "the same, of what stays decomposed; second 0: none", "diti_unicode_splits", 3, splits)
+        write(out, "what the ideographs U+F900 to U+FAD9, then U+2F800 to U+2FA1D stand for; 0: themselves", "diti_unicode_ideographs", 1, ideographs(0xF900, 0xFADA) + ideographs(0x2F800, 0x2FA1E))
+        write(out, "first code, how many, step from one to the next, distance to the lower case", "diti_unicode_lower", 4, lower_runs())
         out.write("/* clang-format on */\n#endif\n")
 
 
