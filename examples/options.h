@@ -23,7 +23,8 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
-    bool tune, list_devices, verbose, quiet, help, version;
+    const char *weight_budget;
+    bool offload, tune, list_devices, verbose, quiet, help, version;
 } options;
 
 typedef struct option_entry {
@@ -56,6 +57,8 @@ static const option_entry option_table[] = {
     {"--type", NULL, NULL, TEXT(type)},
     {"--tensor-type-rules", NULL, NULL, TEXT(type_rules)},
     {"--tune", NULL, NULL, FLAG(tune)},
+    {"--weight-budget", NULL, NULL, TEXT(weight_budget)},
+    {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
@@ -91,6 +94,9 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
                                 "      --tune                  measure kernels once; kept for later runs\n"
+                                "      --weight-budget SIZE    device memory for weights, 800M or 4G; the rest is\n"
+                                "                              read while it runs (default: all resident)\n"
+                                "      --offload-to-cpu        text encoder off the device but while it reads\n"
                                 "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"
                                 "  -q, --quiet                 tell nothing but errors\n"
@@ -286,6 +292,20 @@ static int take_rng(const char *text, dit_rng *out) {
     int code = take_name("--rng", text, rng_name, &name);
     *out = !name || strcmp(name, "cpu") == 0 ? DIT_RNG_TORCH_CPU : DIT_RNG_PHILOX;
     return code;
+}
+
+/* Bytes, with K, M or G behind a number for powers of 1024. */
+static int take_size(const char *option, const char *text, uint64_t *out) {
+    static const char units[] = "KMG";
+    char *end;
+    double value = strtod(text, &end);
+    const char *unit = end != text && *end ? strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end) : NULL;
+    if (unit) value *= (double)((uint64_t)1024 << 10 * (unit - units)), end++;
+    if (end == text || *end || !(value >= 1) || value >= 1e18) {
+        return complain(EXIT_USAGE, "%s '%s': must be a size such as 800M or 4G", option, text);
+    }
+    *out = (uint64_t)value;
+    return EXIT_GOOD;
 }
 
 /* ---- Types of weights ---- */

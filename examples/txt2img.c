@@ -21,7 +21,7 @@
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count;
     float guidance;
-    uint64_t seed;
+    uint64_t seed, weight_budget;
     dit_rng rng;
     st_tensor noise; /* [count, C, h, w]; data NULL: none */
     type_rules types;
@@ -192,7 +192,7 @@ static int dit_failed(app *a, dit_result result, const char *what) {
     case DIT_ERROR_OUT_OF_HOST_MEMORY:
     case DIT_ERROR_OUT_OF_DEVICE_MEMORY:
         code = EXIT_MEMORY;
-        advice = "; try a smaller -W and -H, or another --device";
+        advice = "; try a smaller -W and -H, --weight-budget, or another --device";
         break;
     case DIT_ERROR_UNSUPPORTED_DEVICE:
         code = EXIT_DEVICE;
@@ -299,6 +299,7 @@ static int check_numbers(app *a) {
     } else if (!code && o->seed) {
         code = take_seed(o->seed, &a->r.seed);
     }
+    if (!code && o->weight_budget) code = take_size("--weight-budget", o->weight_budget, &a->r.weight_budget);
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
     if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
@@ -322,6 +323,8 @@ static int check_model(app *a) {
     desc.source.path = a->model_path;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
+    desc.weight_budget = a->r.weight_budget;
+    desc.release_text_encoders = a->o.offload;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, &model, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
@@ -492,6 +495,8 @@ static int load_model(app *a) {
     desc.source.path = a->model_path;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
+    desc.weight_budget = a->r.weight_budget;
+    desc.release_text_encoders = a->o.offload;
     desc.progress.func = on_progress;
     desc.progress.user = a;
     result = dit_model_load(a->context, &desc, &a->model, &a->err);

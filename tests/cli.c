@@ -365,6 +365,8 @@ static const refusal refusals[] = {
     {{"--sampling-method", "dpm++2n"}, 2, "is dpm++2m"},
     {{"--scheduler", "no such schedule"}, 2, "--scheduler list"},
     {{"--rng", "gpu"}, 2, "is cpu"},
+    {{"--weight-budget", "4X"}, 2, "800M or 4G"},
+    {{"--weight-budget", "4K"}, 2, "at least"},
     {{"--promt", "x"}, 2, "--prompt"},
     {{"-x"}, 2, "--help"},
     {{"blue"}, 2, "quotes"},
