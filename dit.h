@@ -10882,10 +10882,11 @@ static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, 
     diti_stream *stream = plan->stream;
     diti_stream_slot *slot = &stream->slots[plan->groups[group].slot];
     uint64_t all = UINT64_MAX, before;
+    bool hurry = plan->robbed && !ahead; /* or two jobs might rob each other for ever */
     diti_trace_scope scope;
     dit_result result = DIT_OK;
     if (diti_slot_holds(slot, plan, group) && slot->ready) return DIT_OK;
-    if (plan->robbed && !ahead) bytes = &all;
+    if (hurry) bytes = &all;
     if (!diti_slot_holds(slot, plan, group)) {
         if (ahead && slot->plan && slot->plan != plan && !slot->used) return DIT_WORKING; /* the other's is due first */
         result = diti_slot_take(stream, slot, plan, group, wait, err);
@@ -10893,7 +10894,7 @@ static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, 
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
     scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
-    result = diti_slot_fill(stream, slot, wait, bytes, err);
+    result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
     diti_trace_close(&scope, (double)(before - *bytes));
     if (result < 0) slot->plan = NULL;
     return result;
