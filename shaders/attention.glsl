@@ -26,12 +26,14 @@ layout(push_constant) uniform Push {
     uint items_offset, item_count, bias_offset, bias_pitch, bias_origin, lse_offset, lse_pitch;
 };
 
+#ifndef MATRICES
 READABLE(0, q, readonly)
 READABLE(1, k, readonly)
 READABLE(2, v, readonly)
 WRITABLE(3, dst)
-layout(binding = 4) readonly buffer Items { uint items[]; };
 layout(binding = 5) readonly buffer Bias { float bias[]; };
+#endif
+layout(binding = 4) readonly buffer Items { uint items[]; };
 layout(binding = 6) writeonly buffer Lse { float lse[]; };
 
 struct Place {
@@ -39,33 +41,24 @@ struct Place {
     uint query_row, queries; // of the item; no queries: the workgroup has nothing to do
     uint key_row, keys;
 };
-uvec4 item_of(const uint i) {
-    uint at = items_offset + 4u * i;
-    return uvec4(items[at], items[at + 1u], items[at + 2u], items[at + 3u]);
-}
-
-Place packed_place(const uint g, const uint block_queries) {
-    uint block = g % query_blocks;
-    for (uint i = 0u; i < item_count; i++) {
-        uvec4 item = item_of(i);
-        uint blocks = (item.y + block_queries - 1u) / block_queries;
-        if (block < blocks) return Place(g / query_blocks, block * block_queries, item.x, item.y, item.z, min(item.w, key_tokens));
-        block -= blocks;
-    }
-    return Place(0u, 0u, 0u, 0u, 0u, 0u);
-}
-
 Place place_of(const uint g, const uint block_queries) {
-    if (HAS(PART_PACKED)) return packed_place(g, block_queries);
-    uint item = g / query_blocks / heads;
-    Place place = Place(g / query_blocks % heads, g % query_blocks * block_queries, item * query_tokens, query_tokens, item * key_tokens, key_tokens);
-    if (HAS(PART_ITEMS)) {
-        place.key_row = item_of(item).z;
-        place.keys = min(item_of(item).w, key_tokens);
+    uint i = g / query_blocks / heads, first = g % query_blocks * block_queries;
+    uint query_row = i * query_tokens, queries = query_tokens, key_row = i * key_tokens, keys = key_tokens;
+    for (uint end = HAS(PART_PACKED) ? item_count : i + 1u; HAS(PART_ITEMS) && i < end; i++) {
+        uint at = items_offset + 4u * i;
+        key_row = items[at + 2u];
+        keys = min(items[at + 3u], key_tokens);
+        if (!HAS(PART_PACKED)) break;
+        query_row = items[at];
+        queries = items[at + 1u];
+        if (first < queries) break;
+        first -= (queries + block_queries - 1u) / block_queries * block_queries;
+        queries = 0u;
     }
-    return place;
+    return Place(g / query_blocks % heads, first, query_row, queries, key_row, keys);
 }
 
+#ifndef MATRICES
 // Group `quad` of four channels of a head that starts at `at`.
 #define HEAD_LOAD(NAME, AT, QUAD) (VECTOR ? NAME##_load4(FORMAT, (AT) + 4u * (QUAD)) : NAME##_some(FORMAT, (AT) + 4u * (QUAD), head_dim - 4u * (QUAD)))
 
@@ -79,7 +72,8 @@ float biased(float score, const uint head, const uint query, const uint key) {
     score *= scale;
     return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }
+#endif
 
-void store_lse(Place place, uint query, float largest, float sum) {
+void store_lse(const Place place, const uint query, const float largest, const float sum) {
     if (HAS(PART_LSE)) lse[lse_offset + (place.query_row + query) * lse_pitch + place.head] = sum > 0.0 ? largest + log(sum) : VERY_LOW;
 }

@@ -1,5 +1,8 @@
 #version 450
-// In place on queries or keys: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). LANES lanes share one head of one row.
+// Queries or keys: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5), in place, or as int8 for attention_coop.comp: a head is
+// int8 and zeros up to 16 bytes before its end, where a scale and, of queries, the product with the mean key stand. The mean key is
+// subtracted from keys (kernels.md 3.4: weights do not change, and what all keys share would cost most of the eight bits); the module
+// finds it, too. LANES lanes share one head of one row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -13,6 +16,9 @@ layout(constant_id = 3) const uint PARTS = 0;
 #define PART_BIAS 8u
 #define PART_ROTATE 16u
 #define PART_HALF_SPLIT 32u
+#define PART_INT8 64u
+#define PART_KEYS 128u
+#define PART_MEAN 256u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 
 layout(push_constant) uniform Push {
@@ -21,26 +27,32 @@ layout(push_constant) uniform Push {
     float eps;
     uint x_offset, x_pitch, weight_offset, bias_offset;
     uint cos_offset, cos_pitch, sin_offset, sin_pitch;
+    uint int8_offset, int8_pitch, int8_head, mean_offset; // the first three in bytes
 };
 WRITABLE(0, x)
 layout(binding = 1) readonly buffer Weight { float weight[]; };
 layout(binding = 2) readonly buffer BiasBuffer { float bias[]; };
 layout(binding = 3) readonly buffer Cosines { float cosines[]; };
 layout(binding = 4) readonly buffer Sines { float sines[]; };
+layout(binding = 5) writeonly buffer Int8 { uint int8_words[]; };
+layout(binding = 6) buffer Mean { float mean_key[]; };
 
 // Two neighbouring channels: F16 pairs share a word.
 vec2 load_pair(const uint at) { return FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]); }
 void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v, 0.0, 0.0)); }
 
 shared vec2 lane_sums[gl_WorkGroupSize.x];
-vec2 sum_lanes(const vec2 v) {
+vec2 join_lanes(const vec2 v, const bool largest) { // sums, or the largest x and the sum of y
     if (LANES == 1u) return v;
     uint i = gl_LocalInvocationID.x;
     barrier();
     lane_sums[i] = v;
     barrier();
     for (uint span = LANES / 2u; span > 0u; span /= 2u) {
-        if (i % LANES < span) lane_sums[i] += lane_sums[i + span];
+        if (i % LANES < span) {
+            vec2 a = lane_sums[i], b = lane_sums[i + span];
+            lane_sums[i] = vec2(largest ? max(a.x, b.x) : a.x + b.x, a.y + b.y);
+        }
         barrier();
     }
     return lane_sums[i / LANES * LANES];
@@ -54,18 +66,15 @@ vec2 normed_pair(const uint at, const uint c) {
     return v;
 }
 
-void main() {
+void measure(const uint at) {
     uint lane = gl_LocalInvocationID.x % LANES;
-    uint wanted = (gl_WorkGroupID.x + first_group) * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationID.x / LANES;
-    uint item = min(wanted, rows * heads - 1u), row = item / heads;
-    uint at = x_offset + row * x_pitch + item % heads * head_dim;
     mean = 0.0;
     rest = 0.0;
     inverse = 1.0;
     if (HAS(PART_LAYER)) {
         vec2 sum = vec2(0.0);
         for (uint c = 2u * lane; c < head_dim; c += 2u * LANES) sum += load_pair(at + c);
-        mean = sum_lanes(vec2(sum.x + sum.y, 0.0)).x / float(head_dim);
+        mean = join_lanes(vec2(sum.x + sum.y, 0.0), false).x / float(head_dim);
     }
     if (HAS(PART_LAYER) || HAS(PART_RMS)) {
         vec2 sum = vec2(0.0), squares = vec2(0.0);
@@ -74,30 +83,98 @@ void main() {
             sum += d;
             squares += d * d;
         }
-        vec2 sums = sum_lanes(vec2(sum.x + sum.y, squares.x + squares.y)) / float(head_dim);
+        vec2 sums = join_lanes(vec2(sum.x + sum.y, squares.x + squares.y), false) / float(head_dim);
         if (HAS(PART_RMS)) sums.x = 0.0;
         rest = sums.x;
         inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
     }
-    if (wanted != item) return;
+}
 
+// Channels c and c + 1 of the head at `at`, normed and rotated.
+vec2 post_pair(const uint at, const uint row, const uint c) {
+    vec2 v = normed_pair(at, c);
+    if (!HAS(PART_ROTATE)) return v;
     uint table_row = row % tokens, split = head_dim / 2u;
     uint cos_at = cos_offset + table_row * cos_pitch, sin_at = sin_offset + table_row * sin_pitch;
-    if (HAS(PART_ROTATE) && HAS(PART_HALF_SPLIT)) {
-        for (uint c = 2u * lane; c < split; c += 2u * LANES) {
-            vec2 a = normed_pair(at, c), b = normed_pair(at, c + split);
-            vec2 cosine = vec2(cosines[cos_at + c], cosines[cos_at + c + 1u]), sine = vec2(sines[sin_at + c], sines[sin_at + c + 1u]);
-            store_pair(at + c, a * cosine - b * sine);
-            store_pair(at + c + split, b * cosine + a * sine);
+    if (HAS(PART_HALF_SPLIT)) {
+        uint i = c % split;
+        vec2 other = normed_pair(at, (c + split) % head_dim);
+        if (c < split) other = -other;
+        return v * vec2(cosines[cos_at + i], cosines[cos_at + i + 1u]) + other * vec2(sines[sin_at + i], sines[sin_at + i + 1u]);
+    }
+    float cosine = cosines[cos_at + c / 2u], sine = sines[sin_at + c / 2u];
+    return v * cosine + vec2(-v.y, v.x) * sine;
+}
+
+#define SAMPLES 256u // rows that the mean key is of: any vector would do, one near the mean does best
+shared vec2 samples[HAS(PART_MEAN) ? SAMPLES : 1u];
+void find_mean(const uint head) {
+    uint count = min(rows, SAMPLES), together = gl_WorkGroupSize.x / LANES;
+    for (uint first = 0u; first < count; first += together) {
+        uint i = min(first + gl_LocalInvocationID.x / LANES, count - 1u);
+        measure(x_offset + i * rows / count * x_pitch + head * head_dim);
+        samples[i] = vec2(mean + rest, inverse);
+    }
+    barrier();
+    for (uint c = 2u * gl_LocalInvocationID.x; c < head_dim; c += 2u * gl_WorkGroupSize.x) {
+        vec2 sum = vec2(0.0);
+        rest = 0.0;
+        for (uint i = 0u; i < count; i++) {
+            uint row = i * rows / count;
+            mean = samples[i].x;
+            inverse = samples[i].y;
+            sum += post_pair(x_offset + row * x_pitch + head * head_dim, row, c);
         }
+        sum /= float(count);
+        mean_key[mean_offset + head * head_dim + c] = sum.x;
+        mean_key[mean_offset + head * head_dim + c + 1u] = sum.y;
+    }
+}
+
+vec2 centred_pair(const uint at, const uint row, const uint head, const uint c) {
+    vec2 v = post_pair(at, row, c);
+    if (HAS(PART_KEYS)) v -= vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
+    return v;
+}
+
+void main() {
+    uint lane = gl_LocalInvocationID.x % LANES;
+    uint wanted = (gl_WorkGroupID.x + first_group) * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationID.x / LANES;
+    uint item = min(wanted, rows * heads - 1u), row = item / heads, head = item % heads;
+    uint at = x_offset + row * x_pitch + head * head_dim;
+    if (HAS(PART_MEAN)) {
+        find_mean(gl_WorkGroupID.x + first_group);
         return;
     }
-    for (uint c = 2u * lane; c < head_dim; c += 2u * LANES) {
-        vec2 v = normed_pair(at, c);
-        if (HAS(PART_ROTATE)) {
-            float cosine = cosines[cos_at + c / 2u], sine = sines[sin_at + c / 2u];
-            v = vec2(v.x * cosine - v.y * sine, v.y * cosine + v.x * sine);
+    measure(at);
+    if (HAS(PART_INT8)) {
+        vec2 both = vec2(0.0); // largest, product with the mean key
+        for (uint c = 2u * lane; c < head_dim; c += 2u * LANES) {
+            vec2 v = centred_pair(at, row, head, c);
+            both.x = max(both.x, max(abs(v.x), abs(v.y)));
+            vec2 with = vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
+            both.y += dot(v, HAS(PART_KEYS) ? vec2(1.0) : with); // what is not finite shows in a sum
         }
+        both = join_lanes(both, true);
+        if (wanted != item) return;
+        uint to = (int8_offset + row * int8_pitch + head * int8_head) / 4u;
+        float step = both.x > 0.0 ? 1.0 / both.x : 0.0;
+        for (uint c = 4u * lane; c < int8_head - 16u; c += 4u * LANES) {
+            vec4 v = vec4(0.0);
+            if (c < head_dim) v = vec4(centred_pair(at, row, head, c), centred_pair(at, row, head, c + 2u));
+            int8_words[to + c / 4u] = packSnorm4x8(v * step);
+        }
+        if (lane > 0u) return;
+        int8_words[to + int8_head / 4u - 4u] = (floatBitsToUint(both.y) & 0x7f800000u) == 0x7f800000u ? 0x7fc00000u : floatBitsToUint(both.x / 127.0);
+        int8_words[to + int8_head / 4u - 3u] = floatBitsToUint(both.y);
+        return;
+    }
+    if (wanted != item) return;
+    bool halves = HAS(PART_ROTATE) && HAS(PART_HALF_SPLIT);
+    uint span = halves ? head_dim / 2u : head_dim;
+    for (uint c = 2u * lane; c < span; c += 2u * LANES) {
+        vec2 v = post_pair(at, row, c), other = halves ? post_pair(at, row, c + span) : vec2(0.0);
         store_pair(at + c, v);
+        if (halves) store_pair(at + c + span, other);
     }
 }

@@ -99,6 +99,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
+    bool int8_attention; /* of dit_model_desc */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -377,6 +378,17 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
+#define DITI_ATTENTION_CONSTANTS 8u
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;                                        /* workgroup size and its queries */
+    uint32_t quads;                                               /* room for head_dim / 4 */
+    uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
+} diti_attention_tiles;
+/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, diti_attention_tiles *out);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -444,8 +456,12 @@ typedef struct diti_attention_desc {
                            most_keys - 1; none */
     diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
                            wanted */
+    /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
+       products */
+    bool int8;
     const char *name;
 } diti_attention_desc;
+/* q and k are floats, or both are what diti_qkv_int8 makes. */
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
                                         const diti_attention_desc *desc);
 
@@ -462,6 +478,14 @@ typedef struct diti_qkv_desc {
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
+   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys);
+/* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
+DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,

@@ -40,13 +40,6 @@ typedef struct diti_attention_shape {
     uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
 
-typedef struct diti_attention_tiles {
-    const char *module;
-    uint32_t group, block;        /* workgroup size and its queries */
-    uint32_t quads, constants[3]; /* room for head_dim / 4; ids 6 to 8 */
-    uint32_t constant_count;
-} diti_attention_tiles;
-
 /* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
 #define DITI_ATTENTION_ROUNDS 65000u
 
@@ -128,8 +121,9 @@ static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *s
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (diti_element_is_float(info->format) && info->rows == rows && info->columns == shape->heads * shape->head_dim)
-        return true;
+    uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
+    if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
+    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
                     info->columns, rows, shape->items, shape->heads, shape->head_dim);
@@ -227,9 +221,7 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
            diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
     c[5] = tiles->quads;
-    c[6] = tiles->constants[0];
-    c[7] = tiles->constants[1];
-    c[8] = tiles->constants[2];
+    memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
 }
 
@@ -240,22 +232,50 @@ static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const dit
     return (shape->queries + block - 1) / block;
 }
 
+/* 16 bytes at a time. */
+static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    uint32_t unit = 16u / diti_element_size(info->format);
+    return info->first % unit == 0 && info->pitch % unit == 0;
+}
+
+static bool diti_attention_on_matrices(const diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
+                                       diti_tensor out, const diti_attention_shape *shape,
+                                       diti_attention_tiles *tiles) {
+    diti_element format = diti_tensor_get(graph, qkv[0])->format;
+    uint32_t i;
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+        return false;
+    for (i = 0; i < 3; i++)
+        if (!diti_attention_by_eight(graph, qkv[i])) return false;
+    return diti_attention_by_eight(graph, out) &&
+           diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
+                                       tiles);
+}
+
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
                                 diti_tensor out, const diti_attention_shape *shape, const char *name) {
     diti_attention_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
     uint32_t quads = (shape->head_dim + 3) / 4;
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
-    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-                                      : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, &tiles), fits = matrix;
+    if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
+                        name);
+        return;
+    }
+    if (!matrix)
+        fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+                                     : diti_attention_tiles_gpu(graph->device, quads, &tiles);
     if (!fits) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);
         return;
     }
-    diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
-    if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+    if (!matrix) diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
+    if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
@@ -286,21 +306,38 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                  DITI_ATTENTION_PUSH_WORDS);
 }
 
+/* q, k and v in formats that go together. */
+static void diti_attention_operands(diti_graph *graph, const diti_attention_desc *desc,
+                                    const diti_attention_shape *shape, diti_tensor *qkv, const char *name) {
+    diti_element format = diti_tensor_get(graph, qkv[0])->format;
+    diti_qkv_desc plain = DITI_ZERO;
+    diti_tensor mean;
+    uint32_t i;
+    if (format == DITI_I8) return;
+    if (diti_tensor_get(graph, qkv[1])->format != format || diti_tensor_get(graph, qkv[2])->format != format)
+        format = DITI_F32;
+    for (i = 0; i < 3; i++)
+        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch, name);
+    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
+        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+        return;
+    plain.heads = desc->heads;
+    plain.head_dim = desc->head_dim;
+    mean = diti_qkv_mean(graph, qkv[1], &plain);
+    qkv[0] = diti_qkv_int8(graph, qkv[0], &plain, mean, false);
+    qkv[1] = diti_qkv_int8(graph, qkv[1], &plain, mean, true);
+}
+
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
                                         const diti_attention_desc *desc) {
     const char *name = desc->name ? desc->name : "attention";
     diti_attention_shape shape = DITI_ZERO;
     diti_tensor qkv[3], out;
-    diti_element format;
-    uint32_t i;
     if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
     qkv[0] = q;
     qkv[1] = k;
     qkv[2] = v;
-    format = diti_tensor_get(graph, q)->format;
-    if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
-    for (i = 0; i < 3; i++)
-        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape.batch, name);
+    diti_attention_operands(graph, desc, &shape, qkv, name);
     out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
                           shape.heads * shape.head_dim, name);
     if (diti_graph_failed(graph)) return 0;
@@ -321,7 +358,10 @@ enum {
     DITI_QKV_PART_WEIGHT = 4,
     DITI_QKV_PART_BIAS = 8,
     DITI_QKV_PART_ROTATE = 16,
-    DITI_QKV_PART_HALF_SPLIT = 32
+    DITI_QKV_PART_HALF_SPLIT = 32,
+    DITI_QKV_PART_INT8 = 64,
+    DITI_QKV_PART_KEYS = 128,
+    DITI_QKV_PART_MEAN = 256
 };
 
 static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
@@ -338,9 +378,19 @@ static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc
            diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
 }
 
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
-    const char *name = desc->name ? desc->name : "qkv";
-    bool cpu = graph->device->is_cpu;
+static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
+    return (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
+           (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
+           (desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
+           (desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
+           (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
+           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+}
+
+/* parts: what to do with the result: nothing more (in place), to int8 in out, or its mean in `mean`. */
+static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, uint32_t parts, diti_tensor out,
+                          diti_tensor mean, const char *name) {
+    bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
     diti_tensor weight, bias;
     diti_dispatch dispatch;
@@ -351,11 +401,7 @@ DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv
     rows = diti_tensor_get(graph, x)->rows;
     dispatch.constants[1] = lanes;
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
-    dispatch.constants[3] = (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
-                            (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
-                            (weight ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) | (bias ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
-                            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
-                            (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+    dispatch.constants[3] = parts | diti_qkv_parts(desc);
     dispatch.constant_count = 4;
     dispatch.push[1] = rows;
     dispatch.push[2] = desc->heads;
@@ -365,13 +411,48 @@ DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv
     dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
     dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
     dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
-    diti_op_bind(graph, &dispatch, 0, x, 6, true, true);
+    dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
+    dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+    diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
     diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
-    if (rows > 1)
-        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0,
-                          0); /* heads workgroups do group / lanes rows */
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 14);
+    diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
+    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    if (parts & DITI_QKV_PART_MEAN) {
+        diti_op_emit(graph, &dispatch, desc->heads, 18);
+        return;
+    }
+    if (rows > 1) { /* heads workgroups do group / lanes rows */
+        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
+        if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
+    }
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 18);
+}
+
+DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
+}
+
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    const char *name = desc->name ? desc->name : "mean_key";
+    diti_tensor mean = diti_tensor_new(graph, DITI_F32, 1, desc->heads * desc->head_dim, name);
+    diti_qkv_emit(graph, x, desc, DITI_QKV_PART_MEAN, 0, mean, name);
+    return mean;
+}
+
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys) {
+    const char *name = desc->name ? desc->name : keys ? "int8_keys" : "int8_queries";
+    uint32_t head = diti_attention_int8_head(graph->device, desc->head_dim), rows;
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    rows = diti_tensor_get(graph, x)->rows;
+    if (!head)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8 matrices", name,
+                               graph->device->info.name);
+    out = diti_tensor_new(graph, DITI_I8, rows, desc->heads * head, name);
+    diti_qkv_emit(graph, x, desc, DITI_QKV_PART_INT8 | (keys ? (uint32_t)DITI_QKV_PART_KEYS : 0), out, mean, name);
+    return out;
 }

@@ -165,6 +165,38 @@ static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
     return result;
 }
 
+/* Attention climbs down by itself. */
+static dit_result diti_context_prove_attention(dit_context *context, bool int8, bool *agrees, dit_error *err) {
+    static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
+    const char *name = names[int8 ? 0 : context->device->coop_attention];
+    dit_result result = diti_probe_attention(context->device, int8, agrees, err);
+    if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        return result;
+    if (!*agrees)
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
+                 name);
+    return DIT_OK;
+}
+
+static dit_result diti_context_prove_attentions(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    dit_result result = DIT_OK;
+    bool agrees = false;
+    if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
+    if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
+    while (device->coop_attention && !agrees && result >= 0) {
+        result = diti_context_prove_attention(context, false, &agrees, err);
+        if (!agrees) device->coop_attention--;
+    }
+    if (result >= 0 && diti_attention_int8_head(device, 64)) {
+        result = diti_context_prove_attention(context, true, &agrees, err);
+        device->coop_attention_i8 = agrees;
+    }
+    return result;
+}
+
 /* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
 static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     diti_device *device = context->device;
@@ -172,6 +204,7 @@ static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     bool coop_i8 = device->coop_i8, dot = device->dot;
     dit_result result = diti_context_prove_rung(context, err);
     if (result >= 0) result = diti_context_prove_i8(context, err);
+    if (result >= 0) result = diti_context_prove_attentions(context, err);
     if (result < 0) return result;
     diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
                 device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",

@@ -152,6 +152,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
+/* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
 /* run.c */
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* image.c: pictures on the device */

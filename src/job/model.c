@@ -90,6 +90,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     options.matrices = model->sizes[part].matrices;
     options.keep = model->keep[part];
     if (options.keep < options.matrices) options.stream = model->stream;
+    options.int8_attention = desc->int8_attention;
     return options;
 }
 

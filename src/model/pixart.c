@@ -89,6 +89,7 @@ typedef struct diti_pixart {
     diti_weight final_table;                       /* F32 [2, D] */
     diti_layer proj_out;                           /* [p * p * out_channels, D] */
     diti_pixart_block *blocks;
+    bool int8_attention;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
@@ -332,6 +333,7 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
     model->base.device = device;
     model->base.env = *env;
     model->config = read;
+    model->int8_attention = options && options->int8_attention;
     result = diti_pixart_fill(model, &loader, err);
     if (result != DIT_OK)
         diti_pixart_destroy(&model->base);
@@ -606,6 +608,7 @@ static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixa
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.int8 = step->model->int8_attention;
     desc.name = "attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
                           diti_tensor_view(graph, qkv, 0, rows, width, width),

@@ -18,6 +18,7 @@ enum {
     DITI_STRUCTURE_COOP,
     DITI_STRUCTURE_COOP2,
     DITI_STRUCTURE_BF16,
+    DITI_STRUCTURE_MAINTENANCE4,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -30,18 +31,19 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000506000, 2, "VK_KHR_cooperative_matrix"},
     {1000593000, 7, "VK_NV_cooperative_matrix2"},
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
 };
 
 typedef struct diti_feature_place {
     uint32_t structure, bit;
 } diti_feature_place;
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
-    {DITI_STRUCTURE_TIMELINE, 0}, {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
-    {DITI_STRUCTURE_DOT, 0},      {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
-    {DITI_STRUCTURE_SUBGROUP, 0}, {DITI_STRUCTURE_SUBGROUP, 1},   {DITI_STRUCTURE_COOP, 0},
-    {DITI_STRUCTURE_COOP2, 0},    {DITI_STRUCTURE_COOP2, 1},      {DITI_STRUCTURE_COOP2, 2},
-    {DITI_STRUCTURE_COOP2, 3},    {DITI_STRUCTURE_COOP2, 4},      {DITI_STRUCTURE_BF16, 0},
-    {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
+    {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MAINTENANCE4, 0},
+    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_SUBGROUP, 0},   {DITI_STRUCTURE_SUBGROUP, 1},
+    {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},      {DITI_STRUCTURE_COOP2, 1},
+    {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},      {DITI_STRUCTURE_COOP2, 4},
+    {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
@@ -60,6 +62,7 @@ static const diti_feature_version diti_feature_versions[] = {
     DITI_IN_VERSION(INT8, 2, shaderInt8),
     DITI_IN_VERSION(MEMORY_MODEL, 2, vulkanMemoryModel),
     DITI_IN_VERSION(DOT, 3, shaderIntegerDotProduct),
+    DITI_IN_VERSION(MAINTENANCE4, 3, maintenance4),
     DITI_IN_VERSION(SUBGROUP_SIZE, 3, subgroupSizeControl),
     DITI_IN_VERSION(FULL_SUBGROUPS, 3, computeFullSubgroups),
 };

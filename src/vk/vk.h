@@ -63,7 +63,9 @@ enum {
     DITI_FEATURE_FP16,
     DITI_FEATURE_STORAGE16,
     DITI_FEATURE_DOT,
-    DITI_FEATURE_INT8, /* from here on: of cooperative matrices */
+    DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
+    DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
+                                */
     DITI_FEATURE_MEMORY_MODEL,
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
@@ -258,6 +260,9 @@ typedef struct diti_device {
     bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
+    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+                                (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_i8;  /* its queries and keys may be int8 */
     bool unverified;         /* override: also what has never run on any driver that dit was tested with */
     diti_features features;  /* enabled */
     diti_coop coop;

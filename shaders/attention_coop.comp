@@ -1,0 +1,174 @@
+#version 450
+// Attention on cooperative matrices, for halves. A subgroup owns TM * RM queries from beginning to end: it keeps them and their output
+// (floats) in matrices; tiles of KEYS keys and of their values pass through shared memory, the next one waits in registers. Scores, then
+// weights, go through shared memory that is the subgroup's own, where one or more lanes own a row, or a lane owns more.
+// Queries and keys may be int8, with a scale for each head of each row (qkv_post.comp).
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "attention_matrix.glsl"
+
+layout(binding = 0) readonly buffer QScales { float q_scales[]; };
+const uint steps = depth / TK, steps8 = (ROW + TK8 - 1u) / TK8 - (INT8 ? 1u : 0u);
+const uint out_count = depth / TN, score_count = KEYS / TN, weight_count = KEYS / TK;
+const uint score_stride = KEYS / 4u + 1u;
+shared uvec4 scores[rows * score_stride]; // then, in place, a row's weights as halves
+shared float keeps[rows];
+const uint sharing = own_rows < LANES ? LANES / own_rows : 1u; // lanes of a row, each with every sharing-th group of eight keys
+const uint lane_rows = own_rows > LANES ? own_rows / LANES : 1u; // or rows of a lane, every LANES-th
+const uint groups = KEYS / 8u / sharing;
+float best_of(float x) {
+    [[unroll]] for (uint i = own_rows; i < LANES; i *= 2u) x = max(x, subgroupShuffleXor(x, i));
+    return x;
+}
+float sum_of(float x) {
+    [[unroll]] for (uint i = own_rows; i < LANES; i *= 2u) x += subgroupShuffleXor(x, i);
+    return x;
+}
+
+void main() {
+    uint own = gl_SubgroupID * own_rows;
+    place = place_of(gl_WorkGroupID.x + first_group, rows);
+    if (place.queries == 0u) return;
+    float factor = scale * log2_e;
+
+    MATRIX(float16_t, TM, TK, A) q_part[RM * steps];
+    MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];
+    for (uint first = 0u; first < rows; first += KEYS) {
+        fetch(FROM_QUERIES, place.first + first);
+        barrier();
+        put(0u);
+        barrier();
+        [[unroll]] for (uint i = 0u; i < RM; i++) {
+            uint r = own + i * TM - first;
+            if (r < KEYS) {
+                [[unroll]] for (uint c = 0u; c < steps8; c++)
+                    coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + c * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                if (!INT8) [[unroll]] for (uint c = 0u; c < steps; c++)
+                    coopMatLoad(q_part[i * steps + c], tile, r * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+    }
+
+    FLOATS(TN) o[RM * out_count];
+    [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
+    uint lane = gl_SubgroupInvocationID, first_row = own + lane % min(own_rows, LANES), part = lane / own_rows;
+    float largest[lane_rows], total[lane_rows], factors[lane_rows];
+    uint scale_at[lane_rows];
+    [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
+        uint query = place.query_row + min(place.first + first_row + i * LANES, place.queries - 1u);
+        largest[i] = no_score;
+        total[i] = 0.0;
+        factors[i] = factor;
+        scale_at[i] = (q_offset + query * q_pitch + place.head * ROW + ROW) / 4u - 4u;
+        if (INT8) factors[i] *= q_scales[scale_at[i]];
+    }
+
+    fetch(FROM_KEYS, 0u);
+    barrier();
+    put(0u);
+    fetch(FROM_VALUES, 0u);
+    for (uint first_key = 0u; first_key < place.keys; first_key += KEYS) {
+        barrier(); // the keys are there, the values before are done with
+        put(KEYS * stride);
+        fetch(FROM_KEYS, first_key + KEYS);
+        bool raised = false; // the maximum of any row of this lane
+        MATRIX(float16_t, TM, TK, A) weights[RM * weight_count];
+        FLOATS(TN) s[RM];
+        MATRIX(int, TM, TN, Accumulator) s8[RM];
+        [[unroll]] for (uint b = 0u; b < score_count; b++) {
+            [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = FLOATS(TN)(0.0);
+            if (!INT8) [[unroll]] for (uint c = 0u; c < steps; c++) {
+                MATRIX(float16_t, TK, TN, B) k_part;
+                coopMatLoad(k_part, tile, b * TN * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+                [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = coopMatMulAdd(q_part[i * steps + c], k_part, s[i]);
+            }
+            [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = MATRIX(int, TM, TN, Accumulator)(0);
+            [[unroll]] for (uint c = 0u; c < steps8; c++) {
+                MATRIX(int8_t, TK8, TN, B) k_part;
+                coopMatLoad(k_part, tile, b * TN * stride + c * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+                [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = coopMatMulAdd(q_part8[i * steps8 + c], k_part, s8[i]);
+            }
+            [[unroll]] for (uint i = 0u; i < RM; i++) {
+                if (INT8) s[i] = FLOATS(TN)(s8[i]);
+                coopMatStore(s[i], scores, (own + i * TM) * score_stride + b * (TN / 4u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+
+        subgroupBarrier();
+        [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
+            uint row = first_row + i * LANES;
+            vec4 x[groups * 2u];
+            float top = no_score, before = largest[i];
+            [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
+                uint first = ((g / 2u * sharing + part) * 2u + g % 2u) * 4u;
+                x[g] = uintBitsToFloat(scores[row * score_stride + first / 4u]) * factors[i];
+                if (INT8) [[unroll]] for (uint h = 0u; h < 4u; h++) x[g][h] *= uintBitsToFloat(tile[(first + h) * stride + score_units - 1u].x);
+                x[g] = mix(vec4(no_score), x[g], lessThan(first_key + first + uvec4(0u, 1u, 2u, 3u), uvec4(place.keys)));
+                top = max(max(max(top, x[g].x), max(x[g].y, x[g].z)), x[g].w);
+            }
+            top = best_of(top);
+            if (top > before + slack) {
+                largest[i] = top;
+                raised = true;
+            }
+            float keep = exp2(before - largest[i]);
+            keeps[row] = keep;
+            total[i] *= keep;
+            [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
+                x[g] = exp2(x[g] - largest[i]);
+                total[i] += dot(x[g], vec4(1.0));
+            }
+            subgroupBarrier(); // all lanes of the row have read it
+            [[unroll]] for (uint g = 0u; g < groups; g++) scores[row * score_stride + g * sharing + part] = uvec4(pack4(x[2u * g]), pack4(x[2u * g + 1u]));
+        }
+
+        barrier(); // the values are there, the keys are done with
+        put(0u);
+        fetch(FROM_VALUES, first_key + KEYS);
+        bool any_raised = subgroupAny(raised);
+        [[unroll]] for (uint i = 0u; i < RM; i++) {
+            FLOATS(TN) kept;
+            coopMatLoad(kept, keeps, own + i * TM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint b = 0u; b < weight_count; b++)
+                coopMatLoad(weights[i * weight_count + b], scores, (own + i * TM) * score_stride + b * (TK / 8u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+            if (any_raised) {
+                [[unroll]] for (uint c = 0u; c < out_count; c++) o[i * out_count + c] = o[i * out_count + c] * kept;
+            }
+        }
+        [[unroll]] for (uint c = 0u; c < out_count; c++) {
+            [[unroll]] for (uint b = 0u; b < weight_count; b++) {
+                MATRIX(float16_t, TK, TN, B) v_part;
+                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + c * (TN / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] = coopMatMulAdd(weights[i * weight_count + b], v_part, o[i * out_count + c]);
+            }
+        }
+    }
+
+    subgroupBarrier(); // the last of keeps is read
+    [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
+        uint query = place.first + first_row + i * LANES;
+        float sum = sum_of(total[i]), largest_score = largest[i] / log2_e;
+        if (INT8) largest_score += scale * q_scales[scale_at[i] + 1u]; // what subtracting the mean key took away
+        if (part == 0u && query < place.queries) store_lse(place, query, largest_score, sum);
+        keeps[first_row + i * LANES] = sum > 0.0 ? 1.0 / sum : 0.0;
+    }
+    subgroupBarrier();
+    [[unroll]] for (uint i = 0u; i < RM; i++) {
+        FLOATS(TN) norm;
+        coopMatLoad(norm, keeps, own + i * TM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint c = 0u; c < out_count; c++) o[i * out_count + c] = o[i * out_count + c] * norm;
+    }
+    for (uint first = 0u; first < rows; first += KEYS) { // out through the tile
+        barrier();
+        [[unroll]] for (uint i = 0u; i < RM; i++) {
+            uint r = own + i * TM - first;
+            if (r < KEYS) {
+                [[unroll]] for (uint c = 0u; c < out_count; c++)
+                    coopMatStore(o[i * out_count + c], tile, r * 2u * stride + c * (TN / 4u), 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+        barrier();
+        write_out(first);
+    }
+}

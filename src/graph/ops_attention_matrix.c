@@ -1,0 +1,98 @@
+/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
+   which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
+#include "graph/graph.h"
+
+#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
+
+static uint32_t diti_attention_pad(uint32_t count, uint32_t unit) { return (count + unit - 1) / unit * unit; }
+
+typedef struct diti_attention_matrix {
+    diti_coop_shape shape; /* of halves, and of int8 */
+    diti_coop_shape shape8;
+    uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
+    bool registers;                                   /* scores stay in them: attention_coop2.comp */
+} diti_attention_matrix;
+
+static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* Products of int8 have the same m and n, and go 16 bytes deep or more. */
+static diti_coop_shape diti_attention_shape8(const diti_device *device) {
+    diti_coop_shape i8 = device->coop.subgroup_shape[DITI_COOP_S8], none = DITI_ZERO;
+    const diti_coop_shape *f16 = &device->coop.subgroup_shape[DITI_COOP_F16];
+    if (i8.k % 16 && device->rung >= DITI_RUNG_COOP2 && device->coop.flexible[DITI_COOP_S8].m)
+        i8.k = diti_attention_pad(16, device->coop.flexible[DITI_COOP_S8].k);
+    return device->coop_attention_i8 && i8.m && i8.m == f16->m && i8.n == f16->n && i8.k % 16 == 0 ? i8 : none;
+}
+
+static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head_dim, bool int8,
+                                        diti_attention_matrix *out) {
+    const diti_coop *coop = &device->coop;
+    diti_coop_shape *s = &out->shape;
+    memset(out, 0, sizeof *out);
+    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > 256) return false;
+    out->registers = device->coop_attention == 2 && !int8;
+    *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
+    out->shape8 = diti_attention_shape8(device);
+    out->lanes = coop->subgroup;
+    out->padded = s->m ? diti_attention_pad(head_dim, diti_attention_larger(diti_attention_larger(s->n, s->k), 8)) : 0;
+    return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
+}
+
+DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
+    diti_attention_matrix a;
+    uint32_t bytes;
+    if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
+    bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
+    return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */
+}
+
+static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
+    uint32_t rows = a->subgroups * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
+}
+
+/* As many queries as one workgroup should have: keys and values pass by once for all of them. */
+static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, diti_attention_matrix *a) {
+    uint32_t wanted = queries > 512 ? 128 : 64, m = a->shape.m;
+    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : a->padded <= 80 && queries > 512 ? 32 : 16);
+    a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
+    while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+}
+
+/* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
+ */
+static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
+    uint32_t least = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k));
+    if (a->registers) {
+        least = diti_attention_larger(least, device->is_cpu ? a->queries : 32);
+    } else {
+        least = diti_attention_larger(least, a->lanes > a->shape.m ? 8 * a->lanes / a->shape.m : 8);
+    }
+    a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
+    while (a->subgroups > 1 && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+    return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
+}
+
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, diti_attention_tiles *out) {
+    diti_attention_matrix a;
+    uint32_t *c = out->constants;
+    if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
+    diti_attention_matrix_rows(device, queries, &a);
+    if (!diti_attention_matrix_keys(device, &a)) return false;
+    if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
+    out->module = a.registers ? "attention_coop2" : "attention_coop";
+    out->group = a.subgroups * a.lanes;
+    out->block = a.subgroups * a.queries;
+    out->quads = a.padded / 4;
+    c[0] = a.lanes;
+    c[1] = a.registers ? a.queries : a.shape.m;
+    c[2] = a.shape.n;
+    c[3] = a.shape.k;
+    c[4] = a.registers ? 1 : a.queries / a.shape.m;
+    c[5] = a.keys;
+    c[6] = a.shape8.m ? a.shape8.k : 32;
+    c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
+    out->constant_count = 8;
+    return true;
+}

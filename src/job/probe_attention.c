@@ -1,0 +1,117 @@
+/* The proof that attention on cooperative matrices computes right on a device: shapes that leave something over on
+   every side, against a reference in double precision. */
+#include "job/job.h"
+
+typedef struct diti_attention_probe {
+    uint32_t queries, keys, heads, head_dim;
+    float *q, *k, *v, *out;
+} diti_attention_probe;
+
+/* What all keys share, so that int8 keys without their mean subtracted would fail. */
+static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves) {
+    uint32_t width = p->heads * p->head_dim, count = (p->queries + 2 * p->keys) * width, i;
+    for (i = 0; i < count; i++) {
+        float value = (float)((i * 2654435761u) >> 20) / 1024.0f - 2.0f;
+        bool is_key = i >= p->queries * width && i < (p->queries + p->keys) * width;
+        if (is_key) value += (float)(i % width % 7) * 2.0f;
+        halves[i] = diti_float_to_half(value);
+        p->q[i] = diti_half_to_float(halves[i]);
+    }
+}
+
+static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
+                                           bool int8, dit_error *err) {
+    const uint32_t width = p->heads * p->head_dim;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_elementwise_desc keep = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor q, k, v;
+    dit_result result;
+    desc.heads = p->heads;
+    desc.head_dim = p->head_dim;
+    desc.scale = 0.25f;
+    desc.int8 = int8;
+    desc.name = "self-test";
+    keep.name = "self-test";
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "self-test", false);
+    q = diti_tensor_input(&graph, DITI_F16, p->queries, width, "self-test queries");
+    k = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test keys");
+    v = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test values");
+    keep.out = diti_tensor_state(&graph, DITI_F32, p->queries, width, "self-test output");
+    diti_elementwise(&graph, diti_attention(&graph, q, k, v, &desc), &keep);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_write(plan, q, halves, (size_t)p->queries * width * 2, err);
+    halves += (size_t)p->queries * width;
+    if (result >= 0) result = diti_plan_write(plan, k, halves, (size_t)p->keys * width * 2, err);
+    halves += (size_t)p->keys * width;
+    if (result >= 0) result = diti_plan_write(plan, v, halves, (size_t)p->keys * width * 2, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_read(plan, keep.out, p->out, (size_t)p->queries * width * sizeof *p->out, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Adds what one query of one head is off by, squared, and what it should be. weights: room for all keys. */
+static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t query, uint32_t head, float *weights,
+                                     double *error, double *norm) {
+    const uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
+    double top = -1e300, sum = 0;
+    uint32_t j, d;
+    for (j = 0; j < p->keys; j++) {
+        double score = 0;
+        for (d = 0; d < p->head_dim; d++) score += (double)p->q[query * width + at + d] * p->k[j * width + at + d];
+        weights[j] = (float)(score * 0.25);
+        if (weights[j] > top) top = weights[j];
+    }
+    for (j = 0; j < p->keys; j++) sum += exp(weights[j] - top);
+    for (d = 0; d < p->head_dim; d++) {
+        double exact = 0, got = p->out[query * width + at + d];
+        for (j = 0; j < p->keys; j++) exact += exp(weights[j] - top) / sum * p->v[j * width + at + d];
+        *error += (got - exact) * (got - exact);
+        *norm += exact * exact;
+    }
+}
+
+/* Relative L2: halves are off by 1e-3, int8 by 2e-2 with such scores. */
+static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8, float *weights) {
+    double error = 0, norm = 0;
+    uint32_t query, head;
+    for (head = 0; head < p->heads; head++)
+        for (query = head; query < p->queries; query += 1 + p->queries / 40)
+            diti_attention_probe_row(p, query, head, weights, &error, &norm);
+    return error <= norm * (int8 ? 2.5e-3 : 1e-4); /* also false for NaN */
+}
+
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+    diti_attention_probe p = DITI_ZERO;
+    uint32_t width, inputs;
+    float *values;
+    uint16_t *halves;
+    dit_result result;
+    p.heads = 2;
+    p.head_dim = device->is_cpu ? 24 : 72;
+    p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
+    p.keys = 77;
+    width = p.heads * p.head_dim;
+    inputs = (p.queries + 2 * p.keys) * width;
+    values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);
+    halves = (uint16_t *)diti_alloc_array(&device->env, inputs, sizeof *halves);
+    *agrees = false;
+    if (values && halves) {
+        p.q = values;
+        p.k = p.q + p.queries * width;
+        p.v = p.k + p.keys * width;
+        p.out = p.v + p.keys * width;
+        diti_attention_probe_fill(&p, halves);
+        result = diti_attention_probe_run(device, &p, halves, int8, err);
+        *agrees = result >= 0 && diti_attention_probe_agrees(&p, int8, p.out + p.queries * width);
+    } else {
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    }
+    diti_free(&device->env, values);
+    diti_free(&device->env, halves);
+    return result;
+}

@@ -1,0 +1,545 @@
+/* Attention on cooperative matrices against a reference in double precision: heads that do not fit the matrices, odd
+   lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of 6e4, parts that are merged,
+   slices, and int8 queries and keys. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+
+static diti_env env;
+static bool sweep; /* DIT_TEST_ALL=1 */
+
+typedef struct problem {
+    uint32_t head_dim, heads, batch, queries, keys;
+    float size, common, values; /* of queries and keys; what all keys share; of values */
+    const uint32_t (*items)[4]; /* batch rows, or NULL; packed where queries is 0 */
+    uint32_t query_rows, key_rows;
+    bool int8, f32; /* f32: the output */
+    uint32_t max_us;
+} problem;
+
+typedef struct answer {
+    float *out, *lse;
+    size_t count, rows;
+} answer;
+
+static uint64_t random_state;
+static float *random_halves(size_t count, float size) {
+    float *v = malloc((count + 1) * sizeof *v);
+    for (size_t i = 0; i < count; i++) {
+        random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+        v[i] = size * ((float)(uint32_t)(random_state >> 32) * (2.0f / 4294967296.0f) - 1.0f);
+        v[i] = diti_half_to_float(diti_float_to_half(v[i]));
+    }
+    return v;
+}
+
+static void write_halves(diti_plan *plan, diti_tensor tensor, const float *values, size_t count) {
+    uint16_t *halves = malloc((count + 1) * sizeof *halves);
+    dit_error err = {0};
+    for (size_t i = 0; i < count; i++) halves[i] = diti_float_to_half(values[i]);
+    CHECK_MESSAGE(diti_plan_write(plan, tensor, halves, count * 2, &err) >= 0, "%s", err.message);
+    free(halves);
+}
+
+static void read_floats(diti_plan *plan, diti_tensor tensor, float *out, size_t count) {
+    bool half = plan->tensors[tensor].format == DITI_F16;
+    uint16_t *halves = malloc((count + 1) * sizeof *halves);
+    dit_error err = {0};
+    CHECK_MESSAGE(diti_plan_read(plan, tensor, half ? (void *)halves : (void *)out, count * (half ? 2 : 4), &err) >= 0,
+                  "%s", err.message);
+    for (size_t i = 0; half && i < count; i++) out[i] = diti_half_to_float(halves[i]);
+    free(halves);
+}
+
+static void describe(const problem *p, char *text, size_t size) {
+    snprintf(text, size, "%u heads of %u, %u items, %u queries, %u keys, size %g, values %g%s%s%s", p->heads,
+             p->head_dim, p->batch, p->queries, p->keys, (double)p->size, (double)p->values, p->items ? ", items" : "",
+             p->int8 ? ", int8" : "", p->f32 ? ", out F32" : "");
+}
+
+/* module: what must have been chosen. */
+static answer solve(diti_device *device, const problem *p, const float *q, const float *k, const float *v,
+                    const char *module) {
+    uint32_t width = p->heads * p->head_dim;
+    answer a = {NULL, NULL, (size_t)p->query_rows * width, (size_t)p->query_rows * p->heads};
+    diti_attention_desc desc = {0};
+    diti_tensor inputs[3], out, items = 0;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    dit_error err = {0};
+    bool used = false;
+    diti_graph_init(&graph, device);
+    if (p->f32) graph.activation = DITI_F32;
+    diti_graph_segment(&graph, "test", false);
+    inputs[0] = diti_tensor_input(&graph, DITI_F16, p->query_rows, width, "q");
+    inputs[1] = diti_tensor_input(&graph, DITI_F16, p->key_rows, width, "k");
+    inputs[2] = diti_tensor_input(&graph, DITI_F16, p->key_rows, width, "v");
+    if (p->items) items = diti_tensor_input(&graph, DITI_U32, p->batch, DITI_ITEM_WORDS, "items");
+    desc.batch = p->batch;
+    desc.heads = p->heads;
+    desc.head_dim = p->head_dim;
+    desc.scale = 1 / sqrtf((float)p->head_dim);
+    desc.items = items;
+    desc.packed = p->items && !p->queries;
+    desc.most_keys = p->items ? p->key_rows : 0;
+    desc.int8 = p->int8;
+    desc.lse = diti_tensor_new(&graph, DITI_F32, p->query_rows, p->heads, "lse");
+    out = diti_attention(&graph, inputs[0], inputs[1], inputs[2], &desc);
+    for (size_t i = 0; i < graph.dispatch_count; i++)
+        used = used || !strcmp(diti_spirv_name(graph.dispatches[i].module), module);
+    CHECK_MESSAGE(used, "head_dim %u did not choose %s", p->head_dim, module);
+    a.out = calloc(a.count + 1, sizeof(float));
+    a.lse = calloc(a.rows + 1, sizeof(float));
+    device->max_dispatch_us = p->max_us ? p->max_us : 50000;
+    if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) >= 0, "%s", err.message)) {
+        CHECK(!p->max_us || plan->dispatch_count > graph.dispatch_count);
+        write_halves(plan, inputs[0], q, a.count);
+        write_halves(plan, inputs[1], k, (size_t)p->key_rows * width);
+        write_halves(plan, inputs[2], v, (size_t)p->key_rows * width);
+        if (items)
+            CHECK(diti_plan_write(plan, items, p->items, p->batch * DITI_ITEM_WORDS * sizeof(uint32_t), &err) >= 0);
+        CHECK_MESSAGE(diti_plan_run(plan, 0, 1, &err) >= 0, "%s", err.message);
+        read_floats(plan, out, a.out, a.count);
+        read_floats(plan, desc.lse, a.lse, a.rows);
+    }
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+    return a;
+}
+
+static void answer_free(answer *a) { free(a->out), free(a->lse); }
+
+/* Output row (query, head) in double precision; returns its LSE. */
+static double exact_row(const problem *p, const float *q, const float *k, const float *v, uint32_t query, uint32_t head,
+                        uint32_t first, uint32_t count, double *out) {
+    uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
+    double *w = malloc((count + 1) * sizeof *w), top = -1e300, sum = 0, scale = 1 / sqrt((double)p->head_dim);
+    for (uint32_t j = 0; j < count; j++) {
+        w[j] = 0;
+        for (uint32_t d = 0; d < p->head_dim; d++)
+            w[j] += scale * q[(size_t)query * width + at + d] * (double)k[(size_t)(first + j) * width + at + d];
+        if (w[j] > top) top = w[j];
+    }
+    for (uint32_t j = 0; j < count; j++) sum += w[j] = exp(w[j] - top);
+    for (uint32_t d = 0; d < p->head_dim; d++) {
+        out[d] = 0;
+        for (uint32_t j = 0; j < count; j++) out[d] += w[j] / sum * v[(size_t)(first + j) * width + at + d];
+    }
+    free(w);
+    return count ? top + log(sum) : -3e38;
+}
+
+typedef struct errors {
+    double out, lse; /* largest; of lse: relative to 1 + |lse| */
+    double dot, got, wanted;
+} errors;
+
+static void compare_row(const problem *p, const answer *a, uint32_t query, uint32_t head, const double *wanted,
+                        double lse, errors *e) {
+    const float *got = a->out + ((size_t)query * p->heads + head) * p->head_dim;
+    double l = a->lse[(size_t)query * p->heads + head];
+    for (uint32_t d = 0; d < p->head_dim; d++) {
+        double error = fabs(got[d] - wanted[d]);
+        if (!(error <= e->out)) e->out = error; /* NaN stays */
+        e->dot += got[d] * wanted[d];
+        e->got += (double)got[d] * got[d];
+        e->wanted += wanted[d] * wanted[d];
+    }
+    l = lse < -1e38 ? (l < -1e38 ? 0 : 1) : fabs(l - lse) / (1 + fabs(lse));
+    if (!(l <= e->lse)) e->lse = l;
+}
+
+static errors compare(const problem *p, const answer *a, const float *q, const float *k, const float *v) {
+    double *wanted = malloc(p->head_dim * sizeof *wanted);
+    errors e = {0, 0, 0, 0, 0};
+    for (uint32_t b = 0; b < p->batch; b++) {
+        uint32_t rows = p->queries ? p->queries : p->items[b][1], first = p->queries ? b * p->queries : p->items[b][0];
+        uint32_t key = p->items ? p->items[b][2] : b * p->keys, keys = p->items ? p->items[b][3] : p->keys;
+        for (uint32_t i = 0; i < rows; i++)
+            for (uint32_t h = 0; h < p->heads; h++) {
+                double lse = exact_row(p, q, k, v, first + i, h, key, keys, wanted);
+                compare_row(p, a, first + i, h, wanted, lse, &e);
+            }
+    }
+    free(wanted);
+    return e;
+}
+
+static void fill(const problem *p, float **q, float **k, float **v) {
+    size_t width = (size_t)p->heads * p->head_dim, keys = p->key_rows * width;
+    random_state = 1;
+    *q = random_halves(p->query_rows * width, p->size);
+    *k = random_halves(keys, p->size);
+    *v = random_halves(keys, p->values);
+    for (size_t i = 0; i < keys && p->common > 0; i++)
+        (*k)[i] = diti_half_to_float(diti_float_to_half((*k)[i] + p->common * sinf((float)(i % width))));
+}
+
+static void check(diti_device *device, problem p, const char *module) {
+    double tolerance = 1.5e-3; /* of the largest value: weights and output are halves (2^-11 each, errors of weights
+                                  average out) */
+    float *q, *k, *v;
+    char what[200];
+    answer a;
+    errors e;
+    if (p.size > 20) tolerance += 4e-3; /* scores of 1e4 are off by 1e-3 in float */
+    if (!p.query_rows) p.query_rows = p.batch * p.queries;
+    if (!p.key_rows) p.key_rows = p.batch * p.keys;
+    fill(&p, &q, &k, &v);
+    a = solve(device, &p, q, k, v, module);
+    e = compare(&p, &a, q, k, v);
+    describe(&p, what, sizeof what);
+    if (p.int8) { /* eight bits of the largest of a head; all keys share more than that */
+        CHECK_MESSAGE(e.dot >= 0.9998 * sqrt(e.got * e.wanted), "%s: cosine %g", what, e.dot / sqrt(e.got * e.wanted));
+        CHECK_MESSAGE(e.lse <= 2e-3, "%s: LSE off by %g", what, e.lse);
+    } else {
+        CHECK_MESSAGE(e.out <= tolerance * p.values, "%s: off by %g", what, e.out);
+        CHECK_MESSAGE(e.lse <= 2e-6, "%s: LSE off by %g", what, e.lse);
+    }
+    answer_free(&a);
+    free(q), free(k), free(v);
+}
+
+static void test_shapes(diti_device *device, const char *module) {
+    static const uint32_t dims[] = {16, 72, 64, 80, 88, 96, 128}, lengths[] = {1, 15, 16, 17, 77, 300};
+    static const uint32_t items[4][4] = {{0, 9, 0, 30}, {9, 9, 30, 0}, {18, 9, 7, 1}, {27, 9, 0, 77}};
+    static const uint32_t packed[4][4] = {{30, 7, 0, 30}, {0, 9, 30, 0}, {9, 1, 7, 1}, {10, 20, 0, 77}};
+    for (int i = 0; i < (sweep ? 7 : 2); i++)
+        check(device,
+              (problem){.head_dim = dims[i], .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1},
+              module);
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            if (sweep || (i + 5 * j) % 7 == 0)
+                check(device,
+                      (problem){.head_dim = 16,
+                                .heads = 2,
+                                .batch = 1,
+                                .queries = lengths[i],
+                                .keys = lengths[j],
+                                .size = 2,
+                                .values = 1},
+                      module);
+    check(device,
+          (problem){.head_dim = 16, .heads = 2, .batch = 1, .queries = 17, .keys = 300, .size = 200, .values = 1},
+          module);
+    check(device,
+          (problem){.head_dim = 16, .heads = 1, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 6e4f},
+          module);
+    check(device,
+          (problem){.head_dim = 16,
+                    .heads = 2,
+                    .batch = 4,
+                    .queries = 9,
+                    .items = items,
+                    .key_rows = 77,
+                    .size = 2,
+                    .values = 1},
+          module);
+    if (!sweep) return;
+    check(device,
+          (problem){.head_dim = 72,
+                    .heads = 2,
+                    .batch = 4,
+                    .items = packed,
+                    .query_rows = 37,
+                    .key_rows = 77,
+                    .size = 2,
+                    .values = 1},
+          module);
+    check(device,
+          (problem){
+              .head_dim = 72, .heads = 2, .batch = 2, .queries = 17, .keys = 77, .size = 2, .values = 1, .f32 = true},
+          module);
+}
+
+/* Keys in parts, merged by their LSE, are all keys at once. */
+static void test_merge(diti_device *device, uint32_t parts, double tolerance, const char *module) {
+    uint32_t items[1][4] = {{0, 17, 0, 100}};
+    problem p = {.head_dim = 16,
+                 .heads = 2,
+                 .batch = 1,
+                 .queries = 17,
+                 .items = items,
+                 .query_rows = 17,
+                 .key_rows = 100,
+                 .size = 2,
+                 .values = 1,
+                 .f32 = true};
+    float *q, *k, *v;
+    double *sums, *tops, *weights, worst = 0, worst_lse = 0;
+    answer whole;
+    fill(&p, &q, &k, &v);
+    whole = solve(device, &p, q, k, v, module);
+    sums = calloc(whole.count, sizeof *sums), tops = calloc(whole.rows, sizeof *tops);
+    weights = calloc(whole.rows, sizeof *weights);
+    for (uint32_t part = 0; part < parts; part++) {
+        answer a;
+        items[0][2] = part * 100 / parts;
+        items[0][3] = (part + 1) * 100 / parts - items[0][2];
+        a = solve(device, &p, q, k, v, module);
+        for (size_t r = 0; r < a.rows; r++) {
+            double top = part && tops[r] > a.lse[r] ? tops[r] : a.lse[r];
+            double keep = part ? exp(tops[r] - top) : 0, add = exp(a.lse[r] - top);
+            for (uint32_t d = 0; d < p.head_dim; d++)
+                sums[r * p.head_dim + d] = sums[r * p.head_dim + d] * keep + add * a.out[r * p.head_dim + d];
+            weights[r] = weights[r] * keep + add;
+            tops[r] = top;
+        }
+        answer_free(&a);
+    }
+    for (size_t i = 0; i < whole.count; i++) {
+        double error = fabs(sums[i] / weights[i / p.head_dim] - whole.out[i]);
+        if (!(error <= worst)) worst = error;
+    }
+    for (size_t r = 0; r < whole.rows; r++) {
+        double error = fabs(tops[r] + log(weights[r]) - whole.lse[r]);
+        if (!(error <= worst_lse)) worst_lse = error;
+    }
+    CHECK_MESSAGE(worst <= tolerance, "%u parts: output off by %g", parts, worst);
+    CHECK_MESSAGE(worst_lse <= 1e-5, "%u parts: LSE off by %g", parts, worst_lse);
+    answer_free(&whole);
+    free(q), free(k), free(v), free(sums), free(tops), free(weights);
+}
+
+static void test_slices(diti_device *device, const char *module) {
+    problem p = {.head_dim = 16,
+                 .heads = 2,
+                 .batch = 2,
+                 .queries = 60,
+                 .keys = 77,
+                 .query_rows = 120,
+                 .key_rows = 154,
+                 .size = 2,
+                 .values = 1};
+    float *q, *k, *v;
+    answer whole, sliced;
+    fill(&p, &q, &k, &v);
+    whole = solve(device, &p, q, k, v, module);
+    p.max_us = 1;
+    sliced = solve(device, &p, q, k, v, module);
+    CHECK_MESSAGE(!memcmp(whole.out, sliced.out, whole.count * sizeof(float)) &&
+                      !memcmp(whole.lse, sliced.lse, whole.rows * sizeof(float)),
+                  "%s: slices give other bytes", module);
+    answer_free(&whole), answer_free(&sliced);
+    free(q), free(k), free(v);
+}
+
+static void test_int8(diti_device *device) {
+    static const uint32_t items[2][4] = {{0, 9, 30, 0}, {9, 9, 0, 30}};
+    check(device,
+          (problem){.head_dim = 72,
+                    .heads = 2,
+                    .batch = 1,
+                    .queries = 17,
+                    .keys = 300,
+                    .size = 1,
+                    .common = 4,
+                    .values = 1,
+                    .int8 = true},
+          "attention_coop");
+    if (!sweep) return;
+    check(device,
+          (problem){.head_dim = 16,
+                    .heads = 2,
+                    .batch = 2,
+                    .queries = 17,
+                    .keys = 77,
+                    .size = 1,
+                    .common = 4,
+                    .values = 1,
+                    .int8 = true},
+          "attention_coop");
+    check(device,
+          (problem){.head_dim = 64,
+                    .heads = 2,
+                    .batch = 2,
+                    .queries = 9,
+                    .items = items,
+                    .key_rows = 30,
+                    .size = 1,
+                    .common = 4,
+                    .values = 1,
+                    .int8 = true},
+          "attention_coop");
+    check(device,
+          (problem){.head_dim = 128,
+                    .heads = 1,
+                    .batch = 1,
+                    .queries = 17,
+                    .keys = 77,
+                    .size = 1,
+                    .common = 4,
+                    .values = 1,
+                    .int8 = true},
+          "attention_coop");
+}
+
+/* --- queries and keys of a real model --- */
+
+enum { REAL_TOKENS = 2 * 64, REAL_TAPS = 4 }; /* both halves of a guided run; first and middle block, two steps */
+typedef struct taps {
+    uint32_t heads, head_dim, count;
+    float *qkv[REAL_TAPS];
+} taps;
+
+/* The tensor that the only dispatch of that slice writes, where its name is "qkv". */
+static diti_tensor written_qkv(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    const diti_plan_slice *s = &plan->slices[plan->segments[segment].first + slice];
+    const diti_dispatch *d = &plan->sources[plan->dispatches[s->first + s->count - 1].source];
+    if (strcmp(d->name, "qkv")) return 0;
+    for (uint32_t i = 0; i < d->binding_count; i++)
+        if (d->bindings[i].tensor && d->bindings[i].writes) return d->bindings[i].tensor;
+    return 0;
+}
+
+/* One step, command buffer by command buffer, which are of one dispatch each; the last piece of a product tells that it
+   is whole. */
+static void tap_step(dit_job *job, uint32_t middle, taps *out) {
+    uint32_t block = 0, segment = job->step_segment, slices = diti_plan_slice_count(job->plan, segment);
+    dit_error err = {0};
+    uint64_t value;
+    for (uint32_t i = 0; i < slices; i++) {
+        diti_tensor qkv = written_qkv(job->plan, segment, i),
+                    next = i + 1 < slices ? written_qkv(job->plan, segment, i + 1) : 0;
+        if (!CHECK_MESSAGE(diti_plan_submit(job->plan, segment, i, &value, &err) >= 0, "%s", err.message)) return;
+        diti_plan_wait(job->plan);
+        if (!qkv || next) continue;
+        if ((block == 0 || block == middle) && out->count < REAL_TAPS) {
+            const diti_tensor_info *info = &job->plan->tensors[qkv];
+            size_t count = (size_t)info->rows * info->columns;
+            CHECK(info->rows == REAL_TOKENS && info->columns == 3 * out->heads * out->head_dim);
+            out->qkv[out->count] = calloc(count, sizeof(float));
+            read_floats(job->plan, qkv, out->qkv[out->count++], count);
+        }
+        block++;
+    }
+    CHECK(block > middle);
+}
+
+static void tap_model(taps *out) {
+    dit_context_desc context_desc = {0};
+    dit_model_desc model_desc = {0};
+    dit_job_desc job_desc = {0};
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    context_desc.overrides = "rung=base";
+    context_desc.max_dispatch_us = 1;
+    model_desc.source.path = "models/emoji-q8_0.gguf";
+    job_desc.prompt = "red apple on a white background";
+    job_desc.seed = 7;
+    job_desc.steps = 2;
+    job_desc.guidance.scale = 3;
+    if (CHECK_MESSAGE(dit_context_create(&context_desc, &context, &err) == DIT_OK, "%s", err.message) &&
+        CHECK_MESSAGE(dit_model_load(context, &model_desc, &model, &err) == DIT_OK, "%s", err.message)) {
+        const diti_pixart *pixart = diti_pixart_of(model->transformer);
+        job_desc.model = model;
+        out->heads = pixart->config.heads;
+        out->head_dim = pixart->config.head_dim;
+        if (CHECK_MESSAGE(dit_job_create(context, &job_desc, &job, &err) == DIT_OK, "%s", err.message)) {
+            for (uint32_t i = 0; i < job->step_segment; i++)
+                CHECK_MESSAGE(diti_plan_run(job->plan, i, 1, &err) >= 0, "%s", err.message);
+            tap_step(job, pixart->config.blocks / 2, out);
+            tap_step(job, pixart->config.blocks / 2, out);
+        }
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
+/* int8 against double precision, on what the bundled model multiplies. */
+static void test_real(diti_device *device) {
+    taps t = {0};
+    tap_model(&t);
+    CHECK(t.count == REAL_TAPS);
+    for (uint32_t i = 0; i < t.count; i++) {
+        problem p = {.head_dim = t.head_dim,
+                     .heads = t.heads,
+                     .batch = 2,
+                     .queries = REAL_TOKENS / 2,
+                     .keys = REAL_TOKENS / 2,
+                     .query_rows = REAL_TOKENS,
+                     .key_rows = REAL_TOKENS,
+                     .values = 1,
+                     .int8 = true};
+        size_t width = (size_t)p.heads * p.head_dim, count = REAL_TOKENS * width;
+        float *parts[3];
+        answer a;
+        errors e;
+        for (int j = 0; j < 3; j++) {
+            parts[j] = malloc(count * sizeof(float));
+            for (size_t n = 0; n < count; n++)
+                parts[j][n] = t.qkv[i][n / width * 3 * width + (size_t)j * width + n % width];
+        }
+        a = solve(device, &p, parts[0], parts[1], parts[2], "attention_coop");
+        e = compare(&p, &a, parts[0], parts[1], parts[2]);
+        printf("  int8 attention of the bundled model, %s block, step %u: cosine %.7f\n", i % 2 ? "middle" : "first",
+               i / 2, e.dot / sqrt(e.got * e.wanted));
+        CHECK_MESSAGE(e.dot >= 0.9995 * sqrt(e.got * e.wanted), "block %u, step %u: cosine %g", i % 2, i / 2,
+                      e.dot / sqrt(e.got * e.wanted));
+        answer_free(&a);
+        for (int j = 0; j < 3; j++) free(parts[j]);
+        free(t.qkv[i]);
+    }
+}
+
+static void test_large(diti_device *device, const char *module) {
+    problem p = {.head_dim = 16, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
+    check(device, p, module);
+    p.queries = 613; /* long sequences have tiles of their own */
+    p.keys = 131;
+    check(device, p, module);
+    p.head_dim = 88;
+    check(device, p, module);
+    p.head_dim = 24;
+    p.int8 = true;
+    p.common = 4;
+    p.size = 1;
+    if (diti_attention_int8_head(device, p.head_dim)) check(device, p, "attention_coop");
+}
+
+static diti_device *open_rung(const char *overrides) {
+    dit_context_desc desc = {0};
+    diti_device *device = NULL;
+    dit_error err = {0};
+    desc.overrides = overrides;
+    if (diti_device_open(&desc, &env, &device, &err) < 0) printf("skipped: %s (%s)\n", overrides, err.message);
+    return device;
+}
+
+int main(void) {
+    dit_error err = {0};
+    diti_device *device;
+    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    test_vulkan_begin();
+    CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
+    device = open_rung("rung=base");
+    if (device) test_merge(device, 5, 1e-5, device->is_cpu ? "attention_cpu" : "attention_gpu");
+    diti_device_close(device);
+    device = open_rung("rung=coop");
+    if (device) {
+        test_shapes(device, "attention_coop");
+        test_merge(device, 5, 5e-4, "attention_coop"); /* weights are halves: parts round them differently */
+        test_slices(device, "attention_coop");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=coop2");
+    if (device) {
+        test_shapes(device, "attention_coop2");
+        test_slices(device, "attention_coop2");
+        if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
+        test_int8(device);
+        test_real(device);
+    }
+    diti_device_close(device);
+    for (int i = 0; i < 2 && sweep; i++) { /* the tiles of GPUs: more matrices, rows and subgroups */
+        device = open_rung(i ? "rung=coop2,cpu=0" : "rung=coop,cpu=0");
+        if (device) test_large(device, i ? "attention_coop2" : "attention_coop");
+        diti_device_close(device);
+    }
+    test_vulkan_end();
+    return TEST_END("attention");
+}
