@@ -396,6 +396,8 @@ typedef struct dit_model_desc {
     uint32_t component_count;        /* of components */
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* of types */
+    bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
+                            where the device has matrices of int8: for long attention; false: as they are */
     VkDeviceSize weight_budget;      /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders;      /* text encoders take no device memory but while a prompt is encoded, when they
                                         are streamed; false: keep them */
@@ -5213,7 +5215,9 @@ enum {
     DITI_FEATURE_FP16,
     DITI_FEATURE_STORAGE16,
     DITI_FEATURE_DOT,
-    DITI_FEATURE_INT8, /* from here on: of cooperative matrices */
+    DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
+    DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
+                                */
     DITI_FEATURE_MEMORY_MODEL,
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
@@ -5408,6 +5412,9 @@ typedef struct diti_device {
     bool dot;                /* it is used, after overrides and the self-test */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
+    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+                                (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_i8;  /* its queries and keys may be int8 */
     bool unverified;         /* override: also what has never run on any driver that dit was tested with */
     diti_features features;  /* enabled */
     diti_coop coop;
@@ -6004,6 +6011,7 @@ enum {
     DITI_STRUCTURE_COOP,
     DITI_STRUCTURE_COOP2,
     DITI_STRUCTURE_BF16,
+    DITI_STRUCTURE_MAINTENANCE4,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -6016,18 +6024,19 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000506000, 2, "VK_KHR_cooperative_matrix"},
     {1000593000, 7, "VK_NV_cooperative_matrix2"},
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
 };
 
 typedef struct diti_feature_place {
     uint32_t structure, bit;
 } diti_feature_place;
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
-    {DITI_STRUCTURE_TIMELINE, 0}, {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
-    {DITI_STRUCTURE_DOT, 0},      {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
-    {DITI_STRUCTURE_SUBGROUP, 0}, {DITI_STRUCTURE_SUBGROUP, 1},   {DITI_STRUCTURE_COOP, 0},
-    {DITI_STRUCTURE_COOP2, 0},    {DITI_STRUCTURE_COOP2, 1},      {DITI_STRUCTURE_COOP2, 2},
-    {DITI_STRUCTURE_COOP2, 3},    {DITI_STRUCTURE_COOP2, 4},      {DITI_STRUCTURE_BF16, 0},
-    {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
+    {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MAINTENANCE4, 0},
+    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_SUBGROUP, 0},   {DITI_STRUCTURE_SUBGROUP, 1},
+    {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},      {DITI_STRUCTURE_COOP2, 1},
+    {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},      {DITI_STRUCTURE_COOP2, 4},
+    {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
@@ -6046,6 +6055,7 @@ static const diti_feature_version diti_feature_versions[] = {
     DITI_IN_VERSION(INT8, 2, shaderInt8),
     DITI_IN_VERSION(MEMORY_MODEL, 2, vulkanMemoryModel),
     DITI_IN_VERSION(DOT, 3, shaderIntegerDotProduct),
+    DITI_IN_VERSION(MAINTENANCE4, 3, maintenance4),
     DITI_IN_VERSION(SUBGROUP_SIZE, 3, subgroupSizeControl),
     DITI_IN_VERSION(FULL_SUBGROUPS, 3, computeFullSubgroups),
 };
@@ -8349,12 +8359,22 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     return DIT_OK;
 }
 
+static uint32_t diti_device_coop_attention(const diti_device *device) {
+    const diti_coop *coop = &device->coop;
+    if (device->rung >= DITI_RUNG_COOP2 && coop->flexible[DITI_COOP_F16].m && coop->reductions && coop->conversions &&
+        coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4])
+        return 2;
+    return device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m ? 1 : 0;
+}
+
 /* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
 static void diti_device_settle(diti_device *device, const char *overrides) {
     const diti_coop *coop = &device->coop;
     bool i8 = device->rung == DITI_RUNG_COOP2 ? coop->flexible[DITI_COOP_S8].m || coop->subgroup_shape[DITI_COOP_S8].m
                                               : coop->subgroup_shape[DITI_COOP_S8].m != 0;
     device->coop_i8 = device->rung >= DITI_RUNG_COOP && i8;
+    device->coop_attention = diti_device_coop_attention(device);
+    device->coop_attention_i8 = device->coop_attention > 0;
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
     device->features.has[DITI_FEATURE_COOP] = false;
@@ -9067,6 +9087,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
+    bool int8_attention; /* of dit_model_desc */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -9345,6 +9366,17 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
+#define DITI_ATTENTION_CONSTANTS 8u
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;                                        /* workgroup size and its queries */
+    uint32_t quads;                                               /* room for head_dim / 4 */
+    uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
+} diti_attention_tiles;
+/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, diti_attention_tiles *out);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -9412,8 +9444,12 @@ typedef struct diti_attention_desc {
                            most_keys - 1; none */
     diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
                            wanted */
+    /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
+       products */
+    bool int8;
     const char *name;
 } diti_attention_desc;
+/* q and k are floats, or both are what diti_qkv_int8 makes. */
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
                                         const diti_attention_desc *desc);
 
@@ -9430,6 +9466,14 @@ typedef struct diti_qkv_desc {
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
+   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys);
+/* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
+DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
@@ -13924,6 +13968,105 @@ DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, u
     return true;
 }
 
+/* ======== src/graph/ops_attention_matrix.c (edit it there; dit.h is generated) ======== */
+/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
+   which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
+
+#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
+
+static uint32_t diti_attention_pad(uint32_t count, uint32_t unit) { return (count + unit - 1) / unit * unit; }
+
+typedef struct diti_attention_matrix {
+    diti_coop_shape shape; /* of halves, and of int8 */
+    diti_coop_shape shape8;
+    uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
+    bool registers;                                   /* scores stay in them: attention_coop2.comp */
+} diti_attention_matrix;
+
+static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* Products of int8 have the same m and n, and go 16 bytes deep or more. */
+static diti_coop_shape diti_attention_shape8(const diti_device *device) {
+    diti_coop_shape i8 = device->coop.subgroup_shape[DITI_COOP_S8], none = DITI_ZERO;
+    const diti_coop_shape *f16 = &device->coop.subgroup_shape[DITI_COOP_F16];
+    if (i8.k % 16 && device->rung >= DITI_RUNG_COOP2 && device->coop.flexible[DITI_COOP_S8].m)
+        i8.k = diti_attention_pad(16, device->coop.flexible[DITI_COOP_S8].k);
+    return device->coop_attention_i8 && i8.m && i8.m == f16->m && i8.n == f16->n && i8.k % 16 == 0 ? i8 : none;
+}
+
+static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head_dim, bool int8,
+                                        diti_attention_matrix *out) {
+    const diti_coop *coop = &device->coop;
+    diti_coop_shape *s = &out->shape;
+    memset(out, 0, sizeof *out);
+    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > 256) return false;
+    out->registers = device->coop_attention == 2 && !int8;
+    *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
+    out->shape8 = diti_attention_shape8(device);
+    out->lanes = coop->subgroup;
+    out->padded = s->m ? diti_attention_pad(head_dim, diti_attention_larger(diti_attention_larger(s->n, s->k), 8)) : 0;
+    return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
+}
+
+DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
+    diti_attention_matrix a;
+    uint32_t bytes;
+    if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
+    bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
+    return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */
+}
+
+static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
+    uint32_t rows = a->subgroups * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
+}
+
+/* As many queries as one workgroup should have: keys and values pass by once for all of them. */
+static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, diti_attention_matrix *a) {
+    uint32_t wanted = queries > 512 ? 128 : 64, m = a->shape.m;
+    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : a->padded <= 80 && queries > 512 ? 32 : 16);
+    a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
+    while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+}
+
+/* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
+ */
+static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
+    uint32_t least = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k));
+    if (a->registers) {
+        least = diti_attention_larger(least, device->is_cpu ? a->queries : 32);
+    } else {
+        least = diti_attention_larger(least, a->lanes > a->shape.m ? 8 * a->lanes / a->shape.m : 8);
+    }
+    a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
+    while (a->subgroups > 1 && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+    return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
+}
+
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, diti_attention_tiles *out) {
+    diti_attention_matrix a;
+    uint32_t *c = out->constants;
+    if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
+    diti_attention_matrix_rows(device, queries, &a);
+    if (!diti_attention_matrix_keys(device, &a)) return false;
+    if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
+    out->module = a.registers ? "attention_coop2" : "attention_coop";
+    out->group = a.subgroups * a.lanes;
+    out->block = a.subgroups * a.queries;
+    out->quads = a.padded / 4;
+    c[0] = a.lanes;
+    c[1] = a.registers ? a.queries : a.shape.m;
+    c[2] = a.shape.n;
+    c[3] = a.shape.k;
+    c[4] = a.registers ? 1 : a.queries / a.shape.m;
+    c[5] = a.keys;
+    c[6] = a.shape8.m ? a.shape8.k : 32;
+    c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
+    out->constant_count = 8;
+    return true;
+}
+
 /* ======== src/graph/ops_attention.c (edit it there; dit.h is generated) ======== */
 /* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
  */
@@ -13965,13 +14108,6 @@ typedef struct diti_attention_shape {
     uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
-
-typedef struct diti_attention_tiles {
-    const char *module;
-    uint32_t group, block;        /* workgroup size and its queries */
-    uint32_t quads, constants[3]; /* room for head_dim / 4; ids 6 to 8 */
-    uint32_t constant_count;
-} diti_attention_tiles;
 
 /* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
 #define DITI_ATTENTION_ROUNDS 65000u
@@ -14054,8 +14190,9 @@ static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *s
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
                                  uint32_t rows, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (diti_element_is_float(info->format) && info->rows == rows && info->columns == shape->heads * shape->head_dim)
-        return true;
+    uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
+    if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
+    if (head && info->rows == rows && info->columns == shape->heads * head) return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                     "op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
                     info->columns, rows, shape->items, shape->heads, shape->head_dim);
@@ -14153,9 +14290,7 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
     c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
            diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
     c[5] = tiles->quads;
-    c[6] = tiles->constants[0];
-    c[7] = tiles->constants[1];
-    c[8] = tiles->constants[2];
+    memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
 }
 
@@ -14166,22 +14301,50 @@ static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const dit
     return (shape->queries + block - 1) / block;
 }
 
+/* 16 bytes at a time. */
+static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    uint32_t unit = 16u / diti_element_size(info->format);
+    return info->first % unit == 0 && info->pitch % unit == 0;
+}
+
+static bool diti_attention_on_matrices(const diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
+                                       diti_tensor out, const diti_attention_shape *shape,
+                                       diti_attention_tiles *tiles) {
+    diti_element format = diti_tensor_get(graph, qkv[0])->format;
+    uint32_t i;
+    if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
+        return false;
+    for (i = 0; i < 3; i++)
+        if (!diti_attention_by_eight(graph, qkv[i])) return false;
+    return diti_attention_by_eight(graph, out) &&
+           diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
+                                       tiles);
+}
+
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
                                 diti_tensor out, const diti_attention_shape *shape, const char *name) {
     diti_attention_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
     uint32_t quads = (shape->head_dim + 3) / 4;
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
-    bool fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-                                      : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, &tiles), fits = matrix;
+    if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
+                        name);
+        return;
+    }
+    if (!matrix)
+        fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+                                     : diti_attention_tiles_gpu(graph->device, quads, &tiles);
     if (!fits) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);
         return;
     }
-    diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
-    if (graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+    if (!matrix) diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
+    if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
@@ -14212,21 +14375,38 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                  DITI_ATTENTION_PUSH_WORDS);
 }
 
+/* q, k and v in formats that go together. */
+static void diti_attention_operands(diti_graph *graph, const diti_attention_desc *desc,
+                                    const diti_attention_shape *shape, diti_tensor *qkv, const char *name) {
+    diti_element format = diti_tensor_get(graph, qkv[0])->format;
+    diti_qkv_desc plain = DITI_ZERO;
+    diti_tensor mean;
+    uint32_t i;
+    if (format == DITI_I8) return;
+    if (diti_tensor_get(graph, qkv[1])->format != format || diti_tensor_get(graph, qkv[2])->format != format)
+        format = DITI_F32;
+    for (i = 0; i < 3; i++)
+        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape->batch, name);
+    if (!desc->int8 || desc->bias || format != DITI_F16 || !diti_attention_int8_head(graph->device, desc->head_dim) ||
+        diti_graph_failed(graph) || !diti_attention_by_eight(graph, qkv[2]))
+        return;
+    plain.heads = desc->heads;
+    plain.head_dim = desc->head_dim;
+    mean = diti_qkv_mean(graph, qkv[1], &plain);
+    qkv[0] = diti_qkv_int8(graph, qkv[0], &plain, mean, false);
+    qkv[1] = diti_qkv_int8(graph, qkv[1], &plain, mean, true);
+}
+
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
                                         const diti_attention_desc *desc) {
     const char *name = desc->name ? desc->name : "attention";
     diti_attention_shape shape = DITI_ZERO;
     diti_tensor qkv[3], out;
-    diti_element format;
-    uint32_t i;
     if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
     qkv[0] = q;
     qkv[1] = k;
     qkv[2] = v;
-    format = diti_tensor_get(graph, q)->format;
-    if (diti_tensor_get(graph, k)->format != format || diti_tensor_get(graph, v)->format != format) format = DITI_F32;
-    for (i = 0; i < 3; i++)
-        qkv[i] = diti_attention_operand(graph, qkv[i], format, i && desc->items ? 1 : shape.batch, name);
+    diti_attention_operands(graph, desc, &shape, qkv, name);
     out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
                           shape.heads * shape.head_dim, name);
     if (diti_graph_failed(graph)) return 0;
@@ -14247,7 +14427,10 @@ enum {
     DITI_QKV_PART_WEIGHT = 4,
     DITI_QKV_PART_BIAS = 8,
     DITI_QKV_PART_ROTATE = 16,
-    DITI_QKV_PART_HALF_SPLIT = 32
+    DITI_QKV_PART_HALF_SPLIT = 32,
+    DITI_QKV_PART_INT8 = 64,
+    DITI_QKV_PART_KEYS = 128,
+    DITI_QKV_PART_MEAN = 256
 };
 
 static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, const char *name) {
@@ -14264,9 +14447,19 @@ static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc
            diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
 }
 
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
-    const char *name = desc->name ? desc->name : "qkv";
-    bool cpu = graph->device->is_cpu;
+static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
+    return (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
+           (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
+           (desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
+           (desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
+           (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
+           (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+}
+
+/* parts: what to do with the result: nothing more (in place), to int8 in out, or its mean in `mean`. */
+static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, uint32_t parts, diti_tensor out,
+                          diti_tensor mean, const char *name) {
+    bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
     diti_tensor weight, bias;
     diti_dispatch dispatch;
@@ -14277,11 +14470,7 @@ DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv
     rows = diti_tensor_get(graph, x)->rows;
     dispatch.constants[1] = lanes;
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
-    dispatch.constants[3] = (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
-                            (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
-                            (weight ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) | (bias ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
-                            (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
-                            (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+    dispatch.constants[3] = parts | diti_qkv_parts(desc);
     dispatch.constant_count = 4;
     dispatch.push[1] = rows;
     dispatch.push[2] = desc->heads;
@@ -14291,15 +14480,50 @@ DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv
     dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
     dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
     dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
-    diti_op_bind(graph, &dispatch, 0, x, 6, true, true);
+    dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
+    dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+    diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
     diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
-    if (rows > 1)
-        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0,
-                          0); /* heads workgroups do group / lanes rows */
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 14);
+    diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
+    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    if (parts & DITI_QKV_PART_MEAN) {
+        diti_op_emit(graph, &dispatch, desc->heads, 18);
+        return;
+    }
+    if (rows > 1) { /* heads workgroups do group / lanes rows */
+        diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
+        if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
+    }
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 18);
+}
+
+DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
+}
+
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+    const char *name = desc->name ? desc->name : "mean_key";
+    diti_tensor mean = diti_tensor_new(graph, DITI_F32, 1, desc->heads * desc->head_dim, name);
+    diti_qkv_emit(graph, x, desc, DITI_QKV_PART_MEAN, 0, mean, name);
+    return mean;
+}
+
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys) {
+    const char *name = desc->name ? desc->name : keys ? "int8_keys" : "int8_queries";
+    uint32_t head = diti_attention_int8_head(graph->device, desc->head_dim), rows;
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    rows = diti_tensor_get(graph, x)->rows;
+    if (!head)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8 matrices", name,
+                               graph->device->info.name);
+    out = diti_tensor_new(graph, DITI_I8, rows, desc->heads * head, name);
+    diti_qkv_emit(graph, x, desc, DITI_QKV_PART_INT8 | (keys ? (uint32_t)DITI_QKV_PART_KEYS : 0), out, mean, name);
+    return out;
 }
 
 /* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
@@ -18813,6 +19037,7 @@ typedef struct diti_pixart {
     diti_weight final_table;                       /* F32 [2, D] */
     diti_layer proj_out;                           /* [p * p * out_channels, D] */
     diti_pixart_block *blocks;
+    bool int8_attention;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
@@ -19056,6 +19281,7 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
     model->base.device = device;
     model->base.env = *env;
     model->config = read;
+    model->int8_attention = options && options->int8_attention;
     result = diti_pixart_fill(model, &loader, err);
     if (result != DIT_OK)
         diti_pixart_destroy(&model->base);
@@ -19330,6 +19556,7 @@ static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixa
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.int8 = step->model->int8_attention;
     desc.name = "attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
                           diti_tensor_view(graph, qkv, 0, rows, width, width),
@@ -21685,6 +21912,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
+/* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
 /* run.c */
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* image.c: pictures on the device */
@@ -21693,6 +21922,124 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif
+
+/* ======== src/job/probe_attention.c (edit it there; dit.h is generated) ======== */
+/* The proof that attention on cooperative matrices computes right on a device: shapes that leave something over on
+   every side, against a reference in double precision. */
+
+typedef struct diti_attention_probe {
+    uint32_t queries, keys, heads, head_dim;
+    float *q, *k, *v, *out;
+} diti_attention_probe;
+
+/* What all keys share, so that int8 keys without their mean subtracted would fail. */
+static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves) {
+    uint32_t width = p->heads * p->head_dim, count = (p->queries + 2 * p->keys) * width, i;
+    for (i = 0; i < count; i++) {
+        float value = (float)((i * 2654435761u) >> 20) / 1024.0f - 2.0f;
+        bool is_key = i >= p->queries * width && i < (p->queries + p->keys) * width;
+        if (is_key) value += (float)(i % width % 7) * 2.0f;
+        halves[i] = diti_float_to_half(value);
+        p->q[i] = diti_half_to_float(halves[i]);
+    }
+}
+
+static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
+                                           bool int8, dit_error *err) {
+    const uint32_t width = p->heads * p->head_dim;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_elementwise_desc keep = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor q, k, v;
+    dit_result result;
+    desc.heads = p->heads;
+    desc.head_dim = p->head_dim;
+    desc.scale = 0.25f;
+    desc.int8 = int8;
+    desc.name = "self-test";
+    keep.name = "self-test";
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "self-test", false);
+    q = diti_tensor_input(&graph, DITI_F16, p->queries, width, "self-test queries");
+    k = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test keys");
+    v = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test values");
+    keep.out = diti_tensor_state(&graph, DITI_F32, p->queries, width, "self-test output");
+    diti_elementwise(&graph, diti_attention(&graph, q, k, v, &desc), &keep);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_plan_write(plan, q, halves, (size_t)p->queries * width * 2, err);
+    halves += (size_t)p->queries * width;
+    if (result >= 0) result = diti_plan_write(plan, k, halves, (size_t)p->keys * width * 2, err);
+    halves += (size_t)p->keys * width;
+    if (result >= 0) result = diti_plan_write(plan, v, halves, (size_t)p->keys * width * 2, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_plan_read(plan, keep.out, p->out, (size_t)p->queries * width * sizeof *p->out, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Adds what one query of one head is off by, squared, and what it should be. weights: room for all keys. */
+static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t query, uint32_t head, float *weights,
+                                     double *error, double *norm) {
+    const uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
+    double top = -1e300, sum = 0;
+    uint32_t j, d;
+    for (j = 0; j < p->keys; j++) {
+        double score = 0;
+        for (d = 0; d < p->head_dim; d++) score += (double)p->q[query * width + at + d] * p->k[j * width + at + d];
+        weights[j] = (float)(score * 0.25);
+        if (weights[j] > top) top = weights[j];
+    }
+    for (j = 0; j < p->keys; j++) sum += exp(weights[j] - top);
+    for (d = 0; d < p->head_dim; d++) {
+        double exact = 0, got = p->out[query * width + at + d];
+        for (j = 0; j < p->keys; j++) exact += exp(weights[j] - top) / sum * p->v[j * width + at + d];
+        *error += (got - exact) * (got - exact);
+        *norm += exact * exact;
+    }
+}
+
+/* Relative L2: halves are off by 1e-3, int8 by 2e-2 with such scores. */
+static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8, float *weights) {
+    double error = 0, norm = 0;
+    uint32_t query, head;
+    for (head = 0; head < p->heads; head++)
+        for (query = head; query < p->queries; query += 1 + p->queries / 40)
+            diti_attention_probe_row(p, query, head, weights, &error, &norm);
+    return error <= norm * (int8 ? 2.5e-3 : 1e-4); /* also false for NaN */
+}
+
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+    diti_attention_probe p = DITI_ZERO;
+    uint32_t width, inputs;
+    float *values;
+    uint16_t *halves;
+    dit_result result;
+    p.heads = 2;
+    p.head_dim = device->is_cpu ? 24 : 72;
+    p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
+    p.keys = 77;
+    width = p.heads * p.head_dim;
+    inputs = (p.queries + 2 * p.keys) * width;
+    values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);
+    halves = (uint16_t *)diti_alloc_array(&device->env, inputs, sizeof *halves);
+    *agrees = false;
+    if (values && halves) {
+        p.q = values;
+        p.k = p.q + p.queries * width;
+        p.v = p.k + p.keys * width;
+        p.out = p.v + p.keys * width;
+        diti_attention_probe_fill(&p, halves);
+        result = diti_attention_probe_run(device, &p, halves, int8, err);
+        *agrees = result >= 0 && diti_attention_probe_agrees(&p, int8, p.out + p.queries * width);
+    } else {
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    }
+    diti_free(&device->env, values);
+    diti_free(&device->env, halves);
+    return result;
+}
 
 /* ======== src/job/context.c (edit it there; dit.h is generated) ======== */
 /* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
@@ -21861,6 +22208,38 @@ static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
     return result;
 }
 
+/* Attention climbs down by itself. */
+static dit_result diti_context_prove_attention(dit_context *context, bool int8, bool *agrees, dit_error *err) {
+    static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
+    const char *name = names[int8 ? 0 : context->device->coop_attention];
+    dit_result result = diti_probe_attention(context->device, int8, agrees, err);
+    if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        return result;
+    if (!*agrees)
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
+                 name);
+    return DIT_OK;
+}
+
+static dit_result diti_context_prove_attentions(dit_context *context, dit_error *err) {
+    diti_device *device = context->device;
+    dit_result result = DIT_OK;
+    bool agrees = false;
+    if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
+    if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
+    while (device->coop_attention && !agrees && result >= 0) {
+        result = diti_context_prove_attention(context, false, &agrees, err);
+        if (!agrees) device->coop_attention--;
+    }
+    if (result >= 0 && diti_attention_int8_head(device, 64)) {
+        result = diti_context_prove_attention(context, true, &agrees, err);
+        device->coop_attention_i8 = agrees;
+    }
+    return result;
+}
+
 /* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
 static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     diti_device *device = context->device;
@@ -21868,6 +22247,7 @@ static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     bool coop_i8 = device->coop_i8, dot = device->dot;
     dit_result result = diti_context_prove_rung(context, err);
     if (result >= 0) result = diti_context_prove_i8(context, err);
+    if (result >= 0) result = diti_context_prove_attentions(context, err);
     if (result < 0) return result;
     diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
                 device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
@@ -22048,6 +22428,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     options.matrices = model->sizes[part].matrices;
     options.keep = model->keep[part];
     if (options.keep < options.matrices) options.stream = model->stream;
+    options.int8_attention = desc->int8_attention;
     return options;
 }
 
@@ -25109,219 +25490,212 @@ static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "bU#j$FHe1h20qeX$(W##aQql0v,gi$<E^0,IG9)XwOqaX'.WZvYT=j$blL##",
     0};
 static const char *const diti_spirv_text_attention_cpu[] = {
-    "GZ1N5jsi^P7OY1%=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**xm0"
+    "GZ1N5jsi^Pm1,.%=&:c%>&:c%%':c%3QCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M#Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf)OK8^#75H>#<%g**xm0"
     "EMdB]a*CGPG*e@Lvdu:+^#)$bx#8['EMXIP&#>7Gc*-;1EMfH]a*EY0(+e@LvdwG=^#*-&=$8['EMYLP&#AJ'D+%#1EMhN]a*Glh`+e@LvdySP^#+6BY$8"
     "['EMZOP&#,@^u$8['EM][lB#-Iy9%8['EM^_lB#.R=V%8['EM_blB#/[Yr%8['EMan0_#0eu6&8['EMbq0_#1n9S&8['EMct0_#Hu,%,e@Lvd#ZY^#2wUo"
     "&8['EMe)M#$I'IA,e@Lvd$ac^#3)r3'8['EMf,M#$J0e],e@Lvd%gl^#426P'8['EMg/M#$K9)y,fIh:e-%ZB#>n0EM&vD8.39-V)vmSq&K9)y,#UN<e1J"
     "rZ$OH1EM*7j8.D9-V)3`]&,K9)y,7a4>e5o2t%`y1EM.P79.T9-V)HQf21K9)y,Llr@e9<K5'pS2EM2i]9.e9-V)]Co>6K9)y,awXBe=bcN().3EM6*+:."
-    "u9-V)q4xK;K9)y,u+@DeB/$h)8Y*EMo@_vd;>Su-&il<(wRqvd*vcB#)il<(hGpvd,+vB#(il<(p`4;e-.m&#D9-V)lLc&#G6jU.(il<(u<Lvd;;AY-,ll"
+    "u9-V)q4xK;K9)y,u+@DeB/$h)8Y*EMo@_vd*vcB#)il<(t<Lvd:57Y-*il<(hGpvd,+vB#(il<(p`4;e-.m&#D9-V)lLc&#G6jU.(il<(u<Lvd;;AY-,ll"
     "<(*xI=e2Av&#9['EMuR_vd=Kfu-&il<($`,wd'+RS&Bil<($@7yd0DDC#&il<(69.yd2PVC#,il<(qMyvd4]iC#-il<(v`=wd6i$D#A,:c%)&S$'@ac>M-"
-    "tH&#&g(J2m8k>Mo#VTTn=wi2ZJk<([7MiWxc2j2I#3VTo=[12YGk<(2_8MWH5,>%9jk<(yy1QTuiaj2cik<(yj>TS/-CQVKx@.2gl]F*lGk<(>p*.aI/C&"
-    "$V%k<(-A[vZ/L;#7UGk<(>b&MWQm(@%<jk<(CRo:[4RE:8(i_w79^d-2Bj(BMT_rb#9^d-2Dm1BMIfA*5)=RXT6nE'6eik<(H:4KVPIO+3i'='+nGk<(N%"
-    "=.aW1)D$mik<(Nc9HWb0lu&*qR$'7J`@M[eiJWc6uu&5Dl<(xy<IWd<'v&KDl<(-qr,aZM%A%&Dl<(@wr,aOg:w%&Dl<(>&s,ab-YY&[sR$'#dq@MUU7$,"
-    "jvY*<[1_@M^kiJWfI9v&7Dl<(*)^hV9q5,*P1:c<4ngCMI+Bo&nY2*-5x$127-7125x$125x$125x$12NSr@MXhow,m:V'=ix(BM'SSs'SM6`=CKhCM6QS"
-    "o&H05Y6Tm(BM+o38(A^d-2q](BMmVd^%K7W.2ePE;-sxDo*e>WQ#4]*BMyfL)$K7W.2hPE;-VxDo*hHWQ#7]*BM&+-F$G]/x52(l<(w@RvZOe1wA[Gk<(r"
-    "oYr^K9>VBQQ+q8WOHy5:5LQB0qR$'BM`@MnafKWxa2x&>Dl<(NVjwZT;fTCrik<(,sMxZVNF5DiGk<(%yYr^R#SlDPHgT8WOHy5Iv`gD1tR$'7.r@MyJ-r"
-    ".-bsIEo*)BMDaWS)H05Y6$H)BMc_g'oD-Y.(d.4cFxyp@MeDVaF28P'GYsp@M'v.,228P'Gm3jBM4KEC#1a'dF:W`a5K7W.2bZ3'#A^d-2/J%CMaU(TNpY"
-    ")9^c8+70b:k<(7L=LW-EFE%&kk<(1a>wZg3OBIY:k<(=R=LW1^kE%;yDo*P]JM#/)M@MVF@=J#PArJ1'kCMr3T=$$Y]6K7tkBMH@W3(K7W.2Q;SN0l;k<("
-    "EXPLW81UF%y;k<(E983V^sc[L'Hk<(+$8kLA^d-2nZK@M=u+)3'Hk<(/6pKMi'l<(*`RvZvg;2NZx(BMLWHM#kik<(Hv]Q&H05Y6d%jwZnB;JOQ0Q<MPi("
-    "BMPpmM#nik<(OGYN'A]/x5.UmAMM%2N#bD>-2=N7CMhc6##)fGc%DmfCM53PN#xCl<(1qE8%;4EuIyCD,aohUeRi&gCMH*bsRi&gCMK9&8Si&gCM@e0O#x"
-    "Cl<(=`5O#[/`$'c]&^u+G.WTReGc%T:GDM@eUO#Xs#DMSV]O#U:GDMBqhO#Ys#DMUcoO#W:GDM(*#P#Z.$DMWo*P#oghXM]u3P#`9)P#I=&-WMHsfM`FGP"
-    "#G.tHWU/`$'mSbAu[x'2Xl(9atQnWP#Mc=FXMHsfMd_lP#KS4bX%$-V),Pvj'rJl<(KJh%YD+4V)EdSgVrAU%uW;8Q#OxL#Zdfh0,PfH^YvqDZZs+=dsHT"
-    "o@[X_lP#)9TQ#yf[`=7.a@>L^d-2.LpQ#P9#y5-@^Q#M.EfM<LavZLBjfMC2u4^%Z9atby=R#yf[`=9jdC=L^d-28kGR#nx1.2v%#C[:g3V)kWUm^Hub%c"
-    "_b*q_)8]T_tIl<(pyQj_:g3V)ps5N_L:IDM6N3S#,E*S#L^d-2G>1S#jx1.2D&dR#nIEo*1L;/(2gJdaM'X-be@#/MS<tIbxk229it`:73fLu6yyxCM%Ht"
-    "S#<hhXM*N&T#(fFsMWb4ccy*_Z5px1.2Yv-T#/N5V)$x)>Z74vDt#SJT#[^w<(_7ST#g:WfM%@s(O]8i@el9,BY>s3V)s,*>Z,3KDMW@rT#gS$DM/.#U#R"
-    "Qe=M<4,U#d+tS#mAafM,Z9atvFJT#lx1.2$-BQ#fAafM&H9atZNTQ#jx1.2*@^Q#EiGc%H:WfM)>=dsj(Fuf[lcyYb8[vddfh0,Z5lyPC@:We8+>dsl:&V"
-    "g[lcyYQ_Zvddfh0,];lyP4mi+a8+>dsnM^6h[lcyYWqZvddfh0,_BlyPF[6Tf8+>ds%SVphYfcyY#+YvdU/`$'JTbAu4XlU#I0uU#%[O/iShGc%C:WfMrj"
-    "<dsrruOiP+Zp]2*wU#;T%/2wc<U#8NU4idfh0,QZ4Qgf:&#5r(;fMI'EV#S_4R#'T>dsv@6ijT7Zp]2*wU#;T%/2(%cU#8NU4iShGc%>:WfM:7b%c<j`Mk"
-    "FO7mal62fk2&t(OrLN*lLy>ak%$-V)gQxj'wJl<(iOyAlAy3V)iI^%l9Np%PvqfCm8R=^lD+4V)*lUgV1n;HNx,G$n#vryGyf[`=beS0:L^d-2F<[W#nx1"
-    ".2C$6W#M;GDMuD#X#gS$DMM2+X#i)6YMR84X#EU)X#>9v5pLBjfM&vHX#4;WfM/nd%cNX-vpDC%ma&&W6qBH<HN,;sRqJ>8W#jx1.2YtWX#lhhXMYduX#q"
-    "@i,cCoUQreE05rtIl<(84(Kr:g3V)7%HjqW]IDMrVDY#hM:Y#L^d-2gHBY#&P%/2C165/ZU)X#<xP5pReGc%1);fMi7`Y#]SNP#ZhEX#;T%/2^U)X#jSTY"
-    "#6BafMqy8atN[;P#;T%/2K7'V#V)@W#1);fMlJ$Z#K`aP#Jb;X#;T%/2OD9V#[HnW#1);fMnV6Z#M`aP#Lb;X#;T%/2SPLV#mY^Y#1);fMpcIZ#O`aP#`b"
-    ";X#J9#y5yy4Z#60`$'LVbAubbQZ#)B<i#'m&LMThGc%5:WfMq.j%c8D>pMO)+nahhh0N*>*/Mn&-MNF+:29px1.21Zbi#+t3V)v,(2UO/jXMFH(j#Seti#"
-    "nx1.26gti#%iGc%)=WfMXwEds%w%GP58>i#@4Uj#P9#y5@(Cj#)Rw<(C4Uj#]^w<(EGqj#.=WfM)^j%cGngDRg`Rpav:9]R8j*/M%QUxR9S:BP=m3V):)Z"
-    "yumPg=M[AJk#4p6k#gjhXMTGSk#cdHk#yf[`=@JV<IL^d-2VrZk#nx1.2VlQk#kjhXMX`xk#R'nk#nx1.2gipY#VjhXMZl3l#]3)l#]ib`4R7LN#E++DMk"
-    "+ajU&$-V)3oovQq1n(bPeEl#:%-V)5$4;Rq1n(bQkNl#=iGc%@=WfModFds;<'MWE=sj#mesl#P9#y5mXal##1EfM'.u(XMBjfM&+u(Xq7CatRwsl#nx1."
-    "2X(Cj#dg3V).J[aONS+/M:e:cYpx<HW&$-V)_@xd)c++DMs*@58jx1.2kXal#EiGc%@=WfMxA_%u;GUj#2$S#Q;g3V)l`:BP>lcfM[;Bat",
-    "=Shj#Q*i>ZSeGc%G+;fMrqhm#C=ivZ/qFT]M7L^[&+;ZvXQw<(-Lym#[^w<(/_=n#O=WfM,d_%uavGn#Wk%U]efh0,>B/#54qYn#b5s^M)&on#JoT5tnVv"
-    "n#*^kAumPmn#;,vn#Z/yQ^@s3V)iBcp]B]lXMwj2o#32(o#jx1.2C81o#ns#YMyvEo#@$l(QU'Al`[6c2`c9,/MOo[0a4ePg`&$-V)V2QWRBSo(bpu`o#8"
-    "khXMrK[n#pU*-uavGn#]BY2_ThGc%_=WfM6jGdsZLX-blywn#Sp-p#P9#y5Sdro#)Rw<(Vp-p#]^w<(X+Jp#d=WfMAJ`%uuCSp#luF#defh0,S(0#5^=fp"
-    "#v5s^M=J#q#c/t,t+$+q#>^kAu*uxp#eP*q#o9Cwd*IEo*egmsRVe,>dr'T$'^9e5MZ&1`d5e8/:muF#dSeGc%lDafM<7Datq*.p#jx1.2Qdro#EiGc%_="
-    "WfM@G`%u%o<q#s_Z8fefh0,Z=0#5diOq#&6s^MEudq#$bki#'h*ogLI<##*_fRgvVYmgSeGc%tDafMOoDat,C'r#;T%/2Y5Y7h'76KimL5V)b+VjhuVFfM"
-    "8A6KiNEjfM:Y2HjN'Eat2h_r#jx1.2#dFq#vDafMW0Eat4tqr#;T%/2ivmMj7Cg%lmL5V)r6/EkrMFfMILg%lNEjfMKecylV@Eat:BRs#5=*@mMBjfM9Cf"
-    "s#.>WfM'Xm%c)hUAn;>#EkuIl<(vH$;n@s3V))F^Q8WkhXMQ5=t#JU2t#<'>UoNHsfMT^Pt#:o4qog95V)y+A/160`$'cWbAuMAXt#Vtat#=31np(-6V)*"
-    "&x7o^lIDMy`(u#V1vt#Oy`*3]/&u#:fpToSeGc%VNl`MZm9u#phI-cQn)SrZ#05ruIl<(::1Krub,V)AY-Hsk,b%uCsEt#9fpToefh0,=1Qjq_9i+sdna%"
-    "u;H[s#47<wm&$-V)7sVZQltTda0+hItNmFHN6A,ftEtjr#jx1.2pgyu#yw#YMeS@v#Ol+v#Ngu^uSeGc%D,;fMriRv#J$y=vs,JdsFCA$wD8ps#S<dv#&P"
-    "%/2$665/kN:[]x^emMUmJKMZQw<(V<dv#[^w<(U<dv#$AWfMXa./Mn&-MNyyYvv(-6V)asKHN@gHDMZ%;.$Cs1.$L^d-27s8.$Vc]g2;.U.$`yKHN>E^0,"
-    "mPdaO:JdaO-*amg+NycP(5Zvv'5Zvvg95V)AW`N92e1^Moo[v#A4_.$$lhXM@&Z-$iV*-uV9Hv#)(_,NUhGc%,>WfM[*Ids+N=DQ^G<ToSv*,N'$-V)3l8"
-    "8Sm&q(bBi,/$/GafMZ9Eat7/6s#jx1.25i#s#EiGc%%>WfM^Ia%u@c5/$5@OwQffh0,u87#5E^H/$A8s^M`i]/$)rT5tMCe/$a`kAuL<[/$Trd/$;wGqSW"
-    "/`$'dYbAuos^TTgpKatH<)0$yf[`=S)D-NtIl<(4q12U'$-V)5*YWRwA[da*Jf3V11t%cT7tSVgwFM#L^d-2gRa0$nx1.2gLW0$smhXMa<'1$e_s0$nx1."
-    "2olpY#VjhXMcI91$mk.1$nx1.2<oAkj;g3V)H4')Xq10EtZHT1$X;`$'TELatWB^1$J9#y522S'5R9r#ZNBjfM2';>ZwJLatZTy1$Vy1.2#'K1$tIEo*$%"
-    "Y8%y:]da=B3A[$^h%uV;T1$OxL#Z)-6V)Sc_aX_lIDM:BS2$qdI2$Mg(J22eP2$O:.+3#W^u#RGafMyALatV;T1$>px+32X=2$.qc2$KGafMjjKatIC20$"
-    "yf[`=m)D-NtIl<(hH05^'$-V)OwYWRwA[daD+d6_K'u%cnpqV_gwFM#L^d-2C>D3$nx1.2C8:3$5nhXM#)b3$AKV3$nx1.21mpY#VjhXM%5t3$IWi3$nx1"
-    ".2VoAkj;g3V)$d%,aj[mgMR3X-bja5HaUhGc%bAWfM9vPds`qTfbZF40$Y1]4$;T%/2g4JsT]b9BcPxZ0,s<b>#O'fQ8P9#y5`7f4$f4EfMmk9BcNBjfMl"
-    "h9Bc@SMatt@]4$jx1.2[j-4$.Ql`M34H5$2a7*crc/#f4ra^evIl<(Bkjse'U]0,Yw*&Px6Z5$AG$FMCVm5$oob5$oob5$r0u(4h7f4$]7f4$mk:^MRL)6"
-    "$:I<>Z]np*cs:gpflU5/MXkP'd5eB/:hGjEbTeGc%kGafMjjKatG6w/$>px+3Wwl2$:%J4$kGafMOrMat,F96$;T%/2tyi:T'1$/i7U-V)SqlQ/kL5V)b("
-    "DNhLlm(t:,r6$MakAu9&i6$/]q6$))hHjFHXo*y5G29y<C6$,;H)kTeGc%#/;fMNLA7$k3Takd`QT](I+Hl-51n/6Do_l_/c>#9:SCl<_P^lTeGc%a/6YM"
-    "Kko7$:O_6$jx1.2B<n7$;BGDM_T+8$Bn>7$Oy`*3FI)8$)4jf2HO28$CBGDM[HG8$An>7$G)yCMO>P8$ftqXMTEY8$KU;8$U_BXn<w6/MqC2fkNWC/:,;H"
-    ")kTeGc%,HafMR$Nat/XU6$jx1.2%=C6$EiGc%tAWfMV6j%uCuQ/$8[KtR<g3V)yX<;R@lcfMcTKatE*e/$'ekKiSeGc%SkhXM=o:r#;V*-u,C'r#(wK,jT"
-    "hGc%p=WfM'$-/MbgEufvs#k0t_Z8fSeGc%sDafMgbNatD%b8$;T%/2p/=sgUGBQpnL5V)8;bposMFfMgPBQpOEjfMii=NqgqNatJJB9$[`FD4RBUN#O)yC"
-    "MY%V9$<HafMp&OatM]^9$=g]g2dHT9$cZp9$=/;fMi=-:$Ecn(t$PRT]B*)KtJAjN0P%mbtvvc>#SsPFts>OatTeGc%ynhXMf][:$uc+:$P9#y5w.Z:$H5"
-    "NfM//H##WAi_u&,HZvTeGc%&ohXMk$3;$Epj8$lx1.2Q*5Z#1yZ0,.wh>#yj7/M,IEo*tC&tR^IRdsvIl<(`atgM($-V)pS9k'$Kl<(dyTHNCv3V)ds8,N"
-    "T28Et<G_J$[^w<(EZ1&PUeGc%HDGDMp-&K$(G%DMHs-K$JDGDMr98K$)J%DMJ(AK$f16YMO.JK$[K>K$jx1.2GG,K$dphXMQ:]K$a0Z:$yf[`=,kM0DL^d"
-    "-2PldK$jx1.2PfZK$j%$YMUS*L$Aa&J$8wjMDctUu6P+yCMUf<L$vYe=MglFL$3K:J$H3;L$.MvEOUeGc%,JafM[BTat8:_J$=g]g2]9EL$:(UJ$F1+DMO"
-    "#vmTVhGc%IBWfME^w%c6rS7UPuKpo3&$)bN_WL$iiGc%IBWfMCWw%c7$pSUPuKpo2t_da+M]oUSU.#Q:7c0sCPIkrl1q%uPoy9$F&bHs<g3V)CrRds@lcf"
-    "Mp&OatT0H:$NpDf2cDK9$o3jf2gXsL$&Xe=Mf@0M$6M&M$[`FD4^c,O#P/+DMs]ogVVhGc%CDWfMrsXds>RUiWf0J:$s,^M$;T%/2SG(gtuFLEXoL5V)YS"
-    "haXvSFfM-MLEXPEjfM,JLEXxMUatU8^M$`xkD4eVqN#e0gM$NpDf2(L4N$o3jf2*R=N$&Xe=Ms8RN$DFHN$n5r#Z@Dfda<;*A[VrYKM7Cq-X$6A;[=g3V)"
-    "LPhaXAlcfMu7UatYQ+N$`dRkq38w%cGpt][NoKpovIl<(ah]W[wIl<(SA4,WUFsI-aYj>#d#=8]6.*)bc+dN$TJafMjkNatG7&9$jx1.2Ttj8$EiGc%4BW"
-    "fMm#k%ud71O$XtAq]gfh0,BQB#5x5DO$e;s^M,>XO$cgki#d%iO_5]N##gsL3_E(RN_UeGc%[JafM6+VatkcrO$;T%/2&Q@p_M`.,aoL5V).TNK`wVFfM]"
-    "i.,aPEjfM_*+)b7:Vatq0SP$jx1.2I2:O$^JafM>DVats<fP$;T%/25:T.b^k_^coL5V)>`'&ctMFfMmt_^cPEjfMlq_^c@SVatvO*Q$nx1.2`7oP$dg3V"
-    ")ReoaOrn>/M]8i@e_UGEb($-V)+[4e).,yCM4MmQ$3EGDM=`vQ$).oP$NpDf2putQ$$=.+3pokQ$6EGDMK9;R$*.oP$=8%6g$-@/MVXpFc",
-    "5eK/:iP.bbUeGc%jJafMNrVat+CCR$;T%/2L$iDd%vLNhoL5V)^jlmgrHIfM4(MNhPEjfM6AIKiO*Wat1h#S$*/UhiOBjfM0i6S$%EWfMuB(&c:W(mji&P"
-    "M#L^d-25uHS$]ib`4AQhN#6,yCMD[fS$FEGDMnypS$ymHdanIjFl8,XHNt_.cl<X=Bl=g3V)i@&)k:2XHNvqfCmQgx+N;g3V)q&vyl<8XHNx,G$n.=_P$j"
-    "x1.2IUET$/>NfMpEP##:E3$53EWfMmJcZZ1Ew=o.aeJtI:&U$[^w<(S)/U$5EWfM1,EBc(nZ9p[4-h:u4Q.;]Jlt6Q,yCMWpLU$9KafMe_WatE.&U$Vy1."
-    "2TbWT$tIEo*pp%R&hbhda)>Aoq)@PK`0ao3re-QjqVhGc%2EWfMbC[ds:+4PrXAkpo[DOToVhGc%#EWfMvE(&cT8&pri&PM#L^d-2ia+V$]ib`4ZQhN#6,"
-    "yCM^GIV$`EGDM0fSV$ymHda0+hItRyXHN6A,ftp/<Et=g3V)Eo$,sT(YHN8SdFuQgx+N;g3V)MUt%uV.YHN:fD'v.=_P$jx1.2%B(W$('$YMk'FW$U@1W$"
-    "R46wvUeGc%J2;fMMB:f$pX[KMQtadsu5i0N=_AS$4sKf$&P%/2*<65/qT:[]%,&/O6+#eN]Qw<(7sKf$[^w<(6sKf$*GWfM3QF/MrKEfOY.=,N+-6V)kYv"
-    "aOBgHDMaPAg$OG7g$L^d-2DM>g$Vc]g2B4U.$j`vaOAE^0,v37#QG07#Q5Csmg.ju`Q4pB,N4pB,Nj95V)FmrN97k1^MJHDf$K`Zg$VshXMFQ`f$D_*-u]"
-    "eMW$-MvEOWhGc%#EWfMRlZds.j9ARZ+SWn44ZEOWhGc%4GWfMdKbds-jUxR;R.S$V3Eh$ev1.2:v0'#P9#y5W'2h$6:EfMfEhTSQEjfMig(nTjy^atKUjh"
-    "$vYS+3CA;CRfsy%uMb%i$AN$OUhfh0,+hJ#5de7i$N>s^MmhLi$8,b,tZBTi$nfkAuY;Ki$lwSi$DjwKVCs3V)u)tmgC4G/M4-CiWbN0tR-IEo*>U0tRhr"
-    "tdWxIl<(K=9)XM:4V)DEE2U=V/&cIdJ,Y[gVjUxIl<(Rc5&Y@j3V)ToQBY;=3)b[Z4j$'thXM_69i$]_*-uMb%i$F%X,WWhGc%7GWfMF1G/M&Zq<S_0S/:"
-    "8R/XRVeGc%;MafMQ$Wat.U_R$jx1.2#=LR$EiGc%sDWfMT3s%u[aPj$OxL#Zhfh0,9;K#5Wbcj$]>s^M$hwj$G,b,tiA(k$%gkAuh:vj$1w'k$R<IwZCs3"
-    "V)[IN>ZT2jXMrT;k$cs0k$jx1.28,:k$)EGDM.>Ok$jQYj$Oy`*3<8Mk$Jr*7KMACV]u'T$'>>Vk$jx1.2,_Yj$EiGc%LGWfM-p#&unu6P$cyQ,a=g3V)w"
-    "MNK`AlcfM6+Vatp*JP$]8=n^UeGc%3qhXMudEO$UWy)ud71O$^KuN_VhGc%M=WfM[i+/M>2S$[RX^N0Q*i>ZSeGc%PDafM3%`athSik$;T%/2qWKy[D4wj"
-    "_pL5V)')@2_uMFfMU=wj_PBjfMWVsg`54`atnxIl$jx1.2ov&j#e2a^M4s^l$7.5Z#hMWeaPBjfM`04)b9A`atr9ol$bgqK`VeGc%cMafM>G`ats@xl$=g"
-    "]g2=l4ka^eLBchfh0,T4L#5[VOm$t>s^M=SZm$b,b,t+-cm$<gkAu*'Ym$hcbm$o9Cwdk<5V)F-i^c0vCEt*3'n$[^w<(m$0n$nGWfMKr$&uvR<m$qL#Xe"
-    ")$-V)gjQ;RV<pda^^;Yf`9tg`nY^vf;LAq7y;%6gPBjfM+TYQgM$aat,L_n$NpDf2w*9n$t3jf2.nbM#wMafMNu`at-Rhn$w#W5gVeGc%p4;fMJ3.o$%D_"
-    "n$R31&co$D4i'jA^cxIl<(ZD6/ixIl<(RKB8fY/`$'QabAuKfoRjT9aat5,[o$yf[`=%F*fEL^d-27*eo$jx1.2W(,Z#&HGDMn%,p$0`%DMFk3p$b56YMK"
-    "q<p$<C2p$jx1.2=0no$`thXMM&Pp$YspY#Z9#y5;oHo$@0`$']abAuG%Xp$Lnsp$47<wmNSCo*AUu>#HXeKM&UUxn>2[WnWhGc%0HWfMfk%&u@jap$3.xZ"
-    "mhfh0,(twsn'ddEFPHGDM9PEq$ZTPp$X#>Uoft%&u4&Ro$(wK,jWhGc%gGWfM>4dds`tg*ceT%te.Y2,j>g3V)5xh^cBlcfM>G`at#lbm$yf[`=U_wbOtI"
-    "l<(,Btpo>g3V)@<^^uRI0&cNX-vpn>uM#L^d-2_Hgq$nx1.2_B^q$othXM]+-r$^Tyq$nx1.2kspY#VjhXM_7@r$ea4r$Ek)hrVeGc%=5;fMiDRr$s7HHs"
-    ")`eT]Axd.tR('eNYQw<(r(dr$[^w<(t:(s$FHWfMY.cHN7JH*uc,_20jx1.2Y&0j#$uhXMiuEs$ssPr$Jr*7K6=;`uxIl<(V&##vM:4V)X2>>v;ADEtb#j"
-    "s$[^w<(MZkKMWeGc%[76YMENi*%5RJ/Mmth0NN^*hMk95V)baQt-60`$'UcbAu@S#+%=G>+%,DZ)O,-6V)f.L,NblIDMmxS+%RJJ+%Nt$'P'e&&u8A,+%-"
-    "MvEO,-6V)h4L,NpktEMaMf+%+a`s$1Oe=MS4o+%FPf+%uU5B5gb`s$,^1w#y6W.2IJWZ5_O$FMSJ3,%Kr(,%wG1g;[b0u6I7+DMV_<wQXhGc%)JWfM]Q+&"
-    "u^nis$'m&LMDs3V)-^(R8uthXMUYO,%^+E,%lx1.2CaXi#<t:^Md3c,%M.PfMw``##EHvUS_dmQTWeGc%=YaJM^90-%NNafMlygatKX%-%uU5B5sb`s$(>"
-    ">>#y6W.2UJWZ5jIrEMqXL-%+a`s$5Ue=Md@U-%V[L-%r0u(4ieA-%6.l(5<wGqSWeGc%67;fMp_h-%`Ls,%fR%-%G%X,WWeGc%A7;fMrk#.%eFj,%u>4.%"
-    ";T%/2FyMvSxFC)XSxZ0,UD%@#&d(R8P9#y5$F=.%H=EfM.PC)XQBjfM-MC)X%ZhatVE4.%jx1.2l3N,%hYl`Mm8w.%rh:5h<)7`Z%+a##it`:7xh9u6i7+"
-    "DM6OsZZI46c.L+cHW&4%@#F+kyc@;o@[]%L2M7I>fX*IS;[XhGc%DJWfM(d,&u^nis$Q46wvWhGc%DHWfMRWJ/M2skLskVV/:Ek)hrVeGc%GNafM6.`atk"
-    "f-l$jx1.2EQrk$EiGc%XGWfM9=$&uE$@O#<)d5TSO/J$n.PN_4.0Msg#io_82<][WeGc%*V-FMs^W/%e)[yPQS5Z]owG>]:U-V)d&pW[7Oe=M-8t/%qAk/"
-    "%g1jf2>>`/%4U-V)lKlT]'E-FM$280%YE[1hKM:S_8l%@#olx+3FQ$0%E^60%bo7gMMGE/`4W7CMKdV.$:BCCMt=T0%BE>-2rdACMvJg0%cyQ,aOSCo*w3"
-    "&@#>*2wdQ*<ia$15[5c1jf2V1x0%fYaJM*p=1%ft:^M9=H1%p,oDZ[hg*c[LYEbC*bZvvUO1%blL##",
+    "tH&#&g(J2m8k>Mo#VTTn=wi2ZJk<([7MiWxc2j2Rv'MWF)q=%;jk<(ws1QTs]Nj2cik<(wd>TS-x/QVKx@.2gl]F*lGk<(<p*.aG#0&$V%k<(+A[vZ+-IB"
+    "6UGk<(<b&MWOam>%<jk<(ALo:[2@eY7wCl>7AUMr70@*BMTe@C$9h-S8-j(BMT_rb#9^d-2Dm1BMU'bI4'=RXT4[eF5eik<(F:4KVPIO+3i'='+nGk<(N%"
+    "=.aW1)D$mik<(Lc9HWb0lu&*qR$'7J`@M[eiJWc6uu&5Dl<(xy<IWd<'v&KDl<(+qr,aZM%A%&Dl<(@wr,aMZ(w%&Dl<(>&s,ab-YY&[sR$'#dq@MUU7$,"
+    "jvY*<[1_@M^kiJWfI9v&7Dl<(*)^hV9q5,*P1:c<4ngCMI+Bo&nY2*-5x$127-7125x$125x$125x$12NSr@MXhow,m:V'=ix(BMrGCa$SM6`=2@*BMrAu"
+    "($A^d-2q](BMlPZ^%K7W.2dPE;-rxDo*b;WQ#1V*BM,$P8(K7W.2gPE;-TxDo*eEWQ#4V*BM.-Pt'Ul8]5vb%CMw@G,ZX+ZBM<6=8^[Onx-aik<(mayvZN"
+    "b:;B[Gk<(soYr^LCZrBQQ+q8U<hA5<>hmB.qR$'BM`@MnafKWyg;x&>Dl<(OVjwZS8opCrik<(+vMxZUKOQDiGk<(&yYr^S,o0EO>K88U<hA5K(%,E/tR$"
+    "'7.r@M#N-r..k7fEo*)BMCaaS)FuTx5%H)BMdep'oD-Y.(e7P'Gxyp@MgPr%G3BlCGYsp@M(y.,23BlCGm3jBM4KEC#2jC(G68m(5K7W.2cZ3'#A^d-2/J"
+    "%CMb[1TNq])9^c8+70b:k<(8L=LW.KOE%'kk<(0d>wZf0X^IY:k<(>R=LW2dtE%<yDo*Q`JM#0)M@MXR[YJ$Y]6K2*kCMs6T=$%cxRK7tkBMH@W3(K7W.2"
+    "R;SN0m;k<(FXPLW97_F%#<k<(F983V5dxL#B>r@MiDE8%-5jBM9jsC#(L5iMvS=LW8v<M#bRs4^fT'41aik<(Ca%q%FuTx5apVwZwv%/O]')BMMddM#mik"
+    "<(`Kx.M$`q:$FuTx5h+swZ$E=HPkt7CMhc6##)fGc%BmfCM4*=N#xCl<(0kE8%<=a9JwCD,an['-Ri&gCMGr);Ri&gCMJ*FWRi&gCM>[uN#xCl<(<S#O#["
+    "/`$'a]&^u'(;vSReGc%R:GDM>[CO#Vm#DMQJJO#S:GDMAhUO#Wm#DMSV]O#U:GDM&ugO#X($DMUcoO#mghXMZixO#[-nO#yf[`=#jdC=L^d-2c9)P#px1."
+    "2c3wO#[:GDM,CHP#qr$DM[0PP#y4IYMa6YP#hRNP#sx1.2g3wO#u(6YMcClP#QOW1c]*M.Y9]vka4OvFYPr9HN:e:cYpF,BY%$-V)/Yvj'hJl<(QodyY>s"
+    "3V)L:l(Xs7uDt_ZTQ#[^w<(+PAW[ReGc%j:GDM:BsQ#u'%DMj/$R#OAafM&H9at]ZgQ#jx1.2#YWP#4iGc%K:WfM#,=dsM+Lu],O%;[.[AW[ShGc%R:WfM"
+    "*B=dsO=,V^w#avZ:Zq1_dfh0,X`l(X3QQj_&K=dsTl`3`%3avZ@jq1_dfh0,e_EZZ7vi+a&K=dsX9xLay)avZhj[R#;T%/25x.Q#:WVS#c2s^M1ZbS#8_4"
+    "R#E'CA5U^ONbXQw<(HwYR#[^w<(Tp$T#b:WfM]Fc%c$:'gcM#ymaS_P'dow:HNYtlCdu=fR#jx1.2]%7T#BhhXM/mTT#G@i,cnD<Be8rn%etIl<(-rv:e:"
+    "g3V)93@ZdW]IDMESqT#:JhT#L^d-2hJoT#&P%/2[065/F-BQ#w)EUfLBjfM`n6U#m:WfMJcV%uq'sS#thvTf)IEo*A)</(:.KdaM'X-bvt#/Mdy%Vg$%'#"
+    "5gb(Z6BSl<62#yCM5SZU#'3s^MExdU#VuXU#'kXkhLBjfM1yh.iHl:at-FuU#jYJ&cReGc%PhhXM=l(V#@lOsMkc9li3S'#5px1.2)=0V#Zt3V)ZPe+jEo"
+    "'YMsNRR#^ICV#^BY2_ReGc%1hhXMvanR#tR*-uby=R#iYJ&clXAc.;:o.`<y1K`Xu2K`FS>ds(cR-k=Qu4^ZHSpfb1h.ilXAc.Bf/Ha@=.HaqMl1hFS>ds"
+    "*u2fkAZu4^]NSpfe:h.iD+4V)&fq+WshDZZ&<pGl7SGB43+J_lLBjfMJ_YylT9;at986W#;n+USReGc%G;GDMovBW##7%DMGeJW#_hhXMLkSW#(0+0Oy5c"
+    "@nL,858nx1.2NmHO#cg3V)D4;Q^:2<HN%R_<o4Q:20:fpToReGc%/);fMZ84X#%hj4pn'@T]4gAsp7Tvm/En@3qiNP>#He$opXYg1qReGc%V;GDM&vmX#:"
+    "'&DMUduX#mhhXMZj'Y#L[2X#lx1.2J]_V#/yZ0,IhP>#/:Dgr:g3V)%'Cak0/e%cWTylshlepa/yK-tKd<HN57hIthh[(t:g3V)==d.rMj<HN7JH*u;n9Z"
+    "m:g3V)H6<at6Be%cKtxduGcKpoq'T$'smyY#ZV*(4[/CN#N)+DMEJ[aFZV*(4^5LN#N)+DMoa<87Q+rZvReGc%F);fMqiRZ#v)%/MZCET]vQRmMb:s:nXQ"
+    "w<(,HFi#[^w<(+HFi##=WfM3aBHNn&-MN9^:20jx1.2>QwW#WjhXMEBvi#W6QZ#K$GSKIgw*Or'T$'o2[5MjXl3Mpc1/:Q+rZvReGc%$DafMh_;atE%FX#"
+    "jx1.2P[2X#EiGc%2;WfMknW%u7.0j#.V:bOefh0,kbMB4J&Cj#85s^MU.Wj#4RLV#9_b@Q_(:##<UF$QD-7>QSeGc%/DafMbNBat>Yqj#;T%/2%w&aQLek"
+    "sRmL5V)-Y3;RqKIfM^nksRNEjfM]kksRa^BatBl5k#nx1.2NM#k#Uh3V)vxv%P=y*/M*(2VTVKHQT<m3V)sQLdjkJg=Ma`xk#97fk#ljhXMYf*l#F+wk#g"
+    "nrr7R=UN#K++DMivDNU;g3V)xR3;R>lcfMbNBatDxHk#Da[/VSeGc%9+;fMexFl#9/]gVyHFT]=b,NWCu%n/Ni+fWtoV>#Q`gIWmuXdWSeGc%DDafMv4Ca"
+    "tS&&m#;T%/2N*H.XuU5BYmL5V)VJUaXtSFfM/`5BYNEjfM.]5BYuDCatV8Bm#_oO(4bD_N#kq.m#o>6@ZhvjXMeR9m#cU*-uS&&m#OxL#Z",
+    "ThGc%@=WfMNA+/M1iFlVd@7/:Da[/VSeGc%CDafM&KCatZQgm#;T%/2Tx+jW,UJW[mL5V)eIjvZX6[(th1>n##WbAug+5n#2_=n#Wk%U]ThGc%R=WfM*EG"
+    "dsN4h9^eTIn#:&mn#N'CA5:qYn#,Rw<(=&mn#]^w<(@81o#W=WfMg3,/MLS`3`0)'5^ThGc%Z=WfM2^GdsV'Al`l(3o#KW`o#N'CA5KKMo#)Rw<(NW`o#]"
+    "^w<(Pj$p#`=WfM:+(Etu6.p#[^w<(wR0BcSeGc%)>GDM>=Lp#oGMo#L^d-2[+Jp#nx1.2;:b5`;g3V)5uhyc:=(Et%cop#X;`$'tPDaty[xp#H'CA5RtrF"
+    "4undteMBjfMwg%8fAVDat%o<q#Vy1.2g=fp#tIEo*ClT;$BGTdaav%:gEi`%uxUop#rU>te(-6V)ALIZd^lIDM][nq#6xdq#Mg(J2v$lq#O:.+3#70r#tD"
+    "afMDMDatxUop#>px+3woXq#r0'r#mDafM<7Dats6Ap#gnrr73,9N#u%yCM;$Nr#W,6YMA*Wr#L7,/MmuqLj+Pn+j=m3V)hhCZmN0a%u4tqr#+;H)kefh0,"
+    "u_aT7sn,s#%,;fMPUAs#T]F^l<juyP%*K'm&c8hjEKu^MU/^s#<0Rs#9`k[m[w<##<VO@m=tCZmSeGc%[khXMMtos#4$@s#Vy1.2FCns#UIEo*LU9w#Z9U"
+    "dav;Cxnsn<K`.wq<o<%A/1HCns#olx+3O[;t#M[;t#`D$FMq.Zt#:$@s#:$@s#VQkl9Cn*<pj[Mo*wm7QpCX/Ek;g3V)jU+Bl>lcfMW0Eat<Nes#iP.bbS"
+    "eGc%_+;fMb^lt#pDop#;<es#dRvu6QKhN#v++DMcSTmpThGc%^=WfMlC,/MOo[0a*C8/:bgqK`SeGc%aDafMlnEatIA&u#;T%/2a(B.ba31KrmL5V)B(Qj"
+    "qqKIfMr<1KrNEjfMtU-Hsk&FatOf^u#JHKesMBjfMNgqu#C>WfM;>n%cZpuitfwFM#L^d-2qm+v#gnrr7]>UN#T&yCMbYIv#d>GDM4xSv#xjHda6c`CvT("
+    "GHN<x$`vxmy=v;g3V)OUb%uV.GHNjXl3M=n9Zm:g3V),k_vv-dKHNlkLlM#T<o#jx1.2.Tb-$y9NfMcpC##82SC4&AWfM`uUZZ#wj.O+TRJt;=C.$[^w<("
+    "8(L.$(AWfM$W7BcsTa*PM`wg:u4Q.;Jxo;6D(yCMJsi.$,GafMW2Kat71C.$Vy1.29at-$tIEo*`(tT%X5[dat%G`QrjCK`$Hu$R5^UZQUhGc%%AWfMTnN"
+    "ds.j9AR=SdaOAVHEOUhGc%A>WfM<Bn%cHw+aRgwFM#L^d-2N`H/$gnrr7KAUN#T&yCMPJf/$RAGDM#ip/$xjHda$jm9TDMLHN*(2VTUB55T<g3V)+*usRF"
+    "SLHN,:j6U=n9Zm:g3V)3hmmTHYLHN.MJoU#T<o#jx1.2b@E0$ry#YM^*c0$QAN0$Fs;hVTeGc%<.;fMk@u0$Tn@HWmpOds=O_-XWV$v#pk.1$&P%/2H665"
+    "/cJ1[]C8a+Yr@_aXZQw<(sk.1$[^w<(rk.1$HAWfMQM4/M:e:cYjr&)X)-6V)QoZ^Y@gHDM%I$2$h>r1$L^d-2(Fy1$Vc]g2idEt#PuZ^Y>E^0,]IsvZ+F"
+    "svZQ>bmg]*@_[p-')Xp-')Xh95V)diaN9Ue1^MhF'1$/X=2$tmhXMdOC1$bX*-uOhj0$MflBYUhGc%A>WfMphIdsN+0=]>=LHNqI>BYUhGc%RAWfM*HPds"
+    "M+Lu]UJiu#:,(3$ev1.2Xp0'#N'CA5;wl2$T4EfMLZLQ^OEjfMO%ej_.vLatiSM3$vYS+3)T1@]*ph%uk``3$agqK`ffh0,GQXB4H^r3$l8s^M1a/4$V&b"
+    ",tx@74$4akAuw9.4$Pp64$d+nHaAs3V)[>Xjq_05/MTF8fbFdlp]'$-V)dHZWRKl]daT_4Gc*dVTSYnGccPV)/`+IEo*]H>;RN0YabvIl<(7xqyc=j3V)9"
+    "-6>dW9y(byXo4$EnhXM%5t3$#Y*-uk``3$f=N)bUhGc%UAWfMd-5/MFsg9^#-B/:Xk%U]TeGc%YGafMowEatLSBu#jx1.2_5/u#EiGc%9>WfMr/b%ue7mn"
+    "#[8=n^;g3V)gB'5^>lcfM-aCatgD(o#UO)X[SeGc%*khXMl&$n#LQy)uZQgm#Vba8]ThGc%jAWfMB7QdseQi@eeN@n#jcO5$N'CA5jV<5$)Rw<(mcO5$]^"
+    "w<(ouk5$oAWfMjtu%ch=B:g(:u:evIl<(LE+5gUhGc%sAWfMKSQdspYp6hs:gpf%%`jhffh0,bJYB4yO_6$,9s^MKLj6$s2t,t:,r6$LakAu9&i6$/]q6$"
+    "))hHj<g3V)eH+&PYDQT]ynW.k2rWdjU/`$'SZbAu=>67$9*R7$-N(bk<g3V)rKesnt)ngMt_.cl;f'#5&P%/2.765/=6e7$_oO(4EH_N#sIU6$NpDf2DCw"
+    "7$.'MSBy0U6BNpDf2HO28$q3jf2HI)8$/;NfMpBG##h$`3CPna8$8]T8o'$-V)t(4k'*Kl<(*5bpo'$-V)v.4k'+Kl<(.NBQpAs3V)x&q%l@/7/M,;sRqX"
+    "Yy1q<g3V)4s=NqqBv%cR&F7rYa'oa*KoOrF;7/M0a3lrb6:Kr>m3V)<MVgrxWv%cnu`RsiWq1svIl<(Cf6HsTFsI-P&d>#wE-;np;k%uBpN8$9fpToUhGc"
+    "%2BWfMb@Rds@]#Jt_G*8oNsETos'T$'Ys=:$-EdEkTeGc%GBGDMncI:$+P<5$:/+DMCJnaF-EdEkTeGc%EBGDMoiR:$+P<5$9)yCMdc[:$-Xe=MGrD6$xO"
+    ":6$HHafMQxMat.RL6$jx1.2)JU6$EiGc%sAWfMpn^da6]:cu&F2,N<rV'vM9)2hLSCo*W;d>#VWw%cBF]`v-Ju:es'T$'&Bv:$R46wvTeGc%I/;fMK5vI$"
+    "kORKMOnWdsu5i0N8Is6$2g/J$N'CA54m8J$+Rw<(4g/J$]^w<(3g/J$(DWfMuA%&c#taJO,Du:emvddaoKWfO6v8,Nuas*P09.2hLSCo*9;i>#5;))b;G_"
+    "J$F+yCMJy-K$^vqXMD;(J$7G,K$jx1.23m8J$EiGc%LBWfMv1))b,@u5$:BGDMS47K$)P<5$NpDf2FM5K$NpDf2dI(;$,$+h2@Q')3HYHK$<1+DMPF*wQV"
+    "hGc%mAWfM$u5/M^B-]e:tB/:p9CwdTeGc%pGafMe^TatBrZK$;T%/2hWjYfQ&C8SoL5V)1rbWRZ6[(tOR2L$b]bAuNL)L$X-2L$<)d5TVhGc%9DWfMiWXd"
+    "s3JNrTNu<L$aLaL$N'CA5a@NL$,Rw<(dLaL$]^w<(f_%M$>DWfMNG=/M1iFlVVQvmTVhGc%BDWfMqpXds;<'MWUI'M$q&TM$N'CA5qqAM$)Rw<(t&TM$]^"
+    "w<(s&TM$GDWfMW$VHN8RZ*YK<T20jx1.2cWwW#$qhXMiq,N$re.M$K$GSK7BN`YwIl<(W*)#Z($-V)Eh'tR1yeda;2f$[fBgZQCN3A[+F%wZ($-V)R#D8S"
+    "2+*)bc+dN$+qhXMcLLM$a[*-uQw7M$KS4bXVhGc%QDWfM)HYdsKpk<]]thM$8,1O$N'CA58wuN$(Sw<(;,1O$]^w<(=>MO$VDWfM1m9Etl]VO$[^w<(c.n"
+    "j_UeGc%wDGDMHDuO$ymHdaHP$P`Q9'&c`&9n`i_w7]wIl<(yYjg`($-V)GR;k'@yxCM$KKP$@26YM)QTP$PvIP$jx1.2P^$P$B26YM+^gP$;0IW#jx1.2X"
+    "+]P$D26YM-jyP$3K=/MWb4cc[_CBcX/`$'=g&^uX/VDdUeGc%pn:^M;JHQ$U(PfMQ@O##xbq[dhKwvdUeGc%4Tl`M4=dQ$MnI-c'VH$f7rN^ewIl<(Fqss"
+    "eVhGc%hDWfMfqCBca^)Yf9&,h:wG1g;<==<62,yCM6`:R$/kSCM=lDR$x*9R$muF#dUeGc%e1;fMGrMR$lcXQ$o]OQ$^BY2_UeGc%xDGDM",
+    "b/XR$ymHdab1yRhk/(&cy_6qhi_w7]wIl<(U1ijh($-V)aH<k'@yxCM=6.S$Y26YMC<7S$,c,S$jx1.2,J_R$[26YMEIJS$;0IW#jx1.24o>S$^26YMGU]"
+    "S$3K=/MqC2fk76BEk@m3V)n)VZmTIs%u:HwS$/a`Blgfh0,$xsT7pH2T$+2;fMV)GT$OlpvmE+1#Q)Oc@n,0Q)lGKu^M[ZcT$IbWT$=-,und8P##A$hXnJ"
+    "ZnsnUeGc%bqhXMSHuT$AUET$Vy1.2RtsT$UIEo*XNEq%aRhda#bZ9p$0PK`2E2Vp>%A/1TtsT$olx+3Z5BU$Y5BU$fJ$FMvSVU$GUET$GUET$VQkl9K8'9"
+    "ql[Mo*)KGNqN;Z^l=g3V)t;VZmAlcfM^IWatCyjT$^BY2_UeGc%U1;fMg+iU$mJ3Q$HnjT$CXI/rUeGc%:2;fMf.$V$]B^grG'22h1skLsU&/T]=c5jsi_"
+    "@Hs[Qw<(mg4V$]^w<(p(ZV$DEWfMW&cdj>`HftbfiU$@KafMyEXatV@mV$;T%/2Q2QJt$qpyuoL5V)Ze8ButMFfM3#qyuPEjfM2wpyu#UXatYR1W$nx1.2"
+    "0xuN$uqhXMB8:f$tZyU$_oO(4;M_N#Se8f$NpDf21mBf$$=.+3T0dV$CGGDMU(af$c0vV$Oy`*37(_f$n<.+39.hf$A4+DM@7>)O>g3V)N_8BuAlcfMyEX"
+    "at[_DW$FtE,sUeGc%tqhXM_4-V$]]*-uM`pU$H8B)tVhGc%TDWfMc->/MDa/Y]#-K/:VXEt[UeGc%WJafM]H^at9D#g$;T%/2FylV^AlVBPpL5V)w`vaOu"
+    "MFfMPuVBPQEjfMOrVBP_W^at<V>g$nx1.2DA,g$dg3V)#p88o7sF/My4Y$R[.xgV($-V)5'L8Sq4ndayMU]R*s.&crq_)S'Eng$WpptR@(G/MsTa*PTiR/"
+    ":.MvEOVeGc%0MafMo%UatLXaL$jx1.2_@NL$EiGc%9DWfMr4q%uE-wK$9eg8S=g3V)%lbWR#jbfMe^TatG92L$2r6_PSeGc%_jhXMIZDj#(Kp)u7.0j#3-"
+    "o>QThGc%6GWfMfQbds/%6YSD+aj#Z@Wh$N'CA5Z3Eh$)Rw<(^@Wh$[^w<(`Rsh$;GWfMKAG/M-D.SUPrETSnF5V)C2aNUS$wDtS#8i$[^w<(hkAi$@GWfM"
+    "t=#&uKUjh$Ca[/VWhGc%BGWfMqsbds<@u0W`h9i$q,gi$;T%/2ISO4Vt3udWpL5V)TA9)XuMFfM*:udWQEjfM.fQBYxM_atYT=j$I'CA5y2pi$6ANfM2=W"
+    "##XI$`Y*02#ZVeGc%NMafMwA_at[aPj$ZV*(4dALN#`.yCMlBnj$f%y_Myawj$blMKte4(k$[^w<(3&1k$SGWfMHSodaAaBY]bhwaOGv^u]dR;T]WhGc%Q"
+    "GWfM/v#&ua((k$TO)X[hfh0,jH'q]r3`87qGGDM%)bk$Z&pi$NpDf2AE`k$NpDf28ecj$adCO_PBjfMY01l$ZGWfMU<0&cp+R7`a(VoaHP$P`hIH/MNf@l"
+    "`L3=NU)$-V)GUEk'2Kl<(%m7,aCs3V)%gsg`lUH/MR3X-bPuoda>g3V)+:4)bnXOg`_,>gbyI`87lro&cPBjfMhbLBc@S`atvR<m$$J7g2a7&#,6#rXM34"
+    "Zm$RVOm$jYJ&cVeGc%iMafMAM`atuL3m$=g]g2f]Xm$rOaic-IEo*j>Bh(8:4)b''lm$lMafM5+`atj`$l$I78eWVeGc%B4;fMmU_i$x^Yj$BW$l$jx1.2"
+    "u2pi$EiGc%BGWfMC]/&c)iZDen>uM#L^d-2lotm$jx1.2&ohV#[GGDM]k;n$&#Ida[Q)Yf(RaHNbgEufq.^Tf>g3V)FwaWe*XaHNdy%Vg@n9Zm:g3V)MT="
+    "5gM*%&u.Xqn$y>S2hhfh0,bPlB4R[,o$/@s^MLXAo$6I[W#-H#iiXnX##0>_Li1]ngiVeGc%]56YMEL]o$h]33Mn'6ij@0*Hj>g3V)c*kdjn81&cfZwQkt"
+    "_no$Oy`*3;6wo$$=.+3=<)p$BANfMj5Y##&7;Y-DUNp$0j$_lCs3V)&@^58SthXMO2cp$5[Wp$H'CA5f@mE48Y&<nPBjfMX^[WndhaatC%&q$Vy1.2Nbap"
+    "$tIEo*jmJn&b_5)bIDBq$,NafMebaatD+/q$Vy1.2Pbap$/C^0,(*,&lb2Y##JSCo*Ehu>#tVZQg9s.sp>X+&lf-wyP.>W6qQ0Jsp8R-V)3aTQp252&cO["
+    "Irq]Favou'T$'cTyq$6AX;nVeGc%3NafM_Oaat=^Np$nx1.2./$Uh>g3V)quvmgLZ*hM0a3lrSPc.rj95V)yTLt-40`$'oabAuY<Qr$q.mr$G/&esb^n<("
+    "BR,&lWhGc%CHWfMM$[QgF3wft>X+&lbrdyP:VH*u^H:gt@B^0,8[,&ldE9[#LSCo*UBv>#.:wmgVKP)v#h^^u9.3+uR*Zr$F&bHshfh0,cOFEtwdyyuuK&"
+    "&u]h`s$P+rZvhfh0,k5>>vNTJ/MRwjdst,MlMZ`[r$4y^*%&P%/2*@65/eQ1[]ymNjN6%hHN^Qw<(7y^*%[^w<(6y^*%*JWfM3TO/MqB)JON^*hM,-6V)j"
+    "SdEOIS.FMLyR+%@^R%c.jPHPR0ggOv'T$'DSQ+%059U8Zhis$+NdZ#qZ'aMN.f+%*uiXMFTr*%=`d+%Q+rZvVeGc%+PafM_Oaat;Q;p$&[O/iVeGc%UthX"
+    "M@-.o$=`*-u.Xqn$'n/hiWhGc%9GWfMH7G/M(mQuSa6S/::eg8SVeGc%<MafMfW8atCo,O#aE0/`4W7CM@r1r#9>CCMH7o+%3-o>Q:U-V)u<A#Q6Le=M_`"
+    "3,%Mo*,%ev1.2Mfm+%JSCo*I^$@#v_A2h&^hxRkM`##g1jf2Sx1,%5U-V)+'uWR&B-FMZrk,%7BImg3J2:TV2U8SZK5qS^wGc%OjJCMtX,V)@C=##GjS$'"
+    "S2(k_yoMrToiS$'A/hatNkA-%**0a4Zoos6bxCaM`@U-%usAvf1l<PViJJ/Vc^n<(</2nTk95V)E)nQT5R3^Mj_#.%o&g-%Ho7gM5WD/`S0###",
     0};
 static const char *const diti_spirv_text_attention_gpu[] = {
-    "GZ1N5jsi^PB8rN%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M3Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+OK8^#75H>#AJ'D+xm0EMhN]"
+    "GZ1N5jsi^PwrDK%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M3Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+OK8^#75H>#AJ'D+xm0EMhN]"
     "a*Glh`+e@LvdySP^#)$bx#8['EMXIP&#C]_$,-;1EMjT]a*I'IA,e@Lvd$ac^#*-&=$8['EMYLP&#Eo>],%#1EMlZ]a*K9)y,e@Lvd&mu^#+6BY$8['EMZ"
     "OP&#,@^u$8['EM][lB#-Iy9%8['EM^_lB#.R=V%8['EM_blB#/[Yr%8['EMan0_#0eu6&8['EMbq0_#1n9S&8['EMct0_#LCE=-e@Lvd's'_#2wUo&8['E"
     "Me)M#$MLaY-e@Lvd(y0_#3)r3'8['EMf,M#$NU%v-e@Lvd)(:_#426P'8['EMg/M#$O_A:.fIh:e1=(C#>n0EM*+E8.39-V)#nSq&O_A:.#UN<e5c@[$OH"
     "1EM.Dj8.D9-V)7`]&,O_A:.7a4>e90Xt%`y1EM2]79.T9-V)LQf21O_A:.Llr@e=Up5'pS2EM6u]9.e9-V)aCo>6O_A:.awXBeB#1O().3EM:6+:.u9-V)"
-    "u4xK;O_A:.u+@DeFHIh)8Y*EMsL_vd;>Su-&il<(wRqvd.71C#)il<(lGpvd0DDC#(il<(t`4;e1G:'#D9-V)pLc&#K[*o/(il<(u<Lvd;;AY-,ll<(.xI"
+    "u4xK;O_A:.u+@DeFHIh)8Y*EMsL_vd.71C#)il<(t<Lvd:57Y-*il<(lGpvd0DDC#(il<(t`4;e1G:'#D9-V)pLc&#K[*o/(il<(u<Lvd;;AY-,ll<(.xI"
     "=e6YD'#9['EMy__vd=Kfu-&il<($`,wd'+RS&Bil<($@7yd4]iC#,il<(sMyvd6i$D#-il<(q4Tvd8u6D#&il<(adR:S(fKiWhyQM2&y`*3]8t>MFSy`#%"
-    "srb3m+k<(24hdWv$^+4;=Do*I_<.3:=Do*Kb<.36p+V)Lb<.30l8]5%&q@MU+Bb3<y`*3y8t>MR'5a#<y`*3y)X>M3rV@Mq4clV:,2E+@L1V71egCM-e1n"
-    "&5UMr7r`(BMcw(*#Ch-S8-]r@M`P^&4>4Ac3Ad1BMV/N99JKs&[-[xo9eik<(LkfvZ/nXP:q,]0,yI4#7ylv>MnQ%C$LUMr79bT@MvM'mV>K%&,Mm=f;3k"
-    "gCM;;;n&LUMr7@wp@Mp95'4mUq[,,tR$',vq@MZw3x,l1:c<V=q@Mp-UF3[L1V7s5gCM>NWn&l1:c<u5gCM32jn&im=f;w5gCMFp%o&phQ<-rGk<(_P'/a"
-    "i[Uv&[sR$'.vq@M`;lX-oM6`=]1_@Mc#jJWkhhv&<Dl<(0,^hVZ3b,3BX<.3D_<.3BX<.3BX<.3BX<.31Hk<(bYC/ao2ns'jik<(l)]IWk_0#&MDl<(+Sj"
-    "wZNO#C@fik<(+1O6^atjY.aik<(nl;n^J'C=Al/Rw@[t`:72h38AGjk<($Wem^MC>:BO2Xw6[t`:78,05BGjk<($BVT]kjPw.Dy`*3w](BM1i;'%c)$PCA"
-    "/'CMDo&*eFJ+u^asX5DqG`F6vQfR/-tR$'>:r@My])o/*FwLDn*)BMB>@V(LUMr7u=)BMF^27)jj7fED/'CMKCh*eEDyt^h]mKFxrIG6ydF30&Hk<(+1$0"
-    "a2.:s(mik<(<GaxZel$IGvik<(<:x7nMxmRTWiq43XGk<(nhU7a8V-8)VGk<(van$[Z=$%I*Dl<(VsZvZ[G@AI1(l<(Ea-o^ei[]IsR-o9s3EuIlFs@M(6"
-    "HtIDy`*357)BMCmWw'NSS+3J2oj0>yDo*Xr]M#-`O@M`&X:Kyk<oK^Gs@M4)AnKL*H97HxDo*VY%M#nN'CMsd]UNx+q#_t,14MQb4/1TjM@MA9(&4rtp@M"
-    "g+I;$7mfCMxqmd)l'l<(.cRvZ#)b2NXr(BMPdHM#^Gk<(8v>&4<y`*3,5xL#<y`*36p/j#NSS+32NFM#>)P@MIR(&4#up@MoDI;$@mfCM*<2)*eik<(Pv%"
-    "q%LUMr7qlKn^&B=DQ%(SN0>yDo*m=q(O&9lvH5mBxQ=yMN#6v^<RR]ij9;(#YRiQ_N#81>uR>%NN#=:Z9Sk^qN#NSS+3:5xL#mN'CMZG7O#^uTaSR:k<(/"
-    "Q(vSVGk<(W795TrCl<(,,c=$Ci6oT_u)%[9Fc8U]')BMg<gO#^:k<(%u:.OVGk<(bfmjUrCl<(22l=$D@kLVo#HTWTn2P#,Ki+aTn2P#c%q@M0JF8%0kk<"
-    "($>y.M$`q:$LUMr7),swZCBW/Xg[jBM@.8D#5.@%HSVF#7E*H97HUmAMktlP#e`:*3Lb(BMdX'Q#8Y,V)1:Yd2No0_YrCl<(LgF8%CuX3L;DD,aGuhN#<D"
-    "D,aI*$O#=DD,aUt;P#%dOEtaggQ#X;`$'_Q9at^apQ#B(R]H#f0=6Oy`*30RyQ#v<.+32X+R#_#4V)f&=T]/<KDM`iKR#^($DMrWRR#q:GDMFy]R#_:$DM"
-    "tdeR#1hhXMyjnR#;&dR#cv#0`MHsfM&>*S#agqK`U/`$'/TbAuyrJ5a.v9atkY:S#gD;IaMHsfM*WOS#e42ea%$-V)JFwj'vJl<(*yf(bD+4V)$;Rj_47V"
-    "%uq'sS#iYJ&cdfh0,/=GabRIC^c5y=dseH1DdvVOS#]%7T#&4tx>USxX@Oy`*3b7ST#T_::7a+AT#g.EfMp#`ycLBjfMvas7f>P:at$fxT#&4tx>W7%]>O"
-    "y`*3lV*U#q<.+3VwEFd:g3V)J/Tpfbkc%c%]MtgG2(XgtIl<(OQPmg:g3V)OK4QgPGIDMTFnU#J<eU#Oy`*3#+lU#m<.+3wiFU#rIEo*OB</(P]Kdajrq0"
-    "j'6$/Mp06Mj>/LK:mBxS8Q3e68;#yCMB<WV#VhhXMGCaV#Lr%Q#s<.+33]_V#3N5V)ZL(BcP'wDt;8$W#[^w<(8u,W#(;WfM=2t(Ox#g'mHi*Eb>s3V)QX"
-    "(Bc0@KDMt1LW#k`$DMKtSW#kQe=MX#^W#&oVV#.BafMFP:at7,$W#o<.+3Wp$T#'BafM@=:att97T#m<.+3^+AT#IiGc%b:WfMC4>ds.kC]n7Db%c;[=^l"
-    "dfh0,8bj%Yuet=mQu>ds0&$=o7Db%c,-=^ldfh0,:hj%YhDh.iQu>ds28[uo7Db%c2@=^ldfh0,<nj%Yx)q:nQu>dsBD^Wp5=b%cUP;^lU/`$'cTbAuM=F"
-    "X#$nNX#=31npShGc%]:WfM4a=ds6^s6q+WXseOsPX#>px+3QInW#o>]spdfh0,.&o7o,V>;63);fMemuX#.KoT#DG@ds:+4Pr/dXseOsPX#>px+3Yb;X#o"
-    ">]spShGc%X:WfMT-c%cYZg4sJh]ma0y/MsKpt(O67Lis'HyGs%$-V),Eyj'$Kl<(Fr[(tAy3V)Fl@dsRAq%P:]d*ujtwDtD+4V)`@Tj_Ja<HN<oDcu@64;"
-    "I&4tx>'3lI;Oy`*3wy4Z#q<.+3tagY#f;GDM:6TZ#k`$DM=&>i#**6YMC,Hi#K@<i#+7hhMMBjfMol[i#y<WfMt7j%c>oDQNI[Jmam5eiN0jBHNsK).Oh0"
-    "jY#m<.+34aki#YjhXMJW1j#cZ6-c3.m,PV[GhOuIl<(mSv%P;g3V)lD>EO]iIDMdMWj#YDNj#Oy`*3B4Uj#)lx+30365/5B<i#)vBhMSeGc%v*;fMY+sj#"
-    "dA1S#5TXi#>px+38B<i#q=hj#$DafM3p9athGvR#>px+3QvWX#1gpY#v*;fM]=7k#&LDS#PLOi#>px+3U+kX#6.HZ#v*;fM_JJk#(LDS#RLOi#>px+3Y7&"
-    "Y#tDqj#v*;fMaV]k#*LDS#:NOi#N_::7TfHk#:0`$'eVbAuOLek#Z'nk#@E`2UThGc%M:WfM2yj%cU4FWUSBPna,SfoUC1+/M2i*4VcCSK:s<.+3c@;l#/"
-    "t3V)2-PWRJl#)O5-'1Wukjj9v<.+3yZ+R#/t3V)Ej<HWmHefMu1CatRwsl#>px+3IJosTsIq%YmL5V)Z=9EX:VGfM-Sq%YNEjfM/lmyYtACatXETm#a6#y"
-    "5#*8Q#_++DMwI;29R3-[ZSeGc%H+;fMv)rm#c@.;[0tFT]RY5#]N.35K];T9]+DW>#`28u[/k*8]SeGc%l=GDM2)Jn#uh%m#g++DM(iWN9",
-    "m<.+3*Fpm#IiGc%K=WfM,d_%uU28m#L]P&Y;g3V)K79EXCxcfMu1CatW>Km#[5gq]MBjfMkB[n#R=WfM/m_%ud1dn#Z/yQ^efh0,i2GT]9Z#2_dUDHNN]`"
-    "o_9HIl#T_::7@&mn#V1EfMQy>N_MBjfMTDWg`/yCatk]Mo#s<.+3C&mn#u+6YM(;bo#>Q.3PT<Xia$1BKV;g3V)(j7Ha2%(Ett0%p#[^w<(yFl%cSeGc%("
-    ">GDMT$Dp#vdHdaUhPcclU,/M[&m'dw.r+a=m3V)^jMTSr]g=M:ygp#hGTp#CkhXM3(qp#,=fp#&4tx>,0`INtIl<(@L);e@s3V)@Fevdsk,/Mcg)=fbKas"
-    "e;g3V)Fq%8fKcCHNeyauf,+lo#m<.+3ocFq#-eSCMCcdq#H-N9gThGc%a=WfM]Il%c6&u:heq<M#Oy`*3x*uq#m<.+38Z5k#:w#YMAx:r#/>9)Qt-:Piw*"
-    "Anh'6-/MnuUli;t3Ki&$-V)eB*k'<yxCMA9ar#Y,6YMF@jr#,V_r#m<.+3*1'r#WkhXMHL%s#LMNl#q<.+3^0mka;g3V)h3/Ek1begMvh.GlKvHak&U]0,"
-    "rhcyl2I7s#*EafM;4Datp$%p#B4u(4.vbq#t)Is#)>GDMLd6ZmQEso#RCF[mYOa%ugD(o#^KuN_;g3V)nZ_m^R5T%ud1dn#agqK`ThGc%R=WfM.j_%u=Tn"
-    "s#47<wmefh0,Yy`^GkN)t#.,;fM]>=t#R$:TokuHT]7p%woQ6/5TYQw<(OU2t#[^w<(Stat#5>WfMG8fgM-;WrpQut7oOxZ0,G[Y>#dElt#3Cb0:D9T%uI"
-    "A&u#@FiNqefh0,N:IT]Yrl.rI^FHN3sOlr_2DKVmL5V)I+Qjqhhe(tW'_u#iWbAuVxTu#iT^u#G/&esBy3V)>4QjqJ`CHN8J,JtH5NNLv<.+3g5/u#qjhX"
-    "MgV6v#om+v#Ov'CuMBjfMW:Iv#H>WfMANn%cd`wGvmK0N#Oy`*3$5Zv#m<.+3imQk#fkhXMC/Z-$uapu#&4tx>D%8$QtIl<(^NOKMAs3V)^H3/M,E3/Mq8"
-    "IMNV%+,N<g3V)dsKHNLcCHNsK).Oj9.v#m<.+36m/.$&:NfMg%D##>jK<6*AWfMd*VZZ-jcHP2%3Kt@Vh.$[^w<(AAq.$,AWfM(d7Bc#5=DQU98)<yYiG<"
-    "TXh58H(yCMQ=7/$0GafM[>Kat;Jh.$Y=.+3ByB.$xIEo*h4tT%cB[da$^#yRvvCK`+(R=SQttsRUhGc%)AWfMX#Ods6S2vSF-%#QI0a^PUhGc%F>WfMBQn"
-    "%cQg->TnK0N#Oy`*3X'w/$m<.+3WoQk#fkhXM]r<0$dcpu#&4tx>^%8$QtIl<(9&NNUAs3V)9w12UF:4/M3rFPV_+./V<g3V)@KJKVLcCHN5-'1Wj9.v#m"
-    "<.+3jXj0$vy#YMeL01$e[s0$JAT)XTeGc%A.;fMrbC1$dKXaXq%PdsE/;GYc0Sv#x,T1$)lx+3L665/li`[]M+YEZ#rvyYZQw<($-T1$[^w<(#-T1$LAWf"
-    "MUY4/MBEo$[rL>BY)-6V)]IsvZAjHDM/tI2$rj@2$Oy`*30_G2$Y'Yd34qc2$YOsvZ>E^0,i&48]3w38]UKbmgXxv:^x_>BYx_>BYh95V)qFyg:Ze1^Moh"
-    "L1$9wl2$xmhXMkqh1$jqO-uS)81$Q3-[ZUhGc%F>WfMuwIdsVl(s^HrdaOy#WZZ'$-V)d1:3$J,r(bjS:3$WGafMowEatLSBu#m<.+3_5/u#&AafMlnEat"
-    "Of^u#3Cb0:D9T%uhMD3$^KuN_ffh0,M(Q;6+IV3$i8s^M4ak3$s6%0tu-s3$1akAut'j3$M^r3$d+nHaUhGc%`AWfM7pPds^_t-byc&4$U%J4$T_::7Up6"
-    "4$+.EfMfIYabOEjfMeFYab:DMatr3J4$eOHy5A9KQ#Kp64$2*P_co1kXM,WB4$+rO-uox-4$jcfBcUhGc%[AWfMj@5/MOf$4`-eYH;_KuN_TeGc%_GafMB"
-    "JMatvLo4$>px+394&2ad>nvdnL5V)J36>digb(t,-G5$>ZbAu+'=5$j]F5$rU>teUhGc%nAWfMFDQdsl1FYf0cQ5$r$u5$T_::7rob5$+.EfM+H+5gOEjf"
-    "M*E+5gIoMat)3u5$q<.+38q>af<g3V)2Hmp]&FngMkYYohU,*t6)lx+3y665/%DL6$q<.+3)JU6$dh3V)[D@Ki][u%c>7PM#ADViivIl<(c]w+j'$-V)F&"
-    "uvZ_Uy(b7,-7$WnhXM:Vm5$9rO-u&xX5$x57ngUhGc%&BWfMUrQds$f2Jk6026$9*R7$T_::79u>7$IRw<(<*R7$]^w<(><n7$+BWfM>/OHNy,+Dmxqjj9"
-    "m<.+3DCw7$&;NfMm8G##1Fh01J[E8$5AX;nAs3V)y>MZmR3mXMUHY8$+Ex4$U)WfN%],e)M)yCMV^l8$5HafMbRNatAjE8$>9v5pNBjfMH8'9$8BWfM1#w"
-    "%cS#o:qfq<M#Oy`*3]589$m<.+3V^5k#d#$YM_(V9$/>9)Q9+4Pr=(:nqF;7/M3sOlrYq-Kr'$-V)+H4k'<yxCM_A$:$w/6YMdG-:$hay9$m<.+3f;B9$u"
-    "nhXMfS@:$jPNl#q<.+3,'FFd<g3V)K63Et1XGK`B-EGu&;[K1GHafMihNatH=/9$&4tx>a*D-NtIl<(ReK^u<g3V)>]xsR8#ogM@3A`vQv&t6)lx+3N765"
-    "/&H(;$m<.+3=f>k#jBGDMkY)J$wgHdajqhlM1mTHNp/-1N.WtgM=g3V)0_lyu.N</MrBeiNOangV@s3V)'T-k9DnhXMKd`J$7(UJ$o<.+3N@2l#=jSCMXy"
-    "rJ$gVmIOYNp%uF1t8$;xP5pffh0,7_4BuJ(,&Phwj%u>^28$47<wmffh0,'sgpoDsGBPfqj%u=Y5K$2$S#Qgfh0,#[X;6HWHK$>;s^Mbl]K$E=LN#=,#YR"
-    "hJi>#A#_<RMbbWRUeGc%`O-FMXVoK$ykn%c5Y2>Sc)/>QZP$DMVc*L$dO-FM[i3L$xee%c8u.;Tc)/>QYM$DMYuFL$gO-FM_$PL$w_[%c;9+8Uc)/>QO.$"
-    "DM]0cL$jO-FMb6lL$vXR%c>U'5Vc)/>QM($DM`C'M$]DGDMp_0M$Yn>7$I+yCMbO9M$(Ze=MsUCM$L0lL$jk7M$/@'e3RQ')3`LaL$*Ze=MubUM$Fc3L$f"
-    "wJM$/@'e3TQ')3S')L$`1+DMw0LEX=g3V)w9J>QExcfMaQTatCxdK$/WD&lTeGc%]nhXMJ[J7$IrO-u5&67$0j$_lUhGc%jAWfMxk5/M^8M`d;8ZH;muF#"
-    "dTeGc%mGafMyDUatV>gM$>px+3(bN^e#od^YoL5V)ac,&YY2X(tdv=N$wckAucp4N$*R=N$Q3-[ZBs3V)#R1wH$qhXMqB[N$0UPN$R_::70eYN$(0`$'&^"
-    "bAuh7dN$4qlN$Vba8]VhGc%JDWfM-mq%uc1(O$Wk%U]gfh0,HsY;672:O$d;s^M/EOO$n9%0tpiVO$,dkAuocMO$CEVO$^KuN_Bs3V)pZ95^o7kXM&5tO$"
-    "@,1O$q<.+3IWrO$gghXM(B/P$<eYN$T_::7>eYN$78NfMFuN##mSE-aS-+)bUeGc%<qhXM-a^P$vPrO$o<.+3)mHk#5yZ0,s6k>##Gcab=g3V)Z[18oCl&"
-    "&cgaMdc/nXp]91fdaX&((d]['&c5R;IdVHYnaZ8``dxBsdNaN$%ec5[ZdX/`$'A^bAu8wfbeEcVat%ubQ$&4tx>j&.iDOy`*3putQ$&4tx>m/J-EOy`*3t"
-    "*0R$q<.+35Z,k#NqhXM>rMR$t6CR$m<.+3#=LR$,EGDMgBbR$.Y%DM=-jR$RqhXMC3sR$&PhR$o<.+3+VqR$+EGDM*;0S$Qk%S$Q4Ac3/c,S$/@'e33R')"
-    "3cVFQ$%KafMG]Vat&$lQ$qC_;eUeGc%i1;fMRXJS$#jbQ$jokQ$e+nHaUeGc%cJafM:7Vato$AP$A+Yd35uHS$u0I4b($-V)HwZS$d$+)b",
-    ":B[S$(KafM1sUatfDDO$m<.+3:,1O$IiGc%SDWfM4+r%uYQ+N$No0_Y=g3V)Q],&YExcfMyDUat[^=N$3Cb0:D9T%u8;eS$-N(bkgfh0,=gZT]]i;BlhlZ"
-    "T].t0)mRf_grYQw<(CC)T$[^w<(EUET$.EWfMDN8)O$@c$nReUKV@s3V)yHrvm]kiYMTEcT$PMEl#m<.+3MbWT$1>NfMrKP##*]Sr.T)/U$9fpTo($-V)#"
-    "2=k'RyxCMVjCU$kqhXM[pLU$PZ;t#m<.+3];KU$NEGDM,AaU$6TIda+KSoqJaXHN1ao3r`$djq=g3V)7dKQpHBA/M3sOlrhTrgV@s3V)@H1k9fqhXMdJ@V"
-    "$ig4V$JHKesPHsfMhuRV$H8B)ti95V)6joK1:0`$'r^bAu]LZV$u.dV$KT=&u*-6V)J$AHsdxIDM5x*W$pIxV$R=]'4$B(W$H/&esUeGc%fTl`Mm*<W$,0"
-    "o-ccP[cvtobEvwIl<(Z8QZvwb,V)tUgTS$bt%uR'HV$G/&esgfh0,1[uyuQ^A/MvKt%uD(tT$:o4qo($-V)hSCk'RyxCMDTVf$XshXMIZ`f$PZ;t#m<.+3"
-    "7(_f$NEGDMq*tf$6TIdaoHEJO8+_HNu^afO:DZEO>g3V)i+C,N6dF/MwpAGPVvwgV@s3V)-j6k9fqhXMQ4Sg$DSHg$o<.+3TC2l#/MafMd^^atAodg$B4u"
-    "(4=mfwoOkkWRhfh0,)qb;6U+;h$s]e=MbfFh$2m[g$]M5V):-0tRe^&)tQbWh$a`bAuP[Nh$V@Wh$7R/XR>g3V))S7#Q-+KBc.DjrTHLuK1mBxS8dk#68U"
-    ".yCM[3'i$RmSCMk@0i$JZrRUAesmg<<G4Vf:%kUf:%kUAE^0,=F0tRS#0tRlRiZZNgEoVl8Di$GrO(4^qJi$Zlmg$m<.+3T'2h$IiGc%1GWfMm(#&uD(tT"
-    "$8]T8ogfh0,)^cKM^-.wQ0./&c>7PM#r.`unt'T$'owSi$1j$_lUeGc%`qhXMMqxS$7eXM#.N(bkUeGc%/KafMwA_atT5gi$A+Yd3sqVJmvOqaXhfh0,M:"
-    "udW^mJBYScG/M=wVcYB8VWIT_::7&F4j$I:EfM1cqaXPBjfM0`qaX%Z_atWH+j$q<.+3v[Wl#gghXMqEnj$(F4j$i*]oTCptE*i.yCMqW)k$7^e=Msq#j$"
-    "JFqi$-thXMl&@j$kwO-uT5gi$P*i>Z)$-V)rp0k$WJf(be:1k$-b&dMLveLO>s3V)UG=,WZcIDM,-<T]Ke:k$Q4Ac3:2Dk$m<.+3:,:k$d$-V)w7`k$]`o"
-    "daHAvr^oQ8#QUo:7_YYat]pT8#QVxVS_6&x>nb@H/MN]`o_%3T/:i*]oTPG9b*u.yCM&KBl$8thXM)KKl$8k@-cRURO#cXoi`xIl<(*m7,aRxZ0,r0t>#s"
-    "lSHaRxZ0,ACY>#qlodaWhGc%cGWfM:(dds_h8Jbwe1>Z[X0&cpL5V)@MPEbxA')t(rFm$:abAu'l<m$_PFm$iYJ&cCs3V)k0>,W;px.M]/1Dd^RPEbCs3V"
-    ")m6>,W;px.M_Bi$e`XPEb)$-V)5ctm$qIpda^T[]e$@E,Ndjwxe2eZWnKSCo*)]t>#%x0&cRURO#'b:Adu'T$'r*9n$m<.+3Y7xl$IiGc%cGWfMJ;kZZrr"
-    "+wf_4G;6y;%6gPBjfM+TYQgKu`at,L_n$rOfc35Rws#oTe=MG0sn$l3in$i*]oTlIV&+Z++DM.v92hWhGc%sGWfM5F'#mF=[6:'AafMS-aat0e,o$>px+3"
-    "_;+;g/VngipL5V)kJ6/i=VGfM=`ngiQEjfM@xjdjU<aat62eo$q<.+3cq=R#+h3V)h6/)kp>1&cRURO#P3OGkxIl<(nOgak)$-V)A&4#Zhqpdatq]cl<>&"
-    "eN#0y'mA_+&lu'T$'CUNp$3%]>mVeGc%,5;fMZ;cp$y,$wmo*eT]3Ke^n5<Q5K=-,unjQu>#A$hXnOjwsnVeGc%PHGDMn::q$SU5o$J/yCMWjCq$ws;ZM]"
-    "pLq$JC2p$Wqy8oC2J/M$@c$n^GnH;3%]>mVeGc%5NafMV6aat3wHo$m<.+3-c5o$IiGc%xGWfMYF%&uHDTq$;xP5phfh0,-'f;6IHgq$I@s^MlV$r$Z2tt"
-    "#G)xkqrdY##Jw[Oqe3mjqVeGc%@NafMr2batOo=r$>px+3Iqt4rmkIHspL5V)Q`igrrEIfM$uIHsQEjfM#rIHstBbatR*Zr$q<.+3hB^q$ht3V)s@=wHtt"
-    "hXMjr2s$).(s$o<.+3oPEl#5yZ0,XBv>#D_BBu>g3V)PLFEtAa2&c>7PM#9Ma$vxIl<([2>>v)$-V)pYM;[0)6)ba#js$)uhXMdMRr$cxO-uOo=r$H8B)t"
-    "WhGc%$JWfMStjdsv5MPMc'or$5.q*%T_::75y^*%IRw<(8.q*%]^w<(:A5+%)JWfM<1hHNtTEJO$rjj9m<.+3@G>+%]76YMO+S+%Hi,O#m<.+3DSQ+%WHG"
-    "DM^3N^P&5[+%Q4Ac3H`d+%a6#y5b58Q#>1yCMRP*,%f%rXMWV3,%Kfm+%RB<@Qep+&uD-;,%6Ik;Rifh0,)tk;6I3N,%EBs^Mh@c,%,uK5tQej,%eikAuP"
-    "_a,%YFj,%9eg8S*$-V)]xR;[$Wwda+AjVTUhxZQ1V.sTTXA#Q.IEo*]fV>Z=CtWRyIl<(=,N2UAj3V)@8jNU1v;)bPq7-%svhXMXcO,%W#P-uD-;,%;wGq"
-    "SXhGc%'JWfM5ZO/Mo&ilMS'tH;'db/MWeGc%*PafMn&batKVpq$m<.+3]B^q$IiGc%8HWfMq5&&uAg2t#7S8tn;g3V)(nw7owfbfMaLEatE(Xt#i*]oT4N"
-    "Bb*k(+DMc-G;nCev<(<5eM#EjwKVWeGc%>7;fMmUh-%B<$,W+ekT]E8)kWlRAk9OrG*X&4%@#Ri+fWwCC)XWeGc%(86YMk#I.%J[E6M;ev*Yd`TaX@g3V)"
-    "Si>&Y'L3t[KpxdYlyqTSV/`$'ycbAud%d.%,el.%P*i>ZXhGc%EJWfMGl8&cIsOaZsfSgVyIl<(`OsZZ$l5V)m[7wZ=VPfM8Sa##^wW<[8/P8]WeGc%m1y"
-    "CMusa/%3Q[YM##k/%&/`/%UO)X[WeGc%UPafM-mhatb1D/%A+Yd3>Ei/%y]1@]*$-V)DCNk'ZyxCMw./0%4whXM%580%gKY.%&4tx><L9*XtIl<(v4eN_D"
-    "s3V)v.I2_iLQ/MPo@P`H=E/`@g3V)%ZaK`p._%up0o0%cyQ,aifh0,UJm;6F7*1%qBs^M<D>1%XuK5t&iF1%9jkAu%c<1%^JF1%iYJ&cDs3V)<NEwH=whX"
-    "M34d1%JGX1%T_::7d]b1%<7NfMQFb##vO9$dh>R>dWeGc%2KGDMN-22%tnf-%$2yCM7]:2%Wv;ZM<cD2%VKr/%undteQBjfM*=V2%rJWfM,XjHNeyauf:u"
-    "d1%m<.+3e%f0%#u:^MMO%3%U:PfM]hb##*_fRg)+`NhWeGc%@Zl`MD@J3%_5o-c5t&7iLK@qhv'T$'#+C2%y57ngWeGc%AZl`MFL]3%m`@Yg)$fmiomjWe"
-    "crdyPr3r0j;kHmiAB^0,`EkWeQeB[#LSCo*66'@#d.(ngrIw-k6'tdj.IEo*eTo2'V->)b<T;4%*QafMQ*jat.[,3%sU>teWeGc%R86YMMwF4%arQ/Mu_j"
-    "*ls@oakBm3V)+c0kU_7uZZ-kldl.g2KtCsj4%[^w<(Ghs4%1KWfMg,+#v'eU%nIu-&u>gj4%3.xZmAB^0,ljkWeORb##JSCo*C['@#oJdQg9anynomjWeg"
-    "-wyP+q#=oLPQynBE^0,2teWnTwn;68iGc%/KWfM_@nds:jNvoK>M>mQWiZmXhGc%9KWfMi_nds<%/WpPH1#mar=2qifh0,16o;6VgG6%$be=MjDR6%/_X4"
-    "%]M5V)J4ZNqn#3)tY@d6%idbAuX9Z6%gyc6%><M2q@g3V)-L5&l6HWBc5.0MsJ(n5/h:.+3hNy5%(IEo*sY4O'v5@)bXL17%qJrEMvD-6%",
-    "^Ny5%,W:w#[=.+30]c;/m<.+3ea=6%HQafMl#katQ'd6%sU>teWeGc%qPafMF`iat#ot1%g=N)bWeGc%@whXM-g+1%,$P-up0o0%hP.bbk95V)jx2q]/:P"
-    "fM/8d##T%mbt$_/&uWeGc%&xhXMm0b7%t&g-%q<.+3(Z`7%m$-V)mUr7%RE$ea<3S`vAH$ea=<o$w'ZLEt87qF%[^w<(C[X/MXeGc%DMGDMo$/G%3i%DMF"
-    "g6G%EMGDMq0BG%4l%DMHsIG%a:6YMMyRG%mDHG%m<.+3<:5G%_yhXMO.fG%Fc,k#__::7ft-8%D0`$'[fbAuF$nG%Jr1H%1r6_PPSCo*CW-@#s.pKM&Kl`"
-    "QiCa>QYhGc%/MWfMem4&u>ivG%0irBPjfh0,'Y*[Q,34_GOMGDM<[ZH%^`fG%U^8<Rgv4&u4+qF%&db/MYhGc%IKWfM%[/&uT8y-%G.tHW@g3V)Ej*hVGx"
-    "cfMt:hatVE4.%UO)X[ReGc%RY.gMfy#J$OV*(4Gm5B4FjVF36MWfMBkJ2h(m5=SoYi##0b(Z6Tros6gX-FM]'0I%J2eyP:*B;TU5.wS;U-V)5R#US'B-FM"
-    "b@LI%<Ne1h0YA7Utii##jMfc3dX7I%<E^0,=#wQTe+W2UwoiZvP#gI%n.PN_H(_Y]l;6p_)P*4VpiS$'^K1k_+cblVXeGc%,de=Mw5@J%^&$J%_=.+3s2+"
-    "J%pI-V)M4lHW%s1#v6RQJX$*%[ZHT%hXaDu;6Fi3d3&XcJ%yKPJ%R]P&Yiy#J$OV*(4>&ny4Ea:*3`gACMg>)K%Ea:*3NMWfM+p5&u`(DK%Q3-[Zjfh0,R"
-    "x.O922VK%P:;fM'kjK%l&Y8]mKK#QN4LY]PQY&ZOZu^M/N/L%;K$L%`WP6^4Yj##cN4r]<NU5^XeGc%/#iXM$2BL%2>iK%Y=.+3E^@L%jMGDM;sTL%$jKL"
-    "%Oy`*3IjRL%Y'Yd3A&d2$9p[L%/S$FM4ZpL%LveL%LveL%w_Q^5E>iK%9>iK%[w:^MES,M%-xa>ZJmOA[PVN/`_-Z/MFj/=],b'I;R3-[ZXeGc%_r7gMB("
-    "N/`4W7CM@imq#@QCCM$d4M%Ea:*3cMWfM=DVEtxXOM%X;`$'vSratuRXM%N_::7Y73M%:0`$'<gbAu'rbM%b]kM%jcfBc--6V)2AgHagxIDMWF2N%4o(N%"
-    "R=]'4ho/N%g=N)bXeGc%0^l`M7PDN%M8o-c*`,(e8l2bd#Jl<(D_;wd#c,V)j=%USFx6&utLOM%f=N)bjfh0,FR[>dj^sWeH9kZv)@hN%blL##",
+    "srb3m+k<(24hdWv$^+4;=Do*I_<.3:=Do*Kb<.36p+V)Lb<.39l8]55O*BMLu=)#2'q<60d(BMO3mE#)`^t6i0YC++tR$'$jq@MEur_+ZCm97IQb>M@ZeB"
+    "#KL1V70qp@M`M8*3Ch-S86R*BMW[:*#M0u(45Iwt8Ojk<(7gWQT-rP03eik<(LkfvZ/nXP:q,]0,-:g^6ylv>MmKsB$KL1V79bT@MvM'mV>K%&,Mm=f;3k"
+    "gCM;;;n&KL1V7@wp@Mp95'4mUq[,,tR$',vq@MZw3x,l1:c<V=q@Mp-UF3ZCm97s5gCM>NWn&l1:c<u5gCM2/jn&im=f;w5gCMFp%o&phQ<-rGk<(_P'/a"
+    "i[Uv&[sR$'.vq@M`;lX-oM6`=]1_@Mc#jJWkhhv&<Dl<(0,^hVZ3b,3BX<.3D_<.3BX<.3BX<.3BX<.31Hk<(bYC/ao2ns'jik<(aCVHWk_0#&<jk<(s4-"
+    "5^atjY.aik<(mi;n^Iu&y@k&6[@ZkDv60_os@Fjk<(/M/o^L9#vAN)<[6ZkDv66#lpAFjk<(89:-aYck5(#S,V)mE;Q#hTS$'fLkBM6K)'#KL1V7aj(BM1"
+    "lE'%d2@lCA/'CMEu/*eFJ+u^avkQDqDM*6vQfR/-tR$'>:r@M#a)o/+O;iDn*)BMBBIV(KL1V7v=)BMFa;7)ksS*FD/'CMLIq*eD=pt^h`(hFxo6+6ydF3"
+    "0&Hk<(,1$0a34Ds(mik<(<JaxZeo6eGvik<(==x7nMxmRTXo#53XGk<(pn_7a9]68)VGk<(wan$[[G@AI*Dl<(WsZvZ]P[]I1(l<(Ea-o^frwxIrIiR9t<"
+    "a9JkCs@M*Cd8JDy`*357)BMDsaw'NSS+3K2oj0@yDo*Yu]M#/cO@Mb2tVK#uX3L^Ds@M65]2LKx+u6HxDo*W]%M#mK'CMEtyL#IhxvLRlx+3Q,BQ#e)XW6"
+    "(L5iM1,,M#-UQ-NWI3M#IUQ-NFq35^jp_P1aik<(FNE8%KL1V7SUoHW;1YM#3R*BMDHdM#&b(BMENmM#8E%CMNTvM#SMxnL0>fCP9^vM#5H*`P`#'N#QH*"
+    "`P@3wvZ+vL)QZx(BMXAEN#%xDo*g^x.M'.@#_(Tu$R:oIZQbaO@MO_da3&]K@MWL*;R6Cs@M#yE8%(]K@MSq(&4*up@M%(F8%CB%CMZG7O#cMt[6NSS+3A"
+    "NFM#xqr.VMCIO#:B3HWNIRO#&8i+aNIRO#a%q@M'sI;$>jk<(a`^Q&KL1V7jI%0VRbwO#+k2HWSh)P#+Hi+aSh)P#^dK@M^2ea3vHk<(h*jgVrCl<(68u="
+    "$K[gIWT/f,[4@qiWQ0Q<MPi(BMnkYP#nik<(m@ZN'Dy`*31:sBMa4cl1vk*BMbLlP#8Y,V)1:Yd2L]P&YrCl<(KaF8%D'uOL9DD,aH$rN#:DD,aJ0-O#;D"
+    "D,aV#FP##dOEt_ZTQ#X;`$'[K9at[T^Q#C1nxHw[lx5Oy`*3,FgQ#v<.+3.LpQ#`#4V)be]s[0@KDM_`8R#]%$DMpK@R#o:GDMDmJR#^7$DMrWRR#/hhXM"
+    "w^[R#7qPR#&4tx>A7%]>Oy`*3>&dR#s<.+3>wYR#u:GDMJ:+S#u'%DMx%3S#;5IYM&,<S#D>1S#v<.+3CwYR#7)6YM(8OS#oh%2c#%p1b=uDlaQC8Jbjh:"
+    "HNWXTfbLu*Eb%$-V)MOwj'lJl<(0Gc%c>s3V)+jj+a5.vDtxF7T#[^w<(c'@ZdReGc%,;GDMX9VT#y3%DM/%_T#iAafM@=:atvFJT#m<.+3VE:S#9iGc%e"
+    ":WfM<y=dsjvexe`&$>db2@ZdShGc%l:WfMD7>dsl1FYfSR_ycn1p4gdfh0,77k+ag(Pmg@A>dsq`y6hXb_ycsAp4gdfh0,D6D^ckMh.i@A>dsu-:PiUX_y"
+    "c/f>U#>px+3idiS#nC9V#%3s^MPUEV#lJoT#JUvu65XrQjXQw<($d<U#[^w<(0]_V#$;WfMv;d%cB4JjkQ;GnapRj*l1n;HNvh.Gl;6IU#m<.+38iqV#[h"
+    "hXMLb7W#eX6-c5EiEmWrC)mtIl<(dIu=m:g3V)pb=^l[iIDMdNTW#YEKW#Oy`*3D6RW#)lx+3u065/yp$T#9cBXnLBjfM&gqW#/;WfMdXW%u3kUV#6JtWn"
+    ")IEo*`v</(Y$Ldajrq0j8k$/M)n>YoCI[W6l8]78a*Ir7L#yCMRH=X#A3s^MdsGX#2b;X#ALVnpLBjfMePg1qbb;atG1XX#,;H)kReGc%jhhXMZacX#afj"
+    "P#s<.+3Z#bX#_t3V)7sGjqI$(YM8D5U#8/tX#w#W5gReGc%KhhXM;VQU#:lO-u$fxT#+;H)klXAc.qfm1hpP0Nh4M1Nh`I@dsDMPlrq(t7f6wQsn=af1ql"
+    "XAc.w9.Kisl,KiM%k4p`I@dsF`0Mst1t7f8&RsnAjf1qD+4V)[9p.`5_EZZD3)/tUt$w5LZ+FtLBjfM$*<atm,<atRugY#S<IwZReGc%`;GDM4isY#'D%D"
+    "McS$Z#whhXMhY-Z#EIP0O=x`'viDQN9q<.+3pNKY#'6IYMklIZ#NQ0-PA<]$wq[NN9q<.+3R6QZ#tiGc%x<WfMP_Edsw>ilMZ]`Y#/Zbi#SUvu6/NOi#HR"
+    "w<(2Zbi#]^w<(4m&j#&=WfMxDj%c%8TgOPcYgMr'T$'B<],u849j#/`V&Pefh0,t;*w5:.Lj#95s^M[Daj#ynT5tFlhj#Y]kAuEf_j#CAhj#2$S#Q*IEo*"
+    "KsP^Y3D:BPr'T$'%R26Mxy]cPT*OH;0`V&PSeGc%/DafMV,Bat3mbi#m<.+3-NOi#IiGc%x<WfMW)&EtDl#k#[^w<(uR3;RSeGc%2DafMeWBatBl5k#>px"
+    "+3jNpQ#NfHk#m+6YMXV]k#H^@T]9-gWTR8,5TYQw<(VlQk#[^w<(Y-wk#8=WfMNf#)O0VJSUd(Zyu>s3V)8wDNU[niYM_$=l#c$5Z#m<.+3b92l#;7NfM%"
+    "d:##*]Sr.iXal#F%X,W&$-V)-J(k'<yxCMaIul#ujhXMfO'm#81)l#o<.+3kD8Y#4yZ0,T+W>#>=UaX;g3V)Iq*Hs8Jk%ccURgYg&PM#Oy`*3y,Km#q<.+"
+    "3y&Bm#%khXMm#im#u8^m#m<.+3(@gm#(*6YMo/$n#38+/MDWO][*I.;[y/Eo*en*8]X&-n#Fs;hVSeGc%_=GDMBdJn#wgHdaCpgu]Yu+/M",
+    "I.,:^8Y<NU=m3V)U8g+spYg=M(bnn#U/[n#0khXMxgwn#%$mn#&4tx>r8$fNtIl<(rs>N_@s3V)rm#2_a3,/MPo@P`<sv.`;g3V)xA;K`T%=HNR*x0aab="
+    "l#m<.+3JKMo#:w#YM)Bko#2OVo#Z0u(4Qj$p#ylSdaThGc%>=WfMnaFdsc,qfbw0y+W1l=HW&$-V)pr6p#Bmn(bu<7p#cDafMhaBatE'Rk#m<.+3P`>k#'"
+    "AafMeWBatH9nk#7Ik;RSeGc%1DafM>=Dats6Ap#A+Yd3@;oGR^w,>defh0,ZG,w5*Dop#t5s^MAS#q#48&Y#w&nXeC-<###uQ<ehWEWeSeGc%Jw#YM7A>q"
+    "#4;fp#)lx+3p365/R*cylF=[6:(AafMJ`Dat'$Pq#>px+3OOpQ#nubq#R,6YM=fvq#F%5Z#SUvu6uoXq#q1EfM/^YmgMBjfM2(r.iJrDat.O9r#s<.+3xo"
+    "Xq#'*6YMC-Nr#ZW73Po'r0jI0]yu:g3V)^MRgiMu(Et7#ir#[^w<(W*/EkSeGc%C>GDMom/s#()IdapRj*l/O-/Mvh.Gl5ZAZd;g3V)mU+Blk/m%cFYb+m"
+    "oWCN#Oy`*3@0Rs#q<.+3@*Is#`khXMP&ps#=<es#m<.+3FCns#(*6YMR2+t#p@-/M'[_xnHN@WnV/`$'`a&^u*5;ZoSeGc%:i:^McpPt#[7PfMsH=##EI("
+    "roT:t4pSeGc%VNl`MY^lt#s)o-cOU$:q[n3tpuIl<(7ap1qThGc%2>WfM0#2Bc0WSoq^S2)<$mI(=aSUq7T&yCM[(Du#QeSCMc4Mu#dBBu#9]T8oSeGc%/"
+    ",;fMmA`u#Xtat#[nWt#+2,ejSeGc%D>GDM1Yju#()Ida24h-tIE./M8J,Jt5ZAZd;g3V)I-*Etk/m%c`:`.uoWCN#Oy`*3ss4v#q<.+3sm+v#ykhXMjiRv"
+    "#q(Hv#m<.+3y.Qv#(*6YMluev#p@-/MA<]$w$&>Zv=m3V))9+BuvQb%u1db-$'m&LMffh0,#/D292_t-$y-;fMPN1.$o,&)O:c$#Q$nEJO#<o2MJWu^MW."
+    "N.$6yB.$59J'PYpC##80.cO7G(&PTeGc%XmhXMMm`.$Yk/.$Y=.+3@4_.$VIEo*Qj;t$]2[dau(=DQqgCK`-dl`Q;'cK1B4_.$r0u(4IM,/$GM,/$]F$FM"
+    "r*K/$4m/.$4m/.$Zv+.;@c.`Rk[Mo*s@tsR<+lgM<g3V)f(hdNDxcfMT)Kat9=U.$+2,ejSeGc%x+;fMbV]/$Z[;t#5.U.$V2s*O'hE)*=,+DM[&98SUhG"
+    "c%r=WfM)*-/Mg4BVg(eAEOShGc%o=WfM7CcylF=[6:(AafMigKatF0n/$>px+3x]UphY^mmTnL5V)@R55T:SGfMkgmmTOEjfMm(jjUivKatLUN0$Da[/VT"
+    "eGc%:.;fMi3c0$GKfgV$OOT]C)[NWWtxvQXQw<(l_s0$]^w<(k_s0$CAWfM:=t%cD/n.Xhs#5T0sw(bV581$(h3V)@KJKVDxcfMp%LatR#/1$@;DnTTeGc"
+    "%mmhXMZf*0$YqO-uF0n/$AN$OUUhGc%EAWfMtvOdsCtZfXU<G0$w2^1$SUvu6w&K1$E/EfM0f>BYNBjfM2';>ZwJLatZTy1$R3-[ZTeGc%I.;fMw262$dI"
+    "7;[2#PT]QS,#]fHyvQXQw<(1_G2$]^w<(0_G2$QAWfMb@MHNGsKY]JP82$m<.+33XyQ#0#$YMv^w2$h80)QQPHV^UMNt]bOMHNKAdr^^$qjLm<.+3>213$"
+    "dAGDMw,4N_Kq:3$R=]'4C>D3$i)SS843BQ#h.+DMN.ej_<g3V)]IsvZDxcfM'QLatayY2$bgqK`TeGc%X.;fM/8k3$y7%,aBQPT]a/qja*6bN9loA*b<xa"
+    ">#of%faS-y(bTeGc%B/6YM-^K4$GU;6MXbp*cPcag`W/`$'9ZbAuPCpbc<JMatuFf4$q<.+3]+S4$eh3V):-6>d:Mt%c@=YM#vWD]dvIl<(BFnvdUhGc%e"
+    "AWfMAA1Et(xF5$[^w<(7q.8fTeGc%3BGDM`ke5$wgHda`maufx#6/Mf+&:gbec%c>m3V)s=q+spYg=MFi16$s6v5$NnhXM>o:6$C+06$&4tx>8<$fNtIl<"
+    "(UvCNhAs3V)Up'2h(96/Mml9Pixu#/i<g3V)[D@KiU%=HNo'r0jkEM1$m<.+3.Vh6$8hSCMNR.7$02_LjUhGc%lAWfMhnu%c@yi1kgwFM#Oy`*35o57$m<"
+    ".+3&^*U#B#$YMKbS7$760)Q&*/Gl*'5ek2X6/MwqJclQ8#Bl'$-V)od3k'=yxCMK#y7$d/6YMP)+8$ACw7$m<.+3>u>7$bnhXMR5=8$`.>Z#q<.+3MLfhX"
+    "<g3V)$R-;n<,ogM(e#=o_47Wn'U]0,Z_>Eb<2P8$4HafMGYMat$lF5$B4u(4Ci,7$2na8$oGafM@DMatt@]4$B4u(42W<5$,tj8$mGafMjkNatG7&9$>px"
+    "+3ho0Hc]l=NqnL5V)Ba^mpY5X(tToT9$hakAuSiK9$`HT9$@FiNq7U-V)7T&5pm>GDMmMi9$j(/9$gJl<(BMVgr7U-V):^&5pl;GDMp`-:$j(/9$fJl<(H"
+    "rRds7U-V)=g&5pk8GDMsrI:$j(/9$ZJl<(N@Oat7U-V)Ap&5pj5GDMv-f:$j(/9$XJl<(TeK^u+IEo*^yyyY$k[mpvIl<(X&,>vTFsI-]Bd>#Qhgyua')#"
+    "Q#FD4MSe+Jt#)dvvTFsI-3wh>#Eun(t7]-#Q%X$mMM-3PrJNSKMt'T$'Ve/J$m<.+3Z//9$IiGc%7BWfMp,k%unr$4$d+nHa<g3V)$Tag`DxcfM6(Matp'"
+    "74$NflBYTeGc%$nhXMieU1$hqO-uT/B1$OxL#ZUhGc%%DWfMTqWdsyQIMNe;r1$7(UJ$SUvu67sBJ$,.EfMG=5)OPEjfMIV1&PXETat:GqJ$q<.+3VBLTN"
+    "=g3V)@f;8]cXws[.v9)Q6]oN06F<@QOBjfMS<fZQ^TTat@fHK$-DZ)OUeGc%0JafMdZTatAlQK$>px+3+;9EQPq&tRoL5V)4fF;R;SGfM`#'tRPEjfMb;#"
+    "qSejTatG92L$q<.+3qa+R#*h3V)2R>5TADUHN.DjrTYH#qS:g3V)6kvmTinWT]<IcTU.lQTfV/`$'j]bAuTqaL$g_%M$Ca[/V=g3V)qORTfCGugM5-'1WZ"
+    "/]W6)lx+3E965/kk7M$m<.+3<Dfp#KDGDMstUM$c]ZK$@+yCMfh_M$cDGDMDQjM$(G%DMhtqM$(8@YMm#$N$v8pM$Q0V_YOBjfMFp7N$LDWfME`&&cfqNd"
+    "Z]m9oa<8o$[Cf&&ch,/E[^sCoa>KO][^CVHNEakx[x*DW[=g3V)aX%wZ[$>/MGsKY]'SldW($-V)@0;k'0Kl<(jBup]=g3V)j;YT]bCvgMKAdr^*VPHW,I"
+    "Eo*YOsK(0afdaJSVS_oQ/#Q[6so_Tm=JX2HQN_VhGc%JDWfM(^q%uYQ+N$No0_Ygfh0,x4nj_%lHBY$^q%uM_jL$DjwKVVhGc%=DWfMmdXdsZ<SP`6Oe^Y"
+    "9N)M$j3x3UP=lE*V1+DMSMNK`VhGc%4DWfMC%=/M'ZU]R_IbH;6@OwQUeGc%7JafMZ>Tat74UJ$m<.+35sBJ$IiGc%%DWfMDmrylF=[6:(AafM94Vatnu6"
+    "P$>px+3>UpQ#suIP$o;s^M9._P$d0uq#n*ybb@$O##qx]FbYLcabUeGc%G>IYM0syP$7+5Z#q<.+3^=xP$n,4V)01KHaQT%/M]/1Dd`w##dX/`$'>^bAuM"
+    "<G#eC]Vat#iOQ$&4tx>FSaOUtIl<(DeWWe=g3V)o._grob,/MdpEYff&DBc($-V)]/<k'TyxCM8f:R$Q26YM=lDR$s09R$m<.+3sokQ$OqhXM@xVR$M1>Z"
+    "#q<.+3[qw)d=g3V)Us02hLr:Et4nqR$X;`$'1.Wat1h#S$MUvu6hWX$6+8q,jOBjfM<fEHjR3Wat4#@S$Y=.+3.PhR$xIEo*])a5&V$hda",
+    "qRNJkVFs%u0bqR$(wK,j*-6V)aJijhdxIDMpspS$Q;gS$P+%G3=6nS$RV*(4STTu#,KafMS*Wat0bqR$B4u(4=*[S$9C)T$%KafMEVVat$oXQ$&4tx>_Sa"
+    "OUtIl<(u/:>m=g3V)0y_grob,/M%I'An'qDBc($-V)uy<k'TyxCMQKlT$j26YMVQuT$MnjT$m<.+3MUET$hqhXMX^0U$f1>Z#q<.+3tqw)d=g3V)/>kpoD"
+    "BxgM-;Wrpeck4pVhGc%:EWfMj[[ds:ySSq9$[Q$cTpU$>px+3tR)Bef<(/rQxZ0,O#m>#+)mN9SUvu6iZyU$>8EfMuF(/rOBjfMtC(/rq8XatM`pU$m<.+"
+    "3e5BU$_Tl`Mg][V$djA*cMk.htk+aKtwIl<(MFXat(U]0,;=.wQRYnV$qJ$FMv'*W$x:vV$x:vV$-)_m9qZyU$fZyU$Fo:^M/x<W$o.H>Z7vooq%nT^uF;"
+    "A/M3sOlrkoeH;@<M2qUeGc%DKafMEVVatybFQ$B4u(4bI2T$EH^U$aEGDMkmLvv^.=Q$pI[wv$_t%uq0SP$f=N)b=g3V))sJHaU8T%unu6P$hP.bbVhGc%"
+    "#GWfMRnadsxB`PM_wiP$3yTf$>px+3/K<i#t+hf$YshXMKgrf$y*ba])H^KO87>)O]Qw<(9yTf$[^w<(8yTf$+GWfM8y^HNvg%+PjnbpS:g3V)pf:&PuM."
+    "&cS[[O#VJKDPxIl<(v's^PRxZ0,5)r>#`f6#Q>g3V)f(_HNFxcfMU2^at:J,g$j3x3U$q7b*i(+DMD%cKMFev<(=;nM#q<.+3c9HZ#l$-V)S`mg$7Hnda#"
+    "QLAR=yF/M'ZU]ROm&X6j3x3U))8b*N.yCMVf<h$t]e=MdlFh$7.xg$u]e=MerOh$iGKp#kshXM[rXh$md6-cS[[O#phE7TxIl<(7edQT>g3V)-loZQ`iID"
+    "Mnj:NU44th$Q4Ac3eX%i$+'Yd3DOnm/c_.i$+'Yd3jFnm/ae7i$EjwKVVeGc%=4;fMlLLi$37,g$o&^i$SUvu6oqJi$':EfM&(YHWPBjfM%%YHWuD_atS/"
+    "^i$q<.+3x9HZ#hghXMjq,j$qqJi$q<.+3#:HZ#hghXMl&@j$sqJi$j3x3U=atE*d.yCMl8Rj$*/-YMq>[j$C:Sp#'f3d3E.b^+kGGDM(Y`vZ>u+j$qQnwZ"
+    "YuG/M5-'1Wo#lH;EjwKVVeGc%Mq:^M'qwj$.J(Kte4(k$[^w<(3&1k$QGWfMdFD,NHvB=]_khycKSCo*e`s>#a$0&cS[[O#Hq]]vq'T$':2Dk$UO)X[VeG"
+    "c%8b&dMM(*iOShGc%VGWfM.ZcdsRPHV^mm)k$CQrk$SUvu6CE`k$HRw<(FQrk$]^w<(Hd6l$[GWfMon`HNPo@P`wbNN9m<.+3Mj@l$uGGDM8>i+aWTJl$Q"
+    "4Ac3QvRl$`-_]58'&Q#q.yCM+jpl$C;@YM0pyl$T%]l$,JWea<P$&utF*m$hP.bbhfh0,XJHw5TJ<m$u>s^M@VQm$^xT5t*'Ym$=gkAu)xOm$c]Xm$kl*_"
+    "c-IEo*/*o^YJ00&cxIl<(BFeZdM:4V)DR)wdT04)b&xbm$IthXM1%>m$0xO-utF*m$m'c>dWhGc%YGWfMh@H/MKAdr^-elH;Z&^5^VeGc%]MafMIf`at&'"
+    "'n$>px+3;g[p_r1^TfpL5V)U&&teDJd(t3_Un$FabAu2XLn$x<Un$w,sQgWhGc%uGWfMM`ddsq`y6h89an$)],o$SUvu6)Pqn$'Sw<(,],o$]^w<(+],o$"
+    "#HWfM3kaHNnuUliyw,kLq<.+3GT%>h>g3V)8TH8].e)hMq9RijeK]W6)lx+3*=65/5*eo$m<.+35oHo$FHGDMG/>akvhwo$R=]'4=<)p$i)SS8_@KQ#95+"
+    "DMG[+&l>g3V)Uv92hFxcfMP$aat2q>o$1j$_lVeGc%*5;fMX/Pp$reC>mm$eT]02$&nUauN9;rK<nhKu>#>i/xmNZ@;nVeGc%k56YMVT0q$GU;6M(e#=oK"
+    "8(#mCs3V)+)<8o@sx.M*wZuo6y&te)$-V)Y.Tq$<[qda)2NVp/,2&c4mJsp]`WylxIl<(7gpmp@j3V)9s42q-k5)bM]gq$=NafMp,batMc+r$>px+3:]>^"
+    "niRigrpL5V)LG1/rsHIfMw[igrQEjfMvXigrr;batPuGr$i)SS8v@KQ#X/yCMfinr$.t;ZMkowr$gB^q$mBxS8v-/Q#Ua4r$R=]'4w:(s$qX*(4yA1s$a5"
+    "+DM([BBu>g3V)=A1/rFxcfMp,batR*Zr$4.xZmVeGc%dthXMQ5Yp$PxO-u<WEp$5AX;nWhGc%qGWfM(0I/Mcg)=fETmH;rL#XeVeGc%tMafMBGDatvI]p#"
+    "m<.+3b=fp#&iGc%d=WfMebl%cS[[O#AB'v[q'T$'@5Jp#3Cb0:E<T%uZ[Ms$Np9#vhfh0,>UJw5IV`s$[@s^MRpV*%e7s/t<A_*%$hkAu;:U*%3y^*%(vB"
+    "hMDs3V):cjT]n4kXMJd$+%%wp*%m<.+394#+%W3a^MX=7+%OP8Y#0fDFOQBjfMIV(bO[Ngat;SH+%R46wvVeGc%IJGDMWDS+%#MVs$Q4Ac3DSQ+%^Uvu6F"
+    "YZ+%C0`$']cbAuG'e+%Lr(,%3-o>QyIl<(x$E&PH(4V):W&eW`p+&u@lm+%463[QXhGc%0JWfM`Bkds1(i]RNL]>QX*+,%&4tx>oK9*XtIl<(,-9tR@g3V"
+    "):ROHssV7&cP^iyS21bP#Oy`*3]Fj,%q<.+3]@a,%nvhXM_00-%[R%-%m<.+3cX.-%IBafMq1hatNkA-%>px+378u(QkVfKVqL5V)MK.kUtHIfMx`fKVRE"
+    "jfM#ybHWtAhatT8y-%q<.+30oivU@g3V)YbO8]'hkT]FEWKX$p(#vU/`$'ucbAu`d=.%$LG.%L]P&Y.IEo*g$w^Yod(kUyIl<(XuZBYN:4V)Z*w^YedKEt"
+    "b%v.%[^w<(PU7wZWeGc%/86YMsT;/%=dP/MDWO][w)S;[k95V)<Yk5/90`$')dbAukPM/%<Ei/%Wk%U],-6V)h)pW[fxIDME+'0%)Qt/%yDGR^'g,&ud=V"
+    "/%XtAq],-6V)j/pW[twtEM7T80%+el.%1Oe=M*;B0%qM80%xq1>6:el.%,`1w#%SS+3tJWZ52P$FM*Q^0%JpR0%$mI(=2'-r7t7+DMUYaK`XhGc%TJWfM0"
+    "%-&u^pu.%R<IwZDs3V)_L&O9#whXM,ay0%/+o0%o<.+38%#Z#ht:^M::51%T7PfMK3b##poA*b^_9&cWeGc%iYaJMDoZ1%NPafM@MiatvUO1%xq1>6Gel."
+    "%(A>>#%SS+3)KWZ5=JrEMH`v1%+el.%5Ue=M:G(2%*Yv1%-)_m9hck1%h],&6hGjEbWeGc%b7;fMV<;2%_JF1%ePO1%rL#XeWeGc%l7;fMXIN2%dD<1%t<"
+    "_2%>px+3H]4KbwAgTfSxZ0,,o&@#TR&O9SUvu6#Dh2%s=EfM-KgTfQBjfM,HgTfP-jat*C_2%m<.+3k1x0%;Zl`MD@J3%J*a5hkcu3iPUb##l8]78O-6r7"
+    "<8+DM5J@/iI46c.^&/teQ_&@#F+kycnuUlidGq2Mf+&:g)DwgiXhGc%oJWfMS6.&u^pu.%P*i>ZXhGc%IJWfM%Z,&uQ&^-%DjwKV@g3V)>E.kUGxcfMq1h"
+    "atS2p-%MUvu6^byQ#90`$'SdbAu=Hn3%70w3%*2,ej@g3V)f&O,N]=cHNsL2JkQT'O9j3x3UveDb*D2yCML,P4%E2yCMM2Y4%,DNfMl>c##s24cFF[a4%1"
+    "s@#m*$-V)syOk'5Kl<(w;M>m*$-V)u(Pk'6Kl<($U-wmDs3V)+7tTS@)S/M'[_xnNaeWn@g3V)*#*tn0LPg`5aWZoSNGn8=0ZqoQBjfMdJB5pk&katIMp5"
+    "%'f3d33;&#,b&rXMa766%PT+6%;o4qoWeGc%;QafMkwjatHGg5%A+Yd3cZ46%r)q]p.IEo*AjLh(he>)bQxG6%>QafMaXjat=aa4%*)hHj",
+    "WeGc%(QafM)_bat^nis$m<.+3*ZVs$IiGc%KHWfMXE+&uZNTQ#R<IwZSO/J$n.PN_6701sj5-p_)Nx3rWeGc%oV-FMdPe6%R*[yPBoq1s])hmr:U-V)BP:"
+    "/r7Oe=Mu**7%_*x6%jMfc3q(m6%4U-V)Ju6,s'E-FMl$F7%GF[1h;iv*u&5(@#r0u(4x:17%wGD7%Op7gM:hG/`4W7CMT:7/$=KCCMe0b7%Ea:*3`eACMg"
+    "<t7%P+rZvOSCo*hT(@#,K4wdmk04Mmm3X6fMfc3^t-8%(]aJMGg-G%Su:^MV47G%a@3EZwQ[MN7s8hM^yhZv8D>G%n.PN_XbTJblB@p_i)eiNpiS$'F[0k"
+    "_k;EJOXeGc%.SafMaZpat=cmG%B4u(4-TchOJ9J#Qjfh0,%eXw5I'EH%pce=M_YOH%.Z[G%[M5V)1Sf>QdZ8)tNUaH%^fbAuMOWH%P9aH%2$S#QAg3V)wo"
+    "Q)O,(^Bc)m5=SJf5eN/IEo*Z(fw#id)ea&smuS*BiK`5VE:TCDhdNZ8CtRCE^0,8eZ5T`aZ5TDn.ngK/(uTMIf>QMIf>Ql95V)ZfFh:Dq1^MYJ*H%d_AI%"
+    "cyhXMUSFH%T&P-u=cmG%7R/XR_wGc%DmJCMtX,V)aA;##LjS$'ZB1k_(GfoUXeGc%AGNfM)(j##=a/x5DMWfM&-%[ZBw>2W^4Yw5JGBIWRBjfM&40eWwJq"
+    "atVHGJ%Y=.+3qwfI%xIEo*x`*<$x:*ea8bvfX$^5&uR/yI%G.tHW--6V)Ig7kUgxIDM:BxJ%manJ%P+%G3*euJ%RV*(4u]Tu#NSafMuAqatR/yI%B4u(4*"
+    "XcJ%&q0K%Lr7gM@yM/`S0###",
     0};
 static const char *const diti_spirv_text_norm[] = {
     "GZ1N5jsi^Pk(,J%=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>M3Kh1q0`r6%/s$X$Bfbq%RXH3'cK.M(s=lf),1R(+OK8^#75H>#AJ'D+xm0EMhN]"
@@ -25434,53 +25808,84 @@ static const char *const diti_spirv_text_norm[] = {
     "=p3V):2W2U0sE)bAomG%v4-YMbIhI%^9aH%Q8x#QQoU,N1cx3VYnf>Qw'T$'`&pI%o3jf2jkSI%J:+DMjDoKVYO/J$blL##",
     0};
 static const char *const diti_spirv_text_qkv_post[] = {
-    "GZ1N5jsi^Pm(L1$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MbJh1q0`r6%/s$X$Bfbq%RXH3'R;3>MPD.A#o^'EMNGs;$<gWM(e@LvdomJ]#)$b"
-    "x#8['EMXIP&#8WNi(pa'EMUu3U%@+TJ)e@Lvdr(g]#*-&=$8['EMYLP&#;sJf)o^'EM`jg_+<%g**nZ'EMp70'+>7Gc*qd'EMWcs;$BJ'D+/T1EMvY18.y"
-    "CT$'2b'EMaeY&#0eu6&9e0EMw]18.+9-V)ht#@$Glh`+p#[;e+vly#G/1EM$vV8.;9-V)%g,L)Glh`+-/B=e/D-;%Wa1EM(7%9.L9-V)9X5X.Glh`+B:(@"
-    "e3iET&h:2EM,PJ9.]9-V)NJ>e3=:u_+(il<(p<Lvd6tiX-(il<(t>7yd92Au-&il<(tLhvd:8Ju-&il<(A&>8SkA@gW>K%&,fUq[,m+k<(P/vpSJ7Y>-L+"
-    "k<(_ATdWN=4_,&Eu>MxTm^#$O7V.3+$AMD_4>-#Kk<(1h*hWX3@<.:i)BM')WC#**w<-c&X>Mu0V@MTUijV&As0(*8Ll0'FgCMo#1n&wAh01r`(BM7dj'#"
-    "-THi1iDu>M1Ba>$**w<-5=jBMgFt$#Fa#Q0i#sg(xpR$'xr_@MM$(JWHE1s&.Dl<(h-jwZj+wI3cik<(0']vZ`K>)4cik<(*hg4^>)-h)swDo*0*MQ##^u"
-    ">M9TE#$8ct@5DghCMtLo>#9l8]5rh)BMnb^gOj'l<(ek3Q^b9>K*>@_q^oMS>6(Ce.VkW^>.;Hk<(`;/2aNWQ#%YGk<(>a.q^srkW7K0/(4AUMr7.ngCM,"
-    "I_t$]UMr7o#gCM.Uqt$1*w<-r<%CMgqO&ex>Qr^)umU8;)-90h'='+nsR$'yfq@MI$WC+`qIo8Y1_@MkXY>-MUy^,OhY>-OhY>-E#f39.egCM72)r%6Bh0"
-    "1=2q@MOR3<-H>b0:$c)BMP/B]%;[j=-O^la*fxDo*FnVQ#(9hCM:Q.o&6Bh01a-gCM%'c@#;[j=-43<;6vik<(P>4wZ/)qI<hik<(O2pvZ#<&)=M>)0vuw"
-    "Do*`*VT#Q2'CMfMF([M&9@[/,Q&>q5'CM5/2QN#J]o^8jr_>*$9v^3B1#@,#>p/Fa#Q0*Csv>3jk<(OLVHWnqL#&(jk<([ZyvZ<J&YAkik<(e4dwZ>]^9B"
-    "mik<(iGvwZ4%&qB+xDo*oXVT#&a(CMuR#*[[Ku#[7AymC;xDo*rbVT#)j(CMxe>*[o9'0a]obU'&Dl<(9_>O_+sY^#g7XfMbeQfM=9*^uCCRLEe3)IE`-_"
-    "]5#.[ha>*6,FW,4V).P'p)`-_]5.G[haBF2)G;%-V)hJTL1<*w<-YZlXM5Xb1GXt3V)t*Sp;aEE=-Ak+1MM2+#IJ:KDMTpr^&QJl<(Ejw1cw85$JKd#DMB"
-    "(A)J_EE=-bB4tMSj#tJ&rf=M0oAL#il_5OU%[TKXJKDM]Jf_&lJl<(U]k2c(,fULhc$DMRLd[L_EE=-K5YwLZEE=-OK0<MD+4V)BX(5KG%-V)Pp]Q&nJl<"
-    "(MZt+N>s3V)MTXgM*>x.Ma30,O,dTdNq'T$'Ks,DM,8B.ba]h&=0fDFOLBjfMg]nM#&:WfM9p8HNdO,)Pkll0u81'N#0irBPdfh0,'ruy=:(9N#)(;fME;"
-    "MN#7gkM#C.CN#>KUP0E4LN#x-EfMT0.>QLBjfMS-.>Q[N8at;DCN#ZEE=->ZXM#CaSCMEd$O#MMqN#_aA:.=y/N#fghXM=BVN#XKL.u81'N#7R/XR5U-V)"
-    "e*N^PxA-FMCg@O#2i7KMpmBTTR8#5T4R-V)yK>QT@TUCMK1]O#YrQO#S0e],[xZO#P8n<(eV9HNC(4V)&)WjU+de(bUUjKVShGc%&:WfMW&tDtQb2P#[^w"
-    "<(eKSgVReGc%@AafMpv8atMU2P#6&IQ0K7rMOtK>P#KP^eWLBjfMyrk(Xl(9atQnWP#_EE=-j/gJFLS4bXReGc%A(;fM`$uP#nG,BYov<ds7<>&ZsQZP#x"
-    "w.Q#,x7>-u_aP#u8TQ#T2s^Mfe_Q#UNFM#Z)tX[yx1##^wW<[%@AW[ReGc%#hhXM^RqQ#W2KQ#@_A:.kY,O#hyxCMYX,R#:R-V)U#=T]Z3v+N9)O8^1&Yp"
-    "];j3V)EodyYf5kyP86_EYaI+:^(oh%Y:g3V)F0EZZK<dfMv19at]ZgQ#S0e],,'8Q#4U-V)K9eyY(lqXMcwZR#8qPR#S0e],,lsP#4U-V)K'i%Y(lqXMf2"
-    "wR#>,mR#W_A:.@wYR#naSCMmN2S#$8(S#oo>],gNFM#W_A:.IE:S#@B[YMpaNS#HKDS#iVs)bLBjfMMccS#_:WfMk+0NhK`wdbpDOS#RhGc%_:WfM6g=ds"
-    "Qu;)c;,BW[Q-+Eb5U-V)sFc%ce#+DMQ,%T#S0e],VjrS#agn<(vU'BcRFsI-`0O>#3V'BcwjkyPP-B^djd*CdH.IDM[CVT#r*%DMr=^T#EnqXMwDgT#a=]"
-    "T#hH2^,fGyv,NB[YMyPyT#UDg(b/W`8fShGc%A:WfM$r`vZ[>RXfapkQt*'4U#[^w<(mc<U#n:WfMKfV%udo)lt&r3U#mNkl9[M39A<*w<-riFU#dEE=-C"
-    "jJ#hAy3V)GO;HNG+IDMTRnU#u3%DM)7vU#:;GDMV_)V#v6%DM+D1V#V)6YM0J:V##=0V#ZEE=-(1uU#>;GDMZwNV#w9%DM/]VV#A;GDM],bV#x<%DM1iiV"
-    "#])6YM6orV#)chV#ZEE=-4VUV#&5NfMgw3##i-$PC;u,W#1s@#mShGc%);WfMXu>dsyk7CmV)7U#d4wDt@QIW#[^w<(A6RW#,;WfM@,<HNj0.>nkll0u>W"
-    "eW#6JtWndfh0,gEr:nGWn7oku>T]yEhto4M1NhXQw<(OU)X#[^w<(NU)X#4;WfM$r3K`w8_TpDZt(O7h$/Ms,#5q4M1Nhx/Eo*#QKmpEuc1q:g3V)dI*Hj"
-    "#_d%cKF66rP$%oqtIl<(%(d.r:g3V)'yGjq9ZHDM#m:Y#Sj0Y#:o>],eB8Y#W_A:.d5&Y#rhhXMPZUY#AInW#rpT1:YquL1Z#yCMLahY#uhhXMSmqY#[Bj"
-    ")cUKGIu[,5*utIl<(9LtAu4R-V)=<<atMQ%/M,j+Bv=4Osn@v3V)5=,Nqy%Qvv,+(#w]rmyPi3T2MEM:VprgPvvx/Eo*FNbgMPW%/M;g3V)sWu=v(XWdNb"
-    "3lKNf,TyuRFsI-$wU>#;M@dsfH9K``'c+O-Z&,N-H*/MmL*;oc6=>>7JtWnReGc%5BafMdnZfM>)<HNb<LHOlll0u7.0j#.V:bOefh0,W=>EO>a4BPebET"
-    "]qQ.'Q5yBHNXQw<(A.Lj#[^w<(CAhj#-=WfMwg9K`pNA#REZt(OS2&EtDl#k#[^w<(US3;RSeGc%k7IYMB^6k#fFL4MnT<;S<4esR*IEo*gocN'OERdaiN"
-    "bsS<v*/Mqp88TCGesR*IEo*k*(k'RNRdalj^pT;[s1hq(#5Uc4:##S0e],RGqj#@v3V)$wDNUlSVvvp7v1VPLsyP*s:NVHh-7UZv$/VAv3V)&w(2UMCsyP"
-    ",.s.WIqISU]1]gV5R-V)1KAKVm1_%u@`#k#6Ik;Refh0,$$pvQW.<HW9m*/M&1*,X6Am%Py/Eo*i`cgMmuXdWThGc%+=WfM9Z*/MeXHEP]#D>>/V:bOSeG"
-    "c%.DafMdnZfMi52gMfy#J$70e],B`ls-2iQ<-YWACMN*Cm#No0_Y(-6V)@`5BY9Jk%c>&jCZT+D'ZuIl<(E*2>ZKSCo*K=W>#+:dvd06:>[L9&n/O0e],+"
-    "Fpm#PMaJMXU5n#Rh:^Mj)@n#Ir9CZ6[@W]0hfs[)4;ZvavGn#n.PN_qptWSVu3n_,Lns]SeGc%R7NfM:M;##6tDf2<,vn#[8=n^y/Eo*JxUaXACQn#ZEE="
-    "-;kPn#I0Eo*L'VaXGh1o#W_A:.C2(o#ZDafM/gCatf=vn#GFE=->kPn#Z-6V)_Qcp]NVEaMmZao#wDj)cW<3iah&-l`MlSda=y#,bs^tyP",
-    "JV[Hb#T4/bThGc%T=WfM,KGdsPlwdbAg_m^H+$2_YwGc%v^JCMtX,V)pd9##7jS$'kD[j_AMWEcSeGc%;J-FMs.Tp#f8[1hGc%BdA-X>#[ksy,_1Sp#XZx"
-    "G48KUP0(by30s[,<eMBjfMsNEWeAVDat#c*q#5_d-2f=fp#qC_;eSeGc%A=rEM1pGq#a=fp#1Oe=M+mPq#-`Hq#_84;.i=fp#GS1w#jZj=-0>WZ5FD$FMB"
-    "Vmq#qubq#GdbfMEPDaty[xp#;T%/2q]<q#n$lq#mDafMOoDat,C'r#;T%/2y*uq#q<9r#t+;fM8MMr#E%n+jYAHT]hVCLj3A4&40dvejS_<##3ZZIj,`Nd"
-    "jSeGc%SkhXM4frr#lILr#GFE=-3cqr#GU-V)L=Vjhi5GDMJL7s#1<%s#Mli&l)p=Qgx*Z3i$yUjh+N1w#+36V)M8(n/Lg3V)JJRgiVFa%u,C'r#*2,ejTO"
-    "/J$n.PN_wPmQUX*Gn__SmalSeGc%*8NfMj,=##+iF30->WfM_@)EtBans#[^w<(%<`vmSeGc%0EafM_FEat=Tns#`-_]59iW20<*w<-JO)t#wA]'4+>IDM"
-    "bg=t#&Iq(bEy;t#iX&dM.pM%6:fpToSeGc%0,;fMLkOt#4#t4pl`0;[%bdqp:dD20En@3qjK=##He$opZ`p1qSeGc%vKeYMJ80u#'8CV])/%3rW=XpoV/`"
-    "$'iWbAuSf8u#cBBu#Dk)hr;g3V)w.]sn(nm%cB'RNsxWTu#@Fs9.iT^u#@Fs9.][;t#_aA:.mapu#[,+DMhO)EtThGc%<>WfMVHdylvuS+47iGc%6>WfMK"
-    "^&)Oph&8pG$5&4:fpToSeGc%r8IYMSp,v#QU@JN(Ek(u50$e)e[::7ws&&uuIl<(@R&BuThGc%,>WfM[*Ids64,&vB5$;nh0q1qYwGc%]_JCMtX,V)4I4#"
-    "#9jS$'QO^j_$ZG^vSeGc%'lhXM0OY-$$;dv#@_A:.=`,O#:(yCM,Ul-$:R-V)PZkgM/a/,Nb3lKN.^/,NvIl<('gsT%W_A:.5m/.$](-YM:,D.$4s8.$:o"
-    ">],Gj7[QgbH)P9GdaOW/`$'WYbAu.(MePXEKat;Jh.$mNkl9Z>NO9<*w<-DAq.$ZEE=-FG#/$h>GDMmx7/$Bv-/$:o>],JS5/$ZEE=-JM,/$QIEo*bJT5&"
-    "NE[dag;*;S7IamgqptWSNq88SBv3V)j$)&Pdmg%u:D_.$0irBPffh0,k')&PjwkpSX>/EtLI)0$[^w<(MXQQTTeGc%WAGDMr[=0$eY$DMGAF0$nmhXMLGO"
-    "0$n<dv#rpT1:RdYL1V(yCMHMb0$qmhXMOYk0$WGj)cOjE3WTB3lVvIl<(/d*,W6R-V)3TJKVLSPKM)DF,XcVbdWUhGc%8AWfMhQOds2fbHXK0EBPf(nmTZ"
-    "wGc%YaJCM'####",
+    "GZ1N5jsi^P$.Ek$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MnJh1q0`r6%/s$X$Bfbq%RXH3'cK.M(``Co*8gH>#'il<(``4;ex./%#9['EMdu^"
+    "vd.F1t-&il<(f9Lvdv1TA#(il<(gxY;e$BK%#9['EMg'_vd/L:t-&il<(g9LvdyDpA#'il<(mEAyd#KyA#&il<()9.yd%W4B#)il<(i`4;e&Z+&#D9-V)e"
+    "Lc&#@MU@,(il<(n<Lvd4hVX-,9-V)fLc&#J0e],kb5;e-(m^#C#1EM&yM8.79-V)#>l2(J0e],(ns<e1M-w$ST1EM*:s8.H9-V)70u>-J0e],<yY>e5rE8"
+    "&d.2EM.SA9.X9-V)Ly&L2J0e],Q-AAe9@^Q't`2EM2lf9.i9-V)ak/X7J0e],e/c&e%gl^#2wUo&8['EMdw0_#3)r3'8['EMf,M#$426P'8['EMh8i>$K9"
+    ")y,e@Lvd&mu^#6En0(8['EMlQIw$7N2M(<Z1EMngx%+LCE=-e@Lvd's'_#8WNi(8['EMmN-[$bXHX-u#2u-iZR$')Eu>M)2%@$pWSr.]8t>M+2W_#+,YS/"
+    "(u,UTU-I<.XJk<(;,=hWY3$]-0KY>M#M$AM`Y&r//p+V)ovet..THi16:$AMdG*u.::$AMiJ*u.>(N#[aEUh2bik<(oG*KV=akr.dPaI)iGk<(2^f-a@OF"
+    "%$V%k<($A[vZtoJ+4UGk<(y',UTgE^v.eik<(7/55^DH[h)rwDo*30MQ#3JV@Ma5JkV2FL+*9l8]5-XgCM(X:n&>4Ac37d(BMP3dE#/XSr.9d(BM@YY)#6"
+    "XSr.s@%CMQ#vaZ[>EVTp%Zw.XGk<(cEK2aPaQ_$VGk<(7hL#[s<>U868jBMt2#B#[&%W7eRni2A2Gs.(bi%#A#f39]<s@Mo)K29b,*P9O%q@MR&5n/A2Gs"
+    ".bCja*<Hk<(RPC/aZM%A%wCl<(6R:,a]`]x%n'l<(o&Gm^+@Sk:@rc%5Gj>m0gxfg:*qR$',y_@M`w$KWc6uu&7Dl<($w]hV7q%t.dmet.bmet.dmet.dm"
+    "et.$Hk<(T:l.ac3cY&jik<(O<rHWc-=y%$Hk<(O&:#[*hg)=#xDo*e*VT#q1(CMgPF([f9#1ac6uu&mik<(bdPwZ,)mB>M>)0vuwDo*i6VT#]K'CMkik(["
+    "Zj5A[8p@@@xn*BMpJL)$A2Gs.A6XW6tAS$'4Q(CMilF,Z]D(CM0yE)e%OZr^FoT9Batn23>4Ac3T)q@Mld09./XSr.vo%CM5At)eVqew^KF1oCf;F33CQq"
+    "l0@QdjC>4Ac3ej(BM--+A&>4Ac3n()BM1Lux&>4Ac3r.)BM84QG-A2Gs.tyh^+0yDo*i%XQ#SUhCMDp7o&hdyI;k*)BMGVK:MtwDo*>M]M#WP)BM2@g(%>"
+    "4Ac3%T%CMEFQ+ecd&y^Zyu_HuA#53EKls.`0QZH4BM@MD.y#Iv*)YI-rjCMhYs<$w3EuIkx_@Mb&%KW7:Q#'9Dl<(dSjwZbxjYJ,xDo*HcJM#&*+BMTOm;"
+    "MswDo*7RWT#DY)CM9Hg,[8b$1a]xBR(bik<(g&;t^al.RL/6d4LGj>m0#OBNLB:,V)yX9>>Z>S$''g_vZl&$mM`0)BMB5>M#pik<(CJ9/(;BPW.&$E#7ku"
+    "`@MYI(JW;1YM#6tgCMybqg('xDo*Vm8HNwi,yZcX>eOQ0Q<MTu(BM8,vM#OQahvhik<(,;-w#-Fs9.eD2VNCKJN_0:1_#lGXfM]5tDt@PCN#X;`$'3F8at"
+    "<JLN#hw678AaL)3BXSr.F:UN#isxr.HA_N#<$-V)a'VK(OJl<(qebsR%$-V)jM^Q&RJl<(u&CTS:g3V)uw&8S@A9HNwA,UT*'8BGfsxr.OA_N#Rg3V)%O>"
+    "QT*sa%cMZRVU)^^javYDnU,ya%cOm27V(WTjaxl$OVGV9HN'+AkV`47KV<m3V)2KSgVd4g=M]cFP#::]O#x4IYMUiOP#e9)P#isxr.jLEP#Z:GDM+IdP#1"
+    "o%DMT$lP#a:GDM-UvP#2r%DMV0'Q#%)6YM[60Q#oq%Q#`sxr.tejP#e:GDM1nDQ#r*%DMZILQ#))6YM`OUQ#t2KQ#`sxr.%'8Q#J4NfM342##yj,]H,FgQ"
+    "#UXEt[NxZ0,PDN>#T-t%GXk%U]ReGc%M(;fMnt5R#d,u4^4)=T]Dmyq^1qx7]XQw<(9kGR#[^w<(8kGR#U:WfMbxy.M@ZyQ_qJ[mT<m3V)],y7]d4g=MuH"
+    "wR#X>eR#7)6YMnN)S#$.nO#fsxr.E8(S#/)6YMpZ;S#1r%Q#`sxr.1fjP#;)6YMrgNS#h2KQ#`sxr.LKDS#saSCMpgaS#PWVS#@Fs9.VV$eaEYWEc/*rXM"
+    "v./T#Up$T#@Fs9.od;ngQI+CdYe_yc%$-V)B_wj's(+DMiw#>d:g3V)Y/Yp]e2efM+W9ate4ZR#(45Y6UE8YM%NTT#BUT%uxR]T#pC_;edfh0,0<[vdQqV"
+    "seMs=T]]E[XfE5FZZXQw<(kPxT#[^w<(mc<U#n:WfMfOg(bLUYt6x,sQgReGc%m(;fM97QU#tQl1hDM>dsfy7nh&J>U#y$cU#@Tql0$+lU#M.EfM3s0NhL"
+    "BjfM2p0NhKu:at+9cU#dsxr.&+lU#t4IYM6`DV#XRyQ#Jf7vI6Npkh@a#DM2fVV#=)+DMifUV#Jf7vI8Npkh>^#DM4riV#@)+DMmxhV#dsxr.1JCV#yghX"
+    "M<-%W#ShqV#dsxr.Gg>O#&hhXM>97W#9u,W#Mghp/@0IW#4JCV#GnqXM2=ZU#-*@W#`sxr.#+lU#8iGc%p:WfMJ+c.rg-.#nQ>Omgqbx>nC2VvmC(4V)Y7"
+    "QmgxWd%cD`g$ogr)qam_X;o;5<HNsttWohFDZZ:g3V)rjn7o9n$/Mu/U8p.Z<We5U-V)p^6Wnh5GDM$ZQX#UQ=X#]HVnp<w$/MxKQ5qBSkd2X_A:.PCeW#"
+    ")IEo*v7=/(]Xh(bLJkX#9BafMGS:at$fxT#`sxr.fDfT#wiGc%i:WfMJcV%u;DCN#TO)X[tb,V)MtHabvAuDtOV&Y#[^w<(35(KrReGc%t)6YMRW9Y#CXT"
+    "%uN]BY#F&bHsdfh0,F*:;@fTTY#>);fM`vhY#c;/Y#nZ^Y#@Tql0pagY#H.EfM(0xDtLBjfM'-xDtq8<atQo^Y#Q(6q/w(>Z#uRNP#m`gY#X_A:.qNKY#4"
+    "U-V)EkTyu1Le=M6O=i#);QZ#X_A:.P$5Z#JSCo*xmU>#7SryPhCP/N$I*3M6VryPiLlKNNh9_vm7j%c7GmlNhr)qaaF_,O-H*/Mg[#IOZ$ivZ:g3V)[:>E"
+    "O6>e%cA'7.PIc%gOuIl<(^Sv%P;g3V)`MZaODvHDMquWj#LsMj#@Fs9.B4Uj#]5uo/A(Cj#3b1^MKdrj#[^IZQPM4V)+wYyu2Cs1hnTxZRtmP>#_aA:.LS"
+    ",k#^C$FMXsUY#>Y5k#`sxr.oagY#WiGc%>;WfM7U4K`y:0<S^BFdsSf_vZ$T,uSbJ3HWU/`$'cVbAuM@Rk#VrZk#=2(RTThGc%,:WfM0sj%cKHruT`_3M#"
+    "BXSr.Z'nk#uADG<Oeu,NtIl<(+wDNU@s3V)3dXdWC4+/M&y$OV_+%/V&$-V)urgQ&<yxCMPfXl#v+6YMUlbl#jOWl#`sxr.hFEl##8IYMWxtl#&5Y7h)Mb"
+    "HXgA:##JTql0qk%m#<0`$'rVbAu]E/m#w,Km#MflBYD(4V)G,E>>EDafMx:CatW>Km#M]P&YSeGc%C+;fMeF_m#x&Bm#:(DHN3C1_ZFAjN#S<IwZSeGc%I"
+    "+;fMj_#n#yw7m#.X4n#bsxr.xRWl#wM5V)YX.;[#Hc(tj=Qn#$WbAui7Hn#6kPn#Y&^5^mL5V)]b.;[u:uDtiDmn#[^w<(;,vn#U=WfMH1;K`N:>R_&:(;"
+    "[kuk(XTi+/MAd=n_h`cW6Q(6q/2+>Z#uRNP#+51o#X_A:.C2(o#4U-V)f%@N_#E-FMo^Wo#[8[1hC.`Ka6fW>#aBPW.JEDo#IQVo#_DafM",
+    "0jCate7mn#0FPW.lWOM#C^io#88IYMu%&p#5Yh4MJ`2eb4.3EbJ:4V)v-p(b_wsyPO'kEcu==+c*IEo*1w%h(/+p(bwIJp#eDafM*WCat_j4n#`sxr.,Ly"
+    "m#'AafM'NCatb%Qn#;Tql0'KhN#00`$';WbAu&]Sp#`7]p#n0'[dThGc%,:WfM$@%)OQIG#eUa.#5`sxr.=fsl#Gw#YM(d+q#N5Y7hQX0wehJV>#+YSr.j"
+    "V3q#Qtxr.l]<q#.e:^M27Qq#&kkM#y;%6gMBjfM(B=QgGiDat)0cq#w#W5gSeGc%S2@YM.7vq#V%0N#+YSr.x*uq#w#W5gSeGc%m+;fM:J1r#*rbq#w$lq"
+    "#`xkD4Byj'4.,+DM/%Vjh=m3V)>q);etGa%cuC$miCwUPir'T$'v]<q#4-o>QReGc%DlD^M<uVr#aLEP#,B5IjMBjfM<fNdjO*Eat3nhr#4-o>QReGc%y7"
+    "NfMcn<##j6@lC3cqr#,EdEkThGc%%>WfMTlHdsuCeekeybr#g+)Et;;6s#[^w<(8$@s#*>WfM=5&)Ok*E&meSYW6/WD&lSeGc%+EafMZ9Eat7/6s#1Ols."
+    "@0Rs#[6KQ#b,6YMBOfs#CXT%u=Tns#47<wmefh0,i2DZmA8@WnkuHT]x89<oD)(>mYQw<(MU2t#[^w<(OhNt#3>WfM&$=K`([q8pb=';[Wuo:nV/`$'cWb"
+    "Au>B-s#X)tt#=31np;g3V)ud$;nob<K`-2Nnqb=';[b#)NqThGc%6>WfMlta%uF.bt#<*mQpefh0,.yPjqnkC;@lkhXMQTCu#dEws#Be.Z-eNTu#ZnWt#I"
+    ">/IsMBjfM_rHdsl)FatPlgu#`sxr.gBBu#BeSCMWm#v#iapu#<EafMr)FatOf^u#8S8tnSeGc%ekhXMEb*t#`n#/u=Tns#9fpToThGc%,:WfMdpl=v7dJC"
+    "MtX,V)Bt=##9jS$'RC^j_%T^EuSeGc%gNl`M]ARv#ss4v#`xkD4]t5&4b&yCMZMev#0Ue=Mg]nv#eCfv#Qtxr.O$>v#cI-V)wj_vvQKcyuZl3kM'1QZZi["
+    "C0NU99)34#g:.1at-$-Tb-$01#INey#J$B5uo/*L)207@.r.'AWfMY2/Et<DL.$[^w<(u`DBPTeGc%@gSCMCEi.$fhw*O<g3V)`D,)O<EUCMEQ$/$lHp$Q"
+    "6R-V)jx`^P]Wg%u87L.$0irBP)-6V)cM,)OQMn`MFj@/$]Kn%eqa3[RAO#e2d99E4H%@&4K`H/$BXSr.PfQ/$rMCp/Pfos65GafM[>Kat87L.$4khp/NM,"
+    "/$Hrd/$1f7gM'#(/`4W7CMOTUu#0#CCMD7x/$:[*o/8AWfMDe%2hvGQ5UmSD##X_A:.]-)0$<E^0,*t12UX70t6M:5V)Yw)e)00`$'kYbAuUtW0$i_s0$E"
+    "s;hV`^n<(E>jjUUhGc%>AWfMIhEQg4rXhWb.jjU`rdyP.]X,XY4QjW=B^0,8HjjUsr$[#LSCo*G.a>#*'bmgHEN+Yr@_aX/ae*uNba0$DjwKVffh0,P(GH"
+    "Wo<#&Yo7h%uXHg1$No0_Yffh0,Xf>BYr_:>Zv4Pds<eM#[O3c0$+L+2$@Tql0-R42$>Rw<(-L+2$[^w<(,L+2$PAWfMZi4/M8qe;]m[rvZ)-6V)W#48]8+"
+    ".FMh/n2$;VR%cPSQ:^fOgY]s'T$'8wl2$$uHb4&@p1$'GdZ#qZ'aMj;)3$mLiXMch>2$3,(3$Oo0_YTeGc%U`.gMfy#J$B5uo/;e%/1:[*o/jZACMjZ;3$"
+    "^KuN_W/`$'/d&^uGM$4`TeGc%Y:NfMBfE##EGm97IQ`3$bp5h`UhGc%YAWfMU6u%cb5_2ardWiaA.rKarUkyl/Cw^6i$-V)1S=t$y.+DMPyhm^Dev<(0=U"
+    ",up'74$f=N)bffh0,TXB/:O%J4$mwM^M(T^4$fdg-t&`f4$8ZbAu%Y]4$^7f4$luF#dF+4V)#.BHarws^M,m+5$Zv@4$rRhwdNBjfMrH2;e@SMat#f<5$E"
+    "tOo/]j-4$`sxr.]d$4$(BGDMN3[5$aF^daT&@XfCV1Et,9l5$[^w<(Y$u5$rAWfM$^'2hW8)qgI@F##X_A:.tob5$MxZ0,teb>#Gd'2hUhGc%pAWfM%a'2"
+    "hZT%nhI@F##X_A:.wob5$:j3V)I.`jhN-j%u(-l5$uq:qfffh0,I(DNh#+@Kiw`'2h_y</jJIb>#X_A:.$pb5$;j3V)Q`w+j(scmgg]h,k/iWdjs'T$'nn"
+    "57$p9CwdTeGc%Q[&dMGUqW8jYJ&cTeGc%F;IYMw4K4$tlr+up'74$kl*_cCy3V)9rBHaEn6YM<3J7$1<,(c22(-lc*I7$EtOo/;*R7$`T9k_TeGc%V.;fM"
+    "KOf7$DWi3$x7f4$6j$_ley#J$B5uo/4rAK17@.r.A[ACM:X*8$47<wm<g3V)i/1>mrkFK`rk<[n>+*;nvIl<(7,[8%]5uo/NbN8$i)-YML/c8$MhW8$@Fs"
+    "9.>e2ngwBq8pS1bpo@p3V)#/FTo'R_dap)#qp@&<ZMQN99$X//9$C_6OqNBjfMsoM9$:BWfM5/w%cNew6r=uVlawdiNrF;7/M&#.krTaMZm+IEo*vpW5&c"
+    "k_daxsRKsIE7/M)>*hsNx&e2#d-d<^Kw&4[)yCMR%@:$pG$FM]:I:$ms=:$h7uo/h589$FHafMmtNatJJB9$4khp/i589$^(Q:$:;NfM.,H##YQ6`=y4d:"
+    "$Np9#v'$-V))BtQ&rJl<(I&,>v<g3V)K2HZv#_v%c7+C7Mj4x$wvIl<(MH</M=g3V)$thvvEvHDMjP;J$AN1J$@Fs9.3m8J$]5uo/2a&J$ZvqXM@>VJ$Vw"
+    "KJ$Ngu^uTeGc%E/;fMIE`J$j;B9$Y<m:$3MvEOfy#J$:LaY-jt]g17@.r.*DWfM%W%&c/%(IPsdWiaft:bP@`1&Pl2W&Q$e.b*w/T9%X(T$'T4-DM0PlMt"
+    "Cl>K$[^w<(F:J>QUeGc%h16YMFmRK$A[p%uBrZK$6Ik;Rgfh0,9eR;@MrmK$21;fMS4*L$JYHK$UxvK$uADG<yCSX@BXSr.Z3;L$@Tql0Y')L$77EfMf;C"
+    "8SOBjfMe8C8SjyTatE-wK$`sxr.O4hJ$LjSCMUikL$KIaL$d7uo/PldK$qphXML:3L$gs#/uBrZK$@E`2U8U-V)#3cWR$B-FMRf&M$;r7KM%v-kVgJSKV7"
+    "R-V)8^ogVKmUCM_0CM$_e7M$:V-V)7vOHWDRHIMS-UM$uJ[YMX3_M$q&TM$w/T9%GJafMbTTat>`>K$NlYbXOBjfM9BsM$GDWfM$Qq%uV>gM$KS4bXgfh0"
+    ",QE7w>e<[/YX/`$'v]bAuadyM$&F+N$OxL#ZBs3V)3duW6/JafM(WUat]dGN$4khp/)4w+Z0b]W[gfh0,WgS;@.wuN$M1;fMp2)O$(L4N$5kcN$uADG<>D"
+    "SX@BXSr.<2:O$@Tql0;&(O$T7EfMF&^W[OBjfME#^W[/yUat`vcN$`sxr.l4hJ$ijSCMrgjO$hG`O$@Fs9.da)ngE1:O`H=2/`Ap3V)n:nj_hOZKM;,*<]"
+    "@1jg`UFsI-SMj>#$Wjg`Xr=/M:,Ft]6(4t@R3-[ZUeGc%/P-FMqp7P$S>[1hC.`Ka0Sj>#_aA:.Pj6P$6P-FMt+TP$P>[1hFJ[Hb-Jj>#_aA:.V%SP$8J$"
+    "FM%NpP$U1fP$INCp/+mHk#5'88rFcsac[^kmgP@g&d_n_^cF(4V)-lCBc=G:Et&oFQ$[^w<(k@[ZdUeGc%CV6FM0yYQ$+:O##o0'[dUeGc%g1;fM5(dQ$R"
+    "EVO$h]OQ$X_A:.libQ$p'T$'xV02hRbL;fLOk>#,Gs9.ookQ$uPY;.(R')3ookQ$VZe=M57:R$u@1R$d$-V)dh$R&&Kl<(AWPQg>j3V)AQ45g3N0#Q^WaQ"
+    "hpDv4hF(4V)ufX>>92+DMg]hR$Oo0_YUeGc%Oc.gMfy#J$B5uo/6'y+27@.r.4_ACM.i$S$7@.r.#EWfMU*;Et8/@S$X;`$',:Wat5)IS$",
+    "INCp/;@n7$,c,S$/^1FkOBjfM#QhS$(EWfM]Ls%u4#@S$,EdEk($-V)a;%R&,Kl<(`Uy%lG+4V)XfIKixW(&c=(o*mJbfmag'aBm=H8)Om<%_mKbwW6uAD"
+    "G<'f`hDBXSr.J[NT$uADG<*o$-EBXSr.NhaT$dsxr.IC)T$gqhXMJ/'U$NtsT$uADG</x@IEBXSr.V)/U$uADG<2*]eEBXSr.Z5BU$dsxr.OC)T$mqhXMP"
+    "T_U$ZBTU$DhRkqOBjfM@6tU$<EWfMU=5&P%qiNr:kUZm=g3V)mRfgiCj4&P',J/sVa:>m$0Eo*%_vylIS#,soL5V)v[fgi]L;EtW9QV$[^w<(p(ZV$DEWf"
+    "M')mvv*aBetq>t%uS-QV$H8B)tgfh0,>x@Hsl)XatOWA/M.m^Eu]'DKr,IEo*+T^2'l2ida)g+&vSdA/M11ZBvX@0e2#d-d<ja;'4e,yCM[`NW$yJ$FM:#"
+    ":f$(ZMW$`sxr.HJ^U$]EGDMjSNf$CQDf$@Fs9.3sKf$`sxr.3mBf$ZIEo*cS'O'K)nda_9L,O.-smgin>IO74>)ODv3V)(Uy%uAx6#QwNw)P6_m-k5=vaO"
+    "WhGc%%EWfMQv8)OjwvEPA@wW6`sxr.L%&U$KGGDMt9Tg$L7Jg$@Fs9.HYQg$`sxr.UJ^U$KGGDMwLpg$PJfg$@Fs9.Nlmg$q7uo/D&RS$_R-FMH+3h$Y:H"
+    "vvlZX;S<_72hqptWS^#P##]5uo/W-;h$yr;ZMQSXh$Trvg$d7uo/Wx(h$:MafMW6Wat4#@S$<E[q/K&RS$=E5g$gDah$Cj7gM,8:/`4W7CM`G@Z#65CCMI"
+    "]th$7@.r.QaACMKi/i$7@.r.@GWfM2QVK`1V]kVQ<y1UfAA/VY/`$'o`bAu'>9UWr:_atS/^i$uADG<N`IUJBXSr.s,gi$uADG<0GSX@BXSr.w8yi$dsxr"
+    ".p_.i$$thXM_U>j$wE4j$`sxr.&L=j$^GGDM98Sj$l5Ij$@Fs9.*XPj$`sxr.*RGj$ZIEo*4-a/(rGoda.<V>[UKtmg8qI[[.UJ;[Bp3V)I:ygV*p#&uR)"
+    "Ti$F%X,Whfh0,J=ygV$C*t[yuVZvc4:k$blL##",
     0};
 static const char *const diti_spirv_text_expand[] = {
     "GZ1N5jsi^PdO#r$=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MIJh1q0`r6%/s$X$Bfbq%OK8^#75H>#0eu6&-;1EMg+18.yCT$'#b'EMYOY&#)$b"
@@ -26081,15 +26486,237 @@ static const char *const diti_spirv_text_gemm_coop_bf16[] = {
     ">=6.m$8%rP$FMvrsF%/s-8%/s-8%,y5AH3(qF%#`1^Mt'/G%)0YU#yqM^M3$9G%.U9V#kX^=@9:5G%viFU#,A8=@94,G%N$DaMt@TG%VEHG%hV+Ft6ve(b"
     "ZXD7%,SafM$RkatZ_`7%hV+Ft6ve(bZXD7%EQafM$RkatXRM7%fr+>@@MQG%x.v6%Qp7gMtgL/`S0###",
     0};
+static const char *const diti_spirv_text_attention_coop[] = {
+    "GZ1N5jsi^P=#`j%=&:c%>&:c%G&:c%f&:c%%':c%&':c%)':c%A==>Mm`)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D"
+    "[XA'IHi62;ZQ_evv#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#6QaI)-9-V)[Lc&#@+TJ)kb5;e#Bg]#C#1EMsYM8.79-V)p=l2(@+TJ)("
+    "ns<e'g'v$ST1EMwrr8.H9-V)-0u>-@+TJ)<yY>e+4@7&d.2EM$4A9.X9-V)By&L2@+TJ)Q-AAe/YWP't`2EM(Mf9.i9-V)Vk/X7@+TJ)f8'Ce3'pi(-:3E"
+    "M,f3:.y9-V)k]8e<@+TJ)y:I(ev1TA#)il<(bVpvdu:+^#>.+G*/T1EMsP18.yCT$'2N(EM^qh>$*-&=$8['EMV`s;$;(='+)ll<(uwI=e&N^%#9['EMl&"
+    ".yd/I(X-,il<(i<Lvd$Q+B#1il<(cMyvd&^=B#&il<(,9.ydq10R&Dil<(n'mwd.G6w$2DT$'9h0EMm^]a*LCE=-e@Lvd&YXb*/[Yr%9b'EM`bY&#,LP6&"
+    ">il<(n@Uvd5qrt-yCT$'9N(EMabP&#1n9S&8['EM]o%t$I<Wu-up'EMcC=5&KO7V.pa'EMv[#;e.4v&#E9-V)mLc&#/hL3'@il<(sLhvd8,7u-&il<(,>c"
+    "#e#j,S&Ail<(uxcwd1JMC#/il<(s`=wdlTa$#6En0(K+)EMwRLvd1Y-`#R/0P0/T1EM/428.yCT$'@N(EMgtP&#7N2M(ZwN>M#M$AMtNI9TS$$A-$THi1l"
+    "8b>M-tH&#=rfK25x$12OY$AMoeV02/Kk<(Qj'MWDt^=%#,k<('a8HWF)q=%'l@$Cqw$123fDP15x$125x$125x$12Rv'MWIBZv%.Dl<(QRLqSbn)B-bik<"
+    "(8=UHWLTvv%9jk<(DFovZ&c_%6bik<(L/#5^N.bi)aik<(Mj:n^)fhx6>$`Y69^d-2y&X>MLT'CMjyM&[Ng:&[-Ls:8qik<(LQQm^/Far8E[WS8]&%W7ZA"
+    "nm8Jjk<(]^0xZ*I]o9RpR$'2G`@MS@DJW_uOu&1Dl<('.jwZ450Q:aik<(@c9HWb0lu&9jk<(Wydm^FGEk;oc@t^9Kq-<I)pl9]&%W7oF')<7qR$'2A`@M"
+    "WRVJWgOCv&3Dl<(01jwZ<(a+=uik<(oPixZ4T:c=aik<(q=w7nVtbIWlnqv&>(l<(@(38^TfYc++xDo*0Z[M#js'CMGjEQNHou=^Uou',M+k<(cnGQ^11["
+    "H,%4Ut^EYF]@G-Gm^Fcbx@VZ]a@K7W.2^6ns@`xDo*6m[M#O't@MmA.,2yRGrA_3jBM+h5&#]&%W7NBdZ,5,k<(SN3/VuIR[B]Hk<(Rlo5as2VC%t,]0,e"
+    "Xm>7o-s@MR#xQBe;[0DANhCMQdit$fEwLD/@*BM.U#:(K7W.20$cZ,0G]0,gdEQ#Aod([UWBjEeik<(yD>wZWjyJFiik<(&WQwZY%Z+Gkik<(*jdwZ[7:d"
+    "GZpR$'m,b@Mf;AKW0ggy&:Dl<(J/=IW1mpy&$El<(g&s,a/^K^&'xDo*KMJM#i6&CM`C,;MtnUt^aM$AI9=l+Ir*)YIo#u@M#ogWI;4EuIU%q@MeTfQBA^"
+    "d-2EI&CMkBS5ORB>8^[Onx-x'l<(+FPm^f$XuJD1h;.K7W.2GMHTJ.kk<(9GwwZiXGsKv'l<(+CGm^$[`8L6a4U8u>.r.uGk<(9pU/a@oV@'&Dl<(0R.HW"
+    "4^oL#tDl<(`dZvZm&`4ML+q@MkV%q%7jk<(:Oh+a18';$9^d-22p/j#A^d-2JI&CMF,HM#>4>8/K7W.2-B3M#LoRt^sEe-O1sTdN*[&CMM>dM#qiE[8[xD"
+    "o*`^XgM3.5EOK%k<(cb1@#VD(EPQxEH;ap.t^%)BcP-%05BPoRt^y%^'QyJ>8.y[K@MM`1BPSy2HWDcLN#Z%3HWEiUN#l&Tm^&Ku@R'm:5/(T,V)J%dyYd"
+    "Y(CMT+sN#bt2f+A^d-2:o%CMU1%O#>MqN#oZR$'^g_Uo#]6O#'&v$.kQ'CMXDAO#a,X;SR:k<(S`5O#1up@M)4F8%2up@M*7F8%EB%CM]]fO#f:X[6A^d-"
+    "2;o%CM^coO#>MqN#DxDo*vV9HN9=oO#jE-NVlTw$._6N@Mr=7KVdS3HWUt;P#xq$;[Sh)P#epoPWW)OP#/Ki+axm%9(swDo*`'%;[u`wp^9L#JX%[dpJAF"
+    "]0,Mi(>Zm*0EX/xM@M^_PK1@up@M7`F8%Lb(BM`O0Q#]UsSPa:k<(Lf=fXVGk<((C>#ZPsR$'1dq@MAC#n&EDl<(BQZo&K7W.2VNFM#1^#BMtQ`Q#K7W.2"
+    "ZZXM#-%M@M+p7KVj-r@MA$G8%`ZGBX0#DTSl_uq/e[=4,Z#,N;U3]6Vi:>R#ENeKWjAHR#5X%;[h45R#o2jOWlMZR#rt0ToEydR#wJ6=/p^'CM#bnR#cGG"
+    "m9K7W.2`5xL#)pRt^Pi$P`$_(5KP]K@MOcLQBUup@MJ-K;$rmfCMXWsg(vwDo*Bur(O@T-'[Lu;iah#9p^U@X-brTJB+YxDo**O=T]u`wp^WR8fby=_W-D"
+    "G]0,kk)>ZQ3GabH^'CM.N&T#lVVS#rB%CM/T/T#no$T#F;k<(0y*ccVGk<(b@8#dVGk<(wHGh1sg5xdZ`n@[cK`@ev_H^Yv_H^Yo,]0,7p:87@$<YT*xoT"
+    "#>j(BM-(#U#-%*oO_=S$'#mt.V-34U#B5u@M^hK;$.nfCMmD8,)YGk<(%-gK17K,M1L_L<MQE:;[lGT6hsMPmgsMPmgswDo*Xbs(OqeTq^kS=ohyJ>8.k]"
+    "K@MJDapSEO5HW5e'V#a]Vm^no9li)(sm/YxDo*[_;HN8pk+[f]_LjiE5WdXU7CMf]6##'fGc%:nfCMI5_(ki&gCMT^#Eki&gCM]%@aki&gCMeD[%li&gCM"
+    "fMwAli&gCMgV;^li&gCMkiWyli&gCMr-t=mi&gCMwC8Zmi&gCM3-Uvmi&gCMEhq:nPENfMm24##B.H970;WfM&9LdawE_<o8O6YMQ2+X#H*K2cU#7#p0%#"
+    "ka#bZ9p&hd%c2^%Wp.=(la%t:rp<w$/M+2W6qSDKmp%$-V)Pk0w#UJl<(2g+NqAy3V)2ag1q,#e%c8=uPrv7Kja+T3lrIjt(O1jO0s`6DgrD+4V)6mg1qE"
+    "Q<HN3%0is@[,5K_$CA5ZQ.w5L^d-2kTTY#nx1.2iB8Y#`;GDMmcrY#L($DM`J$Z#$*6YMeP-Z#kmyY#Q1`#vLBjfMu<AZ#I;WfMBNe%cGhF%w'j=kaeLl3"
+    "MwNX%uV65Z#P+rZv:g3V)vLe+s8]cfMy;<atV65Z#;T%/2*B<i#QFFi#JBafMU)Bat2gXi#;T%/2LPKY#T_ki##+;fMNH(j#my4Z#6gti#;T%/2VoyY#Y&"
+    "Cj##+;fMRaMj#uy4Z#:gti#;T%/2W]^Y#<cJ/Oefh0,1LBat^0jvQ`RET]4PeBR1abgMd05V)<W:29.1EfMOP#)OMBjfM[n/8S_WBatCr>k#_$CA5YbZN9"
+    "L^d-2RfHk#nx1.25HYLO;g3V),<hpS>%+/M+1NrT`@og:u4Q.;c,aK:R%yCMGgVj#mjhXMYf*l#ws[-cNWIrUdYqUUuIl<(7,ajUOxZ0,5/V>#82#BuU/`"
+    "$'jVbAuLgWoVjyBatN_Nl#9[KtRSeGc%[=GDM(-Zl#aLgk#L^d-2WRWl#jx1.2axdk#mIEo*m:S;$ymRda0*_-X$OFT]HQjKXOys(XV/`$'qVbAu[>&m#s"
+    "q.m#L]P&YThGc%2=WfMSP+/M9[vFYEj25Klx1.2w&Bm#-#4V)PiQ^YQ@:YMik_m#wNLtMo/IiNVc0>ZThGc%&=WfM4K*/MrKEfO@2*w5*(_,NSeGc%/+;f"
+    "M#rhm#4TXi#QLNl#Xw7m#D.p/2`.Lj#74Uj#S4Uj#C+;fM%'$n#8TXi#TLNl#qw7m#D.p/2eAhj#9Ahj#VGqj#+KeYMn26n#`;/Y#u34L2",
+    "0X4n#ZQ+n#*Fpm#f++DM>o=n#4_EMDoiA[5L^d-24eGn#OhVV76kPn#=0`$')WbAukDZn#:wcn#[8=n^ThGc%/;WfMNuk%c:v*M#`o./MtIl<(kg#2_Av3"
+    "V)ms>N_N)T%uiP:o#`^U/`efh0,NDD87AKMo#j5s^M6gbo#QiK5tv0jo#1WbAuu*ao#O^io#f=N)b&$-V)SflT%XJl<(*44Eb;g3V),APabF=;K`ULKFc*"
+    "cD87JX&dMLd`3Ntb,V)0x,>dsd(dMLd`3NShGc%h=WfM@.HdsdHM$e%pto#fP*q#UhVV7fDop#$Rw<(iP*q#]^w<(kcFq#m=WfM)CEHNbgEufhh.t-jx1."
+    "23X)X#Mw#YM8Pdq#[EDo#UhVV7tubq#o/`$'HWbAu2Olq#x*uq##IoNhThGc%u=WfMMVHdsqiY3i9<)r#)JLr#UhVV7)=9r#%.EfM:MRgiNEjfM9JRgiO*"
+    "Eat0[Lr#nx1.2uDop#ZghXMD<sr#+=9r#`.hxQ2$k(k0nEHNqC2fkl]wvHnx1.2/=9r#cghXMHUAs#7u5s#GV.:JFM)Cl',VM-<,Rs#nJK'I2Z-DMD[cyl"
+    ";g3V)U1r.i1DcfMPrDat2h_r#5=*@mMBjfMT17ZmXFEat<Nes#57<wmSeGc%+,;fMV#ys#-I@WnkuHT]6dN>oKi28SXQw<(MU2t#]^w<(LU2t#3>WfMD;F"
+    "HN'e>uo-g18S:g3V))/Xpo#_m%cS[[O#D`_V#m,6YMVTlt#C6CTN+2W6qRRGNU:g3V)0WTmp,#n%cvLsvqyK&u#gkysS^xPjqiiWT2e(T$'Z;8u#jx1.2H"
+    "Iws#7iGc%.>WfMgea%u;H[s#2%]>mThGc%s=WfMOu`%u#c*q#qL#Xe;g3V):@evd1DcfMCJDat%o<q#dyQ,aSeGc%8khXM#&Oo#I@2(uiP:o#e42eaThGc"
+    "%<>WfMl[Ids8y3lr$jko#gT^u#UhVV7gHKu#9.EfMxb-HsNEjfMw_-Hsn/FatOf^u#r&QfWQ5Lak-nq(bU-#v#sghXM^(Vu#N^`+uLSBu#H8B)tuIl<(oH"
+    "C$Q=Y,ftrRZtJe+4V)y=E20wkhXMeS@v#`p4v#px1.2pkvtJOp9#vSeGc%E,;fMpf[v#[h=Zv-lIT]$k[5MwMXaXXQw<(UCmv#]^w<(,Zk-$y@WfMt:s%c"
+    "LeS6N(T^jaiq,MNp=s%cNw3oN'NTjak,e-O/N3/MqB)JOVK+Bu@s3V)1n'>vIqiXMI^V.$9(L.$L^d-2egGn#lx1.2@4_.$:yZ0,8;`>#ci`^P<g3V)i4L"
+    "HNyYs%c$Ec`QYbo=vr'T$'_&/Q#XDJG3At#W#d,+DMl)m^=XDJG3C#-W#d,+DM%bcj_&$-V)J^@w#1Kl<($fXWR'$-V)Ld@w#2Kl<(('98SAs3V)#JA>Q>"
+    "%4/M)vm9TR2qpS'$-V)+HtT%gJl<(0XQQTAs3V)2emmTGhiXMZoF0$Z9;0$jx1.2a@E0$_y3V)82jjUsD&YM^*c0$xW--c66'mV]ko=vr'T$'gRa0$I=&-"
+    "WNBjfM5w(1$AAWfM7s[da/xBiW4:t%c`'d1Xyk.lWvIl<(E1')XvIl<(3<=;RBv3V)IJ_aX6.x(bDu>/$HGafMs.LatPns0$R46wvSeGc%'lhXMilev#Y^"
+    "`+uW@Qv#'m&LM#0Eo*hfT^c3U2)mJ]No:7aSCMd[h1$91bQ`:b1'Z6qpg:;iGc%KAWfM#2PdsFB7`Z@^d-$,X=2$4_EMDkYa#5L^d-20_G2$UhVV7.L+2$"
+    "N4EfM>_7;[NBjfMC2lp](dLatc.m2$5UBi:W@0K`AZB9^E8kvZ:g3V)W<WZZ%UTCMtN)3$-w^&[UhGc%VAWfM.TPdsQPd6_q(o2$CEM3$UhVV7C8:3$K.E"
+    "fMS1ej_OEjfMUJag`1(Matlfi3$dyQ,aTeGc%Z.;fM.;&4$3m]daDWPT]eNdKb`US8.n*ybb>'b>#qx]FbT<YabTeGc%'BGDMG7b%crw/Has'T$'4SEP#j"
+    "x1.2Od$4$7iGc%^AWfM<41EtxL]4$[^w<('1f4$eAWfMBPi%uvLo4$luF#dffh0,[oM87`J*5$w8s^MDc>5$+Z#O#w&nXeHCb>##uQ<ej^NWeTeGc%M/6Y"
+    "M5AZ5$3vBLNa^)YfjV)wHnx1.2iDx4$mghXM8Sv5$puk5$GV.:J&kw5g(,VM-T*06$PNw%IprcfMOrMat,F96$;T%/2Y#/#f'1$/inL5V)f%DNhn=FfM7:"
+    "$/iOEjfM67$/iO*Nat/XU6$nx1.2)=C6$fghXMC9%7$sDx4$j3x3U2-8Ekjq^daK66O#3i,7$r&QfW:k0>md_^daSh)P#7u>7$i,`MV50t(k,rSaks'T$'"
+    "8*R7$jx1.2%=C6$7iGc%tAWfMU3j%uy_35$o9Cwd<g3V)7-6>d2DcfMBJMat$lF5$kcfBcTeGc%fGafM]CNat9>[7$;T%/2_0VHcB#1>mnL5V))oP^ln=F"
+    "fMR,1>mOEjfMQ)1>m]RNat<Qw7$/1r3_E8MZmr8#)bCp;8$0hhXMKko7$;a`+u9>[7$47<wmUhGc%1BWfMa<Rds,bCxnMW48$Pna8$UhVV7PbN8$%.EfMa"
+    "+FToOEjfMcDBQpdhNatG7&9$nx1.2x8:3$gs3V)0Z^mpK*:YMYjC9$JH_N#jx1.2^589$XBGDMNOX9$cDbpoI.eR#cHT9$M>fl:Ek)hrTeGc%;/;fMg1r9"
+    "$GG6Hs%SRT]F@;/tAQU8.OsPFtwyc>#Rj4*tn)3EtTeGc%y/6YMdPI:$OnkM#jx1.2syG:$PBGDMoZpAuR3W%uvIl<(Y-d:$eBGDMA4RyuTl_+svIl<(,:"
+    "v:$^tcBXG:2Zvn[:Kr6f4k'm-`#vTg7/M2skLsY)7w5Ek)hrTeGc%EHafMgbNatD%b8$jx1.2NbN8$7iGc%1BWfMjqj%u[[1;$Q46wvffh0,mNT87B_&J$"
+    "1;s^MUv:J$na2,t=ACJ$QckAu<:9J$5sBJ$+:>eNX/`$'T]bAuFR*OOV>Tat8:_J$/1r3_>(SZmhmddah45R#=4hJ$BAkLV<`1&P($-V)V=,K$5RtI$P/]"
+    "_P[Tp%u74UJ$,DZ)O($-V)WD5K$5RtI$f@kLVC-.#QBs3V)gp</MLtiXMP4SK$KQHK$nx1.2L`QK$8)6YMRAfK$EQDS#jx1.2OfZK$QDGDMG&$L$c9,5p$"
+    "lwK$ckK6`;'>-u3s/J$(vBhM=g3V)YH</M3DcfM'ROat5(CJ$`T9k_TeGc%5nhXMwmE3$h``+ufA13$agqK`Dev<(%2PS#;n+USUeGc%31;fMp64L$8K`3"
+    "$Z9EL$;T%/2e6bQ`]aZQToL5V)FnvmTpvX(tUwjL$gckAuTqaL$eRjL$Ca[/VBs3V)7wvmTKqiXM`90M$nY%M$XDJG3QqqV#T+yCM[@CM$CJafMv:UatS,"
+    "KM$9BEN1t)/Q#m,^M$D1;fMoeqM$UGHBY+eXT]Lv*eY@i^^cXQw<(#3gM$]^w<('R=N$KDWfMaL6)O=)7`Zrw*h:nx1.2,XGN$=hhXMn8[N$&.Hv#nx1.2"
+    "0eYN$7,4V)Vu,&YuAkXMqKwN$2qlN$nx1.26wuN$/t3V)R=pgVihr(OFsg9^#'/k9jx1.2;,1O$sDGDMiCQO$V]fda&gn;_gdiH2Q_n<(ns52_($-V)HGX"
+    "^l)aedaE:M3`sjgZQLVrO`F72/`($-V)UZ-P$^0pM$).[h`2%:Etr*7P$[^w<(Tg.,aUeGc%aJafM;:Vatp*JP$;T%/27S^NaWFcaboL5V)=:+)b<VGfMg"
+    "OcabPEjfMfLcab<JVats<fP$jx1.2K&(O$B26YM/v4Q$4o*;MYtlCdY8^HElx1.2dP<Q$mIEo*dSOQ$9xV87T7W.2h]OQ$r$dJM.7dQ$2EGDM=PmQ$^0pM"
+    "$$,yCM0DvQ$O8@YM5J(R$mibQ$9kdte#*@/MS<tIb%:>w5f42eaUeGc%gJafM94Vatnu6P$KTHi1`d-P$jx1.2OO+2$)J$FMtHFR$u09R$",
+    "u09R$D)MSBx6CR$,#yCM8oVR$%G$FMwZbR$$DUR$$DUR$4HWueyilmgSZF>ZlVP3iyMppf[<g(bp$.P$>EGDMI<%S$^0pM$]Jl<(WJIKiQxZ0,-$l>#uac"
+    "gi,IEo*n#rvmh6nQ8JK,M13o>S$]]oG3<@RW#*I1laixZIk=m0#QvOwek*oKhj>p0#QwX;*l(]k/jvQ(&c#$8Gl^Wj%Y^Y$DMEh*T$jZe=MkR_M$.LoS$-"
+    "KafMyDUatV>gM$jx1.2y8pM$7iGc%DDWfM'Zq%u<T2T$1s@#mgfh0,.I2)Xc3TZm[<[ds*Oc@nNV8N$K[NT$UhVV7MbWT$yQw<(M[NT$]^w<(L[NT$4EWf"
+    "MDI&)k)[hXoZ%>T$pZe=MT#GT$2e<T$m26YMQ;cT$Qi<-u<T2T$8]T8o>j3V)4ORHWZxNg`9(K;pMvjpoX/`$'e^bAuOS8U$Z5BU$=31npt'T$'XN;T$=*"
+    "mQpUeGc%52;fMq<=L$TssT$72KU$JK,M1el7M$kfQM1grAM$yZe=M^shU$4;_U$Js3Sg,iU,)[1+DMs-djq],K-c2p<PrK'^mTwIl<(9GDKrCv3V);S`gr"
+    "/q,)bQryU$BKafMt5XatQx=V$;T%/2IR]Wpq2<EtoL5V)W']ds8(Z(t_XmV$rdkAu^RdV$t4mV$IB^Et($-V)@1vV$XjGV$KTHi1y:vV$JK,M1tl7M$kGa"
+    "j1&H1W$%H1W$)--YMj$FW$%N:W$x-;j1F>B>,g2+DM.2mvvwIl<('F=BuRM4V)XNF/MeOKdaeR9lMKN]KMkhU0N1ZbKMu'T$'MwTf$jx1.2osGV$7iGc%B"
+    "EWfMamvylN$BP;_AafMY>^at61_f$;T%/2<'.,u:GZEOpL5V)x:#eN8%Z(tDi5g$WfkAuCc,g$>G5g$-MvEOCs3V)+#xgVgU:HNugAcPvP.&c:g3V)puVB"
+    "P9mF/MwyxCQbsY^u@s3V)073h:FGGDM98hvQG1MZQxIl<(xX3wQ@B^0,)fO;RjJV##JSCo*AZr>#pIWQg2:I=SObO;Rf-wyP*p5YSMb(>S>g3V)&`oZQYV"
+    "IDMAy$5TNrapSxIl<(/XH5T@B^0,7edQTq`V##JSCo*Hpr>#w_WQg9$^SU^adQTf-wyP1YJoUTK<TUAE^0,cC0tR]jD2U5=/&cygfWVy.[g$kX8MVH-Bn/"
+    ".h3V)e4#eN4DcfMY>^at;P5g$>2(RTUeGc%mphXMZrXL$Kc`+uF3)L$BW@kUEev<(<#@M#HQql09A]p#a0Eo*c]g^cu%72$vkVV7VCYxSVhGc%EGWfMt%c"
+    "ds=O_-X^XlL$w>+j$UhVV7w2pi$$Rw<(#@+j$]^w<(%RGj$JGWfM^9`HN;nV'ZH`It-jx1.2ha)X#jGGDM_HFZZ@0Zj$o^RNV*IjZZ(Z'O2GiGc%PGWfM("
+    "HcdsI^3][kTIj$6,:k$UhVV76w'k$q.EfME2G8]QEjfMD/G8]-s_atc4:k$nx1.2-3pi$OhhXMvmak$8w'k$j3x3Uoq=;nc_`HNI7d6_:m:/`>s3V)h/gW"
+    "[E+y.MKJDo_E([N_)$-V)lhAh(nmPBX>w0K`/XpK:X<bl:#Ncn^iLH/MBNOx[mcGw5TFe;[VeGc%TANfMEuW##Q`gIWO`sg`VeGc%aMafM;=`atp-]l$;T"
+    "%/26MB2aW@PEbpL5V)<4pdahZX(t&f3m$9gkAu%`*m$ZD3m$gGjEbCs3V)iF:)XF.y.MWb4ccY9pda)$-V):JOm$vDFm$f@kLV`,-#dDv3V)8Vbm$Jklj$"
+    "33l#dvtH/MR3X-b&=Hw5e+nHaVeGc%gMafM97`atnxIl$LS4bXVeGc%$thXMfb#j$Vf`+uT5gi$MflBYWhGc%lGWfMDDddseQi@ejN@j$n$0n$UhVV7not"
+    "m$8.EfM%#&teQEjfM';ypfIo`at*@Ln$w#W5gVeGc%p4;fMDl`n$]^umg[GdT]xOiTh%vUNhXQw<((Pqn$]^w<(*c5o$xGWfM4naHNjYuOi$k'R/jx1.2E"
+    "Y`MiCs3V)]]ngiM*:YMEL]o$uI0V#jx1.24uQo$DHGDM91ro$NdspoCa,R#90no$[>fl:.N(bkVeGc%'5;fMRk3p$rFGBljrdT]/#:)m.qg8.8VO@meBu>"
+    "#;M3$mE,D>mVeGc%e56YMO2cp$N:nO#jx1.2Jbap$M56YMQ>up$/1cU#jx1.2Nnsp$:HGDMeoOsnJH6WnxIl<(Rs7q$RHGDMoC0To@tUvmxIl<(](Kq$K#"
+    "dBXqIh4pGeKEk+e5)bIDBq$lthXMKq<p$;g`+u9E)p$2%]>mWhGc%vGWfM-@I/Me+Brg8uHw5w#W5gVeGc%yMafMJi`at'-0n$jx1.2lotm$7iGc%lGWfM"
+    "Mx$&u^g=2$SFe;[UhGc%KAWfMl3kylN$BP;_AafMlwaatIJ^q$;T%/2[>mZ]_xPNqpL5V)FmpmpqvX(tV*5r$jgkAuU$,r$ga4r$CbeKr)$-V)3h2U%XJl"
+    "<(>Yigr>g3V)Af-,sUyFHN3%0is;50X-jx1.2pyYr$bHGDMiiwr$K;gq$JK,M1u4vr$LT=&uVeGc%E5;fMni;s$og=r$&TMs$;T%/2<>fWr))##vpL5V)h"
+    "5>>vn7FfMc^'#vQEjfM5,##vS8gatZ[Ms$r+wM1H,lIuXyfKM7PmbuUpfKMDs3V)U2>>vDrcfM#Lbat3yT*%XDJG35wqV#T/yCM@Nr*%_=@YMET$+%1XCV"
+    "#.SdeNQBjfMuI8+%)JWfM$Z7&cvgaJON%KmpxIl<(jSdEO@g3V)l`(bOZVIDMxF^+%drS+%JK,M1FYZ+%mfQM1p=(o#d%rXMN4x+%Afm+%,:>eNWeGc%&7"
+    ";fMW:*,%4sT*%DA5+%OhVV7c3Hv#=0`$'acbAuK@2,%R';,%7R/XRyIl<(G9kT]mL5V)Jb/)tgy+&uD-;,%6Ik;Rifh0,8l<wQIbT8SedKEtMXj,%[^w<("
+    "[Ls,%9JWfM0gwda&y:VTVHNfM#j`##U,vF<cX.-%@E`2U*$-V)V4]w#oJl<(98jNU:U-V)7wmQT-ihXMaF_-%n0mr$_$CA5t.LB=L^d-2o&g-%nx1.2ow]"
+    "-%wvhXMe_,.%m2y-%ev1.2kR%-%9g3V)I:'eW7p$h`IZ.hX'$,_=Ouu&YQBjfM/lZBY%ZhatZ^Y.%w$wM1E:&#,&$rXMk2w.%hdl.%M]P&YWeGc%MPafM%"
+    "ThatYWP.%9BEN1.ku.%xo5gY.IEo*/%=X$*B<)bc11/%PPafMo+hatL_.-%<wGqSWeGc%mvhXMpK;/%rvcr$`hVV7,J:s$R0`$'(dbAujJD/%:>`/%Vba8"
+    "]H(4V).e&nguW&&uc7M/%Wk%U]XhGc%SJWfM+TldsL(U9^;8P8]3%c/%Js3SgGgf,)l7+DMOZL5^A'>-uL]yq$@FiNq>g3V)2gpmp4DcfMlwaatNi4r$7h"
+    "yI;(2V%ui]-0%[8=n^ifh0,NPi87+b@0%jBs^M6sT0%Oh2,tv<]0%2jkAuu6S0%Ov[0%bp5h`Ds3V)v7I2_NtiXM)Wy0%$tn0%Js3SgQ.g,)tpPBXLge(b"
+    "(DQw5,A>-utI<1%gGjEbifh0,Yri87WPO1%uBs^MB`d1%1=nO#rO9$dIF&@#uFu_cc)6#dWeGc%H86YM27v1%&=nO#jx1.2hit1%,KGDMMoYvd#n@ZdyIl"
+    "<(;l82%N>@YMKu9Wec[=)bv'T$'m*C2%jx1.2^JF1%7iGc%eJWfMFf-&uloI0%_T9k_@g3V)q(I2_5DcfM4+iatn$]0%sU>teWeGc%m7;fMA]V2%EXfTfY"
+    "AmT]t*Q;gwRY5K&_fRgS_b##)UJ6g%dcQgWeGc%^e&dMLd`3NShGc%wJWfMOimdsoVyRh@U.3%-oQ3%UhVV7-c>3%$Rw<(0oQ3%]^w<(2*n3%%KWfM8&kH"
+    "NmuqLj$LTt-jx1.2Ce)X#],$YMHb34%*7U2%UhVV7;<24%o/`$'WdbAuBa;4%@IE4%.WD&lXhGc%-KWfM]9nds%x.clMNP4%Hhs4%UhVV7",
+    "H[a4%8.EfMU>M>mREjfMT;M>mcejat@ms4%nx1.2<c>3%nghXMSNC5%J[a4%r&QfWDqpak#U#eaSh)P#T/K5%nx1.2I<24%2t3V)+;bToN*:YMXmq5%sZD"
+    "S#jx1.2[Bg5%WKGDMMR/6%cSB5p*A,6%24B3jn5c6MuhJ'mKURw50a`BlWeGc%3QafM^Ojat:NE4%&[O/iWeGc%VwhXMA6J3%1j`+u/b53%'n/hiGev<(<"
+    "#@M#L^d-2n('&uMf=6%@FiNqifh0,6%>2qMJ9/r'YnT]Br#nrx,Mw>KN8-sxvc##NEthrok6,sWeGc%&FIYMdY)7%Omn.P4.L-tw#1[>4_EMDf(^w5L^d-"
+    "2wA:7%jx1.2yGD7%MwhXMixW7%v4(7%jx1.2M7U2%P6a^M%ck7%I_V/ZItOEv$ROEtb&%8%[^w<(-s-8%NKWfMEN$eaeLl3M6kfs[%twQMWmS/MYhGc%NK"
+    "WfM&Fods.><nMy5SHs^+-wveft<(rs8hM[/`$'UfbAu@V5G%;A>G%+:>eN+$-V)CTew#0Kl<(iMQ)OGy3V)kYmEOC/c^M_`oG%[WdG%+1#INXeGc%&:;fM"
+    "hfxG%^n$8%AGHG%43]_PRBjfMR6J#QbapatAu1H%DbeKrWeGc%NMGDM[c<H%5<&DMNJFH%PMGDM3IQH%Q($DMPVXH%hyhXMU]bH%hUV7%_$CA5<YnmKL^d"
+    "-2X@jH%nx1.2X9aH%lyhXMYu/I%UL%I%4_EMDiT.L:L^d-2aX7I%_$CA5/XidEL^d-2eeJI%nx1.2e_AI%ryhXM`ChI%cq]I%px1.2kwfI%xg3V)>WS/VW"
+    ".lHN1iFlVE<GwHjx1.2q2+J%&96YMeb>J%+WB&c&5'qW3M=J%.@rSBwEGJ%KBkXMhtZJ%%L`,c)Q#nX6`YJ%.@rSB&XcJ%nfPfM2Dj##-yX3L,q0K%No0_"
+    "Yd^n<(P]L)XBB^0,_Ia>Z0Mj##JSCo*]].@#4LkQgLsFA[/Fa>Zh-wyPDQ3][iC&B[d^n<(X0I&YBB^0,i/=t[5]j##JSCo*bl.@#9[kQgQJ#v]9,=t[h-"
+    "wyPI(h9^nqYv]CE^0,>xAwZ:;uT]346&u[guJ%OxL#ZEs3V)YbGh:vyhXM#5TL%9L`,c90,Z_6jO9_w'T$'8_lJ%NflBYXeGc%I:;fM_'iL%7k'K%'q0K%"
+    "cv#0`RBjfMs8%M%aMWfM;J6&un'oL%bp5h`Es3V)awGh:DSafM9=ratn'oL%;T%/26-yI%R73M%'NGDMs,JM%=Y>M%,JWea8D6&uPxY6%CbeKr:U-V)5=)"
+    "@,9g3V)9:vjq>Y6&uMf=6%EtE,sXhGc%sJWfM*9R/Ma^)YflC$C+sU>teWeGc%vPafMbL;at>WeW#aE0/`4W7CM(QKp#78CCM%sYM%BE>-2gMWfMDc6&ux"
+    "etM%jcfBcjfh0,^*s87do/N%yEs^MF$EN%Bn92t.FLN%BmkAu-@CN%n*LN%pC_;e#Jl<()9dt$ev1.2i>+&#nx1.2mi&N%M#iXM:l$O%sCqN%px1.2xI#O"
+    "%:h3V)>0(bb3;P&Pdy%VgUl8[>PhVV7nPXM%V15V)Foi5B=NGDMv+_O%`RG)b4&[O%r:5V)T6dEb8DPfMb#l##.,'lh3c)hiXeGc%CNGDM&Q5P%Oy#DMC_"
+    "<P%(TafMV<sat52)P%4_EMDEga#5L^d-2;CEP%&[O/iXeGc%x:;fMRqXP%5*wO%80)P%ShVV72V5O%0l(^MYZlP%+HNfMlBl##817'lFtYBlXeGc%.HNfM"
+    "nHl##,qF3hLHrZmXeGc%2TafMcbsatB%BQ%_$CA5%YidEL^d-2P)KQ%px1.2R/TQ%9iGc%0NWfM`Fwds,bCxn&A;Q%P#BQ%ShVV7>]>O%7TafMa[sat=ds"
+    "P%MCJW7MUaP%DBpQ%/HNfMwdl##D@dUo]M/qoXeGc%;TafMGfratIP+R%@C:RpRBjfMQy*npo2tatLcGR%_$CA51c-)FL^d-2gmYR%4_EMDa4y;6L^d-2k"
+    "ylR%jx1.2m(vR%;NGDMmu2S%%c%DM`];S%$<6YMecES%p::S%jx1.2oscR%GTafMn,tatMiPR%OhVV7>QXM%B0`$'ugbAu`hVS%&arS%KT=&u+$-V)daiw"
+    "#3Kl<(S&q^u+$-V)A>FU%0Kl<(W>Q>vAg3V)YKmZvn8D&cs>r4MZmqoafU0PM8+#INlkLlM`4yKMBg3V)0t9#vZT=&uXU`S%L^YBu+$-V)BTnw#5Kl<(f:"
+    "#IN,$-V)v1KU%0Kl<(jSZ)OBg3V)l`vEOo8D&c%;g+P]y,paoQ%GPBG#INugAcPG$sBPBg3V)nY>eNep=&uXU`S%JKyatjfh0,mJ_,Ne0N#Q'e8&uK]=R%"
+    "<*mQpjfh0,5_B)tWii>Q#LXEtIFjd%[^w<(@=sd%7PWfM0.K&c[AA'S:M(laxMq<SKc#IN'd5YS:vL[,jx1.2X3ad%tJIYM[-Ue%[t<-uE9jd%7R/XR,$-"
+    "V)0gKU%gJl<(5w(RT,$-V)W=ow#0Kl<(98a2UFs3V)92EnTOVc/M/Vf3V_%AkUZhGc%5PWfMeW&es8x*PV[/l;RcK0XRHy3V)BjxKVlpjXMeeQf%L_>O%O"
+    "hVV7=SXM%I0`$'tibAu_dYf%$_uf%IAT)X0IEo*KAhq%'83eaehe/YBPO)b4&[O%MVafM#T#btY^uf%OhVV7DSXM%B0`$'#jbAue1:g%0,Vg%OxL#Z0IEo"
+    "*R],6&'83eakH^)[HcO)b4&[O%SVafM)g#bt`+Vg%E7[AH,kJL:`7yCMIJ'h%n=+DMc:#X[ZhGc%NPWfM*p>&uWQcf%H78eWZhGc%lMWfM#'[/MXkP'd0]"
+    "Zw5kcfBcXeGc%sl.gMfy#J$EQql0tEu(3BE>-2UPWfM21@&ugV@h%Wk%U]kfh0,LP$97AdRh%hHs^M4mgh%0q92tt6oh%0pkAus0fh%Kvnh%^KuN_$Jl<("
+    "o_lt$ev1.2WB+&#nx1.2J^Ih%;&iXM)^Gi%P7<i%UhVV7U=Fi%V0`$'8jbAu#]Oi%YJXi%e42eaHy3V))%8h`2(9YM.%vi%3$+;MTF8fbMxkEbK+4V),.8"
+    "h`.gkXM17:j%bi/j%2LelCST3q]$Jl<(j3-_c,$-V)vken&->+DMv>I#dC'>-usIXi%d+nHaZhGc%ZPWfMiLd/MFsg9^w*dw5Xk%U]YeGc%bo.gMfy#J$",
+    0};
+static const char *const diti_spirv_text_attention_coop2[] = {
+    "GZ1N5lyi^PO+oo$=&:c%>&:c%G&:c%%':c%&':c%A==>MIhh[R8`sb0LYU/`i&:c%9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qowER=M<iB"
+    "ujJ$lQ[^8sjqwV7/%x4-Of>k@Tv4eylodtiatWQCo*SQ^)gKnr.oN^3t[gxi-$>BR$'6h)>MbJh1q0`r6%/s$X$Bfbq%RXH3'9^-&NuJ03(88(EMEZ,##4"
+    ">)i(-9-V)YLc&#=psi(kb5;ex4T]#C#1EMqSM8.79-V)n=l2(=psi((ns<e%Zlu$ST1EMulr8.H9-V)+0u>-=psi(<yY>e)(-7&d.2EMy-A9.X9-V)@y&L"
+    "2=psi(Q-AAe-MEP't`2EM&Gf9.i9-V)Tk/X7=psi(f8'Ce1r]i(-:3EM*`3:.y9-V)i]8e<=psi(y:I(et%BA#)il<(`Vpvds.p]#<sJf)/T1EMqJ18.yC"
+    "T$'2N(EM^qh>$*-&=$8['EMTYs;$9m]F*)ll<(swI=e$BK%#9['EMl&.yd/I(X-,il<(i<LvdyDpA#1il<(aMyvd$Q+B#&il<(pQSyd%W4B#3il<(tI1xd"
+    "$ac^#Ef#A,/T1EMyc18.yCT$'7N(EMan0_#/[Yr%8['EMp/%yd4hVX-'il<(n<Lvd(fkb*1n9S&7['EMbhY&#Eo>],tm'EM[rA8%G*w<-xy'EMXJeZ#E$2"
+    "u-)ll<('xI=e/.Z&#9['EMt>.yd7#sX-)il<(q<Lvdyc#S&Oil<(v>7yd-1(C#.il<(h4Tvd/=:C#*il<(rfGwd1JMC#L,:c%$&S$'5Qc>M(eH&#;/0P0b"
+    "`(BMqh/A#sv&l0m+k<(mjVQTb54S0XJk<(JK+lVtsGS0xrpR0.p+V),+qR0=c]g2%45o0/p+V)'mpR03+%G3CJ$AMnI>o07c[0,-vpR0FJ$AM$G#S0#%#S"
+    "0-P<`4svp@MHt0O0a8&r(xrpR0yxyR0xrpR0xrpR0xrpR0DDr@M2Tbh(Tct@5FHb>M9HeB#El8]5/)q@MN5DO0El8]5:g(BMXRvE#El8]5C7jBMrk&%#4/"
+    "0P0LV%CMp2G&e#@C&[wRQ98A/:c%`xDo*XXVQ#($+BMoYM6(Fa#Q0F/8,),xDo*[bVQ#-$+BMqcMr'4/0P09kT@McHokV.'YJ)JQBi:+RgCM82;n&El8]5"
+    "F^(BMW)fc#Mm=f;00*BMZ><($[)SS8b7nm8Fa#Q0P/8,)fxDo*f)WQ#)%W@MfTxkV2FL+*RDrC=-XgCMBQEn&El8]5cD)BM,6_m)58Ll0Eqp@Mh+Nk058L"
+    "l0xG'BOPJq@MoP%l0;/0P09<kBM1vg1(Fa#Q0tL.&+ixDo*-ZIM#t=mBM#I,B#R@g9A/AsBMdM/L+%r%CMk[f/=a=%CMEan8M;mBw^FrgUBmNJU(Fa#Q0l"
+    "qJQB^Hk<(ml,0ar):'%VGk<(-or;^OG+c+rwDo*ygaQ#DVv>Mrth@$bEwLD`<t@M[dpKD+O;iD_u1BMNk)A85x*OWyT$(%eHk<((D[0a%ne`%[Gk<(k>$$"
+    "[JqWIF+xDo*BG]M#4+)CM+-RJZNUuc@El8]5nj(BM9[+E%El8]5tv(BM=#v%&El8]5x%)BMBBi^&El8]5n,U@MOj(rV>K%&,v*)YI3kgCMj'ln&w3EuI%A"
+    "jCMk-un&:+)YIqb%CMcqiTN=Lyo^`SeXJf/sT(Fa#Q0ED,8Ju;k<(s)xTW3aFI$@El<(P_JHW4gOI$w(l<(AGkp^e*B6L&jMe,;/0P00cjBM)ndB#Fa#Q0"
+    "G''w,;xDo*SuJM#L/-BME5#M#nik<(D.YN',L5iMC3I@^U'$]-rwDo*AdCZZK-5iVDjS&,._mINe[9/a9%GM#j*)BM:&QM#]UsSPpik<(<[h+a18';$58L"
+    "l0X^L<Max',a#tjX'VGk<(`f-8AN,.cO5cZvZy4p+PL+q@Mtr%q%5jk<(dGQaOIZR$'w9,o^ugJCQIMIK:9[=4,A(9N#v2DN#BHk<(JW%[QxZ=4,.CK-<t"
+    "-FH;;(#YRiQ_N#Gv^<Rd8:>>;/0P070HBXUloj0VZxK;>DvUSld#O#J:Z9SAJUdNclk<(Pf>O#rxDo*lG9HNIthao&oRO#7P;GQD$mIWOO[O#X'0To($fO"
+    "#)Oyd*LHk<(comNUclk<(^3wO#[BS$']f`vZ(DxkVQ0Q<M/_mAMjb=P#ma)KWV<&)<0oUK(Le+fWy]EP#osa+XV<&)<RWJt^4-LIXLiEH;4)l<(yt.T]o+"
+    "vw.;/0P07cjBMPZD@-O)(cX180PM@VLN#Lb(BM]C'Q#bHP:usX,V)xG)20No0_YrCl<(cfF8%SYX$5;DD,aBT3aZi&gCMo2VQ#xCl<(grF8%SYX$5@DD,a"
+    "FyKy[i&gCMsK$R#xCl<(k'G8%SYX$5DDD,aJGd:^i&gCMl[7Q^i&gCMmeSm^i&gCMyp[R#xCl<(q9G8%SYX$5JDD,aP']4`i&gCM&2*S#xCl<(uFG8%SYX"
+    "$5NDD,aTLtMai&gCM*KOS#xCl<(yRG8%+CIPC34jKVrCl<($YG8%ri2]>TDD,aZ,mGci&gCM2jA^ci&gCM5y]yci&gCM94y=di&gCM:==Zdi&gCM41UT#x"
+    "Cl<(2=]T#xCl<(5DfT#xCl<(/JoT#xCl<(Z$H8%SYX$5`DD,a-FSyfi&gCMJFn4gi&gCM<cHU#xCl<(5oOU#xCl<(3uXU#xCl<(E$cU#xCl<(7<H8%(tt/"
+    "iMHsfMIO)V#&ekKitIl<(3/]N'iJUP0)=0V#8(T$'jC9V#09-4CO-[68G/0P0-JCV#b@>=6N67,;G/0P01VUV#eJUP01PLV#C;GDMSnsV#K%$DM=<%W#a5"
+    "IYMCC.W#6o#W#b@>=6FdfW6G/0P0=$6W#kJUP0=u,W#F)+DMvL8ZmD+4V)fIBak3t;HNtn3@n3U`jL&j_k_xWd%c/8I^n#Qpjaqtkwn:2<HNw20<oEKRsn"
+    "q'T$'rNwW#(%@L`#_d%c2TEZo$Wyjat8hto=;<HN#O,9pHgNpoq'T$'wa;X#*7w,a^OwDtI1FX#[^w<(DTg1qReGc%T;GDMe(dX#UD$DMONlX#S)+DM3,F"
+    "jqShGc%5;WfMF&%/M)/%3rpoXK(,JWeagwW%uE%FX#<*mQpdfh0,0vGjqYoc.r'Xh(bolDS#<BafMot;atLP/Y#6&IQ0T<[W#]HBY#<);fMcyUY#JhEX#j"
+    "NKY#6&IQ0_[2X#bgpY#<);fMg:$Z#RhEX#nNKY#6&IQ0`InW#Ia1ksdfh0,4Qo7og>4ZvxF@T]RNL&we@(Krc05V)05rj9H/EfMX_EdsLBjfM8KbgMM#Ba"
+    "t1aOi#b@>=6Jt:/:G/0P0/TXi#iJUP0A@70t:g3V)[pBHNmym(bqxVS#YjhXMA8(j#fs[-c<cViORe'MOuIl<((EUaOr'T$'1s+Z#eJUP07gti#xIEo*WK"
+    "R;$d&Rdak;jbP>oryP9Dq)u,KDbP$Lh(bnf:S#C5NfMj+:##U,vF<B4Uj#3-o>QThGc%x<WfM&Tj%cCCOcQQ[c0OuIl<(1.NZQr'T$'2.HZ#eJUP0=gti#"
+    "9IEo*^^R;$j8Rdaqsb[RxDn(blY(S#>5s^Mfr7k#WQ,k#<&59SMBjfM^#LTS`ZBatDxHk#(m&LMSeGc%gjhXMO7Sk#em#uM$W>9T#6`K(kJUP0VrZk#it3"
+    "V)*RHQTTC(YMXmCY#_%nk#&j_k_.nh(blY(S#>iGc%@;WfMN>%/M0p8It[Bxs6%aCO_n5X%uLP/Y#'m&LMmXAc.7nBati&X%uYQ^%u]BFds8VWRUkUDgrZ"
+    "r1>Qc[FTSmXAc.=BZyulBTyuFOOWR^BFds:i73Vn_Dgr]x1>QfeFTSE+4V)yAE^l-+QmgACGlVeKf+s`+ajU]j(2Ur'T$'sCEl#rZ2<[-kh(b^ZTQ#W++D"
+    "MxPWjUr'T$'l0)l#n5r#Z)an(bWe7hV&$-V)7ZkT%ZJl<(:^x+Wg95V)Vj<HW6MPfM)p:##Ri+fWo*u(XSeGc%_++DM:`p+WShGc%u:WfM",
+    "<Ak%cDV'N#Wk#&PtIl<(FDUaXAv3V)HPq%Ymvd(bt3sS#b++DM5u658Oo0_YSeGc%E+;fMyrcyYp*l(X&0NZZefh0,=4@58xKym#X5s^M*k-n#H0#6tg+5"
+    "n#wVbAuf%,n#0X4n#Vba8]&$-V)I7lT%[Jl<(^)GT];g3V)`5cp]7j:K`C^BU^uO@58:X&dMXiKfPtb,V)fm>N_vm(dMXiKfP<m3V)4Hm+j-nFT]awk5`M"
+    "1ua*d(@L`MBjfMTDWg`/yCatk]Mo#iJUP0F81o#H%-V)l*-n&odPBX;/Ida/e4,;,7b0bv@.T#`DafM5yCatjVDo#FZ>^Q#umyY@DSda1.`%uZQgm#Q3-["
+    "Z;g3V)SCjvZ'n+DMK2&;[ThGc%H=WfMFJo(bwF7T#L(+DM6m`pSq'T$'-g>O#INCp/F&mn#.n(dMXiKfPtb,V)p4@N_MyUCM&5/p#jK0=86Ohwd7YcfM=:"
+    "Datr07p#Hmv=R&NmsRDxK^c7(HdsVO$O#-j>O#H=fp#c+;fM3gpp#4P(;eYRl%cBQGce&NTjaTwqweMsGT]txp>ffWaseYQw<(e1Sp#[^w<(miOq#n=WfM"
+    "10cylN$BP;@aSCM04Zq#voHO#eJUP0dDop#80Eo*'T`m^Wvxp#L-coKEu>68j/vpTuVYmgcf.U2g(T$'m'uq#fhcPUMEoyYA*'/Vq'T$'o-'r#G/0P0qP*"
+    "q#T,SS8qJxp#t7NfM^_<##/5C0i)=6KiSeGc%:&yCMR>c+jY6KdacJCLju&egMi`_hjtpevd6>hs*G_qr#0i#s#>,+DM*=a(kThGc%w=WfMmbTdaPUeO#y"
+    "GfT#q<O:S6<Kak^u>s#9kdteo,q(b'rxT#W(+DM@<7581j$_lSeGc%',;fMgHTs#E@Cr#B<es#6&IQ0xAwQiE2DZmqOMA(ul28S^^n<(,U@WnmL5V)4F`v"
+    "mZ@e(tK4Ft#Z^kAuJ.<t#PbEt#:o4qo&$-V),@.>dt5UdawQQUp&Uq(b)'4U#T>GDM'vmt#*@ns#H8Ll0X#kt#kSql0Z)tt#$qqXMUZ0u#]D2P#c,SS8^/"
+    "&u#98NfM#_=##L2<0rc91KrSeGc%W&yCMUsUu#p2@YMZy_u#n'Bm#Z5v5p0tq(b'rxT#@AafMowEatLSBu#P_FT8@0Rs#[J;P#W&yCMW(iu#l&-YM].ru#"
+    "`Zgu#ui>m0;8B>,],+DMm_)EtThGc%->WfM;b-/Mtn3@nJe)t6;&EUf[Xa%u9;Is#9fpTouIl<(_i+v#5D/YZ&tT%ux%Z>#D,+DMOfV%ur'T$'0.J,uU3>"
+    "v#L^YBuefh0,8&C58d.Qv#_wlBX`]ev#<JaJMq<ov#W6s^MTdZ-$y:dv#-GqLM'5Z>#0=U0MSgJKMTeGc%g>GDMjSn-$B%Hv#H8Ll0/Zk-$kSql01at-$e"
+    "=GDMmf2.$G%Hv#H8Ll05m/.$iSql05g&.$fVe=MHKM.$xpC.$G3hhM2W3/M5Gm&vcW*t6>BARgtKb%uU3>v#'m&LMvIl<(L(U.$9D/YZ[r1BP`1`>#G.+D"
+    "M6)4BPvIl<(H:q.$L/@YMZ6.>Q%wtyP=j3V)+:fp#B4_.$5FL[di+=Qg6PIbQXjTs#8XtwQNBjfMVO<;R^TKatAi>/$[:Z9S.fhse25hs*K`Q/$CcqAlr'"
+    "T$'6aQ/$$:,=R(y7Bc$Qw(bwF7T#5GafMcTKat@c5/$Hmv=R)%8Bc=C88SF(jylN$BP;@aSCMN:o/$-D&R`%W,9T)UPH;0>GDMOE-0$^-Lpo2UFP#Z-)0$"
+    "eaFM;B^<Oh(Z[daPUeO#5JfT#KoG*X]p12Uy>&s*%(Jp#^320$P.+DMe_C^cThGc%f=WfM]6p(b#YST#kDafM=:Dat&uFq#[:Z9S3V4>d%$-V)5WtT%[Jl"
+    "<(5>./V<g3V)7KJKVO*W%u(P$O#8:]p#gFN0$Z.+DMBup+W45hs*Ze.1$QcqAlr'T$'Ff.1$$:,=R7P8Bc3(x(bwF7T#_.+DMGR758KJpEXTeGc%B.;fMh"
+    "FL1$/or%Y+eOT]O1GeYNMpjLUR@$Z%+E##XI$`Y&$wyYTeGc%2[&dMXiKfP<m3V)(&v+j'_OT]SV_&[Bg&b*V_2<[NBjfM:XSW[$WLat_mG2$iJUP0-L+2"
+    "$4t3V)Znos[6LKDMi0h2$y5$5pAgd2$daxLX=3Q-u^g=2$SFe;[Dev<(IZ2N#G/0P0H`6)bampQ#TGafM/jLatd4v2$6&IQ09wl2$5213$e8s^M4TF3$+U"
+    "'2tqlM3$,ZbAupfD3$EEM3$`^U/`Cy3V)jdLQ^k0.DMEp1K`F+4V)kgLQ^k0.DMG%Ng`vIl<(TD//V<g3V)u`%,aOV4/MLcehaKMEK`s'T$'Bd-4$eJUP0"
+    "7'K1$g,a^M=4C4$ds-0Ze^Dhb611EtwFS4$[^w<(X1]4$dAWfMZ-^daM6^bcx5fs[m7])dVUU^cUhGc%dAWfM;%QdsvYxEdMM)/`]b9Bcbft<(L-6>dW/`"
+    "$'>ZbAu)r*5$fP35$pC_;e'$-V)/]Bw#5Kl<(:_NWeCy3V)<kjseB8c^MK-e5$[iX5$p9CwdTeGc%g.;fMT3n5$]+S4$kV<5$y;%6gNBjfM)HGQgGiMat*"
+    "9'6$^BY2_TeGc%7BGDMH026$gZHda[a.6hh&v%cKM;Yh+gyja^sfnh'66/Md1+3igb^da'$-V);*Cw#9yxCM7ui6$X/6YM<$s6$*Vh6$eJUP0)796$ABGD"
+    "M)H07$aV$DM;677$CBGDMStA7$(l%DM=CJ7$_/6YMCIS7$6$I7$eJUP06c#7$c;IYMEUf7$r6[5MpIs&mpkbg`s'T$'g5n7$iJUP0qQ`3$^h3V)l)1>mjh"
+    "MHNseo#nYy+8$L-coKQ'^wm'<Eo*VO-;nc5b0bf4HR#enhXML)P8$2iB'csxqEos#O8$3nN1DPhW8$4a-DM#'1ToW/`$'bZbAu9v<M#V)&9$;xP5p`^n<("
+    "%nIWnvb,V)0m=Nqj;gyu%&snqx&GK`+BA3r_xYjq7U-V)0py1q#B-FMXsh9$<Ce1h+Kx/sqaG##`HUP0fHT9$<E^0,tJ:KrgRr+s2#$)bf4HR#CHafMheN"
+    "atG7&9$iJUP0K9R*m<g3V)@'o(t$kGDMY&L:$xIA:$i`Gbtckj%uE+k8$:o4qoffh0,%%SdsPgIWndb2EtZIZ:$[^w<(R-d:$IBWfM>8$)bhAZR#-HafMy"
+    "BOatXIm:$iJUP0R9R*ms'T$'0:v:$M^YBuTeGc%D/;fMmf);$]4d:$$;m:$Jf7vI)$=-;f/+DM,[k%uUhGc%WAWfMbg&2hd9=3MZkm.MCgpq^_-5/Mt'T$"
+    "'5,13$Z&^5^TeGc%ZGafM#ELatWB^1$eJUP0u&K1$1(T$'L'T1$KJpEXTeGc%e.+DM:`p+WShGc%u:WfMUFo=v7dJCMtX,V)C[G##AjS$'#0Tat3s/J$sC"
+    "Ua40a&J$U9>>#t`#Q0<DWZ5QCrEMVgMJ$.a&J$5Ue=MFEVJ$=pMJ$bdQM17sBJ$.i7gMqT0/`4W7CMmBnn#8;CCM;QiJ$<nbO0+DWfMwy,,ay:=dPl&gCM"
+    "R=7K$xCl<(J%b8%SYX$5#MD,aQ^(*Rl&gCMVV]K$xCl<(N1b8%SYX$5'MD,a*.n=Sl&gCMZo*L$xCl<(R=b8%P/]_P:YcfMkpTatH@;L$6&IQ06K'IP_p:"
+    "2UoL5V)HeZQTVLHfMny:2UPEjfMp:7/Vl(UatNesL$G/0P0Hd;2h+JokV_8.HN-S30WcDogV=g3V):WSKV4(*)bAf5K$%>IYM^<LM$M%>8M0o/-XW4kdWt"
+    "'T$']&TM$nJUP0qqAM$t(T$'_,^M$S,SS8Y4hJ$X15V)uY(kCb1+DMjl+&Y($-V)=sb8%T1+DMB*A,ER,SS8]4hJ$A0`$'w]bAubj+N$*XGN$P*i>Z($-V"
+    ")F4'U%ZJl<(UO%wZt'T$'jdYN$PxL#ZUeGc%kDGDMTGgN$P%$DMg5nN$k1+DMtkws[VhGc%KDWfM#5YdsFQ<<],<E>Z/LaZZmF5V)j`0)X",
+    ".<)#ZU*Ww])a9EtiJ:O$[^w<(;8DO$UDWfM0j9EtkVMO$[^w<(1EVO$YDWfMOl*)bF-eK$kiGc%WDWfMS3'&cWCfp_Ws#paB(13`kw6)OH=MO`$VrT7VgT"
+    "XR47r%ugJMO$[8=n^gfh0,$I9&GF^$P$e/a^M:%9P$4d-P$Z&^5^UeGc%R1;fMD+CP$/L4N$G>MO$hMWeaOBjfM_*+)b7:Vatq0SP$AE`2UUeGc%`=NfMI"
+    "'O##XI$`YYR'&cUeGc%*EGDM::#Q$)o%DM%a+Q$,EGDMl&7Q$T1$DM'm=Q$DqhXM,sGQ$>'TM$b@>=6d8&#HG/0P0h]OQ$iJUP0hVFQ$HqhXM04mQ$eibQ"
+    "$Xy49SFlr%ur6]P$iYJ&ci95V)kqoaO^dNfMVOO##&9N9ftD45gUeGc%7EGDMH3ER$+u%DM2YMR$9EGDMyvXR$-l%DM4f`R$QqhXM9liR$L'TM$b@>=6sK"
+    "^ZHG/0P0+VqR$iJUP0+PhR$UqhXM=-7S$(c,S$Y+QUSS<s%u(0'R$v#W5g($-V)@9Lw#:Kl<(ZoEHj($-V)vn(U%5Kl<(_0&)k=g3V)a<BEk:M&&c'Fp+l"
+    "^A[pai*;Fl8,XHNo@Wbl<X=Bl=g3V)c6bdjv>,)bI@)L$.KafMKiVat(0'R$6&IQ0:i5S$/I2T$52+DMTA7>mVhGc%cDWfM:%Zds#uS_mchcab/pTTft'T"
+    "$'LTET$7PbwmOBjfMn<4;na_WatAmWT$95y*Fc_f,;G/0P0PnjT$iJUP0RtsT$Ug3V)uNVZmFa8)O#O,9pcVeH;Z4mqSgws%u@gNT$6JtWn($-V)0L)U%i"
+    "Jl<(*TKQp($-V)U#Mw#5Kl<(.m+2qBs3V).ggmpF;A/M)/%3rTYcjqt'T$'^SpU$57<wmUeGc%-2;fMav#V$QbWT$XhaT$kJUP0gZyU$$h3V)8S`gr84*)"
+    "bG3nK$Ho:^Mu'AV$JboLtV3HV$[^w<(nyPV$EEWfM=K)&c+O_mtqDN3swIl<()GXatt'T$'x3mV$H/&esUeGc%Lo:^M$MxV$eRUFt]X(W$[^w<(#H1W$KE"
+    "WfMD^)&c1/WgvrGN3swIl<(59QZvt'T$''YMW$Ngu^uUeGc%iEGDM7f<f$s97V$+<[0D/g8f$l#:CYS>y%uXL(W$Mgu^uVhGc%CEWfMvBt%uKRWL$@E`2U"
+    "=g3V),_ZQTP4-DMX>vmTVhGc%8DWfMuV1>v7dJCMtX,V)ZV;##FjS$'#9^at5+Uf$SYX$5qOD,asZEjNp8+DMQ%Z58-DZ)OVeGc%&4;fMLT$g$xGvaOina"
+    "T]1+1IPl=4nB7L*`Pd=r>#:CfCPF's^PVeGc%I.yCMFy[g$:U-V)=/tTA=s3V)kcZEO<vF/MuvF@RKO3wQu'T$'Drvg$X,SS8Prvg$Y0`$'b`bAuLC)h$T"
+    "'2h$9eg8SEy3V)ynO;R219YMRSOh$b8Y;M$W>9TFe+qSH+4V)%xO;R.pkXMUfkh$]Fah$7#BJEQ#iEOxIl<(m&E2U)$-V)M.Hn&V4+DMt1aNUB3Q-uE02h"
+    "$8[KtRWhGc%,GWfM:gF/Mm,neOIaBt6IFHIN[Ty%u8=qf$1r6_PWO/J$n.PN_n<EFlh)ro_y$A3VniS$'@5_atQ#Ki$y*em0GOnm/ikAi$L%X,Wgy#J$EQ"
+    "ql0;ZUa3=w&l0WaACMWIhi$IAT)X@j3V)C+YHW#yVZvVByi$n.PN_kxHIki/$p_)igeXniS$'[Wvj_,*QFYniS$'IT_at[aPj$X,SS8'F4j$Qk1^Mm)ej$"
+    "(L=j$*`7gM>p:/`4W7CM]0'1$<HCCMa,nj$<nbO0daACMd;)k$=w&l0faACMeE;k$Wk%U]vCl<(7Dl8%ri2]>7bvZZ[I7X^sI[58_Qcn^PBjfMMp>2_0%`"
+    "atiYrk$eJUP0>,:k$mGGDM`61l$R+$DMr%8l$i>s^M9yBl$Hd6l$]8=n^VeGc%U4;fMC(Ll$<2Dk$HQrk$f:w,aPBjfM[oSHa7:`atp-]l$L^d-2p@^/MM"
+    "l)-b3_.wZDv3V)nT+t[t.uDtxR*m$[^w<(RSlabVeGc%,HGDM;D>m$do$DM&jGm$=S-FM+pPm$jr%/MTU=Cd]I4)b)$-V).`Tw#rJl<(6FeZdCs3V)6@I>"
+    "dwwH/MX#V[efKE;e9U-V)0Spda*chXM2D:n$n$0n$c,SS8Sw'k$T0`$'GabAu1RCn$xC_n$v#W5gNSCo*%lt>#u0dKMbs76hj1umgu'T$']Oqn$vq:qfVe"
+    "Gc%75+DM=mAw>vq:qfVeGc%o4;fMCr$o$#=Un$h01&c=K_shE#d@fu'T$')V#o$iP.bbVeGc%fMafM::`ato'Sl$c,SS8[w'k$T0`$'OabAu9,6o$1uQo$"
+    "'n/hiG(4V)`>^EOAY3)biSVk$'NafMU3aat4&Ro$x:+6^O<dfMU3aat2q>o$7/em05$[o$,$Z4j]wGc%;hJCM'####",
+    0};
 static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_cpu", diti_spirv_text_gemm_cpu, 6527u},
     {"gemm_gpu", diti_spirv_text_gemm_gpu, 7517u},
     {"gemm_half", diti_spirv_text_gemm_half, 5244u},
     {"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, 3943u},
-    {"attention_cpu", diti_spirv_text_attention_cpu, 4837u},
-    {"attention_gpu", diti_spirv_text_attention_gpu, 5572u},
+    {"attention_cpu", diti_spirv_text_attention_cpu, 4654u},
+    {"attention_gpu", diti_spirv_text_attention_gpu, 5389u},
     {"norm", diti_spirv_text_norm, 5295u},
-    {"qkv_post", diti_spirv_text_qkv_post, 2402u},
+    {"qkv_post", diti_spirv_text_qkv_post, 3894u},
     {"expand", diti_spirv_text_expand, 4140u},
     {"elementwise", diti_spirv_text_elementwise, 4879u},
     {"pixels", diti_spirv_text_pixels, 1979u},
@@ -26097,6 +26724,8 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"gemm_coop", diti_spirv_text_gemm_coop, 4888u},
     {"gemm_coop_i8", diti_spirv_text_gemm_coop_i8, 4174u},
     {"gemm_coop_bf16", diti_spirv_text_gemm_coop_bf16, 5538u},
+    {"attention_coop", diti_spirv_text_attention_coop, 6300u},
+    {"attention_coop2", diti_spirv_text_attention_coop2, 4376u},
     {0, 0, 0}};
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */
