@@ -18827,8 +18827,12 @@ typedef struct diti_model_traits {
         text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    bool wants_size;      /* resolution and aspect below are used */
-    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well */
+    uint32_t text2_tokens, text2_columns; /* of a second encoder's output; 0: there is none */
+    uint32_t pooled_columns;              /* of the encoders' pooled outputs, joined; 0: not used */
+    uint32_t class_count;                 /* classes in place of a text, without the one that means none; 0: none */
+    bool wants_size;                      /* resolution and aspect below are used */
+    bool wants_guidance;                  /* guidance below is an input (distilled models) */
+    bool attends_padding;                 /* every prompt is padded to text_tokens, and the padding is read as well */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -18845,6 +18849,10 @@ typedef struct diti_denoise {
     diti_tensor text;                 /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
                                          unequal number, and rows that nothing reads */
     diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
+    diti_tensor text2, text2_items;   /* the same for the second encoder; 0 where traits name none */
+    diti_tensor pooled;               /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;               /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;                   /* distilled guidance; read by write_inputs */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
     bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
