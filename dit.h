@@ -5219,6 +5219,7 @@ enum {
     DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
                                 */
     DITI_FEATURE_MEMORY_MODEL,
+    DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
     DITI_FEATURE_COOP,
@@ -6031,12 +6032,12 @@ typedef struct diti_feature_place {
     uint32_t structure, bit;
 } diti_feature_place;
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
-    {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0}, {DITI_STRUCTURE_STORAGE16, 0},
-    {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_ARITHMETIC, 1}, {DITI_STRUCTURE_MAINTENANCE4, 0},
-    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_SUBGROUP, 0},   {DITI_STRUCTURE_SUBGROUP, 1},
-    {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},      {DITI_STRUCTURE_COOP2, 1},
-    {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},      {DITI_STRUCTURE_COOP2, 4},
-    {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0},   {DITI_STRUCTURE_STORAGE16, 0},
+    {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0},
+    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_SUBGROUP, 0},
+    {DITI_STRUCTURE_SUBGROUP, 1},     {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},
+    {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},
+    {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
@@ -6054,6 +6055,7 @@ static const diti_feature_version diti_feature_versions[] = {
     DITI_IN_VERSION(FP16, 2, shaderFloat16),
     DITI_IN_VERSION(INT8, 2, shaderInt8),
     DITI_IN_VERSION(MEMORY_MODEL, 2, vulkanMemoryModel),
+    DITI_IN_VERSION(MEMORY_SCOPE, 2, vulkanMemoryModelDeviceScope),
     DITI_IN_VERSION(DOT, 3, shaderIntegerDotProduct),
     DITI_IN_VERSION(MAINTENANCE4, 3, maintenance4),
     DITI_IN_VERSION(SUBGROUP_SIZE, 3, subgroupSizeControl),
@@ -6179,7 +6181,7 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     uint32_t i;
     has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
-           has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
+           has[DITI_FEATURE_MEMORY_SCOPE] && has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }

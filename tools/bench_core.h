@@ -57,7 +57,7 @@ static bool find_type(const char *text, size_t length, dit_type *out) {
 }
 
 /* What products can be made of: each has a ceiling of its own. */
-typedef enum rate { RATE_FMA, RATE_HALF, RATE_DOT, RATES } rate;
+typedef enum rate { RATE_FMA, RATE_HALF, RATE_DOT, RATE_COOP, RATE_COOP_I8, RATES } rate;
 
 /* ---- the bench ---- */
 
@@ -308,20 +308,42 @@ static const uint32_t half_words[] = {
 static const uint32_t dot_words[] = {
 #include "bench_dot.inc"
 };
+static const uint32_t coop_words[] = {
+#include "bench_coop_f16.inc"
+};
+static const uint32_t coop_i8_words[] = {
+#include "bench_coop_s8.inc"
+};
 #define RATE_GROUP 64u
 #define RATE_MOST_GROUPS 32768u
 #define RATE_STEPS (256.0 * 4 * 8) /* of an invocation of bench_fma.comp */
+#define COOP_STEPS (256.0 * 4)     /* of a subgroup of bench_coop.comp */
+#define COOP_SUBGROUPS 4u          /* in a workgroup of it */
 
 static const struct {
     const char *name, *what;
     const uint32_t *words;
     size_t size;
-    double flops; /* of a step */
+    double flops; /* of a step; 0: of a shape that the device tells */
 } rates[RATES] = {{"fma", "multiply-adds", fma_words, sizeof fma_words, 2},
                   {"half", "multiply-adds of f16 pairs", half_words, sizeof half_words, 4},
-                  {"dot", "int8 dot products", dot_words, sizeof dot_words, 8}};
+                  {"dot", "int8 dot products", dot_words, sizeof dot_words, 8},
+                  {"coop", "cooperative matrices of f16", coop_words, sizeof coop_words, 0},
+                  {"coop_i8", "cooperative matrices of int8", coop_i8_words, sizeof coop_i8_words, 0}};
+
+static const diti_coop_shape *rate_shape(const diti_device *device, rate r) {
+    return &device->coop.subgroup_shape[r == RATE_COOP ? DITI_COOP_F16 : DITI_COOP_S8];
+}
+
+/* Operations of a workgroup. */
+static double rate_flops(const diti_device *device, rate r) {
+    const diti_coop_shape *shape = rate_shape(device, r);
+    if (r < RATE_COOP) return RATE_STEPS * rates[r].flops * RATE_GROUP;
+    return COOP_STEPS * COOP_SUBGROUPS * 2.0 * shape->m * shape->n * shape->k;
+}
 
 static bool rate_exists(const diti_device *device, rate r) {
+    if (r >= RATE_COOP) return device->coop.subgroup && rate_shape(device, r)->m;
     return r == RATE_HALF ? device->has_fp16 : r == RATE_DOT ? device->has_dot : true;
 }
 
@@ -381,10 +403,39 @@ static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record
     return DIT_OK;
 }
 
+typedef struct rate_stage { /* what the pipeline of cooperative matrices is told */
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup;
+    VkSpecializationMapEntry entries[4];
+    VkSpecializationInfo constants;
+    uint32_t values[4]; /* workgroup size, shape */
+} rate_stage;
+
+static void rate_describe(const diti_device *device, rate r, rate_stage *out, VkPipelineShaderStageCreateInfo *stage) {
+    uint32_t i;
+    if (r < RATE_COOP) return;
+    out->subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    out->subgroup.requiredSubgroupSize = device->coop.subgroup;
+    out->values[0] = device->coop.subgroup * COOP_SUBGROUPS;
+    memcpy(out->values + 1, rate_shape(device, r), sizeof out->values - sizeof out->values[0]);
+    for (i = 0; i < 4; i++) {
+        out->entries[i].constantID = i;
+        out->entries[i].offset = i * 4;
+        out->entries[i].size = 4;
+    }
+    out->constants.mapEntryCount = 4;
+    out->constants.pMapEntries = out->entries;
+    out->constants.dataSize = sizeof out->values;
+    out->constants.pData = out->values;
+    stage->flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    stage->pNext = &out->subgroup;
+    stage->pSpecializationInfo = &out->constants;
+}
+
 static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     diti_device *device = b->device;
     VkShaderModuleCreateInfo module = DITI_ZERO;
     VkComputePipelineCreateInfo pipeline = DITI_ZERO;
+    rate_stage stage = DITI_ZERO;
     VkResult vk;
     module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
     module.codeSize = rates[r].size;
@@ -394,6 +445,7 @@ static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     pipeline.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     pipeline.stage.pName = "main";
     pipeline.layout = device->pipeline_layout;
+    rate_describe(device, r, &stage, &pipeline.stage);
     vk = device->vk.CreateShaderModule(device->device, &module, device->callbacks, &c->module);
     pipeline.stage.module = c->module;
     if (vk == VK_SUCCESS)
@@ -466,13 +518,18 @@ static dit_result measure_rate(bench *b, rate r) {
     if (result >= 0) result = rate_set(b, &c);
     if (result >= 0) result = rate_pipeline(b, &c, r);
     if (result >= 0) result = time_ceiling(b, &c, record_rate, RATE_MOST_GROUPS, &seconds);
-    b->peaks[r] = RATE_STEPS * rates[r].flops * RATE_GROUP / seconds;
+    b->peaks[r] = rate_flops(b->device, r) / seconds;
     free_ceiling(b, &c);
     return result;
 }
 
 /* What the kernels for the case at hand make their products of. */
-static rate case_rate(const bench *b) { return diti_type_is_i8(b->o.type) && b->device->dot ? RATE_DOT : RATE_FMA; }
+static rate case_rate(const bench *b) {
+    const diti_device *device = b->device;
+    if (diti_type_is_i8(b->o.type)) return device->coop_i8 ? RATE_COOP_I8 : device->dot ? RATE_DOT : RATE_FMA;
+    if (device->rung < DITI_RUNG_HALF) return RATE_FMA;
+    return device->rung >= DITI_RUNG_COOP && rate_exists(device, RATE_COOP) ? RATE_COOP : RATE_HALF;
+}
 
 static bool rate_wanted(const bench *b, rate r) {
     if (!rate_exists(b->device, r) || b->peaks[r] > 0) return false;
@@ -724,8 +781,8 @@ static void print_line(bench *b) {
             "{\"op\": \"%s\", \"m\": %u, \"n\": %u, \"k\": %u, \"type\": \"%s\", \"rung\": \"%s\", \"device\": ", l->op,
             l->m, l->n, l->k, l->type, diti_rung_name(b->device->rung));
     print_text(b->out, b->device->info.name);
-    add_key(b, "gflops", l->flops / seconds * 1e-9, "%.3f");
-    add_key(b, "gbytes_per_s", l->bytes / seconds * 1e-9, "%.3f");
+    add_key(b, "gflops", l->flops / seconds * 1e-9, "%.6g");
+    add_key(b, "gbytes_per_s", l->bytes / seconds * 1e-9, "%.6g");
     add_key(b, "seconds", seconds, "%.6f");
     add_key(b, "wall_seconds", l->t.wall, "%.6f");
     add_key(b, "cpu_seconds", l->t.cpu, "%.6f");
@@ -759,6 +816,7 @@ static dit_result split_plan(diti_plan *plan, dit_error *err) {
             uint32_t d = old->first, end = old->first + old->count;
             do {
                 slices[count].segment = segment;
+                slices[count].group = old->group;
                 slices[count].first = d;
                 slices[count].count = d < end ? 1 : 0;
                 slices[count++].us = 1;

@@ -35,7 +35,7 @@ static const char usage_text[] =
     "               q4_k q5_k q6_k, i8r i8r+rot (int8 with activations quantized while running). Else f32, for expand and\n"
     "               shapes q8_0\n"
     "--device D     an index, a part of a name or a UUID, as dit understands it; else the best one\n"
-    "--rung R       base or fp16; else the highest that works       --form F  kernels for a cpu or a gpu; else as it is\n"
+    "--rung R       base fp16 half coop coop2; else the best that works  --form F  kernels for a cpu or a gpu; else as it is\n"
     "--runs N       timed runs, after one that is not counted (7)   --slice-us N  longest command buffer (50000)\n"
     "--profile      then one more line per op: each dispatch alone between timestamps\n"
     "--report FILE  writes the lines as a Markdown table, too\n"

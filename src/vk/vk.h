@@ -67,6 +67,7 @@ enum {
     DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
                                 */
     DITI_FEATURE_MEMORY_MODEL,
+    DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
     DITI_FEATURE_COOP,
