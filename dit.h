@@ -24579,7 +24579,8 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
-    result = diti_run_poll(job, &error);
+    result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
+    if (result >= 0) result = diti_run_poll(job, &error);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
         result = diti_run_load(job, &bytes, &error);
         if (result == DIT_OK) result = diti_run_submit_next(job, &error);
