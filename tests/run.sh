@@ -9,6 +9,7 @@
 #   lavapipe4 lavapipe16   on lavapipe with subgroups of 4 and 16 instead of 8
 #   devices3               on three lavapipe devices and SwiftShader
 #   gpuav                  on lavapipe with GPU-assisted validation
+#   newest                 on the newest lavapipe, which has cooperative matrices: what tools/newest.sh fetch unpacks
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
 # The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh. Without names fuzz runs as well, and with
 # DIT_TEST_ALL=1 check does, too.
@@ -66,7 +67,7 @@ ways_of() {
 
 # Runs one program in one way, its output to a log.
 run_program() { # run_program NAME WAY LOG
-    folder=tests driver=$PWD/build/drivers/lavapipe.json width=256 layers=${DIT_TEST_LAYERS:-1}
+    folder=tests starter= driver=$PWD/build/drivers/lavapipe.json width=256 layers=${DIT_TEST_LAYERS:-1}
     case $2 in
     sanitize) folder=asan ;;
     swiftshader) driver=$PWD/build/drivers/swiftshader.json ;;
@@ -75,10 +76,11 @@ run_program() { # run_program NAME WAY LOG
     devices3) driver=$(cat build/drivers/devices3):$PWD/build/drivers/swiftshader.json ;;
     gpuav) layers=full ;;
     driver) driver=$DIT_TEST_DRIVER ;;
+    newest) starter="sh tools/newest.sh run" ;;
     esac
     [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
     VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers \
-        UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" "build/$folder/$1" >"$3" 2>&1
+        UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" $starter "build/$folder/$1" >"$3" 2>&1
 }
 
 # Adds a log's closing line (`NAME: N passed, N failed`) and its skips to the totals.
@@ -117,6 +119,11 @@ run_part() { # run_part NAME WAY
         return
     fi
     rm -f "$stamp"
+    if [ "$2" = newest ] && ! sh tools/newest.sh fetch >"$log" 2>&1; then
+        echo "$title"
+        skip "$(tail -n 1 "$log")"
+        return
+    fi
     start_clock
     run_program "$1" "$2" "$log"
     code=$?
