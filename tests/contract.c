@@ -500,6 +500,40 @@ static void test_samplers_and_guidance(void) {
     }
 }
 
+/* DDPM with the variance that the model predicts beside the noise: another picture than with a fixed one. */
+static dit_result open_scheduler(const char *member, dit_source *out, void *user) {
+    if (strcmp(member, "scheduler_config.json") != 0) return DIT_ERROR_IO;
+    out->data = user;
+    out->size = strlen((const char *)user);
+    return DIT_OK;
+}
+
+static void test_learned_variance(void) {
+    static char configs[2][100] = {
+        "{\"_class_name\":\"DDPMScheduler\",\"clip_sample\":false,\"variance_type\":\"learned_range\"}",
+        "{\"_class_name\":\"DDPMScheduler\",\"clip_sample\":false}"};
+    static unsigned char pictures[2][BYTES];
+    for (int i = 0; i < 2; i++) {
+        dit_component scheduler = {{0}, DIT_ROLE_SCHEDULER, 0};
+        dit_model_desc md = {0};
+        dit_job_desc jd;
+        dit_model *model = NULL;
+        dit_job *job;
+        dit_error err = {0};
+        scheduler.source.open = open_scheduler;
+        scheduler.source.user = configs[i];
+        md.source.path = MODEL;
+        md.components = &scheduler, md.component_count = 1;
+        CHECK_MESSAGE(dit_model_load(shared, &md, &model, &err) == DIT_OK, "%s", err.message);
+        jd = describe(model, 7);
+        job = create_job(shared, &jd);
+        CHECK(job && finish(job) && read_picture(job, 0, pictures[i], BYTES));
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    CHECK(memcmp(pictures[0], pictures[1], BYTES) != 0);
+}
+
 /* A prompt of many more tokens than the plan has rows for: planned anew, and the picture is that of a new job. */
 static void test_restart_longer(void) {
     static char longer[6 * 50 + 1];
@@ -1331,6 +1365,7 @@ int main(void) {
         test_restart();
         test_restart_longer();
         test_samplers_and_guidance();
+        test_learned_variance();
         test_new_sizes();
         test_interleaved();
         test_two_threads(false);

@@ -189,8 +189,8 @@ static void test_every_schedule(const diti_env *env) {
         }
     }
     /* betas: four dpm++ with all but respaced, two euler and unipc without lu, ddim and ddpm with spacings, lcm with
-       none; flow: three shapes for dpm++, euler and unipc */
-    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3, "%d", made);
+       none; flow: three shapes for dpm++, euler and unipc, and trailing for all */
+    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3 + 10, "%d", made);
 }
 
 /* --- another sampler than the config's --- */
@@ -226,6 +226,22 @@ static void test_other_samplers(const diti_env *env) {
     CHECK(make(env, "{\"_class_name\":\"DDIMScheduler\"}", &own, &schedule, &err) == DIT_OK &&
           schedule.steps[0].clip == 1);
     diti_schedule_free(env, &schedule);
+}
+
+/* What FLUX's pipelines pass as sigmas has a name. */
+static void test_uniform_flow(const diti_env *env) {
+    static const float sigmas[] = {1, 0.8f, 0.6f, 0.4f, 0.2f};
+    diti_schedule_request given = request_of(5, NULL, NULL), named = request_of(5, NULL, "simple");
+    diti_schedule a = DITI_ZERO, b = DITI_ZERO;
+    dit_error err;
+    uint32_t i;
+    given.sigmas = sigmas, given.sigma_count = 5;
+    CHECK(make(env, FLOW_EULER, &given, &a, &err) == DIT_OK && make(env, FLOW_EULER, &named, &b, &err) == DIT_OK);
+    for (i = 0; i < 5 && a.count == 5 && b.count == 5; i++) {
+        CHECK(fabsf(a.steps[i].sigma - b.steps[i].sigma) < 1e-7f && fabsf(a.steps[i].x_m - b.steps[i].x_m) < 1e-7f);
+    }
+    diti_schedule_free(env, &a);
+    diti_schedule_free(env, &b);
 }
 
 static void test_names(const diti_env *env) {
@@ -450,6 +466,7 @@ int main(void) {
     test_every_sampler_arrives(&env);
     test_every_schedule(&env);
     test_other_samplers(&env);
+    test_uniform_flow(&env);
     test_names(&env);
     test_bad_requests(&env);
     test_bad_configs(&env);

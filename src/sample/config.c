@@ -33,7 +33,7 @@ typedef struct diti_schedule_entry {
 static const diti_schedule_entry diti_schedules[] = {
     {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
     {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
-    {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"trailing", " trailing sgmuniform simple ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
     {"respaced", " respaced iddpm ", true, DITI_SPACING_RESPACED, DITI_SIGMAS_OWN},
     {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
     {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
@@ -396,12 +396,13 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
     }
     if (!schedule) return DIT_OK;
-    if (schedule->spaces && out->flow)
+    if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
-            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
+            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential or beta",
             schedule->name);
-    if (out->solver == DITI_SOLVER_LCM && schedule->spaces)
+    out->uniform = schedule->spaces && out->flow;
+    if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
     out->spacing = schedule->spacing;

@@ -106,6 +106,7 @@ typedef struct diti_sampling {
     uint32_t steps_offset;
     /* flow models */
     bool flow, dynamic_shift;
+    bool uniform;                 /* from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
     /* DPM-Solver++, UniPC */

@@ -355,8 +355,9 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
-    if (diti_sampling_multistep(sampling))
+    if (diti_sampling_multistep(sampling)) /* nearly uniform; they want some signal from the beginning */
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
+    if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
                       sampling->shift); /* its low end is shifted twice, as in diffusers */
 }
