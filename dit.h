@@ -20330,6 +20330,7 @@ typedef struct diti_sampling {
     uint32_t steps_offset;
     /* flow models */
     bool flow, dynamic_shift;
+    bool uniform;                 /* from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     double shift, shift_terminal; /* shift_terminal 0: none */
     const float *sigmas;          /* explicit, steps of them; NULL: none */
     /* DPM-Solver++, UniPC */
@@ -20515,7 +20516,7 @@ typedef struct diti_schedule_entry {
 static const diti_schedule_entry diti_schedules[] = {
     {"linspace", " linspace normal discrete uniform ", true, DITI_SPACING_LINSPACE, DITI_SIGMAS_OWN},
     {"leading", " leading ddimuniform ", true, DITI_SPACING_LEADING, DITI_SIGMAS_OWN},
-    {"trailing", " trailing sgmuniform ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
+    {"trailing", " trailing sgmuniform simple ", true, DITI_SPACING_TRAILING, DITI_SIGMAS_OWN},
     {"respaced", " respaced iddpm ", true, DITI_SPACING_RESPACED, DITI_SIGMAS_OWN},
     {"karras", " karras ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_KARRAS},
     {"exponential", " exponential ", false, DITI_SPACING_LINSPACE, DITI_SIGMAS_EXPONENTIAL},
@@ -20878,12 +20879,13 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
     }
     if (!schedule) return DIT_OK;
-    if (schedule->spaces && out->flow)
+    if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
-            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use karras or exponential",
+            "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential or beta",
             schedule->name);
-    if (out->solver == DITI_SOLVER_LCM && schedule->spaces)
+    out->uniform = schedule->spaces && out->flow;
+    if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
     out->spacing = schedule->spacing;
@@ -21357,8 +21359,9 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
     double training = 1.0 / sampling->train_steps,
            lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
     if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
-    if (diti_sampling_multistep(sampling))
+    if (diti_sampling_multistep(sampling)) /* nearly uniform; they want some signal from the beginning */
         return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
+    if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
     return diti_shift(diti_linspace(1, lowest, i, n),
                       sampling->shift); /* its low end is shifted twice, as in diffusers */
 }
