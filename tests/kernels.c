@@ -952,6 +952,54 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
     free(x.data), free(weight.data), free(bias.data), free(wanted);
 }
 
+/* --- weighted rows --- */
+
+/* Items of `tokens` rows and two rows of none behind them. The mean is far from 0: sums of what cancels are only as
+   good as float sums are. */
+static void check_weigh(diti_device *device, uint32_t batch, uint32_t tokens, uint32_t columns, bool ones) {
+    diti_graph *graph = begin(device);
+    uint32_t rows = batch * tokens + 2;
+    matrix x = matrix_random(rows, columns, 1, DITI_F32);
+    diti_row_weight *table = calloc(rows, sizeof *table);
+    double *wanted = malloc((size_t)rows * columns * sizeof(double));
+    diti_elementwise_desc copy = {.out_f32 = true, .name = "copy"};
+    diti_tensor out, weights;
+    char what[120];
+    for (uint32_t i = 0; i < rows; i++) {
+        table[i].weight = ones ? 1 : random_float() + 1;
+        table[i].rows = i < batch * tokens ? tokens : 0;
+        table[i].first = i < batch * tokens ? i / tokens * tokens : 0;
+    }
+    for (size_t i = 0; i < (size_t)rows * columns; i++) x.data[i] += 0.3f;
+    for (uint32_t i = 0; i < rows; i++) {
+        double before = 0, after = 0, ratio;
+        for (uint32_t r = table[i].first; r < table[i].first + table[i].rows; r++)
+            for (uint32_t c = 0; c < columns; c++)
+                before += at(&x, r, c), after += (double)at(&x, r, c) * table[r].weight;
+        ratio = ones || table[i].rows == 0 ? 1 : before / after;
+        for (uint32_t c = 0; c < columns; c++)
+            wanted[(size_t)i * columns + c] = (double)at(&x, i, c) * table[i].weight * ratio;
+    }
+    out = diti_elementwise(graph, input(&x, DITI_F32, 0, "x"), &copy);
+    weights =
+        diti_tensor_reshape(graph, input_words((const uint32_t *)(const void *)table, rows * 4, "weights"), rows, 4);
+    diti_weigh_rows(graph, out, weights, "weigh");
+    snprintf(what, sizeof what, "weigh %u x [%u, %u]", batch, tokens, columns);
+    if (run_plan()) {
+        matrix got = read_tensor(out);
+        close_to(&got, wanted, ones ? 0 : 1e-5, what);
+        free(got.data);
+    }
+    end();
+    free(x.data), free(table), free(wanted);
+}
+
+static void test_weigh(diti_device *device) {
+    check_weigh(device, 2, 77, 40, false);
+    check_weigh(device, 1, 5, 3, false);
+    check_weigh(device, 1, 298, 130, true);
+}
+
 static void test_group_norm(diti_device *device) {
     check_group_norm(device, 2, 300, 32, 8, true, 0);
     check_group_norm(device, 1, 65, 96, 32, false, 0);
@@ -1143,6 +1191,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     test_qkv(device);
     test_conv(device);
     test_group_norm(device);
+    test_weigh(device);
     diti_device_close(device);
 }
 

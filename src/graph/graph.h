@@ -487,6 +487,16 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
+/* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
+   A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
+   x. */
+typedef struct diti_row_weight {
+    float weight;
+    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+    uint32_t zero;
+} diti_row_weight;
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
+
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
                                           const char *name);

@@ -1,4 +1,4 @@
-/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 #include "graph/graph.h"
 
 enum {
@@ -235,4 +235,38 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
     return plan.out;
+}
+
+/* --- weigh --- */
+
+static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
+                             const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    diti_dispatch dispatch;
+    uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
+    if (!diti_op_begin(graph, &dispatch, name, "weigh", group)) return;
+    dispatch.constants[1] = is_sums;
+    dispatch.constant_count = 2;
+    dispatch.push[1] = info->columns;
+    dispatch.push[3] = info->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, 2, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 1, table, 4, true, false);
+    diti_op_bind(graph, &dispatch, 2, sums, 5, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, 1, 0, 0);
+    dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
+    diti_op_emit(graph, &dispatch, info->rows, 6);
+}
+
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x), *given = diti_tensor_get(graph, table);
+    diti_tensor sums;
+    if (diti_graph_failed(graph)) return;
+    if (info->format != DITI_F32 || given->format != DITI_U32 || given->rows != info->rows || given->columns != 4) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u weights for %u rows of %s", name, given->rows,
+                        info->rows, info->name);
+        return;
+    }
+    sums = diti_tensor_new(graph, DITI_F32, 1, 2 * info->rows, name);
+    diti_weigh_stage(graph, x, table, sums, true, name);
+    diti_weigh_stage(graph, x, table, sums, false, name);
 }

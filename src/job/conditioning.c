@@ -19,7 +19,8 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 }
 
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
+                                              int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
+                                              dit_error *err) {
     diti_tokens out = DITI_ZERO;
     dit_result result;
     char *clean;
@@ -31,6 +32,7 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
     result = diti_prompt_clean(env, prompt ? prompt : "", &clean, err);
     if (result < 0) return result;
     out.ids = ids;
+    out.weights = weights;
     out.capacity = tokens;
     result = diti_tokenizer_encode(model->tokenizer, clean, &out, err);
     *length = out.count;
@@ -192,7 +194,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
                          (unsigned long long)capacity);
     ids = (int32_t *)diti_alloc_array(&ctx->env, tokens, sizeof *ids);
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
-    result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
+    result = diti_conditioning_ids(model, &ctx->env, prompt, ids, NULL, tokens, &length, err);
     if (result >= 0)
         result = diti_encode_rows(ctx, model, ids, tokens, length,
                                   (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), err);

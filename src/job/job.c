@@ -313,7 +313,7 @@ static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows;
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted;
 }
 
 /* Takes over *request, or leaves the job as it was. */

@@ -48,6 +48,7 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
+    bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
     bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
@@ -67,6 +68,7 @@ typedef struct diti_job_request {
     uint32_t latent_width, latent_height;
     float *noise;                      /* [image_count, C, h, w], unit normal */
     float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
+    float *weights;                    /* of ids; NULL: brackets in prompts are text */
     int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
     uint32_t lengths[2];               /* tokens of each branch that are read */
     diti_conditioning conditioning[2]; /* of those that are given */
@@ -141,7 +143,8 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
                                                     diti_conditioning *out, dit_error *err);
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+                                              int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
+                                              dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);

@@ -27,6 +27,7 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
         job->text.tokens = diti_model_text_tokens(job->model);
         job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
         job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
+        job->text.weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
         encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
     }
     if (!shape->given_rows) return encoded;
@@ -170,6 +171,27 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
     diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
 }
 
+/* For the rows of ids that diti_inputs_encoded writes. */
+static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, i, first = 0;
+    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        uint32_t length = request->shape.encodes[branch] ? request->lengths[branch] : 0;
+        for (i = 0; i < length; i++) {
+            table[first + i].weight = request->weights[(size_t)branch * tokens + i];
+            table[first + i].first = first;
+            table[first + i].rows = length;
+        }
+        first += length;
+    }
+    result = diti_plan_write(job->plan, job->text.weights, table, rows * sizeof *table, err);
+    diti_free(&job->env, table);
+    return result;
+}
+
 static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
@@ -185,7 +207,7 @@ static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_
     diti_free(&job->env, ids);
     if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
     if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
-    return result;
+    return result >= 0 && job->text.weights ? diti_inputs_weights(job, err) : result;
 }
 
 static dit_result diti_inputs_given(dit_job *job, dit_error *err) {

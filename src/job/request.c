@@ -262,7 +262,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
     diti_conditioning *text = &out->conditioning[branch];
-    uint32_t tokens = diti_model_text_tokens(model);
+    uint32_t tokens = diti_model_text_tokens(model), i;
+    float *weights = NULL;
     dit_result result;
     if (embeds || blob) {
         result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
@@ -278,8 +279,12 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                          "the model has no text encoder; add the component or give %sprompt_embeds",
                          conditional ? "" : "negative_");
     out->shape.encodes[branch] = true;
+    if (out->weights) weights = out->weights + (size_t)branch * tokens;
     result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-                                   out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+                                   out->ids + (size_t)branch * tokens, weights, tokens, &out->lengths[branch], err);
+    for (i = 0; result >= 0 && weights && i < tokens; i++) {
+        if (weights[i] != 1.0f) out->shape.weighted = true;
+    }
     if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
     return result;
 }
@@ -299,7 +304,10 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
     dit_result result = DIT_OK;
     out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
-    if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    if (desc->prompt_weights)
+        out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);
+    if (!out->ids || (desc->prompt_weights && !out->weights))
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
     for (branch = 0; branch < copies && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
     diti_request_count_rows(diti_model_text_tokens(model), copies, out);
@@ -414,6 +422,7 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->step_noise);
     diti_free(env, request->ids);
+    diti_free(env, request->weights);
     diti_free(env, request->conditioning[0].rows);
     diti_free(env, request->conditioning[1].rows);
     memset(request, 0, sizeof *request);

@@ -232,5 +232,6 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
                        "bert_norm");
     for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
         x = diti_bert_run_block(bert, graph, use, i, x);
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
     return x;
 }

@@ -339,9 +339,10 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
         if (i + 1 == last && use->norm_states)
             out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
-            out->states = use->skip ? diti_clip_copy(graph, x, 0, "clip_states") : x;
+            out->states = diti_clip_copy(graph, x, 0, "clip_states");
     }
     out->pooled = diti_clip_pool(clip, graph, use, x);
+    if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
 
 /* ---- what the host writes ---- */

@@ -26,6 +26,7 @@ DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
 typedef struct diti_t5_use {
     uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
     diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
+    diti_tensor weights;                  /* table of diti_weigh_rows; 0: all tokens count alike */
     diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
@@ -54,8 +55,9 @@ typedef struct diti_clip_use {
     bool norm_states; /* states pass the final norm (not in SD3) */
     bool unprojected; /* pooled without the projection (FLUX) */
     diti_tensor ids;
-    diti_tensor causal; /* F32 [heads, 2 * tokens - 1] */
-    diti_tensor pooled; /* U32 [1, batch]: rows of the tokens that stand for the prompts */
+    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
+    diti_tensor causal;  /* F32 [heads, 2 * tokens - 1] */
+    diti_tensor pooled;  /* U32 [1, batch]: rows of the tokens that stand for the prompts */
 } diti_clip_use;
 typedef struct diti_clip_result {
     diti_tensor states; /* F32 [batch * tokens, columns] */
@@ -79,8 +81,9 @@ DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert)
 DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
     uint32_t batch, tokens;
-    diti_tensor ids;   /* U32 [1, batch * tokens] */
-    diti_tensor items; /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
+    diti_tensor ids;     /* U32 [1, batch * tokens] */
+    diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
+    diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
 } diti_bert_use;
 /* -> F32 [batch * tokens, columns] */
 DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
