@@ -509,6 +509,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->model = a->model;
     desc->prompt = a->o.prompt;
     desc->negative_prompt = a->o.negative_prompt;
+    desc->prompt_weights = !a->o.plain_prompt;
     desc->width = a->r.width;
     desc->height = a->r.height;
     desc->steps = a->r.steps;

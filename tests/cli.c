@@ -274,6 +274,7 @@ static void test_answers(void) {
                                         "-o,",
                                         "--device",
                                         "--list-devices",
+                                        "--plain-prompt",
                                         "--noise",
                                         "--latent-out",
                                         "--preview",

@@ -467,6 +467,30 @@ static void test_restart(void) {
     dit_job_destroy(job);
 }
 
+/* Weights of 1 change nothing; others do, in a restarted job as in a new one; without the flag brackets are text. */
+static void test_prompt_weights(void) {
+    unsigned char fresh[BYTES], again[BYTES];
+    dit_job_desc desc = describe(shared_model, 7), weighted;
+    dit_error err = {0};
+    dit_job *job, *reference;
+    desc.prompt_weights = true;
+    weighted = desc;
+    weighted.prompt = "a (red:1.6) heart";
+    reference = create_job(shared, &weighted);
+    if (finish(reference)) read_picture(reference, 0, fresh, BYTES);
+    dit_job_destroy(reference);
+    desc.prompt = "a (red:1.0) heart";
+    job = create_job(shared, &desc);
+    if (finish(job)) CHECK(is_expected(job) && memcmp(fresh, expected, BYTES) != 0);
+    CHECK_MESSAGE(dit_job_restart(job, &weighted, &err) == DIT_OK, "%s", err.message);
+    if (finish(job) && read_picture(job, 0, again, BYTES)) CHECK(!memcmp(fresh, again, BYTES));
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job));
+    weighted.prompt_weights = false;
+    CHECK(dit_job_restart(job, &weighted, &err) == DIT_OK && finish(job));
+    if (read_picture(job, 0, again, BYTES)) CHECK(memcmp(fresh, again, BYTES) && memcmp(expected, again, BYTES));
+    dit_job_destroy(job);
+}
+
 /* Every sampler makes a picture. Guidance from 0 to 1 is guidance; from the last step on it is another picture, and so
    are those that are rescaled or projected. */
 static void test_samplers_and_guidance(void) {
@@ -1366,6 +1390,7 @@ int main(void) {
         test_batch();
         test_restart();
         test_restart_longer();
+        test_prompt_weights();
         test_samplers_and_guidance();
         test_learned_variance();
         test_new_sizes();
