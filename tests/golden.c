@@ -36,18 +36,16 @@ static const golden_family families[] = {
 };
 
 static const char *const own_folders[] = {
-    "tests/fixtures/schedulers",
-    "tests/fixtures/tokenizers/t5",
-    "tests/fixtures/tokenizers/clip",
-    "tests/fixtures/tokenizers/bert",
-    "tests/fixtures/torch_rng",
-    "tests/fixtures/gguf_types",
+    "tests/fixtures/schedulers",      "tests/fixtures/tokenizers/t5", "tests/fixtures/tokenizers/clip",
+    "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
 };
 
 static const char *const model_folders[] = {
-    "tests/fixtures/t5_encoder",        "tests/fixtures/t5_encoder_sharded", "tests/fixtures/umt5_encoder",
-    "tests/fixtures/gguf_t5_q8_0",      "tests/fixtures/pixart_alpha_orig",  "tests/fixtures/vae_small_groups8_ldm",
-    "tests/fixtures/clip_l_proj",       "tests/fixtures/bert",               "tests/fixtures/pipe_pixart_sigma",
+    "tests/fixtures/t5_encoder",        "tests/fixtures/t5_encoder_sharded",
+    "tests/fixtures/umt5_encoder",      "tests/fixtures/gguf_t5_q8_0",
+    "tests/fixtures/pixart_alpha_orig", "tests/fixtures/vae_small_groups8_ldm",
+    "tests/fixtures/clip_l_proj",       "tests/fixtures/bert",
+    "tests/fixtures/pipe_pixart_sigma",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {

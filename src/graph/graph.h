@@ -99,7 +99,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention; /* of dit_model_desc */
+    bool int8_attention;        /* of dit_model_desc */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
