@@ -398,9 +398,9 @@ typedef struct dit_model_desc {
     uint32_t type_count;             /* of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
                             where the device has matrices of int8: for long attention; false: as they are */
-    VkDeviceSize weight_budget;      /* device memory for weights, the rest is streamed; 0: all weights resident */
-    bool release_text_encoders;      /* text encoders take no device memory but while a prompt is encoded, when they
-                                        are streamed; false: keep them */
+    VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
+    bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
+                                   are streamed; false: keep them */
     bool dry_run; /* read headers only: answers dit_model_get_info and dit_job_memory, makes no jobs; false: load */
     dit_progress progress; /* of loading, in bytes; zero: none */
     uint32_t _zero_end;    /* guard: stays zero */
@@ -487,6 +487,7 @@ typedef struct dit_job_desc {
     const dit_model *model;            /* required; of the same context, not a dry run */
     const char *prompt;                /* NULL: "" (or conditioning, or inputs) */
     const char *negative_prompt;       /* NULL: "" */
+    bool prompt_weights;               /* both prompts: (word:1.3), (word), [word], \( as A1111's web UI reads them */
     const int32_t *class_labels;       /* [image_count], class-conditional models; NULL: none */
     const void *conditioning;          /* a blob from dit_encode_prompt, instead of prompt; NULL: prompt */
     size_t conditioning_size;          /* of conditioning */
@@ -9089,7 +9090,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention; /* of dit_model_desc */
+    bool int8_attention;        /* of dit_model_desc */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -9476,6 +9477,16 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
                                        bool keys);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
+
+/* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
+   A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
+   x. */
+typedef struct diti_row_weight {
+    float weight;
+    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+    uint32_t zero;
+} diti_row_weight;
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
 
 /* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
@@ -14529,7 +14540,7 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
 }
 
 /* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
-/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp). */
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
 enum {
     DITI_NORM_PART_RMS = 1,
@@ -14765,6 +14776,40 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
     return plan.out;
+}
+
+/* --- weigh --- */
+
+static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
+                             const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    diti_dispatch dispatch;
+    uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
+    if (!diti_op_begin(graph, &dispatch, name, "weigh", group)) return;
+    dispatch.constants[1] = is_sums;
+    dispatch.constant_count = 2;
+    dispatch.push[1] = info->columns;
+    dispatch.push[3] = info->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, 2, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 1, table, 4, true, false);
+    diti_op_bind(graph, &dispatch, 2, sums, 5, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, 1, 0, 0);
+    dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
+    diti_op_emit(graph, &dispatch, info->rows, 6);
+}
+
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x), *given = diti_tensor_get(graph, table);
+    diti_tensor sums;
+    if (diti_graph_failed(graph)) return;
+    if (info->format != DITI_F32 || given->format != DITI_U32 || given->rows != info->rows || given->columns != 4) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u weights for %u rows of %s", name, given->rows,
+                        info->rows, info->name);
+        return;
+    }
+    sums = diti_tensor_new(graph, DITI_F32, 1, 2 * info->rows, name);
+    diti_weigh_stage(graph, x, table, sums, true, name);
+    diti_weigh_stage(graph, x, table, sums, false, name);
 }
 
 /* ======== src/graph/joined.c (edit it there; dit.h is generated) ======== */
@@ -15049,6 +15094,7 @@ DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
 typedef struct diti_t5_use {
     uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
     diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
+    diti_tensor weights;                  /* table of diti_weigh_rows; 0: all tokens count alike */
     diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
@@ -15063,12 +15109,12 @@ typedef struct diti_clip_traits {
 } diti_clip_traits;
 /* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
    size. */
-DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                       const diti_load_options *options, diti_clip **out, dit_error *err);
+DIT_INTERNAL DITI_UNUSED dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                                   const diti_checkpoint *checkpoint, const char *prefix,
+                                                   const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
+DIT_INTERNAL DITI_UNUSED const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
+DIT_INTERNAL DITI_UNUSED const diti_weights *diti_clip_weights(const diti_clip *clip);
 /* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
    fills. */
 typedef struct diti_clip_use {
@@ -15077,36 +15123,41 @@ typedef struct diti_clip_use {
     bool norm_states; /* states pass the final norm (not in SD3) */
     bool unprojected; /* pooled without the projection (FLUX) */
     diti_tensor ids;
-    diti_tensor causal; /* F32 [heads, 2 * tokens - 1] */
-    diti_tensor pooled; /* U32 [1, batch]: rows of the tokens that stand for the prompts */
+    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
+    diti_tensor causal;  /* F32 [heads, 2 * tokens - 1] */
+    diti_tensor pooled;  /* U32 [1, batch]: rows of the tokens that stand for the prompts */
 } diti_clip_use;
 typedef struct diti_clip_result {
     diti_tensor states; /* F32 [batch * tokens, columns] */
     diti_tensor pooled; /* F32 [batch, projected or columns] */
 } diti_clip_result;
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
+DIT_INTERNAL DITI_UNUSED void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
+                                               diti_clip_result *out);
 /* ids: what the tensor holds, for the place of the end token. */
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
-                                               const int32_t *ids, dit_error *err);
+DIT_INTERNAL DITI_UNUSED dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
+                                                           const diti_clip_use *use, const int32_t *ids,
+                                                           dit_error *err);
 
 /* --- BERT (models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
     uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
-DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                       const diti_load_options *options, diti_bert **out, dit_error *err);
+DIT_INTERNAL DITI_UNUSED dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                                   const diti_checkpoint *checkpoint, const char *prefix,
+                                                   const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
+DIT_INTERNAL DITI_UNUSED const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
+DIT_INTERNAL DITI_UNUSED const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
     uint32_t batch, tokens;
-    diti_tensor ids;   /* U32 [1, batch * tokens] */
-    diti_tensor items; /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
+    diti_tensor ids;     /* U32 [1, batch * tokens] */
+    diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
+    diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
 } diti_bert_use;
 /* -> F32 [batch * tokens, columns] */
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
+                                                      const diti_bert_use *use);
 #endif
 
 /* ======== src/text/unicode_tables.h (edit it there; dit.h is generated) ======== */
@@ -18187,7 +18238,9 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
     for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
         diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
     }
-    return diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
+    x = diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "t5_weigh");
+    return x;
 }
 
 /* ======== src/text/clip.c (edit it there; dit.h is generated) ======== */
@@ -18531,9 +18584,10 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
         if (i + 1 == last && use->norm_states)
             out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
-            out->states = use->skip ? diti_clip_copy(graph, x, 0, "clip_states") : x;
+            out->states = diti_clip_copy(graph, x, 0, "clip_states");
     }
     out->pooled = diti_clip_pool(clip, graph, use, x);
+    if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
 
 /* ---- what the host writes ---- */
@@ -18809,6 +18863,7 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
                        "bert_norm");
     for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
         x = diti_bert_run_block(bert, graph, use, i, x);
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
     return x;
 }
 
@@ -21821,6 +21876,7 @@ typedef struct diti_conditioning {
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
+    bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
     bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
@@ -21840,6 +21896,7 @@ typedef struct diti_job_request {
     uint32_t latent_width, latent_height;
     float *noise;                      /* [image_count, C, h, w], unit normal */
     float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
+    float *weights;                    /* of ids; NULL: brackets in prompts are text */
     int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
     uint32_t lengths[2];               /* tokens of each branch that are read */
     diti_conditioning conditioning[2]; /* of those that are given */
@@ -21914,7 +21971,8 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
                                                     diti_conditioning *out, dit_error *err);
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err);
+                                              int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
+                                              dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -22858,7 +22916,8 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 }
 
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-                                              int32_t *ids, uint32_t tokens, uint32_t *length, dit_error *err) {
+                                              int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
+                                              dit_error *err) {
     diti_tokens out = DITI_ZERO;
     dit_result result;
     char *clean;
@@ -22870,6 +22929,7 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
     result = diti_prompt_clean(env, prompt ? prompt : "", &clean, err);
     if (result < 0) return result;
     out.ids = ids;
+    out.weights = weights;
     out.capacity = tokens;
     result = diti_tokenizer_encode(model->tokenizer, clean, &out, err);
     *length = out.count;
@@ -23031,7 +23091,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
                          (unsigned long long)capacity);
     ids = (int32_t *)diti_alloc_array(&ctx->env, tokens, sizeof *ids);
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
-    result = diti_conditioning_ids(model, &ctx->env, prompt, ids, tokens, &length, err);
+    result = diti_conditioning_ids(model, &ctx->env, prompt, ids, NULL, tokens, &length, err);
     if (result >= 0)
         result = diti_encode_rows(ctx, model, ids, tokens, length,
                                   (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), err);
@@ -23304,7 +23364,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
     diti_conditioning *text = &out->conditioning[branch];
-    uint32_t tokens = diti_model_text_tokens(model);
+    uint32_t tokens = diti_model_text_tokens(model), i;
+    float *weights = NULL;
     dit_result result;
     if (embeds || blob) {
         result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
@@ -23320,8 +23381,12 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
                          "the model has no text encoder; add the component or give %sprompt_embeds",
                          conditional ? "" : "negative_");
     out->shape.encodes[branch] = true;
+    if (out->weights) weights = out->weights + (size_t)branch * tokens;
     result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-                                   out->ids + (size_t)branch * tokens, tokens, &out->lengths[branch], err);
+                                   out->ids + (size_t)branch * tokens, weights, tokens, &out->lengths[branch], err);
+    for (i = 0; result >= 0 && weights && i < tokens; i++) {
+        if (weights[i] != 1.0f) out->shape.weighted = true;
+    }
     if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
     return result;
 }
@@ -23341,7 +23406,10 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
     dit_result result = DIT_OK;
     out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
-    if (!out->ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    if (desc->prompt_weights)
+        out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);
+    if (!out->ids || (desc->prompt_weights && !out->weights))
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
     for (branch = 0; branch < copies && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
     diti_request_count_rows(diti_model_text_tokens(model), copies, out);
@@ -23456,6 +23524,7 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->step_noise);
     diti_free(env, request->ids);
+    diti_free(env, request->weights);
     diti_free(env, request->conditioning[0].rows);
     diti_free(env, request->conditioning[1].rows);
     memset(request, 0, sizeof *request);
@@ -23490,6 +23559,7 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
         job->text.tokens = diti_model_text_tokens(job->model);
         job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
         job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
+        job->text.weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
         encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
     }
     if (!shape->given_rows) return encoded;
@@ -23633,6 +23703,27 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
     diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
 }
 
+/* For the rows of ids that diti_inputs_encoded writes. */
+static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, i, first = 0;
+    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
+    for (branch = 0; branch < diti_emit_copies(job); branch++) {
+        uint32_t length = request->shape.encodes[branch] ? request->lengths[branch] : 0;
+        for (i = 0; i < length; i++) {
+            table[first + i].weight = request->weights[(size_t)branch * tokens + i];
+            table[first + i].first = first;
+            table[first + i].rows = length;
+        }
+        first += length;
+    }
+    result = diti_plan_write(job->plan, job->text.weights, table, rows * sizeof *table, err);
+    diti_free(&job->env, table);
+    return result;
+}
+
 static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
@@ -23648,7 +23739,7 @@ static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_
     diti_free(&job->env, ids);
     if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
     if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
-    return result;
+    return result >= 0 && job->text.weights ? diti_inputs_weights(job, err) : result;
 }
 
 static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
@@ -24268,7 +24359,7 @@ static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
 }
 
 static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b) {
-    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows;
+    return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted;
 }
 
 /* Takes over *request, or leaves the job as it was. */
@@ -26199,6 +26290,27 @@ static const char *const diti_spirv_text_group_norm[] = {
     "Bl[wGc%AeJCMtX,V)m03##>jS$'<Yoj_e'sBmUeGc%OTl`MGnOT$DI2T$wG1g;]ISH;J,yCME#cT$pZe=MVBlT$MjcT$S/YS/KO;T$bI-V)wpnsng2pyus"
     "2_tohGcZZ*#n9p:+3h1:Z_40X/8U$T#&U$C*mQpfy#J$",
     0};
+static const char *const diti_spirv_text_weigh[] = {
+    "GZ1N5jsi^P'4nR#=&:c%IPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MIJh1q0`r6%/s$X$Bfbq%OK8^#75H>#)$bx#<W(EM>H,##1n9S&:Q(EM_aKC+78$"
+    "p&fIh:eq^W@#>n0EMj:D8.39-V)cmSq&78$p&#UN<eu+pX$NB(EM[]^vds.=u$7ll<(iq@=eraN$#9['EM^c^vd2_Vt-&il<(k@Uvdpds@#'il<(]`4;eu"
+    "sj$#9['EMal^vd3e`t-&il<(k9Lvd4kit-&il<(8q+8SaZ9fW*`fi([PaI)m+k<(Ej7HW&pU:%lJk<(Q+orSB^f=-L+k<(N%BHW$Q+B#3Dl<(C=ZvZ</2a"
+    "+UGk<(bW>7^+Ae7&bik<(d)4Q^5i2T&s0Op^Hd.^,std.V=#$h)tGk<(y0u.a-:`>$YGk<(`efxZDpFv-cik<(>)1j#3i9d*C#cZ,d/:c%p%k<(m@[vZWF"
+    "NU/qCl<(7#NgV=Rub*.+6d*nGk<(syr,a7'3x$_Gk<(p/+yZZbJR0cik<(fdMQTN7Bf*RpR$'&=`@MADGIWC&Zr&(Dl<(f6jwZ_/ck1eik<(frKHWF8vr&"
+    "6jk<(lwn:[UO3+3ceXBMfN/xZd^>I3OpR$'hJ_@MG`cIWJQDs&+Dl<(c+=IWKWMs&uik<(pQN<Max',aG5Hv%mik<(1I*wZVty$5`@$OftX,V)K*(,)45*"
+    "@50%g**L'gCM6`Q>%:jK<6X;`$'LDYfMVDIDM@`U&$7Jl<(5g;8hg4xV7r5GDME-R_$7Jl<(+FO,c$cdU89>#DM(fYX8RRlc*]Xk,c''aR9<H#DM.<rU9N"
+    ">940[<nhal$mM:0t3V)k7^R:RRlc*n5L-c-_XL;AT#DM:BKP;XRlc*pYn3MwheG<O^IDMo+hA%-d$DMWf1j<MPlc*pVEyurhW`=Q0`$'JCjfMBJn+>Q2$@"
+    ">S;@[>R;@[>xicg)[-0E@ggh0,*]nE>qDJDMoVd&%PJl<(QKx^]<=t8BTDHfMB]Q,#e`c6BWVZfM1pkXMQV16;-JEo*>/@R/'Kl<(xDbwg0ajlCi]>ZMk="
+    "8uCHk3V)Mo48DRRlc*j-:,uR^9jtw0c2bBft%@14pf))eIaZF9i/EM,OfM=3fAu0#MoEefGc%8%-V)J$6_447Gc*Ug9YMWiQ=9]g3V)+pqlFI+TJ)e'V%c"
+    "bD(dG*774b8vsMGRRlc*F*h4h=-2AHx9GDMBq'&&Px.DMdHO1ueu2ltf'O0u7lMgto`O.cUj'$IJp#DM38(,IMPlc*qu6HNHt3vIiuiXM;T`HItiGc%ufG"
+    "c%/hh0,8c1(>;D@fMj<@F7C<k>hOgdPLT4s^MYI,$L*Sw<(wd-0#/49lLpr7atXy5UNS+aMMDCN2MT4%jMuI.M#_oO(4-kER/:yxCMy/GM#UghXM+CPM#0"
+    "TZ(cyjE.O/2UhNtIl<(G(q(O4R-V)Gp8HN.Q<KMI/07KRLx.MO^H4L]TcfMuK[fMmdd(bfIpvJ14pf)PP`*6I+TJ)9mtM#4U-V)NPm%P/@[YM.b9N#;y/N"
+    "#^CyJ)cRD;$Adf_MBKMN#=kR(ZkBS#RW;tDtCc_N#[^w<(GGhN#/:WfMdWT%u>V_N#6Ik;Rdfh0,X*jyP1@DB41AafMeT8atBi#O#$.`d*3gZBRR8#5T%$"
+    "-V)A(*t$PJl<(nK>QTlL5V)y2CTSaQX(tQUeO#bSbAuPO[O#W'eO#<)d5T:g3V)#P*,;l.@YM>mwO#xaa%c99cPVELVnUtIl<(v=7KV@v3V)xJSgV+de(b"
+    "O[)P#rghXM;N6O#Ix6,uBi#O#AN$OUShGc%7fGc%8P/J$n.PN_3%giDt>BCM<4FP#H78eW%$-V);..w#7Jl<(-%l(XtIl<()m3HW%$-V)EAJ;$^(+DM%=L"
+    "aXBev<(/*0)uU/&Q#MflBYdfh0,_i[T.q&8Q#RqM^M_ILQ#3'@+tcgTQ#uSbAubaKQ#(9TQ#SFe;[lL5V)FM0EXq1uDtbmpQ#[^w<(-RyQ#N:WfM^ly.M,"
+    "*`V]rRH^Y%$-V)QfJ;$jyxCMRI>R#kyxCMSOHR#ymqXMXUQR#6e=R#kqu&Y)mU%u^apQ#UXEt[Bev<(/*0)uXBBQ#P*i>ZAy3V)7cH^YnMbfMx79atZNTQ"
+    "#FLaY-[LnQ/1sJf)<wYR#dKuN_cy#J$",
+    0};
 static const char *const diti_spirv_text_gemm_coop[] = {
     "GZ1N5jsi^PHZ@3%=&:c%>&:c%G&:c%A==>Mm`)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'IHi62;ZQ_evv#/Ke"
     "`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(iI1xdpsS]#=psi(e@Lvd-<mW-(il<(g<LvdySuu$*DT$'-h0EMpG18.&il<(iF_vd/L:t-yCT$'."
@@ -26735,6 +26847,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
     {"elementwise", diti_spirv_text_elementwise, 4879u},
     {"pixels", diti_spirv_text_pixels, 1979u},
     {"group_norm", diti_spirv_text_group_norm, 3581u},
+    {"weigh", diti_spirv_text_weigh, 1039u},
     {"gemm_coop", diti_spirv_text_gemm_coop, 4888u},
     {"gemm_coop_i8", diti_spirv_text_gemm_coop_i8, 4174u},
     {"gemm_coop_bf16", diti_spirv_text_gemm_coop_bf16, 5538u},
