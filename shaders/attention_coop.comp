@@ -9,7 +9,7 @@
 #include "attention_matrix.glsl"
 
 layout(binding = 0) readonly buffer QScales { float q_scales[]; };
-const uint steps = depth / TK, steps8 = (ROW + TK8 - 1u) / TK8 - (INT8 ? 1u : 0u);
+const uint steps = INT8 ? 0u : depth / TK, steps8 = (ROW + TK8 - 1u) / TK8 - (INT8 ? 1u : 0u);
 const uint out_count = depth / TN, score_count = KEYS / TN, weight_count = KEYS / TK;
 const uint score_stride = KEYS / 4u + 1u;
 shared uvec4 scores[rows * score_stride]; // then, in place, a row's weights as halves
@@ -32,7 +32,7 @@ void main() {
     if (place.queries == 0u) return;
     float factor = scale * log2_e;
 
-    MATRIX(float16_t, TM, TK, A) q_part[RM * steps];
+    MATRIX(float16_t, TM, TK, A) q_part[RM * (INT8 ? 1u : steps)];
     MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];
     for (uint first = 0u; first < rows; first += KEYS) {
         fetch(FROM_QUERIES, place.first + first);
@@ -44,7 +44,7 @@ void main() {
             if (r < KEYS) {
                 [[unroll]] for (uint c = 0u; c < steps8; c++)
                     coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + c * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutRowMajor);
-                if (!INT8) [[unroll]] for (uint c = 0u; c < steps; c++)
+                [[unroll]] for (uint c = 0u; c < steps; c++)
                     coopMatLoad(q_part[i * steps + c], tile, r * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
@@ -78,7 +78,7 @@ void main() {
         MATRIX(int, TM, TN, Accumulator) s8[RM];
         [[unroll]] for (uint b = 0u; b < score_count; b++) {
             [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = FLOATS(TN)(0.0);
-            if (!INT8) [[unroll]] for (uint c = 0u; c < steps; c++) {
+            [[unroll]] for (uint c = 0u; c < steps; c++) {
                 MATRIX(float16_t, TK, TN, B) k_part;
                 coopMatLoad(k_part, tile, b * TN * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
                 [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = coopMatMulAdd(q_part[i * steps + c], k_part, s[i]);

@@ -502,6 +502,25 @@ static void test_large(diti_device *device, const char *module) {
     if (diti_attention_int8_head(device, p.head_dim)) check(device, p, "attention_coop");
 }
 
+/* Attention that fails its self-test is left out, step by step. */
+static void test_descent(void) {
+    static const char *const fails[] = {"none", "coop2_attention", "coop_attention_i8"};
+    for (uint32_t i = 0; i < 3; i++) {
+        dit_context_desc desc = {0};
+        dit_context *context = NULL;
+        dit_error err = {0};
+        char overrides[80];
+        snprintf(overrides, sizeof overrides, "rung=coop2,selftest_fail=%s", fails[i]);
+        desc.overrides = overrides;
+        if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
+        CHECK_MESSAGE(context->device->coop_attention == (i == 1 ? 1u : 2u), "%s: %u", fails[i],
+                      context->device->coop_attention);
+        CHECK(context->device->coop_attention_i8 == (i != 2));
+        CHECK((diti_attention_int8_head(context->device, 64) > 0) == (i != 2));
+        dit_context_destroy(context);
+    }
+}
+
 static diti_device *open_rung(const char *overrides) {
     dit_context_desc desc = {0};
     diti_device *device = NULL;
@@ -535,6 +554,7 @@ int main(void) {
         if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
         test_int8(device);
         if (sweep) test_real(device);
+        if (sweep) test_descent();
     }
     diti_device_close(device);
     if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. Those of attention_coop2 want matrices of more

@@ -18,7 +18,8 @@ static const char *const diti_override_keys[] = {
     "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung, or the int8 products of dot or coop (dot, coop_i8), fails its self-test */
+    "selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
+                        coop_attention, coop_attention_i8) fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */
