@@ -271,6 +271,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
+    const char *module;            /* the kernel's */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -388,7 +389,7 @@ typedef struct diti_attention_tiles {
 } diti_attention_tiles;
 /* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-                                              uint32_t keys, bool int8, diti_attention_tiles *out);
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 

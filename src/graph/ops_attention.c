@@ -93,27 +93,29 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     return keys >= 4;
 }
 
-/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
-   which the bytes depend. */
-static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *shape, diti_element format,
-                                diti_attention_tiles *tiles) {
-    uint32_t candidate, each, bytes;
+static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
     diti_tune_case wanted = DITI_ZERO;
+    if (format == DITI_I8) return 0;
     wanted.kind = DITI_TUNE_ATTENTION;
+    wanted.module = "attention"; /* which one follows from the rest */
     wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
     wanted.rows = shape->queries;
     wanted.columns = shape->keys;
     wanted.depth = shape->heads;
     wanted.head_dim = shape->head_dim;
-    candidate = diti_tune_choose(graph, &wanted);
+    return diti_tune_choose(graph, &wanted);
+}
+
+/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
+   which the bytes depend. */
+static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
+    uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
-    if (!graph->device->is_cpu) {
+    if (!device->is_cpu) {
         tiles->constants[1] = 0; /* kept only where there is room */
         return;
     }
-    each = candidate == 1 ? 2 : 8;
-    bytes = each * tiles->group * tiles->quads * 16u;
-    if (bytes > graph->device->limits.shared_bytes) return;
+    if (bytes > device->limits.shared_bytes) return;
     tiles->constants[0] = each;
     tiles->block = tiles->group * each;
 }
@@ -240,7 +242,7 @@ static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor)
 }
 
 static bool diti_attention_on_matrices(const diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
-                                       diti_tensor out, const diti_attention_shape *shape,
+                                       diti_tensor out, const diti_attention_shape *shape, uint32_t candidate,
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
@@ -250,7 +252,7 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
     return diti_attention_by_eight(graph, out) &&
            diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
-                                       tiles);
+                                       candidate, tiles);
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -259,7 +261,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_dispatch dispatch;
     uint32_t quads = (shape->head_dim + 3) / 4;
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
-    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, &tiles), fits = matrix;
+    uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
+    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles), fits = matrix;
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
@@ -274,7 +277,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
-    if (!matrix) diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
+    if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
     if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,

@@ -51,10 +51,13 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
-/* As many queries as one workgroup should have: keys and values pass by once for all of them. */
-static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, diti_attention_matrix *a) {
-    uint32_t wanted = queries > 512 ? 128 : 64, m = a->shape.m;
-    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : a->padded <= 80 && queries > 512 ? 32 : 16);
+/* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
+   size of workgroup, or of a subgroup's part. */
+static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
+                                       diti_attention_matrix *a) {
+    uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
+    bool deep = (a->padded <= 80 && queries > 512) != (candidate == 2);
+    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 32 : 16);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
     while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
 }
@@ -74,11 +77,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
 }
 
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-                                              uint32_t keys, bool int8, diti_attention_tiles *out) {
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
     diti_attention_matrix a;
     uint32_t *c = out->constants;
     if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
-    diti_attention_matrix_rows(device, queries, &a);
+    diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
     out->module = a.registers ? "attention_coop2" : "attention_coop";

@@ -85,9 +85,16 @@ static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
+/* Wide tiles run faster and take longer to compile. */
+static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
+    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
+    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
+    return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
+}
+
 /* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
 static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
+    uint32_t lanes = graph->device->limits.subgroup_size, spread = diti_gemm_spread(graph, gemm);
     bool swap = gemm->rows <= 16 && !gemm->image;
     if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
     out->module = "gemm_cpu";
@@ -200,11 +207,14 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
 }
 
 /* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
-   which compiles every fragment on its own, gets few of them. */
+   which compiles every fragment on its own, gets few of them. Candidates: the other part, another number of subgroups.
+ */
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
-                                     uint32_t across[2], uint32_t fragments[2]) {
+                                     uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
     uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+    if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
+    if (candidate == 2) count = count == 4 ? 2 : 4;
     if (coop->scope == DITI_GEMM_WORKGROUP) {
         across[0] = across[1] = fragments[0] = fragments[1] = 1;
         return;
@@ -225,7 +235,8 @@ static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gem
     return slices > strips ? slices : strips;
 }
 
-static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, diti_gemm_tiles *out) {
+static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
+                                 diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
@@ -234,7 +245,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
         !diti_gemm_is_wide(graph, gemm->x, coop.unit) || !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
         (gemm->image && (gemm->depth % coop.unit || i8 || diti_equal(coop.module, "gemm_coop_bf16"))))
         return false;
-    diti_gemm_coop_fragments(device, gemm, &coop, across, fragments);
+    diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
     while (step < coop.shape.k) step *= 2;
     out->module = coop.module;
@@ -275,7 +286,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         diti_gemm_tiles_reduce(out);
         return;
     }
-    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) && diti_gemm_tiles_coop(graph, gemm, i8, out))
+    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
+        diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
@@ -287,36 +299,59 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 
 /* --- candidates beside the usual tiles --- */
 
+/* The other number of columns; twice the rows. */
 static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
                                     diti_gemm_tiles *out) {
-    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 ? 64 : 32, lanes = out->group;
-    uint32_t bytes = lanes * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
-    if (out->constants[2] || bytes > graph->device->limits.shared_bytes) return; /* few rows: one size fits */
-    out->rows = lanes * lane_tile;
+    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 && out->columns == 32 ? 64 : 32;
+    uint32_t bytes = out->group * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
+    if (bytes > graph->device->limits.shared_bytes) return;
+    out->rows = out->group * lane_tile;
     out->columns = spread;
     out->constants[0] = lane_tile;
     out->constants[1] = spread;
 }
 
-/* The other size of workgroup; a half of the rows. */
+static bool diti_gemm_may_group(const diti_graph *graph, const diti_gemm *gemm, uint32_t group) {
+    return group == 128 ||
+           (group <= graph->device->limits.group_invocations && diti_gemm_rows_at_once(graph, gemm) >= 256);
+}
+
+/* The other size of workgroup; other rows of a thread. */
 static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
                                     diti_gemm_tiles *out) {
     uint32_t group = out->group == 128 ? 256 : 128;
-    if (candidate == 2) {
-        out->constants[0] = 4;
-    } else if (group <= graph->device->limits.group_invocations &&
-               (group == 128 || diti_gemm_rows_at_once(graph, gemm) >= 256)) {
+    if (candidate == 2)
+        out->constants[0] = out->constants[0] == 4 ? 8 : 4;
+    else if (diti_gemm_may_group(graph, gemm, group))
         out->group = group;
-    }
     out->rows = out->group / 16 * out->constants[0];
+}
+
+/* Sums of int8 are exact, whatever the tiles. */
+static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t group = candidate == 2 || out->group == 128 ? 256 : 128;
+    if (!diti_gemm_may_group(graph, gemm, group)) return;
+    out->group = group;
+    out->rows = group / 2;
+    out->columns = candidate == 2 || group == 128 ? 64 : 128;
+    out->constants[1] = out->columns / 16;
+}
+
+static void diti_gemm_candidate_coop(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                     diti_gemm_tiles *out) {
+    diti_gemm_tiles other = DITI_ZERO;
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8;
+    if (diti_gemm_tiles_coop(graph, gemm, i8, candidate, &other)) *out = other;
 }
 
 static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
     diti_tune_case wanted = DITI_ZERO;
     uint32_t candidate;
-    bool gpu = diti_equal(tiles->module, "gemm_gpu");
-    if (gemm->parts > 1 || (!gpu && !diti_equal(tiles->module, "gemm_cpu"))) return;
+    bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
+    if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     wanted.kind = DITI_TUNE_GEMM;
+    wanted.module = tiles->module;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
     wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
     wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
@@ -325,8 +360,15 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     wanted.depth = gemm->depth;
     if (gemm->image) wanted.image = *gemm->image;
     candidate = diti_tune_choose(graph, &wanted);
-    if (candidate && gpu) diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
-    if (candidate && !gpu) diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+    if (!candidate) return;
+    if (cpu)
+        diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+    else if (diti_equal(tiles->module, "gemm_dot_gpu"))
+        diti_gemm_candidate_dot(graph, gemm, candidate, tiles);
+    else if (diti_starts_with(tiles->module, "gemm_coop"))
+        diti_gemm_candidate_coop(graph, gemm, candidate, tiles);
+    else
+        diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,

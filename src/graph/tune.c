@@ -27,6 +27,7 @@ static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case 
     words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
     words[8] = device->limits.subgroup_size;
     words[9] = device->limits.shared_bytes;
+    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
     return diti_hash(words, sizeof words);
 }
 
