@@ -9263,6 +9263,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
+    const char *module;            /* the kernel's */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -9380,7 +9381,7 @@ typedef struct diti_attention_tiles {
 } diti_attention_tiles;
 /* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-                                              uint32_t keys, bool int8, diti_attention_tiles *out);
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -12659,6 +12660,7 @@ static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case 
     words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
     words[8] = device->limits.subgroup_size;
     words[9] = device->limits.shared_bytes;
+    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
     return diti_hash(words, sizeof words);
 }
 
@@ -13431,9 +13433,16 @@ static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
+/* Wide tiles run faster and take longer to compile. */
+static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
+    uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
+    bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
+    return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
+}
+
 /* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
 static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
-    uint32_t lanes = graph->device->limits.subgroup_size, spread = 32;
+    uint32_t lanes = graph->device->limits.subgroup_size, spread = diti_gemm_spread(graph, gemm);
     bool swap = gemm->rows <= 16 && !gemm->image;
     if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
     out->module = "gemm_cpu";
@@ -13546,11 +13555,14 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
 }
 
 /* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
-   which compiles every fragment on its own, gets few of them. */
+   which compiles every fragment on its own, gets few of them. Candidates: the other part, another number of subgroups.
+ */
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
-                                     uint32_t across[2], uint32_t fragments[2]) {
+                                     uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
     uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+    if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
+    if (candidate == 2) count = count == 4 ? 2 : 4;
     if (coop->scope == DITI_GEMM_WORKGROUP) {
         across[0] = across[1] = fragments[0] = fragments[1] = 1;
         return;
@@ -13571,7 +13583,8 @@ static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gem
     return slices > strips ? slices : strips;
 }
 
-static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, diti_gemm_tiles *out) {
+static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
+                                 diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
@@ -13580,7 +13593,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
         !diti_gemm_is_wide(graph, gemm->x, coop.unit) || !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
         (gemm->image && (gemm->depth % coop.unit || i8 || diti_equal(coop.module, "gemm_coop_bf16"))))
         return false;
-    diti_gemm_coop_fragments(device, gemm, &coop, across, fragments);
+    diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
     while (step < coop.shape.k) step *= 2;
     out->module = coop.module;
@@ -13621,7 +13634,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         diti_gemm_tiles_reduce(out);
         return;
     }
-    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) && diti_gemm_tiles_coop(graph, gemm, i8, out))
+    if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
+        diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
@@ -13633,36 +13647,59 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 
 /* --- candidates beside the usual tiles --- */
 
+/* The other number of columns; twice the rows. */
 static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
                                     diti_gemm_tiles *out) {
-    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 ? 64 : 32, lanes = out->group;
-    uint32_t bytes = lanes * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
-    if (out->constants[2] || bytes > graph->device->limits.shared_bytes) return; /* few rows: one size fits */
-    out->rows = lanes * lane_tile;
+    uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 && out->columns == 32 ? 64 : 32;
+    uint32_t bytes = out->group * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
+    if (bytes > graph->device->limits.shared_bytes) return;
+    out->rows = out->group * lane_tile;
     out->columns = spread;
     out->constants[0] = lane_tile;
     out->constants[1] = spread;
 }
 
-/* The other size of workgroup; a half of the rows. */
+static bool diti_gemm_may_group(const diti_graph *graph, const diti_gemm *gemm, uint32_t group) {
+    return group == 128 ||
+           (group <= graph->device->limits.group_invocations && diti_gemm_rows_at_once(graph, gemm) >= 256);
+}
+
+/* The other size of workgroup; other rows of a thread. */
 static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
                                     diti_gemm_tiles *out) {
     uint32_t group = out->group == 128 ? 256 : 128;
-    if (candidate == 2) {
-        out->constants[0] = 4;
-    } else if (group <= graph->device->limits.group_invocations &&
-               (group == 128 || diti_gemm_rows_at_once(graph, gemm) >= 256)) {
+    if (candidate == 2)
+        out->constants[0] = out->constants[0] == 4 ? 8 : 4;
+    else if (diti_gemm_may_group(graph, gemm, group))
         out->group = group;
-    }
     out->rows = out->group / 16 * out->constants[0];
+}
+
+/* Sums of int8 are exact, whatever the tiles. */
+static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                    diti_gemm_tiles *out) {
+    uint32_t group = candidate == 2 || out->group == 128 ? 256 : 128;
+    if (!diti_gemm_may_group(graph, gemm, group)) return;
+    out->group = group;
+    out->rows = group / 2;
+    out->columns = candidate == 2 || group == 128 ? 64 : 128;
+    out->constants[1] = out->columns / 16;
+}
+
+static void diti_gemm_candidate_coop(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
+                                     diti_gemm_tiles *out) {
+    diti_gemm_tiles other = DITI_ZERO;
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8;
+    if (diti_gemm_tiles_coop(graph, gemm, i8, candidate, &other)) *out = other;
 }
 
 static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
     diti_tune_case wanted = DITI_ZERO;
     uint32_t candidate;
-    bool gpu = diti_equal(tiles->module, "gemm_gpu");
-    if (gemm->parts > 1 || (!gpu && !diti_equal(tiles->module, "gemm_cpu"))) return;
+    bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
+    if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     wanted.kind = DITI_TUNE_GEMM;
+    wanted.module = tiles->module;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
     wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
     wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
@@ -13671,8 +13708,15 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     wanted.depth = gemm->depth;
     if (gemm->image) wanted.image = *gemm->image;
     candidate = diti_tune_choose(graph, &wanted);
-    if (candidate && gpu) diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
-    if (candidate && !gpu) diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+    if (!candidate) return;
+    if (cpu)
+        diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
+    else if (diti_equal(tiles->module, "gemm_dot_gpu"))
+        diti_gemm_candidate_dot(graph, gemm, candidate, tiles);
+    else if (diti_starts_with(tiles->module, "gemm_coop"))
+        diti_gemm_candidate_coop(graph, gemm, candidate, tiles);
+    else
+        diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
@@ -14035,10 +14079,13 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
-/* As many queries as one workgroup should have: keys and values pass by once for all of them. */
-static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, diti_attention_matrix *a) {
-    uint32_t wanted = queries > 512 ? 128 : 64, m = a->shape.m;
-    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : a->padded <= 80 && queries > 512 ? 32 : 16);
+/* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
+   size of workgroup, or of a subgroup's part. */
+static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
+                                       diti_attention_matrix *a) {
+    uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
+    bool deep = (a->padded <= 80 && queries > 512) != (candidate == 2);
+    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 32 : 16);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
     while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
 }
@@ -14058,11 +14105,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
 }
 
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-                                              uint32_t keys, bool int8, diti_attention_tiles *out) {
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
     diti_attention_matrix a;
     uint32_t *c = out->constants;
     if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
-    diti_attention_matrix_rows(device, queries, &a);
+    diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
     out->module = a.registers ? "attention_coop2" : "attention_coop";
@@ -14176,27 +14223,29 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     return keys >= 4;
 }
 
-/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
-   which the bytes depend. */
-static void diti_attention_tune(diti_graph *graph, const diti_attention_shape *shape, diti_element format,
-                                diti_attention_tiles *tiles) {
-    uint32_t candidate, each, bytes;
+static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
     diti_tune_case wanted = DITI_ZERO;
+    if (format == DITI_I8) return 0;
     wanted.kind = DITI_TUNE_ATTENTION;
+    wanted.module = "attention"; /* which one follows from the rest */
     wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
     wanted.rows = shape->queries;
     wanted.columns = shape->keys;
     wanted.depth = shape->heads;
     wanted.head_dim = shape->head_dim;
-    candidate = diti_tune_choose(graph, &wanted);
+    return diti_tune_choose(graph, &wanted);
+}
+
+/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
+   which the bytes depend. */
+static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
+    uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
-    if (!graph->device->is_cpu) {
+    if (!device->is_cpu) {
         tiles->constants[1] = 0; /* kept only where there is room */
         return;
     }
-    each = candidate == 1 ? 2 : 8;
-    bytes = each * tiles->group * tiles->quads * 16u;
-    if (bytes > graph->device->limits.shared_bytes) return;
+    if (bytes > device->limits.shared_bytes) return;
     tiles->constants[0] = each;
     tiles->block = tiles->group * each;
 }
@@ -14323,7 +14372,7 @@ static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor)
 }
 
 static bool diti_attention_on_matrices(const diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
-                                       diti_tensor out, const diti_attention_shape *shape,
+                                       diti_tensor out, const diti_attention_shape *shape, uint32_t candidate,
                                        diti_attention_tiles *tiles) {
     diti_element format = diti_tensor_get(graph, qkv[0])->format;
     uint32_t i;
@@ -14333,7 +14382,7 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
         if (!diti_attention_by_eight(graph, qkv[i])) return false;
     return diti_attention_by_eight(graph, out) &&
            diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
-                                       tiles);
+                                       candidate, tiles);
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
@@ -14342,7 +14391,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     diti_dispatch dispatch;
     uint32_t quads = (shape->head_dim + 3) / 4;
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
-    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, &tiles), fits = matrix;
+    uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
+    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles), fits = matrix;
     if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
@@ -14357,7 +14407,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
-    if (!matrix) diti_attention_tune(graph, shape, diti_tensor_get(graph, qkv[0])->format, &tiles);
+    if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
     if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
