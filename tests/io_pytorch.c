@@ -249,6 +249,29 @@ static void test_depth(void) {
     bytes_free(&pickle);
 }
 
+typedef enum wide_kind { WIDE_GOOD, WIDE_SHORT, WIDE_OUTSIDE } wide_kind;
+
+/* Sizes and offset of the second entry in 64 bits, rightly or not. */
+static bytes archive_wide(wide_kind kind) {
+    static const char pickle[] = PICKLE(GOOD);
+    archive a = {{0}, {0}, 0};
+    size_t second;
+    uint64_t at;
+    archive_add(&a, "a/data.pkl", pickle, sizeof pickle - 1, 0);
+    second = a.directory.size;
+    at = a.file.size;
+    archive_add(&a, "a/data/0", NULL, 24, 0);
+    memset(a.directory.data + second + 20, 255, 8);
+    memset(a.directory.data + second + 42, 255, 4);
+    a.directory.data[second + 30] = 28;
+    bytes_u16(&a.directory, 1);
+    bytes_u16(&a.directory, kind == WIDE_SHORT ? 16 : 24);
+    bytes_u64(&a.directory, 24);
+    bytes_u64(&a.directory, 24);
+    bytes_u64(&a.directory, kind == WIDE_OUTSIDE ? UINT64_MAX - 7 : at);
+    return archive_end64(&a, 0);
+}
+
 static void test_archives(void) {
     static const char pickle[] = PICKLE(GOOD);
     archive a = {{0}, {0}, 0}, none = a;
@@ -274,6 +297,9 @@ static void test_archives(void) {
     archive_add(&a, "a/data.pkl", pickle, sizeof pickle - 1, 0);
     archive_add(&a, "a/data/0", NULL, 24, 0);
     accepts(archive_end64(&a, 0));
+    accepts(archive_wide(WIDE_GOOD));
+    refuses(archive_wide(WIDE_SHORT), "directory is damaged");
+    refuses(archive_wide(WIDE_OUTSIDE), "lies outside it or in another");
     a = none;
     archive_add(&a, "a/data.pkl", pickle, sizeof pickle - 1, 0);
     refuses(archive_end64(&a, 1), "64-bit end");

@@ -189,8 +189,8 @@ static void test_every_schedule(const diti_env *env) {
         }
     }
     /* betas: four dpm++ with all but respaced, two euler and unipc without lu, ddim and ddpm with spacings, lcm with
-       none; flow: three shapes for dpm++, euler and unipc, and trailing for all */
-    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3 + 10, "%d", made);
+       none; flow: three shapes for dpm++, euler and unipc, linspace and trailing for all */
+    CHECK_MESSAGE(made == 4 * 7 + 3 * 6 + 2 * 4 + 7 * 3 + 20, "%d", made);
 }
 
 /* --- another sampler than the config's --- */
@@ -231,10 +231,12 @@ static void test_other_samplers(const diti_env *env) {
 /* What FLUX's pipelines pass as sigmas has a name. */
 static void test_uniform_flow(const diti_env *env) {
     static const float sigmas[] = {1, 0.8f, 0.6f, 0.4f, 0.2f};
-    diti_schedule_request given = request_of(5, NULL, NULL), named = request_of(5, NULL, "simple");
+    diti_schedule_request given = request_of(5, NULL, NULL), named = request_of(5, NULL, "simple"),
+                          discrete = request_of(5, NULL, "discrete");
     diti_schedule a = DITI_ZERO, b = DITI_ZERO;
     dit_error err;
     uint32_t i;
+    CHECK(same_schedules(env, FLOW_EULER, &given, FLOW_EULER, &discrete));
     given.sigmas = sigmas, given.sigma_count = 5;
     CHECK(make(env, FLOW_EULER, &given, &a, &err) == DIT_OK && make(env, FLOW_EULER, &named, &b, &err) == DIT_OK);
     for (i = 0; i < 5 && a.count == 5 && b.count == 5; i++) {

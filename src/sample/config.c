@@ -396,6 +396,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
     }
     if (!schedule) return DIT_OK;
+    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */
     if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
