@@ -4483,8 +4483,8 @@ static dit_result diti_pytorch_find_root(diti_pytorch *torch) {
 
 static const diti_zip_entry *diti_pytorch_entry(const diti_pytorch *torch, const char *text, size_t length) {
     char name[DITI_PYTORCH_MAX_NAME];
-    if (memchr(text, 0, length) ||
-        !diti_format(name, sizeof name, "%s/%.*s", torch->root, (int)(length < 256 ? length : 256), text))
+    if (length > 256 || memchr(text, 0, length) ||
+        !diti_format(name, sizeof name, "%s/%.*s", torch->root, (int)length, text))
         return NULL;
     return diti_zip_find(&torch->zip, name);
 }
@@ -4540,7 +4540,7 @@ static dit_result diti_pytorch_read_storage(const diti_pytorch *torch, const cha
         key.kind != DITI_PICKLE_TEXT || count.kind != DITI_PICKLE_INTEGER || count.number < 0)
         return diti_pytorch_fail(torch, tensor, "its storage is not described as torch.save does");
     diti_format(entry, sizeof entry, "data/%.*s", (int)(key.count < 256 ? key.count : 256), key.text);
-    out->entry = diti_pytorch_entry(torch, entry, strlen(entry));
+    out->entry = key.count > 200 ? NULL : diti_pytorch_entry(torch, entry, strlen(entry));
     if (!out->entry || memchr(key.text, 0, key.count))
         return diti_pytorch_fail(torch, tensor, "its bytes are not in the archive");
     out->type = type.text;
@@ -20985,6 +20985,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
         if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
     }
     if (!schedule) return DIT_OK;
+    if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */
     if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
