@@ -7,10 +7,11 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+/* divisor: of the frequencies' exponents, dim / 2 less the shift of models.md 2.1. */
+static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t dim, uint32_t divisor, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {
-        float exponent = (float)-9.210340371976184 * (float)i / (float)half; /* -ln(10000) */
+        float exponent = (float)-9.210340371976184 * (float)i / (float)divisor; /* -ln(10000) */
         float frequency = expf(exponent);
         for (row = 0; row < count; row++) {
             float angle = timesteps[row] * frequency;
@@ -18,6 +19,10 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
             out[(size_t)row * dim + half + i] = sinf(angle);
         }
     }
+}
+
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+    diti_sinusoid_rows(timesteps, count, dim, dim / 2, out);
 }
 
 /* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
@@ -46,4 +51,120 @@ DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width,
             if (x > 0) memcpy(token + half, first, half * sizeof(float));
         }
     }
+}
+
+/* ---- what several families are made of ---- */
+
+DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
+                                     uint32_t columns, const char *name) {
+    char layer[96];
+    diti_format(layer, sizeof layer, "%s.linear_1", name);
+    diti_load_layer(loader, &out->in, width, columns, 1, layer);
+    diti_format(layer, sizeof layer, "%s.linear_2", name);
+    diti_load_layer(loader, &out->out, rows, width, 1, layer);
+}
+
+DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
+    diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
+    return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+}
+
+DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                             const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+    float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    diti_sinusoid_rows(values, count, 256, 128 - shift, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
+                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+                                             dit_error *err) {
+    uint32_t dim = plan->tensors[input].columns;
+    size_t count = (size_t)rows * columns * dim;
+    float *table = (float *)diti_alloc_array(env, count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    diti_position_table(rows, columns, dim, divide_y, divide_x, interpolation, table);
+    result = diti_plan_write(plan, input, table, count * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, uint32_t rows_per_gate, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.rows_per_gate = rows_per_gate;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                       const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SILU;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
+                                             uint32_t head_dim, bool int8) {
+    uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = batch;
+    desc.heads = heads;
+    desc.head_dim = head_dim;
+    desc.scale = 1.0f / sqrtf((float)head_dim);
+    desc.int8 = int8;
+    desc.name = "attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
+                                          uint32_t channels, uint32_t patch, diti_tensor positions) {
+    uint32_t i, tokens = denoise->height / patch * (denoise->width / patch), batch = denoise->copies * denoise->batch;
+    uint32_t columns = channels * patch * patch, width = layer->weight.rows;
+    diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
+                                        denoise->width, patch, denoise->input_scale);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * tokens, width, "residual");
+    for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &layer->bias;
+        desc.residual = positions;
+        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, i % denoise->batch * tokens, tokens, 0, columns),
+                    &layer->weight, &desc);
+    }
+    return x;
 }

@@ -19,6 +19,8 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns; /* of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;              /* of the encoders' pooled outputs, joined; 0: not used */
     uint32_t class_count;                 /* classes in place of a text, without the one that means none; 0: none */
+    uint32_t guided_channels;             /* the first so many are guided; 0: all */
+    const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
     bool wants_size;                      /* resolution and aspect below are used */
     bool wants_guidance;                  /* guidance below is an input (distilled models) */
     bool attends_padding;                 /* every prompt is padded to text_tokens, and the padding is read as well */
@@ -89,6 +91,41 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
  * references round. dim is a multiple of 4. */
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
                                       float divide_x, float interpolation, float *out);
+
+/* Sinusoids -> linear -> silu -> linear (models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows, width].
+ */
+typedef struct diti_embedder {
+    diti_layer in, out;
+} diti_embedder;
+DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
+                                     uint32_t columns, const char *name);
+/* F32 [rows of x, rows], written to out where it is not 0. */
+DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
+/* Sinusoids of values as an input's content, F32 [count, 256]. shift: models.md 2.1. */
+DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                             const float *values, uint32_t count, uint32_t shift, dit_error *err);
+/* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
+DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
+                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+                                             dit_error *err);
+/* A layer on x; out and out_f32 as in diti_linear_desc. */
+DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+/* x += gate * layer(h), in place. gate F32 [groups, columns] or 0: none; so many rows share one of its rows, 0: all. */
+DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, uint32_t rows_per_gate, const char *name);
+/* x + add, F32; add's rows are repeated, 0: a copy. */
+DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                       const char *name);
+/* silu(x), F32: what modulations are linear in. */
+DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
+/* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
+DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
+                                             uint32_t head_dim, bool int8);
+/* The latent's patches, projected, plus positions (F32 [tokens, D], 0: none): the residual stream, F32 [copies * batch
+ * tokens, D]. All branches have the same ones. */
+DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
+                                          uint32_t channels, uint32_t patch, diti_tensor positions);
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 #endif
