@@ -18938,6 +18938,8 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns; /* of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;              /* of the encoders' pooled outputs, joined; 0: not used */
     uint32_t class_count;                 /* classes in place of a text, without the one that means none; 0: none */
+    uint32_t guided_channels;             /* the first so many are guided; 0: all */
+    const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
     bool wants_size;                      /* resolution and aspect below are used */
     bool wants_guidance;                  /* guidance below is an input (distilled models) */
     bool attends_padding;                 /* every prompt is padded to text_tokens, and the padding is read as well */
@@ -19009,6 +19011,41 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
                                       float divide_x, float interpolation, float *out);
 
+/* Sinusoids -> linear -> silu -> linear (models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows, width].
+ */
+typedef struct diti_embedder {
+    diti_layer in, out;
+} diti_embedder;
+DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
+                                     uint32_t columns, const char *name);
+/* F32 [rows of x, rows], written to out where it is not 0. */
+DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
+/* Sinusoids of values as an input's content, F32 [count, 256]. shift: models.md 2.1. */
+DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                             const float *values, uint32_t count, uint32_t shift, dit_error *err);
+/* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
+DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
+                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+                                             dit_error *err);
+/* A layer on x; out and out_f32 as in diti_linear_desc. */
+DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+/* x += gate * layer(h), in place. gate F32 [groups, columns] or 0: none; so many rows share one of its rows, 0: all. */
+DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, uint32_t rows_per_gate, const char *name);
+/* x + add, F32; add's rows are repeated, 0: a copy. */
+DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                       const char *name);
+/* silu(x), F32: what modulations are linear in. */
+DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
+/* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
+DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
+                                             uint32_t head_dim, bool int8);
+/* The latent's patches, projected, plus positions (F32 [tokens, D], 0: none): the residual stream, F32 [copies * batch
+ * tokens, D]. All branches have the same ones. */
+DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
+                                          uint32_t channels, uint32_t patch, diti_tensor positions);
+
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 #endif
 
@@ -19021,10 +19058,11 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+/* divisor: of the frequencies' exponents, dim / 2 less the shift of models.md 2.1. */
+static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t dim, uint32_t divisor, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {
-        float exponent = (float)-9.210340371976184 * (float)i / (float)half; /* -ln(10000) */
+        float exponent = (float)-9.210340371976184 * (float)i / (float)divisor; /* -ln(10000) */
         float frequency = expf(exponent);
         for (row = 0; row < count; row++) {
             float angle = timesteps[row] * frequency;
@@ -19032,6 +19070,10 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
             out[(size_t)row * dim + half + i] = sinf(angle);
         }
     }
+}
+
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
+    diti_sinusoid_rows(timesteps, count, dim, dim / 2, out);
 }
 
 /* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
@@ -19060,6 +19102,122 @@ DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width,
             if (x > 0) memcpy(token + half, first, half * sizeof(float));
         }
     }
+}
+
+/* ---- what several families are made of ---- */
+
+DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
+                                     uint32_t columns, const char *name) {
+    char layer[96];
+    diti_format(layer, sizeof layer, "%s.linear_1", name);
+    diti_load_layer(loader, &out->in, width, columns, 1, layer);
+    diti_format(layer, sizeof layer, "%s.linear_2", name);
+    diti_load_layer(loader, &out->out, rows, width, 1, layer);
+}
+
+DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
+    diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
+    return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+}
+
+DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                             const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+    float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    diti_sinusoid_rows(values, count, 256, 128 - shift, rows);
+    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
+    diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
+                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+                                             dit_error *err) {
+    uint32_t dim = plan->tensors[input].columns;
+    size_t count = (size_t)rows * columns * dim;
+    float *table = (float *)diti_alloc_array(env, count, sizeof(float));
+    dit_result result;
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    diti_position_table(rows, columns, dim, divide_y, divide_x, interpolation, table);
+    result = diti_plan_write(plan, input, table, count * sizeof(float), err);
+    diti_free(env, table);
+    return result;
+}
+
+DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.out = out;
+    desc.out_f32 = out_f32;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                                 diti_tensor gate, uint32_t rows_per_gate, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.gate = gate;
+    desc.rows_per_gate = rows_per_gate;
+    desc.residual = x;
+    desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+                                       const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SILU;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
+                                             uint32_t head_dim, bool int8) {
+    uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+    diti_attention_desc desc = DITI_ZERO;
+    desc.batch = batch;
+    desc.heads = heads;
+    desc.head_dim = head_dim;
+    desc.scale = 1.0f / sqrtf((float)head_dim);
+    desc.int8 = int8;
+    desc.name = "attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
+                                          uint32_t channels, uint32_t patch, diti_tensor positions) {
+    uint32_t i, tokens = denoise->height / patch * (denoise->width / patch), batch = denoise->copies * denoise->batch;
+    uint32_t columns = channels * patch * patch, width = layer->weight.rows;
+    diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
+                                        denoise->width, patch, denoise->input_scale);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * tokens, width, "residual");
+    for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &layer->bias;
+        desc.residual = positions;
+        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, i % denoise->batch * tokens, tokens, 0, columns),
+                    &layer->weight, &desc);
+    }
+    return x;
 }
 
 /* ======== src/model/pixart.c (edit it there; dit.h is generated) ======== */
@@ -19128,10 +19286,6 @@ static const char *diti_pixart_original_name(void *user, const char *name, char 
 
 /* ---- weights ---- */
 
-typedef struct diti_pixart_embedder { /* sinusoids -> linear -> silu -> linear */
-    diti_layer in, out;
-} diti_pixart_embedder;
-
 typedef struct diti_pixart_block {
     diti_joined qkv;     /* [3D, D] */
     diti_layer out;      /* [D, D] */
@@ -19145,13 +19299,13 @@ typedef struct diti_pixart_block {
 typedef struct diti_pixart {
     diti_transformer base;
     diti_pixart_config config;
-    diti_layer patch;                              /* [D, C * p * p] */
-    diti_pixart_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
-    diti_layer modulation;                         /* [6D, D] */
-    diti_layer caption_in, caption_out;            /* [D, caption], [D, D] */
-    diti_weight tables;                            /* F32 [6 * blocks, D] */
-    diti_weight final_table;                       /* F32 [2, D] */
-    diti_layer proj_out;                           /* [p * p * out_channels, D] */
+    diti_layer patch;                       /* [D, C * p * p] */
+    diti_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
+    diti_layer modulation;                  /* [6D, D] */
+    diti_layer caption_in, caption_out;     /* [D, caption], [D, D] */
+    diti_weight tables;                     /* F32 [6 * blocks, D] */
+    diti_weight final_table;                /* F32 [2, D] */
+    diti_layer proj_out;                    /* [p * p * out_channels, D] */
     diti_pixart_block *blocks;
     bool int8_attention;
 } diti_pixart;
@@ -19284,14 +19438,6 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 
 /* ---- loading ---- */
 
-static void diti_pixart_load_embedder(diti_loader *loader, diti_pixart_embedder *out, uint32_t width,
-                                      const char *name) {
-    diti_loader_scope(loader, "adaln_single.emb.%s.", name);
-    diti_load_layer(loader, &out->in, width, 256, 1, "linear_1");
-    diti_load_layer(loader, &out->out, width, width, 1, "linear_2");
-    diti_loader_scope(loader, "%s", "");
-}
-
 static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
     static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
                                                                                                 "attn2.to_v"};
@@ -19331,10 +19477,11 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     uint32_t i, width = config->width, area = config->patch * config->patch;
     diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
     model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
-    diti_pixart_load_embedder(loader, &model->time, width, "timestep_embedder");
+    diti_load_embedder(loader, &model->time, width, width, 256, "adaln_single.emb.timestep_embedder");
     if (config->sized) {
-        diti_pixart_load_embedder(loader, &model->resolution, width / 3, "resolution_embedder");
-        diti_pixart_load_embedder(loader, &model->aspect, width / 3, "aspect_ratio_embedder");
+        uint32_t third = width / 3;
+        diti_load_embedder(loader, &model->resolution, third, third, 256, "adaln_single.emb.resolution_embedder");
+        diti_load_embedder(loader, &model->aspect, third, third, 256, "adaln_single.emb.aspect_ratio_embedder");
     }
     diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "adaln_single.linear");
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
@@ -19418,42 +19565,13 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
 } diti_pixart_state;
 
-static diti_tensor diti_pixart_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                      diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.out = out;
-    desc.out_f32 = out_f32;
-    desc.name = name;
-    return diti_linear(graph, x, &layer->weight, &desc);
-}
-
-/* TMLP of models.md 2.2: F32 rows. */
-static diti_tensor diti_pixart_embed(diti_graph *graph, const diti_pixart_embedder *embedder, diti_tensor sinusoids,
-                                     diti_tensor out) {
-    diti_tensor h = diti_pixart_linear(graph, sinusoids, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
-    return diti_pixart_linear(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
-}
-
-static diti_tensor diti_pixart_add(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
-                                   const char *name) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.add = add;
-    desc.out = out;
-    desc.out_f32 = true;
-    desc.name = name;
-    return diti_elementwise(graph, x, &desc);
-}
-
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
     uint32_t i, third = model->config.width / 3;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
     for (i = 0; i < 3; i++) {
-        diti_pixart_embed(graph, i < 2 ? &model->resolution : &model->aspect,
-                          diti_tensor_view(graph, sizes, i, 1, 0, 256),
-                          diti_tensor_view(graph, out, 0, 1, i * third, third));
+        diti_embed(graph, i < 2 ? &model->resolution : &model->aspect, diti_tensor_view(graph, sizes, i, 1, 0, 256),
+                   diti_tensor_view(graph, out, 0, 1, i * third, third));
     }
     return out;
 }
@@ -19463,21 +19581,17 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
                                           uint32_t steps) {
     uint32_t i, width = model->config.width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
-    diti_tensor time = diti_pixart_embed(graph, &model->time, state->sinusoids, 0);
+    diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
     diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
-    diti_elementwise_desc silu = DITI_ZERO;
     if (state->sizes) {
-        time = diti_pixart_add(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
+        time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
     }
-    silu.activation = DITI_ACTIVATION_SILU;
-    silu.out_f32 = true;
-    silu.name = "modulation_silu";
-    active = diti_elementwise(graph, time, &silu);
-    diti_pixart_linear(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
-                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+    active = diti_silu(graph, time, "modulation_silu");
+    diti_layer_run(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
     for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
-        diti_pixart_add(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
-                        diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+        diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
+                      diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
     }
     return all;
 }
@@ -19497,11 +19611,11 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
     shared = diti_tensor_view(graph, modulation, 0, steps, 0, 6 * width);
     for (i = 0; i < blocks; i++) {
         add = diti_tensor_view(graph, own, i, 1, 0, 6 * width);
-        diti_pixart_add(graph, shared, add, diti_tensor_view(graph, all, 0, steps, i * 6 * width, 6 * width),
-                        "block_modulation");
+        diti_add_rows(graph, shared, add, diti_tensor_view(graph, all, 0, steps, i * 6 * width, 6 * width),
+                      "block_modulation");
     }
-    diti_pixart_add(graph, diti_tensor_view(graph, modulation, 0, steps, 6 * width, 2 * width), 0,
-                    diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
+    diti_add_rows(graph, diti_tensor_view(graph, modulation, 0, steps, 6 * width, 2 * width), 0,
+                  diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
     return all;
 }
 
@@ -19510,9 +19624,8 @@ static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph
                                      diti_pixart_state *state) {
     diti_linear_desc desc = DITI_ZERO;
     uint32_t i;
-    diti_tensor y =
-        diti_pixart_linear(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
-    y = diti_pixart_linear(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
+    diti_tensor y = diti_layer_run(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+    y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
     desc.name = "text_kv";
     for (i = 0; i < model->config.blocks; i++) {
         state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
@@ -19541,26 +19654,8 @@ static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_pla
     const diti_pixart_config *config = &model->config;
     uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
     uint32_t base = config->sample_size / config->patch;
-    size_t count = (size_t)rows * columns * config->width;
-    float *table = (float *)diti_alloc_array(&model->base.env, count, sizeof(float));
-    dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
-    diti_position_table(rows, columns, config->width, (float)((double)rows / base), (float)((double)columns / base),
-                        config->interpolation, table);
-    result = diti_plan_write(plan, positions, table, count * sizeof(float), err);
-    diti_free(&model->base.env, table);
-    return result;
-}
-
-static dit_result diti_pixart_write_sinusoids(const diti_pixart *model, diti_plan *plan, diti_tensor input,
-                                              const float *values, uint32_t count, dit_error *err) {
-    float *rows = (float *)diti_alloc_array(&model->base.env, (size_t)count * 256, sizeof(float));
-    dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
-    diti_sinusoid(values, count, 256, rows);
-    result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
-    diti_free(&model->base.env, rows);
-    return result;
+    return diti_write_positions(&model->base.env, plan, positions, rows, columns, (float)((double)rows / base),
+                                (float)((double)columns / base), config->interpolation, err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -19570,13 +19665,13 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
     float sizes[3];
     dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
     if (result == DIT_OK) {
-        result = diti_pixart_write_sinusoids(model, plan, state->sinusoids, timesteps, denoise->steps, err);
+        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
     sizes[0] = denoise->resolution[0];
     sizes[1] = denoise->resolution[1];
     sizes[2] = denoise->aspect;
-    return diti_pixart_write_sinusoids(model, plan, state->sizes, sizes, 3, err);
+    return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -19609,29 +19704,8 @@ static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
     for (i = 0; i < model->tables.part_count; i++) {
         const diti_weight_part *part = &model->tables.parts[i];
         diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
-        diti_pixart_add(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
+        diti_add_rows(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
     }
-}
-
-/* Patches, projected, plus positions: the residual stream, F32 [batch * tokens, D]. Both branches have the same ones.
- */
-static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
-    const diti_denoise *d = step->denoise;
-    const diti_pixart_config *config = &step->model->config;
-    uint32_t i, tokens = step->tokens, columns = config->channels * config->patch * config->patch;
-    diti_tensor patches =
-        diti_patchify(graph, d->latent, d->batch, config->channels, d->height, d->width, config->patch, d->input_scale);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, step->batch * tokens, config->width, "residual");
-    for (i = 0; i < step->batch && !diti_graph_failed(graph); i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &step->model->patch.bias;
-        desc.residual = step->state->positions;
-        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, config->width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, i % d->batch * tokens, tokens, 0, columns),
-                    &step->model->patch.weight, &desc);
-    }
-    return x;
 }
 
 /* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
@@ -19647,36 +19721,13 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
     return diti_norm(graph, x, &desc);
 }
 
-/* x += gate * layer(h), in place; gate 0: none. */
-static void diti_pixart_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-                                 diti_tensor gate, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.gate = gate;
-    desc.residual = x;
-    desc.out = x;
-    desc.name = name;
-    diti_linear(graph, h, &layer->weight, &desc);
-}
-
 static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
                                               const diti_pixart_block *block, diti_tensor h) {
     const diti_pixart_config *config = &step->model->config;
-    uint32_t width = config->width, rows = step->batch * step->tokens;
-    diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc joined = DITI_ZERO;
-    diti_tensor qkv;
     joined.name = "qkv";
-    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
-    desc.batch = step->batch;
-    desc.heads = config->heads;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.int8 = step->model->int8_attention;
-    desc.name = "attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-                          diti_tensor_view(graph, qkv, 0, rows, width, width),
-                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+    h = diti_linear_joined(graph, h, &block->qkv, &joined);
+    return diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
 }
 
 /* Images that share a prompt are queries of one attention: text_batch items. */
@@ -19686,7 +19737,7 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
     const diti_denoise *d = step->denoise;
     uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_pixart_linear(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    diti_tensor q = diti_layer_run(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
     desc.batch = d->text_batch;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
@@ -19707,18 +19758,25 @@ static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *ste
     diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
     diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
     h = diti_pixart_self_attention(graph, step, block, h);
-    diti_pixart_residual(graph, x, h, &block->out, gate1, "attention_out");
+    diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
     h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
-    diti_pixart_residual(graph, x, h, &block->text_out, 0, "text_out");
+    diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
     h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
-    h = diti_pixart_linear(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_pixart_residual(graph, x, h, &block->ff_out, gate2, "ff_out");
+    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
 }
 
 /* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
     diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
-    return diti_pixart_linear(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+/* The residual stream. */
+static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
+    const diti_pixart *model = step->model;
+    return diti_patch_embed(graph, step->denoise, &model->patch, model->config.channels, model->config.patch,
+                            step->state->positions);
 }
 
 static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
