@@ -21,9 +21,9 @@ vec4 erf_of(const vec4 x) {
 }
 
 vec4 activate(const uint kind, const vec4 x) {
-    if (kind == ACTIVATION_GELU_TANH) return 0.5 * x * (1.0 + safe_tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    if (kind == ACTIVATION_GELU_ERF) return 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476));
-    if (kind == ACTIVATION_SILU) return sigmoid_gate(x, 1.0);
-    if (kind == ACTIVATION_QUICK_GELU) return sigmoid_gate(x, 1.702);
-    return x;
+    vec4 y = x;
+    if (kind == ACTIVATION_SILU || kind == ACTIVATION_QUICK_GELU) y = sigmoid_gate(x, kind == ACTIVATION_SILU ? 1.0 : 1.702);
+    else if (kind == ACTIVATION_GELU_ERF) y = 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476));
+    else if (kind == ACTIVATION_GELU_TANH) y = 0.5 * x * (1.0 + safe_tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    return y;
 }

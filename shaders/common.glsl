@@ -27,8 +27,7 @@ float unpack1(const uint format, const uint word, const uint at) { return mix(un
     READABLE_WORDS(BINDING, NAME, ACCESS)                                                                  \
     layout(binding = BINDING) ACCESS buffer NAME##_H4 { uvec2 NAME##_h4[]; };                              \
     vec4 NAME##_load4(const uint format, const uint at) {                                                              \
-        if (format == FORMAT_F32) return NAME##_f4[at >> 2];                                               \
-        return unpack4(NAME##_h4[at >> 2]);                                                                \
+        return format == FORMAT_F32 ? NAME##_f4[at >> 2] : unpack4(NAME##_h4[at >> 2]);                    \
     }
 
 // A binding that is written (and read). NAME_store4: four elements, at is a multiple of 4. NAME_store_some: the first count of four;

@@ -97,8 +97,7 @@ vec4 column_scales(const uint n) {
 
 // Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
 vec4 mask_tail(const vec4 v, const uint k) {
-    if (!TAIL) return v;
-    return mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K)));
+    return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v;
 }
 
 uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }

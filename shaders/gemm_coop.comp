@@ -1,71 +1,62 @@
 #version 450
 // GEMM on matrix units (VK_KHR_cooperative_matrix). A workgroup stages slices of STEP columns of K in shared memory, as units of 16 bytes,
-// while the next slice waits in registers; each unit of threads (a subgroup; with SCOPE a whole workgroup) owns ROWS x COLUMNS fragments of
-// M_SIZE x N_SIZE results. Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue.
+// while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole workgroup) owns ROWS x COLUMNS fragments
+// of results. Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue.
 // All offsets and pitches are multiples of 16 bytes.
-//   as it is: F16 operands (F32 ones are rounded), F32 sums.   BRAIN: bfloat16 operands.   BYTES: int8 rows, int32 sums.
+//   as it is: F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums.   BRAIN: bfloat16 operands.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
-#ifdef BYTES
-#define INT8 true
-#define CONV false
-#define ELEMENT int8_t
-#define SUM int
-#define UNIT 16u // elements in 16 bytes
-#else
-#define INT8 false
-#define SUM float
-#define UNIT 8u
+#define VECTOR true
 #ifdef BRAIN
-#define CONV false
 #extension GL_EXT_bfloat16 : require
+#define INT8 false
+#define CONV false
 #define ELEMENT bfloat16_t
 #else
 #define ELEMENT float16_t
 #endif
-#endif
-#define VECTOR true
 #include "gemm.glsl"
-layout(constant_id = 10) const uint UNIT_THREADS = 32; // threads that share a fragment
-layout(constant_id = 11) const uint M_SIZE = 16;
-layout(constant_id = 12) const uint N_SIZE = 16;
-layout(constant_id = 13) const uint K_SIZE = 16;
+layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
+layout(constant_id = 11) const uint M_FLOAT = 16;
+layout(constant_id = 12) const uint N_FLOAT = 16;
+layout(constant_id = 13) const uint K_FLOAT = 16;
 layout(constant_id = 14) const uint ROWS = 4;
 layout(constant_id = 15) const uint COLUMNS = 4;
-layout(constant_id = 16) const uint DOWN = 2;  // units of threads above each other
-layout(constant_id = 17) const uint STEP = 32; // a multiple of K_SIZE and UNIT
+layout(constant_id = 16) const uint DOWN = 2;  // teams above each other
+layout(constant_id = 17) const uint STEP = 32; // a multiple of a fragment's K, and of a unit
 layout(constant_id = 18) const uint SCOPE = gl_ScopeSubgroup;
+layout(constant_id = 19) const uint M_BYTE = 16; // both shapes are real ones in every pipeline, as they must be
+layout(constant_id = 20) const uint N_BYTE = 16;
+layout(constant_id = 21) const uint K_BYTE = 32;
 
 layout(binding = 0) readonly buffer A_Q { uvec4 a_q[]; };
 layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
 
-const uint units_across = gl_WorkGroupSize.x / UNIT_THREADS / DOWN;
-const uint tile_rows = DOWN * ROWS * M_SIZE, tile_columns = units_across * COLUMNS * N_SIZE;
-const uint step_units = STEP / UNIT, skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
+const uint unit = INT8 ? 16u : 8u; // elements in 16 bytes
+const uint m_size = INT8 ? M_BYTE : M_FLOAT, n_size = INT8 ? N_BYTE : N_FLOAT;
+const uint fragments = ROWS * COLUMNS, float_fragments = INT8 ? 1u : fragments, byte_fragments = INT8 ? fragments : 1u;
+const uint teams_across = gl_WorkGroupSize.x / TEAM / DOWN;
+const uint tile_rows = DOWN * ROWS * m_size, tile_columns = teams_across * COLUMNS * n_size;
+const uint step_units = STEP / unit, skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
 const uint a_loads = tile_rows * step_units / gl_WorkGroupSize.x, w_loads = tile_columns * step_units / gl_WorkGroupSize.x;
-const uint strip = COLUMNS * N_SIZE / 4u, strip_skewed = strip + 1u; // a row of fragments as quads of sums
-const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = gl_WorkGroupSize.x / UNIT_THREADS * M_SIZE * strip_skewed;
+const uint strip = COLUMNS * n_size / 4u, strip_skewed = strip + 1u; // a row of fragments as quads of sums
+const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = gl_WorkGroupSize.x / TEAM * m_size * strip_skewed;
 const uint shared_units = tile_units > strip_units ? tile_units : strip_units;
-#ifdef BYTES // fragments may begin in the middle of a unit
-shared uvec2 tiles[shared_units * 2u];
-void put(const uint at, const uvec4 v) {
-    tiles[2u * at] = v.xy;
-    tiles[2u * at + 1u] = v.zw;
-}
-uvec4 get(const uint at) { return uvec4(tiles[2u * at], tiles[2u * at + 1u]); }
-#define PART 2u // of a unit that fragments can begin at
-#else
-shared uvec4 tiles[shared_units];
-void put(const uint at, const uvec4 v) { tiles[at] = v; }
-uvec4 get(const uint at) { return tiles[at]; }
-#define PART 1u
-#endif
+const uint float_units = INT8 ? 1u : shared_units, byte_units = INT8 ? shared_units * 2u : 1u;
+shared uvec4 tiles[float_units];
+shared uvec2 byte_tiles[byte_units]; // their fragments may begin in the middle of a unit
 
-#ifdef BYTES
-#define LOAD(NAME, FORMAT, AT) NAME##_q[(AT) >> 4]
-#else
+void put(const uint at, const uvec4 v) {
+    if (INT8) {
+        byte_tiles[2u * at] = v.xy;
+        byte_tiles[2u * at + 1u] = v.zw;
+    } else {
+        tiles[at] = v;
+    }
+}
+
 // The one place where values lose bits.
 uint round_pair(const vec2 v) {
 #ifdef BRAIN
@@ -76,33 +67,49 @@ uint round_pair(const vec2 v) {
     return packHalf2x16(v);
 #endif
 }
-uvec4 round_unit(const uvec4 low, const uvec4 high) {
-    vec4 x = uintBitsToFloat(low), y = uintBitsToFloat(high);
-    return uvec4(round_pair(x.xy), round_pair(x.zw), round_pair(y.xy), round_pair(y.zw));
-}
-uvec4 unit_of_halves(const uvec4 halves) {
+uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_pair(low.xy), round_pair(low.zw), round_pair(high.xy), round_pair(high.zw)); }
 #ifdef BRAIN
-    return uvec4(round_pair(unpackHalf2x16(halves.x)), round_pair(unpackHalf2x16(halves.y)), round_pair(unpackHalf2x16(halves.z)),
-                 round_pair(unpackHalf2x16(halves.w)));
+uvec4 of_halves(const uvec4 halves) { return round_unit(unpack4(halves.xy), unpack4(halves.zw)); }
 #else
-    return halves;
+uvec4 of_halves(const uvec4 halves) { return halves; }
 #endif
+// What lies beyond a row may be anything and becomes zero; int8 rows end in zeros.
+uvec4 cut(const uvec4 v, const uint k) {
+    uvec4 count = uvec4(K - k);
+    return TAIL ? v & (mix(uvec4(0u), uvec4(0xffffu), greaterThan(count, 2u * QUAD)) | mix(uvec4(0u), uvec4(0xffff0000u), greaterThan(count, 2u * QUAD + 1u))) : v;
 }
-#define LOAD(NAME, FORMAT, AT) \
-    (FORMAT == FORMAT_F32 ? round_unit(NAME##_q[(AT) >> 2], NAME##_q[((AT) >> 2) + 1u]) : unit_of_halves(NAME##_q[(AT) >> 3]))
-#endif
-// Sixteen bytes from element k of a row on; what lies beyond the row may be anything and becomes zero.
-uvec4 cut(const uvec4 unit, const uint k) {
-#ifndef BYTES // whose rows end in zeros
-    if (TAIL) return unit & (mix(uvec4(0u), uvec4(0xffffu), greaterThan(uvec4(K - k), 2u * QUAD)) | mix(uvec4(0u), uvec4(0xffff0000u), greaterThan(uvec4(K - k), 2u * QUAD + 1u)));
-#endif
-    return unit;
-}
-uvec4 unit_of_a(const uint row_at, const uint k) { return k < K ? cut(LOAD(a, A_FORMAT, row_at + k), k) : uvec4(0u); }
-uvec4 unit_of_w(const uint row_at, const uint k) { return k < K ? cut(LOAD(w, W_FORMAT, row_at + k), k) : uvec4(0u); }
+// Sixteen bytes from element k of a row on.
+#define UNIT_OF(NAME, FORMAT)                                                                                                       \
+    uvec4 NAME##_unit(const uint row_at, const uint k) {                                                                            \
+        uint at = row_at + k;                                                                                                       \
+        uvec4 v = uvec4(0u);                                                                                                        \
+        if (k < K) {                                                                                                                \
+            if (INT8) v = NAME##_q[at >> 4];                                                                                        \
+            else if (FORMAT == FORMAT_F16) v = of_halves(NAME##_q[at >> 3]);                                                        \
+            else v = round_unit(uintBitsToFloat(NAME##_q[at >> 2]), uintBitsToFloat(NAME##_q[(at >> 2) + 1u]));                     \
+            v = cut(v, k);                                                                                                          \
+        }                                                                                                                           \
+        return v;                                                                                                                   \
+    }
+UNIT_OF(a, A_FORMAT)
+UNIT_OF(w, W_FORMAT)
+
+// One slice of K. PER: elements in an element of TILES.
+#define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                                    \
+    [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                                           \
+        coopmat<TYPE, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                                                \
+        [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                                 \
+            coopMatLoad(x[i], TILES, ((down * ROWS + i) * M_SIZE * skewed * unit + k) / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor); \
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                                            \
+            coopmat<TYPE, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                                                  \
+            uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * skewed * unit + k;                                            \
+            coopMatLoad(y, TILES, at / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                            \
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] = coopMatMulAdd(x[i], y, SUMS[i * COLUMNS + j]);      \
+        }                                                                                                                           \
+    }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, unit = t / UNIT_THREADS, down = unit % DOWN, across = unit / DOWN;
+    uint t = gl_LocalInvocationID.x, team = t / TEAM, down = team % DOWN, across = team / DOWN;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
     uint slices = (K + STEP - 1u) / STEP, total = slices * tap_count(), tap_columns = (K + 3u) & ~3u;
@@ -111,8 +118,12 @@ void main() {
     if (CONV) {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * gl_WorkGroupSize.x) / step_units, M - 1u));
     }
-    coopmat<SUM, SCOPE, M_SIZE, N_SIZE, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
-    [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sums[i] = coopmat<SUM, SCOPE, M_SIZE, N_SIZE, gl_MatrixUseAccumulator>(SUM(0));
+    coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
+    [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
+#ifndef BRAIN
+    coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
+    [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
+#endif
     uvec4 next_a[a_loads], next_w[w_loads];
 
     for (uint s = 0u; s <= total; s++) {
@@ -134,40 +145,42 @@ void main() {
                 uint n = t + i * gl_WorkGroupSize.x, row = min(first_row + n / step_units, M - 1u);
                 bool valid = true;
                 if (CONV) row = tap_row(pixels[i], tap, valid);
-                next_a[i] = valid ? unit_of_a(a_offset + row * a_pitch, first + n % step_units * UNIT) : uvec4(0u);
+                next_a[i] = valid ? a_unit(a_offset + row * a_pitch, first + n % step_units * unit) : uvec4(0u);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * gl_WorkGroupSize.x, column = min(first_column + n / step_units, N - 1u);
-                next_w[i] = unit_of_w(w_offset + column * w_pitch + tap * tap_columns, first + n % step_units * UNIT);
+                next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, first + n % step_units * unit);
             }
         }
-        if (s == 0u) continue;
-        [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {
-            coopmat<ELEMENT, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                coopMatLoad(x[i], tiles, (down * ROWS + i) * M_SIZE * skewed * PART + k * PART / UNIT, skewed * PART, gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                coopmat<ELEMENT, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;
-                coopMatLoad(y, tiles, (tile_rows + (across * COLUMNS + j) * N_SIZE) * skewed * PART + k * PART / UNIT, skewed * PART, gl_CooperativeMatrixLayoutColumnMajor);
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) sums[i * COLUMNS + j] = coopMatMulAdd(x[i], y, sums[i * COLUMNS + j]);
+        if (s > 0u) {
+#ifndef BRAIN
+            if (INT8) {
+                MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE)
+            } else
+#endif
+            {
+                MULTIPLY(ELEMENT, sums, tiles, 8u, M_FLOAT, N_FLOAT, K_FLOAT)
             }
         }
     }
 
-    uint mine = unit * M_SIZE * strip_skewed;
+    uint mine = team * m_size * strip_skewed;
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         barrier();
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-            coopMatStore(sums[i * COLUMNS + j], tiles, (mine + j * N_SIZE / 4u) * PART, strip_skewed * PART, gl_CooperativeMatrixLayoutRowMajor);
-        barrier();
-        for (uint n = t % UNIT_THREADS; n < M_SIZE * strip; n += UNIT_THREADS) {
-            uint row = first_row + (down * ROWS + i) * M_SIZE + n / strip, column = first_column + across * COLUMNS * N_SIZE + n % strip * 4u;
-            uvec4 bits = get(mine + n / strip * strip_skewed + n % strip);
-#ifdef BYTES
-            if (row < M && column < N) finish(vec4(ivec4(bits)), row, column);
-#else
-            if (row < M && column < N) finish(uintBitsToFloat(bits), row, column);
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            uint at = mine + j * n_size / 4u;
+#ifndef BRAIN
+            if (INT8) coopMatStore(byte_sums[i * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
+            else
 #endif
+                coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        barrier();
+        for (uint n = t % TEAM; n < m_size * strip; n += TEAM) {
+            uint row = first_row + (down * ROWS + i) * m_size + n / strip, column = first_column + across * COLUMNS * n_size + n % strip * 4u;
+            uint at = mine + n / strip * strip_skewed + n % strip;
+            vec4 v = INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);
+            if (row < M && column < N) finish(v, row, column);
         }
     }
 }

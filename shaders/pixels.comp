@@ -57,10 +57,12 @@ float planes_to_rows(const uint row, const uint column) {
 }
 
 float value(const uint row, const uint column) {
-    if (column >= columns) return 0.0;
-    if (OP == OP_PATCHIFY) return patchify(row, column);
-    if (OP == OP_UNPATCHIFY) return unpatchify(row, column);
-    return planes_to_rows(row, column);
+    float v = 0.0;
+    if (column >= columns) v = 0.0;
+    else if (OP == OP_PATCHIFY) v = patchify(row, column);
+    else if (OP == OP_UNPATCHIFY) v = unpatchify(row, column);
+    else v = planes_to_rows(row, column);
+    return v;
 }
 
 // models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.

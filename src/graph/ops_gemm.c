@@ -42,17 +42,18 @@ enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
-    uint32_t read;                         /* elements of K that the kernel reads at a time */
-    uint32_t constants[9], constant_count; /* from id 10 on */
+    uint32_t read;                          /* elements of K that the kernel reads at a time */
+    uint32_t constants[12], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
 
 /* How the kernels with cooperative matrices work on a device. */
 enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
 typedef struct diti_gemm_coop {
     const char *module;
-    diti_coop_shape shape;  /* of a fragment */
-    uint32_t threads, unit; /* that share it; elements in 16 bytes */
+    diti_coop_shape shape, floats, bytes; /* of a fragment: the one that is used, and both that the module declares */
+    uint32_t threads, unit;               /* that share it; elements in 16 bytes */
     uint32_t scope;
+    bool images; /* convolutions, too */
 } diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
@@ -172,32 +173,37 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 
 /* --- matrix units --- */
 
-/* Which kernel, and the shape of its fragments; false where the device has none. */
-static bool diti_gemm_coop_shape(const diti_device *device, bool i8, diti_gemm_coop *out) {
+/* What a fragment is on the device's rung: of VK_KHR_cooperative_matrix a listed shape; of VK_NV_cooperative_matrix2 a
+   multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's tile. */
+static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
     const diti_coop *coop = &device->coop;
-    bool f16 = coop->subgroup_shape[DITI_COOP_F16].m || coop->flexible[DITI_COOP_F16].m;
-    int type = i8 ? DITI_COOP_S8 : f16 ? DITI_COOP_F16 : DITI_COOP_BF16;
-    out->module = i8 ? "gemm_coop_i8" : f16 ? "gemm_coop" : "gemm_coop_bf16";
-    out->shape = coop->subgroup_shape[type];
-    out->threads = coop->subgroup;
+    uint32_t most = coop->most < 32 ? coop->most : 32;
+    diti_coop_shape shape = coop->flexible[type];
+    if (workgroup) {
+        shape = coop->workgroup_shape[type];
+        shape.m = shape.n = 128;
+        return shape;
+    }
+    if (device->rung < DITI_RUNG_COOP2 || !shape.m) return coop->subgroup_shape[type];
+    if (2 * shape.m <= most) shape.m *= 2;
+    if (2 * shape.n <= most && !device->is_cpu) shape.n *= 2;
+    if (2 * shape.k <= most && !device->is_cpu) shape.k *= 2;
+    return shape;
+}
+
+static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_coop *out) {
+    const diti_coop *coop = &device->coop;
+    bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
+                     coop->workgroup_shape[DITI_COOP_S8].m;
+    bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
+    out->module = bf16 ? "gemm_coop_bf16" : "gemm_coop";
+    out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
+    out->bytes = diti_gemm_fragment(device, DITI_COOP_S8, workgroup);
+    out->shape = i8 ? out->bytes : out->floats;
+    out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
+    out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
     out->unit = i8 ? 16 : 8;
-    out->scope = DITI_GEMM_SUBGROUP;
-    if (device->rung < DITI_RUNG_COOP2) return out->shape.m != 0;
-    if (coop->flexible[type].m) { /* twice the least: the same sums in fewer, larger pieces */
-        uint32_t most = coop->most < 32 ? coop->most : 32;
-        out->shape = coop->flexible[type];
-        if (2 * out->shape.m <= most) out->shape.m *= 2;
-        if (2 * out->shape.n <= most && !device->is_cpu) out->shape.n *= 2;
-        if (2 * out->shape.k <= most && !device->is_cpu) out->shape.k *= 2;
-    }
-    if (device->unverified && coop->workgroup_shape[type].m) {
-        out->shape = coop->workgroup_shape[type];
-        out->threads = coop->workgroup_threads;
-        out->scope = DITI_GEMM_WORKGROUP;
-        out->shape.m = 128;
-        out->shape.n = 128;
-    }
-    return out->shape.m != 0;
+    out->images = !i8 && !bf16;
 }
 
 /* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
@@ -241,9 +247,10 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
     diti_gemm_coop coop = DITI_ZERO;
-    if (!diti_gemm_coop_shape(device, i8, &coop) || !diti_gemm_is_vector(graph, gemm) ||
-        !diti_gemm_is_wide(graph, gemm->x, coop.unit) || !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
-        (gemm->image && (gemm->depth % coop.unit || i8 || diti_equal(coop.module, "gemm_coop_bf16"))))
+    diti_gemm_coop_choose(device, i8, &coop);
+    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
+        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
+        (gemm->image && (gemm->depth % coop.unit || !coop.images)))
         return false;
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
@@ -258,15 +265,14 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
          i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
         step *= 2;
     out->constants[0] = coop.threads;
-    out->constants[1] = coop.shape.m;
-    out->constants[2] = coop.shape.n;
-    out->constants[3] = coop.shape.k;
+    memcpy(out->constants + 1, &coop.floats, sizeof coop.floats);
     out->constants[4] = fragments[0];
     out->constants[5] = fragments[1];
     out->constants[6] = across[0];
     out->constants[7] = step;
     out->constants[8] = coop.scope;
-    out->constant_count = 9;
+    memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
+    out->constant_count = 12;
     bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
     if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
     if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||

@@ -166,11 +166,16 @@ static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
     return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
 }
 
+/* One module multiplies halves and bytes, and declares matrices of both. */
+static bool diti_coop_serves(const diti_coop_shape *shapes) {
+    return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
+}
+
 DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
                                          const diti_coop *coop, bool unverified) {
-    if (coop->subgroup && coop->flexible[DITI_COOP_F16].m) return DITI_RUNG_COOP2;
-    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_F16].m) return DITI_RUNG_COOP;
-    if (coop->subgroup && coop->subgroup_shape[DITI_COOP_BF16].m && unverified) return DITI_RUNG_COOP;
+    if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
+    if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
+    if (coop->subgroup_shape[DITI_COOP_BF16].m && unverified) return DITI_RUNG_COOP;
     if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
     return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }

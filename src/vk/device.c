@@ -133,9 +133,8 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 /* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
 static void diti_device_settle(diti_device *device, const char *overrides) {
     const diti_coop *coop = &device->coop;
-    bool i8 = device->rung == DITI_RUNG_COOP2 ? coop->flexible[DITI_COOP_S8].m || coop->subgroup_shape[DITI_COOP_S8].m
-                                              : coop->subgroup_shape[DITI_COOP_S8].m != 0;
-    device->coop_i8 = device->rung >= DITI_RUNG_COOP && i8;
+    device->coop_i8 =
+        device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_i8 = device->coop_attention > 0;
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;

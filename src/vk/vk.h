@@ -117,7 +117,7 @@ typedef struct diti_limits {
 /* Every kernel uses this one interface, so one layout serves all pipelines: */
 #define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
-#define DITI_MAX_CONSTANTS 20u /* specialization constants with ids 0..19, all uint32 */
+#define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
 typedef struct diti_pipeline {
     uint32_t module;
