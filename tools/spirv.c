@@ -188,7 +188,7 @@ static int hash_source(const char *folder, module *m) {
     bytes text = {0, 0, 0};
     char flags[2048];
     if (flatten(folder, m->source, &text)) return 1;
-    snprintf(flags, sizeof flags, "%s %s; %s\n", compile_flags, m->defines, optimize_flags);
+    snprintf(flags, sizeof flags, "%s %s; %s; hoisted\n", compile_flags, m->defines, optimize_flags);
     append(&text, flags, strlen(flags));
     sha256(text.data, text.size, m->source_hash);
     free(text.data);
@@ -280,6 +280,116 @@ static int shared_functions(bytes *spirv, uint32_t kept) {
     return found;
 }
 
+/* --- members of the push constants: loaded once in a function instead of wherever they are read --- */
+
+enum { OP_VARIABLE = 59, OP_LOAD = 61, OP_ACCESS_CHAIN = 65, OP_COPY_OBJECT = 83, OP_LABEL = 248 };
+enum { OP_FUNCTION_PARAMETER = 55, OP_FUNCTION_END = 56 };
+enum { STORAGE_PUSH_CONSTANT = 9, MAX_MEMBERS = 64 };
+
+static void put_word(bytes *out, uint32_t word) {
+    unsigned char four[4];
+    int i;
+    for (i = 0; i < 4; i++) four[i] = (unsigned char)(word >> 8 * i);
+    append(out, four, 4);
+}
+
+static uint32_t push_constants(const bytes *spirv) { /* the variable */
+    size_t i;
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16)
+        if ((word_at(spirv, i) & 0xffffu) == OP_VARIABLE && word_at(spirv, i + 3) == STORAGE_PUSH_CONSTANT)
+            return word_at(spirv, i + 2);
+    return 0;
+}
+
+typedef struct member {
+    uint32_t index; /* id of a constant */
+    size_t chain, load;
+} member;
+
+static int is_chain(const bytes *spirv, size_t i, uint32_t variable) {
+    return word_at(spirv, i) == (5u << 16 | OP_ACCESS_CHAIN) && word_at(spirv, i + 3) == variable;
+}
+
+/* The access chain to the push constants that made a pointer; 0: something else did. */
+static size_t find_chain(const bytes *spirv, size_t begin, size_t end, uint32_t variable, uint32_t pointer) {
+    size_t i;
+    for (i = begin; i < end; i += word_at(spirv, i) >> 16)
+        if (is_chain(spirv, i, variable) && word_at(spirv, i + 2) == pointer) return i;
+    return 0;
+}
+
+/* The member that the load at i reads; count: it reads something else. */
+static int find_member(const bytes *spirv, size_t begin, size_t i, uint32_t variable, const member *members,
+                       int count) {
+    size_t chain =
+        word_at(spirv, i) == (4u << 16 | OP_LOAD) ? find_chain(spirv, begin, i, variable, word_at(spirv, i + 3)) : 0;
+    int m;
+    for (m = 0; m < count && (!chain || members[m].index != word_at(spirv, chain + 4)); m++) {
+    }
+    return m;
+}
+
+/* What the function [begin, end) reads, and where first. */
+static int list_members(const bytes *spirv, size_t begin, size_t end, uint32_t variable, member *members) {
+    int count = 0;
+    size_t i;
+    for (i = begin; i < end && count < MAX_MEMBERS; i += word_at(spirv, i) >> 16) {
+        size_t chain = word_at(spirv, i) == (4u << 16 | OP_LOAD)
+                           ? find_chain(spirv, begin, i, variable, word_at(spirv, i + 3))
+                           : 0;
+        if (!chain || find_member(spirv, begin, i, variable, members, count) < count) continue;
+        members[count].index = word_at(spirv, chain + 4);
+        members[count].chain = chain;
+        members[count++].load = i;
+    }
+    return count;
+}
+
+static void hoist_in_function(const bytes *spirv, size_t begin, size_t end, uint32_t variable, bytes *out) {
+    member members[MAX_MEMBERS];
+    int count = list_members(spirv, begin, end, variable, members), m, placed = 0;
+    size_t i;
+    for (i = begin; i < end; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        if (!placed && op != OP_FUNCTION && op != OP_FUNCTION_PARAMETER && op != OP_LABEL && op != OP_VARIABLE) {
+            placed = 1;
+            for (m = 0; m < count; m++) {
+                append(out, spirv->data + 4 * members[m].chain, 20);
+                append(out, spirv->data + 4 * members[m].load, 12);
+                put_word(out, word_at(spirv, members[m].chain + 2));
+            }
+        }
+        m = find_member(spirv, begin, i, variable, members, count);
+        if (is_chain(spirv, i, variable) || (m < count && members[m].load == i)) continue;
+        if (m == count) {
+            append(out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
+            continue;
+        }
+        put_word(out, 4u << 16 | OP_COPY_OBJECT);
+        put_word(out, word_at(spirv, i + 1));
+        put_word(out, word_at(spirv, i + 2));
+        put_word(out, word_at(spirv, members[m].load + 2));
+    }
+}
+
+/* Later reads become copies, which the optimizer removes. */
+static void hoist(bytes *spirv) {
+    uint32_t variable = push_constants(spirv);
+    bytes out = {0, 0, 0};
+    size_t i, begin = 0, words = spirv->size / 4;
+    append(&out, spirv->data, 20);
+    for (i = 5; i < words; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        if (op == OP_FUNCTION) begin = i;
+        if (!begin) append(&out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
+        if (op != OP_FUNCTION_END) continue;
+        hoist_in_function(spirv, begin, i + 1, variable, &out);
+        begin = 0;
+    }
+    free(spirv->data);
+    *spirv = out;
+}
+
 static int write_file(const char *path, const bytes *what) {
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(what->data, 1, what->size, f) != what->size) return fail("cannot write", path);
@@ -293,8 +403,15 @@ static int optimize(const module *m, const compiler *with, const char *from, uin
     snprintf(marked, sizeof marked, "%s.marked", from);
     if (read_file(from, &text)) return 1;
     shared_functions(&text, kept);
-    failed = write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked) || read_file(marked, out);
+    failed = write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked);
     free(text.data);
+    if (!failed) failed = read_file(marked, &text);
+    if (!failed) {
+        hoist(&text);
+        failed =
+            write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked) || read_file(marked, out);
+        free(text.data);
+    }
     remove(marked);
     if (!failed) shared_functions(out, 0);
     return failed ? fail("cannot be optimized", m->name) : 0;

@@ -286,7 +286,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool half = !i8 && vector && (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+    bool half = !i8 && vector && !gemm->image &&
+                (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
     out->read = 4;
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
