@@ -3,20 +3,13 @@
 // while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole workgroup) owns ROWS x COLUMNS fragments
 // of results. Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue.
 // All offsets and pitches are multiples of 16 bytes.
-//   as it is: F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums.   BRAIN: bfloat16 operands.
+// F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands for bfloat16, which dit makes of
+// it in the module's words (diti_spirv_bf16).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #define VECTOR true
-#ifdef BRAIN
-#extension GL_EXT_bfloat16 : require
-#define INT8 false
-#define CONV false
-#define ELEMENT bfloat16_t
-#else
-#define ELEMENT float16_t
-#endif
 #include "gemm.glsl"
 layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
 layout(constant_id = 11) const uint M_FLOAT = 16;
@@ -30,6 +23,7 @@ layout(constant_id = 18) const uint SCOPE = gl_ScopeSubgroup;
 layout(constant_id = 19) const uint M_BYTE = 16; // both shapes are real ones in every pipeline, as they must be
 layout(constant_id = 20) const uint N_BYTE = 16;
 layout(constant_id = 21) const uint K_BYTE = 32;
+layout(constant_id = 22) const bool BRAIN = false;
 
 layout(binding = 0) readonly buffer A_Q { uvec4 a_q[]; };
 layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
@@ -58,25 +52,17 @@ void put(const uint at, const uvec4 v) {
 }
 
 // The one place where values lose bits.
-uint round_pair(const vec2 v) {
-#ifdef BRAIN
-    uvec2 bits = floatBitsToUint(v);
+uvec2 round_quad(const vec4 v) {
+    uvec4 bits = floatBitsToUint(v);
     bits += 0x7fffu + (bits >> 16 & 1u);
-    return bits.x >> 16 | bits.y & 0xffff0000u;
-#else
-    return packHalf2x16(v);
-#endif
+    return BRAIN ? bits.xz >> 16 | bits.yw & 0xffff0000u : pack4(v);
 }
-uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_pair(low.xy), round_pair(low.zw), round_pair(high.xy), round_pair(high.zw)); }
-#ifdef BRAIN
-uvec4 of_halves(const uvec4 halves) { return round_unit(unpack4(halves.xy), unpack4(halves.zw)); }
-#else
-uvec4 of_halves(const uvec4 halves) { return halves; }
-#endif
+uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low), round_quad(high)); }
 // What lies beyond a row may be anything and becomes zero; int8 rows end in zeros.
 uvec4 cut(const uvec4 v, const uint k) {
-    uvec4 count = uvec4(K - k);
-    return TAIL ? v & (mix(uvec4(0u), uvec4(0xffffu), greaterThan(count, 2u * QUAD)) | mix(uvec4(0u), uvec4(0xffff0000u), greaterThan(count, 2u * QUAD + 1u))) : v;
+    uvec4 low = mix(uvec4(0u), uvec4(0xffffu), greaterThan(uvec4(K - k), 2u * QUAD));
+    uvec4 high = mix(uvec4(0u), uvec4(0xffff0000u), greaterThan(uvec4(K - k), 2u * QUAD + 1u));
+    return TAIL ? v & (low | high) : v;
 }
 // Sixteen bytes from element k of a row on.
 #define UNIT_OF(NAME, FORMAT)                                                                                                       \
@@ -85,7 +71,7 @@ uvec4 cut(const uvec4 v, const uint k) {
         uvec4 v = uvec4(0u);                                                                                                        \
         if (k < K) {                                                                                                                \
             if (INT8) v = NAME##_q[at >> 4];                                                                                        \
-            else if (FORMAT == FORMAT_F16) v = of_halves(NAME##_q[at >> 3]);                                                        \
+            else if (FORMAT == FORMAT_F16) v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3]; \
             else v = round_unit(uintBitsToFloat(NAME##_q[at >> 2]), uintBitsToFloat(NAME##_q[(at >> 2) + 1u]));                     \
             v = cut(v, k);                                                                                                          \
         }                                                                                                                           \
@@ -120,10 +106,8 @@ void main() {
     }
     coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
     [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
-#ifndef BRAIN
     coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
-#endif
     uvec4 next_a[a_loads], next_w[w_loads];
 
     for (uint s = 0u; s <= total; s++) {
@@ -153,13 +137,10 @@ void main() {
             }
         }
         if (s > 0u) {
-#ifndef BRAIN
             if (INT8) {
                 MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE)
-            } else
-#endif
-            {
-                MULTIPLY(ELEMENT, sums, tiles, 8u, M_FLOAT, N_FLOAT, K_FLOAT)
+            } else {
+                MULTIPLY(float16_t, sums, tiles, 8u, M_FLOAT, N_FLOAT, K_FLOAT)
             }
         }
     }
@@ -169,11 +150,8 @@ void main() {
         barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint at = mine + j * n_size / 4u;
-#ifndef BRAIN
             if (INT8) coopMatStore(byte_sums[i * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
-            else
-#endif
-                coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
+            else coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
         for (uint n = t % TEAM; n < m_size * strip; n += TEAM) {

@@ -43,17 +43,16 @@ typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
     uint32_t read;                          /* elements of K that the kernel reads at a time */
-    uint32_t constants[12], constant_count; /* from id 10 on */
+    uint32_t constants[13], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
 
 /* How the kernels with cooperative matrices work on a device. */
 enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
 typedef struct diti_gemm_coop {
-    const char *module;
     diti_coop_shape shape, floats, bytes; /* of a fragment: the one that is used, and both that the module declares */
     uint32_t threads, unit;               /* that share it; elements in 16 bytes */
     uint32_t scope;
-    bool images; /* convolutions, too */
+    bool bf16;
 } diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
@@ -196,14 +195,13 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
     bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
                      coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
-    out->module = bf16 ? "gemm_coop_bf16" : "gemm_coop";
     out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
     out->bytes = diti_gemm_fragment(device, DITI_COOP_S8, workgroup);
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
     out->unit = i8 ? 16 : 8;
-    out->images = !i8 && !bf16;
+    out->bf16 = bf16;
 }
 
 /* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
@@ -249,13 +247,12 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     diti_gemm_coop coop = DITI_ZERO;
     diti_gemm_coop_choose(device, i8, &coop);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) ||
-        (gemm->image && (gemm->depth % coop.unit || !coop.images)))
+        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (gemm->image && (gemm->depth % coop.unit || i8)))
         return false;
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
     while (step < coop.shape.k) step *= 2;
-    out->module = coop.module;
+    out->module = "gemm_coop";
     out->group = coop.threads * across[0] * across[1];
     out->rows = across[0] * fragments[0] * coop.shape.m;
     out->columns = across[1] * fragments[1] * coop.shape.n;
@@ -272,7 +269,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     out->constants[8] = coop.scope;
     memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
-    out->constant_count = 12;
+    out->constants[12] = coop.bf16;
+    out->constant_count = 13;
     bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
     if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
     if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||

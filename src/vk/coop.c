@@ -175,7 +175,8 @@ DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *prope
                                          const diti_coop *coop, bool unverified) {
     if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
     if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
-    if (coop->subgroup_shape[DITI_COOP_BF16].m && unverified) return DITI_RUNG_COOP;
+    if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
+        return DITI_RUNG_COOP;
     if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
     return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }

@@ -110,3 +110,37 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
         if (words[i + 1] == cooperative_matrix) return true;
     return false;
 }
+
+/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
+DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
+    static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
+    static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
+    const uint32_t float16[] = {2u << 16 | 17u, 9};
+    const uint32_t *from = *words;
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
+    size_t i, used = 5;
+    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a SPIR-V module");
+    memcpy(out, from, 5 * sizeof *out);
+    for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
+        bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
+        if (is_capability && from[i + 1] == float16[1]) {
+            memcpy(out + used, capabilities, sizeof capabilities);
+            used += DITI_COUNT(capabilities);
+            continue;
+        }
+        memcpy(out + used, from + i, (from[i] >> 16) * sizeof *out);
+        used += from[i] >> 16;
+        if (is_type) {
+            out[used - 3] += 1u << 16;
+            out[used++] = 0; /* BFloat16KHR */
+        }
+        if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
+            memcpy(out + used, extension, sizeof extension);
+            used += DITI_COUNT(extension);
+        }
+    }
+    diti_free(env, *words);
+    *words = out;
+    *count = used;
+    return DIT_OK;
+}

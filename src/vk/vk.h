@@ -119,6 +119,8 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
+#define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
+
 typedef struct diti_pipeline {
     uint32_t module;
     uint32_t constants[DITI_MAX_CONSTANTS];
@@ -497,7 +499,9 @@ typedef struct diti_spirv_module {
 } diti_spirv_module;
 /* Defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void);                               /* of all modules */
+DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
+/* Makes every float16 of a decoded module bfloat16. */
+DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
