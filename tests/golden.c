@@ -13,6 +13,7 @@
 #include "golden_pixart.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
+#include "golden_texts.h"
 #include "golden_tokenizers.h"
 #include "golden_types.h"
 #include "golden_vae.h"
@@ -22,6 +23,7 @@
 
 static const golden_family families[] = {
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"texts of a pipeline", golden_is_texts, golden_run_texts},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
     {"respaced scheduler", golden_is_respaced, golden_run_respaced},
