@@ -3,7 +3,13 @@
 #include "dit.h"
 #include "test.h"
 
-enum { MOST_MODULES = 40, MOST_BYTES = 300 * 1000, SPIRV_MAGIC = 0x07230203, SPIRV_1_5 = 0x00010500 };
+enum {
+    MOST_MODULES = 40,
+    MOST_BYTES = 300 * 1000,
+    SPIRV_MAGIC = 0x07230203,
+    SPIRV_1_5 = 0x00010500,
+    SPIRV_1_6 = 0x00010600
+};
 
 static size_t decoded_size(const diti_env *env, uint32_t module) {
     uint32_t *words = NULL;
@@ -11,7 +17,9 @@ static size_t decoded_size(const diti_env *env, uint32_t module) {
     dit_error err = {0};
     if (!CHECK_MESSAGE(diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK, "%s", err.message)) return 0;
     CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "%s does not begin as SPIR-V", diti_spirv_name(module));
-    CHECK_MESSAGE(words[1] <= SPIRV_1_5, "%s needs more than Vulkan 1.2", diti_spirv_name(module));
+    /* Cooperative matrices are used only where Vulkan 1.3 is, which has SPIR-V 1.6. */
+    CHECK_MESSAGE(words[1] <= (diti_spirv_is_coop(words, count) ? SPIRV_1_6 : SPIRV_1_5),
+                  "%s needs more than Vulkan 1.2", diti_spirv_name(module));
     diti_free(env, words);
     return count * 4;
 }

@@ -453,18 +453,95 @@ static void put_digits(bytes *out, uint32_t value) {
     }
 }
 
-static void encode(const bytes *spirv, bytes *text) {
-    bytes packed = {0, 0, 0};
+static void put_number(bytes *out, uint32_t value) { /* LEB128 */
+    for (;; value >>= 7) {
+        unsigned char byte = (unsigned char)(value < 128 ? value : (value & 127) | 128);
+        append(out, &byte, 1);
+        if (value < 128) return;
+    }
+}
+
+static void words_as_numbers(const bytes *spirv, bytes *out) {
     size_t i;
     for (i = 0; i + 4 <= spirv->size; i += 4) {
         const unsigned char *p = spirv->data + i;
-        uint32_t word = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-        for (;; word >>= 7) {
-            unsigned char byte = (unsigned char)(word < 128 ? word : (word & 127) | 128);
-            append(&packed, &byte, 1);
-            if (word < 128) break;
-        }
+        put_number(out, p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
     }
+}
+
+typedef struct copy { /* of bytes that were there before */
+    uint32_t back, length;
+    int gain; /* bytes saved */
+} copy;
+
+static copy best_copy(const bytes *plain, const int *before, size_t at) {
+    copy best = {0, 0, 0};
+    int from;
+    for (from = before[at]; from >= 0; from = before[from]) {
+        uint32_t back = (uint32_t)(at - (size_t)from), length = 0;
+        int gain;
+        while (at + length < plain->size && plain->data[at + length] == plain->data[(size_t)from + length]) length++;
+        gain = (int)length - (back < 128 ? 1 : back < 16384 ? 2 : 3);
+        if (gain <= best.gain || length < 3) continue;
+        best.back = back;
+        best.length = length;
+        best.gain = gain;
+    }
+    return best;
+}
+
+static void put_copy(bytes *out, const unsigned char *literals, size_t count, copy what) {
+    uint32_t more = what.length ? what.length - 3 : 0;
+    unsigned char halves = (unsigned char)((count < 15 ? count : 15) << 4 | (more < 15 ? more : 15));
+    append(out, &halves, 1);
+    if (count >= 15) put_number(out, (uint32_t)count - 15);
+    append(out, literals, count);
+    if (!what.length) return;
+    if (more >= 15) put_number(out, more - 15);
+    put_number(out, what.back);
+}
+
+/* before[i]: the last place before i with the same three bytes, or -1. */
+static int *same_before(const bytes *plain) {
+    int *before = malloc((plain->size + 1) * sizeof *before), *last = malloc(sizeof(int) << 16);
+    size_t i;
+    memset(last, -1, sizeof(int) << 16);
+    for (i = 0; i <= plain->size; i++) {
+        const unsigned char *p = plain->data + i;
+        uint32_t slot =
+            i + 3 <= plain->size ? (p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16) * 2654435761u >> 16 : 0;
+        before[i] = i + 3 <= plain->size ? last[slot] : -1;
+        if (i + 3 <= plain->size) last[slot] = (int)i;
+    }
+    free(last);
+    return before;
+}
+
+/* The form that src/vk/spirv.c unfolds. A copy waits for one that begins a byte later and saves more. */
+static void fold(const bytes *plain, bytes *out) {
+    static const copy none;
+    int *before = same_before(plain);
+    size_t at = 0, literals = 0; /* literals: where those begin that wait for a copy */
+    copy now = best_copy(plain, before, 0);
+    while (at < plain->size) {
+        copy next = best_copy(plain, before, at + 1);
+        if (now.gain > 0 && next.gain <= now.gain + 1) {
+            put_copy(out, plain->data + literals, at - literals, now);
+            literals = at += now.length;
+            next = best_copy(plain, before, at);
+        } else {
+            at++;
+        }
+        now = next;
+    }
+    if (literals < plain->size) put_copy(out, plain->data + literals, plain->size - literals, none);
+    free(before);
+}
+
+static void encode(const bytes *plain, bytes *text) {
+    bytes packed = {0, 0, 0};
+    size_t i;
+    fold(plain, &packed);
     append(&packed, "\0\0\0", 3);
     for (i = 0; i + 4 <= packed.size; i += 4)
         put_digits(text, packed.data[i] | (uint32_t)packed.data[i + 1] << 8 | (uint32_t)packed.data[i + 2] << 16 |
@@ -474,9 +551,10 @@ static void encode(const bytes *spirv, bytes *text) {
 
 /* C99 promises literals of 4095 characters (MSVC takes 16380): pieces of at most 4000, 118 to a line. */
 static void write_module(FILE *out, const module *m) {
-    bytes text = {0, 0, 0};
+    bytes plain = {0, 0, 0}, text = {0, 0, 0};
     size_t at, piece = 4000, line = 118;
-    encode(&m->spirv, &text);
+    words_as_numbers(&m->spirv, &plain);
+    encode(&plain, &text);
     fprintf(out, "static const char *const diti_spirv_text_%s[] = {\n", m->name);
     for (at = 0; at < text.size;) {
         size_t piece_end = (at / piece + 1) * piece, end = at + line;
@@ -486,7 +564,9 @@ static void write_module(FILE *out, const module *m) {
                 end == piece_end || end == text.size ? "," : "");
         at = end;
     }
-    fprintf(out, "    0};\n");
+    fprintf(out, "    0};\n#define DITI_SPIRV_SIZES_%s %uu, %uu\n", m->name, (unsigned)(m->spirv.size / 4),
+            (unsigned)plain.size);
+    free(plain.data);
     free(text.data);
 }
 
@@ -500,10 +580,10 @@ static int write_inc(const char *path, const module *modules, int count) {
     for (i = 0; i < count; i++) write_module(out, &modules[i]);
     fputs("static const diti_spirv_module diti_spirv_modules[] = {\n", out);
     for (i = 0; i < count; i++)
-        fprintf(out, "    {\"%s\", diti_spirv_text_%s, %uu},\n", modules[i].name, modules[i].name,
-                (unsigned)(modules[i].spirv.size / 4));
+        fprintf(out, "    {\"%s\", diti_spirv_text_%s, DITI_SPIRV_SIZES_%s},\n", modules[i].name, modules[i].name,
+                modules[i].name);
     fputs(
-        "    {0, 0, 0}};\nDIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }\n",
+        "    {0, 0, 0, 0}};\nDIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }\n",
         out);
     return fclose(out) ? fail("cannot write", path) : 0;
 }
@@ -528,11 +608,19 @@ static int write_lock(const char *folder, const module *modules, int count, cons
 
 /* --- reading back --- */
 
-static int decode_text(const bytes *text, bytes *spirv) {
-    uint32_t word = 0, shift = 0;
+static uint32_t take_number(const bytes *from, size_t *at) {
+    uint32_t value = 0, shift = 0, byte = 128;
+    while (byte & 128 && *at < from->size && shift < 32) {
+        byte = from->data[(*at)++];
+        value |= (byte & 127u) << shift;
+        shift += 7;
+    }
+    return value;
+}
+
+static void decode_digits(const bytes *text, bytes *packed) {
     size_t i;
-    if (text->size % 5) return 1;
-    for (i = 0; i < text->size; i += 5) {
+    for (i = 0; i + 5 <= text->size; i += 5) {
         uint32_t value = 0, power = 1;
         int j;
         for (j = 0; j < 5; j++, power *= 85) {
@@ -540,17 +628,45 @@ static int decode_text(const bytes *text, bytes *spirv) {
             value += (c - '#' - (c > '?') - (c > '\\')) * power;
         }
         for (j = 0; j < 4; j++, value >>= 8) {
-            word |= (value & 127u) << shift;
-            shift += 7;
-            if (value & 128u) continue;
-            append(spirv, &word, 4);
-            word = shift = 0;
+            unsigned char byte = (unsigned char)value;
+            append(packed, &byte, 1);
         }
     }
-    return 0;
 }
 
-/* Fills each module's spirv from the text of INC (word counts of the table cut off the padding). */
+static void unfold(const bytes *packed, size_t size, bytes *out) {
+    size_t at = 0;
+    while (out->size < size && at < packed->size) {
+        uint32_t halves = packed->data[at++], literals = halves >> 4, more = halves & 15, back;
+        if (literals == 15) literals += take_number(packed, &at);
+        for (; literals && at < packed->size; literals--) append(out, packed->data + at++, 1);
+        if (out->size >= size) return;
+        if (more == 15) more += take_number(packed, &at);
+        back = take_number(packed, &at);
+        if (!back || back > out->size) return;
+        for (more += 3; more && out->size < size; more--) {
+            unsigned char byte = out->data[out->size - back];
+            append(out, &byte, 1);
+        }
+    }
+}
+
+/* words words from the text of a module whose numbers take size bytes */
+static int decode_text(const bytes *text, unsigned words, unsigned size, bytes *spirv) {
+    bytes packed = {0, 0, 0}, plain = {0, 0, 0};
+    size_t at = 0;
+    decode_digits(text, &packed);
+    unfold(&packed, size, &plain);
+    while (at < plain.size) {
+        uint32_t word = take_number(&plain, &at);
+        append(spirv, &word, 4);
+    }
+    free(packed.data);
+    free(plain.data);
+    return spirv->size != words * 4u;
+}
+
+/* Fills each module's spirv from the text of INC. */
 static int read_inc(const char *path, module *modules, int count) {
     bytes inc;
     int i;
@@ -560,7 +676,7 @@ static int read_inc(const char *path, module *modules, int count) {
         char key[128];
         const char *at, *stop;
         bytes text = {0, 0, 0};
-        unsigned words = 0;
+        unsigned words = 0, size = 0;
         snprintf(key, sizeof key, "diti_spirv_text_%s[] = {", modules[i].name);
         at = strstr((const char *)inc.data, key);
         if (!at) return fail("module is not in the generated file", modules[i].name);
@@ -570,12 +686,11 @@ static int read_inc(const char *path, module *modules, int count) {
             append(&text, at + 1, (size_t)(end - at - 1));
             at = end;
         }
-        snprintf(key, sizeof key, "diti_spirv_text_%s, ", modules[i].name);
+        snprintf(key, sizeof key, "#define DITI_SPIRV_SIZES_%s ", modules[i].name);
         at = strstr((const char *)inc.data, key);
-        if (!at || sscanf(at + strlen(key), "%u", &words) != 1 || decode_text(&text, &modules[i].spirv) ||
-            modules[i].spirv.size < words * 4u)
+        if (!at || sscanf(at + strlen(key), "%uu, %uu", &words, &size) != 2 ||
+            decode_text(&text, words, size, &modules[i].spirv))
             return fail("module is damaged in the generated file", modules[i].name);
-        modules[i].spirv.size = words * 4u;
         free(text.data);
     }
     free(inc.data);

@@ -1,18 +1,20 @@
 #include "vk/vk.h"
 
-/* The text form: words as LEB128 bytes, four bytes (little endian) as five base85 digits, least significant first.
-   Digits are the characters from '#' on without '?' (trigraphs) and '\'. */
+/* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
+   from '#' on without '?' (trigraphs) and '\\'. The bytes are a sequence of: one byte, its upper half the number of
+   literal bytes, its lower half that of copied bytes less 3 (15: a LEB128 number follows and is added); the literals;
+   how far back the copy lies, LEB128. What that unfolds to is the module's words as LEB128. */
+typedef struct diti_spirv_reader {
+    const char *const *piece;
+    const char *at;       /* inside *piece */
+    uint32_t group, left; /* decoded bytes not yet taken */
+} diti_spirv_reader;
+
 static bool diti_spirv_digit(char c, uint32_t *out) {
     if (c < '#' || c > 'y' || c == '?' || c == '\\') return false;
     *out = (uint32_t)(c - '#') - (c > '?') - (c > '\\');
     return true;
 }
-
-typedef struct diti_spirv_reader {
-    const char *const *piece;
-    const char *at;        /* inside *piece */
-    uint32_t bytes, count; /* decoded bytes not yet taken */
-} diti_spirv_reader;
 
 static bool diti_spirv_group(diti_spirv_reader *reader) {
     uint64_t value = 0, power = 1;
@@ -26,23 +28,76 @@ static bool diti_spirv_group(diti_spirv_reader *reader) {
         value += digit * power;
         power *= 85;
     }
-    reader->bytes = (uint32_t)value;
-    reader->count = 4;
+    reader->group = (uint32_t)value;
+    reader->left = 4;
     return value <= UINT32_MAX;
 }
 
-static bool diti_spirv_word(diti_spirv_reader *reader, uint32_t *out) {
+static bool diti_spirv_byte(diti_spirv_reader *reader, uint32_t *out) {
+    if (!reader->left && !diti_spirv_group(reader)) return false;
+    *out = reader->group & 255u;
+    reader->group >>= 8;
+    reader->left--;
+    return true;
+}
+
+static bool diti_spirv_number(diti_spirv_reader *reader, uint32_t *out) {
     uint32_t shift, byte;
     *out = 0;
     for (shift = 0; shift < 35; shift += 7) {
-        if (!reader->count && !diti_spirv_group(reader)) return false;
-        byte = reader->bytes & 255u;
-        reader->bytes >>= 8;
-        reader->count--;
+        if (!diti_spirv_byte(reader, &byte)) return false;
         *out |= (byte & 127u) << shift;
         if (byte < 128u) return true;
     }
     return false;
+}
+
+static bool diti_spirv_length(diti_spirv_reader *reader, uint32_t half, uint32_t *out) {
+    *out = 0;
+    if (half == 15u && !diti_spirv_number(reader, out)) return false;
+    *out += half;
+    return true;
+}
+
+static bool diti_spirv_unfold(diti_spirv_reader *reader, unsigned char *out, uint32_t size) {
+    uint32_t at = 0, halves, literals, copied, back, byte;
+    while (at < size) {
+        if (!diti_spirv_byte(reader, &halves) || !diti_spirv_length(reader, halves >> 4, &literals)) return false;
+        if (literals > size - at) return false;
+        for (; literals; literals--) {
+            if (!diti_spirv_byte(reader, &byte)) return false;
+            out[at++] = (unsigned char)byte;
+        }
+        if (at == size) break;
+        if (!diti_spirv_length(reader, halves & 15u, &copied) || !diti_spirv_number(reader, &back)) return false;
+        if (!back || back > at || size - at < 3 || copied > size - at - 3) return false;
+        for (copied += 3; copied; copied--, at++) out[at] = out[at - back];
+    }
+    return true;
+}
+
+/* The word at *at, which moves on; false past the end. */
+static bool diti_spirv_word(const unsigned char *bytes, uint32_t size, uint32_t *at, uint32_t *out) {
+    uint32_t shift;
+    *out = 0;
+    for (shift = 0; shift < 35 && *at < size; shift += 7) {
+        uint32_t byte = bytes[(*at)++];
+        *out |= (byte & 127u) << shift;
+        if (byte < 128u) return true;
+    }
+    return false;
+}
+
+static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *bytes, uint32_t *words) {
+    diti_spirv_reader reader = DITI_ZERO;
+    uint32_t i, at = 0;
+    reader.piece = entry->pieces;
+    reader.at = *entry->pieces;
+    if (!diti_spirv_unfold(&reader, bytes, entry->byte_count)) return false;
+    for (i = 0; i < entry->word_count; i++) {
+        if (!diti_spirv_word(bytes, entry->byte_count, &at, &words[i])) return false;
+    }
+    return at == entry->byte_count;
 }
 
 DIT_INTERNAL uint32_t diti_spirv_count(void) {
@@ -83,24 +138,26 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void) {
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
                                           dit_error *err) {
     const diti_spirv_module *entry;
-    diti_spirv_reader reader = DITI_ZERO;
-    uint32_t *out, i;
+    unsigned char *bytes;
+    uint32_t *out;
+    bool good;
     *words = NULL;
     *count = 0;
     if (module >= diti_spirv_count()) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", module);
     entry = &diti_spirv_table()[module];
     out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
-    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
-    reader.piece = entry->pieces;
-    reader.at = *entry->pieces;
-    for (i = 0; i < entry->word_count; i++) {
-        if (diti_spirv_word(&reader, &out[i])) continue;
-        diti_free(env, out);
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged at word %u", entry->name, i);
+    bytes = (unsigned char *)diti_alloc(env, entry->byte_count);
+    good = out && bytes && diti_spirv_words(entry, bytes, out);
+    if (good) {
+        *words = out;
+        *count = entry->word_count;
     }
-    *words = out;
-    *count = entry->word_count;
-    return DIT_OK;
+    diti_free(env, bytes);
+    if (good) return DIT_OK;
+    diti_free(env, out);
+    if (!out || !bytes)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
 }
 
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {

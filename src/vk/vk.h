@@ -491,11 +491,11 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: LEB128-coded words as base85 text, in pieces that every compiler accepts; NULL ends them. */
+/* One embedded module: folded bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
-    uint32_t word_count;
+    uint32_t word_count, byte_count; /* bytes: of the words as LEB128 */
 } diti_spirv_module;
 /* Defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
