@@ -9,6 +9,7 @@
 #include "golden.h"
 #include "golden_bert.h"
 #include "golden_clip.h"
+#include "golden_dit.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -30,6 +31,7 @@ static const golden_family families[] = {
     {"tokenizer", golden_is_tokenizer, golden_run_tokenizer},
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},
+    {"DiT", golden_is_dit, golden_run_dit},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},

@@ -205,4 +205,76 @@ static inline void golden_graph_end(golden_graph *m) {
     diti_plan_destroy(m->plan);
     diti_graph_free(&m->graph);
 }
+
+/* --- one item of a recorded case of a transformer: "case3.in.timestep" of index 3 --- */
+typedef struct golden_case {
+    golden_graph m;
+    diti_denoise denoise;
+    uint32_t index, item;
+    float timestep;
+} golden_case;
+
+static inline const char *golden_case_name(const golden_case *c, const char *rest, char *out) {
+    diti_format(out, 96, "case%u.%s", c->index, rest);
+    return out;
+}
+
+/* The item's rows of a recorded tensor. */
+static inline float *golden_case_rows(golden_case *c, const char *rest, uint32_t rows, uint32_t columns) {
+    char name[96];
+    return golden_item(&c->m, golden_case_name(c, rest, name), c->item, rows, columns);
+}
+
+static inline bool golden_case_has(const golden_case *c, const char *rest) {
+    char name[96];
+    return diti_checkpoint_find(c->m.folder->golden, golden_case_name(c, rest, name)) != NULL;
+}
+
+static inline void golden_case_expect(golden_case *c, const char *rest, diti_tensor tensor, double fp32) {
+    char name[96], label[96];
+    uint32_t rows = 1, columns = 1;
+    if (!diti_graph_failed(&c->m.graph))
+        rows = diti_tensor_get(&c->m.graph, tensor)->rows, columns = diti_tensor_get(&c->m.graph, tensor)->columns;
+    diti_format(label, sizeof label, "%s [%u]", golden_case_name(c, rest, name), c->item);
+    golden_expect(&c->m, label, tensor, golden_case_rows(c, rest, rows, columns), fp32);
+}
+
+/* The item's rows of a recorded tensor, as what an op may change in place. */
+static inline diti_tensor golden_case_recorded(golden_case *c, const char *rest, uint32_t rows, uint32_t columns) {
+    return golden_copy(&c->m, golden_give(&c->m, DITI_F32, rows, columns, golden_case_rows(c, rest, rows, columns)));
+}
+
+/* Plans what was emitted, writes the inputs that prepare declared, runs and compares. */
+static inline void golden_case_run(golden_case *c, const diti_transformer *model) {
+    dit_error err = DITI_ZERO;
+    dit_result result = golden_graph_create(&c->m, &err);
+    if (result == DIT_OK) result = model->family->write_inputs(model, c->m.plan, &c->denoise, &c->timestep, &err);
+    if (golden_require(c->m.g, result == DIT_OK, "case%u [%u] is planned %s", c->index, c->item, err.message))
+        golden_graph_run(&c->m);
+    golden_graph_end(&c->m);
+    diti_free(&model->env, c->denoise.family);
+}
+
+/* Loads the folder's transformer and runs its cases, as long as `run` finds one. instead: a configuration for folders
+   without one, or NULL. */
+static inline void golden_run_transformer(golden *g, const golden_folder *folder, const char *instead,
+                                          bool (*run)(golden *g, const golden_folder *folder,
+                                                      const diti_transformer *model, uint32_t index)) {
+    diti_json *json = golden_config(g, folder, instead);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    diti_transformer *model = NULL;
+    dit_error err = DITI_ZERO;
+    uint32_t i = 0;
+    if (golden_require(g, weights != NULL, "weights can be opened") && golden_open_device(g) &&
+        golden_require(g,
+                       diti_transformer_load(golden_shared.device, &g->env, folder->config ? folder->config : json,
+                                             weights, "", NULL, &model, &err) == DIT_OK,
+                       "loads %s", err.message)) {
+        while (run(g, folder, model, i)) i++;
+        golden_require(g, i > 0, "no case");
+    }
+    diti_transformer_destroy(model);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+}
 #endif

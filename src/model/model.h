@@ -84,6 +84,10 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
+/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
+   with before. */
+DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
+                                           size_t count, const char *name, char *out, size_t size);
 /* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
  */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
@@ -127,5 +131,6 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions);
 
+DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 #endif

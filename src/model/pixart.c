@@ -45,21 +45,12 @@ static const char *const diti_pixart_block_keys[][2] = {
 
 /* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
 static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    static const char blocks[] = "transformer_blocks.";
-    const char *rest;
-    size_t start;
     (void)user;
-    if (!diti_starts_with(name, blocks)) {
+    if (!diti_starts_with(name, "transformer_blocks.")) {
         return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
     }
-    rest = strchr(name + sizeof blocks - 1, '.');
-    name += strlen("transformer_");
-    if (!rest) return NULL;
-    start = (size_t)(rest + 1 - name);
-    if (start >= size) return NULL;
-    memcpy(out, name, start);
-    rest = diti_rename(diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys), rest + 1, out + start, size - start);
-    return rest ? out : NULL;
+    return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
+                             DITI_COUNT(diti_pixart_block_keys), name, out, size);
 }
 
 /* ---- weights ---- */

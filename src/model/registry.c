@@ -1,6 +1,12 @@
 #include "model/model.h"
 
-static const diti_family *diti_family_at(size_t index) { return index == 0 ? diti_pixart_family() : NULL; }
+static const diti_family *diti_family_at(size_t index) {
+    switch (index) {
+    case 0: return diti_pixart_family();
+    case 1: return diti_dit_family();
+    default: return NULL;
+    }
+}
 
 /* What an unknown model looks like: its class, else one of its tensors. */
 static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
@@ -8,7 +14,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *name = diti_json_string(config, "_class_name", NULL);
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (PixArt): %s %.200s",
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a transformer that dit.h knows (PixArt, DiT): %s %.200s",
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
