@@ -19112,6 +19112,10 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
+/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
+   with before. */
+DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
+                                           size_t count, const char *name, char *out, size_t size);
 /* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
  */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
@@ -19155,6 +19159,7 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions);
 
+DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 #endif
 
@@ -19165,6 +19170,16 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     char full[320];
     if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
     return diti_checkpoint_find(checkpoint, full);
+}
+
+DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
+                                           size_t count, const char *name, char *out, size_t size) {
+    size_t skip = strlen(before), start;
+    const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
+    if (!rest || !diti_format(out, size, "%s%.*s.", after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
+        return NULL;
+    start = strlen(out);
+    return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
 }
 
 /* divisor: of the frequencies' exponents, dim / 2 less the shift of models.md 2.1. */
@@ -19376,21 +19391,12 @@ static const char *const diti_pixart_block_keys[][2] = {
 
 /* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
 static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    static const char blocks[] = "transformer_blocks.";
-    const char *rest;
-    size_t start;
     (void)user;
-    if (!diti_starts_with(name, blocks)) {
+    if (!diti_starts_with(name, "transformer_blocks.")) {
         return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
     }
-    rest = strchr(name + sizeof blocks - 1, '.');
-    name += strlen("transformer_");
-    if (!rest) return NULL;
-    start = (size_t)(rest + 1 - name);
-    if (start >= size) return NULL;
-    memcpy(out, name, start);
-    rest = diti_rename(diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys), rest + 1, out + start, size - start);
-    return rest ? out : NULL;
+    return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
+                             DITI_COUNT(diti_pixart_block_keys), name, out, size);
 }
 
 /* ---- weights ---- */
@@ -19921,9 +19927,497 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
     return &family;
 }
 
+/* ======== src/model/dit.c (edit it there; dit.h is generated) ======== */
+
+/* DiT, class-conditional (models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
+   timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
+   original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
+   are what their files are run with. */
+
+#define DITI_DIT_MAX_BLOCKS 128u
+
+/* ---- configuration ---- */
+
+typedef struct diti_dit_config {
+    uint32_t blocks, heads, head_dim, width; /* width: D */
+    uint32_t channels, out_channels, patch, classes;
+    uint32_t sample_size;     /* latent size of the training */
+    uint32_t frequency_shift; /* of models.md 2.1 */
+    float eps2;               /* of the norm before the feed-forward; all others have 1e-6 */
+    bool original;
+} diti_dit_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+/* diffusers keeps the embedders of timestep and class in every block, all the same; the first block's serve. */
+#define DITI_DIT_EMBEDDER "transformer_blocks.0.norm1.emb.timestep_embedder"
+#define DITI_DIT_CLASSES "transformer_blocks.0.norm1.emb.class_embedder.embedding_table"
+
+static const char *const diti_dit_keys[][2] = {
+    {"pos_embed.proj", "x_embedder.proj"},
+    {DITI_DIT_EMBEDDER ".linear_1", "t_embedder.mlp.0"},
+    {DITI_DIT_EMBEDDER ".linear_2", "t_embedder.mlp.2"},
+    {DITI_DIT_CLASSES, "y_embedder.embedding_table"},
+    {"proj_out_1", "final_layer.adaLN_modulation.1"},
+    {"proj_out_2", "final_layer.linear"},
+};
+static const char *const diti_dit_block_keys[][2] = {
+    {"norm1.linear", "adaLN_modulation.1"}, {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_out.0", "attn.proj"},        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"},
+};
+
+/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
+static const char *diti_dit_original_name(void *user, const char *name, char *out, size_t size) {
+    const char *found = diti_rename(diti_dit_keys, DITI_COUNT(diti_dit_keys), name, out, size);
+    (void)user;
+    if (found) return found;
+    return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
+                             name, out, size);
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_dit_block {
+    diti_layer modulation; /* [6D, D]: shift, scale, gate of the attention, then of the feed-forward */
+    diti_joined qkv;       /* [3D, D] */
+    diti_layer out;        /* [D, D] */
+    diti_layer ff_in;      /* [4D, D] */
+    diti_layer ff_out;     /* [D, 4D] */
+} diti_dit_block;
+
+typedef struct diti_dit {
+    diti_transformer base;
+    diti_dit_config config;
+    diti_layer patch;            /* [D, C * p * p] */
+    diti_embedder time;          /* [D, 256], [D, D] */
+    diti_weight classes;         /* [classes + 1, D]; the last row means none */
+    diti_layer final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;         /* [p * p * out_channels, D] */
+    diti_dit_block *blocks;
+    bool int8_attention;
+} diti_dit;
+
+static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
+    return (const diti_dit *)(const void *)transformer;
+}
+
+static bool diti_dit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
+           diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
+           diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
+}
+
+static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+           diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
+}
+
+/* Video models share the names, but have a table of positions in time. */
+static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+    const char *name = diti_json_string(config, "_class_name", "");
+    if (diti_equal(name, "DiTTransformer2DModel")) return true;
+    if (diti_equal(name, "Transformer2DModel")) {
+        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_zero");
+    }
+    if (name[0] || diti_model_find(checkpoint, prefix, "temp_embed")) return false;
+    return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* The original keeps its position table [1, grid * grid, D], which is computed here. */
+static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_config *config) {
+    const diti_stored_tensor *table = diti_model_find(loader->checkpoint, loader->prefix, "pos_embed");
+    if (!table || table->rank != 3 || table->shape[1] > 1u << 20) return 32;
+    return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
+}
+
+static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *config, dit_error *err) {
+    uint32_t classes = diti_loader_dimension(loader, DITI_DIT_CLASSES ".weight", 0);
+    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
+    if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
+                         diti_checkpoint_name(loader->checkpoint),
+                         !config->blocks ? "blocks"
+                         : classes < 2   ? "a table of classes"
+                                         : "patch embedding");
+    }
+    if (config->patch > 16 || config->channels > 1024) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a DiT with patches of %u and %u channels is out of range",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+    }
+    config->classes = classes - 1;
+    config->out_channels = diti_loader_dimension(loader, "proj_out_2.weight", 0) / (config->patch * config->patch);
+    config->head_dim = config->width % 72 == 0 ? 72 : 64; /* XL has 16 heads of 72; L, B and S have heads of 64 */
+    return DIT_OK;
+}
+
+static dit_result diti_dit_check(const diti_dit_config *config, const diti_json *json, dit_error *err) {
+    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
+    const char *norm = diti_json_string(json, "norm_type", "ada_norm_zero");
+    if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
+                         norm);
+    }
+    if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "DiT: %u heads of %u don't make a width of %u (a multiple of 4)", (unsigned)config->heads,
+                         (unsigned)config->head_dim, (unsigned)config->width);
+    }
+    if (config->out_channels < config->channels || config->blocks > DITI_DIT_MAX_BLOCKS || config->patch > 16 ||
+        config->sample_size < config->patch) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "DiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+                         (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+                         (unsigned)config->out_channels, (unsigned)config->channels);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
+                                       dit_error *err) {
+    dit_result result = diti_dit_read_shapes(loader, config, err);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
+    }
+    if (result != DIT_OK) return result;
+    config->heads = config->width / config->head_dim;
+    result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
+    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
+    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 16, &config->patch, err);
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
+    }
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "num_embeds_ada_norm", config->classes, 1u << 20, &config->classes, err);
+    }
+    if (result == DIT_OK) {
+        result = diti_json_size(json, "sample_size", diti_dit_training_size(loader, config), 4096, &config->sample_size,
+                                err);
+    }
+    if (result != DIT_OK) return result;
+    config->frequency_shift = config->original ? 0 : 1;
+    config->eps2 = config->original ? 1e-6f : (float)diti_json_number(json, "norm_eps", 1e-5);
+    if (!(config->eps2 >= 0)) return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: norm_eps must be positive");
+    return diti_dit_check(config, json, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
+                                uint32_t index) {
+    static const char *const fused[] = {"attn1.qkv"}, *const three[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 6 * width, width, 1, "norm1.linear");
+    if (config->original)
+        diti_load_joined(loader, &block->qkv, fused, 1, 3 * width, width, true);
+    else
+        diti_load_joined(loader, &block->qkv, three, 3, width, width, true);
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
+    diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
+    const diti_dit_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_embedder(loader, &model->time, width, width, 256, DITI_DIT_EMBEDDER);
+    diti_load_table(loader, &model->classes, config->classes + 1, width, DITI_DIT_CLASSES ".weight");
+    for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
+    diti_load_layer(loader, &model->final_modulation, 2 * width, width, 1, "proj_out_1");
+    diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out_2");
+}
+
+static const char *diti_dit_variant(const diti_dit_config *config) {
+    switch (config->width) {
+    case 1152: return "xl";
+    case 1024: return "l";
+    case 768: return "b";
+    case 384: return "s";
+    default: return "custom";
+    }
+}
+
+/* The original samples by IDDPM's respaced steps with the variance that the model predicts (models.md 7.2), and guides
+   three channels of four. */
+static const char diti_dit_original_scheduler[] =
+    "{\"_class_name\":\"DDPMScheduler\",\"timestep_spacing\":\"respaced\",\"variance_type\":\"learned_range\","
+    "\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
+static const char diti_dit_scheduler[] =
+    "{\"_class_name\":\"DDIMScheduler\",\"timestep_spacing\":\"leading\",\"beta_schedule\":\"linear\","
+    "\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
+
+static void diti_dit_set_traits(diti_dit *model) {
+    const diti_dit_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    bool learned = config->original && config->out_channels == 2 * config->channels;
+    traits->family = "dit";
+    traits->variant = diti_dit_variant(config);
+    traits->latent_channels = config->channels;
+    traits->out_channels = config->out_channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->class_count = config->classes;
+    traits->guided_channels = config->original ? 3 : 0;
+    traits->scheduler = learned ? diti_dit_original_scheduler : diti_dit_scheduler;
+    traits->default_steps = config->original ? 250 : 50;
+    traits->default_guidance = 4.0f;
+}
+
+static void diti_dit_destroy(diti_transformer *transformer) {
+    diti_dit *model = (diti_dit *)(void *)transformer;
+    diti_env env = transformer->env;
+    diti_weights_free(transformer->device, &env, &transformer->weights);
+    diti_free(&env, model->blocks);
+    diti_free(&env, model);
+}
+
+static dit_result diti_dit_fill(diti_dit *model, diti_loader *loader, dit_error *err) {
+    model->blocks = (diti_dit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    diti_dit_load_weights(loader, model);
+    diti_dit_set_traits(model);
+    return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_dit_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+                                diti_transformer **out, dit_error *err) {
+    diti_dit_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_dit *model;
+    dit_result result;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "transformer", options);
+    read.original = !diti_dit_is_diffusers(checkpoint, prefix);
+    if (read.original) loader.rename = diti_dit_original_name;
+    result = diti_dit_read_config(&loader, config, &read, err);
+    if (result != DIT_OK) return result;
+    model = (diti_dit *)diti_alloc_zero(env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    model->base.family = diti_dit_family();
+    model->base.device = device;
+    model->base.env = *env;
+    model->config = read;
+    model->int8_attention = options && options->int8_attention;
+    result = diti_dit_fill(model, &loader, err);
+    if (result != DIT_OK)
+        diti_dit_destroy(&model->base);
+    else
+        *out = &model->base;
+    return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+/* `classes` rows of c in every step: one for each of denoise->labels. */
+typedef struct diti_dit_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
+    diti_tensor positions;      /* input F32 [tokens, D] */
+    diti_tensor active;         /* F32 [steps, classes * D]: silu(c) */
+    diti_tensor tables; /* F32 [steps, classes * (6 * blocks + 2)D]: all that is linear in it; 0: too large, made in a
+                           step */
+} diti_dit_state;
+
+#define DITI_DIT_TABLE_BYTES (128u << 20)
+
+/* What all blocks and the final layer make of silu(c), for every step and class at once: the weights are read once per
+   picture. 0 where that is too much to keep, as with very many steps. */
+static diti_tensor diti_dit_all_tables(const diti_dit *model, diti_graph *graph, diti_tensor active, uint32_t steps,
+                                       uint32_t classes) {
+    uint32_t i, width = model->config.width, blocks = model->config.blocks, columns = (6 * blocks + 2) * width;
+    uint64_t bytes = (uint64_t)steps * classes * columns * sizeof(float);
+    diti_tensor all;
+    if (bytes > DITI_DIT_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    all = diti_tensor_new(graph, DITI_F32, steps * classes, columns, "block_modulation");
+    for (i = 0; i < blocks; i++) {
+        diti_layer_run(graph, active, &model->blocks[i].modulation, DITI_ACTIVATION_NONE,
+                       diti_tensor_view(graph, all, 0, steps * classes, i * 6 * width, 6 * width), true,
+                       "block_modulation");
+    }
+    diti_layer_run(graph, active, &model->final_modulation, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(graph, all, 0, steps * classes, blocks * 6 * width, 2 * width), true,
+                   "final_modulation");
+    return diti_tensor_reshape(graph, all, steps, classes * columns);
+}
+
+static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_dit *model = diti_dit_of(transformer);
+    uint32_t patch = model->config.patch, width = model->config.width, classes = denoise->text_batch;
+    uint32_t tokens = denoise->height / patch * (denoise->width / patch);
+    diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_tensor c;
+    if (!state) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        return;
+    }
+    denoise->family = state;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * classes, 256, "timesteps");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, width, "positions");
+    c = diti_embed(graph, &model->time, state->sinusoids, 0);
+    c = diti_add_rows(graph, c, diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding"), 0,
+                      "add_class");
+    c = diti_silu(graph, c, "modulation_silu");
+    state->active = diti_tensor_reshape(graph, c, denoise->steps, classes * width);
+    state->tables = diti_dit_all_tables(model, graph, c, denoise->steps, classes);
+}
+
+/* Every timestep once for each class. */
+static dit_result diti_dit_write_timesteps(const diti_dit *model, diti_plan *plan, const diti_denoise *denoise,
+                                           diti_tensor sinusoids, const float *timesteps, dit_error *err) {
+    uint32_t i, classes = denoise->text_batch, count = denoise->steps * classes;
+    float *repeated = (float *)diti_alloc_array(&model->base.env, count, sizeof *repeated);
+    dit_result result;
+    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / classes];
+    result =
+        diti_write_sinusoids(&model->base.env, plan, sinusoids, repeated, count, model->config.frequency_shift, err);
+    diti_free(&model->base.env, repeated);
+    return result;
+}
+
+/* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
+static dit_result diti_dit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_dit *model = diti_dit_of(transformer);
+    const diti_dit_state *state = (const diti_dit_state *)denoise->family;
+    uint32_t patch = model->config.patch, rows = denoise->height / patch, columns = denoise->width / patch;
+    double base = model->config.sample_size / patch;
+    float divide_y = model->config.original ? 1.0f : (float)(rows / base);
+    float divide_x = model->config.original ? 1.0f : (float)(columns / base);
+    dit_result result =
+        diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
+    if (result != DIT_OK) return result;
+    return diti_dit_write_timesteps(model, plan, denoise, state->sinusoids, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_dit_step {
+    const diti_dit *model;
+    const diti_denoise *denoise;
+    const diti_dit_state *state;
+    uint32_t batch, tokens, classes;
+    uint32_t rows_per_class; /* of the residual stream */
+    diti_tensor active;      /* F32 [classes, D]: silu(c) of this step */
+    diti_tensor tables;      /* F32 [classes, (6 * blocks + 2)D], or 0 */
+} diti_dit_step;
+
+static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
+                                diti_dit_step *step) {
+    diti_tensor row;
+    memset(step, 0, sizeof *step);
+    step->model = model;
+    step->denoise = denoise;
+    step->state = (const diti_dit_state *)denoise->family;
+    step->batch = denoise->copies * denoise->batch;
+    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
+    step->classes = denoise->text_batch;
+    step->rows_per_class = step->batch / step->classes * step->tokens;
+    row = diti_select_row(graph, step->state->tables ? step->state->tables : step->state->active, denoise->step,
+                          "select_modulation");
+    if (step->state->tables)
+        step->tables =
+            diti_tensor_reshape(graph, row, step->classes, (6 * model->config.blocks + 2) * model->config.width);
+    else
+        step->active = diti_tensor_reshape(graph, row, step->classes, model->config.width);
+}
+
+/* A block's modulation, F32 [classes, 6D]; index `blocks`: the final layer's, [classes, 2D]. */
+static diti_tensor diti_dit_modulation(diti_graph *graph, const diti_dit_step *step, uint32_t index) {
+    const diti_dit *model = step->model;
+    bool final = index == model->config.blocks;
+    uint32_t width = model->config.width, columns = (final ? 2 : 6) * width;
+    if (step->tables) return diti_tensor_view(graph, step->tables, 0, step->classes, 6 * index * width, columns);
+    return diti_layer_run(graph, step->active, final ? &model->final_modulation : &model->blocks[index].modulation,
+                          DITI_ACTIVATION_NONE, 0, true, "modulation");
+}
+
+/* Chunk `index` of D columns. */
+static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
+                                  uint32_t index) {
+    uint32_t width = step->model->config.width;
+    return diti_tensor_view(graph, modulation, 0, step->classes, index * width, width);
+}
+
+/* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
+static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
+                                 uint32_t first, float eps, const diti_weight *reader, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = eps;
+    desc.reader = reader;
+    desc.shift = diti_dit_chunk(graph, step, modulation, first);
+    desc.scale = diti_dit_chunk(graph, step, modulation, first + 1);
+    desc.rows_per_group = step->rows_per_class;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* models.md 3.1, 3; x F32 [batch * tokens, D] is changed in place. */
+static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uint32_t index, diti_tensor x) {
+    const diti_dit_config *config = &step->model->config;
+    const diti_dit_block *block = &step->model->blocks[index];
+    diti_linear_desc joined = DITI_ZERO;
+    diti_tensor modulation = diti_dit_modulation(graph, step, index), h;
+    joined.name = "qkv";
+    h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_linear_joined(graph, h, &block->qkv, &joined);
+    h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
+    diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, step, modulation, 2), step->rows_per_class,
+                   "attention_out");
+    h = diti_dit_norm(graph, step, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
+    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, step, modulation, 5), step->rows_per_class,
+                   "ff_out");
+}
+
+/* F32 [batch * tokens, p * p * out_channels]. */
+static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
+    diti_tensor modulation = diti_dit_modulation(graph, step, step->model->config.blocks);
+    diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
+    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_dit *model = diti_dit_of(transformer);
+    const diti_dit_config *config = &model->config;
+    diti_dit_step step;
+    diti_tensor x;
+    uint32_t i;
+    if (diti_graph_failed(graph) || !denoise->family) return 0;
+    diti_dit_begin_step(model, graph, denoise, &step);
+    x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, step.state->positions);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
+    x = diti_dit_final(graph, &step, x);
+    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
+                           config->out_channels, denoise->height, denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_dit_family(void) {
+    static const diti_family family = {
+        "dit",        diti_dit_recognise,   diti_dit_load, diti_dit_destroy, diti_dit_prepare,
+        diti_dit_run, diti_dit_write_inputs};
+    return &family;
+}
+
 /* ======== src/model/registry.c (edit it there; dit.h is generated) ======== */
 
-static const diti_family *diti_family_at(size_t index) { return index == 0 ? diti_pixart_family() : NULL; }
+static const diti_family *diti_family_at(size_t index) {
+    switch (index) {
+    case 0: return diti_pixart_family();
+    case 1: return diti_dit_family();
+    default: return NULL;
+    }
+}
 
 /* What an unknown model looks like: its class, else one of its tensors. */
 static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
@@ -19931,7 +20425,8 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *name = diti_json_string(config, "_class_name", NULL);
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (PixArt): %s %.200s",
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a transformer that dit.h knows (PixArt, DiT): %s %.200s",
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
