@@ -114,7 +114,7 @@ static bool unfolds(const unsigned char *folded, size_t folded_size, uint32_t wo
 
 /* Every length of a word, all literal. */
 static void spirv_text_literals(void) {
-    uint32_t words[300], back[300], i, used = 0, first;
+    uint32_t words[300], back[301], i, used = 0, first;
     unsigned char plain[1600], folded[1610];
     for (i = 0; i < 300; i++) {
         uint32_t word = words[i] = i < 33 ? (uint32_t)(((uint64_t)1 << i) - 1) : i * 2654435761u >> i % 32;
