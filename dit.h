@@ -9494,7 +9494,9 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_TANH,
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
-    DITI_ACTIVATION_QUICK_GELU
+    DITI_ACTIVATION_QUICK_GELU,
+    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
 /* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
@@ -9651,6 +9653,7 @@ typedef struct diti_conv_desc {
         pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
     bool upsample; /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
+    diti_activation activation;
     diti_tensor residual; /* [out rows, Cout], any float format */
     bool out_f32;
     const char *name;
@@ -9667,6 +9670,14 @@ typedef struct diti_group_norm_desc {
     const char *name;
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
+   lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
+typedef struct diti_tile {
+    uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
+    uint32_t top, left, bottom, right;
+} diti_tile;
+DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
 /* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
    mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
@@ -13039,7 +13050,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
+enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE, DITI_OP_TILE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                              uint32_t op) {
@@ -13296,6 +13307,29 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     dispatch.push[15] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
     return out;
+}
+
+/* The rows of a rectangle, from its first pixel to its last. */
+static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const diti_tile *tile, uint32_t y, uint32_t x,
+                                  uint32_t width) {
+    uint32_t columns = diti_tensor_get(graph, tensor)->columns;
+    return diti_tensor_view(graph, tensor, y * width + x, (tile->height - 1) * width + tile->width, 0, columns);
+}
+
+DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
+    uint32_t columns = diti_tensor_get(graph, from)->columns;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
+    from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
+    out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
+    if (diti_graph_failed(graph)) return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, from), diti_tensor_get(graph, out), tile->from_width,
+                     tile->out_width, tile->height, tile->width, tile->top, tile->left);
+    dispatch.push[16] = tile->bottom;
+    dispatch.push[17] = tile->right;
+    diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
+    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
 }
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
@@ -14072,6 +14106,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     gemm.rows = desc->batch * image.out_height * image.out_width;
     gemm.depth = weight->columns / (image.kernel * image.kernel);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.activation = (uint32_t)desc->activation;
     gemm.residual = desc->residual;
     gemm.name = name;
     if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
@@ -20459,28 +20494,32 @@ typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
     float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
     bool has_encoder, has_decoder;
+    bool assumed; /* scale and shift: no config.json said them */
+    bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
+   whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. */
+/* A scale that was only assumed becomes that of the transformer's family. */
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
+   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
+   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little. */
+#define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width);
+                                         uint32_t width, uint32_t tile);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it). No public call starts from a picture yet: golden
-   tests run it. */
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
+   scaling. No public call starts from a picture yet: tests run it. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image,
-                                                     uint32_t height, uint32_t width);
-#endif
+                                                     uint32_t height, uint32_t width, uint32_t tile);
 
-/* ======== src/vae/kl.c (edit it there; dit.h is generated) ======== */
-
-/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
-   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
+/* ---- inside the room ---- */
 
 #define DITI_KL_MAX_LEVELS 8u
 #define DITI_KL_MAX_RESNETS 8u
@@ -20513,6 +20552,18 @@ typedef struct diti_kl_half { /* decoder or encoder */
     bool present;
 } diti_kl_half;
 
+#define DITI_TINY_MAX_LAYERS 32u
+typedef struct diti_tiny_layer { /* one convolution, or a block of three */
+    diti_layer convs[3], skip;
+    uint32_t number;  /* in the stored names */
+    bool block, relu; /* relu: of one convolution; blocks end in theirs */
+    bool up, down;    /* twice the size before it; half of it by it */
+} diti_tiny_layer;
+typedef struct diti_tiny_half {
+    diti_tiny_layer *layers;
+    uint32_t count;
+} diti_tiny_half;
+
 struct diti_vae {
     diti_device *device;
     diti_env env;
@@ -20522,7 +20573,27 @@ struct diti_vae {
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+    diti_tiny_half tiny_decoder, tiny_encoder;
 };
+
+/* Both finish the loader. Rows [pixels, C] in, F32 rows out. */
+DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width);
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width);
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width);
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width);
+#endif
+
+/* ======== src/vae/kl.c (edit it there; dit.h is generated) ======== */
+
+/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
+   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
 
 /* ---- key names: asked for as diffusers has them ---- */
 
@@ -20595,21 +20666,6 @@ static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
                diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
         loader->rename = diti_kl_old_name;
     }
-}
-
-/* Single files of several models put the autoencoder under a prefix of its own. */
-static void diti_kl_choose_prefix(diti_loader *loader) {
-    static const char *const prefixes[] = {"first_stage_model.", "vae."};
-    const char *given = loader->prefix;
-    size_t i;
-    if (given[0]) return;
-    for (i = 0; i < DITI_COUNT(prefixes); i++) {
-        loader->prefix = prefixes[i];
-        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight")) {
-            return;
-        }
-    }
-    loader->prefix = given;
 }
 
 /* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
@@ -20728,32 +20784,17 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
-/* By latent channels, where no config.json says them: SD, FLUX. */
-static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
-    bool flux = vae->traits.latent_channels == 16;
-    double scale = diti_json_number(json, "scaling_factor", 0.0);
-    if (scale != 0.0)
-        flux = false;
-    else
-        scale = flux ? 0.3611 : 0.18215;
-    vae->traits.scale = (float)scale;
-    vae->traits.shift = (float)diti_json_number(json, "shift_factor", flux ? 0.1159 : 0.0);
-}
-
 static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
     uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (!diti_equal(name, "AutoencoderKL") || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: not an autoencoder that dit.h knows (AutoencoderKL): %.80s",
+                         "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
     vae->wide = diti_json_bool(json, "force_upcast", true);
-    diti_kl_read_scale(vae, json);
-    if (!(vae->traits.scale > 0))
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
     return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
 }
 
@@ -20790,47 +20831,13 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
     return result;
 }
 
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
-    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_loader loader;
+DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     uint32_t ldm_levels;
     dit_result result;
-    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
-    *out = NULL;
-    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-    vae->device = device;
-    vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
-    if (options) plain = *options;
-    plain.types = NULL;
-    plain.type_count = 0;
-    diti_loader_rules(&loader, "vae", &plain);
-    diti_kl_choose_prefix(&loader);
-    diti_kl_choose_names(&loader, &ldm_levels);
-    result = diti_kl_read_config(vae, &loader, config, err);
-    if (result == DIT_OK) result = diti_kl_fill(vae, &loader, err);
-    if (result != DIT_OK)
-        diti_vae_destroy(vae);
-    else
-        *out = vae;
-    return result;
+    diti_kl_choose_names(loader, &ldm_levels);
+    result = diti_kl_read_config(vae, loader, config, err);
+    return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
 }
-
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    diti_env env;
-    if (!vae) return;
-    env = vae->env;
-    diti_weights_free(vae->device, &env, &vae->weights);
-    diti_free(&env, vae->decoder.levels);
-    diti_free(&env, vae->encoder.levels);
-    diti_free(&env, vae);
-}
-
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
-
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
 
 /* ---- computing ---- */
 
@@ -20954,16 +20961,13 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width) {
     const diti_kl_half *half = &vae->decoder;
     diti_kl_size size;
-    diti_tensor x;
     uint32_t i;
-    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
     size.height = height;
     size.width = width;
-    x = diti_planar_to_rows(graph, latent, 1, vae->traits.latent_channels, 1.0f / vae->traits.scale, vae->traits.shift);
     if (vae->post_quant.weight.part_count) {
         x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
     }
@@ -20973,21 +20977,432 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
     return diti_kl_finish(graph, vae, x, half, size, true);
 }
 
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-                                         uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width) {
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
     diti_kl_size size;
-    diti_tensor x;
     uint32_t i;
-    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
     size.height = height;
     size.width = width;
-    x = diti_kl_conv(graph, image, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
     x = diti_kl_run_mid(graph, vae, x, half, size);
     x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
     return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
+}
+
+/* ======== src/vae/tiny.c (edit it there; dit.h is generated) ======== */
+
+/* AutoencoderTiny (models.md 4.2): convolutions and blocks by their numbers, where a missing number means something:
+   after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder that halve it
+   have no bias. */
+
+/* What stands before the layers' numbers; the original decoder's count from 1. NULL: no such half. */
+static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
+    static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
+    char conv[64], block[64];
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        *first = decoder && i > 0;
+        diti_format(conv, sizeof conv, "%s%u.weight", scopes[decoder][i], (unsigned)*first);
+        diti_format(block, sizeof block, "%s%u.conv.0.weight", scopes[decoder][i], (unsigned)*first + 1 + decoder);
+        if (diti_loader_find(loader, conv) && diti_loader_find(loader, block)) return scopes[decoder][i];
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader) {
+    uint32_t first;
+    return diti_tiny_scope(loader, true, &first) || diti_tiny_scope(loader, false, &first);
+}
+
+/* 3x3, with or without a bias; the channels it gives. */
+static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[64];
+    uint32_t rows;
+    diti_format(full, sizeof full, "%s.bias", name);
+    if (diti_loader_find(loader, full)) {
+        diti_format(full, sizeof full, "%s.weight", name);
+        rows = diti_loader_dimension(loader, full, 0);
+        diti_load_layer(loader, out, rows, 9 * channels, 3, name);
+    } else {
+        diti_format(full, sizeof full, "%s.weight", name);
+        rows = diti_loader_dimension(loader, full, 0);
+        diti_load_matrix(loader, &out->weight, rows, 9 * channels, 3, full);
+    }
+    return rows;
+}
+
+static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    uint32_t given = channels, i;
+    char name[64];
+    layer->block = true;
+    for (i = 0; i < 3; i++) {
+        diti_format(name, sizeof name, "%u.conv.%u", (unsigned)layer->number, (unsigned)(2 * i));
+        channels = diti_tiny_load_conv(loader, &layer->convs[i], channels, name);
+    }
+    diti_format(name, sizeof name, "%u.skip.weight", (unsigned)layer->number);
+    if (given != channels) diti_load_matrix(loader, &layer->skip.weight, channels, given, 1, name);
+    return channels;
+}
+
+static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
+                                      bool gap) {
+    char name[64];
+    diti_format(name, sizeof name, "%u", (unsigned)layer->number);
+    channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
+    layer->up = decoder && gap;
+    layer->down = !decoder && !layer->convs[0].bias.part_count;
+    return channels;
+}
+
+/* Returns the channels that the half gives, 0 where there is no such half. */
+static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tiny_half *half, bool decoder,
+                                    uint32_t channels) {
+    uint32_t first, number;
+    const char *scope = diti_tiny_scope(loader, decoder, &first);
+    bool gap = false;
+    char name[64];
+    if (!scope) return 0;
+    half->layers = (diti_tiny_layer *)diti_alloc_array(&vae->env, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
+    if (!half->layers) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+        return 0;
+    }
+    diti_loader_scope(loader, "%s", scope);
+    for (number = first; number < DITI_TINY_MAX_LAYERS && !loader->error.result; number++) {
+        diti_tiny_layer *layer = &half->layers[half->count];
+        layer->number = number;
+        diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
+        if (diti_loader_find(loader, name)) {
+            channels = diti_tiny_load_block(loader, layer, channels);
+        } else {
+            diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+            if (!diti_loader_find(loader, name)) {
+                gap = true;
+                continue;
+            }
+            channels = diti_tiny_load_single(loader, layer, channels, decoder, gap);
+            layer->relu = decoder && number == first;
+        }
+        gap = false;
+        half->count++;
+    }
+    diti_loader_scope(loader, "%s", "");
+    return channels;
+}
+
+static uint32_t diti_tiny_factor(const diti_tiny_half *half) {
+    uint32_t i, factor = 1;
+    for (i = 0; i < half->count; i++) factor <<= half->layers[i].up || half->layers[i].down ? 1 : 0;
+    return factor;
+}
+
+/* By the first convolution of the decoder, or the last one of the encoder. */
+static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
+    return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
+}
+
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    uint32_t first, latent = 0, pixels = 3, moments;
+    const char *scope = diti_tiny_scope(loader, true, &first);
+    char name[64];
+    dit_result result;
+    (void)config;
+    diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
+    if (scope) latent = diti_loader_dimension(loader, name, 1);
+    if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
+    moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
+    result = diti_loader_finish(loader, &vae->weights, err);
+    if (result != DIT_OK) return result;
+    vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
+    vae->traits.has_decoder = vae->tiny_decoder.count != 0;
+    vae->traits.has_encoder = vae->tiny_encoder.count != 0;
+    vae->traits.factor = diti_tiny_factor(scope ? &vae->tiny_decoder : &vae->tiny_encoder);
+    vae->traits.tiny = true;
+    if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
+                     (unsigned)moments);
+}
+
+static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_conv_desc *desc,
+                                  bool relu, const char *name) {
+    desc->batch = 1;
+    desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
+    desc->bias = &layer->bias;
+    desc->activation = relu ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
+    desc->name = name;
+    return diti_conv2d(graph, x, &layer->weight, desc);
+}
+
+static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t height,
+                                       uint32_t width) {
+    diti_conv_desc desc = DITI_ZERO;
+    diti_tensor sum = x;
+    desc.height = height;
+    desc.width = width;
+    desc.stride = 1;
+    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, x, &layer->skip, &desc, false, "tiny_skip");
+    x = diti_tiny_conv(graph, x, &layer->convs[0], &desc, true, "tiny_conv");
+    x = diti_tiny_conv(graph, x, &layer->convs[1], &desc, true, "tiny_conv");
+    desc.residual = sum;
+    return diti_tiny_conv(graph, x, &layer->convs[2], &desc, true, "tiny_conv");
+}
+
+static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t *height,
+                                       uint32_t *width, bool last) {
+    diti_conv_desc desc = DITI_ZERO;
+    if (layer->block) return diti_tiny_run_block(graph, x, layer, *height, *width);
+    desc.height = *height;
+    desc.width = *width;
+    desc.stride = layer->down ? 2 : 1;
+    desc.upsample = layer->up;
+    desc.out_f32 = last;
+    *height = (*height << layer->up) >> layer->down;
+    *width = (*width << layer->up) >> layer->down;
+    return diti_tiny_conv(graph, x, &layer->convs[0], &desc, layer->relu, "tiny_conv");
+}
+
+static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, uint32_t height,
+                                 uint32_t width) {
+    uint32_t i;
+    for (i = 0; i < half->count; i++)
+        x = diti_tiny_run_layer(graph, x, &half->layers[i], &height, &width, i + 1 == half->count);
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width) {
+    diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
+    squash.activation = DITI_ACTIVATION_SQUASH;
+    squash.name = "tiny_squash";
+    to_image.scale = 2;
+    to_image.offset = -1;
+    to_image.out_f32 = true;
+    to_image.name = "tiny_image";
+    x = diti_elementwise(graph, x, &squash);
+    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, height, width), &to_image);
+}
+
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width) {
+    diti_elementwise_desc from_image = DITI_ZERO;
+    from_image.scale = 0.5f;
+    from_image.offset = 0.5f;
+    from_image.name = "tiny_image";
+    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, height, width);
+}
+
+/* ======== src/vae/vae.c (edit it there; dit.h is generated) ======== */
+
+/* What all autoencoders share: which one a file holds, the scale of its latents, tiles. */
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_vae_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
+            diti_tiny_is(loader)) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+typedef struct diti_vae_scale {
+    const char *family, *variant; /* variant NULL: all */
+    uint32_t channels;
+    float scale, shift;
+} diti_vae_scale;
+
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
+    static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
+                                            {"hunyuan", NULL, 4, 0.13025f, 0},
+                                            {"sd3", NULL, 16, 1.5305f, 0.0609f},
+                                            {"", NULL, 16, 0.3611f, 0.1159f},
+                                            {"", NULL, 0, 0.18215f, 0}};
+    size_t i;
+    if (!vae->traits.assumed) return;
+    for (i = 0; i < DITI_COUNT(scales); i++) {
+        const diti_vae_scale *row = &scales[i];
+        if (!diti_starts_with(family, row->family) || (row->variant && !diti_equal(variant, row->variant))) continue;
+        if (row->channels && row->channels != vae->traits.latent_channels) continue;
+        vae->traits.scale = row->scale;
+        vae->traits.shift = row->shift;
+        return;
+    }
+}
+
+/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
+                                      dit_error *err) {
+    bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
+    double scale = diti_json_number(json, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0);
+    vae->traits.assumed = scale == 0.0;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", 0.0);
+    diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
+    if (vae->traits.scale > 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+}
+
+static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    bool tiny;
+    dit_result result;
+    diti_vae_choose_prefix(loader);
+    tiny = diti_tiny_is(loader) &&
+           diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
+    result = tiny ? diti_tiny_load(vae, loader, config, err) : diti_kl_load(vae, loader, config, err);
+    return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
+    diti_loader loader;
+    dit_result result;
+    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
+    *out = NULL;
+    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+    vae->device = device;
+    vae->env = *env;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    diti_loader_rules(&loader, "vae", &plain);
+    result = diti_vae_fill(vae, &loader, config, err);
+    if (result != DIT_OK)
+        diti_vae_destroy(vae);
+    else
+        *out = vae;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    diti_env env;
+    if (!vae) return;
+    env = vae->env;
+    diti_weights_free(vae->device, &env, &vae->weights);
+    diti_free(&env, vae->decoder.levels);
+    diti_free(&env, vae->encoder.levels);
+    diti_free(&env, vae->tiny_decoder.layers);
+    diti_free(&env, vae->tiny_encoder.layers);
+    diti_free(&env, vae);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+
+/* ---- tiles ---- */
+
+typedef struct diti_vae_cut { /* a side of `length` in `count` pieces of `size`, neighbours overlap */
+    uint32_t length, count, size;
+} diti_vae_cut;
+
+/* As few pieces of at most `most` as overlap by a quarter of that, and as small as that many can be. */
+static diti_vae_cut diti_vae_cut_side(uint32_t length, uint32_t most) {
+    diti_vae_cut cut;
+    uint32_t overlap = most / 4;
+    cut.length = cut.size = length;
+    cut.count = 1;
+    if (!most || length <= most) return cut;
+    cut.count = (length - overlap + most - overlap - 1) / (most - overlap);
+    cut.size = (length + (cut.count - 1) * overlap + cut.count - 1) / cut.count;
+    return cut;
+}
+
+static uint32_t diti_vae_cut_first(const diti_vae_cut *cut, uint32_t i) {
+    return cut->count > 1 ? (uint32_t)((uint64_t)i * (cut->length - cut->size) / (cut->count - 1)) : 0;
+}
+
+/* Of piece i with the one before it; 0 at both ends. */
+static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
+    if (i == 0 || i == cut->count) return 0;
+    return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
+}
+
+static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                uint32_t width) {
+    if (vae->traits.tiny)
+        return decode ? diti_tiny_decode(vae, graph, x, height, width) : diti_tiny_encode(vae, graph, x, height, width);
+    return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
+}
+
+/* Piece (i, j): cut from x, run, and faded into out; in and scale: pixels of x and of out to a latent element. */
+static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
+                              const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
+    uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
+    uint32_t y = diti_vae_cut_first(&cuts[0], i), left = diti_vae_cut_first(&cuts[1], j);
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_tile tile = DITI_ZERO;
+    diti_tensor piece;
+    tile.height = in * cuts[0].size;
+    tile.width = tile.out_width = in * cuts[1].size;
+    tile.from_y = in * y;
+    tile.from_x = in * left;
+    tile.from_width = in * cuts[1].length;
+    piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
+    diti_move_tile(graph, x, piece, &tile);
+    piece = diti_vae_run(vae, graph, piece, decode, tile.height, tile.width);
+    memset(&tile, 0, sizeof tile);
+    tile.height = scale * cuts[0].size;
+    tile.width = tile.from_width = scale * cuts[1].size;
+    tile.out_y = scale * y;
+    tile.out_x = scale * left;
+    tile.out_width = scale * cuts[1].length;
+    tile.top = scale * diti_vae_cut_overlap(&cuts[0], i);
+    tile.bottom = scale * diti_vae_cut_overlap(&cuts[0], i + 1);
+    tile.left = scale * diti_vae_cut_overlap(&cuts[1], j);
+    tile.right = scale * diti_vae_cut_overlap(&cuts[1], j + 1);
+    diti_move_tile(graph, piece, out, &tile);
+}
+
+/* height, width, tile: of the latent. */
+static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      uint32_t height, uint32_t width, uint32_t tile) {
+    uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
+    diti_vae_cut cuts[2];
+    diti_tensor out;
+    if (tile && tile < DITI_VAE_LEAST_TILE) tile = DITI_VAE_LEAST_TILE;
+    cuts[0] = diti_vae_cut_side(height, tile);
+    cuts[1] = diti_vae_cut_side(width, tile);
+    if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
+    out = diti_tensor_new(graph, DITI_F32, scale * height * scale * width,
+                          decode             ? 3
+                          : vae->traits.tiny ? vae->traits.latent_channels
+                                             : 2 * vae->traits.latent_channels,
+                          "tiles");
+    for (i = 0; i < cuts[0].count; i++)
+        for (j = 0; j < cuts[1].count && !diti_graph_failed(graph); j++)
+            diti_vae_run_tile(vae, graph, x, out, decode, cuts, i, j);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    const diti_vae_traits *traits = &vae->traits;
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    return diti_vae_run_tiles(vae, graph, latent, true, height, width, tile);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    uint32_t factor = vae->traits.factor;
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    return diti_vae_run_tiles(vae, graph, image, false, height / factor, width / factor, tile);
 }
 
 /* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
@@ -23255,6 +23670,9 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                &model->vae, err);
+        if (model->vae && model->transformer)
+            diti_vae_belongs_to(model->vae, model->transformer->traits.family,
+                                model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -24362,7 +24780,7 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
                              diti_tensor rgb, diti_tensor health) {
     diti_tensor rows =
-        diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width);
+        diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width, 0);
     diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -25827,7 +26245,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "uB)VNJb_OPTCsI-p^7WR]hD;$gpx.rka^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQv_5[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*i^3>MPD.A#o^'"
+    "uB)VNJb_OPTCsI-w^7WR]hD;$gpx.rka^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQv_5[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*i^3>MPD.A#o^'"
     "EMf)e/(D]_$,/T1EMx`18.yCT$'$1f=-/2je2_)Iw$)=4U%GU_W.4G:O(&x4=$,drT.iPiX-[$bp(mJ&y$3J21)N3bx,/_Fb*(i0_#1M)e*)d=j(n%*X%M"
     ">[]-`:9/)Bo]u-pJQ[,AdWy-1_GM#31ZN(+F-7&HrWX-J[HS&Y_#o&(CVI2[*Bt$b5%i(^2EP']q>o&+LVI2`0Kt$e>%i(dNAM(<FBY-TE]i(a2eo&/XVI"
     "27VdHN2,uKNN%:X-Oh,R#Y.E8.h%3%$5-De2c,v9%;g,L)v<j8.@LG[.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:["
@@ -25840,89 +26258,90 @@ static const char *const diti_spirv_text_gemm_cpu[] = {
     "e&Ro&fB%i(x4g-)q[9tK2`F@#1g;JFZ[Ii2lMJeE+0si(V-r&4'wi7)xsVs('Q<Q*)abm*'Kop)/:5/,*aF5*/4hN+1D5k++)b2+JogX6CJhWJ0IauJ86Q"
     "1$ZJGm^u,H;KJ[l&>1iio)`bQ,*.CCS/YA&SKjm&%6iPDh(HAtW-_SL&=>VY:wU7e&6^5o8%3EE8%wa+r&<:uj'SC&uAO9>M#Z1(r8;yJM#UH<M#Oi[O(+"
     "v[iNi$rk(dhS*O/qbZ/jclh2_U[e+3ek4Cro$T#dhq]-C`mg$+w(N#9h/`PF%AN3$f-j2e_w),FJ=2'@mMN#ZKl,4;)8O0gT(]-Eh_3(M:1AR7VL1(phS2"
-    "1[_-=So;De284VtIW(@6%/x(&4aa&q7RsXpS9T];TLLqj'UQM>#KD2e*%=YK(R&3=2rtDo*pH,12]O.2CD'#&=74*Z-ElS;R=dL@M[>a^4H7[VUF_hd2HD"
-    "pO#Teh]7UD;_4au*P#_3toVvJ)P#Z*=P#Q+wNWFGf*/ePF8%lHF*XebK,3myjKXP(@++hYF8%dR6>H.s9HN<@R:&.P5L24>xMbe51Q#/-%1(^VarTr4<0("
-    "NY4&Z^Tt[Zm3CQ#-K'(,d`%$#RNEo8Zx_Q#lb:##o[iQ#wPQY#+n/&+pC/b<&LpQ#Gi;B+p`J;$+tgd2ceigXos6R#u<4)&^U@R#Dr)g2'K=K*x3G8%l;U"
-    "8_$[=/*UK&#5+S<q_6713@'>LB+vAX5`D'uDQu_uwjFDNT(#+K;$CFc)5)9#G#r^)MaqeJ>#s1OS#x1<5&_[gg:akCI24edG#v+BfbvtJ>#wJtS#'2<5&e"
-    "#HH;akCI2.'_F##QY'dt=Up]MDJG3SwYftXEY4RhqpO#PF<U%g.WK$UgBMW'vo)3F-#k%(fVsejWRR#`rs/8f$<&cI1$%gT>4na1OY;gY%</(JQTH)N1^r"
-    "gFBPr7#/5DG9cdU#qS6qhd8v:(UvLjhLL)V#-f_*36kkF(RjTH)T$6Mj_@Y'=='v0MC8n-kRpu68A0:MMEIjV#/]G,lp+7<(jC^%lV2/W#Lk`*3KQqG(]1"
-    "UH)e)G`mXyPr78K1AHL#^W#>Lw^ngK:;(#O6Wn_dyW#CO`*3[+eH(eJUH)qsv9pa:Qr7EpIYITTPX#O>P8qkd`;(3Zg1qg=mX#Mn`*3l]WI(mcUH)%gOlr"
-    "j]m68^URfNdK/Msmiv68d#k'P`:VY#fMjKt):0Z(H'xDts'sY#_Nj*3*Myf(x*VH)Ho`'vtxZr7[=brJglIZ#u<C&wCW5h--bUvvOZHi#W:Mr7+HFi#QjZ"
-    "i#uf4h2>0FY(NQUdN:;LR(fy^dNFQ(j#=UX<#7m&j#pX*(49s/j#,K:D&G+Wmg)bs(OsLOj#;(Cj#LjVj#Xa1iM-0cj#22Uj#u>[;R0365//8_j#f6QxQV"
-    "I5C=HGqj#M0YbREC3;Ri<OuR<*VfMqA:##3XHi1RlQk#fdR_SThGc%nbnrS_-x7Sefh0,t/Pgi>;0HjX&g1)fLbrTGS#O(:exRT<]PF&ihj4(C#4oT<'76"
-    "48IAj2+`:i-dC)P('UGMVg5J64s6lsRV&PWR4MwW#bQ]gVF#qi#c^x+W]vi&=Pgti#xy$&=lXal#,o&GXWS0m#r-/cX34VG&QKoh(.x^CY98icB1f;k<w&"
-    "Bm#03F$Zw$Kj-sI^m#buMZZ.nFT]N:CB[X>rd2Z)tX[PjbmB'`fs[g&3P(@n[9]%dqT4FE@582kPn#gTZY^a^6)3.#>C(u$jR^ty7C1%qT8$Z#xO#N4JT#"
-    "h<v2biJvn#Nk;/(d7'+FC+ShAR^oh(A:N/(k%nd)FcVK(bRnO_q@$-KMZ@588>:o#DT`l`8w(R#Vn+A#V8Po#vxxC1mr1P2R'ji-*,@&='sZk#+3W/(t`-"
-    "e2f+/VchjBVcqV8p#BQM'cAYQhcp6JakxY1+dqKD^c:D(p,&`D2(P,C$mb9ip#<2Vp,<ikO#yxhyc[wHZdT%wo$au$q#B]`#s.d:@#1QQWGWj4q#RMBue>"
-    "M@q#&C&TnaQL2AmoPl$t]80(h$J=gLj2To&reYgo4y4g>fmq#G`F:htPYmg&:bVh/U#;n(,4r#;qNX#Rp=r7%70r#4$Er#+*wNCc4r.is]A3*67JMj^(Yi"
-    "2)xxXY&Sl.k,/Vt]uXd=6*+uq#Mt^3fqHQP#Bf)Nf4O.s#MvlZ#nTrXeXdtI&3Kqt#.;_t#R182$uLVN(Q*F'lyj]Ol%gXo#G.YJ_lP_s#S]WP#%6g[mE6"
-    "D3$<3`vmH+Zl([2D/((SFoTE2g`n`6y:nF34t#=1$@#c6,=o8(U5$@kW5$%hw7oU/@rodFm9pk2=o(w4lrpj`F2$&pF2$`bpN#O;&k(,KXOq0la8$f3j8$"
-    "YK&k(.2qyG])tt#PD`_<Dv6&=7HfT#4@ld21H_L0Qd4l(X/:/(qDod)7>ug(_*kormLyy=YX.4sqbG>>GWM3^*'*m(b`-Hs+N%R#24+R#.$'v#[CWFt65]"
-    "P&.GqtMZviKtuWB^uwQ#+vtS8BY5'E@v&Sn4(7AN@vy'o]GK-JdsCm%Q#5>Nvv9J'^YY$ov#iL</(cZ'+FI55gDH5=*t&OY-$'RY-$SSg-$6[fgMiSUKD$"
-    "oq/(.F7fNAn0.$yV8,OX]gw.JeT:)K'amghFX.$b;/Y#L4_V)3+T5&Igk`R=.U.$%BYhOH$imB6Tb-$EDo,=BAq.$lCL$QrfLj>u3A>QoZ4E85_nh(_jjI"
-    "RP`./$7JYE86`<;Rw3u/(wpv:[fU^/$'9k>1%&./Vy>#0$+T>/$X]RR6X'w/$q6#y5Z-)0$SVN3U1P9<m]LG0$Vc>k#aDP0$)u6*/MB[_#",
-    "nHGMVs9l0$L,^7WfMfgVOS.3=gFN0$63VnW&a&qAt7=1XmubdWHXqFX0w<1Xs<CEXyfjdX`M2.YlxZp]88U45]$-V#LLiFXy';_6+=Wx`cNAv2s:P$Z_#j"
-    "1$FXf..P^Y/3P8d57_T-W(*@1#,MHyN29)=vEvbgN0KVMJ#ZH_2]BU3)F6);#6ZwJK1ZqWx[S0UD=4kY2$F7</(Q7qm/j;lp]7Ln)0W.tg(8sQr^X1A'#_"
-    "w=)4#nC/(0*T.4;qc2$E@=n_h<g&=D>D3$+i42Cwv,2_LN^C8wphm^FGu3$xMU<OcUVNa$p6.$WOL)33U@WX+(04$;]r7%lM3BlKGEU8j*nvd<TB4$)iXK"
-    "(Tqtg(M/xXR6n&+FS'$VS5>WL$2ORL(m#0cb[jG3cOY%/$G/WGUPUr4$3QTu#C2Q@d^pbq#Y0RZd*w<P(7-'h(g9m;KxBOB)w(2:(K&=8^9aIb<p665/8I"
-    "ZmBB7<t.cdih(t(Z]fjW2;epTxM(>p<rfQ;eJ8f,+5g%aDM#=JJN#loY0%na5A#dr26$Ohw&2Q4MQ(<%5lhbsY6$h7@Kihfq.3RNr)ixQ0G(OGJ&=0i,7$"
-    "jh%fjwII*kegfIk('ni(yME/(%WaK(%N^58oOp%l)G0elj4ADiM;Qyl=bP^lvb,V)#0MZm;6>X(&[+ck:pFW5xBivm;yXW5ER-;nAY_g<Pna8$HmWm*3;&"
-    "5p):&Z$i(R$b0'xVp<F8Ekh9p^=@>19$a(NvdHd09$)B7,)muJe2547C3iC/@-;*dK$r:I_6,w<3/Ido)=dTg9$B7#irY.jMs9]kV(1yl-sQxaUIBf6Hsf"
-    "i84s^-bu,/cH3qvh%M&)`QT#-3Nq#<]nt#;OWN(,^9*t+5JJtDkar#9i$Dtg@]:$xi)1'B47A#k@CJuydK^ubVH:[#-y:$<]p9[Z'*;$9Kxd)yj,&=UI(;"
-    "$ee%t-IOW0$og8,NY+#kM8Bia<Cpa8$X1.q*%j+5pZyhvv<tuLMO<3J-myRZm(+]Y-3w#W#P2qdN4+5)O>OxM(_M3cO[^D+PEp(J$p1,=$9aU)Qh=$K`mh"
-    "BK$BM5K$'8y[QN6(S#AJ*wQ6dcMWj;X'N_V]K$y9h&#%+2t)Nd3`R6yZ&RT2_TSAcLwS[#AKr3o,@(b68rSUo&@1r-LToxQHL$ZK5K$,UVrTa_:G#_5/<U"
-    "1ddsRM/bmgaFWL$/lb`4cLaL$Kv$Qg^0uL$]C<oTytwPVJMYKMF#2M$fRjL$O4*4Vy]:7(Wp*+Fc0[6Tby.`P=R*N,:Fdo)HjYK(/[6'uih>'uuPhbtQm&"
-    "+FKUMs[6a@c%4WtRgk#i^s>&l$T>Qk>kPC9M$O_.@#k%TPWFy;M$-L9fWmj]PWq*ldWEB6DCJEoh(>OcgM]#a/XybHBYH@VcYm-Kl#C3+A#hPqfY(*)#ZA"
-    ";9T4QZoh(29H-[na@N$d-_T4oU%wZ@eI1(qD@B4QQAL(k3,Y[fpkU]Qg>Yod)TT]@K<B'2Cup]GZy3C(agu#89b1'm<$/)0:G%#XX#cX^+'r#9t52_5&pf"
-    "&s(RN_MGM@_PJL&+Wn.6,_W&P$V862C,NNK`%Q,u#xPjg`]HWO$y1T<[HRBY_Q@rsb;FrG&/vjA->H2O#.]<j#R5i^#wB0fW&7OJgEr%(rH]WGqhdgRdIm"
-    "sKar2]O(+[+fa6(KoQlKWP$;4GEb#(oj#@:+)bqrk/(2navQU(0j%6wXl(b$_T76TTu#>2IT)rRWWeZ-vT#f7>Q$&##&=dP<Q$3=.)3pwRa(UCpl)#XbCc"
-    "t7xL#b.TL(XSrg(DjU/(-kCf)&;Zi(u]T@#nB=aVu1^Q$c4LWe;C0P#D_;;e:qeUf'2wO#i5ppf1/4P($$R6gEt4X4hYS58v<LR$0d>Sh1T'8$oa,A#E:w"
-    "k%GNPl(.7</(1&#>m03%S$[Io=m4C.S$DrO/(I6L,)g1j/(=VO/(;.#Hj6RJS$Ef</(f)Xo8N=ur,b/7,3Tltr,Bn%k(4pbClPJ0s,ob=BlQVLs,f#xj(m"
-    ",C$m#8HT$%n>#tjUST$70eS$iFxJLdlvR#Ti@.jni&AnY'a5(G_CA>SZ+lhT_6ue'#jT,%$aU#mwip#yh$2%KV%J$v$oT$k;1unW#mN&yY3n#*PT58R)/U"
-    "$V<@58V#&U$1swnp&Sn4(lQ)opV'Z2Bbt=k#`n=O#$P)Nq9l$L_wm1Q#Zjw;ZL1rU$v4i)5[[@[uyg1Q#E0U<5Qf]+seF`grfZag22yxnfL1rU$ff&roSc"
-    "o'SkktHV#s%Q#5YUL(+Z'fsE@>6tTvcT$k=F]YVlnV$'_:/(,='BYd<oV$/%;$#YkZ.rHU:d)@v;W$FiW@v5APW$oE&=>X8xi(b0TB=O$QV$0c,MDOnsl#"
-    ".6uj(R,xvM*/5>vXmUZvx#Vf$A/af$5@uN(iYW-N.,if$oe[*OA&9R$#B>)O>%tZ>[5Km#xX=/NkSH'PDU`f$Z#6u[VQrYP3nKHj`ft<(&sVBP+]W$Qk7K"
-    "g$xWPp3::u)=FG5g$cZ0^#t.r=:ACVW2l'oZQ@cNm(wj9(RPeO;R^0LKIKqRT#dovaOBS3h$l+mZ#UIPAS/g2h$EA%[SDA'hM%:,U#LEKrSlKf9TfW=R(N"
-    "NyRTCcSqFC2lh$FqD2Um+_atm>1i$eElMt7<e@(]=k/(v&T0VgV&i$%mfLVm(U2%@W]KVH6NvmSUUi$fvC/(ajqg(-yD/(8;w:[lk5S#0#iJW`4)O#T$$j"
-    "$swsP#,#LaX9G]mTExYfX9QxS#7]km)4.VK(cqiZ#u'@rSYVW+Ymq-T#Lg3T#6^Kj$Jv2`Yly:$Zns=K`9E]j$N#1Z;$l./ruM0/&%JjZZr'r3C._Yj$@S"
-    "0;*(cJ;[v,LO#KN4k$MNLHB_h;k$@Al:*HvEk$=s;ZM&&Ok$WH7#NP,m>E4lgl#Q3bk$,C#n^]42$HWi[58@P^F'1[;2(e8sW-m$4v)V%t>#^pa>>-K8a$"
-    "Ij@l$T6.5/A2;/(_@J-a2Yx;X64;'r[n[tb*:hl$0S<V,k4.)k4@nd3V*f0]tr+m$:v>B=_X#sArS-)3]<*1].YHm$drKj%:xh^cTD`<-SK>)$tulZZ(V#"
-    "dd^2]m$J6L%5Tcbm$Uk)IBteng)I&OH2^9Curx<mm$]1EH)jc&h(#C=/(P#UH2<T:d_)Rg+.=Z$&=#o/n$Am7ue)-'_)bJDn$8WxUf.jVn$T:V>#6RAVg_"
-    "S8S#gXkn$ys9qd.'sn$5<V9fc-oB28oGD#'d4lha:TZ,9R%k(SD<KMuc-yf1c2,jZXUMj=CNn$LCc4pQhpLpMF/LpXpyo$sHpLp.+G:,sq9/(KlwbkbAP*"
-    "D`JVNh/LqN#6]+&l9xHq#f>j5&.PNq#rtc^l]M*Dm-UNq#x5D>mTD`<-SF.&$K^Fq#eT,eEIM[ZH>nsp$@7aLB@wog)]n3)*Hotg(WD`a<:Pqn$m(Vdk7("
-    "v3CgaF;e2cB_#p^$YeR%&b)^YusnSaC0=$/Ak0f[lxoP.%KYnuVq$;NMNpS9;&kguVq$@@HU6U$kM#2wxt,=9@^]o9.r$C0o/UPWB&5Fljj0*R:S#*mV+W"
-    "Et)/rR^K%57/b^+b[oyG0_MS#Yp`D&o-)Q(dtUK(c@Q3q0Svjsp@DKGB*^1=r4vr$CM`Ftte,'urg9#&I<ML(v>Xfu(k/Bu$Zr%5L4rp.9eVS#B<Ys$1n-"
-    "MF[L9s(Hy(xv.s,N9Q#$wvM1(5Cml`S#_s=R#O0$@#1)gKMOB[N'OtM*3&C(d'`S:r7r'%T#dH-fNc/$+%bi(.O7@-l$1:p5&Zb=B=#1b^+-)&+PnYR8(r"
-    "KK.Pw:wda6MnfPtjC/`u`;+Q&rgB=f^qEQ&XEe)oe9/(0XNBQmpx)Rc6sZQ`aZA#)Z#ct6pdBR..hwS3(F,%W/1FRTwtWROi*wRv8^T.UxQk#7_IL(yL(t"
-    "Sc.8KMMm/[M+Dc&'pw*Z#T_Q5T+*G=RDnjj00..T#>3SZHjI9-%XVZtNUSmtNVSdtNnKM-%26mtN]ybc-iQ4N$Jg0P2;Qb_L.Rrg(Py5#H",
-    "^x1,%RtleSMgO5$k,wJ2lk4r[RL_-%Ev7h(&=$&=S#y-%+0LKWG':fWFJ1-XWXXY-auV(&N%1hMaN`(&'C0)t.<q5&ti>&Y=_4j#Uf)bO_Avm(UOsfY.Is"
-    "ZZ/fv.%I&U&[pH;2q>7=/%@%4/%M*F][nc;O#kLek(b3Zu[gm3C]DPG&]+BsY](E4,sL4l/%h]f>2)>HY#g,pW[^$d>ED-1fWDo[oYB5LqY<)UqY=)LqY$"
-    "pB0%[6qj%#-N;e'sU<3fH,SM.>cMXQlA,a=[[MalN@.%dep:eSR61%_sJ0%kA0ObV6=)baA&0(:0OvmRsti%MV2o(4Ea*cYv$C#5%yFc$v[j#H:f&=Wutq"
-    "AG#WT7<'r^cRDxS8.pos6L9X1''LUt]vI-V)DCR>d2k(tn;*;2%hi<q#ND6R(^*wKMp*C2%lu/2%'P;=fL<<##-lc_f@95##+$:yfggb2%v;Am`u4K8fwr"
-    "nN##xng)9^5)*Is$h(a2ba<^Q$0%t+1cbsl[YgHnE5gyX&J$^ch2(FDVYpKk(eWFVT3hKZ;+Q$%D2h=Uh_)`gur7TP[KiqF49Zt`sliXhkv#w+r98Yb*#v"
-    ".tuljTk*Hj*r]/k^tF>vDt<4%:,ZB=u6CrAqW,e2hUt'NW_)$<p>>1*e)`clg#G7(D^(`l7Fu4%Fu+e)DPkK(9N@xmJBLInXW^3%Yp_K'cnU5%*UaTo_:L"
-    "6$JNT6$F8T6$N5F8o@NT6$=Pb^#N6ST%y,4o(5vGrp.M&C#[mX8qd51kUxCA6%Q><hhO=I6%Sv@)3V,QbWSP[6%$VKN')a&Y5v+.HWd0o6%#6.1$w=6,s]"
-    ".J;nC($X,[cgR##9=Z#w0qS#MO5&l9>4l(ZN5&=LV,3%;=6Zv+%03.>.7%#N+Iw$D,-h(-K$&=a6D7%Ex78%2kc&uIg6FuK/oi(&_i/(]M&h(a#uF='>HZ"
-    "#3Ida3@j2ycdI/8%MsAX-FRisB^,#G%`tj^-1dXi#5)iZvlxIRNt+a5NyI-q7;A>G%mwrp.GADL)<L<<CyK_rAWgoJ4BSZG%#pn.Pm/*bOQwqF%9XvMP8p"
-    "tKMr.'.#DskxY/+'yY1p)H%fey,QbiQ^P[&-FQZq@/r5(FH%dNGxQZWnv:9=vB=j7aH%j$n14RR*eux9f@#fnw#T5g@_Q)q%nB]FsH%`ST9$=ICB#Z+R6T"
-    "pV-C9]9tR2tlp+.Am@B=eeJI%'$]&=3@LrAtyVT7A>sNURDxS8]ros6;i&N%OKe_#DpcqVm]oKVT45q7nwfI%M3cIW/X&N%D2lHWqo3hV]T)b3rnjl#bB="
-    "2D8:#[#_>ch=1x2PXmnd05iWcJ%EkWgR;,'O,8A6X##7=m#aC/J$VxjBPKtu[-pmq''pK9)tIK@_#_X_FthN4Z)JI]BYR+Lr#`6Ir#<vGr#T::hMaqbR2U"
-    "iv]isNp9$uJ)k#CFWK%Q>j<[uwax[@(JK$R`g(=;K$L%`u'V]hYi;^lT+[QCiCL%BY9L%t:>V^d`&Y(g@Dr]10`h.5C^0,jPUg2PQwMh8'dS_r>r7_aJ;l"
-    "_aY2w#or[<*.=bk#C0fP`LJN/`<kcm*OuCU%rLqK4OqI0AUaSL(S'`Z[y/6h(rCi>#N@xIaNC3fa6bVPa[LcEb[u,JTp]rkb:<*fa/F8GL<A*O#0Y0u(,2"
-    "e`c7w4$deAaSZ#E=N%eo/N%QjMR(b4tT7mo'bbrHoAEk/;xd-9qv*LVwZdeNsWeu$<$Ho_o58n)sH'qw_/(@>[,)mpG&=xCqN%<#`/(ovo4^bxQk%^3<o("
-    "FBM/(qc%h(`f-&=)cHO%302*=y0UN%d/H&=ffXqAm^UH23Qf)`2md2DA)dGe0N1w#_<&v7rmWR1/qN/8Xb0P#qYKo#ApsNU2]%7Sfs2YdRPAcnmZ#W$aE0"
-    "/`)^-k8b6t/%@QCCMs`wX4R)tHNUj4P%0DGdNCuK$O&n#D)x.IA#QKgT8Rr$fjVRdJka/l##y)B1&)^[V8qIB)k-6T1&tTm+%UR%Q%@UaP%DbsP%6j$_lk"
-    "A=)m-<n%I$y`7I,Y,4$3:_%n3p8te25$BntENqAdkQ88,hR;n>d;))Hkr*3bJ;))AFei(/v7woY<b8Sd%b))>Oi*30k(bN[TLR%UBpQ%#YAnJmS(F.DH6X"
-    "(DgBQq`:8h(DJ,q72T`KrqAuwPSY)S%pJpNCFARe)hwRe%Fr@,sS'gls^<[HsVZ%lqn&v#cYoNS%II@h(YK-1t$_8&uA.EG;4J&:C3biw#_(lx7]&q^u=#"
-    "14/jSHL)`M<<C5H*qAkc:I4E-k=Hax]5^l9nl(UG-$#]q5KDLD0_$Z].lq'MKc%oylR%><8Y#rtE,sfJXDs%8Rc%O>[c%wS&hNRokd2MnK:)W4_,NMi*d%"
-    "OV8Y#,fs)*[0F,sNr<d%9^<M#N8A#m(i%FFaQV]-SV8Y#g]AR/d;p@QTYPd%gD32,#KIP)lW^[BvO3qA#5k)5;J4)8OPdk(*@%:SKyU_SyCiBSWv<vSAn,"
-    ";(q%6)*BwNBQ8sNH2`VSEBc01_$EH@fNc<he%,Y;/(*.O+sr8b;sS.v8$XP:Y#-]qe%q7gSUnx+f%VMO2VL,4l2En@6PA(gUb-yy/WgZ>[-YSdc%GW%OU5"
-    "C-0%>nof%N1RP*LyxKVYo(P%@F*g%$_uf%bkT1YsVa2UlXBO#<@-x.=sih(>mLH2%=^M@:-Y%#*))DYLFR.4B%GT7yv(`YMm&aUo.Xg%H)+i9^Oj>ZKkK&"
-    "[n[=wm33]sX)jkg%bM7#2UhlU(U0$w[py%L2WKqD0P/^<[EEkY]#H&h%jM#;IZIJ/#",
+    "1[_-=S@'Ri26-`8.rDDZZxLLHo<D0;Tc&lM#>ErF%1')&4Hp+q7V.9QTNg<tTLLqj'WWM>#KD2e*dL_K(R&3=2rtDo*rH,12o//2CF-#&=74*Z-ElS;R=d"
+    "L@M^Ea^4JJ;7VHehd2JP+P#Vkh]7WD;_4c*=P#aFTPWxV;P#]6PP#S=W/XHSx*/gVF8%nZ&cXwbK,3q4K,YP(@++j`F8%x27>H0y9HN<@R:&0V5L26>xMb"
+    "gBDQ#/-%1(biASUr4<0(Rll^Z`gT<[o@UQ#[D#4,]-)>ZMVbQ#)a6u[b%/2Ip`J;$`SXT7G8u=$RiHGZ31lpA*cNs7.9>>Z6Ey9^^nlP#w0G8%87ia<9%#"
+    "/M#Lv6_aN4s7CdK2_f>oR#fQ+s7n8kA[.N*S#jnxm20mcAQ'T3S#D(EN#w)SV#/#9V7s1w^4u::japbJ>#t7XS##2<5&]Ckj9akCI20F5G#w4^*cwwJ>#x"
+    "P&T#(2<5&g/dd;akCI26RHG#$ZuCdmXJ>#%jKT#(nsa_CR*a#'(YfM.:]N#0mu:eg,i)3B-#k%p6Vse[X'Q#2kGV^++p)3]FHk%[#@U#+$-V)wQTH)<Z;Z"
+    "#]E4QgH>V8ha&Z:(Q^l1hJ@nU#=@`*32_XF(PdTH)WiUliLTPr7pI,7B@0EV#&4/kj_qG:(biEdjcKbV#vFUK(f*&EkV)tV#R)j*3HN#d(Z+UH)nnf'mVs"
+    "Pr7BY^oKJnJW#:9@&ne>(;(v5Vvm]WgW#AI`*3WvQH(cDUH)ma>Yo_4Qr7A^ixHRH=X#K,pWpiWM;(/B/Qpe1ZX#EU`*3hPEI(k]UH)ySo3rgMQr7Scy3L"
+    "Zy0Y#[vH2slji;(@M`+snfMY#*LwS#Df@dsqr`Y#ZBj*3&Agf(v$VH)B](Gus$w68nH+AQf`6Z#r-cEv-SUZ(Tqp=vxISZ#Ib`*3bj=K(SlZH)GTFnMfO_"
+    "K(TrZH)d,IMNQfi68VFw6TTHvi#a`/<UqBWE*2ZjfOF;j*3-VxM(L#Cj#]jhXMPsMj#,rOU#Z.W.Q#yh.imc'3CA.Lj#LVIJ2XE(8*03l#H7@0V#ogN:jM"
+    "N(k#u<dU#U,Z7*H5nC#kI8k#EwOQ=TGSZQXu6/:kFY$m>8mqSMBjfMPJ]k#_U.i$nn^%uMq*F&yWxKr]EFds9o.sTAY%5TDiAQT:-7647&ajUr'0$1DK/*"
+    "*vna3U6i:u2o;TQ(Pp,MV*.Pl#>/5iV^fuF&K8oh(^gySW[.]gV6)RC#Vt*mWd.ENUJy<1XP&rd2#X(m#ZN7Vgs^1m#s9GJAjLFn2gHK%:=G.T(;ZW`YAv"
+    "YJADiJ8(8C5`Y%$am#x-n]-i9@k(<rmR%e8],Y,UJW[mL5V)iIjvZ$jFfMY%p0(/U1%]2t*8]j:Q2@Xpoh(A#]C^qyIn#pRHU43I'5^I;p4(xD@B4XgAL("
+    "wh-o^Qc=o*'51o#iwbg.%)T$'Ls+(eLaTb']B5T(Kk$Y[LmRd^jkfvNJct0YX'tQ,`.ph(<-sX`ps@n#l/R-K#H;K`M6xeaU2d2=Ndro#3#Q*b`H&p#Fs7"
+    "T];]0p#^J(@]TfFM]qJ&p#h'B,)17sd259n=3GIhl#eVl%cB<@;6qMJakyRcX(0/I$d7kip,78b^>%'6W#3thCcO;'de^kL^c=^O+#wfSUDgGfT#&^4##Y"
+    "bLs(pIgw.FeW>3PUfJ=.@[W#Z0c/(,6@rfqGtRgaAqJ&1-;ToF9gJ$oEy4g><ic3OrSb)tgu1h+8co$sW=Qg;Iu$H'=9r#HdZYmL[Nr#4nLe2Jccn]KR5N"
+    "j+Pn+jM$l'2eoNdjbI%s#<l_T7p0/EkMS*FMXw7s#)V_r#v']^=Tw>s#BMjd2,WE`s@q$T#r`TL(cLS-a2v$i`:k&+FLC*fa;IyM&_):l#w*B58s5[s#vk"
+    "#nBB0Rs#-8D3$*E6A#is%(nHH$;n4d:NT<6eT-et7t#`84>ZFpHR2#6,)NNZO5$4u'/VB)@6pb35YoD%5s#FtW5$1Zp1qZeOh93Et4p(Wskq(TaOq_1eRp"
+    "aUnt,Fu8#$hjSLrm.p0rEjpQ]4<Ou#Z#kt#0>Sseo9Wu#&u57wL.Vu#3[q[m.Z:jTnWR7[:09]p.gEE)`JMgrjw+0$c`-HsMA]:(9W7L([M=MtunG>>4Y#"
+    "ct:Vl;KPL#y4>TMT(51[CuxULv#`_^yu'A+n#seB^u'@(n#FA7A#rD]p%u-[l(Aqx3MA0c&#CdE%^nHA&+Ow%Q#5JNT]br($vnp@DAGEPf#R5]P&(pS5&9"
+    "Vf^G'oG58Qe&.$xvo9(mEa$#PI<.-$.rvZ&,M.$3K])P:cWY-,uOU#^$3HsBmZQ/L0yr.ycih(qu/2Q>](&PNMa.$'i4IQ9`$#QH$ZGQ>J,)O>fUj>NAnm"
+    "2Z8>;)oTPR(d$1YR(9V/$7r88S>ikw7RfQ/$`=R6T:YYN$POQQTb%Wx-a_7i$@%ise((T^c-r:8U>e%2h86GTUC,y.iSgFCLg$Wp$J2jjU",
+    "ucPNCE,NNUNl,3(#ZkvQZuf*/Dd*,W_^21$je%1$D>B1X$Z&qA38E1$yF2hY%hM1$/69ScJoLSctgM1$VdTPQE6_1$bwi1$:X#I/%bKQ(OmkZ#xmQ]iLNH"
+    "EZ1)7S#dG<(#^7s.7y@svZ[@Ik(By4A[cIj5(R>a<[<wbj(A(Zx[^-ID.ehU3(B@v7]Z.k2$yKv-Q]*ev]VA@$[_Ke2$XLP=^r;$5pg1hR^';QI3c%n)0h"
+    "7A'#bG>o^5qE3$9Ex=Q2;%p_o5a$#>.C4`oqcsndaa3$uevo`GAEK`TT804HEM3$*jy,4Wr0$)Gd%,anJ@.$ev84$#vC##lms-b'-dM$<%^da&xT&=u)6W"
+    "#]gCRD,:8///GYabUv#VSV%-VSM8bgn+AcoNB;9O,)OrK(;/_CcGUNGUraj4$i(pyc46_L$hrU^ce/HNUgI]a(H(.&=eV<5$H%X<e:_$YejAK)fnImi(2I"
+    "iUf-$RR#]`rxfqA,Xf)W]U(T<`;fct$Ye[cw5$4jeQ-uykRg5kdw*7=:I=p006$4I9/(AqUK(m]j/(#LO^Gv.$/i9QGP(nheLiNZV95niJ58+]q6$@PSij"
+    "+&4o$vv,A#'ullj5*t(kLaCc`_&*(;uUS7$[FF'l&oj_lux'ii0Nu,4ueRVmMTy7$j'%V#Q@)8$BCw7$Ur&%5HU;8$ni$ck1EoV55J-/3,DXW5Wr>H=ObN"
+    "8$)GnxoS+FToDWK%5X//9$oLR29%:US#4*:9$A*R7$Qh9^7$EhpfBF35$4gy1q-d7lqp2f3rZimP(B/4w6WY-[#c;amrP(hk(+ckorkkRdsmkw<,Ba6:$,"
+    "eA-sL1AP&#rgT2C=Wf1NC]'FM*u^#9U`O&):qh()j;/(4Yyd)8>cK(%Srbt'KLM9=kR:$>J.BurNyu#aRk%u99M0(+qoDtx#p:$QiAg17=ym#Eg08fx-ym"
+    "#/nhvvx=xNM5DqmB.ZtI$s@ST#kK6/VE%EJ$]XN^-niro#>m+5p#3l#HUv`J$ovCA0gUUK(`PAfNVdiJ$BZsH)VK:Bly)uJ$7sBJ$b)_a*=E&N(Ho*74#b"
+    "j2NF3J>Q]`Qq7;S-(##$m)RF9fZQH>;/(2V,K``FTK$)w9543J_dj3=RyR(DjG.iFb9S(p;w::RQ58S-2L$Bbfw7X')L$nG2oT0@&6(nX;oTb4<L$_//<U"
+    "_*aZQCGOH2Qksw:qZA2C<f3U#g5^1$0:sjURM4V)DE7/V+0'&#*mOlVutVN(vchh4ke.M$qn:RWjSSKVb^@)3_Q=Y;Tg7q)51VK(oPVK([Vp@QEEh:EL_8"
+    "Z#IvTN(k&-h(x@G/(6N*e)n2kK(aSkK(8jT3hm/$_s>&l$TA^&@kROLM$Q_.@#^2W/XBPi3Z/xw3ZudVM$&x>DCLLlU(5/R'YBpiOYiBiM$l_y]V[/@N$$"
+    "HD/('=2KV$8AN$Um1B1'_8Q(Dpf<[8:hN$phxs[OrSv74kcN$C^0r]%Sn4(J:9r]:Ew%i=1,R>gFL&*$3Eb0hQ:'=>8DO$Nc)<_+xam^ALM0(_@/A>Y(xM"
+    "h@h2a'J(ja<GQiO$dcoe24Pm&raXqR#]-E4_;>hs7.Zjg`-51*6Oj6P$Uhtd2Q4<M%-Kdgi;xtd8[cgR#SvoS#NKSL(Vd@)4wSnd)*j_K(5l;KV93VG&we"
+    "`q#OufO&dPPL%glcp#M2TP$-eG*b%2UJ&0%oj#X+S58W7oP$e3>58[1fP$005$dsBqj#g:BL(@KiCcgN[Ed`PXpof-EMDgYxT#H8758A@[Zd*yGDee5@>d"
+    "6VL`dhxy0(]I)+F1yR1JdFUK(,_6fNZH@fNE;iINl:'+FC,]*OmXRQ/I@0P#cJS58'rtQ$mv,)3M==Tmlk*F(j2#&=u6CR$UclRgdDEL&kw<mMbg'Xg'+i"
+    "jhf3sR$@rO/(AE@B4xoBL(b66lh3puhia=w7$]Vegi3:w7$bc),jH:rejJDrIjkL6*k/_-uewY#7$g0&)kIPnbkSYkb,Dn%k(/1/Gl3[E2(5V^x>S]Ls,g"
+    ">7,3_3Ls,G&&k(6G>xmUi_s,AIrvmg<)7.$ZBEkB#:>mQqKLH/'QsnLD_@kCKlT$)V`OhkPT4s`MGUvc*wK&/x:2(,cpd)iwaK(%AKh(&d4q7t#38ob+)b"
+    "2:oqh(@*dgM=I%[oZYgmpYpX8qi1KBYI4ke(Y1=3qY4ee1:Z-9(e/`K(]]+2CwJpU$8DcR#jX%KrnMAQ#hXjB+O%N1sqgCs$ktxGs9lyARtiGV$im=V$XT"
+    "_-tA53U#Duw(t9;ItH63uN#mT(P#3eVK(ufUFt3a<]YR]eV$JOr>$OEIE3o=F]YC3>g(tQ#&=%N:W$^[O@v&:s[vb-9$wlqZ,)Drs0=VB^m#+/m[vGe9f$"
+    "9b4pM6q0,aP]S6NRccgMX9t[vlRdf$Y[MW$1g8f$#0if$3erf$ACU*OE)ED&&2rvveyhY:9US58@A,g$(taCP[X(a/xecB=V68S2(1G%9T4GT#b@_HNXWf"
+    "yY*mLEQ+uKr(K7[GQLLoZQvgDE/A4s^PhXjV*.w+]Q[ke^ReZif$j37B4PU[+=S-;h$'$a9Sl;kud2%3h$s.>YSqEpY#oE5&=nbwVSaVhT7Z9Nh$THs9ge"
+    "jcn(mhYn1D]Pe7ua=R(shW3UWhkSU_Xlh$ge7i$cFWSVtj`>>xx*iV]%U2%@t@L(WJ;2V7c=/([gv7fUR_i$YIV>#3ggiW]()k#aKqM#101n#Ih9B#oHbU"
+    "a=spB+X=:JSR5P+Yy[5&Y5;6P#Jo<U#:y,)36@07c%R[O>8@0O#to7P#5kVK(K1<&5i>4^cN3-pc4mtKZTf_j(mg9/(_D9w#F`;([a%GZZ,,yj$_)r,e0Z"
+    "*k$h*<u(9].wZ0OjZZ>d<k$ym2[TID0`]KocB]eB.v]0<n^Y[cb:^o^pZQP](W^2/C5^n@5o^G=7[WP;e7_)E]j$OP^F'1I8l$#wVK`.p&W,Us]3$$^paX"
+    "mhVl$a%Kl$(-J)=M`7,a2SX&#WuYR#`%BL(PN=l_A@<*b6sV0`='(LbqxMHjY$-m$4euo,4Slabu6=GcE8wQ#UWY)*I<wQ#8xh^c/ReEdc)-#d+Ddm$OUK"
+    "N'sl$5@waGr$ci[`=yb]*em[Mo*5$E;eUS@2_jcyR,-T'W#G0%eNhf5]eOE1&#lYhr#'25Y#1m$j#f$`WejwdyPe,AT#sD5Tf'F.O(9d<rfs,49gtUmi(P"
+    "cMrgZqgj#iv-)30ZO&aeJ/Xhd-U;hHwOohr=2V(XruRgjXXC2U(&h(n2<##HsFr,:p:M#)_fB=+$[o$[%n14lj'Xgigh@#SSnbkO%vLi@9-.l:FgakUfNC"
+    "l(FhN#*4CL(3e/fjG$Gp$Yg^sR]7Qp$nN+[f`AZp$8fylf@;cp$]`7)3hj1mfDNup$nUKN'sg[W5Lf0TfT.1q$BfNq#[Fwsn@63,j5/YV,[cgR#N^+W#qu"
+    "pS#4srjhAV]@-a*B*)VtCq$S/N5.Rs%h(b(%ro6;Sj$B+.eCM8Vq$Q%Fb<@9`C>g'rupZSTQpgNN3q<jqupc-mjq<eJ_OnKG4rV=$c>rFESr_'1/r[9OR-"
+    "U&v>#Ytqda9lNvvH4$[$cGkm*W,v>#d'OM#O<REbRG#bOjLl$4fkTN#1,Vp(*HTT7NL@$@bmR]GmO&&uRdkj(tEi/(e9q<@CAf4&4bbj<+aD;$>h/4,bKv"
+    ">#c^nab@nw'wy<S,;iWW*%PI@aF5gZX-ons(=3y^*%wg.6Np_ZgM)JPdW6W')34.q*%^v6i(o&IMNdi=i()5BkN>FMaXSUnf6U)UHj:%J+%U@.X-j&E@#8"
+    "MeJP$LT(PY7f+%K,E$Qx1f+%Ag1)*>:A#QU`u4$:2(#vd'OycS'4,%#kSA#SJY<RUs2,%o@H,%g%;,%S7P%us,44TT6P,%*1Tk#uH5qSuBQ,%X9W,%c0.&"
+    "h9Jk,%c-R6T0&f>8Cu4R&c@9/(OB9/(oG6ro%'I:UyAFt@mYF-%Ex8-%>%4pm<^K%50Qid)UN9/(Yaqg(BEy%=dFj,%I$iZ#H5X,%)'+iV",
+    "Hs;s$7M[KVFQ`$c=ms-%fC1s$^neW$GQN3qi[#.%SZ-e2+s'DbBmj<aTPeM#l=@S=V;*I).*tr7Ic>&YXFH.%[c_JYYQ=BulqWhYvJ/BY.w>+Zd)&_PS]H"
+    "GZKp458UjZm5%S7wZ2fp^-cB;4%nC;#Z*2g2CC$'rAxcPR%e)4t[w:%]Z,c0,/p.v5CK32O'SJm)=pN0q]8T<^>CW-0%nx/]ZU[l6_O&v9(W5`a*XDCj(2"
+    "A3)*=a:/(Asrg(r,RQ8KjI0%'LlN`bJBL(2h8i`]Is0%35]HafM2$Ha0f58G-QG'X&3OCh@65/`6qj%aG=)beHN;eq8Z7,pi</(m)_CcGOd'D+mE/`g;]T"
+    "#7'r^c'L4WeIIw1%rK'meb#k`dnDnSMM*22%/l(2%ZhM<edj`wfesw]el^N;eZW^q7mo&2%ydI9f$v6ec)Zc2%r0L2%Ml@p%N>gTfTD`<-r9T+$cZlrBbq"
+    "4eEWM_lMD&cQgeOB,a0IXFbUuX$pNy>:Y$tp<sL2/3%_W5E0%6oR$CidHWuxA_#^N9fW<Rh_)9s:2hb=WK$S`6Y#,Pf.i0_.O(JVmLi$wdki%fQM(;xhT7"
+    "h*tdj^xQ^Ps]RHj^hB.$Ur*#v=0yN#%JTEkg/RF3v(FSR`7Z4%U3RSR>/c4%BOUK(0kO-jahK%<w/1#m]b^%<Dtpi3pVF+iJ7Y+iZ0UT60]_S#9;pB=E5T"
+    "5%k%n14-aW2jy=i@#L2[RpH[c<n8pqup[V^QpNE;3qempJ&*XE3qsR@,D,t-wmNV+R#K.ZNq#&NC=119rArxA)3nF@L_RPe6%CHwa3iTKu#bB=2DWLxZ#a"
+    "oH58(R$Ssx^kDopn6,s)N69(Vg'+F4ds3q`slLi,ix0t;$xgiCC>bWww<7%l7+7.8'(h(y[ibt0q-.%.0D9QHNM`b_6kN#AKG7.V2xi(Jh@U070(H)*W]-"
+    "%]y&r#xWcH1R&T/MYbtM#4)-wvMMLPM2a+N%_8<[5:wT,NGHXw5S%U,NJMJG%c7(3$$1Rh(m3pQ^LV]G%([Nq+5U%JNa8>(/xopG%BlA(/<HxG%)i&N%mO"
+    "4n^ZaV]-t67T#pfmEO6@_:EI]n_u10W@v)YrBQ4:,2C;Q<i#[)IR8P'EH%xue>R/PlK(N;3YR3[nH%dxX8S<&1$H7gm58w60C'%,^NC>C65/ZST9$e_>qS"
+    "f;A/rBB93,pi</(pbW3UtWC#D/-GwQg;]T#;>sNUPavJrrZrI%MT^he7]dPVEtlSM$<-J%^&$J%I9G-WmW&N%ws3hVa2+[QhHIJ%Al<q#nFHb#j^dRXw<0"
+    "eWwIhEX^2eJ%,UKN'f]*sFZ9Yd2/IxJ%lRIe2#/uH%'XcJ%Ys9/(Wf'+Fjl.4U.xv_uLPhfYA79hMecTI%vx5+Z&sy^YyX&J$csk2(]ktrh*(n^uuJ.]ZT"
+    "V0yS,U%[ZF$NK%gEqB[xsA/rl^aK%q3PT7VB/]Zf^3u[N_P7%5,MK%&jO9]UW[*OkUo]]bC)8]S5Tu]u*t/$GLb6^L9VU^0dQn(9&qd21<N9gbC&r+>>2k"
+    "_hFij(HRTE3fYUHgK@-M%I-$M%g:f;%p$rO_6L-i.f[He<([FT80qbx[wi&_'9#HM%y*>M%wF<=*aX@)*p$Q1(+Y$#H57dM%7v*PnOyQ4CR`OqA1NA+cWw"
+    "+U(SJU6^aZJL%u#hCcO_Vs[Ur<1]UuF1]AF)N%2=8K/)Io6$f0%EVcC]%)<F)o*;#:/(Ftd<e[bINSm8_>*Cvq8$G'tWe@_o58(@A$dS6b5D%(JaDiO).#"
+    "3bZw*YCpYR$P,O%sbHO%T(n14ZbR)dcNh@#.j=0iv,qCcrOTSi.GI/i0%vhiJc=R#yrBL($uV3hS':-jsYpOhmbPPj6p2L1w2nljWkk##('11kkhiQjfKt"
+    "+kUi[5MB$QX+mu/@#F+kyc#RYP%=&:6(*,5GkZ<ViicUa8^3Xjj(v;E2(,1(h)(Y32MOd.gMfy#J$@e(45n:2>5I.SC45a$)lW@y%=CUaP%U+k/(6AKh(]"
+    "U/$mW>op#&=+E)4T'4C$0v^lD@(0(7LImg`IWAn.u,1($].A#AN&=#Q#BQ%P/TQ%;s7gM7lOwHS_l##'&L)4%$1ro),X<#9EkTo9kNo*<ZK5pP282uU80s"
+    "p8<-1(Y]3VJ_A[R%#/tkq(,]t(MA(kqAaP4(Umm@HbY)S%tl(XRiaGR%hylR%CQg-sX-u8$qV=oJ`DY;est*PT/-jQtI&oi(1L>)3fO1'tC9eLuBb@/u/K"
+    "Dcu#+0G&bsO8oXJqr#numl(kJAe26JXwR.Ja+;3O1wv$)l#,+A,+#<e/,;_GKc%oBIY(SVZU79AHc%bKl48H%aq.CUt5Cma2<$&qk)=oG>eN$C:NOn#J)O"
+    "Tu>.rA1*d%HhhFOErkM#a;D%Hen-T%&tYD/<N_T.UV8Y#hCAY#VQ:O#+Gi>Z0vNd%,M3DQ4;ki(yb458Nr:d%P(TDR.PQ)Rv@u,4&D/;Ng&1e%foVTFhgV"
+    "]-ZV8Y#nrAR/k%-VS[-:e%uot2,*aIP)sW^[B&P3qA*5k)5Juu)8Vfdk(8)9PURcjtU)-&XU_`Q4VH,-;(x%6)*QglWSqKY=-3f39(6vsaO0*Wp*8_LtR@"
+    "u*iV><8Y#ys=Y#TUG##2gOH2aokt$K83=21>)RT8Yvf%TESfX[^>j#GKfS#;$;g%b3LEYChMb3yqjl#@*[2C7DN#Z5n)d3'-/m#t'o>H)Sj>Zpml;RU$vg"
+    "%*LYf%*yyC#<xDg%0:ZYWag%h%.7fIW2HEP#1SKP#4o*4%U9gO#uw2l(]R558tNViMVliu]mHks#&[Cq]#+'h(#N#&=Fpeh%yt6o^T@<I&_Z'U]5Hyh%ku"
+    "sH)#N:/H['x58d^uk-ba5l_C$###",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6154u, 11858u
+#define DITI_SPIRV_SIZES_gemm_cpu 6195u, 11940u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "%Y,VNJb_OPTCsI-Ob7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#X;%e$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*Uy`=R$jZK(D4Tvd*.iv$7ll"
+    "%Y,VNJb_OPTCsI-Vb7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#X;%e$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*Uy`=R$jZK(D4Tvd*.iv$7ll"
     "<(wq@=e)ay%#9['EMg^oa*u^.U&3;mW-'E%w$*cN],HX_W.3PVk(cw4=$l9Cn&kG=&>y/VI2&@HH2B<SP(6b1:%>`;X-rU7=-/G)e*xL*Z-3,WI2n^yZ,2"
     ".ZN(tnhr%<w2C4S&lKN#@=_,2:vj(0P>:&aIDh(XnHS&Ze,o&/3i>$Uk5o&b5%i(_2EP'^wHo&3F-[$X&Ro&e>%i(,YRP(dRDh(gW]i(b8no&8[Iw$2#3V"
     ".]n@8%p1nW]6(O_#1xCe2^kP9%6>l2(.ia8.g5Iw$>Drp78`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)"
@@ -25935,103 +26354,104 @@ static const char *const diti_spirv_text_gemm_gpu[] = {
     "`,[o&wJ=2(VW887Y+n:&s/LT2>[3O121's%-rrS)ykO%&rxBA6xW1X-xT1X-'e1X-)h1X-'_1X-/t1X-*b1X-v0)L(R%qd2@g6t&-i0s]jdGw.&ULb%9%/"
     "<(.aOT])=%CMKsBhZk[)EIx/CS^iy2p&u#5bu3v0Xih6;8Lkl+PLJt$nLqZ19MlTY:wWD)C6_5o8%4HE8%xa+r&==uj'ULB9BP@HM#[:D69=(TM#VNFM#P"
     "i[O(,(x-Oi$rk(eqoFO0wkZ/kflh2a[ee+3ek4Cso$T#dhq]-Efvg$-)2N#:qK$QG+JN3%i-j2ge)*,GM=2'AsVN#ZKl,4<)8O0hW(]-Fh_3(ODM]R8YL1"
-    "(qhS21^hIYSo;De294VtIX.I6%0$)&4*l$q7T%u4TB^xWTLLqj'VTM>#KD2e*dR'w1Y:k<($qZm1*lgO#)*vj'8O%#5idh5VA%%f.ec4Q^TU@O#dnD99kn"
-    "b0sl),P#A>duSKC)mVe:51)a]c@VL$4P#:bid2<+Ji('yq(OJ>I$`s'@.Xk7el,TDfW$R)8y(F+0EXEov(4v,BQ#dF;P#6Spp7TOV+YfB3eY5aA=ad21Q#"
-    ";+@r7`:;#5OCDQ#VPTn(x/HgrrdQmQAL10(-^$h(uQlW-9K'3(_%<MWuJth(3FCjq*IL=][A%k6d;+V]aX2@]<u6R#GT3<(iCi>#w%JR#kTpV7C8j.3y4]"
-    "R#/6^m##:G8%E$4q_$U4K*Kv=;6.w)S#LF9n`1Ex[;KZ&#5qdFS#l%Vi#tm'M#g;'M#up'M#vm'M#dmTJbyQ]V3`j&#5ppN,c8-q9u'%uS#E]2s731T.ba"
-    "<1T#Cn)>ZQ0>$dhPc,4H])F,e%'#54e#(eIBJT#'uaBeHCPZm'%hT##2<5&k)hg:akCI299#G#+D2YfskJ>#,=5U#*2<5&tdDE<akCI2D_ZG#/iJrguqJ>"
-    "#0VZU#w1<5&p&lj9da=CMnu6##/fGc%oOD;-xpuW#T+8h(%E*4V%egt-wGg)3d2Wl%<QDdjp%3S#Kg;Ma:Yp)3yK%m%SS]%lQX*W#+$-V)0,UH)+CCX#&]"
-    "=^lX$`Ems=S<(rtu=mk%UW#wIUK(v5Vvm^WgW#.i_*3WvQH(dDUH)7>@Yo`:Zr7JY^oKRH=X#K,pWp_qG:(/B/Qpe1ZX#Mn`*3hPEI(k]UH)oSo3rgMQr7"
-    "D/5DGZy0Y#[vH2sd8v:(@M`+smcMY#H_`*3x*8J(suUH)$GHftofQr7OK1AHcS$Z#lixdugK:;(PX8^uu<AZ#CO`*31]+K($7VH)[_04Mx'Rr70rIYIOaQ"
-    "i#N,Ir73$fuIUT<HNNw%Et8(li#X;`$'2$dmT$pbY(tt9##NDkLVvdnFO]lG44Sym%Pb:DI4nSv%PJjMj#=UX<#@.Lj#pX*(4B4Uj#>K:D&=.7>QET^oBD"
-    "2IW#Ef8XRHGqj#SiGc%Z7hL'.+;fM`G7k#/S/8Sn&FT]7r.wS=3ug1CZV6Tnpw1L7[@L(6L%VS:%2XT9+esRr'T$'j;sD@befi)>x:8T.^;oT1kWh@$4;B"
-    "P.p*l#mQ%9VRk3;R.#jLVfGCV#^H]gVXXEP(V(R-Wnjk356tZQ8i_jl#GrQMXus`Z>unWA(sq9/(/q,cXG-S'qRU9m#g+2iM6BEm#2h#*Q=.%lYH5^)YP`"
-    "GKM1QWm#cW)X#K)am#r(=Z)j;aZ>CC1Y#'9^m#adSCMyB$n#Qx_#[^7.%]IX5HW='kx[_L63(P/*+F&[,cX;jX9]F/52[Z9Ln#kbbp]/OZQ#h/GT]R=,o^"
-    "67TQ#VaAL(ub`6^Zm07_amVP#7uTP#jT#2_h8,s_yj2Nq&CH7`ueSj_Sq*xW3:Po#98*xWErYo#oNCk`>Glo#ce;Y*8q:/(=@N>#)1x:5Sj$p#/lb`4R^i"
-    "o#'_UCc8g]-%eyKp#+q5$d/<Hs+ly:B#8mq)5ypYs+(o`j(3>N<eBJlJ%kG,q#7Q.ue;1,q#VxKhMYehycfWase_PK;PQkHn#E-Wq#KqqXMAfZq##)]a`&"
-    "GHq#nP;/(&Kwd)Q0aK(PPaK(]3X$V6U-V)[TWH2IfkOUO]BSg9$pLVpCEL&=BPs#i]]Q8C0'r#bC8)3WPGtlr>lF(mcF/(<+dLi29^X=_M0H#x$:-jaJxb"
-    "M/3ar#.+r>#i3rejcMT3h4Zd-kt7u3CVe#s#q(xQ#e$k(kl8vt4^tFIR_X&dM89>HZ#.xbk_B*7Ra)<s#R@Cr#;*Is#^^^a<;u5s#_o9/(<bImg^sTs#ng"
-    "Bd1uM*R#PXdX(6JTh(]p&(nHH$;ntw/Tn&tcN&JuXpM6-2_nP(XpoyQYt#Wo</([lj:n'wPn%`AQl(^<UH)]o</(7a3opQ_$Sq'nOJ#Pj0u#cKGakZP:u#"
-    "sFjX#;.m.rn]Mu#q#w*3g]=6]p@au#6bQIMM+Mu#QyaUo;UHYUrWD#Y+MpQ#X'Kj#GWHY-*%hj%=]4p)-Y$h('H;/(o=C;-Y/tX#uh%Y#f$*EtMd&k(AjS"
-    "H)=E;/(P$.ctL6fHuy2goST`Iv#/*LH2/^QYm_M=H3y4Zv#bksrj8)ye##)JP&p/RL(;L&h(+@5([%,>Zv^eVd)0_>Ha'Uc-$0[c-$lY3kM`umq7/Zk-$$"
-    "i7ONEnPQTn03.$`;/Y#*.*3O3ygdNHG2JOpFbA#iRbkOO%9EOidc;R,665/L#L.$a`tCPVI5C=@4_.$CY%-Q<c`^Pefr@Q#Y2X#nu^poaC8/$x_l4P0d@/"
-    "$O>U]RA_)H=LS5/$VGw>SyD^;)_MZmpvP0/&m3UTSW'[s[3cL=TOibsnZI^TTj-&&=Y320$gAF;-O=_j#%'RL(qhW3U@:<0$hB@25W#$ZT",
-    "c7./VuBfPVZC+0$n*n.V)wv0$S5IW#]9cIW>8H7('LlIW@+%rOLAEM-V)#N#i%cdWaLSS8qq71$jP'jXbZ2EXq_U1$bOM>#wsyMY(r[Q8GrtQ$Z&NNURfL"
-    "2(39)+F$;IKW.jaH2otG<2V>acYQUs.iIi0_$ukY0MIwI4$MqR4$xcNO#x*)>ZTo_N(,E7fNn@I4dTO[4d]262$TZPB=,R42$H'/h(XI$q.1Wm9$cnos[E"
-    "E^Y]xYm9$6am9$13PT]g;FW#mH05^3B,o^4E#S^6WZ3_5N>o^$xjb08S,s_Am,2_.8Y3$/c`#s]l-])$)+p`/r')XFKu3$BARd^`p%4$y6>kaj[mgM6+94"
-    "$GpHc<Sp64$*Tug(pStp7%Y9Bc@iK'c1yh4$TD3lpf<o])o/V5&y&S6$1mU^c0CF2976*IdYeqycIp3]di.55$Cj;xd;jQK&aR*mMQwW&elp.8fyO`]fOy"
-    "PT]7%*rft[Am%pVBL(RG^9ftJk6gq:bRgt[PEr8a^;lNbYEr,r:6$wN-2CcWi3$^;1o#Fm'2hxm]e_-uD6$82>B=LggY#_0KB=*JU6$#p%h(-*UCc]N&7$"
-    "y9vV[UT/7$@QH`)qO6/MibVMk3$t(kphK7$dt'd)RDTakSKYyuS)dHlfpvT%h,OHNLjVF6>0[7$]l.Amm/+8$I3Z$n[g$Q#2U=8$[u6)h4KR^n;blyl55T"
-    "R$0jPsnv%<We9-_xnNfDX#JPIY#c9do#wLmp#`=bK(C)M9oN%y.h>@f8$qt`po95tq#</FToFZA0(GX-Qggi(9$-N5I1k$;Q(tpjOq$lO9$I(v.rJlCg<c"
-    "BK9$:j5-s%Sn4(#;=-sC'0-VvYwl_LnXdj1ft&#=E&Msm&#P#Hb;f):p@-s061O&0M0S#OfWM#JQwP#d,vK$nHvK$/*9:$4y9*th.SP&geBN#=,hQ8Ws'B"
-    "u44Dcu8X-T#B1.A#TE_fu$qgyu@66^4PXrh(@7j.wlUx:$-a&J$iE1J$M^;/(DD@B43T,<-M]q@-nx$T#PyFJ$QsG:$n.jd2Z3@kX;j;r2kopD-r]ML(51"
-    "[CuFV,'u(g&+F,x1$vX4vR#F3VL(QNwgNLZ2HW<o:ks:MmaO_W9M#CB5)Ou)2,N%.0Z(g*&&=AG,K$2_naP8;f0(#E*S8Q=p@Qy38K$b4<N,W025g7P_Z("
-    "N;6qM4vHbQPq&tR->s>Sco+&Y4l5[(kY</(f3$VS_snK$2O8tS8wi/(DT'tSL3-2CoT42$%Z-l$T_ZQTRD(5C_@NL$kX7i$8rFA#96mL$R$KXWRorr7Le_"
-    "V#l5kM'=E7/VPv;Q#%C+mUc^6)3c(6o=7u^n)FcVK('7aK()OY-WM5qUWY9+L$r1+J]tj`M$60*M]@ws](29G%#ewm]136(R#8@(R#kX)l(2-#`Y7tmCY#"
-    "W5+Z)>sZ>q`QGZ]QI)3;kIN$_H.M&JOGA#f%^N$,_PN$&OeN$dIXK()3D>,,l]W[X@-V#^m[akGl,V#i5YT]DQ`;^soW^idg;O$VO+fW'g&+FX/ncXQiv."
-    "VAS(agp<=wj9Li3$Smo3$7k52_qpL>-YMoi(U8dw.V3`@)_J=T#/kbP(O1sK(xmY2`PsvO_dt)u`H7nj_cvH07c4>k2nsCP-$9WWe6e'17)w#s.Wgih(-."
-    "LMbRuJHal&N3w*=hP$i/8V+)*Ak(LvdOc*%9P$mmRAax0>Q$`SW/(1@-BPB6@Q$8uLa15.f.$81f.$7n*l(:#D/(8&-h(=PJE3:X4HhX;*R$]rtQ$T]5tf"
-    "-]O[Ht965/t>#k]1Ym,0a$dab$U7V#5[7V#Sp02hnw.XuLfKR#*SCV#d-,q7d1ijh]gBQiB`A5T>ofg`nvn(X:C7S$97GNCiPIKi4t.3(5eK]#L.)1/g0&"
-    ")kEvhS$6*[S$dn%&=7o>S$v[&Llh&N5B[aefl=[=BlO)B$m7HeflD#vyla7:BmHvYcm,f[p]wS*;5Q.ds#3u8$mPbH*7FC)T$fGm%3ZdwXnGHZT$mw:5.G"
-    "HIw7<I<i#tQP>G^gAb#wF557&b6;nH*'U$]//bEHCWngX/8U$gGsI-Rel>#-6MH2C<k=*UagmpPvkU#w@1H#t.iU$;%90rnEoT#(E^L22EC00<,N/(bnC/"
-    "(0*T.4dBTU$IweKst[nU7lg4V$7<q&=la+V$gjy,4#.K*)j0x(tviJQ#w5-h(&>iH2&M=tPH4eV$HM^Mua,[vdxJ6]#]SsD$em-4$;R#+vydT^uk2W@vSQ"
-    "#+v*>mvvyQ,vvFv:f$p<>;)Ld45pj#wH)D*$[>Nm(6N1a&hM`GZKN/hgYK94qf$`,if$a%VMOg(pQBK>r7E$[57BeMsx(r[vaOxb,V)xxr^PfReW[>s):2"
-    "euVV7[GSg$qK..N8&`f$$vuLQ=A#eN2%e8.rQ2)b$y,/#O^]DXNfNW$vJ)vm)<Z%RAD_HNl3&NUGGxg$;AV##v%0ARQFjP(<NI$d[np_c3v&+F)Iv[d)(0"
-    "/I1Jy4X3ZvQ81+;h$wCZh-H&2h$fDR6TF>dh-]Eah$Kv_TTR'S8.OEE4%mdm[-)yd;CsW42$flGr$L2aNUE*[2C.dr3$REE4%B0J;[j:Oi$Br8i$m'dr$S"
-    "0MF=84fP$-&&mW6(odaqgU*XGqxlWwOqaXO5b0wjT6j$q5hS-]G=;neAOJ2[<negmQIJ2cUV.7$<uEZhX0gS%Hfj$wm;pY3,JW<<(#k$3<i<[[2tx[(0m1"
-    "$AqX)*0=m1$g/G8]:%0r]:ytU]JHAxZBoSZNT8Wk$efT]ZIIOpY@Vck$6quj$jQxM(Dj[cXZ`...yb_Q^,5)_=mLN0$Q+fakQD.&=lfrk$Q@%VSI7@/[<:"
-    "hge6XScRA;9O,=[QI2u3<dTZZ%l$/4;l_J*_V_I:wj_;e)f/KDZO()-ug(db1XKfByR,BG;v#:Q_Q(fk72CQvRl$2ybi<S%]l$t3B5/@@#Q#c2ql$ppoda"
-    ";J;o(9D91bYFPEb%hDDDhATL(-NN54E<Dhbb&-#d2XeEdk(=5gr97E(I7vq7hEeZd`FKW4p`ph(pIyee8xmm$K;pW4VqaWeo3#1(8E@B4pVBL(bOD;fssV"
-    "c<']LV#HgTsR87sVgApONqIkSrg[`259Mp.)k:jEThdl^o#EV.o$NWI&j-'sn$EP>8gh$51(@.(+F6(<rfkB<5&N$lA--28S#);YV#q:j^#9PbFbt[jL&p"
-    "Y&S#p$yQ8pnHo$LOrp71i>o$#OsejD0vR#-./)k@W4P(xB^FkRmVY4w9yQ8;C2p$K-LclKciX#%2-A#R3Bm%TvPl(p1a/(,CvIW2wjcmhSL;[Ea/(n`ZWE"
-    "XRBup$^dc%l`%(q$r[fY#3h0q$jG*$8EuqV#$r/)3xu/Hi_/OD;.Y*N#VO4O#9lqh($.YgM6`U)mZSTQp-XVrp#V_3$2Z-A#Miqupar42q:1WnSl<.r$U)"
-    "(G=94mjqAqWc3JfMRSRPIr$B=558(Zlir3E&MsH9CW(f[)fshRqr$SxEEtotp43HN%GNAugJ(IK0'uj&re2tKPof^IucuXYZBPre2.iQYnr$FJXe4A,/Z,"
-    "cvtj(U@8xvsqZH,1#$wvq]a*%;BB>,@,u>,-Ems75(h*%Hx@M,fvkj(s.@ZZQ#Z.Ou8)I)06qdjS,ZO#X_4hOQHM2U>0Y+P6THMN>V(bO/j3^'+qK,N&R["
-    "0(e7ecv9V`BP1vF^'-*>>v:sO/Mv,tQ(+<D/(@S)+FehQCu`4eRpuq/eVAH)qe8k3DSCIRX,(7qh(Uovhiyj&+FicRfjGw;cO&neFOGD'+Fs]kCP<YDBQ7"
-    "ZMBQQcRWR0W0IPNeX;RV8&q7Pr(,%Ld9uRv[Et#K0U8S_^v@-Zm2Q(j@-VSygn,%BRQ5T8(Sv7_Fj,%pLN3UhIV+=deA-%P7[QULpqT.WY>K$(_$h`X)8X"
-    "#>QJ/VD+/88ya=2$5HK4W1VggVn[#.%Q4v:nh-qLn&y<B'=P8)37r(1-OjOi(=c6cXlAwl,Q]#bXmM;m,j/xj(MvnCYy;n.%N.X@ZskZd,",
-    "g'$k(-jL&[5,lT]LL@/%yQP.%.w0/%o*iZ[Gnde2Qpo.fv1NNR;GQE]@u]N#Y5b/%VfCr]lUOM#[Bt/%Zx#S^Mf1C8#hhQ^jS`[)kv,C6^$BRHgURj_=QL"
-    "5^F+eN_'#n&=WaR0%`:+;RXg[0%KpR0%9)@e2EtgquYUOM#5+Nv#^.g-/&X$h`,4Wv#rcgKV'Xxk(9s#&=V=31%3#Q*bY$@1%c0^m]c;SM(KEY#7&$^Cit"
-    "GKG0-[M'cs*I1%%NI1.5Jkg$Vfk+aA%X&HCAZv#9:-c80c-w,hATL(p[)STG.R6Tt_]]>mUW3UBmSE&Im82(YK,e)OU>q.)6Af.)`u=v7dJCM%6*jW&Db#"
-    "#LjS$'T97O(-ergr&V12%&*[yPuo&Ce0P)&e#iOB)Y).1(15sXeFmZ=fNOb##iuZ/&yCNS8O,/tet*n/&^st5$D=#3%t<_2%xIq2%&-sQgEQkNa(<n%Ib6"
-    ".3%05q/KIJ[KiLnJ3%V2e`'J'=k#$N[Ki>.aZ-ODe,(k4D2h/ZY3CgF_w#xiv4$'x*4%8GXK(]<2ii^')1/uW>4%0^+1/'-G4%DossIT8P4%PgKD2+xD5$"
-    "i<tdj3.IDE/wnd)dpRH)/^rg(bTVK('k_@m/SF`mV>MP#gKMP#CXI;n>)tj(H=cxn<s/@Cx/@X$%eu&82/F8oZV%2/UmGL)LVXXC#ZX5BVc:I4LeyaWn55"
-    "bWVD)F2gKMP#0HbToC3&FE/wnd)J]qp7EJjv5kMaOqeaH6%W-JGr>:0teA]9Qr)qa5BEg[58FSVKrL]^*)Inr*3$A^*)Nnei(=@E/t:B[EbUu++)>Oi*3L"
-    "s*DOhDR7%n.v6%<OcoJA+>b7#g*87G_aGuwqm_us^j7%6vvu$1I8`vT:#o$,Nal##6rF%E.u>-Qn5g=ebl^up2LmTtKV6Nt6;eE`JAG%*E5##uPT9$2,U,"
-    "Na*`>Z&&b.O^aPBud3kj#m7q$/toih(e&ha<@MQG%h-TNMEJ@8.T_EP#98fG%U9gO#H2Nt(OG>;8NTr-NeOW)Q++y^cR$=H%(Df4$)s+bXaU=H%#@&w16c"
-    "kU(owI>RpT[J2p<`A0C1s^Qnhuc<Z6PH%Z$$;I9num<W,>##ML#v7Kiet(f6@rS+kk>M;]BI%%dkrTK3t9.A,_t5;2W2UOugI%Z1*4VO@t9.&%`56DdoKV"
-    "T95J%wXDMWU[BV.;6O76L=0eWxW[J%W8j*3.Wj](&L3I)Ce:GY#'t68sGK`PmE2K%t4uEZ3SUZ(]Ia>Z)2OK%aTj*3>1^^(-e3I)9Tkx[*9k68-D@VS.w%"
-    "L%,yDw]tv$<(mT9q]0dBL%.FyW7E^@L%ySZ3_nc0XK#sv5QYd]L%*7Cp_a&%kqQ3rL%bq]I%-edS`-EM/`17,M%mQRB2Jm.h`f1.>1<*xL%Ma60%<.gHay"
-    ";D(=^b57B_yK.4[JOM%ekgh4^PXM%V0k*=VveL%T:jK(*fbCcL>@25NIqV_h>[>dHal`d+y^L%vWImgl>XN%gR.I%C51deqsk>e4+Ld&s[wZdk;$_c3vgK"
-    "/JN;/((&S9fDn#ZX4F&[3kfyS#nEpTf3mAD=L@=J%U#TVgTawQ#TjlQgM$F:hqLCwg-n<ShWjwQ#X7iNh3x,*5*G0r#cKYNDVQyZ#sddB=k5>eEK2'[Hy/"
-    ")P%x%hJB-@og)I&OH2p@Cur3[3P%Y2RvZQotH%N.mZ#+NQ3_d:iIjfp'mN3*bHj6)R`)g%vr7dUyak$/MV>2b.bXX,3Q^<5uP%okHNCwTAR&hHO2$s)v^l"
-    "@$9D2T%ml(K$&Eb/o%^bUsXN(rH>xm$FLInc7dP%Zs_K'dwqQ%3qjTon<ns#YPvs#U:vs#O;O8oPPvs#<GFB#]y>6poQ*L9[7wR2rhm4.`ky%=caGR%+kI"
-    "B=,v&6BbJ7)3$#6XdPMnR%f]oa3fK8u#cKYNDULxZ#.-A58%CDrrDI3dnn[`Kr(H69(Tg'+F2Q;SpFJI*k*VAPsD[^Ekb^P#GtI`9[X,oV3l3xds^'2t#`"
-    "Ew`#7:iIjsdPS.u*K%7O@`C>'3lS%TZ<g%q[tatq5^u#lxQW#u)5#vqU;Q('WC;-DYkZ-%5Yk$tbXEtyVsl#qK:ph%Yv#wlWWse'9N,#MB9V%O-F+5v6b^"
-    "+QiEN0AdZ8f7V:bOqU^c%YEQc%fnm_u],kJMHPfc%6F<d-+9ByBA`vc%GgOZ-')g9(HB5Y@%;W(&5ebj<hhD;$xf/4,GZ6@#T-wTfyfXGQcU/I;Dw:TF>9"
-    "U:(_`4]QSrud%),qG,0J;qf_i#,cm00e%Dckd%7x<U#:P0_'l_sQg;V9_'&l7ng5t`/(W4dWSlG</(1Rpg(Dx+6&nb9/(^#ug(Nf.7U)4S8(pet6UA3OL#"
-    "-[-f%M'$-gsd6f%,r6yfd8@f%3qSA#bt*iVJ@V6=QcW&PcAWk#bKuY#l2HqSeH[f%+4Tk#pJWk#lGU)XQVhj(X_pd)p.D/(><0VA4`1g%^9*M#^,0M#MW*"
-    "i(Kcf&=,q9g%Of;$ZnSqfY&d0NhTP>-5AWid)dN9/(haqg(PEy%=-_uf%W$iZ#XGdf%dQS<[-2*d%>7[KV*]vo*TSY,W.NS<[sgO5$f_^f$9c$IN6ZoX[B"
-    "RyU$i<hBcTURTcUVnM#yTF,8bSui(Ug@U0Px0@)=Ki8S;Mhh%OQ:.oH*rh%8meh%>Y#i%r64qX(+,i%]e;M'$5+,=P7<i%J(RN`adg58Q%xh%G)=RaSt]5"
-    "a>A8e2C/jCVjQI-/)@FL)wUXXCX9L6B9hoJ4`]ti%[1c.ccbuabWb%3nv9:j%hu;'c4OxM(_-$S^Q;Q`cLw4$dM#,`c*_wEd&GjHju-`j%2X:xd$Tl%;uK"
-    "F_=]C#k%L%n14D%7X^]8h@#4xk#gpa3_dnESnB#P5k%/IWl%wGEB#<&F6gRS+I9>8vR29mn1.u7NH2[nl8Q_6al%];fn&ucmT#v[*l%6TJo*F39@#o/BeN"
-    "<]mL/w8#ne#HHl%36;l%,[q0j3>YS$^r6R(f@wKM;IWl%7<El%s-).k^k<##=NYOk@95##;^0jk#(wl%.p-^eALK)k1JoN#2Oog)9^5)*Xs$h(PhOH2>.1"
-    "4em8#w*;L>)3906>rkSDm%-:`fUJTH%3w2rK($>6h(K<&&=GjSm%bhT@mAdNa)%Fhm%gw4xmF:c,4@I7PuiqB.$K#xWndvH.$gg0[ZQ[+O#@;X8oO;WF3:"
-    "+#qRn<Sn%Wr=&OJ4[n%x<t[matp%<S>qi3T1d&<,h'p(-ghoqHd^6$Wj^6$v_7n($e@KMWBTDns&fHsx_kis]Arm%S&b.iYOwIiU-6Ii#9'p%D9wIiM/O="
-    ",Y%</(/s5'u(FX-DGf1kqNV+R#fw^Bu6ZNC=AAU6B(%B)32Iti_aU^p%PKwa3,Ndv#@))TDVO`o%wc.1$jANeER&/1$jn*LM'9.hrQ'OY,[cgR#1e=Z#/`"
-    "qS#w0vQpRpohr0'hP34BBeWmey'&;Md'&nDOKNCk3>QQEoVQ+Q)(&-@i&S9MHeN<20,O/<xFO+`oeO@`WY-,l3q#I65USSc9q#t$Ot[tU46&2AA_P+gf)3"
-    "jXONd[k[j5FiXwQpfo^-Cpbi#7Y]#QFo>2C/Uq6BX3RO#.@UtRL=+]Qgd1)/S/u5C7u)-)7Kl)=9eQqSPV8[>9lk1%D)k^QFAOH2jIqZD2Z'.#B`(p*if3"
-    "Q#&A4Q#xC4Q#y@4Q#QK.OUFTqT.j`^9$m#/m(+P2uViUP(&$&6D'u6)+&G^^)X&F^9$gkIte^kjKr4vF+&%k9+&#f>'Y%4RW#G2AL(m`wIWhFW+&VNq:e["
-    "Ka+&Z6V>#j^5+ZDv;hYe4c,4%je7=W`LbZl@OEZ`1t/(iE'>dBS9,&6E-,&Q+,_[V/f8f#S]K7u/wKM>WI,&:K6,&]N^Y]3A;##j&7$^@95##Ybe=^BY6t"
-    "XC7p*&Dd[,&fs9/(df'+Fv,w'Yf^wFOs`XY^^)=[Q;094Q^s*-&d[U:_Iy,R^=SQ3_A_ZK$>(Qr#ohRr#obRr#>#i5^uKlR2uwf#j=7t>1",
-    "aZ-e2)fUx2i74B.&:3Y(I,EL1:UO*b`3).&&dwi.M#nm#/ya/`(KOJcTBU/cEHV.&)]J*b>&xi.ntHe<)ebp8GD3MauNLK'Dgr.&,oi.&(x/>*aX@)*x<Q"
-    "1(cC+/M@$7/&oC,/&b_VbeWW5hc1+A/&mSI*bXdtI&J(SqSEb)/T5$dR#g1kR#g4kR#g7kR#pac5g;EGP(3'-q7.Rg8fU$Y&)6mVM#+iDJ)G;:/(9bqg(G"
-    "J5lh.2nO#0x1j(:tidN30;0&23PX8*DiQRN+'rit4w9(#6`a*66Ej((&CWj/vGqf@IT)k_tQJkGkf/&V+n.V_c@GVNN=EVcPV1&-P@GV4=c:,=);/(Q0t_"
-    "lVx0VZ13G:d7w(Mgccr1&CFT9^t7$2&=gjF0.^.2&e=E%XCa,2&E^MH2L_MY+xFC@#F+kyc.E62&>&:6(<(*=nd8K`lp2cN`RTi&#",
+    "(qhS21^hIYS@'Ri27-`8.sGDZZ#]qdo>SUWTc&lM#@K$G%2*)&4<L%q7X7UmTVpX8ULLqj'XZM>#KD2e*dR'w1Y:k<(&qZm1,xyO#+0vj':U%#5kvHnVC1"
+    "7f.ec4Q^VbRO#dnD99Q4[iNL5;iIfeLm#L=GP#-J8=-V6:n#$Ylg1=`p-Xxs6J2bI&v(M(lT#;]*m,'clg1EF-d&9__pS=ov(4w,BQ#hRNP#,[7eYT5B7Y"
+    "f;:Q#/eVR#&_/&+x&lEZc5Fa>DPRaO#^LxZ'3Zv#kdhM#CkoX[iSRf2VeK,3bp4u[_=YP#y5c9]<u=v#fUX26xXqE#35-eKakaHKVmYW6Es(X^;_Rh%w3G"
+    "8%oQS8_@6V=%'bq1_af#q7EmgN_;ExR#Uf+g28Mwa,w:2K`@Z<S#e9.13g)5N;+PG8%C_=/(xZ5,)e>9/(xQqg(At+)3IqlY*>g6v74D4gb].'T#9SwY#B"
+    "aLB+D*.ec3tcY*QfG8%qHFsO;sC1od#k`dn+QW7W>s.3Sou4R0x>jq2YhT#[n03&jwKK:akCI2;F5G#+D2YfpbJ>#,=5U#%2<5&um`a<akCI2EedG#/iJr"
+    "gvtJ>#0VZU#'2<5&otON9akCI2A3qF#wZ,V)7VUa3%[O/iQLSw7_<x8%v;GgiS'4P#hWBt7>hGV^8Sp)3k>jl%Ds$Eks7OS#UYl'd=i4F3YV6v4xcH8%<Q"
+    "u'GyI,7Be:tp7=$6W#YEKW#Nq`*3Qd5H(p:UH)>Se*3Vydd(bAUH)XW#=o_:m68O9ViMcB4X#J&T;pq1A<(-5k4pd+QX#93`*3fJ;I(jYUH)(KSoqfJQr7"
+    "AtTcFYs'Y#Ym,nrc2m:(=ADgrl]DY#>C`*3v$/J(rrUH)+=,JtncQr7MBm$HbMrY#j`]HufE1;(NLtAut67Z#BL`*3/VyJ(#4VH).0]$wv$Rr7.i-=INZH"
+    "i#M,Ir71rIYIA8Zi#&2&ONld`;(H_ki##7NfMdp9##FS`R8I020$)e=r]TVbAuVt;P#LkpV)UpZ7CL%Cj#<W'K3M[/Z(R[sa*_J(>Q4^*/M'Qu`QBy$>mZ"
+    "wu&=FAhj#(d1FRa-=>>+wagReB`Z>9[KtR[r&uRefh0,1KZQ8FfHk#C5s^Me$^k#3HB-t^v5@(nTI<(lOwRTdVAqF&<pk#;^>k#^PinT6nP8(hF(+F,&fk"
+    "#7MPF&YinQ22;wJ6:2%/V(cHl#TS,k#>S;](P=%&=fRWl#LaQ-Wnx9G&;GNmMU_m2Wo09EXR[1m#TqEK4@*+A#lT#cXetZA1sTTX#63pvQ6k(D&lSu7o4t"
+    "lGSX]Xm#I<Cm#QHFi#.vmyY9^:20_J=Wn$F878nN;WUVp';[(<jvZy/Eo*fbfs[1OImm'KAn#+G8lm_B@n#U^D*XP>]oW1F/1[F,xH&=IZQ#HQ[Q8*qYn#"
+    "bJ-)3IRlZaQ(HC(6k:/(R`Q3_cCJwWgp)o#pN:/([+-)3rrDRQ1.=o#p(m&X24Go#24$])A*UP#CE;K`-*UP#XmSdaicLf&J.4EbPEmA#NRtbbd<j:n]HX"
+    "+c'ZMTS_2dGcS@l%c-6Hs+axd58;fL^c/CZs+%S(2(FeGpomEK%enX(2(6BExd3[(t+j@n58HXEWe5h:t+HBYmg1dOi#[7]p#8icH09DxJ$yn^N0>4^pf<"
+    "j3V)R>y4gYPKo#KB=QgQ(L6^4j&+FGMQ3_7lS0VouAl#kV*(4&N-(#5IDFTsyoE`6l'G&y$qh(ZmegM/VQnV%+r.id59Pi/HPs#rj,A#AjYLi@FoF1n#u7"
+    "(d/c(b5xMi/:m1M#_c2Hj[aVs[jHe3]dtq2]3I%s#rI8IZsU:&+4T-)3bBbc1TV[j)uA]viCev<(*9NQ#4&$d(O'^N#b0lvZ2CG^la=0;[<T;GmJ,^Q8S/"
+    "g[ma:hn$<3`vmH+Zl(ty:/(v0]Cl>kuXn$5#t#gL#t,WDdW#8iqh(xkpboRm4t#/:o>4,)<To]5wnpq9[W#8`CL(9^S6pbWa3q_HWOqXi[,`Gj0u#0m@5&"
+    "6yPjqudhV#t@;&+7uKE3s'K*)vF;&+M)0Msw6Y2$c`-HsFlEi#BcIds[m@w=>ehO#s(sP#Cgka*Rn_K(nav%m[=&0(1ZA=@d>y[m<:0*tgIy4q(Mug(`3&"
+    "&=nm+v#E]$ctCoQ'u@`HCuAxfoSf<Jv#yH5O#P_B^udA#Mj_Cap$WI.DvU&4Hj;$JP%v^XQ88^i[#Ky2cO`F7xv.0aQ#g:Vd)0odH)`:aB#7HojM1h*kMA"
+    "f;9.Ln<F&qg/,NN2TQ83g&.$XI*3OdC`+sPI-2C6m/.$GYIJ2M#H7*5cd2CRSKY#aj9K%C6`>#r.q%P->/j(9Z=5&;s`^P#*$E-Ce_O(fo6]Q#Y2X#ox^p"
+    "obIB/$#fu4P1jI/$PHqxRBb)H=NY>/$XP;[S#Kg;)aYv1qvP0/&o@qpSW'[s[4lhYTQu&8o[RypTj-&&=[9;0$hAF;-P=_j#&*RL(sqsOU",
+    "AAF0$hB@25Y,@vTeDJKVvK*mV[I40$o*n.V*&)1$U;RW#^C'fW>8H7()U0fWA1.rOMGNM-W,#N#k1')XbOSS8swA1$kYC.YdgNaXre_1$cOM>#x%>jY)u["
+    "Q8HrtQ$]2jjUSiL2(49)+F%EegW.jaH2q#Q<2WH%(ZSb7KiJl0_$vtuLMIwI4$cA_6$yfNO##7EZZUr_N(.NS*OoFR4dUUe4d^8@2$UZPB=.X=2$J'/h(Y"
+    "I$q.2Zm9$e#48]FNyu]y]m9$7dm9$3@lp]h>FW#oTLQ^4KH3_5N>o^7avO_6WZ3_%'tb09]H7`CyHN_/>c3$1ii#s^r6])%2G4a20`aXGQ'4$DG[d^av.4"
+    "$#AZ/bk_mgM71C4$HpHc<Uv@4$*Tug(qStp7'fU^cArgCc2(r4$VJ<lpgCx])p2V5&#*S6$3yqyc1FF29*:icd[q5>dT[Mxdj4>5$EsW<e<pZK&bU*mMS)"
+    "tBen%KTf#Y$yfQ.mp]8.F6gt[Am%qYBL(TPyUfuS/SgrD&ogubYEr9gg;lOhcEr-xD6$xN-2Ce^r3$_;1o#Gp'2hysfe_.$N6$92>B=NmpY#`0KB=,P_6$"
+    "$p%h(.*UCc^T/7$$A(W[VZ87$BWQ`)s[RKMjkrik508EkqnT7$f#1d)TPp%lTNYyuM2(elgsvT%j8kdNLjVF6A6e7$_uJ]mn548$K<v@n]j$Q#3[G8$]u6"
+    ")h5Tnyn=n0>m68TR$2vl7ox1Xse:6#=oOiDX#KSIY#c9do#xOmp#`=bK(E2iUoO++/h@Fo8$s)%5p:8tq#>;bpoFZA0(HX-Qgho19$/T>I1l';Q(vy.lq%"
+    "rX9$K4:KrKoCg<eHT9$;sQIs%Sn4(%EYIsD-9-Vwc;1`N#u(k2it&#>NBism&#P#Ie;f);y[Is1<:O&1P0S#PiWM#JQwP#e/vK$oKvK$00C:$6+VFti4]P"
+    "&hhBN#;0hQ8s.Z:$4C,)35>I]cC0,K(YXy%=%H(;$_bk[vv`FQ&S6,^R@k/bv.ZtgMyEc2NpDABcuV3=(DtN-N)qCJ$Le0J$En=HJ4e_V#PXtI$HYZiN+&"
+    "nP#Q9xi)./RKN>1n_uSm@Ac`7gcNIYXlXW5:pJFEWK(hhR*O%*VJ$$_-VOf*7:$=:qJ$fofmB=._J$sN<M#&73A#EH[JPDxi^PXN6K$nY^@Qy&MeP8eFN,"
+    "AJ*wQP5VT/=,.I'=5Xi(#j/fRTrSK$+y05lU6+L$fKP.%0V3A#SpqUSUr8[1,y+&Y<:<L$xCnRT^4<L$5&kwTp=RQT5HI&=_@NL$=6LXU[N#qS,_$L(Oh6"
+    "5/Z/WNUg$gl#Cw#RVB7IWRbw,f2w1Nx(50ig28Uge]QI9M$dT<uRQdt0Y'rA)^6x9G&10(R#9,nQ8e&TM$uo#&=swJM$Oy:/((lSdWSC:L(W1sFX9))DY6"
+    "qv_Yb.(gA7I(R#8F(R#w*)#Z$kvP#y6E>ZoSIU8,XGN$oj]<[tZu6C/_PN$%c^d3ZxD^iu$nQ5EMp]]4#=8]TY3y]SwQdW5R4:^[I-V#6EhB+2u.)3^UU,"
+    "K[,CM#q5%U#qym.$,[-h(@@tg(asF##TVZ3_<u&v^Cs52_sHaO$l`r[)GesO$gLW0``r$i`'>%4[Z]r[)gq_5&Fhvm#vZjg`'rnQ8AN#JaUQKP$6Qiga^G"
+    "pd)EBhIav1TP$:Ol07NAGEbp#Jk($%up7Y1fP$ya_Cc:n6m-]=oQ8XJ3Q$..JE3mTi``gI]a(Y_4&=gcXQ$I+b<e9m6Ye6^-uee6`mR6S^WPvr`pd(](R$"
+    "$n62C`ar3$2toM&O-=Blu+GR$s91R$eSod)@@=:hj1lmg6^yOhVqOohwcjV(g#B>H^LqR$PifSQ%4KQiy/qk=gJIKiq^('=4+:EtXZee2`U^@OHbZjj0fE"
+    "HjYr(1/`_#4*34OfkD8e&H9$RS$G&AKoYyyS$jfq#&FYy%l6+c+&8f=Bl@rAN#PxAN#<3VZmC'KN#o;T58Z04>vc[63(5;6xm%5/#,.f5p#xkcT$5PhR$y"
+    "@hs6W-R,=OtsT$&#W9o:/(U$K1b5(v_lUo<wbj(eHf9pE8KD.LlU3(l@#KrFMRU$aOv-QDPy7qWA@$[FjLU$>l[VqpalvvMQskq';QI30>900NCC'#HgJ0"
+    "rt7-V$D)t7]d`qXQheYd2NT@V$xH)E'Ag+#Z(cSV$*)$]cue]V$<&e-MCmeV$uh'.us>XatbK.;R_3^tYWiwV$QuZ8./6mR#Z)B>d12.5pmHD`&OBUR$ZG"
+    "op#tnT^u[kBj#lqBj#0<mvvG+:n88HMW$=I=Bu+`$4CCsEX#VW278)Ik:h-;bf$3yTf$a,if$M5p5ObDf^-j=vR#02_HN+;fb&5p8g$$M/g$C.sYPrjUK`"
+    "&H=dPEuVBP=#WK(q-gFOtqI%5jg#<,J]jY-Iid`)r.s^PB'S>Q+(0(R#wTZQvB9O(wU5)*jNj[v6E&45Nlmg$,Z^7MP)6I2#W-:QdEvc%&fO;RKgg+0`%t"
+    "R#3Ab+%&8C3%`(&o#L,eW(W1774s%X&eWE,qSjxP,3Sutsn:'R[(wW=t7_ddQTfJkh$;kP5Urrk/(Ly>5U,SjtUtYNNUds^58g_.i$2dGUV/G//V/&5U.>"
+    "eSN-K,s>#5^xgV89@e)5=,mW9*QHW>ori$n_SoQg(;Yjumri$=:siI1(sv#^+=,W#h[E=cNeW#ct`'ZcU-6$i$%DZgI#F#)qej$eT2O#y-n^Y(0m1$tT6y"
+    "7Vu*t[.VbpYea;k$xlQB=Nb>7B[J@)32B&qY;n8qYQ'mZaidA>2mj,.$[^_Q^r+vv)76m1$FXC5^LA5_+G@iFXWOiG&(w/kMCKik$#TL.Y.5;X_FM)8SNq"
+    "#e2i7)*0Z$)l(wl:/(DOyd)31iK(cN:EOosWO$56I8.yD0g'c`YT#AKWK`p)]O(J.P'PPq]knfwGo,L-Wl$u/T-aB1]IaMXu8qJ@il$X=JT#/jql$dx>F5"
+    "n9/i`Ep7,7sFi;`Sr7,a-[jc9QV0&crt$O(t@bCc,pG(1`5Hm$Hx,#dL^a2$J'i^co3#1()GBKM=n@;e-w3P(SJtXe@U^W4eYxQ8n*9n$5:@wfsA=5g#l*"
+    "F(8g+rf7l$F1SmQ;R]#bn$<^;j.pSymBV^YQg:5^j%Rjumg%.`ZhcYis7b+VNh)>MF6+],o$Uusd2,umO%5UI>d9(,h/+GfM#@`b+%[IZ@ds]1(d`g&+F-"
+    "C:xd2$bX#g=TL(A7mLi6u,ui1M,m$<ybF`E2go$l-SF/vv,A#_hllj96/)ktjVY4-Gqh(BTC3lMEyo$t`$Z4pb+&l['K@m%Sn4(UCT@mD[[S[:l#8-^9;o"
+    "$BC`ZmmMs[*DO$wmXgNJ2jcZpITgGr7f>iYnAWh)5`D;))`8Dq$'/-GrEaCq$G=</(yF)+FM,T@m`v,roji(nSB_Xq$98TQpVt4O#3T85p3NWOqvW,O#X+"
+    "mjqVJQl(Pty%=wkP2$rm#PrEUqC#dMIr$4t(&4Nr`RSb-]r$q,,O#ErIHs3-Yl8uAFsMT;CqqwQ&&uqy;s$]OC/(KIO^GH6DL(W37'u-$Fg4w(dr$(hE@v"
+    "wZpItjot=8^2>>vo^KZ,wXXZ--*PN(]=*RMy%u>,J$kdsYykj(qSk39Sd$+%Z:.fNqa8>,/rKB#v^<g4=A5+%m*K+%-cI/U%=[V7BMH+%Ofko4<W')3<G>"
+    "+%WD&`Pccj*%GL3^'wZ`C=[w^*%[V^@Q>ePs$fdm+%r.=hOXdiNU(M]`<,P*j#hH4##)F=5&ogi0$Ae2q#9L_/$R;XN(GSiIjQ&sehKd&MuEpO'j&PAA_Y"
+    "SefRQ^duU7YSA_8j),%8m),%/P)/RRY.K$R-E,%72N#SB;9,j/]h>(bu.&=W@a,%CQYWS]rArSbq-R40n(R8]R%-%ydd8UfM*hV60R@(FnJ:Ug7jNUifK-"
+    "%76V2VdwYB=0gr3$0IOH2%US9F#Se2W:Q,2_1n$.%KJ5P,G+cHW_Gws#i)&t#&+f@#5s=JXQYL2(/2t39nM2m,*75,3>*2m,bu#k(U0O$Z",
+    "pYEm,Y6;#Zqfam,g&xj(UD/]Z5,</%[.2b0rm_EX*6W>ZNOmZdY/N/%FE&=]OSuT#wMeN#B=d/%'1558tBlT]gAD[)Dg458xZL5^iMV[)vD6C6S*V[)X)m"
+    "]#vvgp_ihBmbXaR0%@Q$0%HjI0%ADd`e<>pW[&SKgeIPE/`.>tjq[Pn0a7SNv#iUUK(FJP;-:x1F=1+o0%k*C586'g-%5kP*b9krlaY@=)b@@vo,2=(eW."
+    ")5X*`'G*bO-3,cih$V#t`J'#f*tV4Vuq^cv).O(h<>q7syw0%UyK.dagH^l]@5*#B)cN(E`;oTS@7bgZ*f2Q*'x:UFT_O,7enh(tIZ<R3n&+FyCk;Snab2"
+    "M+].gMfy#J$Z6(45(;2>5I.SC4;T;xdhBk<#DOnZd6Le=MP9E2%>BHB)y<QM(j>J9f%rXB)9%a2%R3op%b#C@#Y:`e4+OF&)tfKL(AD5HssGgTfxPG5gT_"
+    "bZv.[,3%Bnko#XDsp26LZt$MNPe-5_oI'h+D2hBZ<i(4t+&=0$e3%g)gjif7Hr70c>3%4WwwBfG<5B[).q7m0tdj5mcLiXfd0/E]w5Cn[#<$o1JX7qUpak"
+    "&TwT)]2S>dI(ml(KGaH2JCLcD$0*.#f2B`l2sXu[d)B$md,T@m=V/aWAK05%d^rg(QB#&=O)B5%vWvXnkeU5%CH$xBwSO5BVsl)5oYhWHQWgk(.Tf6pN;I"
+    "[p#^[>pY2'spcdMP#ojMP#iVml(/nLH2iH)eD3_*.#uf.Pq=NU)QTNFTUOmUL00hI,WjXb6%g4`aMroe6%IbX#KX`Ue4y9T*)Mkei(,1LisAX-1(eok6Kv"
+    "F<7%M3bY*PnIM('Sd*u[#ZG%U(7,st;OEt]QWq)B(hKb22yZJim:1U^g)jLcvWBcoMuaX>G/8%q;/X-MbWl#$<$G%F.u>-Rn5g=gn0#vp2LmTuTrRNu9;e"
+    "EaPJG%+E5##uPT9$48qHNb-`>Z'/&KO`ml^ud3kj#u9,x.-LVX-F6nk#5ZmEOC<g>-O_EP#x:kHW4/D+P[mtTU>aiA0vZQq5dU2I)[#xv7Lr1H%fg5bQ-1"
+    "y^cn.TpXb[GH%%F/w17fkU(q)fZRpT[J2rCiA02)HxQ'>U=S[<YH%[$$;I:qum<X/>##ML#v7Liet(h@[6T,qt>M<cKI%&m/7UL6t9.B,_t5=>sNUP$qI%"
+    "[:FPVPCt9.'%`56Fp3hVU@>J%xb`iWV_BV.<6O76NJL)Xy^eJ%W8j*30^s]('O3I)DnVcY$*t68tGK`PnK;K%v=9bZ3SUZ(_U%[Z*8XK%aTj*3A7g^(.h3"
+    "I):^/=]+<k68.D@VS/&/L%.+a;^tv$<(oaU5^1jKL%0LyW7GdIL%#^vO_nc0XK%y(6QZjfL%+A_4`b)%kqR9$M%dwfI%.n(p`/QiK`2=5M%nQRB2LyJ,af"
+    "1.>1=0*M%Na60%>:+eahMvV7_b57B-)F`7^PXM%ekgh4`VbM%V0k*=X%oL%U:jK(-u/`cj(:0d<YhL%p[:H'CaMN%D3W;eo)5@*KMQ,W=66te*&lN%r<`N"
+    "%8smnBq*LN%sR:d''%KC#kaI9fYFwZ<L[hP#Gg9m(VY@B=#P,O%SLfYgM&O5g9<JO%+^IE3&I_2]QN^O%oSk2]1IfO%,Kid2b/MUQ&vsPiW[<##8w%ri*9"
+    "5##rqQ+>CEJri:2yJd4`eKi_;59(3g'+FV*2YfOt3Y#Lb`BcNC))'uZ_HjarOpo@3h5v%.e@bRDRM#IdQ`)5'wi()h@U0NsZD)CqKQ2->q$i/iGR#rtYBl"
+    "F1)xBv$06B:T$e2D7@s>Ryll(%t#]mle$p#0f,p#7IQ<n&qrJq>ObQ%Cb2tn:x3$H6k4R8U.$L'qoF/(^6C,)>i.&=]HyQ%ZrF/(kKBWR(&Zn%#04o(7(d"
+    "6q0P&C#M$RVqdy4R8-7wrq,7tWqe)o3r7Xep#@MD/riHblru^=##V&;6sdBQ>#yYmNsNhhXd0'kQ%p.(S%c3'roxQBY_]#yZl(MWxbsqFS%i2SJ0YEkG-Y"
+    "Auj$Q8xc=wGMS%i*cK(w(p1h4`>P.P9l&#o]',u_DZ^%LsSk0$'e&='ZiS%&`'h(V`%&=+s6T%iwO@vc/va4V(N2:-0-b<WU`S%CtWmg[v@c%-H6c%hPxT"
+    "#u3rjM:)['#ZKX2NT5ap&CF(TN'3w+N#660(,-QKNr_UK(./v[vmgS/OtFMKGC$yBGFd:bO.El#,9yh/DU*WP(x3&`PD*&e>`Z6@#agZnWdiXd%3(Od%dl"
+    ".)=P-Wd%%+BxQF&;TF5bnh(0Tr`Rl8d&=+$1e%m^WK6&an=SEl8ARA_sQg.K-VSU$9e%UVIrSfXCe%M@=j$(.+_-F_CV#0Q'J#Mfge%h&9N#]ONW#s]y+3"
+    "a7)L@;kfN201SbK'x;7V2TV/`8OaSVi;D_=)M>nV;BXe)oe9/(DB>iVp&]f%AAM*TdRj3u,a2d%H_1kW14qwSqpi*Tw+ff%8c54,VVUU#vSWk#I;JL(4;M"
+    "EYe.8KM_'w]M<UR('c`Dl%y62_YYRV1(pS5&=S9cU#E@6PCf`7@#jNUM#gTUM#hQUM##(6bX_TUM#S66,XjJX/()Ql*PU&Ce$]ZwFOym.h%yVM/(s.wsee"
+    "A^GNgs7h%eoV/(B(*KrUB7h%Uy&V]m4$jO9N'U];8:[)=Xtr7jy>n^j^]h%t>L:_s_`>Z'CEX_:WQ2_@S,s_+se5Tr9X5`Wq;ds6o7o5Fj7h`D<q^--Ty5"
+    "%7Z;k_<dg2CU3C6BvE)p$.A4ea6oiL`;he-/(^v5C^nEO'dxm)=9f0bbLl=]>fot1%5UtL`S4GccID,-#4OxM(a6@o^REm$dM)Q@dN,H$d+h;bd'JjHjv3"
+    "ij%3bV<e%Zu%;vNF_=_I,k%M%n14F.St^^;h@#5*0@gqjO#enESnB%V>k%0IWl%xJEB#=/bRgSY4I9@;vR2;sw1.u7NH2^tu8Q_6al%^>fn&vfmT#wb3l%"
+    "7TJo*G69@#p2BeN=cvL/w8#ne$NQl%5<El%-e5Mj4BYS$_u6R(f@wKM=Oal%9CNl%t6EJk_n<##>Wukk@95##<gL.l$.)m%/yIyeCXgEk2MoN#3Rog)9^5"
+    ")*Ys$h(QhOH2A4:4en>,w*;L>)3;6@>rlYMm%/AifUKZQ%3w2rK(%>6h(L<&&=Hp]m%dqp[mBjWa)&Lqm%i)Q<nF:c,4BOAPuiqB.$M/<tneyH.$isLwZR"
+    "_+O#BHtToO;WF3<1,qRoC]n%XxG&OK:en%#G8xmb##&<TBqi3V7m&<-k'p(/p,4rIg^6$Xm^6$wb7n(%e@KMYKp`nu2*esyh/.t^G$n%T&b.iZU)JiV3@I"
+    "i$@0p%F@)JiN5X=,Y%</(1%RCu)Lb-DIrM/rNV+R#h,#_u6ZNC=BAU6B)%B)34O&j_b[gp%a'eQ8a5fp%1hv_=a<K)t%5JdWY$g'&e;BeWA/Zo%8AQ'&(_"
+    "OFtxQBY_22'=v0'Kyb6sn'&LAF/(G@JaFs:x'&[0onN=4h,NG=V;-:$o`#R2T@m]]8,OO'imBHS:(&</A=-/]oi(+g@U0T,h:)MrHtec_c(&<4=/fs;m(&"
+    "p'a(&^<u(&0$9N%+9q8S<aPxQGo')&4m;/6dc,INYXL)&sD13$3feh(btMnTI0_)&Q^UK(&x1YRn1a)/1's)&Phc)/LS#*&:$9N%6sl>dh1W]-PgwW#5e5"
+    "USD8)<E*L3cO*,ylY'D`nYy6inY#7`nYdBR*&i`^9$5eoKr_)j93KO+SMUlnJPyCCeW#qB.XY*Y(&s+wJrJ_D+&5jir%uGn/Y'f>bX1JP/(w/Ovm7*1g%2"
+    "^1o(VYGcYB&$C#r9`'Zd%[j#mC8&=FOh6B,#WT7bUs>ZSM<p8nxos6O$9N%_ye_#ULPb[8to;[W75q79>$,&]gO9]1e8N%eIl8]</4X[`W)b3;#Hn#cKYN"
+    "DH:#[#QIS+>RZw@^433TWFdLq]`ymN#`'ng)9^5)*.s$h(G2ba<.-4*&@AoCY6hJ5_b<9`=M+3-&<srK(I10;RPA6JR:A%@sdUBO#]Fr[)",
+    "5,'5(tp^T%M98@#f#_2a%n&CP[ew-&KkmS`.[A`:$S<l_><xea8VZ3_,)A1bPo*eal`%Jb8<#1$_:3cbdd'*c28'm(2hvac9SPf2U:7'my:3N.`U2[d*O]"
+    "k(j2UE3AWj6mL&B/&w<w.KAI6_cCCOj.2FAO(2rSYg%A#@f<M`.&Q+W@H/xB@#I1(**:>vY-OBJ1(;^*rfN:&V)UW+Uf`Ldt@m/,0&Z0<2AYv'Rg`W5K&w"
+    "#^X-'LwS$@Q'T$FZSH)mS7,)mJsg(W.$&=4CW0&fIeLijI/RDnxjk7-`di(;O9/(KA,PhU3rej@6iIj<E;A*(9:/(X3J*kdpAokARpEkK,6<8;247$[1N1"
+    "&N(rbk`OxM(b_bClbnb1&=<N0&SdLg'ak#2&(6Iwmse%q$Yi-q$I.-q$Gb-[mRi-q$8Ab^#sjTT%u#=o(nsM/(9%&h(((.&=]ZP2&[3Kt7U)^1&D;56E)v"
+    "t5B5wUH2e66,`3v(ODpO)jl2N1w#_<&v75#bR1GPv18pQ1P#9$@p#]G1esG####",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 7112u, 13703u
+#define DITI_SPIRV_SIZES_gemm_gpu 7153u, 13787u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "uB)VNJb_OPTCsI->W7WR]hD;$Gv=_P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(nRM<ev.B"
+    "uB)VNJb_OPTCsI-FW7WR]hD;$Gv=_P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(nRM<ev.B"
     "%#D9-V)^Lc&#8dA**bHD#$<S@4((_vH2nV@U./Gr/)3%Mc*,drT.qVUk([;-[$]pnu$1Y2X-+`$(+YKxJ2/&oJ2gmoa*$HyM(qwLV%07EX-WRhn&+xL#$R"
     "Xqn&--i>$S_#o&`/%i(y*vr&cODh($4:7'dRDh(&=VS'g`A9(R5D8%'u#@$+VE8.h%3%$5-De2c,v9%;g,L)v<j8.[PRe+rv6;%K0u>-2*/9.4gG:&R,Ee"
     "2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA%1^8e<>tG:.r'8.*,jFe2mM(C%FOBqBC5m:./MPG+<DGe2*YfD%YAK&HL0H`+B@"
@@ -26041,66 +26461,67 @@ static const char *const diti_spirv_text_gemm_half[] = {
     "VFf)ORd2;^Zo0%Nb`S#$$.+#Dhnc#rM1v&Z-fH*Y6*e*v@>J<KfUL29:,o&0/aO04iCn&ikLn&h>V.;vC;'+YZpA%>vBd3xOWC+kA>^%tjMH2q928f-5_+"
     ">hnmX8V<FH#pA@R89,DL:`/%i(Un(4'IF+i:#]#50@mPgD#SW_+<Gxs'QT3#@(I<A@-ijX-^*_>Hg7wAMq97[&ZKit$u<O6^iEJ&,YS1A,07h6BQIql1JG"
     "(L(b@rd2kNVt$pc6q]DqaT&;SY-2S4Gm^JC:3D>]TH31#:PDg><o2i:BiD.P3A&GXU;.%w3O(H,/mEkWbo21P2e*NV(T#-#9P(X^&e24r$f)4m9P(UycJG"
-    "pv8p2.F#>'tQHZ'KXHCH'N)]HDGRa.@;XQ#*Xf'=,ZaW-k-mZI'(0wIrG`u-55)=J,cki#Eu+8Jg4EYJcDiX-1P,k#_g.<(jL/A#Yb,C#<oS:Jj9oxeb:Y"
-    "UK:aFP##y]M#KI+k(81S:LKd%'/(;A@$1gTUN#wwt%kuJM#xS`.r.XyL#Q)g_KIp,50Q,BQ#3xyL#(L5iM'v<<%%OXgM_&*'83IP,NrdAkN2N>-O2>ZM#l"
-    "D,I2jGS<[F(nM#kld;C3NFM#lg'h2uMDL(W>Nf23cNTAO]Nn2BdM(B6NQaOBI5y7E;E>Qgd,bQSK*b*xi3/18`nBRo4jd%PZI;$1-if*92Mo(br:/(BGid"
-    "2=sY_&EQbM(Og8rSK:Ht2VjI;$&6+:Tu5:y7&eT<Sl0TO#PoH3(rVl6/g<gO#,W.d<Pw,bOMW;/(=Y;/($D$RVe^X(tL'4P#P`tp7k<.hV.cGP#gxZq7Un"
-    "hEOA=YP#&FuKXTji9k9S`eX5i=/(4q9.Ydn#0a7IMunI$'Q#$9':%.FDcY_-J>#^_9Q#i1<5&4hEB4akCI2`3FE#ao[$[fCJ>#bw_Q#n1<5&>T=;6akCI2"
-    "f@XE#e<t<][$J>#f8-R#voN^Gk,G8%A,YS/G-Bet>G_8PQ:IM#<F<U%G9Tm^MYSO#Y1JSUl=o)3.m)i%cDm.`oKGDMK=+S#2$-A;/;2K`1yT2aFDE8($Tj"
-    "+a3gOS##V_*3]-:D(4Iwj'+LTfb5hOr7V<5oB)W&T#Pn-ecD728(4`C^c;ACT#(f_*3m_-E(<bwj'8>-Ae=)Pr7K;0f;11qT#aa^>fP*K9(Eks7fDr5U#,"
-    "r_*3&9xE(E#xj'I1^rgFBPr7rKbFF9cdU#qS6qh[nY:(UvLjhLL)V#9C`*36kkF(M;xj'M$6MjNZPr7(#>$HB<WV#*GgKkLi%9(f*&EkT&tV#@U`*3GE_G"
-    "(UTxj'Nnf'mVsPr76Z6uIIkJW#507yJJE@f2P1dW#jHeYMHefW#aqd5O-kG2&b6$=oSM/e<LOwW#nP9%pu#Pg`k]'3CyKDS#dtuF=Q[2X#@0Erp6UR1(eG"
-    "Q=q(qImp=*A4%1YP>#Kne1q[#rh0sV;7rZf+NqKnL00+OPo(uI)/:]7(KrR[l&=d;/Y#f(hls+'SQ8<DWY#rgyn(gr[(tlyMv]mZ^Y#oiGc%s.(s$BH;fM"
-    "f7$Z#Zy5^u(]@T];o`CvhAQN9V]e[vlZgAu`U>Z#P`.K1%lHB4%dJ5&SFMB4kspd2TLOi#/E:g<-HFi#k//fN%C@B4,&#)OM5v@-Ia2Q(OvwFOhI4j#hGv"
-    "%P63@g<;s/j#spC$Q%Sn4(UAK$QHgIj#YB%gNi,BQ^+Fk5CRB<@Q/P_T#5)8f)jvM$Qut1D&<nO>,<-TM#4hvP#=TTN(^`4]Q$$wj#n-3;Rm/&5^<v8k#Z"
-    "cgY#Sg,[(_i%&=OfHk#T`@YSX'V2(^/Em2@B16T)YTk#rf8O,v8aylBvhU9Hm_K(y#FoTH[$l#3kDNUBV#V#Xq(2Ui`n8(T:&Ki.J4f%Lj4iWjI-FMWlOl"
-    "#NSG2$dC)l(1n,2CW>[W#fIW0$ej<HW]d;E=m_jl#jslK(Wh65/i.u(Xd]jk#8Xd*Yv]w1UugJ2CIPq%Y/Use&P]5BY2ikN#/e5cX[Ir'Z9-y8(9.EA>,r"
-    "oLVu4a@ZM+bA`Tlkm#KlivZ65%S#$=NZZt>$S#JL4A#FQoX[o^s^1G5%S#L>%S#uw)l(G23r]Ky&V]6]F=^KE>>H-fbY^VLF5/C;on#&fS-%Sh=A#mP+o#"
-    "<,vn#-#3o#vbXK(20D>,>,[j_i8xV#=t#2_YewV#$NWg`HWEMalBxV#7nA,)D6/)3x(4`MmEUpPd-Csh2`>BV.YG2$PY>V#7W#9$Z=/h(Y$7&=Rp-p#)b0"
-    "cb,[8'c+[v+%s-mi(V6cgM0sJfb^w,>d_%hp#t3O/(=NYpS@*ip#8uUa1AlXk#DoXk#8q*l(=&:/(DB$h(emQE3Gp.;lV/Sq#<aFq#3m@=guGJE3eAg_gq"
-    "JHtf&RadN3`v,0b$m%c3]N/Hx*uq#yt#H&[IkgDdZVS#v'_S#w46Ki6<vX(.4kK(@7mLin[=4jl^);eN#ZPjqod+jVqjr##s*O#Jg2HjWmOZZ+J%s#-mBh"
-    "(%aOMk9O+BlyXAs#<^]flP%nd;'Vnk<WI]H;l`->mincylub,V)o5`vm5l^W(vEG'l%k>E2g2,t#1iAE2)'4t#snxbk`;n51TU_+D.U<.#bTE5JpeOt#+5"
-    "J6pS)vN&gJZmgji[RpyLvZ#9`,2CRH8Qp)amS8,t$T#lvmk#N&uTqXYp1qj[Mo*0m4NqQ5&q7'k0wG8wR]>X5/u#l^$h(/YcXr@[Nr#6COWm>kGCbqDvod"
-    "N(Mu#kQ[@dD']1JN=)pdviBdQtdMT,D-VL(o/_B0j]_$ekqe(tIs4Jt#PL/%>+7A#`)GMtq8FatKC'1U$O01U]SR10H(%9($X6h(E,eE3hCHJr$*gv#[)L"
-    "1U^'ov#SglZH#665/i8_1U%bc-$2vn-$mQb-$tKw-$o8Y3g&k'.$+g$6N5.,)OCX3,O:wVK(YitgNy>mMO#V(5g<D-jO&X7EOloW.$VlH,)FQdaOC6xvQ<"
-    "pi.$;96h(/5#gPF9]ZQpQ-/$.wZ&RD9xvQstB/$_-8/$4.2_RJLxvQeOT/$dIkjHX3jl(2_%:SB[S]Sb.y@S[E7uSWBQ[->(L.$*$usRA8EtEA2sg(>.Za"
-    "TG+;.$MAq.$]w,vT'ByGs;a`rTMxdO([]&h(GjE/(U`yd)#AiK(n-%[#thkFbnqP5UM%yh(4x$&=`FN0$y-;lU1#sa/rjGY#'x:Nqk]qk(",
-    "+^F7VgJJKVxr<c/E/SL(@gbsRx)$e2kk.1$gEka<oe%1$A>P/(sg_1quaD1$HEQA1xK8Q(78nCY1dk1$QovyYH`Sv7&9g1$vd7xZ%Sn4(=ZAxZGnvMRX$8"
-    "2-1T4V#(V7;[:s>)(*cSW[m/R3$anos[DC$4&+LJ,)M-.&=cpl2$Y2+xU;jHN_tFCEXd^w2$hFO/(-5DA>nDAxZ)7qR^3+Y,T`[53$eK,2_u*<O#)hhm^D"
-    "af0(-KYpS0.P3$qi]C104<O#p3dsnx3)Q2sc7c0(;OMa#:<O#+mAHahtc/b6i_-ToSB4$$S*cbV+57HG9%e2Q1]4$O=p'dqJri#a5,A#X(r4$4c'E1_3GQ"
-    "g_/xO#[m$p#iJCV#+LJV#-FYN3/gnm-A_NWeLa1Ha,E1)MLg.h(WM6&=ouk5$vnd6g%7$C;1nOT7$y5O2w'lq#_][A)q;FP#^2mR#0_GUrEwJjh3N'#Qc;"
-    "xO#.O')3w696$(%XK(#$IrfL[pX=<L/Q2,MLr#r3PdNWnwO#-P_6$hlpUf>;;7V+D$/iS*VIj'DkmB&rUXChcO5$1[OM#E:WM#o4%e2prES6G(6n(q*O/("
-    "kFBA>y2Z@diQXI&p3:2(/^)e)lmkK(XHM*XU1RP,v$Kl#YL[m$^]UN(Ox)ckrdA3lU[L1$$WylS<to7$E_U/(VB=TS]%q7$na&H1`Y:Q(^b=xmp'A8$wNI"
-    "Wnw9i.3j^d4f/^nH(SQE9oR^hH1IKBV#yMOP#LG</(S'9KMy'fM#Ttj8$`mnq0swm8-VK/k(Afs6qYWcpg]589$gSql0[)&9$0BkGs^(V9$(bfm/0q_9$y"
-    "Okorb*ZjqP)o3r_IaX#P^=h)8$WK(+EWK(U<&`lg$.:mf>q7MI9lGM9fuF&Otwi($e[gM@8<PVmwn(t-h+Jt]ISQ%>.J]#D@q&$FANJ1wI;Q(51[Cu0_h:"
-    "$Oegyu7*j.3bUxoSF<>K(kwb[vj<8K1Kkw0%,IP^u(`;RM:pnvmJy1J$(Cq2%+btgMGmy2%hxQ,)@gaT$syTHNi#ha<a.qdN)r]R2j:vR#]jtp79(UJ$.M"
-    "8vHxItN#'2)P#/1^5&oZ6/VXusJ$YDvvZVH2/VLY7K$FdN8$'7*A#JY;+QH9J>QYZIK$ceI#RJo/I2sb[^0Sbh]RV7%P#+lbWRCD%@SjN@>VE]*L$@FUT7"
-    "V')L$:;8X;sU>tM)_O`Q_p:2U&ZcL$VlHk#5c*A#O>ye%syv@-kQq_'CytL$Uvj8$Z6nV#2dmQ86/#lVH=92(3f'Bua%@P,vk(,31S>P,[`qj(MUrFXgdk"
-    "Q$9ShM$E^@'Yqa8>,P&MB#,SKs0$@yM$4/7N$Pn*%U%=[V7(L4N$:;#%1[Q')3#F+N$Bg7xZ*hVM$/^Wa'AgaC=nwJM$FyoX[3qvL$xdYN$9Zr>$ogL/(w"
-    "=DA>Zb7lUT%/`P=R*N,=v+r#-CZ0$FmTN(5E.h($b`/(un5e)vXW)*(t@h(b^U0(qnyf)^.1N(egqL(,0Iu[Am^F]DAAk#B(&F'ZsS0(0Q7dsgsNO$,@P/"
-    "(5Z7ds/%PO$y#NR5$+lX(Z';l_>U)O$.%%4`Pb2oBvs9S_G[g@#[NBP$VMN/(6ohm8`%BL(=&'M`fC<*bY+L6^g2]p#M4+)bFGSN-,*]P$c]L78;LiaXAv"
-    "i3`K*Pr()[C/(y/CA>u;*fas$9r]e6/R,G,NR#qv8W#4Jtyl'syP$*-3Y-,2Gj&Vu##dpeVN(YAP;-B(B`#uM+Q$8H4u[SSB+hpj:.SC0bv3]Cwvd%Rfk("
-    "dFyF3(C<f)mw8HW(UjH)LvdQ$rmLs(D-f`enpsse)g78Z53wX,q]TL(9D;$vxwd_uGUBA>c5k[vXaoUfUVONf$Q4R$#sq4gqqDq#NEppfCGB3hXW<q#ssL"
-    "Nh6>4P(.R.lhJ;dX4[#/e2)]#S$::s0j+vi-$tp,A#1O8S$],*G1b^;J%y'>L%Jj#,srhZp#g<BEkhh32(BdU[#W;SJlQ/_%lUq*T$hno+a(7RDahI%I'l"
-    ".A)3`<h7-8'Ri(lF>xmUi_s,yHrvmVu#t,WOwj(wZvXnaQuT$xj`UoaSbb,P;&k(VHK;pvXsm^Kf`UpHH6;nT:/5p9jqupym$#duPN3qMmqup_l+2qQTjO"
-    "q14jU$Ix;NfM;SM(>7_T74jgmpvQskq@cNm(8-47rgFDKr_l4c))svr7w`$,s&MsRS*3KV$.9)T$SON/tX`m^P0f]V$aGEiUE7jetB7=;ecu.*ugqWat:="
-    "E>5cg&H-]wDD=o4mV$7s=q71RgT8'*4W$6#<g%tnT^uV&6t(KewHvWpA/M]%C2MgRxQMV'G*,=tO#,)kB,N0Tgj(4Z8kNCaD(,)>o(=::#g$(b2JOAepM#"
-    "S_=Bu2m*0(g==i:[b941jw1$#Rf:91<T')3+;8Eu&d<+QX$oK:_W`g$6vRg$mp-/oEtZ11yMid)56lU#oAM>ZQMvQ8MpvaOFm(&l]ybc-8tqV#>E0P2hcR"
-    "^L$l:iMSU-YMNdbZM&sS)&/QEvBn_D;$0]tM%&[Oh$8=Fh$@l.)=Z9Nh$nhqRTWmXh$`X2oTsY-C9Wq(nT*fYd<qETQ#JtAA-UwRS#i)aNU9[ZN'ijN*3*"
-    "ssa'id2f2.6py`wy*lV3ACi$)OM/(:Rpg(J*h5&Zb=B=;.b^+ab#.X/PS8(+bi-XGOOL#3w-j$kC73R;)7j$6m5bQ,U@j$9hSA#kpv_YSwR7=fh0tRwYvY"
-    "#L)1k#>blWRj(;$Z@^[a*jq^J$4>U58q*ej$J=f79c>7xZvD.]ZJOm=s(Qoj$@A7jIabJ;[+Z3u[,^*Y[d3M;F%mNk#.8Z.*6.v[vD3s(^Z-(hM3YsvvV="
-    "_6^YpGkEqP>qPUEak$0H[_$_1k#kHfuk$]>ik$;='l$HNM=Pm4/l$G-fh(u1%s_MYsg`>nJl$``^2a+AB/Vc9`l$;JUl$/X5ka1SB/VTlql$R+2VPtVY@2"
-    "2#LM)nj73<@w<I;/=P61%a;./4S&l#/D4)bnB*yE3B-&=N8Mk$g%BT]bkl/.nQkoBENFm$%(RO#@lXO#JIfm$8K)]dllh$ex>xf&m[q(=ku&n$MiuveMK<"
-    "2(F@YK(TU9L(E]'[eceV<ebiJXfDxbx-f0'l#l8^TfJe'l#wAngi8<'l#aQ=5gCi+F3C_gKgN5tn$r7sKg.0%o$T.$&=rVOm$=0fpSV)c1AY^$`)V&qjhT"
-    "(kR#RRlO#`dLo$Y02iij#dIU.#gYG0AgakJrFm3dh+]O7_oo$)Ltg(fp21k=U+&l&2L`j<&=p$/bPB=d8cI;k>>)3r;m]OKh(^ON)sYPA)CD2V7MM):k73"
-    "<g2YI;S=P61m2%2/n7*R#w>D>m:lj%F^oA&=>c5o$3&BT].=U3.,<DD=/#/q$$Q;/(4m7,)cNl98IW2ToXR1:p'i_S#i;Lt-7B2opw`UYpaxPNqRZ#9Rk9"
-    ".r$2jn9hK8q3r#.cK(w3x>HE#v>#k3[)*aYwY-OBJ1(7-g$s8R-V)9SMKrmkIHs*9gr$n-.r$>wBism4aP#8ZIq(uN<*tcC:`&icxH;GYMFtTQ9O(>0:Tf"
-    "h:c[Pwh%M&0RFg&Bvd-'+5T`';OWN(4WtRg`l;/p9PT4s2dYR$aE0/`'s6:3,mos#3,CCM[p.4BD,ZZv.sZat83(S#e(Fs$rpeG)EDJA#ZYB,3CY2$vnFY"
-    "_v)8Z##FS*5&s)6F3f%d+)$$IL(YfVU][b`s$ZqT*%new]ca2>wH",
+    "pv8p2.F#>'tQHZ'KXHCH'N)]HDGRa.@;XQ#*Xf'=,ZaW-k-mZII61wIfFWAJgk&wI0X_&&A@cZeQW#@0CLUH2k4mNY5%/<(yhdTKN#rd2AINi(+.ON07=4"
+    "Q^Z7Fb.U9NV#_p23=Jn#&=R*%2LL=cr.%8/sLMp7'/(;A@$lV$M#LmAC/udvC&Um@P#x.lkM-N<KM,c)CMCk=M#^qwN3p[K@M9=oj0;M-fNVef2MCpZM#9"
+    "IpM#JWE8%a-hd2$q<AU:NvM#&:6589mtM#M;Ov1^I4@-Ay%q%9EUvD.hNTAQcNn2Fp`(B:g1BPDO5y7IN%wQ$wdBRSK*b*#p3/1<rN#SqA%e%RaI;$3-if"
+    "*LuU$.VQyQ#$f'R#$c'R#-]59T)4+Q=.v6T(sQHtTiO9R=WL6,)R7^O#=i7s7afQ2Uvf<'0VCJr7ex1kU*',P#$ZA^cBG'ocW+H;-OKSgVQ00)3_V'rt_h"
+    "PP#4E(u7n<.hVhtcP#-/Cl2<`@o9i]F8%UiBU7JyMvvO)j,)xGJ;$x%Th([mCX-v0Vo%-TAe%5qa^4akCI2_-<E#ao[$[^*J>#bw_Q#j1<5&Agus6akCI2"
+    "hLkE#e<t<]d<J>#f8-R#l1<5&:nea3akCI2drwD#)k.j^d_7CMbP6###fGc%`Nga<cvYR#M<qxRl=o)3)m)i%W,m.`V9PP#mZP=Y<FG8%'=8=@;2lI;*5s"
+    "NaGE;/(2Cwj'&9t-b3bOr7MSxX@'KkS#L[M,cIVa8(0Gc%c940T#*l_*3iRrD(:[wj',,M`d;#Pr7Z*U6B/%_T#]N&_eNu79(AR;WeBf#U#n0_*3y,fE(C"
+    "twj'Av%:gD;Pr7gOmOC7VQU#mAV8hVO+:(Q^l1hJ@nU#56`*32_XF(K5xj'TiUliLTPr7%qy_G@0EV#&4/kjR6^9(biEdjRqaV#:F`*3C8LG(SNxj'M[.G"
+    "lTmPr73QrXIHb7W#6'`EmKcs8(rtu=mZKTW#BUDf2Sj>H(,^iW#VX0$mHCeW#mA940JInW#A4IL(8%vs-R.YK(,N>X#SfY3+m5k4phb:HN'7RX#PdiS#<g"
+    "ZX#hoSb)1Zg1q+k(D&H-)BcLAmyPld`:ranZ,b11*r(K[=5&]4(Kryyu7(ED,ir1%Hc)`8ilsD/ajLU4VY#<X&@#@JaY#Sk9</h'xDtyC+D=oagY#i(ZTu"
+    ";o7>HNgu^ujU1/r$gh0,&4ld2-(>Z#V3s^MiiRZ#`+s/t7m<i#uTbAubbQZ#)B<i#ILGi#Mn(D&ULMB4mypd2-Zbi#1E:g<1TXi#mBgFO%C@B40>ZaO@`1"
+    "P(']P'PU'mP4e7qd2;.Lj#pQPGQ-(E5/_=9>(Ny_@QM=3>14Vj%cEPcM#myYR#A<v2bBfqj#=n;/('$BA>sFNdA:sZX--l32(D%nd)0cVK(kOd<RJ[v(K3"
+    "Nqd2BY5k#:OU,KWfOWRGn,5K0V3A#GMl]ST8hpSpP]k#C<oRTkS%Jth9LO,Sb(2Um`)>RxW&dMImnhO+evOU<2KIAvlqd2_@;l#=3%&=c92l#^6J-Wc4'V"
+    "#Aw@L(/[9]V6U-V)jYeT.:)N/(K^vIW5+$3XZ;RdWm>5&=oesl#T6(jXXesyP/lH'YY4Te<tq.m#8*+/MhbLm##72l#J`D91y,Km#cPoe2=lQp+p=DZZ8t"
+    "PJ]Z#im#+vM0VN5T%]jHmISBeIH&F2%S#0Jrd2vQ+n#24$&=.Lym#-=;/(J4h.`TY[8+i=Hu[N7Ur]K(L6^mr6hALK%S#MH%S#4OCQ^GGtQ#6[_m^`%-98"
+    ">,vn#:l1l_rTl6CB2(o#-VTd3wQ,9l(`a65P[E4aGGWg`hh`Pa5h%;[IaaiamExV#*sSdaYrlKb'@I9loM&p#vB9/(t7nd)g+ma*ww$[#)PEoT$`/cb2]c"
+    "7fri@Mf:]0p#ts0p,/j6N#m.WB#75>$dN<I.Tqdap#5$IZd`lvK3,fE.ghUoa(d#,&=gV3q#M=BueF%o9fCmeUfj_njSCnE/TEn;/T)VZq#15.2CBQKY#:"
+    ">+R%eOIZdHv#R%$^X>#BQYmgn)wd)EX'shj=9Nh73=r#IdgY#QXKSidj<r#x$1iiaCTSi-]2HjW=L3foh%M&,odT###v1hI[+T%r)*;eU+:78p:Rqh[<,m"
+    "k3*/EkPc$m2Lf6jihN8%<4YG^l$fRO2EmjJ/4JKakqe37%f&hs#-EN(Nm#w#npe<K`u#G@nG>`vma<_D2YAMM)>k73<^CSH;W=P61rBJ2/7ONq#&9Pt#f9"
+    "cUol9@t(9yRb,v;aq-_4,P(4`(VpUfZu)r%jP#1'*Q^tQhVqkI+#>qM1u#A45##cc+:$Hp4NqmP4>Z0QSOrXAXpoi$%o(+eshr&vmt#MLK)W&>Nx*2]&q7"
+    "IHKu#ZxX/(Dy.L(:P.e26Q_005_fO(VjQ50uL+e)s-rK(h6ves$80M9-*ru#oJ(EtoM71$J'f(t7oHCu'5NL$]UB^uZ_wMhx7NL$&,WL$m`,l(6Bd[v%9W"
+    "@vIie$wo;^9$Flj(tm4WL$SGHTfp(6uM#<o2MDqlmT'nu-$4+*.$q^t-$e#2.$45%i&#Z(*OVRrmB6yB.$Eh_H-^E^Q#;vZX-y6mN=5Zk-$/)ZB=+i<U#I"
+    "3xfPH().$']t.$@:h.$wT3DQ,TRK$d(,.=GS5/$TyK>RM/K58HAq.$VNr&SavA`RQ75q7PfQ/$HUl]SMl28SfZ/;2_OJM)Cj73<eQfH;[<P61$]i)/`]da"
+    "OHf30$o]qRTC^yQ#gjmYR4/=hOQ[]ZQrK5&=$2mR#E,$e2-3*'0].Ur#Kn[p#RQbq#'uy/$(N.1$aVTh(@pg8.+vWe&M4CU#]BJKV69uU(",
+    "U5b9SDRKXs;Yk0$GYIQ/Nx'*=je%1$GTmIW^'DG&l4)O#/891$G1CEXqM(v#k7')X3*<9$A-+A#bB9.Yyb>BY>/'T4OToh(.'hLZXnh1$_uKT4j6;>ZxIU"
+    "0(oD@B4OKAL(gxKxZw`3u[R(Mti)W]2$2p(5f8^f2$qH<y_bQn2$A8Eds#5x2$g3rq#`u7Q^n5s0M$,13$4@y1$[acr^]UR6$@Yol)miUK(#2VK(VlZ3_I"
+    "Rr[__;I2$,u/-Ty`b3$@Wa%(Uk+A#qEZS`KSag`_]L-T5M'4$/D+F=&mAHaAqWc38<_-Ts`B4$hLQQ8e[kFbXxf*cjPJW(U:jCc2cj4$-Yqyc94x436%6y"
+    "Nd@AE(X_kcdfEnvdh.C5$.<HjV_hu%cja+Hj-eI^jS_S4@FkjseEJd5$[US]#my)rfe]$4$pr+4$lHGQgV_/4)XuU3h<>@>#6Ekk7SvCNhN.oAc.';+Xb@"
+    "FK`B0wjCfM2P#)JU6$ETmjVUqb>#Ty_jhsnmT#j,q4)wa8.jbb4Y=`i;HjC-F>#2eTiV/cw+jJJMQ(r5ga<Mn>7$Q8:/(MxiZ#&>+.CvwJTf5)kdNGI#%O"
+    "=qI4$iCTaktq0Q6uUV5$&uIg)^>bK('fN0`lbpR,,4b/$pvT7$tIVN(3&6cX<dK]VVZqGdSGwP,/Mqh(s9lgM341GYB#1>m%YF`m9]JJ$(;-A#EjacmHBi"
+    "vm&KSZ46cqh(TP7*o@2=8$-:xZ4)nesnB)@6p%Sn4(h>I6pwf>Ej$QyGX>ZBV#8S8C#Q,u/PVMBQp6n&S8,Z^mpfk;9-f<:,3$9;9--*Zjq=j3V)1py1qA"
+    "FL'#QqOlr[=J'#X/,0s4B7)=iZp9$Qd6)3RPXLq=F2q-<BjQ#-AuR#2Vqh(jt/$mqSAA>Kacxm^BP-WI'Qc)bM,W#&/'e2mr=:$.:/)3QWZ9nFugJ(17TI"
+    "21D8n&V8U@#sM*Q&AQ>mMR5:cu(8dvvg8vI$@b5)34sH^41N,<-<2Il(Kgj/(V>XvmK(;J$@vJQ%tm8,NPP3_=5sBJ$BJoB=GWIfNR2tT79(UJ$:GT71;."
+    "_J$ZBm*P6Mn=v>3Y,P@k`B4V&,>vA_fsRv^'J$97J1Hqa6/VFE1K$h`-#QVj6/VNfJK$HdN8$)=*A#LlscQLR*wQ[g[K$ew)[RJo/I2wnn^0UtH=SX=%P#"
+    "/-C8SEV]wSlZR>VGi<L$2jhd2#N:eJ+^ro(Q_a@UCA]K$+mieJJ&;2U#*D/(KDDTJ>q@L(T:nmU#8%`=3qZQT$1P/(&xNH2b[M[A5:CM$<8(fWV6$a*]VU"
+    "N(^m>JXMM92(NH8A#lDnP,5IS58J],&YlJ)Q,fvkj(r>m(OPnOCZ=BoH)-O52_JgVO#%FC&[o=[QTP$O@[X:VcY+F%wZS;ta'q`HBYHg]0()E+mW'F]W[U"
+    "H/b'tmOHW`J`djf&88][UjOUf).NOg)#iR#Z7E&Fd82(Ekyd))SiK(/Rrbt7`#ct%PLFt(^AA>q8)Duo'i9Sc+:uR49BA>Hr@rS+BuU]j_fgo_R5O$J<&5"
+    "^O(pL(ViH3_)Ugu#qjqm^1^(l_,Ugu#=82/`)>UQ($:nL`/JwU4hBup]/B/P$a74Ral1tO$3fhm8*vJHa[OXFb3RB6(gebFbHhgRdh%>Sde,`h.=a-&=Y1"
+    "fP$.;5t7a5wvdIq>C$TLUSc/;/P$aP/`c%9xea<@q7M*dEVPI><I&m*:2(N]od)&PbW-w1Gj&[XmsnbfABdf<+'=cVFQ$38w[dSMhK)<<$k'Qwipo,;lW3"
+    "ynVU#,3Ew(.BK+=iibQ$Cs%Ye$`%g3i5%=esv`i-w55DGUqssevh$Vf)]wQ$C0M)1W8@Q#FEXN(aOj[vP;t[v#3E@vGUBA>8nZ0MN1O6gWcbNf&^GR$ScV"
+    "mgswDq#R^PQgEYykhXW<q#w4-/i8E4P(2efLiLHvX4^)/e2-i5S$>MSij-%j-$vv,A#3[KS$a8<G1dd;J%$.>L%N+[dstnZp#kUy%lhh32(DdU[#YN3+mU"
+    "H>^lW&=T$jno+a*DeDajU7I'l.A)3dI#8-:-Ri(nXvXnWuqs,&bRWnX*6t,WOwj($nV9oc^0U$%&A6paSbb,RB&k(ZZ+tpx_sm^Mx@6qLansnXSgmp;%RV"
+    "q&/]Zdwc.lqO(RVqc-djqSgJ0r3A%V$4Umg^g;SM(A7_T78+HNqxdSLr@cNm(<@lork_$,saxGc)+yvr7$y[ds(Y.SS,@^V$2F;T$Ub.htZfm^P2roV$cS"
+    "WiUGJJFuD==;eSSfbu%vAn&'K(@#'W6]G+O;d)lRT^uRO^f$1[c;-joQcv2R4IY+@PW$DI+WI>3U;I`#^KMB>b;6Hy`5/cEh;-s9%JNp]Wf$QZ61,oOJW7"
+    "Yn^H3L6J1,5^:&PSpAK2u[PpO[0Bg$v/Jx%-9-0(#KGf2BM+R&%2TnB8Kr>#f=nX-B+B)=J`Zg$O1x.R8.o_Q85u4^UrGo*;Tr>#Lhojhs5,h$gfvg$`95"
+    "h$Jx(h$o@`dE[W(&lh`wZ:sU/tRwOxM(X7AfNP6IVSLx5rS-ElI=wgr>#/4KBc*9rUT:Sg8TKJ(w,UedQT/&-:(C2ZrTw560(una3U[C1i$vbwE,o6fW[,"
+    "kfN2w`&ua%n(i$vWpQ#F<@`'SLF8]GCI`'TXbT]<VJ21&Im0WuJj0$:p'J#T0qi$h&9N#v7s>#/%#,3rl.M@F2gN2BfXcK1&MJY6a:/`tIrfYZP>q7dGP)"
+    "Z@N<e)oe9/(XGO$Z%Xfj$bRI7uMA@fR]>nj$TgL/('<E##:4>o*csY58s6wj$L=f79eQoX[xVf<[L[(>s*^*k$DMJjIe#+t[-mkU].pb9]f@`;F'sNk#0>"
+    "Z.*fff0M<oek$_(_f$cmBf$vO>o^YpGkE`Hck-O'VEXm6BBl5ghl%m>5/i@nh5&A;wj_D3=g$(0G)FB@7i`nMCl$0[So5>x^Zm-7hl$D+9o+T9-R&$WB/V"
+    "EA#m$J+9o+wIZWnrY-N#0kkl(9T`'cqP6JcA3]-c3:rbcyEfk(kDMH2h:((DcIWJ#NaKGdQL,#dOY+R#sLi2(%&L7MY'tg`%IDxdn=$IG/gem-LcNr$UV."
+    ")kw+AueaX)n$3a$U,d]()td<gdqPbT0pq#u^)#Xi5&GJ=_7DEypfq3x<f6leYg.xfak7u)vg'^4Qg)yh8h3Cc^l53%o$n*AB=U,PI;N`.)32HSe_QKBo$u"
+    "c>3Ay/VK(</M21kR'v^#>&teq-M-julW&IPrKo-7.t:(UHrg(Kl=1k7uEdjRoxo$f5#e2Ng]vhN=fV55`GBlUr$n(h6TE3n#H]OaAZp$;mx]OA;cp$KbL/"
+    "(NkhK(NhUK(xNcCl%k>E2jN(q$;iAE2,C0q$u&G'lBug<o*de9(Xg5ZmhiDq$`/N5.>5sg(n(%roVLnm$my6Jhf<J/UuY]^pGQBk(42wE3AV`NT(csq$AO"
+    "7wo@,uj(MYYOqrZTo$V[eWvy;3XvpU$WvnF7r$Kh2XvPG@r$E9ld2;I=Bv:Q/fDciIHs#_Po(9p`a<mg=r$]c7W7BAQNq#X0QTl3Oet]>vJtKJ@'uaY2w#"
+    "[U`D*a8wmg3=QbuxZBBu>]qmB$l*I;(F;%(Sq^^ux$=-s4Jd6A7@a,#LpBcv$JhFvMM%H;S=H-sOapf&Sy'h&):qh(F2I0(_J/f)h`#M(TGL3h.NSU,gcL"
+    "a'P3j&($W3>v7dJCM3XfiW79=##@jS$'x,Sb-5=@M.Q&$wv83(S#AXi*%M@m9)w*FA#ZYB,3PgV-NIU&iN^%`##xy1(&s)6F3HLku(+9IL(oQ^U]>:,+%="
+    "G>+%Xi/yud2>wH",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 4453u, 8463u
+#define DITI_SPIRV_SIZES_gemm_half 4494u, 8547u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "uB)VNJb_OPTCsI-NT7WR]hD;$PK]]$.t#:2y2emhIsBs$Em6Wumw5Jh2y(5f(JA;n*bKs$[e7YXdloGhKPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MrJh"
+    "uB)VNJb_OPTCsI-UT7WR]hD;$PK]]$.t#:2y2emhIsBs$Em6Wumw5Jh2y(5f(JA;n*bKs$[e7YXdloGhKPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MrJh"
     "1q0`r6%/s$X$Bfbq%RXH3'cK.M(ZH3>MPD.A#o^'EM_kd/(A4pf)e@Lvds.p]#%v1t-t2_x#B0/.*dG9/)+a0G*k+#[,0a0_#@7Gc*nx9/)-jLc*x1,[,'"
     "lL#$N@Ln&)xh>$Nn(Q05]rO(*O1:%E`;X-H@LV%3fEX-JIhr%4lNX-LR,7&5rWX-:$%D+2tu;-.h:y7xfD8.pF6I+^kP9%1OSBd/^EZ$-a:X-QlC%8.`]&"
     ",1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%A"
@@ -26111,54 +26532,55 @@ static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "(q'[F*)[XD$g3>J<E(.O#&1_@$d1qA%*=:G=`t#R#WVSp1s,@X8&yyy4804S2*)H%5gZEn&]kLn&`dnG<$S;'+`%HB%[lft$e.m;-;Pk;7CqT9&>R%O2wt"
     "-N1lj)r%dnSQE5/)30jR^5)cLKq(s2%b+L+E&,</LYAFdI]-8ay1$VAR2bUtp<BKS5SBiW.qBQB;<Ck.Z:w$)*4'*dD'%ariC%yBLu'rd&R,rwDo*%fVT#"
     "0Yr2CijWQ#L9dZ-qEuj(-6pIEaVkb,5tWQ#98>j(mjJ1F[0+&>bfF`oeGBiFnHL'G&'FR1+,XQ#nfuaGsA.&H<%=70&Ru2(<Ln@Hd.l+[,4`l(^<WT#gv`"
-    "[-%O1X-'R1X-3AR&4>=A/oQW#@0S$PH2AooZh2jN['yhdTKP)rd2AINi()(ON0574Q^X%f).HVZU#_p23=Ee#&=R*%2LJ++:.y7/sLK^WF.yfYn'5X8HN$"
-    "#*9&%*RL(dQQmgWpp(O$q$2L)UQ-NJ$f%GWNE8%(]x1(r<K2M6_J*O^)>D/.7=2'yGsiO`qbM#T(wM#>9:b<9mtM#*0:eP*<X.-OgE8%d4VT7<p/j#ta5b"
-    "QgQG/:M8w;(x`UDRD9fvQAikN#vyh+aa_y<$LI7q*Dapp7R%=tRXo.O#YVv58MEaZQe6e6TV@hm8_92P([bGtTZ%i&9U9VK()uxq*rB_a<afQ2Up,&X-]S"
-    ":o$Mx$0)clym&AE^oUw=),%toym&cR`s$Le6KVttfZ#'eno&[vR'9gTCt7k<.hVSAdLW]'J>#V3PP#g1<5&+@ea3akCI2V'3E#Y.HfXd<J>#ZLuP#l1<5&"
-    "5,^Z5akCI2]3FE#^S`'ZYuI>#_eCQ#lmsa_6`i_#rYXfMNM'U#Pp_vZg,i)3c(rg%:A@W[H:%O#R1JSUiOB#mwW+R#+$-V):P_Q&wvHu#v/Yp])/%X^C=N"
-    "8(kH9Q^+5]R#wX_*3LSGC((c_Q&$Y$4`-OOr7IrKRBx%3S#@$U2aH]%9($Tj+a3gOS#qF_*3]-:D(0$`Q&/LTfb5hOr7T6HOC)W&T#Pn-ec6K57(4`C^c;"
-    "ACT#)u_*3m_-E(8<`Q&A>-Ae=)Pr7f2<FF11qT#aa^>fWbY:(Eks7fDr5U#5C`*3&9xE(AU`Q&F1^rgFBPr7sap#H9cdU#qS6qhaBV;(UvLjhLL)V#<X`*"
-    "36kkF(In`Q&b$6MjNZPr7,TIUJA9WV#/CoYK<t0i1HWpV#bHeYM@3sV#Z&w5O%9T1&YDKclQG/e<;u,W#f^aJmeov4^k]'3CiqPR#[tuF=A*@W#/=l@n.<"
-    "R1(P`Ku#p2vR#mQe=MQkoW#V2RR#e3Y9oVI5C=LOwW#Wf&ro9_bH:5jRA#UWHX#B#H'&,8k4p/IRQ/u3Pg`R^s)=XtWX#IbnrqEVOH2.B#Y#S:],uKJ&Y#"
-    "na4r$5t,50FA-`ZeR$HslL5V)>GDgrQm:/tig^f(GFjfMC'DL(3p#Ys5U-V)iH't-E;lbto]-AG.wYZ#pB5O#l@X%u#J4D=dhEX#MJ%&=6XVS#@N</(/./"
-    ")3%f[P^xwJZ#v#YP63'1Ha]k@,=R6QZ#_<_T.M/xtB*B<i#,U_r#:B[i#Mb11b5sXi#eWx1(:v%%>WFn+t(XOKN*_XKN2gHWR%HB-t44>EOHy$&=5aki#5"
-    "-</(9Z-Qgq%)d%cQD]-(lFU#Nx:Qg=ZV%0(_i;C:ehV#FV#O#,yryPi7+2CMpNX#.lFU#Xyfyc]J_IR0g@_QITF;6ES3;RieMU#yp.Bc4DO;8NY5k#I7IV"
-    "SS]Tk#tNiagt5_k#Y^ki#iN1:T>,I;(;l)%>>m+)P-TwRTR9.bgBTrk#x5(2U;4LU#UedmTor=U#6f*A#56)sUc7%/V4IxR4E5oh(qxV9WIuFl#I4FS4dd"
-    "x+W:ho4(eD@B4E,AL(Pg(fWN[=o*Xn.m#9Y`e.>Lhd2SoS$S8CR`'FU4T($jvOU4*8I]TMdtN32V.YEaqO,LKoh(46(SYHo<l#y2Tm#KvUGZkKj.r49s[Z"
-    "kNr4Kx9jvZ-<2M2I[SN-S'ZE=,0`$'B$OD[.[JW[t*9n#/uIo8'^17$^=Yi(c+&c]Z/6n#`0WBis4fn#.OPj$P_4A#j1hR^u+T_1qw27$v)37$$3*l(M:;"
-    "/(vk/h(xD5&=C81o#:D[S`xR$q7D'.i`X7g)=HEDo#__4/MyS`o#0bGn#0(tcQLf7Ha/*9O#['A-ajfs-bH@/8(Hd(%>;A5o^,RbFb[iOi]kE2p#vxk%cE"
-    "H2R#2GPab1,5$d<V+R#g:BL(@KiCcZBv@dW2m[d*@CjAXW2R#YT2R#^@evdi>1Q#`L);e^v,98hP*q#[&S9fcx'G=kV3q#cmmE3A,`ai;#Qt4eioYgp7y4"
-    "gux2vgBYFabUk*7hyQ.V#KEbK(Ru.)3Dap/K$5DM#ZI$U#:1x.$-_-h(`@tg(*wF##uoP0i^6trh'1r.iX]k_Nnh%M&=.ji#Y[wg1+V_r#AYx-ka]83$x("
-    "6A#+t01k50/EkPsh'ai4`V>_Vaj#Q'gj#W:(m(S&:/(a]hW-2A0V#rncyl0kjcm<k'>m_/qs#/pBXQTa<WQ].qs#IMws>U6KN#5`qh(pwl/(CMBL(<(958"
-    "vmw7oBFPt#-XIdN:5$P#o>l-;5BNB46iKt579[T#C/HmpV$Psn^4VK:,Jd1qX0D-jO_i6qO4,P(kk.fjktJ-_jgDmN/1YV,>uUL(m8_B0vTdIka31KrX>X"
-    "lrX;(L$9s6A#doohr_S;f1X/3G-qDUg%+v*R#C`-Hs$D9*t-o=KDhoIds+l'S#/vC,)wo'S#L9Fat$`HCue^%lqG+(GubK>O#P<5p)liUK([ViZ#/#c3iZ"
-    "dqM#m,ZG%IU$p#rny=vQgXN(XHF$ZFM*Q&PXrh(&NHWRQ):'v*HOKM>T`a<VCmv#>e;/((Rt=darn-$1at-$Mh'.$P)ED&Y[VB4_m&h15yB.$X'[,PDR88"
-    "S,%l=(JTG'PI%f=1b3xvQPFu^#t-F+Q=Tm%lp-XGQM(,q7N(./$6vTg`d@8/$nmG^uPlA/$_x+Z#u$OT]UTG^uPoJ/$L/-4(a((%>KpjCP",
-    "^cCuRh[gdS=>`/$uhTTSRm1O#<-98Su690(bA=TSfhy/$-L/@1ev1O#F22Blv-)Q2/Fb_0]aooUW%2O#>2jjUEI5RVi;meSM6l0$6$T-W2]CoGyf'h1ek."
-    "1$bfBJXM/_i#>'+A#Ovuf%%>w@-T+#+%#YV1$fx`+We^#%i`+3)#aKig:y2^1$b=6j:y,T1$LCem/nb)l(`a/]Za7pr/Z<WZZmJB2$)R42$*7HNCs0wyY="
-    "0g8(WFd%uy=Y;328=.3eiX;3/uos[]KSG=4_G2$wqiR^H0:)3-bkP()O)7_baoc=>,(3$m(7s_=jHN_Y1Y3$IGejm+4,i2$pvqP7E8o`F1ej_X+r3`i2+="
-    "-$:;h).c`K(3+aK(lIIrSw=kgn>7gA]BBCO,'3nh(SdQ0M)N%%>i`b/N=;Ah(%Oc/(c#>e)-*oL(Mo%L(<2U-a@8kUaWnhm#'TC]NrVB4$<RP/($]4HN:`"
-    "C4$*DPD1[OBT(q5hCcNbj4$0lqycU+h.3mZ-%ae@AE(tYicdfEnvdm_2KT[oATZHOR5$4l8N]#DZ5$xsE>,*Ffn$4dEC=7tNX#c;k9gG+'H#Ll)6$%pCle"
-    "x316$,u[Ygx]cmg(Xoq,pN+5g)c+a&rv/og.gJk2H%vHL/AK'#xBmX4x:@Ki0tf/)BkL/(CkL/(y00BP3<s6$W.ZIj>5``,@b%k('dn-k.OE2(uTXo8OD'"
-    "s,c27,3Uo&s,Cq%k(vx&`lQP9s,8iP^lv.$V+;#x+j7Cp%lPMYjqFeG`mWRfY#IT^V#Ikl$HuQDS#1:HK&LKy1q`[g$HKU;8$.spJ&Fhesn0Mg;Coa7n&g"
-    "]4wBy(FTo:efr-y6bpoK:4V)xNMZm_gr0$^VdW#U'&j#']99$*#=Nq>94$HpV*h1QSnL'O=41(BxiW-gc'@)7uc>#,hK58Ee'RseLr+sQdN/(JH4Q^h,n9"
-    "6wF1lqe:0*tijJ0rnxrKtR/9Ek/fJ:$Sasu,N@OatW11Gu%7yQ#,NT2'p:yQ#ReK^uXArCva8#k#Am);$1VKN'A+y:@xB*atdNbT7Q(2(wk[Mo*n57/Mn@"
-    "#2qL`wX,ng&W#'#ldNu.9PM0D3&#V8xjM&__a<>btgM>8=/Nc*7MN(,GW#Kypp75sBJ$r.Op;TKJ,;<=LN#XS`J$gYe=MRWiJ$gwLC-bc7e#_h0J$`#o6P"
-    "NkWds6y8,NSS(r7h1ts7b*/K$2t;g%&wlyu0U`TJ7)`2=GYHK$;URxQ&p]K$`<ej(_#UDRR&C8SW#Y2,qa'[,n(JrS)f+L$q]k2,KvaabjwGL$Uy6x%;kI"
-    "L(pObW-y&N@#yOjOUxFN3UKg$^0Z,WNUmFF=RFhjj0n/8Q#ste=R`*'M$/4tL$rhdqVjJ7KV]vC4WcDogVo@`dEU$wV#LguO2.f/`L3H(YR73@/@^t/M#F"
-    "2JL([mRMX$N*)XS;m:[eEh>#>ALEX:>:.Y_%B#5T7T=E0SnaOEI$H&tA9-=&F+N$$e[GZw_dyYH5s[ZAYWhY%f,&YFqJxZi5IN$B%g<[yjRN$&LpQ#OQpN"
-    "2w9S(XJLKBD^P@;]k9eyP+g*O$b<X5,eq]W[%Q.O6f5YT]]*nc<<2:O$Y`W/(H4WK(go6q7A>MO$t,CN#xwek(8DTs_.;QN_na0YRKyh3`U^Z.$Eq:2$/#"
-    "h@QDWIK$lhVO`fx+e3OB</(/8$h(u-E-a&Y(p`liOdW6OBP$8B:/(<Trg(p'A*bHaCiS)Vwu3^ITp(M'6mbw1dWRHa7O$lt5h(]u4q7lY'&c,>yP$oatfc"
-    "o%KTfpj8+dcqC^cajKGdk(45g5%Tk2>t6GRHeGT5_O;;eMbh^-2w.q$@@@>dlIRO<FX],;hDD>m@&88fwb,V)FE45g*+.N#=;ll(U'1Sg'uUugIK$YgBeC"
-    "6h/qfk(xDMH2+1J)DqtWJ#]3trhkALNhOY+R#)ui2(AGXGQsmwvd3slLin=$IGKc8o-Z6Or$hvlmgBBsg(BR54j5*&)kA$SS$x2SFkK>/og'P`Ij:*JS$u"
-    "YElAoIfS$'r=k1A;HB=;0eS$9;HB=+m<U#ixL;-l6s[#yYo'm,UEU#e,)U%vXEU#u/:>mgm%(n8eUZmmb5O#/=qE-E*((=&[NT$rJsg(;Jqp7ibRWnWTYZ"
-    "Gb,dO#y'xM=;:uU#C=quoF*K.$doO;IL8nRpHm:U$<*ht5Tpgr#3HkpoF9wrqmpqUq&,o3rM@K.$[FK.$]C/N#cSml(Gf>irK[d3sp:2orfKQLsS.hk(FE"
-    "MH2ta;-D=2YJ#Sx*1t]@[dsOY+R#N5k2(X-_SierKQpBMhbt&PR*ke:@C$ad'DbXuwV$f..)3p$ANiPXVS#t#5>v+#Qo(Pb$Kr#k8BupqtEMJ8:f$r(ZV$"
-    "w3x>H)&r>#O6W)*E]sY-OBJ1(W6(%N8R-V)YabKMQnEHsf@kf$x,PW$o88kNU48)X7wV7AmcwN3>Ux3phL&g$S]sf$,;wr;[33$v0`H$(.XtG'mVph(R8D"
-    "0(6h:f)%S6M(-FG*br/QS,j_7D(fgUa(gm)>v7dJCMK-KX]yUO##@jS$'JkS&+QC72hi&taO83(S#F&Jg$Vwi:))GFA#W=F/2ccK$QBwq_QyG2)bi@4$R)"
-    "%5P.'8xg$f0vXRPNd+a#+8h$Llmg$Px(h$N(80(G)'##",
+    "[-%O1X-O<@]-l>^)=g;dZ,Ks,tJ6qS:K/1jr$QUD$$]Y]rK-DDW#4Nn@#$-^L#1r<70:BJY-EDb[R$:sBMP94[-y#858@lQ%.nM19M+;]jLM.+:.Ub3WM*"
+    ">x.MlATi(AP1iMNqtb.wp1D&H5x.MI%MLN`rAM#%<k<(cwD$#oK[M#xZf^+JM10)fr*cO`5QD/0==2'$ZSJPb&uM#V42N#>9:b<=y/N#,CrEQ,Ik.-QmE8"
+    "%hAVT7>p/j##tmBRgQG/:QE)<($v5%SHRFWRDu&O#x(i+aa_y<$NUJq*Edpp7V7uTSZ$BO#[]v58QWA;RhIEoTW@hm8a@2P(`t'UU]1$'9W@VK(+*4r*sE"
+    "_a<ex1kU-k&X-s&Gq$Mx$0)erym&CW=PV4c4.%vuym&N$N,%P&o+WttfZ#'eno&^+f'9gTCt7oOfHWUSD-X]'J>#X@cP#g1<5&-Fea3akCI2X'3E#[A(GY"
+    "d<J>#]X0Q#l1<5&72^Z5akCI2_3FE#`f@`ZYuI>#aqUQ#lmsa_6`i_#rYXfMPS'U#T1@W[g,i)3g4-h%>Yw7]JG7O#VD*4VkUB#m$e=R#+$-V)<V_Q&x%R"
+    "u##I9Q^+B]8_C=N8(oaq1_-BoR#wX_*3P`YC(*i_Q&&l[l`/UOr7KrKRB#2FS#D65kaH]%9((mJda5sbS#qF_*3a9MD(2*`Q&1_4Gc7nOr7V6HOC+d8T#T"
+    ")fEd6K57(8x#>d=MUT#)u_*3qk@E(:C`Q&CQexe@/Pr7h2<FF3=,U#es=wfWbY:(I,TpfF'IU#5C`*3*F3F(C[`Q&HD=ShHHPr7uap#H;ovU#ufnQiaBV;"
+    "(Y7-KiNX;V#<X`*3:w&G(Kt`Q&f6n-kPaPr70g)6KCFjV#3UO:L>t0i1Jd+W#dHeYMB@.W#_226O'Fg1&[V+DmQG/e<@*@W#hpA+ni0Wm^k]'3Cm&dR#^t"
+    "uF=E6RW#3PLxn0CR1(P`Ku#t>1S#oQe=MSw*X#X>eR#iF9roVI5C=P[2X#[x^Rp;ktH:7pRA#5UYX#/L&@#NZcX#LG$@#8pmX#jx^[/WsGjq]>i'=_/tX#"
+    "aj(#s]jpm8FtE,sjU1/rhfh0,rVog1tMKY#N3s^Mc=`Y#/X.U7P%mbt+GnAuaqro%R&8iWoG-FM]1rY#oFc:(S-A'utqWJMt,44Tuh7Z#yp=3)d1h1qUVq"
+    "V#5IIab1<aV#gYhV#Tw4ZvLHT7M>^)BcEgIi#g><i#5;Ri#k6A[q#eYi#Pvei#-TXi#;5],=sxQTG5)T$'1Zbi#TMt-(T$DT#HsE5&+vJ5&Hl:QgD%)j#9"
+    "r3n%Ku:QgXlEj#[[P`g&49Z([+</(S7/`PS):j#ODD&Q]+</(yRU$Qd1kj#$YsGSN]sj#@v&N#]M1Nq00;QgA:.k#<,@KM4365/JS,k#HPBk#Q2BggdUKk"
+    "#ejjK6--LTSKJ)7TUigk#xZ$bgvBqk#^j&j#kairTA2I;(=l)%>A(daP/gW3UTFAbgDa-l#%O`jU=:LU#Y&ENUor=U#8l*A#7IaSVgP]gV6U3S4G;oh(u3"
+    "7rWK*Yl#MAXS4h%YdW:ho4(gD@B4G2AL(Ty`FXN[=o*]#Bm#=fre.>Lhd2UoS$S:Oe`'FU4T((%W0V66KI]VYvtN32V.YGm,P,NQoh(8I`3ZJ$Pl#&@gm#"
+    "M16([odJgr6LS<[kNr4K%SJW[U:o'#[vO2(tkHp1Y#/9]CE7n#NRsQ,8/byl=Wut8LbkK(U]Cr]bG_n#dBCQ^[L$V#%I'5^8#a/(n:&KiH5oh%*RXl(u&h"
+    "H)tXO/(#-<l_Qi`L`wrV0`%Uvo`%rwm8P=Yo#t;oHY]ii$)Y)tlaK`7Ha9*NCTAQGT]VWt1hd0bN#d[[])3hEabFZHrYqS/p#Q,kR^<<rJYy4eqPX=hJ&T"
+    "E2R#Drvg1M+Jp#ycIE37AE:PgCSa(;#;/(uNv[d-1'j]]ICj]%v+,0k8#9(]7sg(Es#&=hP*q#cU#&=jV3q#'[,[fG0x=vs#Y&)u9K=gn+^pfgdJVgwK.V"
+    "#=C:E#htwq#GE-biM#*r#pBY`i-u1r#eQsp72KK3hW)u3i-c+<(+wmd)^jla*&G$[#0vb9]1slLiivY+awVLCaP/Fr#HGFr,=1ji#):qh([YbgM[/L0j3*"
+    "/EklU.s#q=N/(C`4HNVZ/s#fNtc1%.9S#$bUT(b9[H)OnC/()hC$mW/g[mb::Bm0(KE3ofB(j_7#t#BM;T@BI$;nPUKN#V6KN#Eew7ow+`T(WqUK(e/V9o"
+    "t)$ro4P$fj8*-90RiW8@,;t4pK',+%#aHmppmuXp9&A7q_9aQ(w>m(XQ+&u#Z^Et#7B+P2HN8IVs%T-_Im0u#*x]Fk:tlu=pSXR#kVni#A_WN(w%B0rpY;"
+    "Or3L7s#p_;-`O:`u#i5V/(gnavQ2^Vo%j]>P(EN;)=2K]h(NW-)3bTV'X&5j'X4x7i=pgyu#)H[^=)Fu-;a%JE3hZDGWof77ouNHFWViRv#r):/(A5)%>c"
+    "6ueslZ`s[/'Nr#m%RH)m2Rh(4N-&=%Bmv#Q</xvg_@H&_+D<-'@VX-p6JT#i^&h1UXk-$s6JT#'UOKM1JCT#vu)A#lgcPN5(hdNOt9.$R5WD&wD:mMeUZ-"
+    "O=`DBP)Kj.$LLS)&&4*A#S8Ed%f^Vx-LFfa&Sdq.`k9//$J*PJ_j<8/$`cy2)xLxvQYfIl$r0iK(`x+Z#&fXWRO8DO#oj=R#Wx+Z#8rtsR",
+    "E>G'Pd>xJPW3/dS).yE&aj1O#nD'h1M'w/$<6qp7Xxm/$acN3UvW,O#VtMNUTINl(Psy%=O)6W#glq3VCTnC#a6c0$5v(&4MsueSatu0$i12O#Cd*,W3,S"
+    "c8u@CsM<a$SUsC_aXofU1$]NC/(KHO^GH5AL(g6cdXjMuNCe+GHW&GLc&]xqU#^viy=a5hFZa-KZm(.-cZ%';>Z`PC3(aj8A#2'-)0kk6-3TQ,)0GPsvZ,"
+    "AE##vk'r:.L+2$C#oU]_p)m&*XkP()3-:^_Woc=8qc2$f^1v^7ELQ^N^9<3'S)m(`pSr7C&O3$o1S7`B%ej_gAc3$iMaF06C48]ICNW#;go0aqcn.$98'4"
+    "$8eMCVl4k3$:7N50RU&%>+qdCY&=wRTJECO,^b.t#@^]2$R:UN(GQ`-No++xq%Vi=T+&1.$:N.]Z&9W@ZeV%%>0s]<[aI*faJ#:]NlB;4$lM3EbpJ-.$.4"
+    "y(bClTCch_&.$ScU^c&h3P(guA$d:6/W4H*)h1`J*5$s^.AeUJp3$eB,A#x@@5$<$ME1F3CL$^TEN$3Ux1qL^)R#G,KTfhh32(us8[#X0fYg:Aq4gEc16$"
+    "JFPW@nBgpffwE/&QEc^PQw;6$%>LR@#3-)=$106$*ln[#`Tp,Um=2Pi0uP<(X47B4>y^+=,]q6$^CW-jE0VIj*F<*bj-_.$bi;Hj<`CG(Acvj(aLJ*kT[J"
+    "7$b[3'lbYkb,Eq%k(1:Kcl3_E2(w8]r7TcUs,0[-)=DCw7$#*xV]<i,7$;6e7$NvEXZb5=8$gR=/(=/0w#,$=(ox)5WnJAx&=U/kX#G4u`oNm)8oD(]b<R"
+    "na8$*kQL=jt3-;F>B<0V#t8$JM@5hX)&9$u]511RU;8$oZiK(`xXK(,<OWR,CO87HHT9$he%>0v2L0j(Zi@#C`PIsvLmpg_Y.AHD765/'-/_e*-8:$ig+:"
+    "$FJLFtVrcn#D*DL(p[iLrgMhbtk%+irp3S,uT59Ek1r]:$Wm.v,RX/BuYDi'v'=yQ#.TT2'rAyQ#V&,>vZSR$wc>#k#''vI$(;5##W:aSMvy'[#p/AhrBp"
+    "1J$QgC>Z/H73r-K</M0j69(IJ&%>+[pItKt3Y#@((2qPYv7$%=[W[b/@oNy%c>,T*hH2TJqseA3EZQG:aJ$==LN#ogjJ$UYaJ$]N@F1=4hJ$'MN21:Q')3"
+    "l8rJ$3q%_-hD:o#--9,NXVHBP9GmaOWY7K$0BEb<l:888m/QeQF3J>QB_TxQ*BKK$0gWK652DY7sMpp8W#Y2,K0_TSA1hj(WI^;T<H((,:so(=[@NL$;K#"
+    "qT<W6&=QG,K$sgjOUhI-*m:SkL$.%8Q#$P=Q#C8*i(tobSVf@.k9o`3M$G''M$wZn7YiK[112Kid)jg;f-#BhaXb$nQ8`5;2URFwV#8#-STaCC*X4^3L$]"
+    "%aa*HjBj(tn8GX[T#cX+8YI=u7j>#O&0M#c<GBHI/T)YC4(w,siHBY,w,:(bfGcYv560(<KN$Zj>JN$+SeE,xuHBY8NSS#JTSS#3G%wZ3LZN'#HO*35QEa"
+    "'3'<r7*6BQ#=dO9]DInN$-[M/(LRpg(ZX_5&Zb=B=L+b^+,QHV^@-T8(NP6V^W,PL#D(YO$S5rwaL=3I^2+#ka$^kO$JeSA#%`D0`e1C9=0.MEX07wY#^^"
+    "1k#a'1)X$o`L`@^[a*CT&N(-cc;-LBh8$=:Gni.AY0Sj9:lI<+[u#..1)XqAN53B27`V<bJ`Va=*=Fr4.s(4,D/(FgVcb,#)8Flpjg`+v%&caCc(O.ZR=O"
+    "BOc-d-d-[-w)w3%d#ppf)5'4%dtSTffh6n$^@[ZdCk>-%d=ZQ$B6Xi(AxIDenv78fOvuQ$eCEYf0m5q$Qc2R$)L/2oYg99g_0OK``gaUgwM45g4TrXe`rR"
+    "B2E$&7CNCHt$b0HS9P%MNh)G9N]--sR$:&&lhLMVo#hFDBcw-B_#V#,`cAk5`)3uFKip#aU#RLYO#[WCS$^CjIj6j.kj[VVm^-%4:,.4BEkCAaZ-m:uV*W"
+    "fiX#x_@f&I(%s.u^ML(p0u80hTtc1>A2JU]+,T$vDGIU^15T$p'VJU+L<T$snJQ%v/:>m)t.(n_R)cmaf&Ano$lR#5+fgij[@e#N'D-j]Z'xnQ*-Q$Jp<f"
+    "_e<fgUn%;aoCHBk(ve'roT6iIj(q:U$T4uZG2H/5pxWMrpr.pU#Y$$,=^H^U$P`0lqy/x3rI3K.$wpa5&@DK.$>GDKr^$4-s^xxhrYDE3q-KEF2i8'7Cus"
+    "Eq%.FIS9Ax[dsNv+R]QV[V$,e3*tvJET$YKosnDCC_#$kU9oe<vc)&ObW-=;bU#vaZO#2I,W$N*x_uFSi'vj(%-%.xpyuKP_S7Ql[Cu:b^v,a<4>vypGZ#"
+    "2&HZ#hhFZ#+$,)k#&HZ#oNF/MY6ld2u:+Bv#wUf$r.Of$7.hf$n,if$;5&Y#5mBf$1C^0,3)VZv*;Q##`^.>0BGWZ5-]*j(;A1_#,RbCP4(<g$_HUP0BA,"
+    "g$j(dn#pdn;$,HZEO_cSg$H4Cc(lJ'JNx-e+AL<sn;[B7,;uL#]QVQ9O(_#)EkGGxbMkcHK&l3@*'I)]#(>cI_(,xVN(m#0cbc_HruygDmN&Ua4$aE0/`["
+    "1S.0raMR$3,CCMGKt(B*w=Bu$Y+h$siyJ`I:XxROhm^RCxd;)(LF;-bEOM(GxBs0V'2h$+T.n0]G9QTNHfUT45*1(,[.A#w0UEUZQH5T_j(nTPPRA)W=:/"
+    "#",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 3833u, 7184u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 3874u, 7268u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "uB)VNJb_OPTCsI-RW7WR]hD;$gpx.rfa^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQbx4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)c`Co*8gH>#'il<(c`4"
     ";ew4K%#D9-V)_Lc&#9m]F*bHD#$<S@4((_vH2w03V.0Jr/)5.i'+,drT.8g/L2qV@U.2Pr/)9AI`+-j$U.rYUk(^EIw$+:4:%UFUn&]&%i(S[hr%%=NX-2"
@@ -26517,7 +26939,7 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4140u, 7793u
 static const char *const diti_spirv_text_elementwise[] = {
-    "uC,VNJb_OPTCsI-sW7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#:j.J)xm0EMb;]a*A4p"
+    "uC,VNJb_OPTCsI-'X7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#:j.J)xm0EMb;]a*A4p"
     "f)e@Lvds.p]#+v1t-t2_x#;u..*q$Vk(3(DG*>'uV.qVUk(>5hf*icUk(7:$(+A30W.rYUk(f2mu$y*2X-mGUn&'`lB#]W*K2;6ol(&+_Y%sgX.)-sH`+p"
     "jXb*k%Y.)/%e$,qpbb*&wAq&'@VI2Y$8t$(CVI2[*Bt$)FVI2^0Kt$*IVI2`6Tt$jc%t$KN8;6BVMaO$uA=-S/Vt-1H.f2XR+9%1nSq&-cW8.r7k]$-a:X"
     "-9wFX#ZAs8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.RA64(S]qT#-I4M#^4/HWj^vB#61;=.gquH2athv$[Lq1$#qh.`0SUU&Ed"
@@ -26526,100 +26948,111 @@ static const char *const diti_spirv_text_elementwise[] = {
     "*W0gFs9r/QVsgU#cQjKYl&X.5'nE]Kd)%CEdMcOWS8kXF@WKs0+#Ic]g2jf.##9]E,<R*6k138=k1v_X.=fcbsvT2Fd#,7DySlH;:6H`[@PO8>C=Z.W'^@"
     "*so>MUn0pQpR$'O]U<WBdY-st_.w&qIs;-bfLr#VO%5q]Bha@cb6w@OUUH22WUKM=Y*_ACGwM<ij8I#tpxf2Y+M+*8Yow&MKP8BGNcW-K=Dp#GJue2XjS."
     "2BJ@d*&l3x&Fp(7CsKre2,,/JF5Unb3$jI9.'64M#2-XC+m$.`%cY=^>49t_+o3S$&Rqy496F8$,qCx@&DJ3]&N-4u$e@k6MpIWBM7ro7^0RM],S/AiD.)"
-    "':%g79/EPf)&+XnEgV>m,k1R_IM2d]6R2PrG59)aOr%P(qmE)A&.Fy:bL(N5XH2ZJmh(QV=I2N..sVvbigG'Ml'HfAxW(7aSBHnYo^Hqc3#I0lFw-uno9."
-    "'cO>IJaK]I-:%S2bstm&q5.5B=L*nO%kDh.rwDo**EOQ#Hn[IW(:sBMQbqt.O[pV7C'j=/ohdj1mhITJOmM@MfK8;KmqPI$E>`rKw2re2ag_T0A)^M#s[4"
-    "BM>.jU;q7D2M53WT7=fQH)O2YlMk@n[WOv#1Nj9%=-Nbsl#2K4R$C`qg(8>ZM#W5WK(e.2JOtQ`)32`b+j7QvM#.CUo/I=*N#r0IluoFql1SSTY#wZ:N#E"
-    "]3DQc]CO(Oe4]Q[bQ$Rk/De2vgb9%Liuj'5ZrN#r+,=SwbIP(gPkWSaPB,)MS):T[%4N(*0EVT%dWL$etVA.)VSN21pII)3WEA#C_PQUFKaK(oy7lU:xln"
-    "##*nF&MGPL(+v#G<eDOlVkRJ>#T'=P#u1<5&7d558akCI2c&_F#Wsg-XrhJ>#X@cP##2<5&BP./:akCI2i2qF#[A(GYhIJ>#]X0Q#V@q1Uj=^yYv>8CMg`"
-    "6##(fGc%vksP#M9MQ#FbSxZD)eQ#+$-V)Livj'Wysu7,FgQ#%h$R#<L`*3@.gB(&uvj'yx+:^'<Or7Wpy_GrWRR#3D]8_X[=:(oaq1_-BoR#56`*3P`YC("
-    ".6wj''fRl`>1<c<^<wj'i@BO2Xx'D(2Cwj'=9t-bTxsu7ey=$HHKkS#L[M,ca51;(0Gc%c940T#=O`*3iRrD(K[wj'FSe*3nhIa(=bwj'eB-Ae@8u68=s,"
-    "rS21qT#cjg>f1$R[(Eks7fFu5U#y%G0rn+TpfU/`$'F^&^ulousgITaK(#2lChLBjfM*5gU#B1hOhJVrvhUT4h3@.uU#PhhXM<i(V#T0uU#Ox3si32u4^B"
-    "^/V#[DIgicR*Hj[$#/Mx/Eo*`oa(kdWOi/]G-Ki`VcfM@]rGm#);fMOIsV#y'yAl0-L<IlL`jL;B0K'7uQ-)oG@u1;]_V#Adqg'$m*unfeoH=#[Rsn3)$_"
-    "MZN+X#HOwW#AI(ro]IDS#J,k4p2GXV(HDtg(2',@.ilAF)TrWM#[-LI24)ux9s[An(TvLH2dvUO&4-;0rgs900TraM#X(d.r;wEj(-'uor%-p.`B4;Y#tS"
-    "-$YN.DY#b/rd2L_1V6#fsQ((ZOY27iqV#`Z^Y#Q=[&6KECg'qqqI2OQUg'*Z#V7Eu@dsMoBj'/mNH2Q/u$lVJLV#E=7A#N$E@vk/6*3yx#1LIo`+s3iWt#"
-    "2CFKMpEdm&FXClMO(8EXDsdi#MbaP#VYe+saoJ5&vy^dNE8pFOY(%j#n*NJ27m&j#70Hwb%>jD&K[FKMEF%Hu3%j*P.QB2(]=xFO:Cf1,8ALF=>(Cj#6w-"
-    "'u_Bk3QSFsI-NtP>#k-#Sl5U-V)^1E5/Mm,$vyXrBQsw_K(#C`K(26DTfCjf.h,$._Stx5X#pHR[Z(l`L`i.kj#rrS^(9O1n#+#Z<RXCUQ#UX-k#Ps;B+O"
-    "RGWR7Q:uRr1^jI;>Ak#+.dN=qsPR#Y]F;-CjKf$OTlZ,YpZk#D#eyP2G;VT:f+9TEb8<R]]ok#2yek#C7.2CWlQk#Ad]QC;*rp.HW7l#B[Ldjf97Z#[,aj"
-    "U0KOp#@xXq(_67iVw23$VpBZl#l2lF&d^x+W9k,;(G3n$#Br#4HGc@K#,](m#p3=JAOv>58=$.&=OF9V#a12*6^Ahj#yLC;-t8gN2gJ>jUhkUm#S[.&=b7"
-    "W>#q@)`Y>SA`Zhbe_sJgYZ)N@(0(@U%A#v&>][#yWA-1FSG=,Lym#CTLH2&r.m#Plg]]&.;##<ZSn#lbdP,j5cp]@lkY^3qfs[hx<L7-$GT]Wcc1(Sw^0V"
-    "j-PL7h(Y2(Z2M:_=^_m^0cD0`UK@fN2riL`2oV0`gu$i`W3BY]71=0(b6Nl_d^MPaISs+aiMpJ2K,(h(oj+&=O^io#7L[Fb22Go#P.@qhf%/p#fB*.c=wN"
-    "ZZ#KFJc'S(t68;aacqY=nBZ1Sp#Td6P$)>DM#(BDM#c]/J%+nIB=P07#Ha7]p#0x`n5w_V5$9Z&Ye$7$q#LW0q56#+W#IF9l#K&Ej$(o6+*8%YZeLFInBV"
-    "2K#f3HYP(]4Lngcnl%c;2YZgO^v(e9IQ)3C%1eLfXevdnCA7(_(%h(kD>Sh35p3([l0ogWo1r#`O[m^YJ#K&YL8s$`W[Q#TQ(5^e#D)&x1r.ivkAZ#kV,H"
-    "s93Wr#1.TPjX%d+jO9*k18H'@#8l'1k/iNdjFgguI2K6)3a8FG10+k(k<3'd%/dXg`V.hs[>PBhl9O+Bljb#h(1I+&=>6[s#Q>2)*^M_W-3@*M#ps]L29m"
-    "iD&$nL@#L2#t#@$B(6So5,=SQ2t#=g;un`E=t#LU+C=r)dR#TRoyGPbEt#BB(D&OdTV#vlKK%c(3g2V#kt#RnWt##4jf2Wtat#rDFkCcg'u#:45##;I*o2"
-    "[)tt#DN/q7/^NH<q*Eu#BH<g%[1m.r-0iS#Z'OM#`V-HsL-OM#EbGY78yJE=g)<=,h0FatNakj(v'THuKP]),JKs(=v.Qv#K$<$vRW>GvlFg^=EMx4&NuL"
-    "4$2ynv#kBHg$8-Z-$d)(2'L%G*=+NX-$OntvM)ebOMw[H^Y;N_p2lGid)gJ:S#XnEHWDvcQ8ae'>v.UXgiM<YV(*-sT7#=VjqqXZiNkw.u#WBFj(vwsHOe"
-    "@9/(qIW$>dGX.$`)L.$M_+t2,-rp.SXNP#y$k.$`y=3EHZ8G-+r82%cf8E&G8Y>,>4A>Q43Zd<Z_WP#>tAA-OURS#@DxvQ)eeK%mLv^'8a^aX9J'_'Jmy%"
-    "Y9t:/(RsyvRaU.<-OH'J#E%o/$h&9N#gZ`>#ySy+3UmdK@8bfN2%g6bK2KZ6%]320$l:(+<M(L.$`]Mo*8&NNUve)>QLPJ*/2trSDOyB.$",
-    "jlpY#m55k#JLJKVS.')ObB5k#b`n=-#e)FH<<s.r:eroiiBZ-SM;;iIw+Zu#dZfgVm4N53_08]VwcK]VD@+:FU5-s(o+D/(sn9eX)uI-sv7c1$oV^u#m&m"
-    "6]%&j1$y-x0]5Zs1$.3g1$+/%2$;UMykLO,2$=>(a-*L+2$2V52$nVS<[a9EA((V7;[#jPH=Dv$T#E::=]y7,n(og4F,rwi26ndLM#jR]X-aTFM#Ufud;<"
-    "8:3$0;Ys1$ED;^BIK$#h.Iu1^665/R4)7rQol3$FQ`3$EPA-aJ8H7(_@J-aIwntFoH48]yAqJ&HmAHaJW'm%MV=t$9QI^u=]C4$4%CIpR<M4$;fPKb(=N4"
-    "%3JYabTD`<-.Y[&$o=%-%Fvq4$Q5im^R0>3$]1]4$Z1H0`p/T5acagRdF,xH&o=f;(%@9/(g6$xBN(.X@,B/l2/(t./'qBX#^Fnvd8`.p(#;5&=E3^1$7Q"
-    "o1hZ9y..tdkoB;ZF5$;;1o#hA8o#H2gpf;d(tc2fP21t*'6$2$$5p;(`Q(;doUfRVh)5pTuyvGtpw3rmCNh(Cjj(;/_a<SFy1$@0M$HXJ[giG)]^Y$`(6j"
-    "`-,8i]bhe2u&@';GTcl(eeaIj,lf5Ckn:q%[t/F4E7&k.@`=X(=RLmp`)Lpn8y1MKCh#Ek0[aN(6M0w@Ek,h(i'M789$I7$Z=F%$LPfE&fGJN_5Nyr#*iP"
-    "^l=isq.PPfE&i8^mpA#1>mOH=xmmQk=ny=@q(3B)unJX2202dC<oms2w6(_q[mU>4xmbLNQ.Ci/C#kCduo82kU#H8kU#H5kU#gAHP(tWXm^)_AYG6`]1=]"
-    "(/9$y%3op-y>:q<]qv^ek6SqoPZk<_;B9$x5l6qY4Tb#7$Nn7dXe,=cG^9$,TgLr$;Pir(FX0s^CWX#r=wNsLgSH)c]r+skh7n(gK-@.St::6Cp$U(=r;H"
-    "tH2F**Vy+R8u(Q:$,Ue_ur`I10M5t1%qeK^uIBFj(vp:Dvn2Ku#&9Ku#HIVS#j2HZvtaSNC-a&J$u5ND=ayPR#5sP581g/J$huIRNdN:5N;OAq75sBJ$^d"
-    "VJ$v8OJO%(0F=kCSX@6E&+P`uUe3K6///rlMBP+78K$9r](/,..#Q5qbW-NpEX#/wRK$rA(S##>OHWHm[K$[uE_RqBTQ^bUpK$)CF2,1r,=SscCuRo+*L$"
-    "&x@rSm.3L$%Xg8Tk/,&=Z3;L$Do.vTGk=QTgMNXE*abL$C2lOUBQex)pWsL$=CQK&VIC8S#@VR#ZqZQTcy:@*1.Sl,6E5Bu'T9MWRtG$0wvOHW,5QN_1;W"
-    "M$lwJM$iy#VSqulq<*js]-.EO&)1FLEX>q*^Ml)rM$UBrCYHxrM$Pp`=2RNQN_C)dJ]pe25(jd3JOf84Z#i6E>Zk^`'=*L4N$aXSH2k5kmg+@lA[=vXL$h"
-    "02B=1P[.=1qlN$c'd9]jx&V][+3Q^K:xd^-s<O$=Vnd^P.m#)M'KT(thmu[KiIHB]f1<3fHUQ^OB'V#u=nYR.'TM$%>MO$;Ol%Y33jp*h*>LSe*7:$FR03"
-    "(`eW-tAOp@#w_D0`RkUu6]H'P$#3`@)icPM(.=E4aIMjg`pg`PaL].,a+$HS,9(,a'*nTP$XF;+SHhNrl8cUP$rn'4I.C]O($u]%cCJ#Q$]YTf&7fCBcW%"
-    "cN(vYJE*;'$#d$Gq_'+Hk>#(Y_^c[cyS#F;nFb%SU$e3GNV$o'mTAK4$R($J:/(`Asg(/8.ueV:W4)`vNR#asNR#gkWWewt:2(W(9`PM7J=gm(ppfiwER$"
-    "6sRq,4F%k(H&G:h03jmgl2bR$<.oq,7O%k(LBC7i7[fjhnB&S$T1k#ka:TXuhyv/jVg[Q#S_Uh$1OJ2%QQK2%doEHj3M6*k4P-fjWy1JkjNC8(MF7]QYwp"
-    "S$6mqr>.dIKi3[E2(oPQxQk9]Vm*Q2a);<wi(gjg[m&nvA3>*vyl8kE2(vc1YRqbOsm9uqs,EOrvm;tE2(#mMuRttksm<06t,Ktnsn>&F2('vi9Sw/0tm@"
-    "CRt,`Bkpooc'wZ=USS$LD$[#D%1ii[D;3q2&SMb7u),jSVjOqi.@U0'Osq-0kc7(bk/VS1QFPr$#9l%@GDKrM[74s,J^pr-N/MslEcr$el@Hsxguo(w%.@"
-    ".dYMc;4k=7(hqg6TVDv*uH9yi-+JTN_aOSm%pUSm%s;*i<$B(W$gqZKMp'<W$A42W$.B[cvvg4>v6h&&=B9`S#E/ED=qSDW$Vo%&=FDTU$^Y.EbH)86.qT"
-    "$(=.e8f$+l=/(dE;##DfIYin:0U72jBf$s1xjM#R_a<Zg&hMY.>/NInda3gQagpG:jf$EsEX#sMc2'>r-_4S4'wd.lH]-x/:`(-><;neH.;6oD/g$#/0O*"
-    "S*B5^;>rDb*0DJP@`:&P'PX$HDM>g$'dYlN1_E,Q+D'wdKr^g$tWP*[=xgg$erGuUh+R&R-DcZdJMxg$(/L]RiIlQ#xOlQ#J*L8S<@&M#*Zi7(8`$n_A4p"
-    "uSBDwM3Q>c5=4XH5TE(lh$3B[8U0yNEb1%8_-MgJ1&Zx)R2Ds,3>2/ElUw<(i$-fD-.8Wvyu&RDi$d:kN]#XMi$dQ.I]mT-,W_@usnCOuLWaV_87ExUi$D"
-    "aka32Nue#CVM2r*2g1MuY.gMfy#J$U*ku2RNu(3BE>-2d6PHX9/LW7v2pi$`hkm*a=s>#)n31(NRXyc@$TdYWBg=)T-Rj$j6<R-=l][#Yh]`ZHp*1(68]p"
-    "]4mu:[*6N>Z.O.wZ]wGc%Djgm<,iF##sW3h2.cq+]@B^0,mqfW[E+UjCkXEk$$fa;*eYlM(vpc=-*TP1(+3J>Hvmak$2Dk8=7S6j<o'F##_5tl1KQDh(Rc"
-    "mO__X.l$tjx4`KJQ3_OsXs1IW$l$ox%sBLd6l$4-K1$gKTl$Nf0[)A,$n^UiFx*kySHaO`sg`eF,GC=b9##)IR*bVfFMAGQmWRB*6m$=R,JTP_@m$G@6m$"
-    "ys-ec$fFBluBSm$W+ol$U2t+;Dlr-=/nL##xWf@d<T'B;*;1M#N@I>dX`'j(6L8&=m$0n$@m]9f:dDn$KMT2C_05X$G=M`7JEypf-lLO&g+gi$B0lK(ODB"
-    "uehF3C2hbtn$+m5C2t-%o$KmsXe.qJk24fXbDlX).#YrPlhe[8,k#=ug(VTVK(h[2iiR[To$k,ThpT^^o$^C*V>tOfo$O-=/(rOOH2O0#4._2_*khtcUgN"
-    "4o79pwko(Ko;'l[1&GlfWT]t</Pp$aeug(PI&&=Gbap$o8,xm1J1.2<]h6$g8Q)3%]Myk^f9xne$eS$C,;q$P#/q$cG'L(+wq[mRh*BAKI;p$g#_PoUF&#"
-    "pxs98(%]_a*JqEj(O'HapOKD>m_l42qkJmRqNZYp$a0+ToAx7r$-O3p$#<,Urd61/r;ew1(+:g(X.K:o%*I=o(<;@I2rC>4.MqUH22s]Rfv]aP#]vTQp)1"
-    "^m#+pfm#.A_+&F'fdsOGWY.L*V%HnMdZ#w9n=3Mhb87Euukqk,)GWD%Ir$.fypp@B7h(C^aK(IlRCu(3w_ufb2F,6-(H)*$tQ(=Vs[v<B_.w#0Ys$1y^*%"
-    "R#GlMlXXs$:]Y(kXr%+%v(,DkgI/+%64#+%AFI*OJ8H7(Xf/,OhJ_NMxY+2CZ<(s$%29d/PtkKM&8@+%fL7+P`v9##74cKPnBQ>#nLxfPm[^+%N#y:MEoD"
-    "&P]YhV#>slg)A)D;-wcML(67)$v`5Sq*j(lKMD.)s$ZH((bY:%,%dUMs$a>5+%Q]iBQ^V>q7S42>5IA+]QxR-#RsfJ=.pbj63(lX;RvEr&SPXxZQP.H58V"
-    "3N,%*XS_Ss*DBSkN[uS6g/U#G<w9TKB<2(6$^pA&DNk<,h9##`C,ST<Z/-%vTZ8U_X>5pp(3@V%53nURvNX(@fWK(//vmU8#qO9_8R:U)xw>r:gj-%jkJ-"
-    "%Q5VjC4*/l<F5:##DDaW-9AnO(,n,yI&((a/e8'eWGev<(Nj3['J9@.%k--<L,XL*XtG*b3:uvl,BAL'Y+7K=EE_pNLy^c.%L%Ggf&Hx.%",
-    "//B>fG;8B(&n#&=/w0/%s&)#[IYbH2E3ji-@q'^#F^</%O[%n,JEAo#ZHVB#:Fb/%@b:n#Y8k/%%g`;^;1]Haa7'0%si1nQ.W>&r&quK*&;VK(Qc+&ZO>f"
-    "1()qGD=7B.]Zh,/0%yqTv7$t,n^+MQ3_f*###",
+    "':%g79/EPf)&+XnEgV>m,k1R_IM2d]6R2PrG59)aOr%P(qmE)A&.Fy:bL(N5XH2ZJmh(QV=I2N..sV/kDcGxwDo*y+OQ#6Em<-EYGs(fvp^H*ih$IoGRN#"
+    ",JaX-p,1X-s21X-(pbM#.;9>,3orr#Vj)JFEu+8JZqs;(wU,tJb_[n1SH]N0$+RgDGNOQ#Hn[IW(:sBMTkqt.O[pV7F0j=/ohdj1s,FQKRmM@Mlp48Lp,m"
+    "I$KZ[oL0p#r79V7w5_42M#$PDO=K6#y5@MAP;*S=M#)LNn1p4C:%L6QM##W8A(C>ZM#E2LHO`Dtg(od/e2r(0:%MLja*jE8S/AT(N#v,FA@RSp9$EG=2'Z"
+    "C.'5PKOsnxR+1qi&5`Qbgtp7>pE8%2g4r&8K$v7GV=2'E1sN#S<,=S^YVt-:5xL#R0VK(Em=r&U$6TfGmZh-OY^Q&7][0)SxYN'O:Si(3iOWU*goO#AqNY"
+    "JCrcn#A_Tm^)'j;&2DJ@#/CD&5/:wC==r0G&aN^3%8mQQ8akCI2bwTF#Wsg-XjOJ>#X@cP#v1<5&Dcfg:akCI2k>,G#[A(GYpbJ>#]X0Q#x1<5&=jUT7ak"
+    "CI2ge8F#,C=>HQc1^i1/-e)]tt,$/541rVq_Q#2Y,V))mAK1TO)X[%`rp7mxF8%JhrK%H)G8%95y*F>SxX@[3b;^<&;/(($wj':4dr^)COr7I3qRBtdeR#"
+    "7V<q_b;:;(syQj_/N*S#30`*3TllC(0<wj'8'<Ma1[Or7Ox8rA$;XS#Zi<.GaT&cFh*Dfb5hOr7eg^CG)W&T#qy.ec,eUT24`C^c;ACT#>R`*3m_-E(<bw"
+    "j'P>-AeNfX'=3ns_P2SexeB>u686w7$Q4=,U#g%Hwf1$R[(I,TpfH*IU#fsj*3+OOb(H)xj'm`tX#vuXU#'kXkhMHsfMD<wU#sfG0iXo,V#[^w<(M8-KiT"
+    "Bd<4sW=V#E>,4r*Pe+j:g3V)4Zv4^-b;HN$NYV#;&dR#tu.)3MJ3:,KchV#cH<M#QAsJ27o#W#A[SL2^e6J0=iGc%s`L:mdfh0,-,IH;40IW#)*r-67C3M"
+    "#Edqg'=0[-)2tNn1Q>9g',Br@#v)qE;N9<Q2PPe;>KO5V)2&3To_L[(ts0gn.5E$&=W#bX#&6eOqO^.lq76<2r:_RM(Z_UK(>6]3rXKc6(qRAo^D5X0syD"
+    "M@#LvGc)iA,l(A@^a<gHBY#0agLrEGWY#Y%+D1)SPg`p]Jm#aS=/(MvY*ulksQ(hnSCuk(9`mMDGjqu^Tyu=bA^n+3wI)HGh<o,0[-)JtNn1,1&j'*FYyu"
+    "[.9PM]uHs#eJ</((Ut=djQ>c%w)@;@WEMO=M]^Y#=,./M1aki#LF9K`n#wi#RbaP#y1#)O/R:/((0rdOSb0IP73qd2nIXrga%-YMLjVj#7Zbi#8r/0(d.W"
+    ".Q<j3V)`2mv#j7_dNJcQW)0@60(o-U$Q0=&k#mI$&0>$:3$9,syPF02cuA/,y6%9m1hyA0]Ri>'>HI=`%/HAhj#'-RL(66DTfG+4/h.6f>Tx9[X#tmjt[("
+    "l`L`mG8k##4y^(=[1n#/HrUS][#R#YqRk#Rs;B+W,`pS;vR6TvJ+kI@Wfk#/.dN=y4vR#]]F;-Iv^f$SalZ,^1)l#H#eyP6lSoU>3DRUHk8<Rau<l#6:3l"
+    "#C7.2C`-wk#Ed]QC@*rp.Ld7l#J5e%lf97Z#d^x+W4WOp#D-Yq(f[O*X$LX$VtZ(m#tK9G&l79EX=w,;(K3n$#F3I4HKo@K#0uMm#xLcJAS+@58B$.&=W_"
+    "_V#e12*6fY5k#&MC;-xEgN2ERY7fl,$n#W[.&=fDW>#ueAxZCxXx[l#3`sN(([)N@(0(DU%A##LVu]'.XA-5RSG=4eGn#GTLH2.3Tm#T9(v^*:;##Asxn#"
+    "s#2Q,rg#2_D9,s_;K'5^l9cL75U_m^[oc1([EvIWnFuL7h(Y2(cWeS`F7w.`40]IaXg;cO6@*fa6<oIakC<*b[XYr^71=0(j[f-ah+fibQ-4EbiMpJ2O,("
+    "h(sj+&=Wv6p#;qs_c6Klo#T.@qhj=Tp#jgBGdB,OZZ'p^cd+`(t6<axydb&Q&=cJxp#<EIh(+I9/(.[qg(@,n58squljFX_Dfh^ase%;_Q(jEF##y;Dq5i"
+    "5y4gBA$n(8]</(NK`K(Ea$L(@.'7guoPq#r5q;h8-[q#2[3$vd<lq#9>GDMm>3r#Sb@q#b+YohttB3=t]<q#AJ]LiP&,`c[-Nr#dO;-jc9]F1[JRgi7sPR"
+    "#nSTL(_,Dh(Md#&=b)dR#`Cm&=/V_r#AeC8.WSIP&e$k(kb[/s#7RK`NSjE*lHr*ToVdBs#D60+Dqr%kl7Df'm.atF==$@s#Z8Y#HtZVS#1<A>Nm]qs#B<"
+    "es#LQY<n4p%(nHH$;nVpCYnaS6>nd@9/(<m@ijwKnh(^oHN9Gnw7oor(n(6EG7VQ.Xpo#:6X,,n[snV.$vpyT-QpZ+Q=qS+<Ton#60(SM</(ZyA/rb[Joq"
+    "]fp1qPYVZQ1d*Pr-wQab%8N-,c;2BcN6[1h_`e0sc@MgrJWdNsGQy]%5-4w,u&e&=jT^u#Bgsg(HCy%=nm+v#a_qg(1`THu_n_+,JKs(=v.Qv#N-X@v+Jf"
+    "v#[-ej(:_[cvTg_vv9RY-$*KgSMqRg^=tad'&NuL4$c>v-$kBHg$<F(.$;=k$'2=GR#,tKHN$$cYR.ejj0V,8Q#`Iw>H5,`>#(h#,ahCO.$RsB.$TGX.$3"
+    "(L.$iC`dEUKOQ$I7%Z:TZ#&P%&&N(Go;$vH9xYMvGj(&;vEvBeXD;$pS60%y,./$/W$/$8l.)=HM,/$s'^<R=U6/$D`&h2crl<R$:4%S]<<,;'S^/$CdaK"
+    "69<IYSq0p`Rdry%Y+o8h28dQYSCg<i(JrJwS(I]s[`aTh6DB$,alaarThjIY-wtD@#I2nVU11^4Ug'P0$liM0V.yO0$Qg1)*h]a0$Sjf_M",
+    "'9m0$UM,GZ83u0W2&*e)oe9/(FKZ-Wqe11$MlL6upe%sR;d;1$s0Qv#>6D##^X$%++tB58mSC1$YBo,=[U#cXoZqFXC$,=svjM1$1mMiIPV#&Y$qv_Y%tm"
+    "CY]`c:FuVNk#6VGv.3lMp(n(cjZxMLatsSH^u_Y'#[WOya<EJsvZ]^g<[p3s`[*CsvZ)^3u[-BYsko9lskuh>Qm)Wf2$I7Mg>'A)#[>u2r]`-&v#1X=2$_"
+    "qO=^))jyco(I[^=Ku4^61'v^r/DTo)e=OI@CE3$FpUQ_prk/(_9HatB7Y3$7Q056OfQZdL+ZK3+LS36o_+w7jr]da_*`<kT+LJ&$2MM#a0vd;S%J4$;;Ys"
+    "1:SpjaMkK$#=1Iu1i665/+e^cd^[$5$]=o4$&bm[dJ8H7(uNv[dTd&vF.yag`yAqJ&_Fnvdwcp,&Yx=t$46AQpEhIWeW<)g&v&KTfPogQ-jAFb3n`<q#YL"
+    "R;A4UoZ##,^2CL=dTA.>#K$)xFQgcb=EbyI(T,SY=S#n'HT#c7ph(7E*ogk8#SB-Ft;hXVkvg966Sh/tfk(rnaa<%=C6$^'+]d=A87iZm^jhr(uq#tOi2("
+    "p[g)[fR&,aIZA,):mrd2NrTo-&S5T#b:rhj&R8t-x1&u#rw)ii.h%i^$MlJk*RT-'C(L+=8*R7$fkbClHB[fl=]_QBgNu72BCw7$P'/Q#1h,8$k7h7$il<"
+    "`mdwFS(uBG'lvQq(2`=xwBo4AX@G<MAn6Hu,*b1,iiRmpJ&^fM8$<@u2=WZN8$v^1unC#;Bo.E(]dWw>YoMc`T$<)FTomX=C=yE1S#-#^Q8V#t8$(%5qp5"
+    "r3@H^>8u#28S#P+$,6Av8L9$rqM0rP_('X-%_L2K0F6Sw(MQr2Z5URH/TR.[mTk(eW*NhPD$:$Q7</(TAXK(Z*ma*H+cOq:rPR#FiTs(#G)pVm&o(ta=/V"
+    "eteJ:$]CJOeT`R:$rP<JudaO874#I:$.2@c%Ch]o7o#f,=p3m:$Cc;$v/J%Av3T-`vieWX#&ML&wPsSH)NeLZv.g%_-5prg<Qg8,N]75/Nj%yLM*h0J$Z+"
+    "'LNav+R85sBJ$d2J*OQHv$09Zxyc[iaJ$IqPo*NVO/1&HQEOS'9(=m)SaOUb0IPHY/8onb/K$'2YHPs<BK$`iS+NRiJK$ijGn#x=Bq%2(npfED]K$IDi]R"
+    "K2<I3r@:)/o]yQ&h+v,3vLM)/j3RTfml<L$t.sYT#Y@>T%JPL$WpEX#h/KX#+dbL$D/aW-%#V`*2nt(tf<uL$pr_a<TA#K$%%qf*I]GQ#.:+#.&n#x+vQg"
+    "m(wr;)*^1,&=qwJM$O&[MXU+k(Xr9^YE5MqM$YAA'Y5*NJ2$F+N$jXoE&myogV.bVR#qJ0)X<:-W*<rbm,n>kmg3cf$[^aV%06P%wZ7WQN_-QfN$po4^r&"
+    "@Mr<:1a7(T$>/NGRZ'c4qlN$Kgt<(l)=8]9Q)bL1F95^)+X]-F+XI&Ek(R#y6.o^oT(N#Pptp7A>MO$t[_V_@j52_r:RP(uyW;-:vMP2tAHF9A_Y0`-8lO"
+    "$js_0.tj0M#um0M#Ed3)*<.@B=Qp@P$O.;/(oq*fausU<3e(TL(6j)h2Ui.P`:m+a$W3Y-W</kP$)9pM$db;u*4niK(#$+k1kRdQ8K_%M$#''jAE5aabhe"
+    "kM#+ZrM#CcOO=+gZK$%bQ@dE)h2)YoCBc):fN#]-$#dre:2(monC=s>5-5jcXQ$u3tj(wU%&=mutQ$@q`9fP15h/ltAs7r$'R$Dt7:gNOX>#CQx5-ARprg"
+    "PUX>#ss-Bhr1'$ewYlmg6L*)<asNR#HkwvdiiD5hie%lhc0KPWiQah^tTUC)-`QM(oNvhilrlLiX[=4j,MegiGs<V,N@Bb(&8MNhrKIE=3i5S$^ISFk4Q+"
+    "K,AgaTStN@E=9$RS$cbOClt#*/6H=ymTwT-)=@6nS$Gi/h(Bjtp7l/:>mp;y[m]E+xm>/A2M)sxE3eH#Te=w5Te>w,TeGKlT$X`F9otuhj>JqnsndvGK=L"
+    "I2T$%&A6pY)'k,W:>W#EF@1(uMMuRiY7C3RVUG=]5BU$/Ttkq[59k,^PHW#A;JE=cH^U$5pphr];Ck,b`QW#DEJE=iZyU$;4mes^BLk,eiQW#UxrpBom=V"
+    "$(9@H&6V;Et>$[ylN2%ZP,jbxYEUnQ$wk8dM_safM6g6FuU(Ck(%Xg_uQg`5Pb*3W$WL4F3Yc5yP%<GW$kgByP]6OW$nUK&=X[MW$goqNM+pJI2QxjH;o$"
+    "kH;Qal^Yoq5g%A-ym^jvvlNt,WHNw05g2BjAm%lMrN9CB>)Onj5,a%Y/g$x%$g$t'8a$6A,g$i&u%=ZoR>Q84RV7]E5g$S#K)=]0dV$<X.Ebhy#=m*V>W)"
+    "qyl^PV*>vv'r7e]<3m/(9a<##TiSK$a8BQ#o'GQ##,fg$ePl^QInda3vj.hpR'yg$PsEX#ooc2'.3'l2Rkr8dxjH]-+*1`(<.UToeH.;6#1>h$./0O*cqY"
+    "N_:5V(b5>pxSV8hTS&MX$HZ9Nh$2ec0k<mqZT6f'wdV_mh$(XP*[Ievh$prGuUr9'UU7]G>dU90i$>=x3VtklQ#,rlQ#aZxgVHb&M#5%j7(OnPEcLCEMWM"
+    "fwM3h+r6=K1udWPl#j$:KSfXsO+m#j)rLVD<:&57V-DQxd%,#J^[DCsrm^Yig5[-/I8j'56Ah(_jlH&N%c4$4njH&s_cj$:/_dM&9nj$O6N#7PvCt6mSwP"
+    "(&w[%uVDe:$&IvwhSO/J$BVrylyF/A[it_o_7,3][%$2k$f-[>]l[=;nayGy5olos6SV0r]bc2=*E`)@)L=8D=iBcT]Tl_2(Eg8N_2/tk$Z*eO_&P61,)O"
+    "-l$AKik$EW$l$eT9k_raT42;R9E3M0s3`;cEl$whmy5IH:o#PEjXCj*t>#A(1j(`5K]#x#+k1pn]Ia88IT)'s7,aLR+Q)`ZoP2'[Ua3>8lIbWl/cbZ,9.B"
+    "_:+l$Mw6+_*a2:P4#K'd.o`87JL*Idb&-#dxW5&=5clab=4&(=a7xl$BgfAHjikm$mGvGCOl0$85aq%4[OLNA&+>b-5y(h$i#&te6''0$]uTw#K3SBYB6s"
+    "pfDE<2,K>^Tfp==5gPHDP)mW<m2@p5B4B=-C;eXko(fSpp7'Jhn$&PQ0iA7trh/Vngi<i#`EZ.:2h;KWXCayrW@'3n22CFqCE]vpq7`JidjHjG0ik_bC2O"
+    "C&7CkUq;$#PHS9kOgak43IO]>t<p$Rm9*k,IEP#ZVMX#im.QpcCk`WFHqD2jW4K=GUNp$B$&&=o47X@xUdn1221jp]^Djp9#Gp$w2t+;f#t-=-uF##D,<u"
+    "npXT5%E/9X-S>-q(900)3I]=^trOv^th$aq$y,[X,CdldH]+-r$u;#eMQ:6r$kNb;-N;D@#6ugFAha4r$C<svoYV.C3KB/6$yuSr$5;AM(9)XT7nf-,s(s"
+    "T9@C%ves]Oi$+QvIHsiqEEtK[=$H9eFt6t9kM'3G-QCL=65/j<uZ+*`&&uhc<8oiHt=,-O:/(4Vkm&rrj^#N]-`v3`&C#LPI$wJK*U#qH#&=Q0mr$wa,&="
+    "c67X@.50U]1sT*%Ier;Apjpu#$O1w#aLK:8'))#ocB'm8rpE,WOiWs$23:2rOu$X-('m;-CjO>-ad4n#Uv/hMPs@+%Y=3cOZBjD&`iD&PIV7e;D`d+%]:Y"
+    "s1(&ygOr'f@#G0(*R*b/LNgwimBNlv+%@eUV#76CB#qWsd%,Pu_-Mo5O#qML,Nly>m/`d,eN1%O,%qZdYSkA:##CC7#TKBQ>#xZM=TxHm,%Y1NjP[HqTSa"
+    "QY6(BErrAgY'YRfKR*OvUhf@j('-%V1x.N90Uraj51-%1B2+7S3eTf@]/-%TN3eY9sm1NOfFC00nkdsplK-%To+4V<AG=CkqS-%RDh.$S^fKVFr-5C(+%X"
+    "@tt8L22^Z0IRKLiWJ><2(B$^pA1fNk<0t9##kQX*XHG>.%t_RfXfQ^t#$+Bl#4YZ.%T8-`Y3eH'YQRZ.%0;'*Z3PV=)#&>u#B7;#Z%`#bX",
+    "w-uR)hIE(6LSJW6Ce[>6`iBxZ;XgH[%V:LW4&:/%=HrC=@5:r7jXsZZ41%M#CgxX[(1KY.MBD&#7doK7U8<`]_K*M#8Kr/%Y7'Hg1400%<ByvfR(HC((t#"
+    "&=Fd@0%38UQ_K`bH2[wxj-At'^#QJL0%fH4o,WsSo#gsr^#H2q0%N>Wn#e%#1%;u4kau=rTSm$61%4ixOR<`J$s'w'L*3BVK(hqWT^QEf1(5tGD=FVd3_t"
+    "p=1%T]]v7:MYEb:[&cbj*###",
     0};
-#define DITI_SPIRV_SIZES_elementwise 4660u, 8791u
+#define DITI_SPIRV_SIZES_elementwise 4725u, 8928u
 static const char *const diti_spirv_text_pixels[] = {
-    "n-,VNJb_OPTCsI-+L7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#v>'_$&XG:YwSvv#9Ao8%J3UR&Y`Co*8gH>#'il<(Y`4;enTN$#D9-V)ULc&#0qh"
-    "O'bHD#$<S@4(aNEh(Y2i>$`_so'xRR0))Et0(-2,[,xgAq&to3U%/.N],lj]i(awlu$00CA#i=+J)ksu;-Yee&8rSD8.Z&-y#%H:X-Amo#8uf,L)v<j8.h"
-    "f=O)rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.]Snl(,`yO#/#`N#o7E;$/XbcO`qgA#,u^c*_iKc*ms1h`p6EX"
-    "-<U#B#%CGG+BODh(a)ir%C>cc+CRDh($+>:&(YuH2Zn_v$uwmg(@K0'+raiR&D^)i'.l38SnS[gWEy<#-iqmX-m+k<(V8vpSMJu>-JSSf.l%#AMLB`;.f$"
-    "v;/bj58+t*&t$L.5TStlIOV5)S9.8C4/McGk<(#8.-aYX0n&$Xi@-&GZ31E*VP15@g=-,)-A-Nm-A-32]J2.qb**>9Dn&H^]`#MCwr&D:mN(GD1k(Q0ei2"
-    ">.uK2t@,o&rIgU./m-9)BSO0>m#6/(JC:/(y&FJ3L6[i2dLh&=7w)h(b6/9.5G'B$6-);&8<NW&sHSd=c'<X-:.5w%5eF30L*]>69$xZ6@'3w6b>c;7[;l"
-    "W752e]-==3M#KpFm^'fH98dm+p/39%x%OY<l#rbUBH90Kn8-))R9aOLd-B1Q<Mn=Xg2M0I/(JYLi(/C=i:CSkL$H6J.2)`X=Rq_Do*Ovu3;t<`i;+]bi##"
-    "(:r#r0wb*lcN,<KPiW-v-xP(n.,D+lWx)*KkLt$O)it$NYT'=jCLX(0JI`+VHt($E-HL1]meu$S0i4$V[E2CKk+/:*+sZ&g>X]@,FSW#$'4Q^fb2F,SqKF"
-    "+:++ToyPV^oRX5H,Ovcp7U4M8]mHY[AWE0]%Eh`w7_9X<#_N+S:89)y,>SNdtKVr&7+#OC%ZV*(4#Y;iaEEF<CxLjC%7FG2D*[IPDZKuX--a'f2D6U:'xA"
-    "2='l`<b<%iioE)'^D%g8wdF:Ny*GYHuX-=y'f2X)n;'h%]PtyH(/#*`*o/l^fjH^aA:.)Zc1OC+),I>N@_@KUA60L>/k+&kA'JX_A:.=&,HNTroEJ[SR8K"
-    "DUeTKokgrK)8vJW*;r(]bxSRLeN5FRvCjfM3Y%M#;m+9MShGc%.#>lL[)-M#Q]5d%k:6@#/5@M#0O623S0HE3UaRM#:q#P(v9T*ORjt(Odfh0,Sdt+N34Q"
-    "aOx#PZHHtongOyZ0,),M>#7BGNC$If3Q8VM^PXQw<(yA&,;;+JZQ/t$CRCaSCMCEVN#f]Uo/2(ya&#)th('+dQ9&qr.rKIfvQJ_bsRI:4V);r&8SLV]'&`"
-    "v5O#)aF2bQ%f#TRFsI-VNM>#C5kpAI*G[T]6fg:H)JyTk2CQT+Cwl$BXZmTY1tg(+Ppp7sp:NUqgoO#=]K0V9BYwdJKeRVe[FH;]1df;c9)P#G;t<(6KSg"
-    "VAo7/1j>^X#*qFP#kvn+Wufro(YF`PWkoOdW$^,AMfg)EX@+(-c8I,fXR^^IXe(jl#4>LaXFAbU/QZUO(exoCYbgu`YpM$=Rs9rEM5R:Q#G`e`#Q2-`#fH"
-    ")mHKcev)lVdyYmggm(cB8I+GU]j-Pa(2=onBPOX_=&='-BQ#Aq3u[ixXycPp%R#@^KGd0K.R#RBL,/i'MN(FVG=^)&@B=V4KR#3e=R#4aSR#>w-ma;=^R#"
-    "]k_Q#>eu6_^aLi#P-)]ZpXvO_XORe+QuL@)q@VN(]0W0`T%LZ`[KnR#GE:S#*cMPa3Qwy=@=xea$Me4(cR*fa-O;S#)J<*b-dwlb'vbS#p(mT#*.+Eb2sN"
-    "yc/wf+c@V+S#R<K_-MyTYX=mtactTh1U;l9T#`B<GUsc8T#;b&i`[tVmN-.g3RmyZO#]vSL(QM05TqXqf@LP0l$mmhr$i(IW$W'@Zdcw(l$$[2xd/E:W$%"
-    "M(j(/5jXePg1l)'S(j(3HJ9f_f]m)aCNirm=Pmg[/$tf`8w:eim7Tf;&F6g>3y:1L[y(F(BLrg+6v(#/2X:0<Hvp//ZpOh8x;:h#%i.iojFoh_&[e<xoOU"
-    "#Oh.2C03hW$lMiX#PETpfiPgOhSJ,l.+[Ie<bT08/l,OufYqp*%fAugj8&)Nj'1J*kaY2w#;EEA*Z)DP#UV#ek0x%Ek,9<3340^/1kK:+lrDEn)WHyyGoP"
-    "/J$;updN;oO>RW$=n_^JQElr't_l(GvM8[>GDmIPQYoBnJW#:9@&nsen4(v5Vvm[/g`n>,r:nT8+%oDB6WnjA#X#V*a]baD,X#GT^3hdJ5X#'pajpwUD8p"
-    "*<IT#C*GX#3$sTR[Y#qp_YRtf>r5:qTGKmpj>T_-jno^bgFvjq`G1CZ$[(2rZf+NqiE4ZvJDtX#_K:]d1pfLr1sxhr3+G-s5FRKs#s3*3v$/J(eQI8%@<,"
-    "JtncQr7^NW#5bMrY#j`]Huvw25(NLtAut67Z#SP^*3/VyJ(mjI8%M/]$wv$Rr7@'4X6MWHi#]`5c<DNN8%*dT_-;xw<(HTN8%::BkN;xnvQ_Swi#8x(fi)"
-    "t'j#@0x2O9Mv%PKYD;-9%L.$;p><-4-uj(P^y;8Q##;)]W(BlmXbj#ngpY#(@ZeQQS1>QO.yh('TMH)RGovQ4$VH)AKti(Y&QB=au+Z#KPW9Si5A&09nnh"
-    "(wx^wSrIK5&6lOA#Bigk#lM^J`jnpk#u4vdJ*l3;R_/;D=]-wk##</lUnAMG=`3)l#P'YPVA896Cd@;l#.*#3CgLNl#wD$0%t*4;R`Dx+WbF9fWYpYk)J'"
-    "o6l@ltl#g:uiXOAwm/xOw/YPZyeX<O%q7uw7m#xZStYT-`dN-o+&ZqOQ^Y*C0fWuCVG&p0@EOX[JBZt9u(XrTxM(erK$Qe-VsFV_rm#L+KxZhSoX[,3W@v"
-    "4hFu[COMS#d*`U#YmlU]vrb9]s.Cr]'8OK2.0/Qv#^gd3qjijn-mon#Ut]n,([_m^L/wa3WhJn,:k#2_4=;o(7,pm/x4w.`=D]i`]AYo#5^1c9FZs+a`U#"
-    "o#Hg7Ha62%o#Ud%o#x]Sda`;%]ZOTf<[Xj):PeNbuba9f])1APab(+yFcLv%S#bS/`cFkg6(3^bHcK.`m^k+GBdtAl'd0p^dNN.`7c`2jp#<Fpm#E_oW$."
-    "#tCPGWtp#t_jl#9<i:X/c(p*l.%q7yCop#@JdG%B[]aO*####",
+    "p3,VNJb_OPTCsI-#O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
+    "EMZ8oa*u^.U&3;mW-rQdu$&K^i(;fFV.'+Vk(cw4=$;_vu$w]=J)=rXV.)1Vk(e)QY$m@Ln&&]lB#>xbV.*4Vk($yB=%sgX.)#El**odOb*$qAq&%)_Z,l"
+    ")QB#*P;8.Qb'_#xy(Q)omSq&-cW8.r7k]$-a:X-.21N#R(s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%&e`2"
+    ":@iKc*T++++ALDh(%VjW-t_bM#e82S#+%vj(a0aW-Ni0L2O1]t$y]aW$`vkb*kAcU#$j%t$ZE%i(.*M#$mQdB#sgrR&0''[-9mwx->e2/rg.h_+dk(9.w5"
+    "jU.n%k<(V/1QTU3nt.IZR$'hBb/r&WJ@$)&l30>=$AMY1xt.1c[0,VTsu.2'<P(0lVP1p:Obbi)X>M#AV@MXq@kVJgIx'/g(J2WHo0%WE]X@Q,eB#2L3.3"
+    "J[EJ3HQM@-PZM@-1k$J2Iu^o/DF:n&H+=a#ShWs&LMM/)KViK)Yh]c4A4uK2y<,o&knG6/WlLn&Qf@:7Y+#f)Au>>%4&%j1[7>**c5fZ%&1XO#TUEgV5XE"
+    "s.vs%Fc(y^L2TCZ40M_mq%RaC&$HIEw%bbmi27)1X->;1X-0Y(L(Tk>:8$5@@HMGaBM-W3T&AR_t$H#@u$g2_9.en/9.L8Ru$qRi*#t>2U+rwDo*IeMQ#-"
+    "q)0(b@Di1LMeK;9Tbi;n0&]-_lUp#5S97MwFL:$;>By.C;R'=MP*Q&[&PX-LD-X('^<`=+l[;[bH@+>O$Pm20]#%$Q7d$,NXR`>y0(V#vVh5g[6&q(53`Z"
+    "$%Q+j(jIV>@TxqZ@X*6w@Gbn9A:j&S/.].Y-n4Rl(0h3tAVJq6BhQjTBtwaW-2u&@-%vtS2V0tV0oKd@#pfhI#dv[]-s3XO#+H4k1FdyQ'*G=/(8QYK(S("
+    "W0DVns8`'vASDp7$^%_P,S:g9X<#)4O.=<_A:.ClsdtQrr*6<sKD%cIZY64-tiarx64F,@G%&GB;)G<W=GGeduX-@%(f2WnH;'3=/>'($)<@7EZgH4q9&&"
+    "x4lZIMJnxIdauX-P=(f2hH;<'D0#@'odGU7Hi&CK<K-'&b'E5L^<GSL`TuX-q;1r7B9ct6KQ,M#L)Ir7EC'97@/>M#&2&ON)X&6(bg8HNRpZM#`o^*3C6F"
+    "=(Mm%q%j[tX#7gkM#3*ACPMHsfM=N1N#W8,qP:g3V)BD;EF`iGb<@(9N#kqrVCBZG01oyVN#E<lSRy)YN#Zqxr.-KY&#Hk4%SHRFWRenBCS:lQ-3y#F#1Y"
+    "lbsR3.[T.c2T^G7&a^MUJJO#wVrEKpL1##HdrRTXWZmTHD_O#1irBP=%SO#wa3'0mVm%P:]cF&WZ=7VxcgmBJ#U06ih5P#L^5iVor0G&cD;P#1Ols.d3wO"
+    "#gRNP#[H9/(]Fj,CsJls.F065/9;R`]En_6Yl-LaXXQw<(;B&,;oYH^YIj%CR]aSCMcC9Q#,+n01Lk[d&*>th(Iu;,<Bp%/r'xdyY&6avZI:4V)wI%;[To"
+    "]'&ybpQ#LAC3bt=`']RFsI-xDN>#f'agDlcD_]'w>B=bbG%^-l@T]Pu$5%f/Yp]s@#S^WORe+c2W&M]1RyuW(LU=j.DaM@jfR#.%2dZr.Is_0Hwy=)ad-2"
+    "-.,Fqex,P(XnIWR(Nh^+02vR#Ga9i`&)+S#haCl-upCi#'IDS#%#JDM-;OS#t1FS#(byyGMQMS#JJp3:o</i`mF446DbjS#H7Wpb@guI->hu4^YuR>#h(T"
+    "E*16JH-Hv/(=MjrS#Hv-`c*5c%dr/Ak(dXrEd.B/YWAxLT#F$op%$*8<-f%UpBb7ST#I>3C=b1JT#Bp.uepa/#,c_WseRJv4ChDfT#LBq&=lV*U#IvhmB0"
+    "/-*3uk,s#H,Tpfnp;BG%/1M#2T1M#VsPU#=v/og-JNL&B]3K$a36/1v*lU#Ig4:$tp0Nh$r.:$rj,A#GM;l%JWPl(@lX/(Nuf9JVYsNj;]*oe/0NV#GgG#"
+    "#Oy;@8;e1YhEtAq7Xua(k/UYw.L4A=+jqs*l<wQij#%j*lF1d4(]v77B<u'iiPG#2Uf<;L&9f*x#rE'fWSiEt_6.foudCfRPV^&W#`Z%C/f1ovHClT'm&O"
+    "sm$&Jug(XUrp7P0VvmH[@sZN^>E2auy.%$nC@#I8qW#mxF05F[Rsn]d4K=LOwW#t)Dwo>h^2&))Opo_:2T$:FGX#+'_q(VwXYpX`+NqLUYX#MCfrqFx+&4"
+    "S[TL4L[C)31gyp7/(d.r*;)oppE43/]Lx5CV5iW$YxJX73M`+s+awT)9l[(tZfQP(ADhT76D(KrLkyFED$uI->9X%uU^G4Nw2LWIMlK.(R@eW#JM,8Jg.Y"
+    "S/qagY#q(yNCB3xDtDH3U#t3nl(QOfa3XaH=mYuRZ#rR@58p8V+wl7Ii#<P'6u0,Qi#u9>$ZY[W2N>JTpoxaci#Hd$6N1mBHN2m_W-yBp)==EeW#X;jZ#4"
+    "bci#K_eFOsNPX#`37B4F6[+=8y8j#%*6)Pkvrd272'/a5Oo1,:%7>QGOTZ-LrZk##qFKME'62CEp_)3tPVo#2S3;R&SN$QeWv(/Q)u5CO4kT%`Dl)=uw/8"
+    "S9paZ>_VTY#/cL$QvjUt/_'_ZD0T'.#TG,x/g$5Z#wl3cOFWsD&:G9f<Xxdk#Broa*o5uv#Xfe1&UqDNUkPi:$2bD/(i2sZ#f0^0VMA3l#QqJu)U0$j(1_"
+    "yLVS&^u)d[$j(%19=#mC$FMb$ll#_@;l#tqZ$DS:18$H$emTR%XdW7Hh<-'$bW#ka`yl=83Q^;8Vc^;;`c^t^1m#'pqc^mH#mQYqUm#74E/(NqM;-Y))4%"
+    "N=u(X[++g.i9@O(iqSYgD>A$[jCul#Ij<LMf_#n#cBrm#f4M;*aX@)*_GP1(R[y.Mft>n#-X4n#1f,Z]v>%]ZhUIn#N>W)Y0aX/M.Y.gMfy#J$45u'0EG)"
+    "208IJ6/xK<8^.>Rb<7kPn#eslU1pcos6[$I3_iLFM#:MN@)OAt'=ea_m^Jp9<-d9B@#)6VX/So0$)_%KL(=HGT]F81o#EEDo#6<vV[c#qvHFJCQ#Hjrp2d"
+    "I4t$&v*<(3_RQ86p&p#fLTfboWu9.*GX=(AMl%cU_lB=SW`o#:sQB=Xp-p#`(UGdU-TdaHjgcdZSYE*M1,(exYL`d/kIy.dDop#aNiXe<@km&#n.uef-<u"
+    "f+CxBfh^aseZm+687U);eX8b<#6EM118H'T/piOq#sHdg^h;)h^9A*l#f:tRgf=/oghMT3hjh`Qh%4u*31[OF(ugkvZ>'Er#Xexji^,n*39ttF(2Yt+aC@"
+    "jr#a29,kkSk*3B5CG(Mq1q%2Rj*l5Zv9.GEhc(lU+BlWW&*m/wT6(rO]s#80$bm1,h6(-0DZm-XZ'=2%lq#0VTh([hB&=IU2t#x(WK(s#mK(c)M9o[6@t,"
+    "F>Qt#t^6roRo;[p*Mn+j*H+3C9vbq#b(`O&.5M@#Yd'u#E;NH)Jhwi(OZ^3rXtX>#g6^RJAr90(c]-fjw7Vu#'QcIsi9MG=a#kt#dJRB=kZgu#R>qIt3]X"
+    "B#/].v#%G=c)=)P*$PiAv#yfeP&FDQjqHuSv#&swP&rk^yuBa+k%IS1_vs.Y(tX`#W#kf#W#g9Y-$1nqV#gEIKVTDn-$ymeOVf$x-$6;m-$k_%ON-H3/MG"
+    "%2.$=lr`&cqCZvVYY^Yw>GpSsvvC&&CPn%59D.$PgN*.7[iUoOWG#G<MjaF<^W.$q`8)P1oTH2i&-nnwdpY#yfI@#O_ODQWswm#<=amg)EuZ,%pI@#'GB/"
+    "$QC<r,4G]ZQaoAB=MY>/$UF&@SVW12UHYf/$e^:ySR,UTSESv83'1>XT^)7KrRfx&0U[QQTX%_I=_9;0$l+qtUQO%#Q#.(3Chm_pSBPqU#",
+    ")OnS#fg@u.R7qJ$>;oS#**TS8iXj0$]M/MW*e$S#>v<fWFkg6(4t1MWcl<)&)40IXRdy-XD2`vm%isdO[m##HlLW0$ST;PZD&7p#Pgpr#OEIEOySXaXU4&"
+    ")X8D+#+Cm]K:a*T1$l0;U.^MdG%aq4##OW>X-;KDh(8Hj@ZPnu:F0n98SN_>2$>EyX[]bH2$(^.%]%';>ZZK1/])NS2$P_7n,Nqs.rk'0r]7e_/'c<w2$8"
+    "PmS($6x3(oH'v^:NLQ^#N]<[3F[2$xjOH2`yr=27rw.=A8:3$Ca=l_.)G3$mJN*0T688(:,N-NZBt3$V+`IaNZq.=N^r3$TZ4l_*ttI&@C>m#(y]daH`[S"
+    "`q8`W*w(im^-cG/bpZB>Q.(BSQ%####",
     0};
-#define DITI_SPIRV_SIZES_pixels 1917u, 3396u
+#define DITI_SPIRV_SIZES_pixels 2569u, 4675u
 static const char *const diti_spirv_text_group_norm[] = {
     "r9,VNJb_OPTCsI-.R7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#/Ke`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(^`4;erms$#D9-V)YLc"
     "&#4>)i(bHD#$<S@4((_vH2r03V.+:r/)+W4J),drT.8g/L2lV@U.-Ar/)/jl**-j$U.$PP&#(m,d*wG=j(yo&y$rdX.)'WLc*n^Fb*ivX.))ah'+odOb*g"
@@ -26693,7 +27126,7 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 1021u, 1688u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "uB)VNJb_OPTCsI-o^7WR]hD;$Q<Q/(Q91BmTw.*E9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
+    "uB)VNJb_OPTCsI-u^7WR]hD;$Q<Q/(Q91BmTw.*E9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
     "vQY`4[#o@2=s0ZV;$=S<U%NF#o&_8a0(@8v<R$jZK(D4Tvd#Z'v$2DT$'.h0EMqJ18.kG3%$_<(L(C0/.*b4YN(-mCG*w+#[,x[F>-K@xV7eE]a*4P.^,'"
     "@3b*CV)X-R(D8.'XIf2U*Bt$bJh'+cs8d3@CxP(h81:%-mr8.)_If2X0Kt$Qe_r%:oNX-C0ZK(cKSi([t,7&aP4^>n%<d<_jRD#-lCe2XR+9%1nSq&-cW8"
     ".r7k]$-a:X-$L+M#T.s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)$QFe2cs4B%;Vi>@A)"
@@ -26706,87 +27139,88 @@ static const char *const diti_spirv_text_gemm_coop[] = {
     "8IO+3$BFn&]kLn&Y,vM:89<'+tISD%[lft$e.m;-PPk;7Rv1;&>R%O24u-N1)Q*r%x:`SEr_b2_ZgaHGy=saGyG7&H(QSBH*Zo^H(d3#I0mO>I+vkZI0(0"
     "wI,eqDJ%WS$'m_FX#:.[.X(0&&,)L[#'>ZtWJ+0`K(dQtd2<>Nt$H'St#++Tu$IJx8w[CKo/6hh[-$01X-FL'U7hxB6^&w:&#]&%W7R2KQ#f$1M(RNs.5q"
     "6ST#$tX1MU8TQ#Am8FZ;8rIN8Aa#71#kn/9f`O(=2Qu@bB1%0x.1297l.b+&L%Bc5k'43+`Wp]1>[HPZsxM(LBq<@&p4T3&>129UjDN#L`F`Q%pLq7JyaT"
-    "%p7f^0V`oj0xC:i2g9D0*S6tY-AwSi2$tt9%Q-VK(HD7O#PX(:T_eFM#nlss$q$/t$PN<#5MH9HN&Mv2(**Zu$FV-o^;*KsTQc=KM<Wrw-0bGt7VrQO#4#"
-    "NC#Q2acUj1HQ^XneO#HBSFQL<IpUM._[@H=5n'pd4Y#qr720<l9c&l=@8.ADpbGQ7rl2SkqO(8Bas(s+^-WcpY31qV7J.>Qo+Wm3c05H5xL#0PX'LnvlgN"
-    "AfXP#;C%v2s6RaOyL;gX(_hIXmQS:3-q>QT$'#^:I:h%YT[[('BTFT#>C;$Zyj+rB7P^^-scyu#a'AQ5)b85(S%x_Y.Gkm&sR`Q#a;DJoW#V;([%$O'S9L"
-    "y[)*iQ#Ybc9]iu9/]3-N@MuAB>5eA>g$;gJ;$D.Oi%fC5k'siJ;$Ng$S^u(f_[F4Bt^EPl&1vrJ;$@4w6_KK>u7w60q7`(<q_lOmJrwGxR#V6Tq$Kg7*3N"
-    "]JKk_E2S#falyv)B.I2&'_F#]i]Ia&lD,)(a.Hapm)g2Ta@e)F1329A^YS#$QkS#WS=;-U*m(XgknGcCaNd<1=>'@;@s>#^62fkgGnu7X`&h2>'#&=&,re"
-    "2^1s0(RheEdj*;kWMyHvXF47i*a9n#Z&#x0ao)UZ*:&Bu//:O>##-kd2BB2op1]hT#'p8i(Z:`xeaT:H%Yw;&5'7F/((#b>#P,8,UtiMTd$p7m#t$;879M"
-    "[;gWVHk%<0H8%hH'ogn18R03W^3h1H8ogn/eY3#[=4,fTJK3eNE&7sj0Nho)CZ7)t%kh<SA9(#7'V#Lt;ni)_@biOGb37nwkj9BkFV#:y^n02@OV#d4i95"
-    "HRH8%`TIPjc#jmBT#kV#kr8S#w>TaOaP/Gl][=P#NbH8%$H;/(^WRH)Hl;/(618,)e&sp7*P_Em+#UW#9]-KiI#^W#S`D;-r3Z;MF<[W#K=T79.5qW#WmV"
-    "q/U#I8%gy&[o_N^a;D3[B.ag%q$15V8(f=Z##BMq86PG8o9Vupppt8t;-G2NAHVnNX#ZhjG=3Zg1qS>mX#X-Uy7a_>2q.CpR.E[pkr3RM3B1fAr$%AKl&,"
-    "Z1@#jdtLsskJ>#U.MY#&2<5&AZig:akCI2lXQG#X&5ft#*K>#YGrY#+2<5&KGba<akCI2redG#]KM'vpbJ>#^`@Z#y+35&0Q2ZvfA:##`q:&wo_J>#IZ>i"
-    "#REpvHuU2M`wGH8.4QRmMQ<labP`FD4V2vft2gXi#o]6=g^SN8%3ovU#jum-k:Xm)3>Kvc%vcb2$G=#=oB1A#mL&Cj#+$-V))8gQ&Qn7o#)mV^PZ,rEQXb"
-    "Y:(u-7>Q]Ysj#4@`*3VqB>(YJgQ&iVqxR_0Nr7@rERKRJJk#IxJwSdNi;(.9hpSe3gk#.-`*3gK5@(bcgQ&rIJSUgINr7=m4@HZ$=l#Yk#RV_/:;(>EAKV"
-    "meYl#9O`*3w%)A(j$hQ&'<#.XobNr7J:MXIcU0m#j^S,YcH`;(OPq%Yu>Mm#@b`*30WsA(r<hQ&5/S`Zw#Or7=0,3Ck/$n##Q,_[kyR<(`[JW[&q@n#Ft`"
-    "*3A1gB(3VhQ&CSe*3FG=_(&]hQ&P7dr^,Rt68rN2CPvm)o#9`Fq_$1LZ(t([j_2ZFo#H&j*3Vx0`(.uhQ&^*<Ma4kt68,K'9S'Hto#JRvKb+]5[(-44Eb:"
-    "49p#^gj*3gR$a(66iQ&mnc'd]Ek3Cb4]p#nE:$m`7]p#yt&%5b=fp#0*m&=dDop#30sXe7MZ-3/,(11cease08R%Hl]<q#AM:D&)LUZQI>&I=ocFq#[)/V"
-    "gqRQ1(HGEyg49;QgCK@(&j265/1$lq#>vie0UP&shxcu1h-jD-0eLOo(WI)/:h4r.iksU$#jmXr#HPEP#yBbr#Csj<A)d2Hj8B_3r3oNdjxcOfMdq<##wV"
-    "C`+7u5s#aNk/lThGc%Nx)ck+YAs#*TrH)wqHds.X+dlMB8s#y-^E=8cqr#Kb9/(5%4#@7+>em)QbsexYJxmB*ys#:TR<nmnYN&TU46rZW=29J[;t#A6s^M"
-    "evPt#/Z*U#BRD6p&C@B46YCL(rW2fo6U-V)sa(n/:*$ope%MwGs/4v#u/+Z#Uap1q^2tW#>=Sgi.CIp#VfgmT0D9p#>F@p#8(m.rmOsor`.%/VJ=Wu#+dS"
-    "Rf6v6P&S:<C=hMNl#5>51thbIdsgP$v#%klitm&*Et6Q6v#u`OH)5Gb%uu]ZyuDiDcuZXUe2I=5%Mp=]v#),O1CFfVf3Suf+2.h_vvkESKMRKcyu9wEo*6"
-    "-KatRgJKM15$b<%[t-$W57>HH<,-N.Xt+j+NI,(b9mo#>Uwp#aAbK(bZOKN+_XKN6sQWR*)e&n6:HEOL..&=7m/.$.:F/(;me1hr%)d%Rl:P(jCuti74hd"
-    "NkcqgDe_<Ki$II*O%i8M=/.T5&1Rnh(q=S0QNJW.$JsMdA>.%#Qlj#9(yIJTA1I@L(+o,]Q$_lV#Ajti#%3X]Rpv#9(b<HJEuRadA8hnh(",
-    "G2yISUuA/$Txm/$)x,@TI1jyl)FqRTOw[P$R[mmTrX1M26_SN-SDU2(]y8h(ryI:Ua%NNUqDS0$F:Ku@dS58AJZXi(;*xXVabP0$sf>$`aw'1$X^WT$<$4"
-    "A#70cIWbeQ]1x$+;nF$91$lU_FXPN`6u.BN1$=uA1$kHC.YtF_aX]`;LYvR#&Ylo/h(_&om/sf>BYwf1Z#Qn%2$NOa0$jN/Y#h0;>Z#0Eo*aO7;['3WZZ'"
-    "<T-AE8[P#aK,j#Tdoh(WwYgMh)akW4)PT])S*y]f6/>m>(L6^8=^Q#TZAL(rR(V]DJ5S^A:,o^o'JhAB_dQ#C[dQ#sm,2_+>at_yg4N_;W74`AKjR#eCHE"
-    "=HKV3$<7@B=nv/j#hl-)3V[yb_T65c_k7k3$PqR9]^AvF[./=,p$w=v#,$1R#ZyS3$&O-h(%55&=T%J4$7a[dbeIL'cWgfDce'QM(H_YK(p5hCcTw4$dbu"
-    "rr#C.87Qqj%5$Jrqyc::e2)xga$ew/sN(XGx[dpS45$(n@Ye4Foi(Yf/ueVC@5$`j:suDO[5$@j>]-4LAk(c-9'g5f,5$+WbBa+l16$HBV/(IX'QpKq26$"
-    "N_[b1m0uPpORKhp2iD-0Hu3k#MDit#trKS#^D@Ki,er5j+GRgiO:IU.Yc@p%t$c>#Sc;Hj,PR*kLd(JknvQ5)UIu/(WR9L(+g&q7wCTakdCJHl_/c>#]#h"
-    "7$/xmK[Aqo7$oZ:'7@0[7$sHh[m.Gsl%vvx,3k,%2/a<MZmjl58]22y$omB%nBy'[8$kYNhYkVd8$,><;QXvO;QcVd8$3TkWQ3&u8$Pg(9$GZ#I/k-NQ(M"
-    "HuZ#>QB5])3K8qD[8EkEk>(#L'267VvYjqJdKk(v4q3rnjg5(/RE0r<wbj(u:>lrLQKD.SiU3('F3^uKu):$f@d-QNOejsVA@$[M:$:$G_41tlmIHWUDLF"
-    "t';QI3@m,10V[C'#PY#ct$a[:$913KVl9eYQheYd2X.o:$0qNe&R'35^-3+;$'`-p]kX3;$0.N$#V8vI$i.EUMVj7/M):jZ#OOI*kq@UlMTXX:$.9lj_s["
-    "<J$)6C6$T84##lEXKN)tjmB4yKJ$EBRP($:tIN-#MJ$mpaJ$@x[+TuLkJ$Z(_J$,@7+PcrPh%8a1&PuhlM$5d58fk6^5&I^maOb.MZvyDWd%3wa0%$`S0="
-    "I`QK$hY'#R38m<Rb+-M#aWvW)CNti(8JhcdS>#qSH.3L$e5&Y#OM5K$4JEo*01EL$.I>L$$s<tTdN<Hs;c,8U1;VN=^3;L$:m/lUoAse.<8sjU)i'M$oCV"
-    "S%3s0M$fFWL$`kXK(g7'VSg'IlH8JLM$8/V*Xf*IPHeNC7(w<tFXLlqM$_4nIW#(=G/m963(U7oCYRR:N$vCrEM&F@N$+_y5#tb,V)eI%wZOJ0j(`A1_#P"
-    "8pX[:jOdT%pbdT`BIN$FULKWefhT7jx,&YH>8y[$3(R#hysJ2joW@VaQwN$(Ad<RouejQv.2nQ>84hQw4;nQx42nQiyEO$Jrm<RX@RO$qxvK$<BDEK9#RN"
-    "_-6H1$6HDQTANZd.1X.,ae242_F5vJ$7)b1(VLn-OPPc4$5DKI2JKl0mkve]'wA2/`q9B,q4mrEM)f&kf=h<`Sn8)L^;22c9t$,$Sb6O29em@P$twQ58Qj"
-    "6P$3kXFb21c*&NDcab5JF]-qs^*%VopgV'QK+08Th8$k3[Zds9%)k(fY^c0Pv2CsUUr#><c*&#RB;[[NY+ekWoBda3:m$aLwvdJG9m$Hnys[U3CD=gGx4$"
-    "8(NAfljsse2,xUft^gd3C2`ai2brai,wK/Kl/88fX4bR#e/U[#7ZT3h[uwug%p02hhPgOh4vGlhZ/l3iyeZM(L`1iiR'VT#BTH`)nGk2$[sPQg+-:1ktEJ"
-    "nj:p1JkefTk$i<BEkYroS$=Yb/(m#G'l_w*T$9Vg'm$*w4$-lZP$mkuyl<$(ii2r<rHxvx%8uN6;nJdCWH8H,,$$b'unb##&<'nnsnxX7N/V(1-*,5%rol"
-    ")pN/.;kpoZO(Vpnd9w#QBwnp;EnRpPc=C*hVb/((5O3qhPskq4q$sp1ynq(T=jH2>+QQSO7iU$v4sg(4kxOrS5Dl#,eVZm8)2x*E]SN#bbTN#hVb/(e&rg"
-    "(1nDB46E'P//A9#SjZyU$Mm=V$$T4*tZ=lesDuLT.'L-h(xXMFtOBxibLCjjh@;@ktogq+ar77e2ByHM0-O3l(=OG/(:n5e)VO%L(D,1QpY.WoZh&/Gjj#"
-    ">0$:w.v,t_jt#(9g9$T&5>v#iuD3OOVL(vW*45lo&Fv.TbKM7B$b<Z[MW$UMc/(Rp#Nqg-Of$5yTf$O#`f$P)ED&[hiB4xHV299:#g$h,8.P-s(U.Z%l=("
-    "JTG'PI%f=1IiZTfT6LA4]0Cj#nc6l$%QC;eGk;t)CXQg$rIgg$:lst%DMoZQ^)Bp$6Y3wQ<=tH22ns+SO1h2%XrkWR_OBE<'6dR#_c0uR*,VM-W(Eh$^hn"
-    ">pYxOHZM]Jg$VNR4(+[IJEopjCP-(@rS7U9#`Cd[h$:9dQT$IrR#T_H5TbQnR#4`*A#s#I:Ue1aNUBk@CUnH:i$meYF==KA/V_wm'=kkAi$U@K4Wc7SgVg"
-    "__i$Z'fa3xi,`_Vkqi$^0*&4%v>`_fH-j$8eiR#--k%Y:3fHEyVd.VM5I4H$%&P#CWW29sWPj$Hs,)3OD,%iGBBB('<:/(=ZAxZ,,^.JWN$_#Jh;][t6&P"
-    "#uxF/(0aO;-WmBf$j%$8]^S7AH]&Dk$nIlZ)B.cU#:2Dk$HcVPh65G8]/w&q]hj6)3AoE)_-k-W<0lON#B#sn#>#oh(+3oRTv4T*eDT_O,'3nh(SdQ0MY1"
-    "/(489V-NXGxP&rRjT$x#xk(7^[gMvhb)vD([N_P(<q_t#ZWnV:dC(TJ%&=Jj@l$(FkL`9k&J&T3<mM8`BR`S'pdaPdpl$.&D/(*E@B4b+BL(3k+famb/ao"
-    "u^<&P+uKl#9KhT$F`0&cQ)lfcl/Gq.*7Qm$#vwa3dXbM]y6dm$)MiZ#91A[$Tb>2CPctm$Wda2$*O<We0ahT$:LaWe>.]IaRJ:c[XOd'`audK&e4tR#hoX"
-    "29f0Cn$1p-)3Tl_mnnq3F(./$&=yIhn$Xr9ogP`p3hgk*Sh%MpC#b>/o$99[0)H.iT$Q@`c34N]e_4OJo$:(fa38Zoe_7_]o$JIrp7>+DIjt'-Zp3*kdjP"
-    "V[Fku^-GV3`-p$s0+&lP#(P#nUgak@x.$m'2wO#,:CL(xEcClVgq7-I_LH24]eGVfR2t#VP:t#<#^R$N<y[-<I9AHBh%q$N3Na)4-RsnNciT$(pN@RPnsp"
-    "$E#/q$sm6)3WcCK_e^+y<1rXN#yu&o#uoph(AjfUfx=pFe#>AU,^(ph(iCI3_Y(kc3u6%1`rxm_uP$PpoB:fP&]p[D&hgm+(f0$4+Q+uW,pXR4++_*wd/K"
-    "Xp#M5XToZHvV++h9p(+AcgMG+PXT]l42q4n6SqZ;vk#4a-A#T'RVqe3mjqnp5r$@a^Lrw/2r689Z29isPr$(aMisgtf9$;v-A#Xcfr$D:;J1[%Lr#_p/k("
-    "iGM(=w:(s$6N,2Ci5Kq$-F[d&HC[d&#:Y(3v-I4(_=iZ#2SI$wgJ/b#+b^7M]pUvvrX2RM;a-#mLE]gM8d:s$PQOjMh1=nBG;^)u%pH.:If0].68Y<87.q"
-    "*%w:mV#7sti#lY`3$x:,eNp;#LOGuvY,%jRaOq^>+%luK+%Y^GqrWtWJM6s6P&w(j0$k>HO#400k#)E%m#'&X1(C;6'#DQ[+%ET[+%T5OoP[B/)tI@]>Q)"
-    "k,&=J`d+%on,1(nFLyuaR+,%y5tv1V8QN#Ux,teI]O,%yyN>#ytY,%+]B[M%Rd,%A.W,%A%6rS:bGZ)RIqTSqlSB-L5)4%o66vThYF,WBq:-%GM.-%l[%P"
-    "Ub0888geA-%FKN7Vf:.kUN^iF8tf67Cc7Kq$W%DI2;etC0wk/^#JKgSMp<C)X,U_*X]riKXLxdLeV0As7yE=.%jvSg(a]#bXGqcA#VB8M@",
-    "mmFt@]G.@^5k1O't8%F5T%j=2,0_GZtkAk93#*/%(.LK2H@EQ,q,((=/el.%@hoX[HYxp%cb7wZTqR,&Fna>kTee/%4,D/%88V/%x+#S#<>`/%'XDB4l(u"
-    "WOY`QxMVGFW^78JS#[i'eWZt&v^`m1nTV3[3_Zo&v^G(I2_6`yn,$KK/V)*[7-V+R3_2US5`/fcHWaDJ'#]JwU4D^%h`me-O(nwf-acM2Mabuui(Ee=/(G"
-    "=]aXVx51%c&+`i<$@1%>cyB^f*I1%#y)u(bG=)bu-WHj@]Z1%S8Dd)a'f1%MO&vXh&O(dwToV#b[v1%Tv;ZM@c(2%+WN:lfV*BE1hxV#uQk>>b*C2%OAj."
-    "5M'>OaZ8h@#h^*rfWt92VWEMAHv@65/05k+m[^&3%vIq2%4D&ogX$dR#s`BL(wOCueTAB3h.p[9fQ(-UhP,aEXhKK3%q-xq,]=$kh18CPiYswQ#aEo2'`w"
-    "wQ#acwgiBMaNjS#eHW*VPjjZh<##olK/ktrDgrj95V)o,U,E/o1^MGuD2%:6)4%'-iUfHZqLl+'.3%ydOH2@>DT,jmGdj;P.$sDF>AOmMg0%dR2##iraCl"
-    "k^G4N>nPBl+0*d:C7N5^tlB^Y>>u4%e<,2Cuw>X$eq6Q#Th05%>$hFA=u4&ll_Ie#TyaPA)-((=%#85%QQ#&=rwt;-gI4AoIv@KYmr`5%oxvpI;-G2=YHp"
-    "5%JApRp/W-6%x)fj(mfrupe3vjq_OI<,%@u;-5kgLr2MS6%*9[<,Wvg6$U>fWnIS+0(;Ph6B1D[gs@P<5&G-ods3JpQ#F6`h(>_Zit/&FqA3lHr$aB(@#K"
-    "t+#v[omyPHR%Hu9sZ'uN<c7%VHfS7m-7,sa'[W#DejLrm$E@v=8I6%Qg0##Sru#+;j)n)gU9/(E=0VAO^sF%>QI%cwxMQM&6f2MC,+w,*htKMQsc-HQfTY"
-    "#@u`D&8pZX-sqs(=;A>G%&,+3OUvXdNlI9/(g69,Ops-jOX49EO:D#W)$t@D=]'#Z#^V&`P=P,W)[)m^u)&<1(,wf'Q80D3$9MwK#C%OH%#>2P#ea-@#SB"
-    "r$HQx:H%IV1D&QwyM#WtHI2]h<&'0N>U$gg-wvox:U$sL#USX2CtRK99O,o<gQDsn$8%O=Lj#u..m#GaM>v;WDVTk1.m#He)N(1KZ>H:=0tnbOO^omK`I%"
-    "0DDUOBB=#6Hqjj0gYBY#ox.Q#@K7kUqkfLVrn]0VRy]9F&PGm#,7Gv.-xMp(U#RWWd#E2qgtH5pmTngW-(,nBV8PJ%g:Lw-@qT@1`Ns,%uRc2C05mn#*^5"
-    "C=&XcJ%3m7q7[ykM#RV3`Y_BxJ%dLm16H42#vr(FK%'YMs$VEPK%<1GK%]'tG54,MK%F)v9%h,fyPcEj=2xEKM)qtXXCAo8nB-q<'6[TL,/P29q]dv.L%K"
-    ">oU]NYio#$glHWVp@_#4F9fWtAM[)&TN5^sP;nT.M_)UYo;N#cW'0.c+R2_#s^L%B#ZR#]-#)=L%oL%*#QN`x<U0(6FYK(%/[L(ymY2`Sv1l_a(Z1a4Dbx"
-    "-k`8l#KyJ,a/l8l#IaN/`*l8l#@:+eaae,F3#];fg>6eM%rmHfgv0mM%D1$&=S^@L%,0fpSEor/AW#5^)5g^BcFQsR#AukO#y+y=d#9Jk(/*q[d<_/cb`c"
-    "NN%qnPsGE_;wdXwH]eK8d.$7s4,=sCqN%a$#VfXIjuf+1f.$Vn$6&4Bf.$Q^P5g<=&og<:kRg7^6ueax[B2E$&7Cjq`q%w0HS9c7iNh,`#/^0IoO%;&&lh"
-    "$jsT$lb$_c#.B_#X,H$dAk5`)^KdKibfgS#x6hS#gSgS#ob`Bcj6hS#h*bHjFZd-kcdWS#&=_S#3SyakdkOo(7[^a<@CEP%=BhmB$0:#m,gXU6XhHImoK&"
-    "Ll[tvf2dSH4JQscl(yjq[m,lf5Cunhw#F9&3(g)&U.s^h[#b@jL`QEg@Q,`J%_nQ;sW^:V$)HsTN(k)ei(%R-1(xlpf)6l.1MCg.gMfy#J$Pn$16fP.;6L"
-    "JO@5ntUZn+;;c<S/TQ%iV'OCZh0@#m361(r9c%Y(hgwoD%kE)LB6R%HX3F(tYw2&Z41S8;T/qo<;13&,K%cb@dK5pal+npujlZvDK9:%WYR(m0O2&I8349"
-    "I+A(kqjfARr-GcK(xCB-5YNWZ51mG-saY2w#U0(D*v02ng]uFS%e-o@=$q8j<`=E##v4$(5I41X-qaiT(f&@h(Uk4&=SLrS%ASn_udA=X_7$Zk'FJJB=3X"
-    "XEtI%cM(Hl[CuKSXEvMYOlKD(DZ,j,qN#Y(dr76+2@v7MKT%qXG^c2`S>vEA<'#])fm/tP)n/c]CO'r[rn97:>c%PajS%+eXD5W0,Z#>qo&+kFM2qKZ`/O"
-    "[H^Etao%LOe7rZvt7l3C'avEOd[B_)im3d%6S(d%;O<j,UqO/i/pEd%7^p'Qt6c_-@t5S$QBA#m'-Y#HKlaY-S6[O#w9sBPv2p7SD='BRE='LM4H1YR4[N"
-    "4><2P(SHMChMLiT[>X@sd%M;faPo('U72o3[Qu7T8<3/L8.,yiS#Zx9M$((lS#=Mkt$cRjl(<H=B=PGQc%nbN3UCYTe%f00UUjNfKrBMG*&GQSG3u%)x(1"
-    "G][#BfnvVkJAkUocxKVQma<EucN##+^;t7.uG&5D)rgWlvw>.LNMN8_PU)XCC%4C&_uf%JxCi3y,/m#lIh(H#vQ&Y5W^+sUI8eYCM3eaM%4)*ZG0j(MDIG"
-    "ZHo/bbdytq#`$$r#HXjg%K,a<[j=%]ZW)jg%uwg%83wCg%p6w/$%WY,W_'`N(AFM;-YaOJ2_:WB1JWWK(=k2##",
+    "%p7f^0V`oj0xC:i2g9D0*S6tY-AwSi2$tt9%Q-VK(wD7O#OPS6T1nk>-A=id2wB*9%MG&q%TyBw-o8_;.rB#X.n`1<UyJ>8.Ik>t.B0.N//F]0,LJ(>ZxS"
+    "vp.nf/lUx6^O#STF>-.42p$gS%#5ttDo*g$aU/`LHB=L6#&=ElY50WG+iV#4<PVjs;0(IYXlVw-dj(o%gIWC+=P#GIZl0CZG'Hj-Rd-Ycm2(g_9MWgy=Y#"
+    "-ZcP#B-nO#;PsN1J_&t-cHwl(mRudX6yL;-6gq'.h>A0(rhUEYy,:/(AHAJXI7Y1(2@+iVMFtm&SpF-)`%v7]I<LQ#_>:&5tOUxZ;=yj-W<%;[U,@#][_9"
+    "Q#)j'(,5phJ)(Kgf*e-eh2H)U/+xGRN#ymjj9YSP6^gZ6R#/&I[^1l=R#l'pQ',5At^7chp0GRwL2Glpj0_Grp7SR=q_aT.'1s/wj'JHxR#V%HX#v]NvvX"
+    "T&q7xnpB$e5Di1u+<S##I9<-jtD0&%9B3hp1OS#*Aid)4#cP(-WKJb;xW>#-HkS#s3X1cs.`E@$Beb3QT`o#9:HccnFDMM2=>'@)v-T#bE_<ogGnu7d`&h"
+    "27iy%=',re2^1s0(_q)bdcA'UUY6'N]F47i*YPYeW11M`dp/_Z*:&Bu/0=O>#unjd2;XuXn2cqT#'p8i(T.$=flAJI%Yw;&5xxE/(#ea>#JI-nRn.C>btD"
+    "Nl#u';87;VwWgX]Qk%=3H8%iQC3hn18R0-ayOh+QT3hg/eY3#[=4,gTJK3eNE&7uvLjhp,CZ7+&B/i5SA9(%=0V#M&X2j#$5LgPMk37o#lj9CqOV#:y^n0"
+    "3FXV#f:r95IUH8%b^eljd&jmBU)tV#lu8S#xBTaObYKcl][=P#OeH8%%H;/(_WRH)Jl;/(718,)f&sp7,Y#bm,)_W#FnYylJ)gW#S`D;-r3Z;MHCeW#K=T"
+    "79/;#X#XmVq/V&I8%i+Cwo`Tga;E6[B.[;;p$28V8(`(Z##CS#96PG8o9c'55qm#t;-G2NAHXtWX#ZhjG=5g+NqTEvX#Y0Uy7chZNq/IyR.=r[Up4XV3B*"
+    ":Wq$&GTl&XBv*%*+gI2hL>G#VkT-ttnJ>#W:`Y#$2<5&F%fd;akCI2sw(H#Z8mFuy&K>#[S-Z#*2<5&LDFE<akCI2m9#G#_^-`vp[.##=74S#f^>k#`uSw"
+    "7D5qF#If;RM7ljZ#-;,V)fKOi#*f@A5c:`k$/[,V)=rQ^4*1#INL1%b<&_ki#:F9Pi:Xm)3:Kvc%k(o1$Dy&An=bm)3K^:d%.[TV]pKGDM3xXj#Z1T'`LM"
+    "aj#Y,Ir7+>XbFM+sj#>JnBRZnl:($S3;R`l7k#5C`*3],_>(]SgQ&xrmuSb9Nr7>M-9JU]fk#O<GtTTI4:(4_dmThF+l#6F`*3m^Q@(elgQ&veFPVjRNr7"
+    "BvP[H^6Yl#`/wNW`5D;(Ej<HWpwul#:R`*3&8EA(m-hQ&+Xv*YrkNr7NDitIfhLm#pyO)ZfZ$<(UumyYxQim#Ae`*36j7B(uFhQ&vJO][#-Or7_6BOLnB@"
+    "n#)m([]l(]<(f)GT]9^]n#rUUK(jB'5^-;on#QBj*3LYY_()fhQ&TS`o_/[t68xj.@Qy(Fo#@$Cn`n7*Y(#NWg`5mbo#VQj*3]3M`(1'iQ&fF8Jb7tt680"
+    "TCUS*Z8p#PnrHc.oQ[(3Y0Bc=GUp#`gNf2me@a(n6@Zd8>hR(@5IZdBy3V)D@evd6+O(&`L);em=BM(%08/16BB,)pLIq#6ruO+0'BTf9.CHNQ_[q#1.pd"
+    "7l5^pf8iPJ21),@*1<0@H7a>k#a=ySOL8U>#XCs1hn)8lhVI5C=%70r#.[]Li%:VF:x+RA#0`Wr#8tXf'i,7RjLqv(Xy/nlj@3YK1XOtr#x4pO2Lo#s#%L"
+    "TIt:5-s#[^w<(SO+Bl.ET2C*EafM$Gqh(_e9clp$oW$@84s#EPq%5,]CIl(RkW-5A/Ek=o7N#EFnF-Wo[nBD<es#`Of5)%#<]nY3%R(I.3unoH3,:]n;t#"
+    "9n;Ton'IT]9(K;p2(_pfXQw<(1o%A#^wPn%EU7iWcJ-FM`plt#wRu:(8d3op5aM#uwq$[uj$2u#M6(.ok*;u#[TC[cl-Eu#tT--c@/D@cKv9u#lp>B=c:2"
+    "l#;NUPseLi+sOA'fsaAqJ&eb$,WB6MF=kT^u#]aZft/pAD=pgyu#.(oFudcpF#QtKv#tx7m#=8s*3&a@p%RjT^YCi[avypy=vt`p+20h_vvndd-$j8V2r-"
+    "NOKMM0[mg)5O2Nxp=Zvc,GN_J[RU#nrQ*o*$/DM:g/,NfD</(D)GJE55eRpmEn1h%hPN&+yS5&J*%2hAt=.$,RBEO.3%2hYoW.$R.(Ih&.0Z(_7F/(Q.kC"
+    "PQ&'vD_IP^P5+#)OKp`cPi0qo#XR*j)3jJEP#FK$Q(<;dA&RD29CM,/$G:WDR:,9Hj2ZqZ(x[]<RQYkZ1<SrHHCaQ/$BjDdAtaQakQs+83",
+    "Z;5T(b(c9S/h%eALhD29Qxm/$xK@hA_9UTShnZTA3`3A#%rhYT]dmmTtl<0$FXkOUwfPhkH^hO,Z5./Vqi)>R%[&dMs*IKl.)sLV@EgIA7/E29g_s0$kT6"
+    "58kXj0$kLC*XD*mR#D)AL(arSKW2)_8._^WT$iR)l($:82CAGop#pf+:$qV#&YSOW3%+d>BYV4$EkKZ=Z)H(SGZ$uvyYL`0WD]v/j#m-:S%ZhK&[8mDK`J"
+    "sXA[+9;>Z2Ga7(FbIJE%IL*Xnc<u[F2HN[Z<_2$kXOT]0RdQ#/*48]c:fQ#O[4A#>(L6^t%K_1@RdQ#E[dQ##0*l(QagO_DPZ3_i.ro_x<XO#12kjU^t/n"
+    "/y:)/`W@]i`SJu3$RUpb_6P'4$leaa_nJ/4$S7;/(xl-)3P&o0A_QIo)Rbka*qYuZ##jAlURUkFbx7LmT<@w*U:`C4$sp'p,s1gH)N2ur7vqqyc[e#vtXD"
+    "qJ&UE)R#Z)2w.'Hoi(LiFKMMhn)d_nU^c%@$27@XNWe^E627'9^X-loFU#De@b#P;$27g<CD=jcO5$9Lba<niX5$Q,4rfFZFn-ilF29m*'6$9.JE3`a.hT"
+    "r5lb(e'/&=$DL6$`96lhPyc0iMjYLip#onRNXghpvY__a3Cs6$r$.&=.SUr#dXGb34PJ^u%d97$&u$7$+(8,)L7jd27vHS@Yu)R%Wx)R%Rrwu#09^7$c81"
+    "'7=0[7$[]5+m27SQTAYxCm3QbZC'oP^l=;/3(a`(EkLk.2/#O-;nNSR8$I[E8$Q6%&=JI)8$+b6_orQ%nBffuxoPyEToY.R6pBMuxoVA&5pk<KTpQ$kup$"
+    "Rbp]*:0<5^Yvs#=#J6p@t(c7Xtj8$y*s&3ei0lqP%E9$)[A6.B3]/3P71.7P*0W(s@1#,>u$O2t+p&Fh7jN0<,PJ#E&@#t1pUHE9E7w6LxJK1LH8isS0UD"
+    "=om4:$T6</(C8qm/M@Oat)NI10W.tg(sJ2cuKh_C#&x($vo5a$#1]_Dv)l25^VV);$38)(w&,HZvTHK7M'2dvvJy.QMAAZoB.ZtI$T5BQ#w5-h(u^hH2*x"
+    "]<u%n0J$&x&TN+-JjhXxvW#;8cW-OVKY#=25)O80hH2^_]Q([r8,Onw0jO['$wZ]n&0P]R[aOR;wa3:(;0^d0/K$R5rrXpe8K$-E,K$wkBK$BM5K$qBy[Q"
+    "6eqZ`/B0>DCVF;R1knE-3Moi(G.hSMO&C8SF-)X)/8%(=0%2L$0wB8Th@(KrNUJ>Qw[JDMG4]mT/CF[T:L7U7_@NL$Bym&6%;>LIXhZQTNew2(<#ClUr<'"
+    "M$oT6nVm%9Et7%`2Wh:WNUSR;W#8`OU(4F=fWSdV-XF%li(CR'cXqO_q;84%p(Cj3GYn^TQ(KjV*X-YuG/kRnk(Lc_QZO2OQgO(=aZ0#'5^`_SCMyWRN$@"
+    "P0;*q2uY-OBJ1(SG+Y[&dO9]I#<%[U4=F-q#B1$Z2*O$@%EB4)2+J]8[Jq*TG4,WO5BY]H4'N(sXMuRw'L6^>0OrJx0hR^y3_6^Iv0s^jtnk(;c>B_s7`T"
+    "St.(tRT/cO$88<XXMeL_#aSPxQFewO$nvTJ$Ou05P,Vmo*5AuJ2*dNUc_6%M&F<oaO<Mc(Ox=/P$=c0ogMN8og3:bRgwjFJEPigOhT9J-a'9;c9ZbBP$R`"
+    "^da5LHM$;yJHayEI0(@JNgVBi_P$,Pl`16iZKMjDyP$J/q_c`v_ioRe6Q$a=*Q$@GbA$><c*&(5EHj8$qgV+=QQ$AAD[Hn965/y`g:cIReQ$e/I8cJXnQ$"
+    "_Hk^)cL[Zdr/DD=ookQ$1lBh(c/aZ,N>ppf3;bRg4>X6gp'OR$$#jH_e3nk%iiBh(^P@&=&PhR$h7WK(4fpH)Z-8e2=H5`)1rvi()^HDe0uadj)[;l]9_S"
+    "S$xXfB=vRHoB9g@)3<Hj0^<koS$2BEGl2>Go$JB^k(9Vg'm_do,3ZhF:d-`aAb:hoS$H_hK(DKcIjThUsH&3YT$k8vXnSkUWHA8a/(RG<un9U'U$9>6xmh"
+    "hJN/ZZ83(0B7romjCU$Y7sH2X#bt#hVb/(=(Bh('>kOqn`>o$Lt2j(g/:/(82EB4e&MOB692Q$2HOTo4><4riS*R#VFvJ2E`nGVM4$V$[SH0i^e$rQci5u"
+    "QX`>o$dhTN#eeTN#Il@Hsp4F37R]`grADt>$&^PFt[G0*tDuLT.'L-h(#cibtPK<.cNO./iAE[/uqs5Har77e2D(RM0.R3l(>OG/(;n5e)VO%L(E,1QpZ4"
+    "aoZi,8Gjk)H0$<&8v,ubjt#)<g9$V2QZv$o'E3PRVL(wW*45C#Cbv0a&hM7B$b<1g8f$UMc/(Sp#Nqh3Xf$7(_f$P)if$Q/ND&]kiB4yKV29;A,g$j5TJP"
+    ".v(U.[+u=(K^cCPJ+o=1JlZTfDb*Y#C7Lj#oc6l$'^_WeGk;t)D_Zg$sOpg$;lst%FY3wQ`/Bp$8fO;R<=tH24t%,SO1h2%Z'0tR_OBE<)CvR#alL9S*,V"
+    "M-Y.Nh$`q2[pYxOHZNcSg$WNR4(,[IJEpy.`P.1[6T8[C#`Djeh$<F(nT%LrR#VkdQTbQnR#5c*A#t,eVUg=%kUCqICUoNDi$neYF=@W]KV_wm'=mqJi$V"
+    "IgPWfGo+Whehi$['fa3#p5`_Wq#j$_0*&4'%I`_gN6j$9hiR#/9/BY;6fHEyVd.VN;R4H%(&P#DZW29u^Yj$Is,)3QJ5%iHHKB('<:/(@d]<[-2g.JXQ$_"
+    "#KqWx[u9&P#uxF/(1aO;-XmBf$l1@T]_V7AH_,Mk$pOuZ)C4lU#<8Mk$Ilrlh8BcT]1,C5^hj6)3CuN)_.q6W<0lON#C&sn#@&oh(-<3oTv4T*eEZhO,(6"
+    "nh(UmmLMY1/(49CrINYM*Q&sUjT$y&xk(8^[gMxq&FvF4wj_B,$4`t%hT$Th+A#b<>7`MSWK`]R9i7c7ph(U(mUa-.Ll$0CNV4,(THa3Utbb%Sn4(in&cb"
+    "bv5fp,Y6X#x1Cj#@vwd)jPpQ8`J<m$R9Rm$qfjt%<--#d&i_`dL^a2$<FeZd1tUpf3`#wdB)ew^Wv)O'KSjZ>0p/n$`bK)3X^>ZtK97P@P%kQ#YmsR#sip"
+    "h(*CZgMQIVhbvJ=5g3RAVg4mhT$lW,A#Sc[Yg%jumgyZ+IUHoInn00.o$4W2,)y7rjhxS/1(K@9h(m(ilibPkR#b]ngi=ZHMjdVkR#guNHjMfJ/ks.4f_j"
+    "lQX#qq;on0&4:H[t'P##PY293I;p$(t,)3g4o*i'2-H('<:/(UCT@mdsH4J7G&_#*PO$nT/(P#uxF/(X-cK(,bO##SA.[$m0R1lCj^EOotcc<At7q$JHP#"
+    "#h<CdoE_KEk$.Gk'J$_xnu6'o#yd>m)-vUK(#EaK(2NX6g+K.eCm&%q#36WN(Z';l_H8'IpA_PSh38+0osi77osNc2&KCVL(_Gnh(gdh0(l[Gg)N0tj([<"
+    "oD=2Txp#+`-&=X5Kq$iN:N(^$qRp-=.$q`O40$I0o/UM4-r$g8D/(jgUmTm<.r$7mZI1AkYZvSP8f(=^(nMTZ5Rroweds9anr$sLP/(k.TW6kCbat`fQl("
+    "ZGF/(FL:fWo,DJu*O`;@/QEhuj/BBuHsXI)U<fX-lC)m(et&xv:Fu(O2EV*%9+i+jk6b*%2gT*%sbNnM<d-#m:Wr*%l/o9XLm/hM7^aQ#ZllK(yZY@vp8$"
+    "+%8E.+%h6XFH925+%$%lx9<*8EO2=.R/NhEt@c(Cy^ne0O'lr`PEAG>+%.*(T(aUhK(+Z'fsu-PIs8TFJEpe#GtP@YdNCQE/V/7x=-FT<Z-dQpm#7&aBP`"
+    "'W>Ql_R;[cX4,%4%l[l<ShZ(uU&&=Q-E,%0<2YRk)FwR+d.I2gripb5)2D=X9W,%R<Y2CD[Ur#5c3q##8Do(yQrYT]WQ5TtP/-%d9xp%Yw1nTJ&+5CJb_r"
+    "#_0[O#Y(XD#&$V-%Nv/.$`>jNUg>B5(onh<[]>s-%d$g-%Z[#.%%N*>Q:y.Q#Ekj(Xw_4Q#.jVv#tkMk'gsHKM(XR.%Y1kx@rkoHY0tkT]",
+    "tYhk(^I6eYTM+=28:eyYe;j=2MXw.%_&(2C#1w^Y%T18888a[Z#O;/%(F/Wn<dF/%13op%RWJL(gL8=]N(+1(TacB#Iw$MW9,D/%88V/%u$10HC;r/%SJS"
+    "_Ok4&0%q^UK(5YgT7lF[BYsTGV^R8q-$tmnQT-Z_Z)sqRV#=8)k_uKOl(Y>@7`%@oW[7EWH)WRb5M.2I2_4ZD/`@cNm(v:]S`Qf%h`&v@])EF,m#*(^Ha["
+    "kmRv]%J]E8G+E=@F^m#b<.&=,yQk#yi:*=^JF1%,*6Lc][9&cVjcr7bVX1%SGpqD[9qnB'*@q7B36#dt-Os5hit1%-9#y5WW-0%/cXK(.0d<eNNneeC$-1"
+    "%ywiH'J(a2%Pn*qfBxUD*yXmT#8NHBu+;'3%vRr2%j3jmBy<_2%)k8f$,4KC#h7&og_eN[<Pe_P#3aDi#prpS#j1`Nh6+^D=[k=n#vAMPiYswQ#`V[KiS["
+    "=4jotMqi3N5Mj]%xQ#s$XHjh*)n8p0tdjTD`<-F7@)$tulZZB.Ajktf>4%MRHy5,IE4%,HHKB3Rog)G&OH2u<Cur8wO4%s1EH)jc&h(9C=/(g#UH2$1Yf_"
+    "yvGv#1uHT#/LVyl=5Kk(anqCm..)Z#U;-)3An9vYxHp)nss=emi+(*6Nt.5%78a`nIKI;nx$km(Vf*unLi#1%AUP=YIpP>oT.m^%-'u;-&'e&=W5T5%)9V"
+    "6p/#j5%><>U6;FGY7<'-w@^I@<,Y1vjqIEkj(d+`QrX-P*,A/s(=l(m6%8(H-sCcJPss5e8A;m$4&4fNY#M=8R&WtpIt+QM@#1Mhbtg3^c2nRkatJ2di-R"
+    "p$HuPLy)u'w4ZvJSCo*cH(@#]VlF=vj^Y#YjAGvxg+#v$xW^GdcZW#W84P2H.+dNNNxM(,N/lqn+:aOS]sF%kIwK=d2-@#qD%bbx*jmM'@*OMD/+w,,t8h"
+    "MQsc-HSl^Y#Au`D&9sZX-tqs(==GHG%]opKO2:B2'rq)cO;K[G%q@pG%hipV)95ti(J9*gP^V5BP=V>W)'&AD=b35Z#dry[QRG<H%BBN/(<2qg(;]y5&mB"
+    ">B=-4b^+w-P(SRq&XRt&60(Tmqg(/K>YS.bI0(s2B&=H(qF%/^oZH_R.I%b09#DP=qj(KI:xTtKqQTvw#h(=&VH2f<J(XM6LI%vd`K(##fRp+ASg5_7T5%"
+    "]^,X#w<4m#W,hM#2o'5VHO$oUok[(tU;-)3Xua[VrDt[V>xS9FP&-s(%dD/(i@^/W$yT6pt:LJ%ec=6%8U>)jHCQJ%Y9<OOsIL)XipXHX4Wi98*2(k_dXw"
+    "/Y1uUaX-e_JYvxoKV>L3eYQHr.VGgd16y@a>Z1`p^-,YMs$j0eBYH0B#HCA'9%3;2#vc:;^[t;-qoFf'qo('9N#u2kl(l[v9]s%Y_]AS'C]0Hfv]xAR[-0"
+    "q4R#h8=t[^6DwE5H-&=1FGJ%W.^p]Q`...^wjoB$[@L%n-RO#/:XO#e@4N_#>6[-C2ZR#4jJ,aDEsg(X2$s_Qf.h`#)+M%+JA-a7+J-a#-N0`t.yL%UL<-"
+    "Ba%>M%u@[59yAHB=W=<M%&BHB=PTDo#neZQ8[JOM%p7^fbgOMU#G3DU%lSMU#6lC&cGKkfcTI_Bcmb5O#f1pE-3v&(=Ci&N%RMsg(+/#&=.iBN%9N)]d[x"
+    "AdUi'#sG[lcEb;GOm3H'BWP*iiN%V%-h(G9*%fxJ4qfqBbZk.-7O%yjPB=f0_nB^H>)3VR+XP=x=XP@0m8Q0u[B2F^LM)>uXXCi*UnBRq<'6N->0/`j;R#"
+    "X4M2h*a,$Fc'B&=yo/N%$/^p]u1o1.rX'(=j/)P%+Mtg(<)#&=G/EP%pTcgjVBwE3$%`FVo]ZP%2*Z4jA,uj()epbkbU;N%5]L6wi6r6wRWA4w^AvP%seq"
+    "6w@B'Q%4@ld2,XY^v)CR(E@FrZmj&Po((s`a<Lh%Q%(YjmB0#3tnIT,k6_HACou+vEnrc&g2px(5JW.dl(.KjUo,lf5C$*iw#LL&3(m)&U.yph[#MJ.i`i"
+    "P+]QoRwVsYEiMmHiG+)IvTN(+pki(<A41(d,sf)x+11MDg.gMfy#J$:o$16gP.;6LJO@5$[WTpGNDZ7sgl##DYgX9Xsos6y(XOq'<YN&7FVF)2Cv'=D.H2"
+    "qA])=-Z;D@#TO[b5v*8*)1BD@#wr8Y#LVD/rm_$hr$&mZvT<:S%^9Kyn0O2&I>Xl9IGf[8]qF9Lt3YcK(xCB-5`NWZ5=M@'uaY2w#[U`D*%D2ngcC'T%qR"
+    "OA=*,9j<aAE##v4$(5O41X-wsiT(+f0h(J%hT7.v4c%WZmLMM1i@)Sf_k'LJJB=lyU>v3<eM(L^B2MU2/q7]Dw+v'23NN5l7sR.@%=)ffCO'3QMG==MZc%"
+    "mSt'==GQc%,$yFOt]2w#tf*d%',wn9D`vc%V.KT%+eXD5^0,Z#Q2dN#/l)X[R:X)QbZ^EtgOuEQlS6wv3's3C3So>QEI3U$o:ld%=x`d%Bttj,'WtHW0+_"
+    ">dlr/e%Z=H;Si).nBY=gQ%7%DW('R*wRLULH2T`#k#C)$r5nMUe%FaOi#O[.9*kL(,#KTje%IgXi#8_w:UdyDnTt7&e%Jg#F5ecfEBrtD+##rlQU>K$&=`"
+    "vM##JDaW-3Q(L(JW#MVDW.pVYm@kU<o0G&J;Z2_iN[f%;'Vw)5S][#'S,.XCW*1(A0F^cxU,g%wQcf%.e7=E/pK`7#D_m87:T,Y5dsGYWK+vaq>6.ZVLuw"
+    "70&Mg%%VTeZ.0nBYUE,%[-1;##,*Fg>68ig%s/EP%WF&h%Ds`S#_=J1(kmH$dB(9h%_Bb=*`J&h(>K%q7ka_5^+P'XOG,xH&D:BkU6U(X^;8c8]rZiZ>8k"
+    "0g%cuuU],8/t7%#q9^cMf'#UJQ3_8(###",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 6138u, 11767u
+#define DITI_SPIRV_SIZES_gemm_coop 6175u, 11842u
 static const char *const diti_spirv_text_attention_coop[] = {
     "uB)VNJb_OPTCsI-'_7WR]hD;$Q<Q/(Gd0Y6$DqB$Dx[;-%EFKrpa)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'I"
     "Hi62;ZQ_evv#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#6QaI)-9-V)[Lc&#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K"

@@ -49,6 +49,7 @@ bool finite(const vec4 v) { return all(notEqual(floatBitsToUint(v) & 0x7f800000u
 
 void map(const uint row, const uint column) {
     vec4 v = activate(ACTIVATION, load_x(x_offset + row * x_pitch + column, columns - column) * scale + offset);
+    if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
         uint from = add_offset + row % add_rows * add_pitch + column;

@@ -113,6 +113,7 @@ void finish(vec4 v, const uint row, const uint n) {
     if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);
     if (HAS(PART_GATE)) v *= OPERAND_F32(gate, gate_offset + gate_row(row) * gate_pitch + n);
     if (HAS(PART_RESIDUAL)) v += OPERAND(res, OPERAND_FORMATS & 1u, residual_offset + row * residual_pitch + n);
+    if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0))); // keeps NaN, for those who watch
     uint at = out_offset + row * out_pitch + n;
     if (VECTOR) dst_store4(OUT_FORMAT, at, v);
     else dst_store_some(OUT_FORMAT, at, N - n, v);

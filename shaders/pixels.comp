@@ -8,6 +8,7 @@
 #define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u // value * scale + shift
 #define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
+#define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
@@ -77,6 +78,21 @@ void image(const uint pixel) {
     }
 }
 
+// batch and channels: pixels from line to line of source and result. The first patch_size lines and token_channels columns are
+// added to what the result holds, with weights that rise; over the last rgb_offset and rgb_pitch they fall, so that sums are 1.
+float ramp(const uint i, const uint count, const uint rising, const uint falling) {
+    if (i < rising) return (float(i) + 0.5) / float(rising);
+    return count - i <= falling ? (float(count - i) - 0.5) / float(falling) : 1.0;
+}
+
+vec4 tile(const uint row, const uint column, out uint at) {
+    uint y = row / grid_width, x = row % grid_width;
+    vec4 v = src_load4(IN_FORMAT, in_offset + (y * batch + x) * in_pitch + column);
+    v *= ramp(y, grid_height, patch_size, rgb_offset) * ramp(x, grid_width, token_channels, rgb_pitch);
+    at = out_offset + (y * channels + x) * out_pitch + column;
+    return y < patch_size || x < token_channels ? v + dst_load4(OUT_FORMAT, at) : v;
+}
+
 void main() {
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (i >= rows * quads) return;
@@ -85,6 +101,9 @@ void main() {
         for (uint p = column; p < min(column + 4u, columns); p++) image(p);
         return;
     }
-    vec4 v = vec4(value(row, column), value(row, column + 1u), value(row, column + 2u), value(row, column + 3u));
-    dst_store4(OUT_FORMAT, out_offset + row * out_pitch + column, v);
+    uint at = out_offset + row * out_pitch + column;
+    vec4 v;
+    if (OP == OP_TILE) v = tile(row, column, at);
+    else v = vec4(value(row, column), value(row, column + 1u), value(row, column + 2u), value(row, column + 3u));
+    dst_store4(OUT_FORMAT, at, v);
 }

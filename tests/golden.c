@@ -36,6 +36,7 @@ static const golden_family families[] = {
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
     {"AutoencoderKL", golden_is_vae_kl, golden_run_vae_kl},
+    {"AutoencoderTiny", golden_is_vae_tiny, golden_run_vae_tiny},
     {"stored types", golden_is_types, golden_run_types},
 };
 
@@ -45,10 +46,15 @@ static const char *const own_folders[] = {
 };
 
 static const char *const model_folders[] = {
-    "tests/fixtures/t5_encoder",        "tests/fixtures/t5_encoder_sharded",
-    "tests/fixtures/umt5_encoder",      "tests/fixtures/gguf_t5_q8_0",
-    "tests/fixtures/pixart_alpha_orig", "tests/fixtures/vae_small_groups8_ldm",
-    "tests/fixtures/clip_l_proj",       "tests/fixtures/bert",
+    "tests/fixtures/t5_encoder",
+    "tests/fixtures/t5_encoder_sharded",
+    "tests/fixtures/umt5_encoder",
+    "tests/fixtures/gguf_t5_q8_0",
+    "tests/fixtures/pixart_alpha_orig",
+    "tests/fixtures/vae_small_groups8_ldm",
+    "tests/fixtures/clip_l_proj",
+    "tests/fixtures/bert",
+    "tests/fixtures/taesd",
     "tests/fixtures/pipe_pixart_sigma",
 };
 

@@ -96,6 +96,29 @@ static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *hal
     }
 }
 
+/* --- AutoencoderTiny: layer after layer --- */
+static inline diti_tensor golden_tiny_layers(golden_vae_case *c, const diti_tiny_half *half, diti_tensor x,
+                                             uint32_t first, diti_kl_size size) {
+    char rest[96];
+    uint32_t i;
+    for (i = 0; i < half->count; i++) {
+        const diti_tiny_layer *layer = &half->layers[i];
+        x = diti_tiny_run_layer(&c->m.graph, x, layer, &size.height, &size.width, i + 1 == half->count);
+        diti_format(rest, sizeof rest, "mid.decoder.layers.%u", layer->number - first);
+        if (!layer->relu) golden_vae_expect(c, rest, x, GOLDEN_MODEL); /* what was recorded came before the ReLU */
+    }
+    return x;
+}
+
+static inline void golden_tiny_decoder(golden_vae_case *c, diti_tensor latent, diti_kl_size size) {
+    diti_elementwise_desc squash = DITI_ZERO;
+    squash.activation = DITI_ACTIVATION_SQUASH;
+    squash.name = "golden_squash";
+    latent = diti_planar_to_rows(&c->m.graph, latent, 1, c->vae->traits.latent_channels, 1, 0);
+    golden_tiny_layers(c, &c->vae->tiny_decoder, diti_elementwise(&c->m.graph, latent, &squash),
+                       c->vae->tiny_decoder.layers[0].number, size);
+}
+
 /* --- decoding --- */
 static inline void golden_vae_image(golden_vae_case *c, diti_tensor rows) {
     if (diti_graph_failed(&c->m.graph)) return;
@@ -143,9 +166,13 @@ static inline void golden_vae_decoder(golden_vae_case *c) {
     diti_tensor x, latent;
     golden_vae_shape(c, "in.latent", name, &p);
     latent = golden_give(&c->m, DITI_F32, p.channels, p.size.height * p.size.width, golden_vae_planes(c, name, p));
-    x = diti_vae_decode(c->vae, graph, latent, p.size.height, p.size.width);
+    x = diti_vae_decode(c->vae, graph, latent, p.size.height, p.size.width, 0);
     golden_vae_expect(c, "out", x, GOLDEN_MODEL);
     golden_vae_image(c, x);
+    if (c->vae->traits.tiny) {
+        golden_tiny_decoder(c, latent, p.size);
+        return;
+    }
     x = golden_vae_rows(c, "in.z", &size);
     if (c->vae->post_quant.weight.part_count) {
         x = diti_kl_conv(graph, x, &c->vae->post_quant, size, 0, true, "golden_post_quant");
@@ -178,7 +205,12 @@ static inline void golden_vae_encoder(golden_vae_case *c) {
     char last[96];
     diti_kl_size size;
     diti_tensor x = golden_vae_rows(c, "in.image", &size);
-    golden_vae_moments(c, diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width));
+    if (c->vae->traits.tiny) {
+        golden_vae_expect(c, "out.latent", diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width, 0),
+                          GOLDEN_MODEL);
+        return;
+    }
+    golden_vae_moments(c, diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width, 0));
     x = diti_kl_conv(&c->m.graph, x, &half->conv_in, size, 0, true, "golden_conv_in");
     golden_vae_expect(c, "mid.encoder.conv_in", x, GOLDEN_BLOCK);
     golden_vae_levels(c, half, "mid.encoder.conv_in", "mid.encoder.down_blocks", false);
@@ -241,5 +273,39 @@ static inline void golden_run_vae_kl(golden *g, const golden_folder *folder) {
     diti_vae_destroy(vae);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, instead);
+}
+
+static inline bool golden_is_vae_tiny(const golden_folder *folder) {
+    return folder->golden && folder->config &&
+           diti_equal(diti_json_string(folder->config, "_class_name", ""), "AutoencoderTiny");
+}
+
+/* One file of a folder: all of the model, or half of it under its original names. */
+static inline void golden_run_tiny_file(golden *g, const golden_folder *folder, const char *file, bool decoder,
+                                        bool encoder) {
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, file);
+    const diti_json *config = decoder && encoder ? folder->config : NULL;
+    diti_vae *vae = NULL;
+    dit_error err = DITI_ZERO;
+    int i = 0, j = 0;
+    if (golden_require(g, weights != NULL, "%s can be opened", file) && golden_open_device(g) &&
+        golden_require(g, diti_vae_load(golden_shared.device, &g->env, config, weights, "", NULL, &vae, &err) == DIT_OK,
+                       "%s loads %s", file, err.message)) {
+        golden_require(g, vae->traits.has_decoder == decoder && vae->traits.has_encoder == encoder, "halves of %s",
+                       file);
+        while (decoder && golden_run_vae_case(g, folder, vae, "case", i)) i++;
+        while (encoder && golden_run_vae_case(g, folder, vae, "enc", j)) j++;
+        golden_require(g, (i > 0) == decoder && (j > 0) == encoder, "%s: %d pictures decoded, %d encoded", file, i, j);
+    }
+    diti_vae_destroy(vae);
+    diti_checkpoint_close(weights);
+}
+
+static inline void golden_run_vae_tiny(golden *g, const golden_folder *folder) {
+    golden_run_tiny_file(g, folder, "model.safetensors", true, true);
+    if (golden_has(folder->path, "taesd_decoder.safetensors"))
+        golden_run_tiny_file(g, folder, "taesd_decoder.safetensors", true, false);
+    if (golden_has(folder->path, "taesd_encoder.safetensors"))
+        golden_run_tiny_file(g, folder, "taesd_encoder.safetensors", false, true);
 }
 #endif

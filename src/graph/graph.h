@@ -398,7 +398,9 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_TANH,
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
-    DITI_ACTIVATION_QUICK_GELU
+    DITI_ACTIVATION_QUICK_GELU,
+    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
 /* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
@@ -555,6 +557,7 @@ typedef struct diti_conv_desc {
         pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
     bool upsample; /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
+    diti_activation activation;
     diti_tensor residual; /* [out rows, Cout], any float format */
     bool out_f32;
     const char *name;
@@ -571,6 +574,14 @@ typedef struct diti_group_norm_desc {
     const char *name;
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
+   lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
+typedef struct diti_tile {
+    uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
+    uint32_t top, left, bottom, right;
+} diti_tile;
+DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
 /* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
    mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */

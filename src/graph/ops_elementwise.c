@@ -6,7 +6,7 @@
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE };
+enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE, DITI_OP_TILE };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                              uint32_t op) {
@@ -263,6 +263,29 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     dispatch.push[15] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
     return out;
+}
+
+/* The rows of a rectangle, from its first pixel to its last. */
+static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const diti_tile *tile, uint32_t y, uint32_t x,
+                                  uint32_t width) {
+    uint32_t columns = diti_tensor_get(graph, tensor)->columns;
+    return diti_tensor_view(graph, tensor, y * width + x, (tile->height - 1) * width + tile->width, 0, columns);
+}
+
+DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
+    uint32_t columns = diti_tensor_get(graph, from)->columns;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
+    from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
+    out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
+    if (diti_graph_failed(graph)) return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, from), diti_tensor_get(graph, out), tile->from_width,
+                     tile->out_width, tile->height, tile->width, tile->top, tile->left);
+    dispatch.push[16] = tile->bottom;
+    dispatch.push[17] = tile->right;
+    diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
+    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
 }
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,

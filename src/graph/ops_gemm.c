@@ -620,6 +620,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     gemm.rows = desc->batch * image.out_height * image.out_width;
     gemm.depth = weight->columns / (image.kernel * image.kernel);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.activation = (uint32_t)desc->activation;
     gemm.residual = desc->residual;
     gemm.name = name;
     if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;

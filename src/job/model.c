@@ -132,6 +132,9 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                &model->vae, err);
+        if (model->vae && model->transformer)
+            diti_vae_belongs_to(model->vae, model->transformer->traits.family,
+                                model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
     }
     diti_json_free(&model->env, part.config);
     return result;

@@ -3,48 +3,6 @@
 /* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
    columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
 
-#define DITI_KL_MAX_LEVELS 8u
-#define DITI_KL_MAX_RESNETS 8u
-
-typedef struct diti_kl_resnet {
-    diti_layer norm1, conv1, norm2, conv2;
-    diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
-    uint32_t channels;   /* of the output */
-} diti_kl_resnet;
-
-typedef struct diti_kl_attention {
-    diti_layer norm;
-    diti_joined qkv;
-    diti_layer out;
-    bool present;
-} diti_kl_attention;
-
-typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
-    diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
-    uint32_t count;
-    diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
-} diti_kl_level;
-
-typedef struct diti_kl_half { /* decoder or encoder */
-    diti_layer conv_in, norm_out, conv_out;
-    diti_kl_resnet mid[2];
-    diti_kl_attention attention;
-    diti_kl_level *levels;
-    uint32_t level_count;
-    bool present;
-} diti_kl_half;
-
-struct diti_vae {
-    diti_device *device;
-    diti_env env;
-    diti_vae_traits traits;
-    diti_weights weights;
-    uint32_t groups;
-    bool wide; /* residuals in F32 whatever the activation format */
-    diti_kl_half decoder, encoder;
-    diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
-};
-
 /* ---- key names: asked for as diffusers has them ---- */
 
 /* Replaces the first occurrence of from; false when the result does not fit. */
@@ -116,21 +74,6 @@ static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
                diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
         loader->rename = diti_kl_old_name;
     }
-}
-
-/* Single files of several models put the autoencoder under a prefix of its own. */
-static void diti_kl_choose_prefix(diti_loader *loader) {
-    static const char *const prefixes[] = {"first_stage_model.", "vae."};
-    const char *given = loader->prefix;
-    size_t i;
-    if (given[0]) return;
-    for (i = 0; i < DITI_COUNT(prefixes); i++) {
-        loader->prefix = prefixes[i];
-        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight")) {
-            return;
-        }
-    }
-    loader->prefix = given;
 }
 
 /* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
@@ -249,32 +192,17 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
-/* By latent channels, where no config.json says them: SD, FLUX. */
-static void diti_kl_read_scale(diti_vae *vae, const diti_json *json) {
-    bool flux = vae->traits.latent_channels == 16;
-    double scale = diti_json_number(json, "scaling_factor", 0.0);
-    if (scale != 0.0)
-        flux = false;
-    else
-        scale = flux ? 0.3611 : 0.18215;
-    vae->traits.scale = (float)scale;
-    vae->traits.shift = (float)diti_json_number(json, "shift_factor", flux ? 0.1159 : 0.0);
-}
-
 static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
     uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (!diti_equal(name, "AutoencoderKL") || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: not an autoencoder that dit.h knows (AutoencoderKL): %.80s",
+                         "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
     vae->wide = diti_json_bool(json, "force_upcast", true);
-    diti_kl_read_scale(vae, json);
-    if (!(vae->traits.scale > 0))
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
     return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
 }
 
@@ -311,47 +239,13 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
     return result;
 }
 
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                      const diti_checkpoint *checkpoint, const char *prefix,
-                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
-    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_loader loader;
+DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     uint32_t ldm_levels;
     dit_result result;
-    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
-    *out = NULL;
-    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-    vae->device = device;
-    vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
-    if (options) plain = *options;
-    plain.types = NULL;
-    plain.type_count = 0;
-    diti_loader_rules(&loader, "vae", &plain);
-    diti_kl_choose_prefix(&loader);
-    diti_kl_choose_names(&loader, &ldm_levels);
-    result = diti_kl_read_config(vae, &loader, config, err);
-    if (result == DIT_OK) result = diti_kl_fill(vae, &loader, err);
-    if (result != DIT_OK)
-        diti_vae_destroy(vae);
-    else
-        *out = vae;
-    return result;
+    diti_kl_choose_names(loader, &ldm_levels);
+    result = diti_kl_read_config(vae, loader, config, err);
+    return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
 }
-
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    diti_env env;
-    if (!vae) return;
-    env = vae->env;
-    diti_weights_free(vae->device, &env, &vae->weights);
-    diti_free(&env, vae->decoder.levels);
-    diti_free(&env, vae->encoder.levels);
-    diti_free(&env, vae);
-}
-
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
-
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
 
 /* ---- computing ---- */
 
@@ -475,16 +369,13 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
     return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width) {
     const diti_kl_half *half = &vae->decoder;
     diti_kl_size size;
-    diti_tensor x;
     uint32_t i;
-    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
     size.height = height;
     size.width = width;
-    x = diti_planar_to_rows(graph, latent, 1, vae->traits.latent_channels, 1.0f / vae->traits.scale, vae->traits.shift);
     if (vae->post_quant.weight.part_count) {
         x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
     }
@@ -494,17 +385,15 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
     return diti_kl_finish(graph, vae, x, half, size, true);
 }
 
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-                                         uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width) {
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
     diti_kl_size size;
-    diti_tensor x;
     uint32_t i;
-    if (!half->present) return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
     size.height = height;
     size.width = width;
-    x = diti_kl_conv(graph, image, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
+    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
     x = diti_kl_run_mid(graph, vae, x, half, size);
     x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);

@@ -9,20 +9,98 @@ typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
     float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
     bool has_encoder, has_decoder;
+    bool assumed; /* scale and shift: no config.json said them */
+    bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
+   whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. */
+/* A scale that was only assumed becomes that of the transformer's family. */
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
+   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
+   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little. */
+#define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width);
+                                         uint32_t width, uint32_t tile);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it). No public call starts from a picture yet: golden
-   tests run it. */
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
+   scaling. No public call starts from a picture yet: tests run it. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image,
-                                                     uint32_t height, uint32_t width);
+                                                     uint32_t height, uint32_t width, uint32_t tile);
+
+/* ---- inside the room ---- */
+
+#define DITI_KL_MAX_LEVELS 8u
+#define DITI_KL_MAX_RESNETS 8u
+
+typedef struct diti_kl_resnet {
+    diti_layer norm1, conv1, norm2, conv2;
+    diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
+    uint32_t channels;   /* of the output */
+} diti_kl_resnet;
+
+typedef struct diti_kl_attention {
+    diti_layer norm;
+    diti_joined qkv;
+    diti_layer out;
+    bool present;
+} diti_kl_attention;
+
+typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
+    diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
+    uint32_t count;
+    diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
+} diti_kl_level;
+
+typedef struct diti_kl_half { /* decoder or encoder */
+    diti_layer conv_in, norm_out, conv_out;
+    diti_kl_resnet mid[2];
+    diti_kl_attention attention;
+    diti_kl_level *levels;
+    uint32_t level_count;
+    bool present;
+} diti_kl_half;
+
+#define DITI_TINY_MAX_LAYERS 32u
+typedef struct diti_tiny_layer { /* one convolution, or a block of three */
+    diti_layer convs[3], skip;
+    uint32_t number;  /* in the stored names */
+    bool block, relu; /* relu: of one convolution; blocks end in theirs */
+    bool up, down;    /* twice the size before it; half of it by it */
+} diti_tiny_layer;
+typedef struct diti_tiny_half {
+    diti_tiny_layer *layers;
+    uint32_t count;
+} diti_tiny_half;
+
+struct diti_vae {
+    diti_device *device;
+    diti_env env;
+    diti_vae_traits traits;
+    diti_weights weights;
+    uint32_t groups;
+    bool wide; /* residuals in F32 whatever the activation format */
+    diti_kl_half decoder, encoder;
+    diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+    diti_tiny_half tiny_decoder, tiny_encoder;
+};
+
+/* Both finish the loader. Rows [pixels, C] in, F32 rows out. */
+DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width);
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                        uint32_t width);
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width);
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width);
 #endif

@@ -1,0 +1,203 @@
+#include "vae/vae.h"
+
+/* AutoencoderTiny (models.md 4.2): convolutions and blocks by their numbers, where a missing number means something:
+   after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder that halve it
+   have no bias. */
+
+/* What stands before the layers' numbers; the original decoder's count from 1. NULL: no such half. */
+static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
+    static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
+    char conv[64], block[64];
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        *first = decoder && i > 0;
+        diti_format(conv, sizeof conv, "%s%u.weight", scopes[decoder][i], (unsigned)*first);
+        diti_format(block, sizeof block, "%s%u.conv.0.weight", scopes[decoder][i], (unsigned)*first + 1 + decoder);
+        if (diti_loader_find(loader, conv) && diti_loader_find(loader, block)) return scopes[decoder][i];
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader) {
+    uint32_t first;
+    return diti_tiny_scope(loader, true, &first) || diti_tiny_scope(loader, false, &first);
+}
+
+/* 3x3, with or without a bias; the channels it gives. */
+static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
+    char full[64];
+    uint32_t rows;
+    diti_format(full, sizeof full, "%s.bias", name);
+    if (diti_loader_find(loader, full)) {
+        diti_format(full, sizeof full, "%s.weight", name);
+        rows = diti_loader_dimension(loader, full, 0);
+        diti_load_layer(loader, out, rows, 9 * channels, 3, name);
+    } else {
+        diti_format(full, sizeof full, "%s.weight", name);
+        rows = diti_loader_dimension(loader, full, 0);
+        diti_load_matrix(loader, &out->weight, rows, 9 * channels, 3, full);
+    }
+    return rows;
+}
+
+static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    uint32_t given = channels, i;
+    char name[64];
+    layer->block = true;
+    for (i = 0; i < 3; i++) {
+        diti_format(name, sizeof name, "%u.conv.%u", (unsigned)layer->number, (unsigned)(2 * i));
+        channels = diti_tiny_load_conv(loader, &layer->convs[i], channels, name);
+    }
+    diti_format(name, sizeof name, "%u.skip.weight", (unsigned)layer->number);
+    if (given != channels) diti_load_matrix(loader, &layer->skip.weight, channels, given, 1, name);
+    return channels;
+}
+
+static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
+                                      bool gap) {
+    char name[64];
+    diti_format(name, sizeof name, "%u", (unsigned)layer->number);
+    channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
+    layer->up = decoder && gap;
+    layer->down = !decoder && !layer->convs[0].bias.part_count;
+    return channels;
+}
+
+/* Returns the channels that the half gives, 0 where there is no such half. */
+static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tiny_half *half, bool decoder,
+                                    uint32_t channels) {
+    uint32_t first, number;
+    const char *scope = diti_tiny_scope(loader, decoder, &first);
+    bool gap = false;
+    char name[64];
+    if (!scope) return 0;
+    half->layers = (diti_tiny_layer *)diti_alloc_array(&vae->env, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
+    if (!half->layers) {
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+        return 0;
+    }
+    diti_loader_scope(loader, "%s", scope);
+    for (number = first; number < DITI_TINY_MAX_LAYERS && !loader->error.result; number++) {
+        diti_tiny_layer *layer = &half->layers[half->count];
+        layer->number = number;
+        diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
+        if (diti_loader_find(loader, name)) {
+            channels = diti_tiny_load_block(loader, layer, channels);
+        } else {
+            diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+            if (!diti_loader_find(loader, name)) {
+                gap = true;
+                continue;
+            }
+            channels = diti_tiny_load_single(loader, layer, channels, decoder, gap);
+            layer->relu = decoder && number == first;
+        }
+        gap = false;
+        half->count++;
+    }
+    diti_loader_scope(loader, "%s", "");
+    return channels;
+}
+
+static uint32_t diti_tiny_factor(const diti_tiny_half *half) {
+    uint32_t i, factor = 1;
+    for (i = 0; i < half->count; i++) factor <<= half->layers[i].up || half->layers[i].down ? 1 : 0;
+    return factor;
+}
+
+/* By the first convolution of the decoder, or the last one of the encoder. */
+static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
+    return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
+}
+
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    uint32_t first, latent = 0, pixels = 3, moments;
+    const char *scope = diti_tiny_scope(loader, true, &first);
+    char name[64];
+    dit_result result;
+    (void)config;
+    diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
+    if (scope) latent = diti_loader_dimension(loader, name, 1);
+    if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
+    moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
+    result = diti_loader_finish(loader, &vae->weights, err);
+    if (result != DIT_OK) return result;
+    vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
+    vae->traits.has_decoder = vae->tiny_decoder.count != 0;
+    vae->traits.has_encoder = vae->tiny_encoder.count != 0;
+    vae->traits.factor = diti_tiny_factor(scope ? &vae->tiny_decoder : &vae->tiny_encoder);
+    vae->traits.tiny = true;
+    if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
+                     (unsigned)moments);
+}
+
+static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_conv_desc *desc,
+                                  bool relu, const char *name) {
+    desc->batch = 1;
+    desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
+    desc->bias = &layer->bias;
+    desc->activation = relu ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
+    desc->name = name;
+    return diti_conv2d(graph, x, &layer->weight, desc);
+}
+
+static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t height,
+                                       uint32_t width) {
+    diti_conv_desc desc = DITI_ZERO;
+    diti_tensor sum = x;
+    desc.height = height;
+    desc.width = width;
+    desc.stride = 1;
+    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, x, &layer->skip, &desc, false, "tiny_skip");
+    x = diti_tiny_conv(graph, x, &layer->convs[0], &desc, true, "tiny_conv");
+    x = diti_tiny_conv(graph, x, &layer->convs[1], &desc, true, "tiny_conv");
+    desc.residual = sum;
+    return diti_tiny_conv(graph, x, &layer->convs[2], &desc, true, "tiny_conv");
+}
+
+static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t *height,
+                                       uint32_t *width, bool last) {
+    diti_conv_desc desc = DITI_ZERO;
+    if (layer->block) return diti_tiny_run_block(graph, x, layer, *height, *width);
+    desc.height = *height;
+    desc.width = *width;
+    desc.stride = layer->down ? 2 : 1;
+    desc.upsample = layer->up;
+    desc.out_f32 = last;
+    *height = (*height << layer->up) >> layer->down;
+    *width = (*width << layer->up) >> layer->down;
+    return diti_tiny_conv(graph, x, &layer->convs[0], &desc, layer->relu, "tiny_conv");
+}
+
+static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, uint32_t height,
+                                 uint32_t width) {
+    uint32_t i;
+    for (i = 0; i < half->count; i++)
+        x = diti_tiny_run_layer(graph, x, &half->layers[i], &height, &width, i + 1 == half->count);
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width) {
+    diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
+    squash.activation = DITI_ACTIVATION_SQUASH;
+    squash.name = "tiny_squash";
+    to_image.scale = 2;
+    to_image.offset = -1;
+    to_image.out_f32 = true;
+    to_image.name = "tiny_image";
+    x = diti_elementwise(graph, x, &squash);
+    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, height, width), &to_image);
+}
+
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                          uint32_t width) {
+    diti_elementwise_desc from_image = DITI_ZERO;
+    from_image.scale = 0.5f;
+    from_image.offset = 0.5f;
+    from_image.name = "tiny_image";
+    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, height, width);
+}

@@ -1,0 +1,208 @@
+#include "vae/vae.h"
+
+/* What all autoencoders share: which one a file holds, the scale of its latents, tiles. */
+
+/* Single files of several models put the autoencoder under a prefix of its own. */
+static void diti_vae_choose_prefix(diti_loader *loader) {
+    static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
+    const char *given = loader->prefix;
+    size_t i;
+    if (given[0]) return;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        loader->prefix = prefixes[i];
+        if (diti_loader_find(loader, "decoder.conv_in.weight") || diti_loader_find(loader, "encoder.conv_in.weight") ||
+            diti_tiny_is(loader)) {
+            return;
+        }
+    }
+    loader->prefix = given;
+}
+
+typedef struct diti_vae_scale {
+    const char *family, *variant; /* variant NULL: all */
+    uint32_t channels;
+    float scale, shift;
+} diti_vae_scale;
+
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
+    static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
+                                            {"hunyuan", NULL, 4, 0.13025f, 0},
+                                            {"sd3", NULL, 16, 1.5305f, 0.0609f},
+                                            {"", NULL, 16, 0.3611f, 0.1159f},
+                                            {"", NULL, 0, 0.18215f, 0}};
+    size_t i;
+    if (!vae->traits.assumed) return;
+    for (i = 0; i < DITI_COUNT(scales); i++) {
+        const diti_vae_scale *row = &scales[i];
+        if (!diti_starts_with(family, row->family) || (row->variant && !diti_equal(variant, row->variant))) continue;
+        if (row->channels && row->channels != vae->traits.latent_channels) continue;
+        vae->traits.scale = row->scale;
+        vae->traits.shift = row->shift;
+        return;
+    }
+}
+
+/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
+                                      dit_error *err) {
+    bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
+    double scale = diti_json_number(json, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0);
+    vae->traits.assumed = scale == 0.0;
+    vae->traits.scale = (float)scale;
+    vae->traits.shift = (float)diti_json_number(json, "shift_factor", 0.0);
+    diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
+    if (vae->traits.scale > 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+}
+
+static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    bool tiny;
+    dit_result result;
+    diti_vae_choose_prefix(loader);
+    tiny = diti_tiny_is(loader) &&
+           diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
+    result = tiny ? diti_tiny_load(vae, loader, config, err) : diti_kl_load(vae, loader, config, err);
+    return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, diti_vae **out, dit_error *err) {
+    diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
+    diti_loader loader;
+    dit_result result;
+    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
+    *out = NULL;
+    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
+    vae->device = device;
+    vae->env = *env;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
+    if (options) plain = *options;
+    plain.types = NULL;
+    plain.type_count = 0;
+    diti_loader_rules(&loader, "vae", &plain);
+    result = diti_vae_fill(vae, &loader, config, err);
+    if (result != DIT_OK)
+        diti_vae_destroy(vae);
+    else
+        *out = vae;
+    return result;
+}
+
+DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+    diti_env env;
+    if (!vae) return;
+    env = vae->env;
+    diti_weights_free(vae->device, &env, &vae->weights);
+    diti_free(&env, vae->decoder.levels);
+    diti_free(&env, vae->encoder.levels);
+    diti_free(&env, vae->tiny_decoder.layers);
+    diti_free(&env, vae->tiny_encoder.layers);
+    diti_free(&env, vae);
+}
+
+DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+
+/* ---- tiles ---- */
+
+typedef struct diti_vae_cut { /* a side of `length` in `count` pieces of `size`, neighbours overlap */
+    uint32_t length, count, size;
+} diti_vae_cut;
+
+/* As few pieces of at most `most` as overlap by a quarter of that, and as small as that many can be. */
+static diti_vae_cut diti_vae_cut_side(uint32_t length, uint32_t most) {
+    diti_vae_cut cut;
+    uint32_t overlap = most / 4;
+    cut.length = cut.size = length;
+    cut.count = 1;
+    if (!most || length <= most) return cut;
+    cut.count = (length - overlap + most - overlap - 1) / (most - overlap);
+    cut.size = (length + (cut.count - 1) * overlap + cut.count - 1) / cut.count;
+    return cut;
+}
+
+static uint32_t diti_vae_cut_first(const diti_vae_cut *cut, uint32_t i) {
+    return cut->count > 1 ? (uint32_t)((uint64_t)i * (cut->length - cut->size) / (cut->count - 1)) : 0;
+}
+
+/* Of piece i with the one before it; 0 at both ends. */
+static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
+    if (i == 0 || i == cut->count) return 0;
+    return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
+}
+
+static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
+                                uint32_t width) {
+    if (vae->traits.tiny)
+        return decode ? diti_tiny_decode(vae, graph, x, height, width) : diti_tiny_encode(vae, graph, x, height, width);
+    return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
+}
+
+/* Piece (i, j): cut from x, run, and faded into out; in and scale: pixels of x and of out to a latent element. */
+static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
+                              const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
+    uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
+    uint32_t y = diti_vae_cut_first(&cuts[0], i), left = diti_vae_cut_first(&cuts[1], j);
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_tile tile = DITI_ZERO;
+    diti_tensor piece;
+    tile.height = in * cuts[0].size;
+    tile.width = tile.out_width = in * cuts[1].size;
+    tile.from_y = in * y;
+    tile.from_x = in * left;
+    tile.from_width = in * cuts[1].length;
+    piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
+    diti_move_tile(graph, x, piece, &tile);
+    piece = diti_vae_run(vae, graph, piece, decode, tile.height, tile.width);
+    memset(&tile, 0, sizeof tile);
+    tile.height = scale * cuts[0].size;
+    tile.width = tile.from_width = scale * cuts[1].size;
+    tile.out_y = scale * y;
+    tile.out_x = scale * left;
+    tile.out_width = scale * cuts[1].length;
+    tile.top = scale * diti_vae_cut_overlap(&cuts[0], i);
+    tile.bottom = scale * diti_vae_cut_overlap(&cuts[0], i + 1);
+    tile.left = scale * diti_vae_cut_overlap(&cuts[1], j);
+    tile.right = scale * diti_vae_cut_overlap(&cuts[1], j + 1);
+    diti_move_tile(graph, piece, out, &tile);
+}
+
+/* height, width, tile: of the latent. */
+static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                      uint32_t height, uint32_t width, uint32_t tile) {
+    uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
+    diti_vae_cut cuts[2];
+    diti_tensor out;
+    if (tile && tile < DITI_VAE_LEAST_TILE) tile = DITI_VAE_LEAST_TILE;
+    cuts[0] = diti_vae_cut_side(height, tile);
+    cuts[1] = diti_vae_cut_side(width, tile);
+    if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
+    out = diti_tensor_new(graph, DITI_F32, scale * height * scale * width,
+                          decode             ? 3
+                          : vae->traits.tiny ? vae->traits.latent_channels
+                                             : 2 * vae->traits.latent_channels,
+                          "tiles");
+    for (i = 0; i < cuts[0].count; i++)
+        for (j = 0; j < cuts[1].count && !diti_graph_failed(graph); j++)
+            diti_vae_run_tile(vae, graph, x, out, decode, cuts, i, j);
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    const diti_vae_traits *traits = &vae->traits;
+    if (!traits->has_decoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
+    latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
+    return diti_vae_run_tiles(vae, graph, latent, true, height, width, tile);
+}
+
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width, uint32_t tile) {
+    uint32_t factor = vae->traits.factor;
+    if (!vae->traits.has_encoder)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
+    return diti_vae_run_tiles(vae, graph, image, false, height / factor, width / factor, tile);
+}
