@@ -2,7 +2,7 @@
 // GEMM on matrix units (VK_KHR_cooperative_matrix). A workgroup stages slices of STEP columns of K in shared memory, as units of 16 bytes,
 // while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole workgroup) owns ROWS x COLUMNS fragments
 // of results. Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue.
-// All offsets and pitches are multiples of 16 bytes.
+// All offsets and pitches are multiples of 16 bytes, and K of floats is one of 8.
 // F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands for bfloat16, which dit makes of
 // it in the module's words (diti_spirv_bf16).
 #extension GL_GOOGLE_include_directive : require
@@ -58,23 +58,15 @@ uvec2 round_quad(const vec4 v) {
     return BRAIN ? bits.xz >> 16 | bits.yw & 0xffff0000u : pack4(v);
 }
 uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low), round_quad(high)); }
-// What lies beyond a row may be anything and becomes zero; int8 rows end in zeros.
-uvec4 cut(const uvec4 v, const uint k) {
-    uvec4 low = mix(uvec4(0u), uvec4(0xffffu), greaterThan(uvec4(K - k), 2u * QUAD));
-    uvec4 high = mix(uvec4(0u), uvec4(0xffff0000u), greaterThan(uvec4(K - k), 2u * QUAD + 1u));
-    return TAIL ? v & (low | high) : v;
-}
-// Sixteen bytes from element k of a row on.
+// Sixteen bytes from element k of a row on, zeros beyond it.
 #define UNIT_OF(NAME, FORMAT)                                                                                                       \
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                                            \
         uint at = row_at + k;                                                                                                       \
-        uvec4 v = uvec4(0u);                                                                                                        \
-        if (k < K) {                                                                                                                \
-            if (INT8) v = NAME##_q[at >> 4];                                                                                        \
-            else if (FORMAT == FORMAT_F16) v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3]; \
-            else v = round_unit(uintBitsToFloat(NAME##_q[at >> 2]), uintBitsToFloat(NAME##_q[(at >> 2) + 1u]));                     \
-            v = cut(v, k);                                                                                                          \
-        }                                                                                                                           \
+        uvec4 v;                                                                                                                    \
+        if (k >= K) v = uvec4(0u);                                                                                                  \
+        else if (INT8) v = NAME##_q[at >> 4];                                                                                       \
+        else if (FORMAT == FORMAT_F16) v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3]; \
+        else v = round_unit(uintBitsToFloat(NAME##_q[at >> 2]), uintBitsToFloat(NAME##_q[(at >> 2) + 1u]));                         \
         return v;                                                                                                                   \
     }
 UNIT_OF(a, A_FORMAT)

@@ -1,4 +1,4 @@
-/* golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--overrides TEXT] [--allow-unsupported]
+/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] [--allow-unsupported]
 
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
@@ -141,7 +141,7 @@ static void run_path(golden *g, const char *path) {
 
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
-            "golden: %s %s\nusage: golden DIR... [--json] [--rung base|fp16] [--device DEVICE] [--overrides TEXT] "
+            "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] "
             "[--allow-unsupported]\n",
             problem, what);
     return 2;
@@ -170,9 +170,9 @@ static int read_arguments(golden *g, int argc, char **argv) {
         else
             argv[folders++] = argv[i];
     }
-    if (!diti_equal(g->rung, "base") && !diti_equal(g->rung, "fp16"))
-        return usage("--rung is base or fp16, not", g->rung), -1;
-    return folders;
+    for (i = 0; i < DITI_RUNG_COUNT; i++)
+        if (diti_equal(g->rung, diti_rung_name((diti_rung)i))) return folders;
+    return usage("there is no rung", g->rung), -1;
 }
 
 static void run_models(golden *g, const char *rung) {
@@ -193,7 +193,14 @@ static void run_own(golden *g) {
         run_models(g, "fp16");
     else
         printf("no fp16 on this device: the fp16 rung is not run\n");
+    if (golden_has_rung(g, DITI_RUNG_HALF)) { /* a small model; all of them in full sweeps */
+        g->rung = "half";
+        run_path(g, model_folders[0]);
+        golden_close_device();
+    }
     if (sweep && !strcmp(sweep, "1")) {
+        for (i = DITI_RUNG_HALF; i < DITI_RUNG_COUNT; i++)
+            if (golden_has_rung(g, (diti_rung)i)) run_models(g, diti_rung_name((diti_rung)i));
         g->overrides = "cpu=0";
         run_models(g, "base");
         if (golden_has_fp16(g)) run_models(g, "fp16");

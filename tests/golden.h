@@ -8,9 +8,9 @@
 #include <stdarg.h>
 
 /* What models.md promises of float32 against float32, and of fp16 arithmetic (issue 3). */
-#define GOLDEN_BLOCK 1e-5 /* one block or one solver trajectory on recorded inputs */
-#define GOLDEN_MODEL 1e-4 /* whole models */
-#define GOLDEN_FP16 2e-2  /* either on the fp16 rung */
+#define GOLDEN_BLOCK 1e-5  /* one block or one solver trajectory on recorded inputs */
+#define GOLDEN_MODEL 1e-4  /* whole models */
+#define GOLDEN_FP16 1.4e-2 /* either on the rungs that hold activations as halves */
 
 typedef struct golden {
     diti_env env;

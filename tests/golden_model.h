@@ -24,12 +24,12 @@ static inline diti_device *golden_open_device(golden *g) {
     char overrides[256];
     if (golden_shared.tried) return golden_shared.device;
     golden_shared.tried = true;
-    golden_shared.is_fp16 = diti_equal(g->rung, "fp16");
+    golden_shared.is_fp16 = !diti_equal(g->rung, "base");
     golden_overrides(g, overrides, sizeof overrides);
     desc.overrides = overrides;
     desc.devices = g->device;
     golden_require(g, diti_device_open(&desc, &g->env, &golden_shared.device, &err) == DIT_OK, "a device on rung %s %s",
-                   golden_shared.is_fp16 ? "fp16" : "base", err.message);
+                   g->rung, err.message);
     return golden_shared.device;
 }
 
@@ -44,6 +44,17 @@ static inline bool golden_has_fp16(const golden *g) {
     bool has = diti_device_open(&desc, &g->env, &device, NULL) == DIT_OK && device->has_fp16;
     if (device) diti_device_close(device);
     return has;
+}
+
+static inline bool golden_has_rung(const golden *g, diti_rung rung) {
+    dit_context_desc desc = DITI_ZERO;
+    diti_device *device = NULL;
+    char overrides[32];
+    diti_format(overrides, sizeof overrides, "rung=%s", diti_rung_name(rung));
+    desc.overrides = overrides;
+    if (diti_device_open(&desc, &g->env, &device, NULL) < 0) return false;
+    diti_device_close(device);
+    return true;
 }
 
 static inline double golden_tolerance(double fp32) { return golden_shared.is_fp16 ? GOLDEN_FP16 : fp32; }

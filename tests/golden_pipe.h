@@ -58,7 +58,7 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     dit_error err = DITI_ZERO;
     uint64_t count = golden_count(p->folder->golden, name);
     float *latents = (float *)calloc((size_t)count + 1, sizeof(float));
-    double exact = diti_equal(p->g->rung, "fp16") ? GOLDEN_FP16 : GOLDEN_MODEL;
+    double exact = !diti_equal(p->g->rung, "base") ? GOLDEN_FP16 : GOLDEN_MODEL;
     dit_result result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, (size_t)count * sizeof(float), 0, &err);
     if (golden_require(p->g, result == DIT_OK, "%s: %s", name, err.message)) {
         golden_compare_with(p->g, p->folder, name, latents, count, p->quantized ? GOLDEN_PIPELINE_Q8 : exact);
@@ -67,7 +67,7 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
 }
 
 static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t width, uint32_t height) {
-    bool fp16 = diti_equal(p->g->rung, "fp16");
+    bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
     uint64_t count, pixels = (uint64_t)width * height;
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;

@@ -1,6 +1,6 @@
 /* W8A8: quantizing rows, their rotation, and the products of int8 rows, against whole numbers and double precision: odd
    sizes, extremes, rows of nothing, every operand of the epilogue; equal bytes from every kernel and every slicing.
-   test-runs: lavapipe swiftshader sanitize */
+   test-runs: lavapipe swiftshader sanitize newest */
 #define main kernels_main
 #include "kernels.c"
 #undef main
@@ -347,7 +347,10 @@ static struct kernel_form { /* every way to compute the same bytes */
              {"cpu=0,dot=1", "gpu dot", 0, NULL},
              {"cpu=0,dot=1,groups=3,storage_range=128K", "gpu dot, small limits", 1, NULL},
              {"cpu=0,dot=0,groups=2", "gpu, sliced", 1, NULL},
-             {"cpu=1,dot=0,storage_range=128K", "processor, sliced", 1, NULL}};
+             {"cpu=1,dot=0,storage_range=128K", "processor, sliced", 1, NULL},
+             {"rung=coop,dot=0", "matrix units", 0, NULL},
+             {"rung=coop2,dot=0", "matrix units 2", 0, NULL},
+             {"rung=coop,dot=0,groups=3", "matrix units, sliced", 1, NULL}};
 
 static void check_product(const product_case *c) {
     product p = product_make(c);
@@ -408,6 +411,14 @@ static void test_products(void) {
     }
 }
 
+/* What matrix units take: columns in quads. A full sweep tries everything on them. */
+static void test_units(void) {
+    product_case c = {.m = 37, .n = 44, .k = 100, .bias = true};
+    check_product(&c);
+    c = (product_case){.m = 9, .n = 20, .k = 16384, .extremes = true, .bias = true};
+    check_product(&c);
+}
+
 static void test_refusals(diti_device *device) {
     product_case c = {.m = 4, .n = 4, .k = 256};
     product p = product_make(&c);
@@ -441,27 +452,48 @@ static void test_refusals(diti_device *device) {
     product_free(&p);
 }
 
+static bool has_rung(const char *overrides) {
+    dit_context_desc desc = {0};
+    diti_device *device = NULL;
+    dit_error err = {0};
+    desc.overrides = overrides;
+    if (diti_device_open(&desc, &env, &device, &err) < 0) return false;
+    diti_device_close(device);
+    return true;
+}
+
 int main(void) {
     dit_error err = {0};
+    bool units;
     sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     test_host();
+    units = has_rung("rung=coop");
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
+        if (strstr(forms[i].overrides, "rung=") &&
+            (!units || (!sweep && strcmp(forms[i].overrides, "rung=coop,dot=0"))))
+            continue;
+        if (units && !sweep && i > 0 && i < 6) continue; /* they were seen on other drivers */
         forms[i].device = open_device(forms[i].overrides, forms[i].max_dispatch_us);
         if (!forms[i].device) continue;
+        if (!strstr(forms[i].overrides, "rung=")) {
+            forms[i].device->rung = DITI_RUNG_BASE;
+            forms[i].device->coop_i8 = false;
+        }
         if (!strstr(forms[i].overrides, "dot=1") || forms[i].device->dot) continue;
         printf("no integer dot product on this device: %s is not run\n", forms[i].name);
         diti_device_close(forms[i].device);
         forms[i].device = NULL;
     }
-    for (int i = 0; i < 2; i++) {
+    test_units();
+    for (int i = 0; i < 2 && (!units || sweep); i++) {
         test_quantize(forms[i].device);
         forms[i].device->rung = DITI_RUNG_FP16;
         test_quantize(forms[i].device);
         forms[i].device->rung = DITI_RUNG_BASE;
     }
-    test_products();
+    if (!units || sweep) test_products();
     test_refusals(forms[0].device);
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
         if (forms[i].device && getenv("DIT_TEST_PRINT"))

@@ -59,6 +59,7 @@ ways_of() {
     case $ways in
     *lavapipe*)
         [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav"
+        [ "$all$1" != 1golden ] || ways="$ways newest"
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;
     esac

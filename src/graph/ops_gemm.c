@@ -42,7 +42,6 @@ enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
-    uint32_t read;                          /* elements of K that the kernel reads at a time */
     uint32_t constants[13], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
 
@@ -247,7 +246,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     diti_gemm_coop coop = DITI_ZERO;
     diti_gemm_coop_choose(device, i8, &coop);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (gemm->image && (gemm->depth % coop.unit || i8)))
+        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
         return false;
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
@@ -276,7 +275,6 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||
         diti_gemm_rows_at_once(graph, gemm) < 2 * out->rows)
         return false;
-    out->read = coop.unit;
     return true;
 }
 
@@ -286,7 +284,6 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && !gemm->image &&
                 (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
-    out->read = 4;
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
@@ -387,7 +384,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
            (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
     c[6] = gemm->activation;
     c[7] = diti_gemm_is_vector(graph, gemm);
-    c[8] = gemm->depth % tiles->read != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;

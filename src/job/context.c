@@ -277,6 +277,13 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     return DIT_OK;
 }
 
+DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err) {
+    if (!ctx || !out)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_device: ctx and out must be given");
+    *out = ctx->device->info;
+    return DIT_OK;
+}
+
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
     if (!ctx || !size)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
