@@ -99,6 +99,15 @@
    and the job's own memory are not part of the budget. int8 made at load (dit_type_rule) is made anew whenever it is
    streamed: convert the file first. dit_job_record refuses jobs whose weights, in part or whole, are streamed.
 
+   Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
+   1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
+   pairs), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel, subgroupSizeControl,
+   computeFullSubgroups, shaderInt8), coop2 (VK_NV_cooperative_matrix2 with flexible dimensions besides). On a device of
+   yours only what you enabled counts; dit_device_extend enables all of it. Products of int8 rows use matrix units, else
+   shaderIntegerDotProduct where it is fast. Every rung and every other kind of kernel computes a test when a context is
+   made; what computes wrong is left out, with a warning, and dit_context_device says so. Software drivers stay on base.
+   What has run on no driver that dit was tested with (bfloat16, matrices of whole workgroups) is off.
+
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
    record, submit, wait, copy) and what you mark; dit_trace_write gives it all as JSON for ui.perfetto.dev. Pictures
@@ -267,7 +276,7 @@ typedef struct dit_device_info {
     uint32_t api_version;    /* VK_MAKE_API_VERSION form */
     uint32_t driver_version; /* in the vendor's own form */
     VkDeviceSize memory;     /* of the largest device-local heap */
-    char rung[32];           /* the best kernels it can run ("base", "fp16"); "none": dit cannot use it */
+    char rung[32];           /* the best kernels it can run ("base", "coop"); "none": dit cannot use it */
 } dit_device_info;
 
 /* A device of the application's, never destroyed or changed. With get_instance_proc_addr alone dit makes its own device
@@ -590,6 +599,10 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
    Fails with DIT_ERROR_UNSUPPORTED_DEVICE when no device fits desc->devices or it lacks a need, which is named.
    Returns DIT_CANCELLED when desc->progress says so. Any thread. */
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
+
+/* The device of a context; rung is the one in use, with what failed its self-test: "coop, no coop2". out: required.
+   err: may be NULL. Any thread. */
+DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err);
 
 /* Copies out what makes the next start faster: compiled pipelines and tuned choices, for dit_context_desc.cache.
    ctx: required. blob: room for *size bytes, or NULL to ask for the size; 8 bytes of slack are wise when other
@@ -13528,7 +13541,6 @@ enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 typedef struct diti_gemm_tiles {
     const char *module;
     uint32_t group, rows, columns, band;
-    uint32_t read;                          /* elements of K that the kernel reads at a time */
     uint32_t constants[13], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
 
@@ -13733,7 +13745,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     diti_gemm_coop coop = DITI_ZERO;
     diti_gemm_coop_choose(device, i8, &coop);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (gemm->image && (gemm->depth % coop.unit || i8)))
+        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
         return false;
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
@@ -13762,7 +13774,6 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||
         diti_gemm_rows_at_once(graph, gemm) < 2 * out->rows)
         return false;
-    out->read = coop.unit;
     return true;
 }
 
@@ -13772,7 +13783,6 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && !gemm->image &&
                 (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
-    out->read = 4;
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
@@ -13873,7 +13883,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
            (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
     c[6] = gemm->activation;
     c[7] = diti_gemm_is_vector(graph, gemm);
-    c[8] = gemm->depth % tiles->read != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+    c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     c[9] = gemm->image != NULL;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 10 + tiles->constant_count;
@@ -23520,6 +23530,13 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     return DIT_OK;
 }
 
+DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err) {
+    if (!ctx || !out)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_device: ctx and out must be given");
+    *out = ctx->device->info;
+    return DIT_OK;
+}
+
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
     if (!ctx || !size)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
@@ -27126,101 +27143,98 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 1021u, 1688u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "uB)VNJb_OPTCsI-u^7WR]hD;$Q<Q/(Q91BmTw.*E9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
+    "uB)VNJb_OPTCsI-Y^7WR]hD;$Q<Q/(Q91BmTw.*E9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
     "vQY`4[#o@2=s0ZV;$=S<U%NF#o&_8a0(@8v<R$jZK(D4Tvd#Z'v$2DT$'.h0EMqJ18.kG3%$_<(L(C0/.*b4YN(-mCG*w+#[,x[F>-K@xV7eE]a*4P.^,'"
     "@3b*CV)X-R(D8.'XIf2U*Bt$bJh'+cs8d3@CxP(h81:%-mr8.)_If2X0Kt$Qe_r%:oNX-C0ZK(cKSi([t,7&aP4^>n%<d<_jRD#-lCe2XR+9%1nSq&-cW8"
     ".r7k]$-a:X-$L+M#T.s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)$QFe2cs4B%;Vi>@A)"
     "Z:.%:pf*4+Ge2w'sC%PHrKEEB(;.8Y'(,954V##yxp%mdrv$=`Aq&^B%h(_KA,)]8aK(QNG;-(S%u-ATQZ#u0AY-%416$v9]u-1uI7$)vXyciQdB#fmtZ-"
-    "^mB4(:>N0$^2tGsF55V.j#vH2d$uu$0VYQ&t%NC#o`hU&Gv370fnuH2ecOu$>bNH)1s%D#=DLP1m,vH2p69v$iMOgV4H%J2,TIf2ePRf2fV[f2Bvr0(1%%"
-    "1(C%%1(C(7M(TIeCYXW7M(C5]D#6Lnl(*LvH2cn_v$Ehng(9MpD#=^)i'PR99S.3,jWt'+H4,YX$5]8t>MR3Za#+Sk[5qk2/6.,#AM9ANE5%(aE5L]_47e"
-    "g^@MCffy6)0:c%=F0t78%tP)lfbv7Eqqw7G);b<ylj)5v@m39$mxb5D5(n9+BSg5-vtnb+vML(6y*=$Z7e6M$`q:$HyDP)P4_N(E_gZ,HAlh(WIY1<2j*u"
-    "su`31OJ4;P&79LyhJOK6&7h#Wma+ED=pflbox:Ye=#@d-AP6p:[Q3GE>cYo7S1&W^7%Cc%@GN'B@%NONX&o<K(@^%R#p;8#TlH;:6Px[@PO8>C=c.W'^Ht"
-    "KJBMUn0pQpR$'BDF9kar4JWvTww&bm.L(o%jd2t&vs$k-ra*SU.x5gcQA5D+M+*(xFx&L=aoCqBVI2(,##%WwOq7x2cx&c.,2CY('r9y+[5(CokW-'=sQ2"
-    "8IO+3$BFn&]kLn&Y,vM:89<'+tISD%[lft$e.m;-PPk;7Rv1;&>R%O24u-N1)Q*r%x:`SEr_b2_ZgaHGy=saGyG7&H(QSBH*Zo^H(d3#I0mO>I+vkZI0(0"
-    "wI,eqDJ%WS$'m_FX#:.[.X(0&&,)L[#'>ZtWJ+0`K(dQtd2<>Nt$H'St#++Tu$IJx8w[CKo/6hh[-$01X-FL'U7hxB6^&w:&#]&%W7R2KQ#f$1M(RNs.5q"
-    "6ST#$tX1MU8TQ#Am8FZ;8rIN8Aa#71#kn/9f`O(=2Qu@bB1%0x.1297l.b+&L%Bc5k'43+`Wp]1>[HPZsxM(LBq<@&p4T3&>129UjDN#L`F`Q%pLq7JyaT"
-    "%p7f^0V`oj0xC:i2g9D0*S6tY-AwSi2$tt9%Q-VK(wD7O#OPS6T1nk>-A=id2wB*9%MG&q%TyBw-o8_;.rB#X.n`1<UyJ>8.Ik>t.B0.N//F]0,LJ(>ZxS"
-    "vp.nf/lUx6^O#STF>-.42p$gS%#5ttDo*g$aU/`LHB=L6#&=ElY50WG+iV#4<PVjs;0(IYXlVw-dj(o%gIWC+=P#GIZl0CZG'Hj-Rd-Ycm2(g_9MWgy=Y#"
-    "-ZcP#B-nO#;PsN1J_&t-cHwl(mRudX6yL;-6gq'.h>A0(rhUEYy,:/(AHAJXI7Y1(2@+iVMFtm&SpF-)`%v7]I<LQ#_>:&5tOUxZ;=yj-W<%;[U,@#][_9"
-    "Q#)j'(,5phJ)(Kgf*e-eh2H)U/+xGRN#ymjj9YSP6^gZ6R#/&I[^1l=R#l'pQ',5At^7chp0GRwL2Glpj0_Grp7SR=q_aT.'1s/wj'JHxR#V%HX#v]NvvX"
-    "T&q7xnpB$e5Di1u+<S##I9<-jtD0&%9B3hp1OS#*Aid)4#cP(-WKJb;xW>#-HkS#s3X1cs.`E@$Beb3QT`o#9:HccnFDMM2=>'@)v-T#bE_<ogGnu7d`&h"
-    "27iy%=',re2^1s0(_q)bdcA'UUY6'N]F47i*YPYeW11M`dp/_Z*:&Bu/0=O>#unjd2;XuXn2cqT#'p8i(T.$=flAJI%Yw;&5xxE/(#ea>#JI-nRn.C>btD"
-    "Nl#u';87;VwWgX]Qk%=3H8%iQC3hn18R0-ayOh+QT3hg/eY3#[=4,gTJK3eNE&7uvLjhp,CZ7+&B/i5SA9(%=0V#M&X2j#$5LgPMk37o#lj9CqOV#:y^n0"
-    "3FXV#f:r95IUH8%b^eljd&jmBU)tV#lu8S#xBTaObYKcl][=P#OeH8%%H;/(_WRH)Jl;/(718,)f&sp7,Y#bm,)_W#FnYylJ)gW#S`D;-r3Z;MHCeW#K=T"
-    "79/;#X#XmVq/V&I8%i+Cwo`Tga;E6[B.[;;p$28V8(`(Z##CS#96PG8o9c'55qm#t;-G2NAHXtWX#ZhjG=5g+NqTEvX#Y0Uy7chZNq/IyR.=r[Up4XV3B*"
-    ":Wq$&GTl&XBv*%*+gI2hL>G#VkT-ttnJ>#W:`Y#$2<5&F%fd;akCI2sw(H#Z8mFuy&K>#[S-Z#*2<5&LDFE<akCI2m9#G#_^-`vp[.##=74S#f^>k#`uSw"
-    "7D5qF#If;RM7ljZ#-;,V)fKOi#*f@A5c:`k$/[,V)=rQ^4*1#INL1%b<&_ki#:F9Pi:Xm)3:Kvc%k(o1$Dy&An=bm)3K^:d%.[TV]pKGDM3xXj#Z1T'`LM"
-    "aj#Y,Ir7+>XbFM+sj#>JnBRZnl:($S3;R`l7k#5C`*3],_>(]SgQ&xrmuSb9Nr7>M-9JU]fk#O<GtTTI4:(4_dmThF+l#6F`*3m^Q@(elgQ&veFPVjRNr7"
-    "BvP[H^6Yl#`/wNW`5D;(Ej<HWpwul#:R`*3&8EA(m-hQ&+Xv*YrkNr7NDitIfhLm#pyO)ZfZ$<(UumyYxQim#Ae`*36j7B(uFhQ&vJO][#-Or7_6BOLnB@"
-    "n#)m([]l(]<(f)GT]9^]n#rUUK(jB'5^-;on#QBj*3LYY_()fhQ&TS`o_/[t68xj.@Qy(Fo#@$Cn`n7*Y(#NWg`5mbo#VQj*3]3M`(1'iQ&fF8Jb7tt680"
-    "TCUS*Z8p#PnrHc.oQ[(3Y0Bc=GUp#`gNf2me@a(n6@Zd8>hR(@5IZdBy3V)D@evd6+O(&`L);em=BM(%08/16BB,)pLIq#6ruO+0'BTf9.CHNQ_[q#1.pd"
-    "7l5^pf8iPJ21),@*1<0@H7a>k#a=ySOL8U>#XCs1hn)8lhVI5C=%70r#.[]Li%:VF:x+RA#0`Wr#8tXf'i,7RjLqv(Xy/nlj@3YK1XOtr#x4pO2Lo#s#%L"
-    "TIt:5-s#[^w<(SO+Bl.ET2C*EafM$Gqh(_e9clp$oW$@84s#EPq%5,]CIl(RkW-5A/Ek=o7N#EFnF-Wo[nBD<es#`Of5)%#<]nY3%R(I.3unoH3,:]n;t#"
-    "9n;Ton'IT]9(K;p2(_pfXQw<(1o%A#^wPn%EU7iWcJ-FM`plt#wRu:(8d3op5aM#uwq$[uj$2u#M6(.ok*;u#[TC[cl-Eu#tT--c@/D@cKv9u#lp>B=c:2"
-    "l#;NUPseLi+sOA'fsaAqJ&eb$,WB6MF=kT^u#]aZft/pAD=pgyu#.(oFudcpF#QtKv#tx7m#=8s*3&a@p%RjT^YCi[avypy=vt`p+20h_vvndd-$j8V2r-"
-    "NOKMM0[mg)5O2Nxp=Zvc,GN_J[RU#nrQ*o*$/DM:g/,NfD</(D)GJE55eRpmEn1h%hPN&+yS5&J*%2hAt=.$,RBEO.3%2hYoW.$R.(Ih&.0Z(_7F/(Q.kC"
-    "PQ&'vD_IP^P5+#)OKp`cPi0qo#XR*j)3jJEP#FK$Q(<;dA&RD29CM,/$G:WDR:,9Hj2ZqZ(x[]<RQYkZ1<SrHHCaQ/$BjDdAtaQakQs+83",
-    "Z;5T(b(c9S/h%eALhD29Qxm/$xK@hA_9UTShnZTA3`3A#%rhYT]dmmTtl<0$FXkOUwfPhkH^hO,Z5./Vqi)>R%[&dMs*IKl.)sLV@EgIA7/E29g_s0$kT6"
-    "58kXj0$kLC*XD*mR#D)AL(arSKW2)_8._^WT$iR)l($:82CAGop#pf+:$qV#&YSOW3%+d>BYV4$EkKZ=Z)H(SGZ$uvyYL`0WD]v/j#m-:S%ZhK&[8mDK`J"
-    "sXA[+9;>Z2Ga7(FbIJE%IL*Xnc<u[F2HN[Z<_2$kXOT]0RdQ#/*48]c:fQ#O[4A#>(L6^t%K_1@RdQ#E[dQ##0*l(QagO_DPZ3_i.ro_x<XO#12kjU^t/n"
-    "/y:)/`W@]i`SJu3$RUpb_6P'4$leaa_nJ/4$S7;/(xl-)3P&o0A_QIo)Rbka*qYuZ##jAlURUkFbx7LmT<@w*U:`C4$sp'p,s1gH)N2ur7vqqyc[e#vtXD"
-    "qJ&UE)R#Z)2w.'Hoi(LiFKMMhn)d_nU^c%@$27@XNWe^E627'9^X-loFU#De@b#P;$27g<CD=jcO5$9Lba<niX5$Q,4rfFZFn-ilF29m*'6$9.JE3`a.hT"
-    "r5lb(e'/&=$DL6$`96lhPyc0iMjYLip#onRNXghpvY__a3Cs6$r$.&=.SUr#dXGb34PJ^u%d97$&u$7$+(8,)L7jd27vHS@Yu)R%Wx)R%Rrwu#09^7$c81"
-    "'7=0[7$[]5+m27SQTAYxCm3QbZC'oP^l=;/3(a`(EkLk.2/#O-;nNSR8$I[E8$Q6%&=JI)8$+b6_orQ%nBffuxoPyEToY.R6pBMuxoVA&5pk<KTpQ$kup$"
-    "Rbp]*:0<5^Yvs#=#J6p@t(c7Xtj8$y*s&3ei0lqP%E9$)[A6.B3]/3P71.7P*0W(s@1#,>u$O2t+p&Fh7jN0<,PJ#E&@#t1pUHE9E7w6LxJK1LH8isS0UD"
-    "=om4:$T6</(C8qm/M@Oat)NI10W.tg(sJ2cuKh_C#&x($vo5a$#1]_Dv)l25^VV);$38)(w&,HZvTHK7M'2dvvJy.QMAAZoB.ZtI$T5BQ#w5-h(u^hH2*x"
-    "]<u%n0J$&x&TN+-JjhXxvW#;8cW-OVKY#=25)O80hH2^_]Q([r8,Onw0jO['$wZ]n&0P]R[aOR;wa3:(;0^d0/K$R5rrXpe8K$-E,K$wkBK$BM5K$qBy[Q"
-    "6eqZ`/B0>DCVF;R1knE-3Moi(G.hSMO&C8SF-)X)/8%(=0%2L$0wB8Th@(KrNUJ>Qw[JDMG4]mT/CF[T:L7U7_@NL$Bym&6%;>LIXhZQTNew2(<#ClUr<'"
-    "M$oT6nVm%9Et7%`2Wh:WNUSR;W#8`OU(4F=fWSdV-XF%li(CR'cXqO_q;84%p(Cj3GYn^TQ(KjV*X-YuG/kRnk(Lc_QZO2OQgO(=aZ0#'5^`_SCMyWRN$@"
-    "P0;*q2uY-OBJ1(SG+Y[&dO9]I#<%[U4=F-q#B1$Z2*O$@%EB4)2+J]8[Jq*TG4,WO5BY]H4'N(sXMuRw'L6^>0OrJx0hR^y3_6^Iv0s^jtnk(;c>B_s7`T"
-    "St.(tRT/cO$88<XXMeL_#aSPxQFewO$nvTJ$Ou05P,Vmo*5AuJ2*dNUc_6%M&F<oaO<Mc(Ox=/P$=c0ogMN8og3:bRgwjFJEPigOhT9J-a'9;c9ZbBP$R`"
-    "^da5LHM$;yJHayEI0(@JNgVBi_P$,Pl`16iZKMjDyP$J/q_c`v_ioRe6Q$a=*Q$@GbA$><c*&(5EHj8$qgV+=QQ$AAD[Hn965/y`g:cIReQ$e/I8cJXnQ$"
-    "_Hk^)cL[Zdr/DD=ookQ$1lBh(c/aZ,N>ppf3;bRg4>X6gp'OR$$#jH_e3nk%iiBh(^P@&=&PhR$h7WK(4fpH)Z-8e2=H5`)1rvi()^HDe0uadj)[;l]9_S"
-    "S$xXfB=vRHoB9g@)3<Hj0^<koS$2BEGl2>Go$JB^k(9Vg'm_do,3ZhF:d-`aAb:hoS$H_hK(DKcIjThUsH&3YT$k8vXnSkUWHA8a/(RG<un9U'U$9>6xmh"
-    "hJN/ZZ83(0B7romjCU$Y7sH2X#bt#hVb/(=(Bh('>kOqn`>o$Lt2j(g/:/(82EB4e&MOB692Q$2HOTo4><4riS*R#VFvJ2E`nGVM4$V$[SH0i^e$rQci5u"
-    "QX`>o$dhTN#eeTN#Il@Hsp4F37R]`grADt>$&^PFt[G0*tDuLT.'L-h(#cibtPK<.cNO./iAE[/uqs5Har77e2D(RM0.R3l(>OG/(;n5e)VO%L(E,1QpZ4"
-    "aoZi,8Gjk)H0$<&8v,ubjt#)<g9$V2QZv$o'E3PRVL(wW*45C#Cbv0a&hM7B$b<1g8f$UMc/(Sp#Nqh3Xf$7(_f$P)if$Q/ND&]kiB4yKV29;A,g$j5TJP"
-    ".v(U.[+u=(K^cCPJ+o=1JlZTfDb*Y#C7Lj#oc6l$'^_WeGk;t)D_Zg$sOpg$;lst%FY3wQ`/Bp$8fO;R<=tH24t%,SO1h2%Z'0tR_OBE<)CvR#alL9S*,V"
-    "M-Y.Nh$`q2[pYxOHZNcSg$WNR4(,[IJEpy.`P.1[6T8[C#`Djeh$<F(nT%LrR#VkdQTbQnR#5c*A#t,eVUg=%kUCqICUoNDi$neYF=@W]KV_wm'=mqJi$V"
-    "IgPWfGo+Whehi$['fa3#p5`_Wq#j$_0*&4'%I`_gN6j$9hiR#/9/BY;6fHEyVd.VN;R4H%(&P#DZW29u^Yj$Is,)3QJ5%iHHKB('<:/(@d]<[-2g.JXQ$_"
-    "#KqWx[u9&P#uxF/(1aO;-XmBf$l1@T]_V7AH_,Mk$pOuZ)C4lU#<8Mk$Ilrlh8BcT]1,C5^hj6)3CuN)_.q6W<0lON#C&sn#@&oh(-<3oTv4T*eEZhO,(6"
-    "nh(UmmLMY1/(49CrINYM*Q&sUjT$y&xk(8^[gMxq&FvF4wj_B,$4`t%hT$Th+A#b<>7`MSWK`]R9i7c7ph(U(mUa-.Ll$0CNV4,(THa3Utbb%Sn4(in&cb"
-    "bv5fp,Y6X#x1Cj#@vwd)jPpQ8`J<m$R9Rm$qfjt%<--#d&i_`dL^a2$<FeZd1tUpf3`#wdB)ew^Wv)O'KSjZ>0p/n$`bK)3X^>ZtK97P@P%kQ#YmsR#sip"
-    "h(*CZgMQIVhbvJ=5g3RAVg4mhT$lW,A#Sc[Yg%jumgyZ+IUHoInn00.o$4W2,)y7rjhxS/1(K@9h(m(ilibPkR#b]ngi=ZHMjdVkR#guNHjMfJ/ks.4f_j"
-    "lQX#qq;on0&4:H[t'P##PY293I;p$(t,)3g4o*i'2-H('<:/(UCT@mdsH4J7G&_#*PO$nT/(P#uxF/(X-cK(,bO##SA.[$m0R1lCj^EOotcc<At7q$JHP#"
-    "#h<CdoE_KEk$.Gk'J$_xnu6'o#yd>m)-vUK(#EaK(2NX6g+K.eCm&%q#36WN(Z';l_H8'IpA_PSh38+0osi77osNc2&KCVL(_Gnh(gdh0(l[Gg)N0tj([<"
-    "oD=2Txp#+`-&=X5Kq$iN:N(^$qRp-=.$q`O40$I0o/UM4-r$g8D/(jgUmTm<.r$7mZI1AkYZvSP8f(=^(nMTZ5Rroweds9anr$sLP/(k.TW6kCbat`fQl("
-    "ZGF/(FL:fWo,DJu*O`;@/QEhuj/BBuHsXI)U<fX-lC)m(et&xv:Fu(O2EV*%9+i+jk6b*%2gT*%sbNnM<d-#m:Wr*%l/o9XLm/hM7^aQ#ZllK(yZY@vp8$"
-    "+%8E.+%h6XFH925+%$%lx9<*8EO2=.R/NhEt@c(Cy^ne0O'lr`PEAG>+%.*(T(aUhK(+Z'fsu-PIs8TFJEpe#GtP@YdNCQE/V/7x=-FT<Z-dQpm#7&aBP`"
-    "'W>Ql_R;[cX4,%4%l[l<ShZ(uU&&=Q-E,%0<2YRk)FwR+d.I2gripb5)2D=X9W,%R<Y2CD[Ur#5c3q##8Do(yQrYT]WQ5TtP/-%d9xp%Yw1nTJ&+5CJb_r"
-    "#_0[O#Y(XD#&$V-%Nv/.$`>jNUg>B5(onh<[]>s-%d$g-%Z[#.%%N*>Q:y.Q#Ekj(Xw_4Q#.jVv#tkMk'gsHKM(XR.%Y1kx@rkoHY0tkT]",
-    "tYhk(^I6eYTM+=28:eyYe;j=2MXw.%_&(2C#1w^Y%T18888a[Z#O;/%(F/Wn<dF/%13op%RWJL(gL8=]N(+1(TacB#Iw$MW9,D/%88V/%u$10HC;r/%SJS"
-    "_Ok4&0%q^UK(5YgT7lF[BYsTGV^R8q-$tmnQT-Z_Z)sqRV#=8)k_uKOl(Y>@7`%@oW[7EWH)WRb5M.2I2_4ZD/`@cNm(v:]S`Qf%h`&v@])EF,m#*(^Ha["
-    "kmRv]%J]E8G+E=@F^m#b<.&=,yQk#yi:*=^JF1%,*6Lc][9&cVjcr7bVX1%SGpqD[9qnB'*@q7B36#dt-Os5hit1%-9#y5WW-0%/cXK(.0d<eNNneeC$-1"
-    "%ywiH'J(a2%Pn*qfBxUD*yXmT#8NHBu+;'3%vRr2%j3jmBy<_2%)k8f$,4KC#h7&og_eN[<Pe_P#3aDi#prpS#j1`Nh6+^D=[k=n#vAMPiYswQ#`V[KiS["
-    "=4jotMqi3N5Mj]%xQ#s$XHjh*)n8p0tdjTD`<-F7@)$tulZZB.Ajktf>4%MRHy5,IE4%,HHKB3Rog)G&OH2u<Cur8wO4%s1EH)jc&h(9C=/(g#UH2$1Yf_"
-    "yvGv#1uHT#/LVyl=5Kk(anqCm..)Z#U;-)3An9vYxHp)nss=emi+(*6Nt.5%78a`nIKI;nx$km(Vf*unLi#1%AUP=YIpP>oT.m^%-'u;-&'e&=W5T5%)9V"
-    "6p/#j5%><>U6;FGY7<'-w@^I@<,Y1vjqIEkj(d+`QrX-P*,A/s(=l(m6%8(H-sCcJPss5e8A;m$4&4fNY#M=8R&WtpIt+QM@#1Mhbtg3^c2nRkatJ2di-R"
-    "p$HuPLy)u'w4ZvJSCo*cH(@#]VlF=vj^Y#YjAGvxg+#v$xW^GdcZW#W84P2H.+dNNNxM(,N/lqn+:aOS]sF%kIwK=d2-@#qD%bbx*jmM'@*OMD/+w,,t8h"
-    "MQsc-HSl^Y#Au`D&9sZX-tqs(==GHG%]opKO2:B2'rq)cO;K[G%q@pG%hipV)95ti(J9*gP^V5BP=V>W)'&AD=b35Z#dry[QRG<H%BBN/(<2qg(;]y5&mB"
-    ">B=-4b^+w-P(SRq&XRt&60(Tmqg(/K>YS.bI0(s2B&=H(qF%/^oZH_R.I%b09#DP=qj(KI:xTtKqQTvw#h(=&VH2f<J(XM6LI%vd`K(##fRp+ASg5_7T5%"
-    "]^,X#w<4m#W,hM#2o'5VHO$oUok[(tU;-)3Xua[VrDt[V>xS9FP&-s(%dD/(i@^/W$yT6pt:LJ%ec=6%8U>)jHCQJ%Y9<OOsIL)XipXHX4Wi98*2(k_dXw"
-    "/Y1uUaX-e_JYvxoKV>L3eYQHr.VGgd16y@a>Z1`p^-,YMs$j0eBYH0B#HCA'9%3;2#vc:;^[t;-qoFf'qo('9N#u2kl(l[v9]s%Y_]AS'C]0Hfv]xAR[-0"
-    "q4R#h8=t[^6DwE5H-&=1FGJ%W.^p]Q`...^wjoB$[@L%n-RO#/:XO#e@4N_#>6[-C2ZR#4jJ,aDEsg(X2$s_Qf.h`#)+M%+JA-a7+J-a#-N0`t.yL%UL<-"
-    "Ba%>M%u@[59yAHB=W=<M%&BHB=PTDo#neZQ8[JOM%p7^fbgOMU#G3DU%lSMU#6lC&cGKkfcTI_Bcmb5O#f1pE-3v&(=Ci&N%RMsg(+/#&=.iBN%9N)]d[x"
-    "AdUi'#sG[lcEb;GOm3H'BWP*iiN%V%-h(G9*%fxJ4qfqBbZk.-7O%yjPB=f0_nB^H>)3VR+XP=x=XP@0m8Q0u[B2F^LM)>uXXCi*UnBRq<'6N->0/`j;R#"
-    "X4M2h*a,$Fc'B&=yo/N%$/^p]u1o1.rX'(=j/)P%+Mtg(<)#&=G/EP%pTcgjVBwE3$%`FVo]ZP%2*Z4jA,uj()epbkbU;N%5]L6wi6r6wRWA4w^AvP%seq"
-    "6w@B'Q%4@ld2,XY^v)CR(E@FrZmj&Po((s`a<Lh%Q%(YjmB0#3tnIT,k6_HACou+vEnrc&g2px(5JW.dl(.KjUo,lf5C$*iw#LL&3(m)&U.yph[#MJ.i`i"
-    "P+]QoRwVsYEiMmHiG+)IvTN(+pki(<A41(d,sf)x+11MDg.gMfy#J$:o$16gP.;6LJO@5$[WTpGNDZ7sgl##DYgX9Xsos6y(XOq'<YN&7FVF)2Cv'=D.H2"
-    "qA])=-Z;D@#TO[b5v*8*)1BD@#wr8Y#LVD/rm_$hr$&mZvT<:S%^9Kyn0O2&I>Xl9IGf[8]qF9Lt3YcK(xCB-5`NWZ5=M@'uaY2w#[U`D*%D2ngcC'T%qR"
-    "OA=*,9j<aAE##v4$(5O41X-wsiT(+f0h(J%hT7.v4c%WZmLMM1i@)Sf_k'LJJB=lyU>v3<eM(L^B2MU2/q7]Dw+v'23NN5l7sR.@%=)ffCO'3QMG==MZc%"
-    "mSt'==GQc%,$yFOt]2w#tf*d%',wn9D`vc%V.KT%+eXD5^0,Z#Q2dN#/l)X[R:X)QbZ^EtgOuEQlS6wv3's3C3So>QEI3U$o:ld%=x`d%Bttj,'WtHW0+_"
-    ">dlr/e%Z=H;Si).nBY=gQ%7%DW('R*wRLULH2T`#k#C)$r5nMUe%FaOi#O[.9*kL(,#KTje%IgXi#8_w:UdyDnTt7&e%Jg#F5ecfEBrtD+##rlQU>K$&=`"
-    "vM##JDaW-3Q(L(JW#MVDW.pVYm@kU<o0G&J;Z2_iN[f%;'Vw)5S][#'S,.XCW*1(A0F^cxU,g%wQcf%.e7=E/pK`7#D_m87:T,Y5dsGYWK+vaq>6.ZVLuw"
-    "70&Mg%%VTeZ.0nBYUE,%[-1;##,*Fg>68ig%s/EP%WF&h%Ds`S#_=J1(kmH$dB(9h%_Bb=*`J&h(>K%q7ka_5^+P'XOG,xH&D:BkU6U(X^;8c8]rZiZ>8k"
-    "0g%cuuU],8/t7%#q9^cMf'#UJQ3_8(###",
+    "^mB4(:>N0$^2tGsF55V.j#vH2d$uu$0VYQ&t%NC#o`hU&Gv370fnuH2ecOu$>bNH)1s%D#=DLP1m,vH2p69v$%EBP$]-GP#^-GP#_-GP#*hUN#<yEP#<yE"
+    "P#jaSi(<RVK(1f@4(wKFQ$6;h_+y4SS&Qr(.3n/vH2t00v$X=oD#M,:c%1&S$'Pyc>M55I&#.YX$5u8k>M>JuT&+QDB$;uTx5xNwH2KiC>.dSeB#@Rvu6k"
+    "1cZSeKp>.3o'>.Ttl,4H8;b<qPaa5mo4S8qVJF5B#H59*87K5+vtnb+vML(4y*=$X+R6M$`q:$Fm1P)P4_N(C_gZ,F:lh(U6yP;2j*ussSx0OJ4;P&53Ly"
+    "hJOK6&5b#Wma+ED=nflbov(y,=#@d-AN0p:[Nr]d=aYo7S.h(B7y)yD>D5=a>#B<NX&o<K(=W%R#m,&#TlH;:6Nr[@PO8>C=a.W'^FbkiAMUn0pQpR$'3w"
+    "8*gar4JWtHew&bm.L(o%jd2qwus$i'ra*PFj[5fY5%5D+M+*&l3x&J+)7CqBVI2%&qy$Th3U7v&Px&b.,2CRZ399u%[5(9YkW-'=sQ26IO+3y:Fn&]kLn&"
+    "Y,vM:63<'+r<AD%[lft$e.m;-NPk;7Qp(;&>R%O22u-N1'K*r%v.MSEV9R_4%kV7)vgDs(%E*Q*'TOm*%>]p)-.#/,(T35*-(UN+/7#k+(qN2+L*H97LhF"
+    ";-qOYP##Wk(=I,U@,+lH#'Bre9J&&_]6ePDh(UrkW-k8U2C:VY:wn<$l(Lq)qK#iD5L4w<SLeL/t]x<%CMP7hhZR]ns')/[@HOaXvdMYA-+'h_vZ>aPQ85"
+    "O>iM57E_6/#kn/9f`O(9wp<@`5v$0tmPQ87l.b+$F%Bc3_l33'Gw7].&rgOZsxM(H/9]>$dyS3y%QQ8S^1N#JMf'Q%pLq7GsaT%n+S^0TYoj0v<:i2c-10"
+    "*Q0tY->qSi2yst9%O'VK(u7%O#J,^_SFMD;->=id2uB*9%KA&q%TyBw-o8_;.rB#X.pepRTq+_;.Ik>t.1%HL//F]0,ID(>ZE/-9/fpmh-ARZmT3HnT/rQ"
+    "1&cO9k%$aUbPUeM269Nb;g49%Fv/;LV@-B/$P#H-nO#[1gLVSoxO#Jb>P08sGu;t*TN06JybG75;W()m:n0y<dIWm$4P#+%G;-J8mu#;K3HWde$A-vZ;,X"
+    "`2jFXpfXP#k2va4'g$O12&@'YsrkP#rgZCYA:PP#C^w_YK:lncBUD0(l7HP0wT5Q5v6r(O('+aZS^5Q5PgN/(8w;##&+XB[#f,BY<L+;I^y2[$]6-a4,2G"
+    "][QUi1(,vy'MaL,6Vg.,R#N2$5T<(8R#@.j+a_Rg<$'#AR#FesO(x5/79=s4u7ySrW^F5]R#7R2i2jTyO0wuJ;$93tp71.Q:wc4X5`]GUdst*dr&N+ZW6D"
+    "@cj`rBTX-ZVhN%TiRQ8hpD,%ET*_RTO-12e^FS#6S2m2F-a[v*gOS#:VhT#qX`U#mM%i*1F<Rg[[*PrfObY*7n.u/'yN>#y(hd287e6T)+uS#%dtL(A-7q"
+    "7r]RyutQu(37&sut_S&LnCUD0(g]E/(+TG##QReEdb+-T53lG8%P#F&e7Ag>.MrX]-qG6Z#S'<Z##li5$XW>ToYFpT#6.,31+HFAffQ;WeNr1U#ON&;[*x"
+    "oT#USm7(<-H8%TqcK()hs@eXXk7Cf^J/3R#b+=toOU#>lsTh4nlt4pjLjh*Kh68&X)ngI1eQi-=A20oIWT71PW2jhykb`OdpLTJrqOd)ixUd+loUdBkWV#"
+    "b#oe<7^9)k:hD*3e2]8]C.]A-Q;vV#YP.v.i_ie<7iqV#;](el:&#a2OeH8%@aM@mF%uP#R;g[mg]^AXvwaQ(QsFJ37J8L'y6[(t7O]4(==iW#cYJ:/oka"
+    "xnIiTy7Pu*tnLk+X#]$aQ(136e3SI`/(+t$=@n;va4j]f(X(;I0'52MK:akCI2_F5G#Nx$SqpbJ>#OalX#%2<5&A(ba<akCI2hedG#RF<lrvtJ>#Sy9Y#'"
+    "2<5&:/QN9akCI2d3qF#:iZ7`Y0JWRvl#V7M/529e8[b3,61o#u:,V)QDcS.g2aGu=Ncp]OV*(4U,mft1M9Al@uLT#0G<U%x-o=v1cdU#4[q0joM_q7-@<i"
+    "#>[.W#wYTPo[MN8%:>=GFik/6B1R$q7/TXi#Rsmi#03`*3B3<=(O+gQ&[QafOTiMr7'Ht&GHdDj#4s9ePfZ$<(qlV^PZMaj#;U`*3Re/>(WDgQ&^D9AR]*"
+    "Nr70Q8CGP=7k#Efj>S[tu:(*x/8Sc'Tk#6F`*3c>#@(`]gQ&q6jrTeCNr7<vP[HXo*l#UXCqU`5D;(:,ajUkXGl#:R`*3spm@(hugQ&(*CMWm[Nr7KVIUJ"
+    "aIul#fKsKXKi79(K79EXs2:m#Ck`*3,KaA(p6hQ&6tr'Z.ZW'=_eu,Ni0S`Zy2t68e26FOl/$n#%Z5_[vitY(`[JW[(t@n#SHj*3B:+_(#VhQ&By+:^)Fk"
+    "68raj#Q-bnn#5Mf8_(JqZ(pg#2_0N3o#Z^j*3Rlu_(,ohQ&co[l`2et68-g#6T$8bo#juq/cLd%h(nVNAbm&%)O[ngJbf5C20tGoibaXJ8.h4L.&G]5Gca"
+    "95f<Y%Ap#IZK.dq&EHN]):C=ugti#[)scd^w,>d1ypp#=b1iMkB%q#$Dop#Z='@H(tg,ORO62C+7pC#NL@q#c#WW=:w*l(nU>rfmr*]7ocFq#kT35&$6^p"
+    "fExsm/)CuyPUXS/=v$lq#8,rU$x*uq#+0`$'JWbAuPwM1iJfd(tcaFr#%R3khb_n_;ggUZQivGlhr+;fMQCWr#nDRgisnZPj'Dn+jE3rejp8R(ek%ur#os"
+    "$T#ujEPAf0/EkA`-+:.Jqh(BC3o%$1=hk=hcylmL5V)%]+Bl7+Z(tTCRd(%Sn4(WLp[m*fWs#mib`41t9'#[u*/0DV&;(mn'h(W[BB=JO)t#XtAB=3pXq#"
+    "wY-&=LN#k#<_E/(Y=7)3NdWT[e]Zt#*w'U3N2Xpo3nEq#<f90(0=@:qWTdmT9v(u#jx]b)9uGNU'+;u#ACZU64aTmpE@m$HcBBu#m/dV[^1Vu#E[&MsQwn"
+    "[CMVi+s;fB3*vP@Jt':v-3<WLP/I9FatMS*FMx*Av#eZgu#<;VZm@%Hv#Xx>s#l$D_udUNX#a@SY#`3mo#6<wp#aAbK(n<2$veXRMhSa_v#Dl<ZvO%'r#L"
+    "U'>vo,%r#/k_vv2iP0M%Uc-$tJd+E<1[gM#np=vB<m-$817)33jP+EplUNMqIV-NPeu-$Di+.$rpgdNcaaTA.#LHNdQ#9(qIJTA)0@L(**1,O-h<<i[yCZ"
+    "v_ZaTAbI]jhH;/73X55T(O,nCP&0)dAA9dQ8>Aq.$oK@hALy`^P_RZTA*D3A#suscQJLxvQk4A/$<]vXRuY=hk>&lN,Hu88ShM)>RsZ&dM",
+    "fsATi%-'VS6ejHA,XdQ8T'w/$bT658Xxm/$bPN3UD*mR#:e@L(Nv_TT2)_8.U^WT$ojm[-$2mR#8qw(bf^Odsp>d0$<4,Ai,tm0$lqsP#`9Y-W^J+*=jXj"
+    "0$0nsyG+w`vv^B3Hs`HXT7ok.1$VoO(4s&K1$f(ir<9rBn)>YVK(Xd_K(5/R'YPmiOY]O=0$#8gM[y.%2$Ta#S[FET^(7n:/(;Q%]ZdegM[;&,N[`w,)0N"
+    "9y8(;+sg(^`ea3rLt(U8.^2$q^P2$3Xe2$Lo3)*NeP=^65lp]6lkY^P:4BYn^cr^<>jR#LEjR#lWhm^EyaADMpaQ#'bTt#4r'h($7sg(@bE##3i:l_s/_V"
+    "_E.ej_tKW3$nl-])=Ij3$kbJ-a=piL`UA]L],-p361a^H)(^[j#T%fQ8Md$4$DaZ*bVTB4$+b'cb;,LJ&,tFQg9wC17a-P*bIG*^)QMu%c8Y2Z#S`9Bc0c"
+    "vN(58I$d:n%5$EuQZdVDBS#=36>dDWiXe#oat#bbjse/5Yl(FX_H)C3G/(L7^9f@v)rfF#xUf9U7:gpwVq#&F+5gI-J^u#=16$lKa=ht](Ugi@>T#$G>T#"
+    "TvCNhWO[#ta2WT#O(5Z##g&q7f7$/iZJhmiVnb>#TIt6$vF#K[8@%7$fQvb6/Vh6$cU7*k.Gsl%n^x,3ZR11/P1t(kbS58]*@IJlcnD5BqMh7$aM;hYc%q"
+    "7$sdI:QPE]:QZ%q7$##xVQ+L*8$H558$>Z#I/clMQ(EHuZ#6wN4]w9i^n3P`jh<R>(#DM>57Fk)8oBKKk(fBAYofQg5(v_lUo<wbj(eHf9pD8KD.KiU3(v"
+    "E3^uCD69$[3Q-QEV+8qVA@$[Ea09$>l[Vq[bpmTMQskq';QI3/;900NCC'#HgJ0rs.i9$113KVd`qXQheYd2OQ$:$(qNe&Jf25^%Y7:$n-:o]t[A:$;#e-"
+    "MDjI:$uh'.uq8OatbK.;RL;t/TV`[:$lfU8..3mR#lqogM22%5p(IKY#)CTY#st+>vh3[P(l#4$vwM)vm'94;$pXNlZ[DwI$`7_1U7E(J$SS)C=/a&J$&F"
+    "H2Cs9f4$$dg#H0ZtI$dI[d^ojdc%+_a0%3ZC/D@>QEOeZ2t@96nH)8w;1(phwC#;Jq:)&qr'=vJ>K$w,j^Qg<(Kr<AUHNuUJDM5&,;R%DZ)R9I7U7NfZK$"
+    "@pQb5kW//IH]*wQL_w2(,0j9Sjc3L$_b^;TdZt(t=Z&XTW/'tRM7W^lwKsDBGwvs(JQ[n1r.W<)S26;(i-SrJml=u;Q1rl2H=tO5]$nk(Eg(.Wwr3G/Wx7"
+    "X]oqAM$tLq%5oejl#;a+K`A,2KXt90)X^ZY:*aX@)*XA0j(s.:/(E1EB4%o_GB.p/)XPWH)Z[+)O#KQWNUt1T$Qp)@N$5pqd2,Qxq*=KBj(Nj9/(q%rg(:"
+    "j9/(r%rg(>mDB4Q;CH/9Xr^R-R=N$fdYN$_:S*O8EWD&bt.kM2kcN$oM:S#twTJ$=uCO$Hf)[)5^rs[0FfjhiT)O$_Bl##BZBY]hqnO(DmExdR<m[drWfi"
+    "DDmrXec.9r]N+oHB_x;O$<>MQ^&+tjU(TXO$nr-%'Re4A#$9C:_E(RN_-RjO$Y3G2`1k-0(%6X0`)b]q`MM;K`6U<R8Md-P$;.=Raa<t+aUQ;F3%4t$VrH"
+    "WP$b(BP$v1]H=U%SP$7ieB=;-Bm#by<.co$s(kaU$Q$Y7oP$&0,`ct^gd3-6gch&fych#@O.KYoCBcqB*o$[kT[#+_`<ePy+(eljsse`^6ue(w[9fqrYbf"
+    "pFQM(:jX6gIMcS#1#U_)csN2$J_[Zdw9bVhjF_;h/&YohY:8k$X1ijhPA%S$2Pb/(]0nLiVF7S$)d6Mjk9>P$y@>P$]`EHj31O6g*AJqHp^x%8eC^akB2P"
+    "VH0/,,$pnNClYI/%<nb=Blp'EM/Ng0-*sBL@mdO%N/u/:>mO]O$nfK9w#FOG<n0R=xmH1KB*eMb/(oBvXn`^C9o,'LAn)anq(d-kH2.Q^PSG^uT$n4sg($"
+    "xHuoKtCl#sX&)k0O>w*<DSN#YITN#eMb/(]&rg()nDB4&k3O/&vt^RY)/U$<;KU$7;W<e%([K&rw5e<_BTU$q$Bh(d/6nBEI<i#EmIl$7yGNq;_;F04aQu"
+    "#)2,U$UVGk$aai^#612l_*+K0r34p`Rd9(/r.B%3p>o4c)1-9V$1gYIsgy@P&4UB)SD,qQ8o(ZV$_3/b<syPV$QAc/(qLc4ph<oV$/%;$#Xr@B4NRrh(,w"
+    "TLvlR*W$^tH^4Mb9>v`Eb.35vH^41N,<-<,-P(dDRZH@hKf$#8wihY`Wf$]8pau>'@,NiN(mN-(a5/arsf$.x-:kNJ%g$9/no$5NZEOETK2%FZvaO]IBE<"
+    "(6dR#Lg;'P*,VM-FHHg$Ji+empDv.cQko^P7:B`vrAWl#JVD;-q`ML(_O_W-o7mR#5LvQ8=fdg$r7mR#BGS>QbQnR#+D*A#j'TDRRqkWR_%3h$:CPASmH_"
+    "N0@aFh$KV2,)O@hTSfV3D=Z-[O#CDaVTx;iR#7edQTTv@7U#CiR#<&E2Ud*CqU3bL__+V6X#g_.i$BQ2##qqoLV5<O@VK=Oi$IE<,Whi%P#UjxgVe=F/(u"
+    "3n.V3icf%leNl(DXcFX75wO#LJUEXUUSsnnXv-o>lKi$_2^`nwb5&Y#_AU#$4>Z#&.qU$HLPj$`ycBX]/*>ZrfA/V5E#n^Z,Ij$>7E/(8-iiDhHL*X%KGx"
+    "QBkON,8-,o)f#bK(1Rrbtc]#ctiOLFty0kc3[oQCu&%yhr<m-P&yE&m(.^[gMb`Z2s1hfW[G,H#]k_YWnMZgB(TJ%&=72Dk$mIvU]N3*I&Ko;mM$W:[]Ag"
+    "#n^G,tk$%&D/(xD@B4XgAL(xn6o^eoV.mdOdKMyXKl#0/hT$3H;/`H-wo`ckFq.xVTl$quwa3QxeL]pVgl$vCM>#to%.bDEa2$NZ*EbPM*M]]gtV#9yFln"
+    "m7/l$5,D/(VIiiDESmO_ZbB'ce_v'`pmAm$;Mh^cQysR#8rLBc9<m[dC*mR#^I)wd-&Pl(Fdnd)]OkH2:icd0Tj(%fy%@k0N4`mnntXB)K,B8f2LsufX4k"
+    "R#OEypf5e]VgZ:kR#I5*O'W]WZ>4Dqn$E6uK(LQtOhnX0xh8xmm$qiLFV2IJo$2AF/(T4n.VjREl%KZPl(Y7ZIj75wO#buNHjUUSsnMCX3o1_1IhXWtV#I"
+    "dZ`)HsAakX)GdjZ[RU#u&Oon>/Uh0uJKEk23+&lERvn#m_GBll`=0i).N*Roy]I_[P,K&'`:2(qhiiDr;v[d`q[H&go92(&Xqd)S[=q.opjT$i9sT$(]LL"
+    "(iQg@QTVp@QXQB$Q`2giDoMQxQ`1ofl-%fmTsT)+md:lZZA#U@mU^M.U:-fp$2BfvmS&vk##I`ZmaW'un$#nk#Hw;8odE6V/yH[]+A@[i(b*4'pY7:q$<<"
+    "Qq61HtpomE;3qot@,=`Tyq$>+lOqQTskq(HfRl-D7r$sYAa['$Br$Ua4r$F;YY$T:-[$PodIs;dh<QZh/.$F'fds>v(P%`Y1P%bV1P%K@FEt8'KN_2fGk'"
+    "StYBX7Lbat2KNQ#YilK(eUI-snv>.:SeBBurivU#EgJ,)d(A)3K1@m/m_`;@Gh-@^7o+O'09J*w4;X5Bdb$iry5eRpthkHVrM1_<1$'k#vyrl#W[*=-gk6"
+    "b/4nSNM;t]NMy6YdW2sT*%K,q*%]Qpm#-t/hMWUy')y0O]#$'n#%gUwu1b9xZQ,QI+%%WI.PF4fZmNMeJPRE1nTBk^hP/)=BP[vE/(_bl@ZtOy+%'Ee.6]"
+    "BUHj0C,C=Nr(,%'2;FR5ZqvQ+Frg([#`Z,:xtWRYUPB=T';,%@qsUSTnfv2WK.#mybp5&0R5qSHg71$w94Q#-q2-%1U$t-m3Hv#3MMk'O[N*h6&N-%Mv2A"
+    "@b`U5VrGHBuI=7F/hH)#8bB6>Ti.BR#unSLVl*a1WN%FD#'o$.%)3XF,rX1O'`Xh-X>nLB#cdYMX$(a##@-D+&s)6F3.W%y(Yr6<-Jvu&2",
+    "lZ_EX$c>&YU]pNLLGeyYs^sjq6h[DZ[WhM#Qhg-$Ob)/%['.)3C]B[M)W3/%Crx4Y$a7Zj'W3/%[(EB1Sl+)=s9W,%kw%_#5Sfg7D9X/%tR%-%147B4oZ]"
+    "+=;Ei/%e3:r]gAD[)Ii(0%Zu#S^;;,o^Do&o+'jcHW[O6r#jbB#QsR'E0>5eN_orq3CI^60%ry/')2NE/`AAmoBU<Rn&ypwj#y;O1am2fV#Wxy0%Kv;ZM5"
+    "(,1%om5uk]v-AE'FoV#j#3_=OJF1%E7Nj48v6X^Qtg@#Wb5$dMxE;SP/MAHm@65/$w;glR&*2%dit1%TF1xdWuYR#jDBL(eSN'cKEM<eOrgCcH,8_e@'L/"
+    "V_kN2%`M$q,J&/te(<NYfPWwQ#W)o2'T[wQ#NK+qf8QlWgIUH,WwSRsgQL<##ejM8htrDgrj95V)bUtKD&o1^M<:H1%(V,3%l0t_cFN_LlyF12%ydOH2-_"
+    "GS,jmGdj2p1#s:fB@Odmj/%ZR2##_vlLiiKgSM,V[KiyO-c:1)uZZtlB^Y5_x3%[<,2Cj[>X$YU6Q#J-44%5$hFA+^@/icCIe#KBeOAwh'(=jB;4%HQ#&="
+    "h[t;-[M@JlGj-KYd:d4%]A#pI2iF2=Ghs4%7E$]m&w05%v#fj(Zj&(nRs)tnUoL;,s#u;-*orUo)mV5%oX_;,NZg6$C'qakGM+0(0=0VA(Hgpp@P<5&4my"
+    "mp3JpQ#<r_h(,cfrq$Oe8A)lHr$V&(@#9fRHsSVmyP=P'Qr0wf0rE]f6%EhiR7ZmB5pWcZW#:iuUod(PIs4XL5%Hg0##J:yy*2N)n)^U9/(9+Pu@qx<7%5"
+    "qL$cBQ@gtHlaHt9k*w,oRkatC^-:([LT*ux560(61[Cui@l7%>'qG,ll:/rRCOM#X8oi(d2>B=sE&Y#`,U7M,B(wvx<&G%JnpF%3p8V)632I)Jr;,swa;1"
+    "(q#r0N80D3$0OpatcERG%#>2P#[E-@#]=k&H>A>G%@V1D&KV`Nq<XHI2J0A%'0N>U$TO8)tmr:U$a4._PFrM&PBY<N,fxfQDa6(7%F=Lj#lj-m#4IXHs2["
+    "O`Qbm-m#>I)N((KZ>H'&;&l^<<^ouHdH%I1WH%5yc-S=Jk[R]Sg1qS)MH2hsV8*:[EZSirh9SIBa8F1AdBYV_Vq37LvB=iiZcRY-NH%WV7I%XNBt-_Ux%'"
+    "lWSI%]10[-RMQG%Prf>QgDWG%)7];[&$#6&aK7kUFrDS$::R)OL9Wl(BMcSVs*lHW'7>J%_o:kWwc1#vI)13X1wCnW(oK&=TJL)X&Wo(=y;gM$gmUK(NjZ"
+    "-W;CW=2=qxJ%^xY=2SX)K%ZGsjVdHMH20C)%DFJVJ#3dQGZs[D#ZP`4R#VMh2(#:_,m#74hV+Crg(f(#&=dvUK%khD>[yCrp77)Zn#FgFu[GmbK%Sh%R,)"
+    "QD,j8QHBr=6>2wW%vZ)`e#6&+QF_7rT9q]gNw>]snkY^Dp5n^tw/v^;BCQ^f$o8_6DRBurG^L%R-AB=Iik5B2c.)3SXp&`6`#M%=k@0Ay/VK(.Yu^51U-v"
+    "TEN=t[U0S-aKu7(ROxJ,a.aKrG7`kO#[()N=MB(o#EpNJbxie.$YTd;R/nK'cy3eM%B>Y46,X*s#7`cEbuiTGdXgQ,dU[L`d((f.$3.f.$3%AN#7)ll(H="
+    "t<e3RDbe[1jEeI#Zye+[fk(tJMH2xli(Dj_WJ#-Q`]fdWS8fP`4R##ci2(XV2([l2D&c.2X6gNLl]Sv]P5g=S@O%.vCtgG<U/VevTO%so6yfA,uj(l_`Oh"
+    "Wo5M%xuF5w_Pl5wIwD3wSZpO%`'l5w5[xO%*@ld2yWY^vv[L'E+yaHj`_Oo(ur`a<7*wO%&YjmBrUyak3Iti6R6u/liqR2koY&g2[:#4JMgcl(qEYCl,lf"
+    "5Cobhw#@-&3(c)&U.oQh[#BEuU]_KrINelqUsML+llF]4+)>WTN(viki(0:41(fPpf)sy01M9g.gMfy#J$.f`l5^Gjv5KA3$5fO=BmlO=c<Kn.Q%Sn)OCT"
+    "[0@#i'61(X'/Wny5<_n@dEE)G&iQ%Y-UZ(o=R2&pw7S82#oWn8#d2&vYC-sQA6R%VBpQ%ZN+R%BxP5p&^I+5DZ.;634/WpVUHR%vyPt8],bt#PEjXCR&1@"
+    "#un2j(MB1_#=B80rbAeR%xQPSrhCD/rxAS@=QiL1$;-xP2[aet$%_`9@w/y9$hw+/$7[QS%7+VFtnC=X_3oYk'AGJB=+'A,s03eM(@GD*tF.A,uF1fOK>d"
+    "uY,eqgN#nhjr7.^q&u34&T%waj4g%I0T%<F-u/(F5x-<kyt74ym#v4`BT%Cp5hs>BhT.Xk+Z#:eo&+GHV&#jW<nMV2B)t[D[2NX8B)t2$s3Cu._,NocPs)"
+    "dQfc%U8Zc%76oi,P[3kh+Wwc%n8XfOp*c_-:n,S$Ih(bk#xX#HG`aY-O6[O#o`Z)OUig:e>j](Qep=&u/#q@QevI0>8e7gQh(ZBuKiT[>P'Nd%EnMHOn%'"
+    "U7)=sBPqv.8<2,L8.(yiS#RJPL$'%lS#9Akt$_Fjl(8H=B=s)JT%f<6rS>A/e%aco;TyBb8]>4y)&/cUG3mdZw(-:][#&BV^Ucp(RTg1a2UIH;<E",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 6175u, 11842u
+#define DITI_SPIRV_SIZES_gemm_coop 6026u, 11539u
 static const char *const diti_spirv_text_attention_coop[] = {
     "uB)VNJb_OPTCsI-'_7WR]hD;$Q<Q/(Gd0Y6$DqB$Dx[;-%EFKrpa)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'I"
     "Hi62;ZQ_evv#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#6QaI)-9-V)[Lc&#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K"
