@@ -23,7 +23,7 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
-    const char *weight_budget;
+    const char *weight_budget, *class_name;
     bool plain_prompt, offload, tune, list_devices, verbose, quiet, help, version;
 } options;
 
@@ -39,6 +39,7 @@ static const option_entry option_table[] = {
     {"--model", "-m", NULL, TEXT(model)},
     {"--prompt", "-p", NULL, TEXT(prompt)},
     {"--negative-prompt", "-n", NULL, TEXT(negative_prompt)},
+    {"--class", NULL, NULL, TEXT(class_name)},
     {"--plain-prompt", NULL, NULL, FLAG(plain_prompt)},
     {"--width", "-W", NULL, TEXT(width)},
     {"--height", "-H", NULL, TEXT(height)},
@@ -74,6 +75,7 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "  -p, --prompt TEXT           what to show\n"
                                 "  -n, --negative-prompt TEXT  what to keep away from\n"
                                 "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+                                "      --class N               models like DiT show a class, no prompt; or a name\n"
                                 "  -m, --model PATH            GGUF, safetensors, PyTorch or diffusers folder\n"
                                 "                              (default: the bundled emoji model)\n"
                                 "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"

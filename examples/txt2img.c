@@ -22,6 +22,7 @@ typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count;
     float guidance;
     uint64_t seed, weight_budget;
+    int32_t class_label;
     dit_rng rng;
     st_tensor noise; /* [count, C, h, w]; data NULL: none */
     type_rules types;
@@ -277,11 +278,12 @@ static int check_outputs(const options *o) {
 
 static int check_prompts(const options *o) {
     int code;
-    if (!o->prompt)
+    if (!o->prompt && !o->class_name)
         return complain(EXIT_USAGE,
                         "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
     if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
     code = check_text("--prompt", o->prompt);
+    if (!code) code = check_text("--class", o->class_name);
     return code ? code : check_text("--negative-prompt", o->negative_prompt);
 }
 
@@ -315,11 +317,29 @@ static const char *missing_part(uint32_t mask) {
     return "text encoder";
 }
 
+/* Models show either what a prompt says or a class. */
+static int check_class(app *a, const dit_model *model) {
+    uint32_t count = a->info.class_count;
+    if (!count && a->o.class_name)
+        return complain(EXIT_USAGE, "--class %s: this model has no classes; say --prompt instead", a->o.class_name);
+    if (!count) return EXIT_GOOD;
+    if (a->o.prompt || a->o.negative_prompt || !a->o.class_name)
+        return complain(EXIT_USAGE, "--prompt: this model takes none; say --class with a number from 0 to %u or a name",
+                        count - 1);
+    a->r.class_label = dit_model_class(model, a->o.class_name);
+    if (a->r.class_label >= 0) return EXIT_GOOD;
+    return complain(EXIT_USAGE,
+                    "--class %s: no such class; there are 0 to %u, and the names that the model's folder "
+                    "lists in model_index.json",
+                    a->o.class_name, count - 1);
+}
+
 /* Reads the model's headers only, to know its sizes and parts. */
 static int check_model(app *a) {
     dit_model_desc desc = {0};
     dit_model *model = NULL;
     dit_result result;
+    int code;
     desc.source.path = a->model_path;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
@@ -329,7 +349,9 @@ static int check_model(app *a) {
     result = dit_model_load(NULL, &desc, &model, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
     dit_model_get_info(model, &a->info);
+    code = check_class(a, model);
     dit_model_destroy(model);
+    if (code) return code;
     if (a->info.missing) {
         return complain(EXIT_INPUT, "--model %s: it has no %s; give the whole folder, or a GGUF made by dit-convert",
                         a->model_path, missing_part(a->info.missing));
@@ -423,12 +445,14 @@ static char *parameters_text(const app *a, uint64_t seed) {
     const options *o = &a->o;
     const char *sampler = o->sampler ? o->sampler : a->info.default_sampler;
     const char *schedule = o->schedule ? o->schedule : a->info.default_schedule;
-    size_t size = strlen(o->prompt) + (o->negative_prompt ? strlen(o->negative_prompt) : 0) + 2048, n;
+    const char *prompt = o->prompt ? o->prompt : "";
+    size_t size = strlen(prompt) + (o->negative_prompt ? strlen(o->negative_prompt) : 0) + 2048, n;
     char *text = malloc(size), value[PATH_SIZE];
     if (!text) return NULL;
-    n = (size_t)snprintf(text, size, "%s\n", o->prompt);
+    n = (size_t)snprintf(text, size, "%s\n", prompt);
     if (o->negative_prompt && *o->negative_prompt)
         snprintf(text + n, size - n, "Negative prompt: %s\n", o->negative_prompt);
+    if (o->class_name) append_value(text, size, "Class", o->class_name);
     snprintf(value, sizeof value, "%u", a->r.steps);
     append_value(text, size, "Steps", value);
     if (*sampler) append_value(text, size, "Sampler", sampler);
@@ -510,6 +534,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->prompt = a->o.prompt;
     desc->negative_prompt = a->o.negative_prompt;
     desc->prompt_weights = !a->o.plain_prompt;
+    desc->class_labels = a->info.class_count ? &a->r.class_label : NULL;
     desc->width = a->r.width;
     desc->height = a->r.height;
     desc->steps = a->r.steps;

@@ -28,6 +28,7 @@
 #endif
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights: quick */
+#define CLASSES "tests/fixtures/pipe_dit"
 #define BUNDLED "models/emoji-q8_0.gguf"
 enum { NARROW = 40 }; /* columns of the terminal */
 
@@ -275,6 +276,7 @@ static void test_answers(void) {
                                         "--device",
                                         "--list-devices",
                                         "--plain-prompt",
+                                        "--class",
                                         "--noise",
                                         "--latent-out",
                                         "--preview",
@@ -399,6 +401,8 @@ static const refusal refusals[] = {
       "a=i8r,b=i8r,c=i8r,d=i8r,e=i8r,f=i8r,g=i8r,h=i8r,i=i8r,j=i8r,k=i8r,l=i8r,m=i8r,n=i8r,o=i8r,p=i8r,q=i8r"},
      2,
      "more than"},
+    {{"--class", "3"}, 2, "no classes"},
+    {{"--class", "\xff"}, 2, "--class"},
     {{"--noise", "no such file"}, 3, "No such file"},
     {{"--noise", "tests/cli.c"}, 3, "no safetensors file"},
     {{"-m", "no such model"}, 3, "No such file"},
@@ -482,6 +486,21 @@ static void test_picture(void) {
     free(png.rgb);
     o = RUN(QUICK, "-v", "-o", (char *)in_work("a.png"));
     CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
+}
+
+/* A class in place of a prompt. */
+static void test_class(void) {
+    outcome o = RUN("-m", CLASSES, "--class", "3", "--steps", "2", "-o", (char *)in_work("class.png"));
+    png_file png;
+    CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err);
+    png = read_png(in_work("class.png"));
+    CHECK_MESSAGE(png.sound && png.width == 64 && strncmp(png.text, "\nClass: 3, Steps: 2, Sampler: ddim, ", 36) == 0,
+                  "%s", png.text);
+    free(png.rgb);
+    o = RUN("-m", CLASSES, "--class", "10");
+    CHECK(one_line_saying(&o, 2, "0 to 9"));
+    o = RUN("-m", CLASSES, "-p", "a cat");
+    CHECK(one_line_saying(&o, 2, "--class"));
 }
 
 /* int8 products: another picture than with stored weights, but nearly the same; told in the PNG; rules go first. */
@@ -766,6 +785,7 @@ int main(int argc, char **argv) {
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
+    test_class();
     test_types();
     test_trace();
     test_streams();

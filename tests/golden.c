@@ -55,6 +55,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/clip_l_proj",
     "tests/fixtures/bert",
     "tests/fixtures/taesd",
+    "tests/fixtures/dit_orig",
+    "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
 };
 

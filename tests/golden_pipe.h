@@ -22,9 +22,13 @@ typedef struct golden_pipe {
     bool quantized;
 } golden_pipe;
 
+static inline bool golden_is_dit_pipe(const golden_folder *folder) {
+    return folder->readme && diti_starts_with(folder->readme, "DiTPipeline");
+}
+
 static inline bool golden_is_pipe(const golden_folder *folder) {
-    const char *at = folder->readme ? strstr(folder->readme, "PixArt") : NULL;
-    return folder->golden && golden_has(folder->path, "model_index.json") && at &&
+    bool known = golden_is_dit_pipe(folder) || (folder->readme && strstr(folder->readme, "PixArt"));
+    return folder->golden && golden_has(folder->path, "model_index.json") && known &&
            diti_checkpoint_find(folder->golden, "in.latents");
 }
 
@@ -34,7 +38,12 @@ static inline bool golden_is_prompts(const golden_folder *folder) {
 }
 
 /* --- one call, described as diffusers' arguments --- */
-static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call, dit_job_desc *desc) {
+static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call, dit_job_desc *desc, int32_t *labels) {
+    const diti_json *list = diti_json_get(call, "class_labels"), *label = list ? list->first : NULL;
+    uint32_t i;
+    for (i = 0; label && i < DITI_JOB_MAX_IMAGES; i++, label = label->next) labels[i] = (int32_t)label->number;
+    desc->class_labels = i ? labels : NULL;
+    desc->image_count = i;
     desc->model = p->model;
     desc->prompt = diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
@@ -54,30 +63,45 @@ static inline double golden_psnr(const float *a, const float *b, uint64_t count)
     return error > 0 ? 10 * log10((double)count / error) : 999;
 }
 
-static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name) {
+/* Picture `image`'s part of a recorded tensor of at least that many; label tells them apart. */
+static inline float *golden_pipe_part(golden_pipe *p, const char *name, uint32_t image, uint64_t size, char *label) {
+    uint64_t count;
+    float *all = golden_floats(p->folder->golden, name, &count), *out = (float *)calloc((size_t)size, sizeof(float));
+    diti_format(label, 96, image ? "%s [%u]" : "%s", name, (unsigned)image);
+    if (golden_require(p->g, all && count % size == 0 && count >= (image + 1) * size, "%s holds picture %u", name,
+                       (unsigned)image))
+        memcpy(out, all + image * size, (size_t)size * sizeof *out);
+    free(all);
+    return out;
+}
+
+static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t image, uint64_t count) {
     dit_error err = DITI_ZERO;
-    uint64_t count = golden_count(p->folder->golden, name);
-    float *latents = (float *)calloc((size_t)count + 1, sizeof(float));
+    char label[96];
+    float *latents = (float *)calloc((size_t)count, sizeof(float)),
+          *reference = golden_pipe_part(p, name, image, count, label);
     double exact = !diti_equal(p->g->rung, "base") ? GOLDEN_FP16 : GOLDEN_MODEL;
-    dit_result result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, latents, (size_t)count * sizeof(float), 0, &err);
-    if (golden_require(p->g, result == DIT_OK, "%s: %s", name, err.message)) {
-        golden_compare_with(p->g, p->folder, name, latents, count, p->quantized ? GOLDEN_PIPELINE_Q8 : exact);
-    }
+    dit_result result =
+        dit_job_read(job, DIT_READ_LATENT_F32, image, 0, latents, (size_t)count * sizeof(float), 0, &err);
+    if (golden_require(p->g, result == DIT_OK, "%s: %s", label, err.message))
+        golden_compare(p->g, label, latents, reference, count, p->quantized ? GOLDEN_PIPELINE_Q8 : exact);
+    free(reference);
     free(latents);
 }
 
-static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t width, uint32_t height) {
+static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t index, uint64_t pixels) {
     bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
-    uint64_t count, pixels = (uint64_t)width * height;
+    char label[96];
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;
-    float *reference = golden_floats(p->folder->golden, name, &count),
+    float *reference = golden_pipe_part(p, name, index, 3 * pixels, label),
           *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
-    dit_result result = dit_job_read(job, DIT_READ_RGB_F32, 0, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
-    if (golden_require(p->g, result == DIT_OK && reference && count == 3 * pixels, "%s: %s", name, err.message)) {
+    dit_result result =
+        dit_job_read(job, DIT_READ_RGB_F32, index, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
+    if (golden_require(p->g, result == DIT_OK, "%s: %s", label, err.message)) {
         image = golden_transpose(image, (uint32_t)pixels, 3); /* the reference has planes */
-        psnr = golden_psnr(image, reference, count);
-        golden_check(p->g, psnr >= least, "%s: PSNR %.1f dB, at least %.0f", name, psnr, least);
+        psnr = golden_psnr(image, reference, 3 * pixels);
+        golden_check(p->g, psnr >= least, "%s: PSNR %.1f dB, at least %.0f", label, psnr, least);
     }
     free(reference);
     free(image);
@@ -91,10 +115,13 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
     dit_tensor input = DITI_ZERO;
     dit_job *job = NULL;
     dit_result result;
+    int32_t labels[DITI_JOB_MAX_IMAGES];
+    uint32_t i, images;
     uint64_t count;
     const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, noise);
     float *values = golden_floats(p->folder->golden, noise, &count);
-    golden_pipe_desc(p, call, &desc);
+    golden_pipe_desc(p, call, &desc, labels);
+    images = desc.image_count ? desc.image_count : 1;
     input.name = "noise";
     input.type = DIT_TYPE_F32;
     input.data = values;
@@ -108,9 +135,10 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
             result = dit_job_wait(job, UINT64_MAX);
             if (result != DIT_OK) dit_job_status(job, NULL, &err);
         }
-        if (golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt, err.message)) {
-            golden_pipe_latents(p, job, latents);
-            golden_pipe_image(p, job, image, desc.width, desc.height);
+        golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt, err.message);
+        for (i = 0; i < images && result == DIT_OK; i++) {
+            golden_pipe_latents(p, job, latents, i, count / images);
+            golden_pipe_image(p, job, image, i, (uint64_t)desc.width * desc.height);
         }
     }
     dit_job_destroy(job);
@@ -140,10 +168,12 @@ static inline void golden_pipe_close(golden_pipe *p) {
     dit_context_destroy(p->context);
 }
 
-/* The call stands in the README, as JSON. */
+/* The call stands in the README: as JSON, but for DiT's. */
 static inline void golden_run_pipe(golden *g, const golden_folder *folder) {
     static const char marker[] = "call arguments: ";
-    const char *start = strstr(folder->readme, marker), *end;
+    static const char dit_call[] = "call arguments: {\"class_labels\": [3, 7], \"width\": 64, \"height\": 64, "
+                                   "\"num_inference_steps\": 4, \"guidance_scale\": 4.0}\n";
+    const char *start = strstr(golden_is_dit_pipe(folder) ? dit_call : folder->readme, marker), *end;
     diti_json *call = NULL;
     golden_pipe p = DITI_ZERO;
     char last[64];

@@ -31,6 +31,7 @@ struct dit_model {
     uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
     diti_vae *vae;
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
+    diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
     bool measuring;      /* parts are asked for their sizes only */
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
@@ -59,6 +60,8 @@ typedef struct diti_job_shape {
     bool scaled_input; /* the model sees input * x */
 } diti_job_shape;
 
+#define DITI_JOB_MAX_IMAGES 64u
+
 typedef struct diti_job_request {
     diti_job_shape shape;
     diti_schedule schedule;
@@ -66,12 +69,13 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                      /* [image_count, C, h, w], unit normal */
-    float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
-    float *weights;                    /* of ids; NULL: brackets in prompts are text */
-    int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
-    uint32_t lengths[2];               /* tokens of each branch that are read */
-    diti_conditioning conditioning[2]; /* of those that are given */
+    float *noise;                         /* [image_count, C, h, w], unit normal */
+    float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
+    float *weights;                       /* of ids; NULL: brackets in prompts are text */
+    int32_t *ids;                         /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];                  /* tokens of each branch that are read */
+    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
+    diti_conditioning conditioning[2];    /* of those that are given */
 } diti_job_request;
 
 /* Where a run is: the next slice to submit. repeat counts steps. */
@@ -97,7 +101,6 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     bool owned;
 } diti_job_image;
 
-#define DITI_JOB_MAX_IMAGES 64u
 #define DITI_JOB_MAX_FLIGHT 64u
 
 struct dit_job {
@@ -113,7 +116,7 @@ struct dit_job {
     diti_denoise denoise;
     uint32_t encode_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor text_items, text_given, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+    diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
         preview;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
@@ -148,6 +151,9 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
+/* classes.c: what stands in place of prompts */
+DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
 /* request.c: a desc checked and resolved */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);

@@ -94,10 +94,20 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
+/* A source that names no components may be a transformer alone: an original file, or its folder. */
+static dit_result diti_model_locate_bare(const dit_model *model, diti_model_part *part, dit_error *err) {
+    dit_result result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
+    if (result < 0 || !part->checkpoint) return result;
+    result = diti_model_config(model, part->package, "", "config.json", true, &part->config, err);
+    if (result >= 0 && !diti_transformer_known(part->config, part->checkpoint, part->prefix)) part->checkpoint = NULL;
+    return result;
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
+    if (result >= 0 && part.package && !part.checkpoint) result = diti_model_locate_bare(model, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                        &model->transformer, err);
@@ -160,13 +170,12 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 /* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_package *package;
-    diti_json *index = NULL;
     const char *name;
     bool alone;
     dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
     if (result < 0 || !package || alone) return result;
-    result = diti_model_config(model, package, "", "model_index.json", true, &index, err);
-    name = diti_json_string(index, "_class_name", "");
+    result = diti_model_config(model, package, "", "model_index.json", true, &model->index, err);
+    name = diti_json_string(model->index, "_class_name", "");
     if (diti_equal(name, "PixArtAlphaPipeline")) {
         model->pipeline_tokens = 120;
         model->pipeline_variant = "alpha";
@@ -174,7 +183,6 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
         model->pipeline_tokens = 300;
         model->pipeline_variant = "sigma";
     }
-    diti_json_free(&model->env, index);
     return result;
 }
 
@@ -189,6 +197,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
+    model->info.class_count = traits->class_count;
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
 
@@ -208,22 +217,31 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
     return DIT_OK;
 }
 
+/* Original files come without a scheduler: it is the one of the code that they were made for. */
+static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
+    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    if (model->scheduler || !text) return DIT_OK;
+    return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
+}
+
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
+    dit_result result = diti_model_default_scheduler(model, err);
+    if (result < 0) return result;
     if (model->transformer)
         diti_model_describe_transformer(model);
     else
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;
     if (model->text_encoder)
         info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
-    else
+    else if (!info->class_count)
         info->missing |= 1u << DIT_ROLE_TEXT_1;
     if (model->vae)
         info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
-    if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
+    if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
@@ -477,6 +495,7 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_model_drop_parts(model);
     diti_tokenizer_free(model->tokenizer);
     diti_json_free(&env, model->scheduler);
+    diti_json_free(&env, model->index);
     diti_model_close_packages(model);
     diti_free(&env, model);
 }

@@ -40,6 +40,21 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
     return text;
 }
 
+/* Images share the prompts, but each has a class of its own. */
+static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor text) {
+    diti_denoise *denoise = &job->denoise;
+    if (job->model->transformer->traits.class_count) {
+        denoise->text_batch = denoise->copies * denoise->batch;
+        denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        return;
+    }
+    job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+    denoise->text_batch = denoise->copies;
+    denoise->text_tokens = diti_model_text_tokens(job->model);
+    denoise->text = text;
+    denoise->text_items = job->text_items;
+}
+
 static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
@@ -50,21 +65,17 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
     job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->text_items = diti_tensor_input(graph, DITI_U32, diti_emit_copies(job), DITI_ITEM_WORDS, "prompts");
     diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    denoise->text_batch = denoise->copies;
-    denoise->text_tokens = diti_model_text_tokens(job->model);
+    diti_emit_conditions(job, graph, text);
     denoise->resolution[0] = (float)request->shape.height;
     denoise->resolution[1] = (float)request->shape.width;
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
     denoise->latent = job->latent;
-    denoise->text = text;
-    denoise->text_items = job->text_items;
     denoise->step = job->step;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
@@ -228,9 +239,22 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* One for each image of each branch; the unconditional one has the class that means none. */
+static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
+                                              count = diti_emit_copies(job) * images;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
+    }
+    return diti_plan_write(job->plan, job->labels, labels, count * sizeof *labels, err);
+}
+
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
     dit_result result;
+    if (job->labels) return diti_inputs_classes(job, err);
     diti_inputs_items(&job->request, copies, encoder, text);
     result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
     if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
@@ -247,7 +271,7 @@ static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint3
     return 1;
 }
 
-static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
     uint32_t i;
     for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
@@ -273,7 +297,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
         table[18] = guidance->rescale;
         table[19] = guidance->project;
         table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        table[21] = 65536; /* every channel is guided */
+        table[21] = guided_channels ? (float)guided_channels : 65536.0f;
     }
 }
 
@@ -290,7 +314,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    diti_inputs_coefficients(request, table);
+    diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
     result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
                                                            err);
     if (result >= 0)

@@ -6,9 +6,6 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->class_labels)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     if (desc->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
@@ -303,6 +300,10 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
                                     diti_job_request *out, dit_error *err) {
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
     dit_result result = DIT_OK;
+    if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
+    if (desc->class_labels)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
     if (desc->prompt_weights)
         out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);

@@ -17,11 +17,10 @@ DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after
     return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
 }
 
-/* divisor: of the frequencies' exponents, dim / 2 less the shift of models.md 2.1. */
-static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t dim, uint32_t divisor, float *out) {
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {
-        float exponent = (float)-9.210340371976184 * (float)i / (float)divisor; /* -ln(10000) */
+        float exponent = (float)-9.210340371976184 * (float)i / (float)(half - shift); /* -ln(10000) */
         float frequency = expf(exponent);
         for (row = 0; row < count; row++) {
             float angle = timesteps[row] * frequency;
@@ -29,10 +28,6 @@ static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t 
             out[(size_t)row * dim + half + i] = sinf(angle);
         }
     }
-}
-
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
-    diti_sinusoid_rows(timesteps, count, dim, dim / 2, out);
 }
 
 /* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
@@ -84,7 +79,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
-    diti_sinusoid_rows(values, count, 256, 128 - shift, rows);
+    diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
     return result;

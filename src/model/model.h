@@ -78,6 +78,8 @@ struct diti_transformer { /* first member of every family's own struct */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
+DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
+                                         const char *prefix);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 
 /* --- for the families --- */
@@ -89,8 +91,8 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
                                            size_t count, const char *name, char *out, size_t size);
 /* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
- */
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
+   shift: 1 where the last frequency is exactly 1/10000, else 0. */
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
 /* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
  * references round. dim is a multiple of 4. */
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,

@@ -19,19 +19,29 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
+static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
+                                           const char *prefix) {
+    const diti_family *family;
+    size_t i;
+    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
+        if (family->recognise(config, checkpoint, prefix)) return family;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
+                                         const char *prefix) {
+    return diti_family_find(config, checkpoint, prefix) != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
-    const diti_family *family;
-    size_t i;
+    const diti_family *family = diti_family_find(config, checkpoint, prefix ? prefix : "");
     *out = NULL;
-    if (!prefix) prefix = "";
-    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
-        if (!family->recognise(config, checkpoint, prefix)) continue;
-        return family->load(device, env, config, checkpoint, prefix, options, out, err);
-    }
-    return diti_family_fail(config, checkpoint, err);
+    if (!family) return diti_family_fail(config, checkpoint, err);
+    return family->load(device, env, config, checkpoint, prefix ? prefix : "", options, out, err);
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
