@@ -41,7 +41,7 @@
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
      video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
-     Families: PixArt-alpha and PixArt-Sigma.
+     Families: PixArt-alpha and PixArt-Sigma, class-conditional DiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -416,8 +416,8 @@ typedef struct dit_model_desc {
 } dit_model_desc;
 
 typedef struct dit_model_info {
-    char family[32];           /* "pixart" */
-    char variant[32];          /* "alpha", "sigma" */
+    char family[32];           /* "pixart", "dit" */
+    char variant[32];          /* "alpha", "sigma"; "xl", "l" */
     uint64_t parameters[16];   /* count by dit_role; 0: no such part */
     uint32_t missing;          /* bit 1 << role for each part that a prompt needs and the model lacks; 0: complete */
     uint32_t default_width;    /* pixels */
@@ -492,14 +492,15 @@ typedef struct dit_target {
 } dit_target;
 
 typedef struct dit_job_desc {
-    uint32_t _zero_begin;              /* guard: stays zero */
-    const dit_model *model;            /* required; of the same context, not a dry run */
-    const char *prompt;                /* NULL: "" (or conditioning, or inputs) */
-    const char *negative_prompt;       /* NULL: "" */
-    bool prompt_weights;               /* both prompts: (word:1.3), (word), [word], \( as A1111's web UI reads them */
-    const int32_t *class_labels;       /* [image_count], class-conditional models; NULL: none */
-    const void *conditioning;          /* a blob from dit_encode_prompt, instead of prompt; NULL: prompt */
-    size_t conditioning_size;          /* of conditioning */
+    uint32_t _zero_begin;        /* guard: stays zero */
+    const dit_model *model;      /* required; of the same context, not a dry run */
+    const char *prompt;          /* NULL: "" (or conditioning, or inputs) */
+    const char *negative_prompt; /* NULL: "" */
+    bool prompt_weights;         /* both prompts: (word:1.3), (word), [word], \( as A1111's web UI reads them */
+    const int32_t *class_labels; /* [image_count], 0 to class_count - 1, required by class-conditional models, which
+                                    take no prompt; NULL: none */
+    const void *conditioning;    /* a blob from dit_encode_prompt, instead of prompt; NULL: prompt */
+    size_t conditioning_size;    /* of conditioning */
     const void *negative_conditioning; /* the same for the negative prompt; NULL: negative_prompt */
     size_t negative_conditioning_size; /* of negative_conditioning */
     const dit_tensor *inputs;          /* replace what dit would compute: see dit_tensor.name; NULL: none */
@@ -626,6 +627,11 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 /* Tells what a model is and what its defaults are.
    model: required. out: required; overwritten. Any thread. */
 DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out);
+
+/* Finds a class by its name: one of those that a diffusers folder's model_index.json lists, or a number in digits.
+   model: required. name: required; letters may be large or small. Returns the class for dit_job_desc.class_labels, -1
+   when there is none of that name. Any thread. */
+DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
 
 /* Destroys a model, after its jobs.
    model: may be NULL. One thread. */
@@ -19151,6 +19157,8 @@ struct diti_transformer { /* first member of every family's own struct */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
+DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
+                                         const char *prefix);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 
 /* --- for the families --- */
@@ -19162,8 +19170,8 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
                                            size_t count, const char *name, char *out, size_t size);
 /* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
- */
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out);
+   shift: 1 where the last frequency is exactly 1/10000, else 0. */
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
 /* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
  * references round. dim is a multiple of 4. */
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
@@ -19227,11 +19235,10 @@ DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after
     return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
 }
 
-/* divisor: of the frequencies' exponents, dim / 2 less the shift of models.md 2.1. */
-static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t dim, uint32_t divisor, float *out) {
+DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {
-        float exponent = (float)-9.210340371976184 * (float)i / (float)divisor; /* -ln(10000) */
+        float exponent = (float)-9.210340371976184 * (float)i / (float)(half - shift); /* -ln(10000) */
         float frequency = expf(exponent);
         for (row = 0; row < count; row++) {
             float angle = timesteps[row] * frequency;
@@ -19239,10 +19246,6 @@ static void diti_sinusoid_rows(const float *timesteps, uint32_t count, uint32_t 
             out[(size_t)row * dim + half + i] = sinf(angle);
         }
     }
-}
-
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, float *out) {
-    diti_sinusoid_rows(timesteps, count, dim, dim / 2, out);
 }
 
 /* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
@@ -19294,7 +19297,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
-    diti_sinusoid_rows(values, count, 256, 128 - shift, rows);
+    diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
     return result;
@@ -20475,19 +20478,29 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
+static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
+                                           const char *prefix) {
+    const diti_family *family;
+    size_t i;
+    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
+        if (family->recognise(config, checkpoint, prefix)) return family;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
+                                         const char *prefix) {
+    return diti_family_find(config, checkpoint, prefix) != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
-    const diti_family *family;
-    size_t i;
+    const diti_family *family = diti_family_find(config, checkpoint, prefix ? prefix : "");
     *out = NULL;
-    if (!prefix) prefix = "";
-    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
-        if (!family->recognise(config, checkpoint, prefix)) continue;
-        return family->load(device, env, config, checkpoint, prefix, options, out, err);
-    }
-    return diti_family_fail(config, checkpoint, err);
+    if (!family) return diti_family_fail(config, checkpoint, err);
+    return family->load(device, env, config, checkpoint, prefix ? prefix : "", options, out, err);
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -22998,6 +23011,7 @@ struct dit_model {
     uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
     diti_vae *vae;
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
+    diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
     bool measuring;      /* parts are asked for their sizes only */
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
@@ -23026,6 +23040,8 @@ typedef struct diti_job_shape {
     bool scaled_input; /* the model sees input * x */
 } diti_job_shape;
 
+#define DITI_JOB_MAX_IMAGES 64u
+
 typedef struct diti_job_request {
     diti_job_shape shape;
     diti_schedule schedule;
@@ -23033,12 +23049,13 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                      /* [image_count, C, h, w], unit normal */
-    float *step_noise;                 /* [steps, image_count, C, h, w] when stochastic */
-    float *weights;                    /* of ids; NULL: brackets in prompts are text */
-    int32_t *ids;                      /* [copies, text tokens] of the branches that are encoded in the plan */
-    uint32_t lengths[2];               /* tokens of each branch that are read */
-    diti_conditioning conditioning[2]; /* of those that are given */
+    float *noise;                         /* [image_count, C, h, w], unit normal */
+    float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
+    float *weights;                       /* of ids; NULL: brackets in prompts are text */
+    int32_t *ids;                         /* [copies, text tokens] of the branches that are encoded in the plan */
+    uint32_t lengths[2];                  /* tokens of each branch that are read */
+    uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
+    diti_conditioning conditioning[2];    /* of those that are given */
 } diti_job_request;
 
 /* Where a run is: the next slice to submit. repeat counts steps. */
@@ -23064,7 +23081,6 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
     bool owned;
 } diti_job_image;
 
-#define DITI_JOB_MAX_IMAGES 64u
 #define DITI_JOB_MAX_FLIGHT 64u
 
 struct dit_job {
@@ -23080,7 +23096,7 @@ struct dit_job {
     diti_denoise denoise;
     uint32_t encode_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor text_items, text_given, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
+    diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
         preview;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
@@ -23115,6 +23131,9 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
+/* classes.c: what stands in place of prompts */
+DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
 /* request.c: a desc checked and resolved */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);
@@ -23649,10 +23668,20 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
+/* A source that names no components may be a transformer alone: an original file, or its folder. */
+static dit_result diti_model_locate_bare(const dit_model *model, diti_model_part *part, dit_error *err) {
+    dit_result result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
+    if (result < 0 || !part->checkpoint) return result;
+    result = diti_model_config(model, part->package, "", "config.json", true, &part->config, err);
+    if (result >= 0 && !diti_transformer_known(part->config, part->checkpoint, part->prefix)) part->checkpoint = NULL;
+    return result;
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
+    if (result >= 0 && part.package && !part.checkpoint) result = diti_model_locate_bare(model, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                        &model->transformer, err);
@@ -23715,13 +23744,12 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 /* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_package *package;
-    diti_json *index = NULL;
     const char *name;
     bool alone;
     dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
     if (result < 0 || !package || alone) return result;
-    result = diti_model_config(model, package, "", "model_index.json", true, &index, err);
-    name = diti_json_string(index, "_class_name", "");
+    result = diti_model_config(model, package, "", "model_index.json", true, &model->index, err);
+    name = diti_json_string(model->index, "_class_name", "");
     if (diti_equal(name, "PixArtAlphaPipeline")) {
         model->pipeline_tokens = 120;
         model->pipeline_variant = "alpha";
@@ -23729,7 +23757,6 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
         model->pipeline_tokens = 300;
         model->pipeline_variant = "sigma";
     }
-    diti_json_free(&model->env, index);
     return result;
 }
 
@@ -23744,6 +23771,7 @@ static void diti_model_describe_transformer(dit_model *model) {
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
+    model->info.class_count = traits->class_count;
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
 
@@ -23763,22 +23791,31 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
     return DIT_OK;
 }
 
+/* Original files come without a scheduler: it is the one of the code that they were made for. */
+static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
+    const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
+    if (model->scheduler || !text) return DIT_OK;
+    return diti_json_parse(&model->env, text, strlen(text), "the model's scheduler", &model->scheduler, err);
+}
+
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
+    dit_result result = diti_model_default_scheduler(model, err);
+    if (result < 0) return result;
     if (model->transformer)
         diti_model_describe_transformer(model);
     else
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;
     if (model->text_encoder)
         info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
-    else
+    else if (!info->class_count)
         info->missing |= 1u << DIT_ROLE_TEXT_1;
     if (model->vae)
         info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
-    if (!model->tokenizer) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
+    if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
@@ -24032,6 +24069,7 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_model_drop_parts(model);
     diti_tokenizer_free(model->tokenizer);
     diti_json_free(&env, model->scheduler);
+    diti_json_free(&env, model->index);
     diti_model_close_packages(model);
     diti_free(&env, model);
 }
@@ -24249,6 +24287,96 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
     return result;
 }
 
+/* ======== src/job/classes.c (edit it there; dit.h is generated) ======== */
+/* Class-conditional models: classes in place of prompts. */
+
+/* Class-conditional models take neither prompts nor what stands for them. */
+static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_error *err) {
+    const char *what = NULL;
+    uint32_t i;
+    if ((desc->prompt && *desc->prompt) || (desc->negative_prompt && *desc->negative_prompt)) what = "prompts";
+    if (desc->conditioning || desc->negative_conditioning) what = "conditioning";
+    for (i = 0; i < desc->input_count; i++) {
+        if (!diti_equal(desc->inputs[i].name, "noise")) what = desc->inputs[i].name;
+    }
+    return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                            "dit_job_desc: this model shows classes and takes no %s; say class_labels instead", what)
+                : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    uint32_t i, count = model->transformer->traits.class_count;
+    dit_result result = diti_classes_check_unprompted(desc, err);
+    if (result < 0) return result;
+    if (!desc->class_labels)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model shows classes; class_labels must name one from 0 to %u for each of "
+                         "%u pictures",
+                         count - 1, out->shape.image_count);
+    for (i = 0; i < out->shape.image_count; i++) {
+        if (desc->class_labels[i] < 0 || (uint32_t)desc->class_labels[i] >= count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_job_desc: class_labels[%u] is %d; the model's classes are 0 to %u", i,
+                             (int)desc->class_labels[i], count - 1);
+        out->labels[i] = (uint32_t)desc->class_labels[i];
+    }
+    return DIT_OK;
+}
+
+/* --- names: a diffusers folder's model_index.json may have them, "id2label": {"207": "golden retriever, retriever"}
+ * ---
+ */
+
+static char diti_classes_small_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* ASCII letters may be large or small. */
+static bool diti_classes_same(const char *a, const char *b, size_t length) {
+    size_t i;
+    for (i = 0; i < length; i++) {
+        if (diti_classes_small_letter(a[i]) != diti_classes_small_letter(b[i])) return false;
+    }
+    return true;
+}
+
+/* Whether name is list, or one of the names in it, which are separated by commas. */
+static bool diti_classes_lists(const char *list, const char *name) {
+    size_t length = strlen(name);
+    if (strlen(list) == length && diti_classes_same(list, name, length)) return true;
+    while (*list) {
+        size_t size;
+        while (*list == ' ') list++;
+        size = strcspn(list, ",");
+        if (size == length && diti_classes_same(list, name, length)) return true;
+        list += size + (list[size] == ',' ? 1u : 0u);
+    }
+    return false;
+}
+
+/* A number below count in digits alone, else count. */
+static uint32_t diti_classes_number(const char *digits, uint32_t count) {
+    uint64_t number = 0;
+    if (!*digits) return count;
+    for (; *digits >= '0' && *digits <= '9' && number < count; digits++)
+        number = number * 10 + (uint64_t)(*digits - '0');
+    return *digits || number > count ? count : (uint32_t)number;
+}
+
+DIT_API int32_t dit_model_class(const dit_model *model, const char *name) {
+    const diti_json *names, *entry;
+    uint32_t number;
+    if (!model || !name || !*name) return -1;
+    number = diti_classes_number(name, model->info.class_count);
+    if (number < model->info.class_count) return (int32_t)number;
+    names = diti_json_get(model->index, "id2label");
+    for (entry = names ? names->first : NULL; entry; entry = entry->next) {
+        if (entry->kind != DITI_JSON_STRING || !entry->key || !diti_classes_lists(entry->text, name)) continue;
+        number = diti_classes_number(entry->key, model->info.class_count);
+        if (number < model->info.class_count) return (int32_t)number;
+    }
+    return -1;
+}
+
 /* ======== src/job/request.c (edit it there; dit.h is generated) ======== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -24257,9 +24385,6 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->class_labels)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     if (desc->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
@@ -24554,6 +24679,10 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
                                     diti_job_request *out, dit_error *err) {
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
     dit_result result = DIT_OK;
+    if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
+    if (desc->class_labels)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
     if (desc->prompt_weights)
         out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);
@@ -24721,6 +24850,21 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
     return text;
 }
 
+/* Images share the prompts, but each has a class of its own. */
+static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor text) {
+    diti_denoise *denoise = &job->denoise;
+    if (job->model->transformer->traits.class_count) {
+        denoise->text_batch = denoise->copies * denoise->batch;
+        denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        return;
+    }
+    job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+    denoise->text_batch = denoise->copies;
+    denoise->text_tokens = diti_model_text_tokens(job->model);
+    denoise->text = text;
+    denoise->text_items = job->text_items;
+}
+
 static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
@@ -24731,21 +24875,17 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
     job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->text_items = diti_tensor_input(graph, DITI_U32, diti_emit_copies(job), DITI_ITEM_WORDS, "prompts");
     diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    denoise->text_batch = denoise->copies;
-    denoise->text_tokens = diti_model_text_tokens(job->model);
+    diti_emit_conditions(job, graph, text);
     denoise->resolution[0] = (float)request->shape.height;
     denoise->resolution[1] = (float)request->shape.width;
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
     denoise->latent = job->latent;
-    denoise->text = text;
-    denoise->text_items = job->text_items;
     denoise->step = job->step;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
@@ -24909,9 +25049,22 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
     return result;
 }
 
+/* One for each image of each branch; the unconditional one has the class that means none. */
+static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
+                                              count = diti_emit_copies(job) * images;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
+    }
+    return diti_plan_write(job->plan, job->labels, labels, count * sizeof *labels, err);
+}
+
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
     dit_result result;
+    if (job->labels) return diti_inputs_classes(job, err);
     diti_inputs_items(&job->request, copies, encoder, text);
     result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
     if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
@@ -24928,7 +25081,7 @@ static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint3
     return 1;
 }
 
-static void diti_inputs_coefficients(const diti_job_request *request, float *table) {
+static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
     uint32_t i;
     for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
@@ -24954,7 +25107,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, float *tab
         table[18] = guidance->rescale;
         table[19] = guidance->project;
         table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        table[21] = 65536; /* every channel is guided */
+        table[21] = guided_channels ? (float)guided_channels : 65536.0f;
     }
 }
 
@@ -24971,7 +25124,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    diti_inputs_coefficients(request, table);
+    diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
     result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
                                                            err);
     if (result >= 0)
