@@ -601,7 +601,8 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
    Returns DIT_CANCELLED when desc->progress says so. Any thread. */
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
 
-/* The device of a context; rung is the one in use, with what failed its self-test: "coop, no coop2". out: required.
+/* The device of a context; its rung is the one in use, with what failed its self-test: "coop, no coop2".
+   ctx: required. out: required.
    err: may be NULL. Any thread. */
 DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err);
 
