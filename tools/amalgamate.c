@@ -41,6 +41,14 @@ static text read_file(const char *path) {
     return all;
 }
 
+/* A tab for four spaces: indentation is a fourteenth of the header. */
+static const char *append_indentation(text *out, const char *line) {
+    size_t spaces = strspn(line, " "), tabs;
+    for (tabs = spaces / 4; tabs; tabs--) append_string(out, "\t");
+    append(out, line, spaces % 4);
+    return line + spaces;
+}
+
 /* Local includes vanish because the files they name stand in the same header. */
 static void append_source(text *out, const char *name, const char *source) {
     append_string(out, "\n/* ======== src/");
@@ -49,7 +57,10 @@ static void append_source(text *out, const char *name, const char *source) {
     while (*source) {
         size_t length = strcspn(source, "\n");
         length += source[length] == '\n';
-        if (strncmp(source, "#include \"", 10) != 0) append(out, source, length);
+        if (strncmp(source, "#include \"", 10) != 0) {
+            const char *text_of_line = append_indentation(out, source);
+            append(out, text_of_line, length - (size_t)(text_of_line - source));
+        }
         source += length;
     }
 }
