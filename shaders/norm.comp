@@ -27,6 +27,7 @@ layout(push_constant) uniform Push {
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
     uint weight_offset, bias_offset, scale_offset, scale_pitch, shift_offset, shift_pitch, rows_per_group;
+    uint item_rows, text_rows; // not 0: tables have two rows per group, for the first text_rows rows of each item and for the others
 };
 READABLE(0, x, readonly)
 WRITABLE(1, dst)
@@ -59,6 +60,7 @@ float mean, rest, inverse; // rest: what rounding left of the mean; added to it,
 // Four columns of the result; beyond the last one 0 or, where nobody looks, anything.
 vec4 result(const uint row, const uint c) {
     uint group = rows_per_group == 0u ? 0u : row / rows_per_group;
+    if (item_rows != 0u) group = 2u * group + uint(row % item_rows >= text_rows);
     vec4 v = load(in_offset + row * in_pitch, c);
     if (!HAS(PART_PLAIN)) v = (v - mean - rest) * inverse;
     if (HAS(PART_WEIGHT)) v *= TABLE(weight, weight_offset, c);

@@ -7,6 +7,7 @@
 #define OP_PATCHIFY 0u       // planes -> tokens, column (c, dy, dx), times an optional scale
 #define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u // value * scale + shift
+#define OP_UNPATCHIFY_PLANES 5u // the same from tokens with column (c, dy, dx)
 #define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
 #define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
 
@@ -49,7 +50,8 @@ float patchify(const uint row, const uint column) {
 float unpatchify(const uint row, const uint column) {
     uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width, x = column % width;
     uint token = (item * grid_height + y / patch_size) * grid_width + x / patch_size;
-    return source(token, (y % patch_size * patch_size + x % patch_size) * token_channels + c);
+    uint pixel = y % patch_size * patch_size + x % patch_size;
+    return source(token, OP == OP_UNPATCHIFY ? pixel * token_channels + c : c * (patch_size * patch_size) + pixel);
 }
 
 float planes_to_rows(const uint row, const uint column) {
@@ -61,7 +63,7 @@ float value(const uint row, const uint column) {
     float v = 0.0;
     if (column >= columns) v = 0.0;
     else if (OP == OP_PATCHIFY) v = patchify(row, column);
-    else if (OP == OP_UNPATCHIFY) v = unpatchify(row, column);
+    else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES) v = unpatchify(row, column);
     else v = planes_to_rows(row, column);
     return v;
 }

@@ -28,6 +28,7 @@ layout(push_constant) uniform Push {
     uint x_offset, x_pitch, weight_offset, bias_offset;
     uint cos_offset, cos_pitch, sin_offset, sin_pitch;
     uint int8_offset, int8_pitch, int8_head, mean_offset; // the first three in bytes
+    uint weight_heads, text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own
 };
 WRITABLE(0, x)
 layout(binding = 1) readonly buffer Weight { float weight[]; };
@@ -59,9 +60,15 @@ vec2 join_lanes(const vec2 v, const bool largest) { // sums, or the largest x an
 }
 
 float mean, rest, inverse; // rest: what rounding left of the mean
+uint weight_at;
+void choose_weight(const uint row, const uint head) {
+    uint kind = head / weight_heads;
+    if (text_rows != 0u && row % tokens >= text_rows) kind += heads / weight_heads;
+    weight_at = weight_offset + kind * head_dim;
+}
 vec2 normed_pair(const uint at, const uint c) {
     vec2 v = (load_pair(at + c) - mean - rest) * inverse;
-    if (HAS(PART_WEIGHT)) v *= vec2(weight[weight_offset + c], weight[weight_offset + c + 1u]);
+    if (HAS(PART_WEIGHT)) v *= vec2(weight[weight_at + c], weight[weight_at + c + 1u]);
     if (HAS(PART_BIAS)) v += vec2(bias[bias_offset + c], bias[bias_offset + c + 1u]);
     return v;
 }
@@ -123,6 +130,7 @@ void find_mean(const uint head) {
             uint row = i * rows / count;
             mean = samples[i].x;
             inverse = samples[i].y;
+            choose_weight(row, head);
             sum += post_pair(x_offset + row * x_pitch + head * head_dim, row, c);
         }
         sum /= float(count);
@@ -146,6 +154,7 @@ void main() {
         find_mean(gl_WorkGroupID.x + first_group);
         return;
     }
+    choose_weight(row, head);
     measure(at);
     if (HAS(PART_INT8)) {
         vec2 both = vec2(0.0); // largest, product with the mean key

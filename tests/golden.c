@@ -9,11 +9,13 @@
 #include "golden.h"
 #include "golden_bert.h"
 #include "golden_clip.h"
+#include "golden_flux.h"
 #include "golden_dit.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
+#include "golden_sd3.h"
 #include "golden_texts.h"
 #include "golden_tokenizers.h"
 #include "golden_types.h"
@@ -32,6 +34,8 @@ static const golden_family families[] = {
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},
     {"DiT", golden_is_dit, golden_run_dit},
+    {"SD3", golden_is_sd3, golden_run_sd3},
+    {"FLUX.1", golden_is_flux, golden_run_flux},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
     {"BERT", golden_is_bert, golden_run_bert},
@@ -57,6 +61,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/taesd",
     "tests/fixtures/dit_orig",
     "tests/fixtures/pipe_dit",
+    "tests/fixtures/sd35_odd",
+    "tests/fixtures/gguf_flux_sdcpp",
     "tests/fixtures/pipe_pixart_sigma",
 };
 

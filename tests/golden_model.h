@@ -61,7 +61,8 @@ static inline double golden_tolerance(double fp32) { return golden_shared.is_fp1
 
 /* The folder's weights, whatever their file. */
 static inline diti_checkpoint *golden_open_weights(golden *g, const golden_folder *folder) {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "model.gguf"};
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "model.gguf",
+                                        "diffusion_pytorch_model.safetensors.index.json"};
     size_t i;
     for (i = 0; i < DITI_COUNT(names); i++)
         if (golden_has(folder->path, names[i])) return golden_open_checkpoint(&g->env, folder->path, names[i]);
@@ -223,6 +224,7 @@ typedef struct golden_case {
     diti_denoise denoise;
     uint32_t index, item;
     float timestep;
+    const float *timesteps; /* of all steps; NULL: there is one */
 } golden_case;
 
 static inline const char *golden_case_name(const golden_case *c, const char *rest, char *out) {
@@ -258,8 +260,9 @@ static inline diti_tensor golden_case_recorded(golden_case *c, const char *rest,
 /* Plans what was emitted, writes the inputs that prepare declared, runs and compares. */
 static inline void golden_case_run(golden_case *c, const diti_transformer *model) {
     dit_error err = DITI_ZERO;
+    const float *timesteps = c->timesteps ? c->timesteps : &c->timestep;
     dit_result result = golden_graph_create(&c->m, &err);
-    if (result == DIT_OK) result = model->family->write_inputs(model, c->m.plan, &c->denoise, &c->timestep, &err);
+    if (result == DIT_OK) result = model->family->write_inputs(model, c->m.plan, &c->denoise, timesteps, &err);
     if (golden_require(c->m.g, result == DIT_OK, "case%u [%u] is planned %s", c->index, c->item, err.message))
         golden_graph_run(&c->m);
     golden_graph_end(&c->m);

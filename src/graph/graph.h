@@ -124,6 +124,7 @@ typedef struct diti_loader {
     struct diti_stream *stream;
     uint64_t matrices, keep; /* of diti_load_options */
     uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
     uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
@@ -182,6 +183,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
                                   uint32_t kernel, const char *name);
+/* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
+                                       uint32_t all, uint32_t columns, const char *name);
+/* Vectors of equal length as one table: F32 [count, columns]. */
+DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
+                                    uint32_t columns);
 /* NAME.weight and NAME.bias of a norm with affine: vectors. */
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 /* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
@@ -403,6 +410,12 @@ typedef enum diti_activation {
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
+/* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
+   meant. of 0: all rows. */
+typedef struct diti_rows {
+    uint32_t of, first, count;
+} diti_rows;
+
 /* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
  * bias[n])) ; absent parts drop out. */
 typedef struct diti_linear_desc {
@@ -413,6 +426,7 @@ typedef struct diti_linear_desc {
     uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
     diti_tensor residual;   /* F32 [rows, N] */
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
+    diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
     bool out_f32;           /* new tensors: F32 instead of the activation format */
     const char *name;
 } diti_linear_desc;
@@ -422,7 +436,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc);
 /* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32 and name. */
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
 
@@ -434,6 +448,9 @@ typedef struct diti_norm_desc {
     const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
     diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
     uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
+                                         every item_rows rows, one for the others */
+    diti_tensor out;                  /* write here; 0: a new tensor */
     const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
     bool out_f32;
     const char *name;
@@ -462,6 +479,7 @@ typedef struct diti_attention_desc {
     /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
        products */
     bool int8;
+    diti_tensor out; /* write here; 0: a new tensor */
     const char *name;
 } diti_attention_desc;
 /* q and k are floats, or both are what diti_qkv_int8 makes. */
@@ -474,7 +492,9 @@ typedef struct diti_qkv_desc {
     uint32_t heads, head_dim;
     diti_qkv_norm norm;
     float eps;
-    const diti_weight *weight, *bias; /* F32 [head_dim] */
+    const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
+                                         (0: 1) equal parts of the heads (q, k), …; then the same for other rows */
+    uint32_t kinds, text_rows;        /* not 0: beyond so many rows of an item come the other rows */
     diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
     uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
@@ -530,6 +550,9 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
                                          uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+/* The same for tokens with column (c, dy, dx). */
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
                                              float scale, float shift);

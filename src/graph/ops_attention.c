@@ -341,12 +341,15 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
     qkv[1] = k;
     qkv[2] = v;
     diti_attention_operands(graph, desc, &shape, qkv, name);
-    out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
-                          shape.heads * shape.head_dim, name);
-    if (diti_graph_failed(graph)) return 0;
+    out = shape.head_dim % 2 ? 0 : desc->out;
+    if (!out)
+        out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
+                              shape.heads * shape.head_dim, name);
+    if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
     diti_attention_emit(graph, desc, qkv, out, &shape, name);
-    if (shape.head_dim % 2 && graph->activation != DITI_F32) { /* odd heads begin inside a word of two halves */
+    if (shape.head_dim % 2 && (desc->out || graph->activation != DITI_F32)) { /* odd heads begin inside a word */
         diti_elementwise_desc narrow = DITI_ZERO;
+        narrow.out = desc->out;
         narrow.name = name;
         out = diti_elementwise(graph, out, &narrow);
     }
@@ -395,10 +398,11 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
                           diti_tensor mean, const char *name) {
     bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
+    uint32_t kinds = desc->kinds ? desc->kinds : 1;
     diti_tensor weight, bias;
     diti_dispatch dispatch;
     if (!diti_qkv_check(graph, x, desc, name)) return;
-    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim, name);
+    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
     if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
     rows = diti_tensor_get(graph, x)->rows;
@@ -416,6 +420,8 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
     dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
     dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+    dispatch.push[18] = desc->heads / kinds;
+    dispatch.push[19] = desc->text_rows;
     diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
     diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
     diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
@@ -424,14 +430,14 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
     diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
     if (parts & DITI_QKV_PART_MEAN) {
-        diti_op_emit(graph, &dispatch, desc->heads, 18);
+        diti_op_emit(graph, &dispatch, desc->heads, 20);
         return;
     }
     if (rows > 1) { /* heads workgroups do group / lanes rows */
         diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
         if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
     }
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 18);
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 20);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {

@@ -6,7 +6,14 @@
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE, DITI_OP_TILE };
+enum {
+    DITI_OP_PATCHIFY,
+    DITI_OP_UNPATCHIFY,
+    DITI_OP_PLANES_TO_ROWS,
+    DITI_OP_IMAGE,
+    DITI_OP_TILE,
+    DITI_OP_UNPATCHIFY_PLANES
+};
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                              uint32_t op) {
@@ -229,13 +236,14 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     return out;
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
+                                      uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
+                                      uint32_t patch) {
     const diti_tensor_info *from = diti_tensor_get(graph, tokens);
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", DITI_OP_UNPATCHIFY)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
                          (uint64_t)patch * patch * out_channels, "unpatchify"))
         return 0;
@@ -245,6 +253,17 @@ DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, 
                      grid_height, grid_width, patch, out_channels);
     diti_pixels_emit(graph, &dispatch, tokens, out);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
+}
+
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
+    return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
+                              patch);
 }
 
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,

@@ -503,6 +503,12 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
                         weight->columns);
         return false;
     }
+    if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
+                          desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
+                        name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
+        return false;
+    }
     gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
     return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
            diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
@@ -515,9 +521,30 @@ static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, ui
     return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
+static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+    return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
+}
+
+/* One product for the rows of each item: the weight is expanded once for all. */
+static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
+    uint32_t row;
+    if (!which->of) diti_op_gemm(graph, all);
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+        diti_gemm gemm = *all;
+        gemm.rows = which->count;
+        gemm.x = diti_linear_rows(graph, all->x, row, which->count);
+        gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
+        gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
+        gemm.rows_per_gate = 0;
+        diti_op_gemm(graph, &gemm);
+    }
+}
+
 /* Output columns that belong to rows [first, first + rows) of a part of the weight. */
-static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, uint32_t part,
-                              uint32_t first, uint32_t rows) {
+static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
+                              uint32_t part, uint32_t first, uint32_t rows) {
     uint32_t column = weight->parts[part].first_row + first;
     gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
@@ -526,15 +553,16 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
     gemm.gate = diti_linear_columns(graph, gemm.gate, column, rows);
     gemm.residual = diti_linear_columns(graph, gemm.residual, column, rows);
     gemm.out = diti_linear_columns(graph, gemm.out, column, rows);
-    diti_op_gemm(graph, &gemm);
+    diti_linear_items(graph, &gemm, which);
 }
 
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight) {
+static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                               const diti_rows *which) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
         for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-            diti_linear_chunk(graph, *gemm, weight, part, first, rows - first < most ? rows - first : most);
+            diti_linear_chunk(graph, *gemm, weight, which, part, first, rows - first < most ? rows - first : most);
     }
 }
 
@@ -568,7 +596,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight);
+    diti_linear_chunks(graph, &gemm, weight, &desc->rows);
     return gemm.out;
 }
 
@@ -603,6 +631,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
                                      const diti_conv_desc *desc) {
     const char *name = desc->name ? desc->name : "convolution";
     diti_gemm_image image = DITI_ZERO;
+    diti_rows all = DITI_ZERO;
     diti_gemm gemm = DITI_ZERO;
     image.kernel = weight->kernel ? weight->kernel : 1;
     image.stride = desc->stride ? desc->stride : 1;
@@ -623,6 +652,6 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
     gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-    diti_linear_chunks(graph, &gemm, weight);
+    diti_linear_chunks(graph, &gemm, weight, &all);
     return gemm.out;
 }

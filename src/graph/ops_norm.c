@@ -22,6 +22,7 @@ static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t group
 static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+    if (desc->item_rows) groups *= 2;
     if (diti_graph_failed(graph)) return false;
     if (!diti_element_is_float(info->format)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
@@ -86,6 +87,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
     dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
     dispatch.push[14] = desc->rows_per_group;
+    dispatch.push[15] = desc->item_rows;
+    dispatch.push[16] = desc->text_rows;
     diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
     diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
     diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
@@ -94,7 +97,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 17);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -118,12 +121,13 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     op.desc = desc;
     op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
     op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
-    if (desc->reader && diti_type_is_i8(desc->reader->type)) {
+    if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
         bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
         op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
     } else {
         diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
-        op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
+        op.out = desc->out;
+        if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
         if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
     }
     diti_norm_emit(graph, &op);

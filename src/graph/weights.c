@@ -92,7 +92,7 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
     return false;
 }
 
-/* [rows, columns], [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
                               uint32_t kernel) {
     uint64_t expected[4];
@@ -100,6 +100,8 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
     expected[0] = rows;
     expected[1] = columns / area;
     expected[2] = expected[3] = kernel;
+    if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
+        return true;
     if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
     if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
     for (i = 0; i < tensor->rank; i++)
@@ -243,10 +245,10 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     diti_upload upload = DITI_ZERO;
     diti_weight_part *part = &out->parts[out->part_count];
     upload.tensor = tensor;
-    upload.offset = first * row_bytes;
+    upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-    upload.first = first;
+    upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
     if (loader->streaming) {
@@ -381,19 +383,27 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
     return !loader->error.result;
 }
 
-DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   const char *name) {
+/* Rows [first, first + rows) of a tensor of `all` rows. */
+static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
+                                  uint32_t columns, const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, 1)) return;
+    if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1)) return;
     if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
     if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
+    loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    loader->skip = 0;
+}
+
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -418,6 +428,30 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     out->parts[0].buffer = &upload.block->buffer;
     out->parts[0].offset = upload.target;
     out->parts[0].rows = rows;
+    out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
+                                    uint32_t columns) {
+    diti_upload upload = DITI_ZERO;
+    VkDeviceSize first = 0;
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    upload.block = diti_loader_place(loader, (VkDeviceSize)count * columns * sizeof(float), &first);
+    for (i = 0; i < count && upload.block; i++) {
+        const diti_stored_tensor *tensor = diti_loader_expect(loader, names[i]);
+        if (!tensor || !diti_check_vector(loader, tensor, 1, columns)) return;
+        if (i == 0) diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, count, columns);
+        upload.tensor = tensor;
+        upload.size = tensor->size;
+        upload.floats = columns;
+        upload.target = first + (VkDeviceSize)i * columns * sizeof(float);
+        if (!diti_loader_add_upload(loader, &upload)) return;
+    }
+    if (!upload.block) return;
+    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].offset = first;
+    out->parts[0].rows = count;
     out->part_count = 1;
 }
 
@@ -479,6 +513,18 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
         diti_load_linear(loader, &out->weight, rows, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
+                                       uint32_t all, uint32_t columns, const char *name) {
+    char full[160];
+    memset(out, 0, sizeof *out);
+    diti_format(full, sizeof full, "%s.weight", name);
+    diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+    diti_format(full, sizeof full, "%s.bias", name);
+    diti_load_vector(loader, &out->bias, 1, all, full);
+    out->bias.columns = rows;
+    out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }
 
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {

@@ -23,7 +23,8 @@ typedef struct diti_model_traits {
     const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
     bool wants_size;                      /* resolution and aspect below are used */
     bool wants_guidance;                  /* guidance below is an input (distilled models) */
-    bool attends_padding;                 /* every prompt is padded to text_tokens, and the padding is read as well */
+    bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
+                             [i * text_tokens, (i + 1) * text_tokens) of the text */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -45,6 +46,8 @@ typedef struct diti_denoise {
     diti_tensor labels;               /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;                   /* distilled guidance; read by write_inputs */
     diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_copy;              /* of joint attention: a step leaves branches before it out, */
+    uint64_t skipped;                 /* and these blocks (bit i: block i), for skip-layer guidance */
     bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -133,6 +136,90 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions);
 
+/* --- joint attention (joint.c): text and image have weights of their own and attend each other (models.md 3.3, 3.4).
+   Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in every tensor: nothing is
+   ever put together. --- */
+enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
+typedef struct diti_joint {
+    uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
+    uint32_t text, image;    /* rows of an item */
+    uint32_t width;          /* D */
+    float eps;
+} diti_joint;
+/* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
+DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
+                                   float eps);
+/* What an item of a kind of row has: rows for diti_linear_desc. */
+DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
+/* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
+   chunks 0 the image's alone. */
+typedef struct diti_modulation {
+    diti_tensor rows;
+    uint32_t chunks;
+} diti_modulation;
+typedef struct diti_pair { /* the same layer for text and image; text may be missing */
+    diti_layer streams[DITI_JOINT_STREAMS];
+} diti_pair;
+typedef struct diti_joined_pair {
+    diti_joined streams[DITI_JOINT_STREAMS];
+} diti_joined_pair;
+/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
+/* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
+DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
+                                             uint32_t chunks);
+/* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
+DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                           diti_tensor table, const char *name);
+/* Patches, projected, plus positions (0: none), behind their text (F32 [prompts * text, D]): the residual stream, F32
+   [items * (text + image), D]. */
+DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                          diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
+                                          diti_tensor positions);
+/* LN(x) * (1 + scale) + shift, of text and image; modulation's chunks first (shift) and first + 1. readers: what alone
+   reads the result. */
+DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+                                         const diti_modulation *modulation, uint32_t first,
+                                         const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
+/* The same of image rows alone, one item's behind the other's: [items * image, D]. */
+DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+                                               const diti_modulation *modulation, uint32_t first, const char *name);
+DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+                                        const diti_joined_pair *layers);
+/* activation(layer(h)). */
+DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+                                          const diti_pair *layers, diti_activation activation, const char *name);
+/* x += gate * layer(h), in place; the gate is modulation's chunk. */
+DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+                                 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
+                                 const char *name);
+/* The same for image rows alone, h [items * image, columns]. */
+DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+                                       const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
+                                       const char *name);
+/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], with text [4, head_dim]; none: no norm), rotation (cosines
+   0: none), attention of every item to itself: out or a new tensor. qkv [items * tokens, 3D]; text: rows of an item
+   that come first and have weights of their own. */
+typedef struct diti_heads {
+    uint32_t count, dim;
+    const diti_weight *weights;
+    diti_tensor cosines, sines;
+    bool int8;
+} diti_heads;
+DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
+                                              uint32_t items, uint32_t text, diti_tensor out);
+/* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+                                        bool swapped);
+/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
+DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
+                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
+                                 const char *image);
+#define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
+
 DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
+DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif

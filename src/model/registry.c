@@ -4,6 +4,8 @@ static const diti_family *diti_family_at(size_t index) {
     switch (index) {
     case 0: return diti_pixart_family();
     case 1: return diti_dit_family();
+    case 2: return diti_flux_family();
+    case 3: return diti_sd3_family();
     default: return NULL;
     }
 }
@@ -15,7 +17,7 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT): %s %.200s",
+                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3): %s %.200s",
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
@@ -29,19 +31,31 @@ static const diti_family *diti_family_find(const diti_json *config, const diti_c
     return NULL;
 }
 
+/* Original files of several families, whole pipelines among them, have names behind this. */
+static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
+    static const char original[] = "model.diffusion_model.";
+    uint32_t i, count = diti_checkpoint_count(checkpoint);
+    for (i = 0; (!prefix || !prefix[0]) && i < count; i++) {
+        if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, original)) return original;
+    }
+    return prefix ? prefix : "";
+}
+
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix) {
-    return diti_family_find(config, checkpoint, prefix) != NULL;
+    return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
-    const diti_family *family = diti_family_find(config, checkpoint, prefix ? prefix : "");
+    const diti_family *family;
     *out = NULL;
+    prefix = diti_family_prefix(checkpoint, prefix);
+    family = diti_family_find(config, checkpoint, prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
-    return family->load(device, env, config, checkpoint, prefix ? prefix : "", options, out, err);
+    return family->load(device, env, config, checkpoint, prefix, options, out, err);
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {

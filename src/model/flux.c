@@ -1,0 +1,565 @@
+#include "model/model.h"
+
+/* FLUX.1 (models.md 3.4): double blocks, in which text and image have weights of their own and attend each other, then
+   single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+
+#define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
+#define DITI_FLUX_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux_config {
+    uint32_t doubles, singles, heads, head_dim, width; /* width: D */
+    uint32_t channels;                                 /* of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
+    bool guided;                                       /* distilled guidance is an input */
+} diti_flux_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {"time_text_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+    {"time_text_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+    {"time_text_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+    {"time_text_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+    {"time_text_embed.text_embedder.linear_1", "vector_in.in_layer"},
+    {"time_text_embed.text_embedder.linear_2", "vector_in.out_layer"},
+    {"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux_double_keys[][2] = {
+    {"norm1.linear", "img_mod.lin"},
+    {"norm1_context.linear", "txt_mod.lin"},
+    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.added_qkv", "txt_attn.qkv"},
+    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+    {"attn.to_out.0", "img_attn.proj"},
+    {"attn.to_add_out", "txt_attn.proj"},
+    {"ff.net.0.proj", "img_mlp.0"},
+    {"ff.net.2", "img_mlp.2"},
+    {"ff_context.net.0.proj", "txt_mlp.0"},
+    {"ff_context.net.2", "txt_mlp.2"},
+};
+static const char *const diti_flux_single_keys[][2] = {
+    {"norm.linear", "modulation.lin"},
+    {"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
+    {"attn.norm_q.weight", "norm.query_norm.scale"},
+    {"attn.norm_k.weight", "norm.key_norm.scale"},
+    {"proj_out", "linear2"},
+};
+
+static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
+    const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
+                                           DITI_COUNT(diti_flux_double_keys), name, out, size);
+    (void)user;
+    if (!stored)
+        stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
+                                   DITI_COUNT(diti_flux_single_keys), name, out, size);
+    return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_flux_double {
+    diti_joined_pair modulation; /* [6D, D] */
+    diti_joined_pair qkv;        /* [3D, D] */
+    diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;               /* [D, D] */
+    diti_pair ff_in;             /* [4D, D] */
+    diti_pair ff_out;            /* [D, 4D] */
+} diti_flux_double;
+
+typedef struct diti_flux_single {
+    diti_layer modulation; /* [3D, D] */
+    diti_joined qkv;       /* [3D, D] */
+    diti_layer ff_in;      /* [4D, D] */
+    diti_weight norms;     /* F32 [2, head_dim]: q, k */
+    diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+} diti_flux_single;
+
+typedef struct diti_flux {
+    diti_transformer base;
+    diti_flux_config config;
+    diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
+    diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
+    diti_flux_double *doubles;
+    diti_flux_single *singles;
+    diti_joined final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;          /* [4 * channels, D] */
+    bool int8_attention;
+} diti_flux;
+
+static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
+    return (const diti_flux *)(const void *)transformer;
+}
+
+static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "img_in.weight") &&
+           diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
+           diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
+}
+
+static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
+           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
+           diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
+}
+
+static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+    const char *name = diti_json_string(config, "_class_name", "");
+    if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
+    return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
+    const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_FLUX_AXES; i++) {
+        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_FLUX_AXES);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+                                  dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
+                         file,
+                         !config->doubles || !config->singles ? "blocks"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    }
+    if (in != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+                         "depth map or edges, take more than a latent and are not supported",
+                         file, (unsigned)in, (unsigned)out);
+    }
+    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
+                         "patches is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
+                                        dit_error *err) {
+    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    dit_result result;
+    config->width = diti_loader_dimension(loader, "x_embedder.weight", 0);
+    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
+    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
+    config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
+    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
+    config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->channels = in / 4;
+    result = diti_flux_check(loader, config, in, out, err);
+    if (result != DIT_OK) return result;
+    config->heads = config->width / config->head_dim;
+    if (diti_json_bool(json, "guidance_embeds", config->guided) != config->guided) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+                         config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+    }
+    return diti_flux_read_axes(json, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
+                                  uint32_t index) {
+    static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+                                        "attn.norm_k.weight"};
+    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
+    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+    static const char *const text_norm[] = {"norm1_context.linear"}, *const image_norm[] = {"norm1.linear"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_joined_pair(loader, &block->modulation, text_norm, image_norm, 1, 6 * width, width);
+    if (loader->rename)
+        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
+    else
+        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+    diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+    diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
+    diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
+                                  uint32_t index) {
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+    if (loader->rename) {
+        memset(&block->qkv, 0, sizeof block->qkv);
+        block->qkv.count = 1;
+        diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
+        diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
+    } else {
+        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+        diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
+    }
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
+    diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
+    diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+    if (config->guided)
+        diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
+    diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
+    for (i = 0; i < config->doubles; i++) diti_flux_load_double(loader, &model->doubles[i], config, i);
+    for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+}
+
+static void diti_flux_set_traits(diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->family = "flux";
+    traits->variant = config->guided ? "dev" : "schnell";
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->text_tokens = config->guided ? 512 : 256;
+    traits->text_columns = config->text;
+    traits->pooled_columns = config->pooled;
+    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_guidance = config->guided ? 3.5f : 1.0f;
+    traits->wants_guidance = config->guided;
+    traits->attends_padding = true;
+}
+
+static void diti_flux_destroy(diti_transformer *transformer) {
+    diti_flux *model = (diti_flux *)(void *)transformer;
+    diti_env env = transformer->env;
+    diti_weights_free(transformer->device, &env, &transformer->weights);
+    diti_free(&env, model->doubles);
+    diti_free(&env, model->singles);
+    diti_free(&env, model);
+}
+
+static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_error *err) {
+    const diti_env *env = &model->base.env;
+    model->doubles = (diti_flux_double *)diti_alloc_array(env, model->config.doubles, sizeof *model->doubles);
+    model->singles = (diti_flux_single *)diti_alloc_array(env, model->config.singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    diti_flux_load_weights(loader, model);
+    diti_flux_set_traits(model);
+    return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                 const diti_checkpoint *checkpoint, const char *prefix,
+                                 const diti_load_options *options, diti_transformer **out, dit_error *err) {
+    diti_flux_config read = DITI_ZERO;
+    diti_loader loader;
+    diti_flux *model;
+    dit_result result;
+    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+    diti_loader_rules(&loader, "transformer", options);
+    if (!diti_flux_is_diffusers(checkpoint, prefix)) loader.rename = diti_flux_original_name;
+    result = diti_flux_read_config(&loader, config, &read, err);
+    if (result != DIT_OK) return result;
+    model = (diti_flux *)diti_alloc_zero(env, sizeof *model);
+    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+    model->base.family = diti_flux_family();
+    model->base.device = device;
+    model->base.env = *env;
+    model->config = read;
+    model->int8_attention = options && options->int8_attention;
+    result = diti_flux_fill(model, &loader, err);
+    if (result != DIT_OK)
+        diti_flux_destroy(&model->base);
+    else
+        *out = &model->base;
+    return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux_state {              /* what prepare leaves for the steps */
+    diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
+    diti_tensor text;                         /* F32 [prompts * text tokens, D] */
+    diti_tensor active;                       /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool kept;                                /* those of all steps are, below; else they are made in each step */
+    diti_tensor final_table;                  /* F32 [steps, prompts * 2D] */
+    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [steps, prompts * 12D], of single blocks 3D */
+} diti_flux_state;
+
+static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out_f32 = true;
+    desc.name = "final_modulation";
+    return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+}
+
+/* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
+static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
+                                              uint32_t index) {
+    if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
+    index -= model->config.doubles;
+    return diti_layer_run(graph, active, &model->singles[index].modulation, DITI_ACTIVATION_NONE, 0, true,
+                          "block_modulation");
+}
+
+/* All modulations of all steps, where that is not too much to keep. */
+static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+                                  diti_flux_state *state) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, rows = steps * prompts, width = config->width;
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
+    diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
+    state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
+    if (!state->kept) return;
+    for (i = 0; i < config->doubles + config->singles; i++) {
+        table = diti_flux_block_modulation(model, graph, active, i);
+        state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
+    }
+    table = diti_flux_final_modulation(model, graph, active);
+    state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
+}
+
+static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_flux *model = diti_flux_of(transformer);
+    const diti_flux_config *config = &model->config;
+    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    diti_tensor text, time, pooled;
+    diti_flux_state *state = (diti_flux_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    if (!state) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        return;
+    }
+    denoise->family = state;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+        pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->active = diti_joint_condition(graph, time, pooled);
+    diti_flux_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+}
+
+/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
+static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
+    uint32_t axis, i, at = 0;
+    for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
+        for (i = 0; i < config->axes[axis] / 2; i++, at++) {
+            double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
+            cosines[at] = (float)cos(angle);
+            sines[at] = (float)sin(angle);
+        }
+    }
+}
+
+/* Text stands at the origin, so that nothing rotates. */
+static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
+                                            const diti_flux_state *state, dit_error *err) {
+    uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
+    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+    size_t count = (size_t)tokens * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.env, count, 2 * sizeof(float)), *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
+    for (token = 0; token < tokens; token++) {
+        uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
+        position[1] = image / columns;
+        position[2] = image % columns;
+        diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.env, cosines);
+    return result;
+}
+
+static dit_result diti_flux_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_flux *model = diti_flux_of(transformer);
+    const diti_flux_state *state = (const diti_flux_state *)denoise->family;
+    float guidance = denoise->guidance * 1000.0f;
+    dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
+    if (result == DIT_OK)
+        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result != DIT_OK || !state->guidance) return result;
+    return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_flux_step {
+    const diti_flux *model;
+    const diti_denoise *denoise;
+    const diti_flux_state *state;
+    diti_joint joint;
+    diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
+    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
+} diti_flux_step;
+
+static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
+                                 diti_flux_step *step) {
+    uint32_t i, blocks = model->config.doubles + model->config.singles;
+    memset(step, 0, sizeof *step);
+    step->model = model;
+    step->denoise = denoise;
+    step->state = (const diti_flux_state *)denoise->family;
+    diti_joint_begin(&step->joint, denoise, denoise->height / 2 * (denoise->width / 2), model->config.width, 1e-6f);
+    if (!step->state->kept)
+        step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
+    for (i = 0; i < blocks && step->state->kept; i++)
+        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+}
+
+/* This step's modulation of a block. */
+static void diti_flux_modulation(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_modulation *out) {
+    out->rows = step->tables[index];
+    out->chunks = index < step->model->config.doubles ? 6 : 3;
+    if (!step->state->kept) out->rows = diti_flux_block_modulation(step->model, graph, step->active, index);
+}
+
+static void diti_flux_heads(const diti_flux_step *step, const diti_weight *norms, diti_heads *out) {
+    out->count = step->model->config.heads;
+    out->dim = step->model->config.head_dim;
+    out->weights = norms;
+    out->cosines = step->state->cosines;
+    out->sines = step->state->sines;
+    out->int8 = step->model->int8_attention;
+}
+
+/* models.md 3.4, 4; x F32 [items * (text + image), D] is changed in place. */
+static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
+    const diti_flux_double *block = &step->model->doubles[index];
+    const diti_joint *joint = &step->joint;
+    const diti_weight *readers[DITI_JOINT_STREAMS];
+    diti_modulation m;
+    diti_heads heads;
+    diti_tensor h;
+    uint32_t i;
+    diti_flux_modulation(graph, step, index, &m);
+    diti_flux_heads(step, &block->norms, &heads);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+    h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
+    h = diti_joint_qkv(graph, joint, h, &block->qkv);
+    h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+    diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+    h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
+    h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
+    diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+}
+
+/* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
+static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
+                                  const diti_modulation *m, diti_tensor x) {
+    const diti_joint *joint = &step->joint;
+    const diti_weight *reader = diti_joined_reader(&block->qkv);
+    diti_norm_desc desc = DITI_ZERO;
+    desc.eps = joint->eps;
+    desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
+    desc.scale = diti_tensor_view(graph, m->rows, 0, joint->prompts, joint->width, joint->width);
+    desc.rows_per_group = joint->items / joint->prompts * (joint->text + joint->image);
+    desc.reader = reader && reader->type == block->ff_in.weight.type ? reader : NULL;
+    desc.name = "norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* models.md 3.4, 5. Attention and feed-forward write side by side. */
+static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
+    const diti_flux_single *block = &step->model->singles[index];
+    const diti_joint *joint = &step->joint;
+    uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
+    diti_linear_desc qkv = DITI_ZERO;
+    diti_modulation m;
+    diti_heads heads;
+    diti_tensor h, both;
+    diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
+    diti_flux_heads(step, &block->norms, &heads);
+    h = diti_flux_norm(graph, step, block, &m, x);
+    both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
+    qkv.name = "qkv";
+    diti_joint_attention(graph, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads, joint->items, 0,
+                         diti_tensor_view(graph, both, 0, rows, 0, width));
+    diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
+                   diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
+    diti_layer_add(graph, x, both, &block->out, diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width),
+                   joint->items / joint->prompts * (joint->text + joint->image), "out");
+}
+
+/* F32 [items * image tokens, 4 * channels]. */
+static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
+    diti_modulation m = DITI_ZERO;
+    diti_tensor h;
+    if (step->state->kept)
+        m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+    else
+        m.rows = diti_flux_final_modulation(step->model, graph, step->active);
+    h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
+    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_flux *model = diti_flux_of(transformer);
+    const diti_flux_config *config = &model->config;
+    diti_flux_step step;
+    diti_tensor x;
+    uint32_t i;
+    if (diti_graph_failed(graph) || !denoise->family) return 0;
+    diti_flux_begin_step(model, graph, denoise, &step);
+    x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
+    for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
+    for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
+    x = diti_flux_final(graph, &step, x);
+    return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
+}
+
+DIT_INTERNAL const diti_family *diti_flux_family(void) {
+    static const diti_family family = {
+        "flux",        diti_flux_recognise,   diti_flux_load, diti_flux_destroy, diti_flux_prepare,
+        diti_flux_run, diti_flux_write_inputs};
+    return &family;
+}
