@@ -7,9 +7,9 @@
 #define OP_PATCHIFY 0u       // planes -> tokens, column (c, dy, dx), times an optional scale
 #define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
 #define OP_PLANES_TO_ROWS 2u // value * scale + shift
-#define OP_UNPATCHIFY_PLANES 5u // the same from tokens with column (c, dy, dx)
 #define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
 #define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
+#define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
