@@ -9,6 +9,8 @@
 #define T5_FILE "tests/fixtures/t5_encoder/model.safetensors"
 #define PIXART_FILE "tests/fixtures/pixart_alpha_orig/model.safetensors"
 #define VAE_FILE "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
+#define SD3_FILE "tests/fixtures/sd35_odd/model.safetensors"
+#define FLUX_FILE "tests/fixtures/gguf_flux_sdcpp/model.gguf"
 
 /* --- files changed in memory --- */
 
@@ -49,10 +51,10 @@ static void image_close(image *file) {
     free(file->bytes);
 }
 
-/* --- one function for the three components --- */
+/* --- one function for all components --- */
 
-typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_COUNT } part;
-static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE};
+typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_SD3, PART_FLUX, PART_COUNT } part;
+static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -71,7 +73,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (result != DIT_OK) return result;
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
     if (which == PART_VAE) result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART) {
+    if (which == PART_PIXART || which >= PART_SD3) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -147,8 +149,9 @@ static const wrong wrongs[] = {
     {PART_PIXART,
      NULL,
      NULL,
-     "{\"_class_name\": \"FluxTransformer2DModel\"}",
-     {"FluxTransformer2DModel", "PixArt", NULL}},
+     "{\"_class_name\": \"AuraFlowTransformer2DModel\"}",
+     {"AuraFlowTransformer2DModel", "PixArt", NULL}},
+    {PART_PIXART, NULL, NULL, "{\"_class_name\": \"FluxTransformer2DModel\"}", {"FLUX", "without blocks", NULL}},
     {PART_PIXART, NULL, NULL, "{\"activation_fn\": \"geglu\"}", {"geglu", NULL, NULL}},
     {PART_PIXART,
      "x_embedder.proj.weight\":{\"dtype\":\"F16\",\"shape\":[144,4,2,2]",
@@ -179,6 +182,33 @@ static const wrong wrongs[] = {
     {PART_VAE, NULL, NULL, "{\"norm_num_groups\": 7}", {"7 groups", NULL, NULL}},
     {PART_VAE, NULL, NULL, "{\"scaling_factor\": -1}", {"scaling_factor", NULL, NULL}},
     {PART_VAE, NULL, NULL, "{\"_class_name\": \"AutoencoderDC\"}", {"AutoencoderDC", NULL, NULL}},
+    {PART_SD3, NULL, NULL, "{\"_class_name\": \"FluxTransformer2DModel\"}", {"FLUX", "single", NULL}},
+    {PART_SD3, NULL, NULL, "{\"attention_head_dim\": 36}", {"attention_head_dim is 36", "have 24", NULL}},
+    {PART_SD3, "pos_embed.pos_embed", "pos_embed.pos_ombed", NULL, {"transformer", "knows", NULL}},
+    {PART_SD3,
+     "pos_embed.pos_embed\":{\"dtype\":\"F32\",\"shape\":[1,196,72]",
+     "pos_embed.pos_embed\":{\"dtype\":\"F32\",\"shape\":[1,72,196]",
+     NULL,
+     {"SD3", "square position table", NULL}},
+    {PART_SD3, "context_embedder.weight", "context_embodder.weight", NULL, {"SD3", "context_embedder", NULL}},
+    {PART_SD3,
+     "transformer_blocks.1.attn2.to_k.weight",
+     "transformer_blocks.1.attn2.to_x.weight",
+     NULL,
+     {"transformer_blocks.1.attn2.to_k.weight", "missing", NULL}},
+    {PART_SD3,
+     "transformer_blocks.1.attn.norm_added_q.weight",
+     "transformer_blocks.1.attn.norm_added_x.weight",
+     NULL,
+     {"transformer_blocks.1.attn.norm_added_q.weight", "missing", NULL}},
+    {PART_SD3,
+     "norm_out.linear.weight\":{\"dtype\":\"F16\",\"shape\":[144,72]",
+     "norm_out.linear.weight\":{\"dtype\":\"F16\",\"shape\":[72,144]",
+     NULL,
+     {"norm_out.linear.weight", "[72, 144]", "[144, 72]"}},
+    {PART_FLUX, NULL, NULL, "{\"guidance_embeds\": false}", {"guidance_embeds is false", "guidance embedder", NULL}},
+    {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": [16, 56, 60]}", {"axes_dims_rope", "128", NULL}},
+    {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": [16, 55, 57]}", {"axes_dims_rope", "even", NULL}},
 };
 
 static void test_wrong_files(void) {
@@ -207,7 +237,7 @@ static void test_wrong_files(void) {
 
 /* Elements by the fixtures' READMEs, less what stays on the host: T5's 32 x 4 relative positions, PixArt's null
  * caption. */
-static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751};
+static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751, 641680, 1265472};
 
 static void test_dry_runs(diti_device *device) {
     diti_env env = test_env(NULL);
@@ -506,7 +536,7 @@ static void run_all(const char *overrides, outputs *out, uint32_t *parts) {
     component c;
     part which;
     *parts = 0;
-    for (which = PART_T5; device && which < PART_COUNT; which = (part)(which + 1)) {
+    for (which = PART_T5; device && which < PART_SD3; which = (part)(which + 1)) {
         image file = image_open(&env, part_files[which], NULL, NULL);
         dit_error err = DITI_ZERO;
         if (CHECK_MESSAGE(component_load(which, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK,

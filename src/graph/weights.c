@@ -523,6 +523,8 @@ DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uin
     diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, all, full);
+    if (!out->bias.part_count) return;
+    loader->weights.parameters -= all - rows;
     out->bias.columns = rows;
     out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }

@@ -144,7 +144,7 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
         !config->head_dim) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
                          file,
-                         !config->doubles || !config->singles ? "blocks"
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
                          : !config->text                      ? "context_embedder (txt_in)"
                          : !config->pooled                    ? "text_embedder (vector_in)"
                          : !config->head_dim                  ? "norms of queries"
