@@ -9240,6 +9240,7 @@ typedef struct diti_loader {
 	struct diti_stream *stream;
 	uint64_t matrices, keep; /* of diti_load_options */
 	uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
+	uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
 	uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
 	bool chosen;             /* for all of those */
 	bool streaming;          /* the matrix at hand is streamed */
@@ -9298,6 +9299,12 @@ typedef struct diti_layer {
 /* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
 								  uint32_t kernel, const char *name);
+/* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
+DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
+									   uint32_t all, uint32_t columns, const char *name);
+/* Vectors of equal length as one table: F32 [count, columns]. */
+DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
+									uint32_t columns);
 /* NAME.weight and NAME.bias of a norm with affine: vectors. */
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 /* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
@@ -9519,6 +9526,12 @@ typedef enum diti_activation {
 	DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
+/* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
+   meant. of 0: all rows. */
+typedef struct diti_rows {
+	uint32_t of, first, count;
+} diti_rows;
+
 /* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
  * bias[n])) ; absent parts drop out. */
 typedef struct diti_linear_desc {
@@ -9529,6 +9542,7 @@ typedef struct diti_linear_desc {
 	uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
 	diti_tensor residual;   /* F32 [rows, N] */
 	diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
+	diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
 	bool out_f32;           /* new tensors: F32 instead of the activation format */
 	const char *name;
 } diti_linear_desc;
@@ -9538,7 +9552,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 									 const diti_linear_desc *desc);
 /* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32 and name. */
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
 											const diti_linear_desc *desc);
 
@@ -9550,6 +9564,9 @@ typedef struct diti_norm_desc {
 	const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
 	diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
 	uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+	uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
+										 every item_rows rows, one for the others */
+	diti_tensor out;                  /* write here; 0: a new tensor */
 	const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
 	bool out_f32;
 	const char *name;
@@ -9578,6 +9595,7 @@ typedef struct diti_attention_desc {
 	/* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
 	   products */
 	bool int8;
+	diti_tensor out; /* write here; 0: a new tensor */
 	const char *name;
 } diti_attention_desc;
 /* q and k are floats, or both are what diti_qkv_int8 makes. */
@@ -9590,7 +9608,9 @@ typedef struct diti_qkv_desc {
 	uint32_t heads, head_dim;
 	diti_qkv_norm norm;
 	float eps;
-	const diti_weight *weight, *bias; /* F32 [head_dim] */
+	const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
+										 (0: 1) equal parts of the heads (q, k), …; then the same for other rows */
+	uint32_t kinds, text_rows;        /* not 0: beyond so many rows of an item come the other rows */
 	diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
 	bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
 	uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
@@ -9646,6 +9666,9 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
 										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+/* The same for tokens with column (c, dy, dx). */
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+												uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
 											 float scale, float shift);
@@ -10080,7 +10103,7 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
 	return false;
 }
 
-/* [rows, columns], [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
+/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
 							  uint32_t kernel) {
 	uint64_t expected[4];
@@ -10088,6 +10111,8 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
 	expected[0] = rows;
 	expected[1] = columns / area;
 	expected[2] = expected[3] = kernel;
+	if (tensor->rank == 3 && tensor->shape[0] == 1 && tensor->shape[1] == rows && tensor->shape[2] == columns)
+		return true;
 	if (tensor->rank != 2 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
 	if (kernel > 1 && tensor->rank != 4) return diti_loader_fail_shape(loader, tensor, expected, rank);
 	for (i = 0; i < tensor->rank; i++)
@@ -10231,10 +10256,10 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
 	diti_upload upload = DITI_ZERO;
 	diti_weight_part *part = &out->parts[out->part_count];
 	upload.tensor = tensor;
-	upload.offset = first * row_bytes;
+	upload.offset = (loader->skip + first) * row_bytes;
 	upload.size = rows * row_bytes;
 	if (diti_type_is_i8(out->type)) upload.i8 = out->type;
-	upload.first = first;
+	upload.first = loader->skip + first;
 	upload.rows = rows;
 	upload.columns = out->columns;
 	if (loader->streaming) {
@@ -10369,19 +10394,27 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 	return !loader->error.result;
 }
 
-DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   const char *name) {
+/* Rows [first, first + rows) of a tensor of `all` rows. */
+static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
+								  uint32_t columns, const char *name) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
 	uint64_t stored_bytes;
 	dit_type type;
 	memset(out, 0, sizeof *out);
-	if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, 1)) return;
+	if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1)) return;
 	if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
 	if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
 		diti_loader_fail_type(loader, tensor, columns);
 		return;
 	}
+	loader->skip = first;
 	diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+	loader->skip = 0;
+}
+
+DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+								   const char *name) {
+	diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -10406,6 +10439,30 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 	out->parts[0].buffer = &upload.block->buffer;
 	out->parts[0].offset = upload.target;
 	out->parts[0].rows = rows;
+	out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
+									uint32_t columns) {
+	diti_upload upload = DITI_ZERO;
+	VkDeviceSize first = 0;
+	uint32_t i;
+	memset(out, 0, sizeof *out);
+	upload.block = diti_loader_place(loader, (VkDeviceSize)count * columns * sizeof(float), &first);
+	for (i = 0; i < count && upload.block; i++) {
+		const diti_stored_tensor *tensor = diti_loader_expect(loader, names[i]);
+		if (!tensor || !diti_check_vector(loader, tensor, 1, columns)) return;
+		if (i == 0) diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, count, columns);
+		upload.tensor = tensor;
+		upload.size = tensor->size;
+		upload.floats = columns;
+		upload.target = first + (VkDeviceSize)i * columns * sizeof(float);
+		if (!diti_loader_add_upload(loader, &upload)) return;
+	}
+	if (!upload.block) return;
+	out->parts[0].buffer = &upload.block->buffer;
+	out->parts[0].offset = first;
+	out->parts[0].rows = count;
 	out->part_count = 1;
 }
 
@@ -10467,6 +10524,20 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
 		diti_load_linear(loader, &out->weight, rows, columns, full);
 	diti_format(full, sizeof full, "%s.bias", name);
 	diti_load_vector(loader, &out->bias, 1, rows, full);
+}
+
+DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
+									   uint32_t all, uint32_t columns, const char *name) {
+	char full[160];
+	memset(out, 0, sizeof *out);
+	diti_format(full, sizeof full, "%s.weight", name);
+	diti_load_linear_rows(loader, &out->weight, first, rows, all, columns, full);
+	diti_format(full, sizeof full, "%s.bias", name);
+	diti_load_vector(loader, &out->bias, 1, all, full);
+	if (!out->bias.part_count) return;
+	loader->weights.parameters -= all - rows;
+	out->bias.columns = rows;
+	out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }
 
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
@@ -13070,7 +13141,14 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
-enum { DITI_OP_PATCHIFY, DITI_OP_UNPATCHIFY, DITI_OP_PLANES_TO_ROWS, DITI_OP_IMAGE, DITI_OP_TILE };
+enum {
+	DITI_OP_PATCHIFY,
+	DITI_OP_UNPATCHIFY,
+	DITI_OP_PLANES_TO_ROWS,
+	DITI_OP_IMAGE,
+	DITI_OP_TILE,
+	DITI_OP_UNPATCHIFY_PLANES
+};
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 							 uint32_t op) {
@@ -13293,13 +13371,14 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
+									  uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
+									  uint32_t patch) {
 	const diti_tensor_info *from = diti_tensor_get(graph, tokens);
 	uint32_t grid_height = height / patch, grid_width = width / patch;
 	diti_dispatch dispatch;
 	diti_tensor out;
-	if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", DITI_OP_UNPATCHIFY)) return 0;
+	if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
 	if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
 						 (uint64_t)patch * patch * out_channels, "unpatchify"))
 		return 0;
@@ -13309,6 +13388,17 @@ DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, 
 					 grid_height, grid_width, patch, out_channels);
 	diti_pixels_emit(graph, &dispatch, tokens, out);
 	return out;
+}
+
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
+}
+
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+												uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
+	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
+							  patch);
 }
 
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
@@ -14009,6 +14099,12 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
 						weight->columns);
 		return false;
 	}
+	if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
+						  desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
+						name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
+		return false;
+	}
 	gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
 	return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
 		   diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
@@ -14021,9 +14117,30 @@ static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, ui
 	return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
 }
 
+static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+	return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
+}
+
+/* One product for the rows of each item: the weight is expanded once for all. */
+static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
+	uint32_t row;
+	if (!which->of) diti_op_gemm(graph, all);
+	for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+		diti_gemm gemm = *all;
+		gemm.rows = which->count;
+		gemm.x = diti_linear_rows(graph, all->x, row, which->count);
+		gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
+		gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
+		gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+		if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
+		gemm.rows_per_gate = 0;
+		diti_op_gemm(graph, &gemm);
+	}
+}
+
 /* Output columns that belong to rows [first, first + rows) of a part of the weight. */
-static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, uint32_t part,
-							  uint32_t first, uint32_t rows) {
+static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
+							  uint32_t part, uint32_t first, uint32_t rows) {
 	uint32_t column = weight->parts[part].first_row + first;
 	gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
 	gemm.columns = rows;
@@ -14032,15 +14149,16 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
 	gemm.gate = diti_linear_columns(graph, gemm.gate, column, rows);
 	gemm.residual = diti_linear_columns(graph, gemm.residual, column, rows);
 	gemm.out = diti_linear_columns(graph, gemm.out, column, rows);
-	diti_op_gemm(graph, &gemm);
+	diti_linear_items(graph, &gemm, which);
 }
 
-static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight) {
+static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+							   const diti_rows *which) {
 	uint32_t part, first;
 	for (part = 0; part < weight->part_count; part++) {
 		uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
 		for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-			diti_linear_chunk(graph, *gemm, weight, part, first, rows - first < most ? rows - first : most);
+			diti_linear_chunk(graph, *gemm, weight, which, part, first, rows - first < most ? rows - first : most);
 	}
 }
 
@@ -14074,7 +14192,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 		gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
 	}
 	if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-	diti_linear_chunks(graph, &gemm, weight);
+	diti_linear_chunks(graph, &gemm, weight, &desc->rows);
 	return gemm.out;
 }
 
@@ -14109,6 +14227,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 									 const diti_conv_desc *desc) {
 	const char *name = desc->name ? desc->name : "convolution";
 	diti_gemm_image image = DITI_ZERO;
+	diti_rows all = DITI_ZERO;
 	diti_gemm gemm = DITI_ZERO;
 	image.kernel = weight->kernel ? weight->kernel : 1;
 	image.stride = desc->stride ? desc->stride : 1;
@@ -14129,7 +14248,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 	if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
 	gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
 	if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
-	diti_linear_chunks(graph, &gemm, weight);
+	diti_linear_chunks(graph, &gemm, weight, &all);
 	return gemm.out;
 }
 
@@ -14632,12 +14751,15 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	qkv[1] = k;
 	qkv[2] = v;
 	diti_attention_operands(graph, desc, &shape, qkv, name);
-	out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
-						  shape.heads * shape.head_dim, name);
-	if (diti_graph_failed(graph)) return 0;
+	out = shape.head_dim % 2 ? 0 : desc->out;
+	if (!out)
+		out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
+							  shape.heads * shape.head_dim, name);
+	if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
 	diti_attention_emit(graph, desc, qkv, out, &shape, name);
-	if (shape.head_dim % 2 && graph->activation != DITI_F32) { /* odd heads begin inside a word of two halves */
+	if (shape.head_dim % 2 && (desc->out || graph->activation != DITI_F32)) { /* odd heads begin inside a word */
 		diti_elementwise_desc narrow = DITI_ZERO;
+		narrow.out = desc->out;
 		narrow.name = name;
 		out = diti_elementwise(graph, out, &narrow);
 	}
@@ -14686,10 +14808,11 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 						  diti_tensor mean, const char *name) {
 	bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
 	uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
+	uint32_t kinds = desc->kinds ? desc->kinds : 1;
 	diti_tensor weight, bias;
 	diti_dispatch dispatch;
 	if (!diti_qkv_check(graph, x, desc, name)) return;
-	weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim, name);
+	weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
 	bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
 	if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
 	rows = diti_tensor_get(graph, x)->rows;
@@ -14707,6 +14830,8 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
 	dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
 	dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+	dispatch.push[18] = desc->heads / kinds;
+	dispatch.push[19] = desc->text_rows;
 	diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
 	diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
 	diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
@@ -14715,14 +14840,14 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
 	diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
 	if (parts & DITI_QKV_PART_MEAN) {
-		diti_op_emit(graph, &dispatch, desc->heads, 18);
+		diti_op_emit(graph, &dispatch, desc->heads, 20);
 		return;
 	}
 	if (rows > 1) { /* heads workgroups do group / lanes rows */
 		diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
 		if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
 	}
-	diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 18);
+	diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 20);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
@@ -14775,6 +14900,7 @@ static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t group
 static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
 	uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+	if (desc->item_rows) groups *= 2;
 	if (diti_graph_failed(graph)) return false;
 	if (!diti_element_is_float(info->format)) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
@@ -14839,6 +14965,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
 	dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
 	dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
 	dispatch.push[14] = desc->rows_per_group;
+	dispatch.push[15] = desc->item_rows;
+	dispatch.push[16] = desc->text_rows;
 	diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
 	diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
 	diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
@@ -14847,7 +14975,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
 	diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
 	diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
 	diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-	diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 15);
+	diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 17);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -14871,12 +14999,13 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 	op.desc = desc;
 	op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
 	op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
-	if (desc->reader && diti_type_is_i8(desc->reader->type)) {
+	if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
 		bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
 		op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
 	} else {
 		diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
-		op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
+		op.out = desc->out;
+		if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
 		if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
 	}
 	diti_norm_emit(graph, &op);
@@ -19103,7 +19232,8 @@ typedef struct diti_model_traits {
 	const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
 	bool wants_size;                      /* resolution and aspect below are used */
 	bool wants_guidance;                  /* guidance below is an input (distilled models) */
-	bool attends_padding;                 /* every prompt is padded to text_tokens, and the padding is read as well */
+	bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
+							 [i * text_tokens, (i + 1) * text_tokens) of the text */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -19125,6 +19255,8 @@ typedef struct diti_denoise {
 	diti_tensor labels;               /* U32 [1, text_batch]: classes, class_count for none; or 0 */
 	float guidance;                   /* distilled guidance; read by write_inputs */
 	diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
+	uint32_t first_copy;              /* of joint attention: a step leaves branches before it out, */
+	uint64_t skipped;                 /* and these blocks (bit i: block i), for skip-layer guidance */
 	bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
 	void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -19213,8 +19345,92 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
 										  uint32_t channels, uint32_t patch, diti_tensor positions);
 
+/* --- joint attention (joint.c): text and image have weights of their own and attend each other (models.md 3.3, 3.4).
+   Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in every tensor: nothing is
+   ever put together. --- */
+enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
+typedef struct diti_joint {
+	uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
+	uint32_t text, image;    /* rows of an item */
+	uint32_t width;          /* D */
+	float eps;
+} diti_joint;
+/* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
+DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
+								   float eps);
+/* What an item of a kind of row has: rows for diti_linear_desc. */
+DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
+/* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
+   chunks 0 the image's alone. */
+typedef struct diti_modulation {
+	diti_tensor rows;
+	uint32_t chunks;
+} diti_modulation;
+typedef struct diti_pair { /* the same layer for text and image; text may be missing */
+	diti_layer streams[DITI_JOINT_STREAMS];
+} diti_pair;
+typedef struct diti_joined_pair {
+	diti_joined streams[DITI_JOINT_STREAMS];
+} diti_joined_pair;
+/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
+/* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
+DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
+											 uint32_t chunks);
+/* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
+DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+										   diti_tensor table, const char *name);
+/* Patches, projected, plus positions (0: none), behind their text (F32 [prompts * text, D]): the residual stream, F32
+   [items * (text + image), D]. */
+DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
+										  diti_tensor positions);
+/* LN(x) * (1 + scale) + shift, of text and image; modulation's chunks first (shift) and first + 1. readers: what alone
+   reads the result. */
+DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+										 const diti_modulation *modulation, uint32_t first,
+										 const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
+/* The same of image rows alone, one item's behind the other's: [items * image, D]. */
+DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+											   const diti_modulation *modulation, uint32_t first, const char *name);
+DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+										const diti_joined_pair *layers);
+/* activation(layer(h)). */
+DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+										  const diti_pair *layers, diti_activation activation, const char *name);
+/* x += gate * layer(h), in place; the gate is modulation's chunk. */
+DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+								 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
+								 const char *name);
+/* The same for image rows alone, h [items * image, columns]. */
+DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+									   const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
+									   const char *name);
+/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], with text [4, head_dim]; none: no norm), rotation (cosines
+   0: none), attention of every item to itself: out or a new tensor. qkv [items * tokens, 3D]; text: rows of an item
+   that come first and have weights of their own. */
+typedef struct diti_heads {
+	uint32_t count, dim;
+	const diti_weight *weights;
+	diti_tensor cosines, sines;
+	bool int8;
+} diti_heads;
+DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
+											  uint32_t items, uint32_t text, diti_tensor out);
+/* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+										bool swapped);
+/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
+DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
+										const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
+								 const char *image);
+#define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
+
 DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
+DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif
 
 /* ======== src/model/common.c (edit it there; dit.h is generated) ======== */
@@ -19391,6 +19607,295 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 					&layer->weight, &desc);
 	}
 	return x;
+}
+
+/* ======== src/model/joint.c (edit it there; dit.h is generated) ======== */
+
+/* What transformers with joint attention share (models.md 3.3, 3.4). */
+
+DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
+								   float eps) {
+	uint32_t copies = denoise->copies - denoise->first_copy;
+	joint->items = copies * denoise->batch;
+	joint->prompts = denoise->text_batch / denoise->copies * copies;
+	joint->text = denoise->text_tokens;
+	joint->image = image;
+	joint->width = width;
+	joint->eps = eps;
+}
+
+DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream) {
+	diti_rows rows;
+	rows.of = joint->text + joint->image;
+	rows.first = stream == DITI_JOINT_IMAGE ? joint->text : 0;
+	rows.count = stream == DITI_JOINT_IMAGE ? joint->image : joint->text;
+	return rows;
+}
+
+static uint32_t diti_joint_all(const diti_joint *joint) { return joint->items * (joint->text + joint->image); }
+
+/* Rows of x that are an item's image. */
+static diti_tensor diti_joint_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, uint32_t item) {
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+	uint32_t first = item * (joint->text + joint->image) + joint->text;
+	return diti_tensor_view(graph, x, first, joint->image, 0, columns);
+}
+
+/* ---- loading ---- */
+
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+										bool swapped) {
+	uint32_t i;
+	memset(out, 0, sizeof *out);
+	out->count = 2;
+	for (i = 0; i < 2; i++) {
+		uint32_t half = swapped ? 1 - i : i;
+		diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+	}
+}
+
+DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
+										const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
+	memset(out, 0, sizeof *out);
+	if (text) diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, count, rows, columns, true);
+	diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, count, rows, columns, true);
+}
+
+DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
+								 const char *image) {
+	memset(out, 0, sizeof *out);
+	if (text) diti_load_layer(loader, &out->streams[DITI_JOINT_TEXT], rows, columns, 1, text);
+	diti_load_layer(loader, &out->streams[DITI_JOINT_IMAGE], rows, columns, 1, image);
+}
+
+/* ---- modulation ---- */
+
+DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
+	uint32_t i, steps, prompts, width;
+	diti_tensor all;
+	if (diti_graph_failed(graph)) return 0;
+	steps = diti_tensor_get(graph, time)->rows;
+	width = diti_tensor_get(graph, time)->columns;
+	prompts = diti_tensor_get(graph, pooled)->rows;
+	all = diti_tensor_new(graph, DITI_F32, steps, prompts * width, "conditioning");
+	for (i = 0; i < prompts; i++) {
+		diti_add_rows(graph, time, diti_tensor_view(graph, pooled, i, 1, 0, width),
+					  diti_tensor_view(graph, all, 0, steps, i * width, width), "conditioning");
+	}
+	return diti_silu(graph, all, "conditioning_silu");
+}
+
+static uint32_t diti_joined_rows(const diti_joined *joined) {
+	uint32_t i, rows = 0;
+	for (i = 0; i < joined->count; i++) rows += joined->layers[i].weight.rows;
+	return rows;
+}
+
+DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
+											 uint32_t chunks) {
+	uint32_t i, rows, columns;
+	diti_tensor all;
+	if (diti_graph_failed(graph)) return 0;
+	rows = diti_tensor_get(graph, active)->rows;
+	columns = chunks * diti_tensor_get(graph, active)->columns;
+	all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+		diti_linear_desc desc = DITI_ZERO;
+		desc.out = diti_tensor_view(graph, all, 0, rows, i * columns, diti_joined_rows(&layers->streams[i]));
+		desc.name = "block_modulation";
+		diti_linear_joined(graph, active, &layers->streams[i], &desc);
+	}
+	return all;
+}
+
+DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+										   diti_tensor table, const char *name) {
+	uint32_t columns;
+	diti_tensor row = diti_select_row(graph, table, denoise->step, name);
+	if (diti_graph_failed(graph)) return 0;
+	columns = diti_tensor_get(graph, table)->columns / denoise->text_batch;
+	row = diti_tensor_reshape(graph, row, denoise->text_batch, columns);
+	return diti_tensor_view(graph, row, denoise->text_batch - joint->prompts, joint->prompts, 0, columns);
+}
+
+/* F32 [prompts, D] of one stream. */
+static diti_tensor diti_joint_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
+									uint32_t stream, uint32_t chunk) {
+	return diti_tensor_view(graph, modulation->rows, 0, joint->prompts,
+							(stream * modulation->chunks + chunk) * joint->width, joint->width);
+}
+
+/* F32 [1, D]: an image's. */
+static diti_tensor diti_joint_item_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
+										 uint32_t item, uint32_t chunk) {
+	return diti_tensor_view(graph, modulation->rows, item / (joint->items / joint->prompts), 1,
+							(modulation->chunks + chunk) * joint->width, joint->width);
+}
+
+/* ---- ops on the rows of both streams ---- */
+
+DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
+										  diti_tensor positions) {
+	uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
+	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
+										denoise->width, size, denoise->input_scale);
+	diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
+	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
+		uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
+		diti_linear_desc desc = DITI_ZERO;
+		diti_add_rows(graph, diti_tensor_view(graph, text, prompt * joint->text, joint->text, 0, joint->width), 0,
+					  diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
+		desc.bias = &patch->bias;
+		desc.residual = positions;
+		desc.out = diti_joint_image(graph, joint, x, i);
+		desc.name = "patch_embed";
+		diti_linear(graph,
+					diti_tensor_view(graph, patches, i % denoise->batch * joint->image, joint->image, 0, columns),
+					&patch->weight, &desc);
+	}
+	return x;
+}
+
+/* The weight that stands for both where they are int8 of the same kind; else NULL. */
+static const diti_weight *diti_joint_reader(const diti_weight *const readers[DITI_JOINT_STREAMS]) {
+	if (!readers[0] || !readers[1] || readers[0]->type != readers[1]->type) return NULL;
+	return diti_type_is_i8(readers[0]->type) ? readers[0] : NULL;
+}
+
+DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+										 const diti_modulation *modulation, uint32_t first,
+										 const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name) {
+	uint32_t rows = 2 * joint->prompts;
+	diti_tensor tables = diti_tensor_reshape(graph, modulation->rows, rows, modulation->chunks * joint->width);
+	diti_norm_desc desc = DITI_ZERO;
+	desc.eps = joint->eps;
+	desc.shift = diti_tensor_view(graph, tables, 0, rows, first * joint->width, joint->width);
+	desc.scale = diti_tensor_view(graph, tables, 0, rows, (first + 1) * joint->width, joint->width);
+	desc.rows_per_group = diti_joint_all(joint) / joint->prompts;
+	desc.item_rows = joint->text + joint->image;
+	desc.text_rows = joint->text;
+	desc.reader = diti_joint_reader(readers);
+	desc.name = name;
+	return diti_norm(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+											   const diti_modulation *modulation, uint32_t first, const char *name) {
+	diti_tensor all = diti_tensor_new(graph, graph->activation, joint->items * joint->image, joint->width, name);
+	uint32_t i;
+	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
+		diti_norm_desc desc = DITI_ZERO;
+		desc.eps = joint->eps;
+		desc.shift = diti_joint_item_chunk(graph, joint, modulation, i, first);
+		desc.scale = diti_joint_item_chunk(graph, joint, modulation, i, first + 1);
+		desc.out = diti_tensor_view(graph, all, i * joint->image, joint->image, 0, joint->width);
+		desc.name = name;
+		diti_norm(graph, diti_joint_image(graph, joint, x, i), &desc);
+	}
+	return all;
+}
+
+DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+										const diti_joined_pair *layers) {
+	uint32_t i;
+	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+		diti_linear_desc desc = DITI_ZERO;
+		desc.rows = diti_joint_rows(joint, i);
+		desc.out = qkv;
+		desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
+		diti_linear_joined(graph, h, &layers->streams[i], &desc);
+	}
+	return qkv;
+}
+
+/* h, quantized once where both layers are int8. */
+static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers) {
+	const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
+	uint32_t i;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
+	reader = diti_joint_reader(readers);
+	if (diti_graph_failed(graph) || !reader || diti_tensor_get(graph, h)->format == DITI_I8) return h;
+	return diti_quantize(graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+}
+
+DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+										  const diti_pair *layers, diti_activation activation, const char *name) {
+	uint32_t i;
+	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
+									  layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
+	h = diti_joint_input(graph, h, layers);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+		diti_linear_desc desc = DITI_ZERO;
+		desc.bias = &layers->streams[i].bias;
+		desc.activation = activation;
+		desc.rows = diti_joint_rows(joint, i);
+		desc.out = out;
+		desc.name = name;
+		diti_linear(graph, h, &layers->streams[i].weight, &desc);
+	}
+	return out;
+}
+
+DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+								 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
+								 const char *name) {
+	uint32_t i;
+	h = diti_joint_input(graph, h, layers);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+		diti_linear_desc desc = DITI_ZERO;
+		if (!layers->streams[i].weight.part_count) continue;
+		desc.bias = &layers->streams[i].bias;
+		desc.gate = diti_joint_chunk(graph, joint, modulation, i, chunk);
+		desc.rows_per_gate = diti_joint_all(joint) / joint->prompts;
+		desc.rows = diti_joint_rows(joint, i);
+		desc.residual = desc.out = x;
+		desc.name = name;
+		diti_linear(graph, h, &layers->streams[i].weight, &desc);
+	}
+}
+
+DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+									   const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
+									   const char *name) {
+	uint32_t i, columns = layer->weight.columns;
+	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
+		diti_layer_add(graph, diti_joint_image(graph, joint, x, i),
+					   diti_tensor_view(graph, h, i * joint->image, joint->image, 0, columns), layer,
+					   diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
+	}
+}
+
+DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
+											  uint32_t items, uint32_t text, diti_tensor out) {
+	uint32_t width = heads->count * heads->dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+	diti_attention_desc desc = DITI_ZERO;
+	diti_qkv_desc post = DITI_ZERO;
+	if (heads->weights || heads->cosines) {
+		post.heads = 2 * heads->count;
+		post.head_dim = heads->dim;
+		post.norm = heads->weights ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+		post.eps = 1e-6f;
+		post.weight = heads->weights;
+		post.kinds = 2;
+		post.text_rows = text;
+		post.cosines = heads->cosines;
+		post.sines = heads->sines;
+		post.tokens = rows / items;
+		post.name = "qkv_post";
+		diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, rows, 0, 2 * width), &post);
+	}
+	desc.batch = items;
+	desc.heads = heads->count;
+	desc.head_dim = heads->dim;
+	desc.scale = 1.0f / sqrtf((float)heads->dim);
+	desc.int8 = heads->int8;
+	desc.out = out;
+	desc.name = "attention";
+	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+						  diti_tensor_view(graph, qkv, 0, rows, width, width),
+						  diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
 }
 
 /* ======== src/model/pixart.c (edit it there; dit.h is generated) ======== */
@@ -20458,12 +20963,1107 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 	return &family;
 }
 
+/* ======== src/model/flux.c (edit it there; dit.h is generated) ======== */
+
+/* FLUX.1 (models.md 3.4): double blocks, in which text and image have weights of their own and attend each other, then
+   single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+
+#define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
+#define DITI_FLUX_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_flux_config {
+	uint32_t doubles, singles, heads, head_dim, width; /* width: D */
+	uint32_t channels;                                 /* of the latent; its patches of 2 x 2 are the tokens */
+	uint32_t text, pooled;                             /* columns of the text encoders' outputs */
+	uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
+	bool guided;                                       /* distilled guidance is an input */
+} diti_flux_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_flux_keys[][2] = {
+	{"x_embedder", "img_in"},
+	{"context_embedder", "txt_in"},
+	{"time_text_embed.timestep_embedder.linear_1", "time_in.in_layer"},
+	{"time_text_embed.timestep_embedder.linear_2", "time_in.out_layer"},
+	{"time_text_embed.guidance_embedder.linear_1", "guidance_in.in_layer"},
+	{"time_text_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
+	{"time_text_embed.text_embedder.linear_1", "vector_in.in_layer"},
+	{"time_text_embed.text_embedder.linear_2", "vector_in.out_layer"},
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+	{"proj_out", "final_layer.linear"},
+};
+static const char *const diti_flux_double_keys[][2] = {
+	{"norm1.linear", "img_mod.lin"},
+	{"norm1_context.linear", "txt_mod.lin"},
+	{"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+	{"attn.added_qkv", "txt_attn.qkv"},
+	{"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
+	{"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
+	{"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
+	{"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
+	{"attn.to_out.0", "img_attn.proj"},
+	{"attn.to_add_out", "txt_attn.proj"},
+	{"ff.net.0.proj", "img_mlp.0"},
+	{"ff.net.2", "img_mlp.2"},
+	{"ff_context.net.0.proj", "txt_mlp.0"},
+	{"ff_context.net.2", "txt_mlp.2"},
+};
+static const char *const diti_flux_single_keys[][2] = {
+	{"norm.linear", "modulation.lin"},
+	{"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
+	{"attn.norm_q.weight", "norm.query_norm.scale"},
+	{"attn.norm_k.weight", "norm.key_norm.scale"},
+	{"proj_out", "linear2"},
+};
+
+static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
+	const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
+										   DITI_COUNT(diti_flux_double_keys), name, out, size);
+	(void)user;
+	if (!stored)
+		stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
+								   DITI_COUNT(diti_flux_single_keys), name, out, size);
+	return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_flux_double {
+	diti_joined_pair modulation; /* [6D, D] */
+	diti_joined_pair qkv;        /* [3D, D] */
+	diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
+	diti_pair out;               /* [D, D] */
+	diti_pair ff_in;             /* [4D, D] */
+	diti_pair ff_out;            /* [D, 4D] */
+} diti_flux_double;
+
+typedef struct diti_flux_single {
+	diti_layer modulation; /* [3D, D] */
+	diti_joined qkv;       /* [3D, D] */
+	diti_layer ff_in;      /* [4D, D] */
+	diti_weight norms;     /* F32 [2, head_dim]: q, k */
+	diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+} diti_flux_single;
+
+typedef struct diti_flux {
+	diti_transformer base;
+	diti_flux_config config;
+	diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
+	diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
+	diti_flux_double *doubles;
+	diti_flux_single *singles;
+	diti_joined final_modulation; /* [2D, D]: shift, scale */
+	diti_layer proj_out;          /* [4 * channels, D] */
+	bool int8_attention;
+} diti_flux;
+
+static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
+	return (const diti_flux *)(const void *)transformer;
+}
+
+static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+	return diti_model_find(checkpoint, prefix, "img_in.weight") &&
+		   diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
+		   diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
+}
+
+static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+	return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
+		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
+		   diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
+}
+
+static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+	const char *name = diti_json_string(config, "_class_name", "");
+	if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
+	return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
+	const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+	uint32_t i, sum = 0;
+	for (i = 0; i < DITI_FLUX_AXES; i++) {
+		double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
+		if (axis) given = axis->number;
+		config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+		sum += config->axes[i];
+		axis = axis ? axis->next : NULL;
+	}
+	if (sum == config->head_dim) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+					 "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+					 "axes_dims_rope are even and add up to it",
+					 (unsigned)config->head_dim, DITI_FLUX_AXES);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+								  dit_error *err) {
+	const char *file = diti_checkpoint_name(loader->checkpoint);
+	if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+		!config->head_dim) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
+						 file,
+						 !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+						 : !config->text                      ? "context_embedder (txt_in)"
+						 : !config->pooled                    ? "text_embedder (vector_in)"
+						 : !config->head_dim                  ? "norms of queries"
+															  : "x_embedder (img_in) or proj_out (final_layer)");
+	}
+	if (in != out) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+						 "depth map or edges, take more than a latent and are not supported",
+						 file, (unsigned)in, (unsigned)out);
+	}
+	if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+		config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
+						 "patches is out of range",
+						 file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+						 (unsigned)config->width, (unsigned)in);
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
+										dit_error *err) {
+	uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
+	uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+	dit_result result;
+	config->width = diti_loader_dimension(loader, "x_embedder.weight", 0);
+	config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
+	config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+	config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
+	config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
+	config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
+	config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+	config->channels = in / 4;
+	result = diti_flux_check(loader, config, in, out, err);
+	if (result != DIT_OK) return result;
+	config->heads = config->width / config->head_dim;
+	if (diti_json_bool(json, "guidance_embeds", config->guided) != config->guided) {
+		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
+						 config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+	}
+	return diti_flux_read_axes(json, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
+								  uint32_t index) {
+	static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+										"attn.norm_k.weight"};
+	static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
+	static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+	static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+	static const char *const text_norm[] = {"norm1_context.linear"}, *const image_norm[] = {"norm1.linear"};
+	uint32_t width = config->width;
+	diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+	diti_load_joined_pair(loader, &block->modulation, text_norm, image_norm, 1, 6 * width, width);
+	if (loader->rename)
+		diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
+	else
+		diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+	diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+	diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
+	diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
+	diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
+	diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
+								  uint32_t index) {
+	static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+	static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+	uint32_t width = config->width;
+	diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
+	diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+	if (loader->rename) {
+		memset(&block->qkv, 0, sizeof block->qkv);
+		block->qkv.count = 1;
+		diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
+		diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
+	} else {
+		diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+		diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
+	}
+	diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+	diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
+	diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
+	const diti_flux_config *config = &model->config;
+	uint32_t i, width = config->width;
+	diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+	diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
+	diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+	if (config->guided)
+		diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
+	diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
+	for (i = 0; i < config->doubles; i++) diti_flux_load_double(loader, &model->doubles[i], config, i);
+	for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
+	diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+	diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+}
+
+static void diti_flux_set_traits(diti_flux *model) {
+	const diti_flux_config *config = &model->config;
+	diti_model_traits *traits = &model->base.traits;
+	traits->family = "flux";
+	traits->variant = config->guided ? "dev" : "schnell";
+	traits->latent_channels = traits->out_channels = config->channels;
+	traits->patch = 2;
+	traits->default_size = 128;
+	traits->text_tokens = config->guided ? 512 : 256;
+	traits->text_columns = config->text;
+	traits->pooled_columns = config->pooled;
+	traits->default_steps = config->guided ? 28 : 4;
+	traits->default_guidance = config->guided ? 3.5f : 1.0f;
+	traits->wants_guidance = config->guided;
+	traits->attends_padding = true;
+}
+
+static void diti_flux_destroy(diti_transformer *transformer) {
+	diti_flux *model = (diti_flux *)(void *)transformer;
+	diti_env env = transformer->env;
+	diti_weights_free(transformer->device, &env, &transformer->weights);
+	diti_free(&env, model->doubles);
+	diti_free(&env, model->singles);
+	diti_free(&env, model);
+}
+
+static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_error *err) {
+	const diti_env *env = &model->base.env;
+	model->doubles = (diti_flux_double *)diti_alloc_array(env, model->config.doubles, sizeof *model->doubles);
+	model->singles = (diti_flux_single *)diti_alloc_array(env, model->config.singles, sizeof *model->singles);
+	if (!model->doubles || !model->singles)
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	diti_flux_load_weights(loader, model);
+	diti_flux_set_traits(model);
+	return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
+								 const diti_checkpoint *checkpoint, const char *prefix,
+								 const diti_load_options *options, diti_transformer **out, dit_error *err) {
+	diti_flux_config read = DITI_ZERO;
+	diti_loader loader;
+	diti_flux *model;
+	dit_result result;
+	diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+	diti_loader_rules(&loader, "transformer", options);
+	if (!diti_flux_is_diffusers(checkpoint, prefix)) loader.rename = diti_flux_original_name;
+	result = diti_flux_read_config(&loader, config, &read, err);
+	if (result != DIT_OK) return result;
+	model = (diti_flux *)diti_alloc_zero(env, sizeof *model);
+	if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	model->base.family = diti_flux_family();
+	model->base.device = device;
+	model->base.env = *env;
+	model->config = read;
+	model->int8_attention = options && options->int8_attention;
+	result = diti_flux_fill(model, &loader, err);
+	if (result != DIT_OK)
+		diti_flux_destroy(&model->base);
+	else
+		*out = &model->base;
+	return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_flux_state {              /* what prepare leaves for the steps */
+	diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
+	diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
+	diti_tensor text;                         /* F32 [prompts * text tokens, D] */
+	diti_tensor active;                       /* F32 [steps, prompts * D]: what modulations are linear in */
+	bool kept;                                /* those of all steps are, below; else they are made in each step */
+	diti_tensor final_table;                  /* F32 [steps, prompts * 2D] */
+	diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [steps, prompts * 12D], of single blocks 3D */
+} diti_flux_state;
+
+static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active) {
+	diti_linear_desc desc = DITI_ZERO;
+	desc.out_f32 = true;
+	desc.name = "final_modulation";
+	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+}
+
+/* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
+static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
+											  uint32_t index) {
+	if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
+	index -= model->config.doubles;
+	return diti_layer_run(graph, active, &model->singles[index].modulation, DITI_ACTIVATION_NONE, 0, true,
+						  "block_modulation");
+}
+
+/* All modulations of all steps, where that is not too much to keep. */
+static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+								  diti_flux_state *state) {
+	const diti_flux_config *config = &model->config;
+	uint32_t i, rows = steps * prompts, width = config->width;
+	uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
+	diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
+	state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
+	if (!state->kept) return;
+	for (i = 0; i < config->doubles + config->singles; i++) {
+		table = diti_flux_block_modulation(model, graph, active, i);
+		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
+	}
+	table = diti_flux_final_modulation(model, graph, active);
+	state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
+}
+
+static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_flux *model = diti_flux_of(transformer);
+	const diti_flux_config *config = &model->config;
+	uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+	diti_tensor text, time, pooled;
+	diti_flux_state *state = (diti_flux_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+	if (!state) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+		return;
+	}
+	denoise->family = state;
+	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+	state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+	state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+	pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+	if (config->guided) {
+		state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
+		pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
+	}
+	time = diti_embed(graph, &model->time, state->sinusoids, 0);
+	state->active = diti_joint_condition(graph, time, pooled);
+	diti_flux_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+	text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+}
+
+/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
+static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
+	uint32_t axis, i, at = 0;
+	for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
+		for (i = 0; i < config->axes[axis] / 2; i++, at++) {
+			double angle = position[axis] * pow(10000.0, -2.0 * i / config->axes[axis]);
+			cosines[at] = (float)cos(angle);
+			sines[at] = (float)sin(angle);
+		}
+	}
+}
+
+/* Text stands at the origin, so that nothing rotates. */
+static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
+											const diti_flux_state *state, dit_error *err) {
+	uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
+	uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
+	size_t count = (size_t)tokens * half;
+	float *cosines = (float *)diti_alloc_array(&model->base.env, count, 2 * sizeof(float)), *sines = cosines + count;
+	dit_result result;
+	if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
+	for (token = 0; token < tokens; token++) {
+		uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
+		position[1] = image / columns;
+		position[2] = image % columns;
+		diti_flux_rotation(&model->config, position, cosines + (size_t)token * half, sines + (size_t)token * half);
+	}
+	result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+	if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+	diti_free(&model->base.env, cosines);
+	return result;
+}
+
+static dit_result diti_flux_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+										 const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_flux *model = diti_flux_of(transformer);
+	const diti_flux_state *state = (const diti_flux_state *)denoise->family;
+	float guidance = denoise->guidance * 1000.0f;
+	dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
+	if (result == DIT_OK)
+		result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+	if (result != DIT_OK || !state->guidance) return result;
+	return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_flux_step {
+	const diti_flux *model;
+	const diti_denoise *denoise;
+	const diti_flux_state *state;
+	diti_joint joint;
+	diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
+	diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
+} diti_flux_step;
+
+static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
+								 diti_flux_step *step) {
+	uint32_t i, blocks = model->config.doubles + model->config.singles;
+	memset(step, 0, sizeof *step);
+	step->model = model;
+	step->denoise = denoise;
+	step->state = (const diti_flux_state *)denoise->family;
+	diti_joint_begin(&step->joint, denoise, denoise->height / 2 * (denoise->width / 2), model->config.width, 1e-6f);
+	if (!step->state->kept)
+		step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
+	for (i = 0; i < blocks && step->state->kept; i++)
+		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+}
+
+/* This step's modulation of a block. */
+static void diti_flux_modulation(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_modulation *out) {
+	out->rows = step->tables[index];
+	out->chunks = index < step->model->config.doubles ? 6 : 3;
+	if (!step->state->kept) out->rows = diti_flux_block_modulation(step->model, graph, step->active, index);
+}
+
+static void diti_flux_heads(const diti_flux_step *step, const diti_weight *norms, diti_heads *out) {
+	out->count = step->model->config.heads;
+	out->dim = step->model->config.head_dim;
+	out->weights = norms;
+	out->cosines = step->state->cosines;
+	out->sines = step->state->sines;
+	out->int8 = step->model->int8_attention;
+}
+
+/* models.md 3.4, 4; x F32 [items * (text + image), D] is changed in place. */
+static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
+	const diti_flux_double *block = &step->model->doubles[index];
+	const diti_joint *joint = &step->joint;
+	const diti_weight *readers[DITI_JOINT_STREAMS];
+	diti_modulation m;
+	diti_heads heads;
+	diti_tensor h;
+	uint32_t i;
+	diti_flux_modulation(graph, step, index, &m);
+	diti_flux_heads(step, &block->norms, &heads);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+	h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
+	h = diti_joint_qkv(graph, joint, h, &block->qkv);
+	h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+	diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
+	h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
+	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+}
+
+/* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
+static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
+								  const diti_modulation *m, diti_tensor x) {
+	const diti_joint *joint = &step->joint;
+	const diti_weight *reader = diti_joined_reader(&block->qkv);
+	diti_norm_desc desc = DITI_ZERO;
+	desc.eps = joint->eps;
+	desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
+	desc.scale = diti_tensor_view(graph, m->rows, 0, joint->prompts, joint->width, joint->width);
+	desc.rows_per_group = joint->items / joint->prompts * (joint->text + joint->image);
+	desc.reader = reader && reader->type == block->ff_in.weight.type ? reader : NULL;
+	desc.name = "norm";
+	return diti_norm(graph, x, &desc);
+}
+
+/* models.md 3.4, 5. Attention and feed-forward write side by side. */
+static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
+	const diti_flux_single *block = &step->model->singles[index];
+	const diti_joint *joint = &step->joint;
+	uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
+	diti_linear_desc qkv = DITI_ZERO;
+	diti_modulation m;
+	diti_heads heads;
+	diti_tensor h, both;
+	diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
+	diti_flux_heads(step, &block->norms, &heads);
+	h = diti_flux_norm(graph, step, block, &m, x);
+	both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
+	qkv.name = "qkv";
+	diti_joint_attention(graph, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads, joint->items, 0,
+						 diti_tensor_view(graph, both, 0, rows, 0, width));
+	diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
+				   diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
+	diti_layer_add(graph, x, both, &block->out, diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width),
+				   joint->items / joint->prompts * (joint->text + joint->image), "out");
+}
+
+/* F32 [items * image tokens, 4 * channels]. */
+static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
+	diti_modulation m = DITI_ZERO;
+	diti_tensor h;
+	if (step->state->kept)
+		m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+	else
+		m.rows = diti_flux_final_modulation(step->model, graph, step->active);
+	h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
+	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_flux *model = diti_flux_of(transformer);
+	const diti_flux_config *config = &model->config;
+	diti_flux_step step;
+	diti_tensor x;
+	uint32_t i;
+	if (diti_graph_failed(graph) || !denoise->family) return 0;
+	diti_flux_begin_step(model, graph, denoise, &step);
+	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
+	for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
+	for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
+	x = diti_flux_final(graph, &step, x);
+	return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
+}
+
+DIT_INTERNAL const diti_family *diti_flux_family(void) {
+	static const diti_family family = {
+		"flux",        diti_flux_recognise,   diti_flux_load, diti_flux_destroy, diti_flux_prepare,
+		diti_flux_run, diti_flux_write_inputs};
+	return &family;
+}
+
+/* ======== src/model/sd3.c (edit it there; dit.h is generated) ======== */
+
+/* Stable Diffusion 3 and 3.5 (models.md 3.3): every block has weights of its own for text and image, which attend each
+   other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is. */
+
+#define DITI_SD3_MAX_BLOCKS 64u
+
+/* ---- configuration ---- */
+
+typedef struct diti_sd3_config {
+	uint32_t blocks, heads, head_dim, width; /* width: D */
+	uint32_t channels, patch;
+	uint32_t text, pooled; /* columns of the text encoders' outputs */
+	uint32_t table;        /* the position table is [table * table, D] */
+	uint32_t sample_size;  /* latent size of the training */
+	uint64_t dual;         /* bit i: block i has a second attention */
+	bool normed;           /* queries and keys are */
+} diti_sd3_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_sd3_keys[][2] = {
+	{"pos_embed.pos_embed", "pos_embed"},
+	{"pos_embed.proj", "x_embedder.proj"},
+	{"time_text_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+	{"time_text_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+	{"time_text_embed.text_embedder.linear_1", "y_embedder.mlp.0"},
+	{"time_text_embed.text_embedder.linear_2", "y_embedder.mlp.2"},
+	{"context_embedder", "context_embedder"},
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+	{"proj_out", "final_layer.linear"},
+};
+static const char *const diti_sd3_block_keys[][2] = {
+	{"norm1.linear", "x_block.adaLN_modulation.1"},
+	{"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* of the last block: halves swapped */
+	{"attn.qkv", "x_block.attn.qkv"},                             /* rows q, k, v; three matrices in diffusers */
+	{"attn.added_qkv", "context_block.attn.qkv"},
+	{"attn.norm_q", "x_block.attn.ln_q"},
+	{"attn.norm_k", "x_block.attn.ln_k"},
+	{"attn.norm_added_q", "context_block.attn.ln_q"},
+	{"attn.norm_added_k", "context_block.attn.ln_k"},
+	{"attn.to_out.0", "x_block.attn.proj"},
+	{"attn.to_add_out", "context_block.attn.proj"},
+	{"attn2.qkv", "x_block.attn2.qkv"},
+	{"attn2.norm_q", "x_block.attn2.ln_q"},
+	{"attn2.norm_k", "x_block.attn2.ln_k"},
+	{"attn2.to_out.0", "x_block.attn2.proj"},
+	{"ff.net.0.proj", "x_block.mlp.fc1"},
+	{"ff.net.2", "x_block.mlp.fc2"},
+	{"ff_context.net.0.proj", "context_block.mlp.fc1"},
+	{"ff_context.net.2", "context_block.mlp.fc2"},
+};
+
+static const char *diti_sd3_original_name(void *user, const char *name, char *out, size_t size) {
+	const char *stored = diti_rename_block("transformer_blocks.", "joint_blocks.", diti_sd3_block_keys,
+										   DITI_COUNT(diti_sd3_block_keys), name, out, size);
+	(void)user;
+	return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_sd3_block {
+	diti_joined_pair modulation; /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
+	diti_joined_pair qkv;        /* [3D, D] */
+	diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
+	diti_pair out;               /* [D, D] */
+	diti_joined image_qkv;       /* [3D, D], of dual blocks */
+	diti_weight image_norms;     /* F32 [2, head_dim] */
+	diti_layer image_out;        /* [D, D] */
+	diti_pair ff_in;             /* [4D, D] */
+	diti_pair ff_out;            /* [D, 4D] */
+} diti_sd3_block;
+
+typedef struct diti_sd3 {
+	diti_transformer base;
+	diti_sd3_config config;
+	diti_layer patch, text;     /* [D, C * p * p], [D, text] */
+	diti_weight positions;      /* [table * table, D] */
+	diti_embedder time, pooled; /* [D, 256 or pooled], [D, D] */
+	diti_sd3_block *blocks;
+	diti_joined final_modulation; /* [2D, D]: shift, scale */
+	diti_layer proj_out;          /* [p * p * C, D] */
+	bool int8_attention;
+} diti_sd3;
+
+static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
+	return (const diti_sd3 *)(const void *)transformer;
+}
+
+static bool diti_sd3_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+	return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
+		   diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
+		   diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
+}
+
+static bool diti_sd3_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
+	return diti_model_find(checkpoint, prefix, "pos_embed.pos_embed") &&
+		   diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
+}
+
+static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+	const char *name = diti_json_string(config, "_class_name", "");
+	if (name[0]) return diti_equal(name, "SD3Transformer2DModel");
+	return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
+	uint32_t i;
+	for (i = 0; i < config->blocks && i < DITI_SD3_MAX_BLOCKS; i++) {
+		diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+		if (diti_loader_find(loader, "attn2.to_out.0.weight")) config->dual |= (uint64_t)1 << i;
+	}
+	diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
+	uint32_t positions = diti_loader_dimension(loader, "pos_embed.pos_embed", 1), out;
+	config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+	config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+	config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+	config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
+	config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+	config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
+	config->table = (uint32_t)lround(sqrt((double)positions));
+	if (config->table * config->table != positions) config->table = 0;
+	config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
+	config->normed = config->head_dim > 0;
+	if (!config->normed) config->head_dim = 64; /* as published */
+	out = diti_loader_dimension(loader, "proj_out.weight", 0);
+	if (out != config->channels * config->patch * config->patch) config->channels = 0;
+	diti_sd3_read_dual(loader, config);
+}
+
+static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+	const char *file = diti_checkpoint_name(loader->checkpoint);
+	if (!config->blocks || !config->width || !config->channels || !config->patch || !config->text || !config->pooled ||
+		!config->table) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an SD3 transformer without %s: the file is incomplete",
+						 file,
+						 !config->blocks   ? "blocks"
+						 : !config->text   ? "context_embedder"
+						 : !config->pooled ? "text_embedder (y_embedder)"
+						 : !config->table  ? "a square position table (pos_embed)"
+										   : "patch embedding (x_embedder) or a last layer as wide as its patches");
+	}
+	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
+		config->patch > 16 || config->channels > 1024 || config->table > 4096 || config->blocks > DITI_SD3_MAX_BLOCKS) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "%s: an SD3 transformer of %u blocks, %u heads of %u in a width of %u, patches of %u in %u "
+						 "channels is out of range",
+						 file, (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim,
+						 (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
+									   dit_error *err) {
+	dit_result result;
+	uint32_t head_dim;
+	diti_sd3_read_shapes(loader, config);
+	result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &head_dim, err);
+	if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
+	if (result != DIT_OK) return result;
+	if (config->normed && head_dim != config->head_dim) {
+		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
+						 (unsigned)head_dim, (unsigned)config->head_dim);
+	}
+	config->head_dim = head_dim;
+	config->heads = config->width / head_dim;
+	return diti_sd3_check(loader, config, err);
+}
+
+/* ---- loading ---- */
+
+/* Modulation: six chunks, but nine of the image where it attends itself, and two of text in the last block. */
+static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out, uint32_t width, bool dual, bool last) {
+	static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
+	diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
+	if (last)
+		diti_load_shift_scale(loader, &out->streams[DITI_JOINT_TEXT], width, text[0], loader->rename == NULL);
+	else
+		diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
+}
+
+static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
+									bool last) {
+	static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
+										"attn.norm_k.weight"};
+	static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
+	static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+	static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+	uint32_t width = config->width;
+	if (loader->rename)
+		diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
+	else
+		diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+	if (config->normed) diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
+	diti_load_pair(loader, &block->out, width, width, last ? NULL : "attn.to_add_out", "attn.to_out.0");
+}
+
+static void diti_sd3_load_image_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config) {
+	static const char *const norms[] = {"attn2.norm_q.weight", "attn2.norm_k.weight"};
+	static const char *const image[] = {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, *const fused[] = {"attn2.qkv"};
+	uint32_t width = config->width;
+	if (loader->rename)
+		diti_load_joined(loader, &block->image_qkv, fused, 1, 3 * width, width, true);
+	else
+		diti_load_joined(loader, &block->image_qkv, image, 3, width, width, true);
+	if (config->normed) diti_load_vectors(loader, &block->image_norms, norms, 2, config->head_dim);
+	diti_load_layer(loader, &block->image_out, width, width, 1, "attn2.to_out.0");
+}
+
+static bool diti_sd3_is_dual(const diti_sd3_config *config, uint32_t index) { return config->dual >> index & 1; }
+
+static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
+								uint32_t index) {
+	uint32_t width = config->width;
+	bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
+	memset(block, 0, sizeof *block);
+	diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+	diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
+	diti_sd3_load_attention(loader, block, config, last);
+	if (dual) diti_sd3_load_image_attention(loader, block, config);
+	diti_load_pair(loader, &block->ff_in, 4 * width, width, last ? NULL : "ff_context.net.0.proj", "ff.net.0.proj");
+	diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
+	diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
+	const diti_sd3_config *config = &model->config;
+	uint32_t i, width = config->width, area = config->patch * config->patch;
+	diti_load_table(loader, &model->positions, config->table * config->table, width, "pos_embed.pos_embed");
+	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
+	diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
+	diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
+	for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
+	diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+	diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
+}
+
+static void diti_sd3_set_traits(diti_sd3 *model) {
+	const diti_sd3_config *config = &model->config;
+	diti_model_traits *traits = &model->base.traits;
+	traits->family = "sd3";
+	traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
+	traits->latent_channels = traits->out_channels = config->channels;
+	traits->patch = config->patch;
+	traits->default_size = config->sample_size;
+	traits->text_tokens = 77 + 256; /* CLIP's, then T5's */
+	traits->text_columns = config->text;
+	traits->pooled_columns = config->pooled;
+	traits->default_steps = 28;
+	traits->default_guidance = config->normed ? 4.5f : 7.0f;
+	traits->attends_padding = true;
+}
+
+static void diti_sd3_destroy(diti_transformer *transformer) {
+	diti_sd3 *model = (diti_sd3 *)(void *)transformer;
+	diti_env env = transformer->env;
+	diti_weights_free(transformer->device, &env, &transformer->weights);
+	diti_free(&env, model->blocks);
+	diti_free(&env, model);
+}
+
+static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error *err) {
+	model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+	if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	diti_sd3_load_weights(loader, model);
+	diti_sd3_set_traits(model);
+	return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const diti_json *config,
+								const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+								diti_transformer **out, dit_error *err) {
+	diti_sd3_config read = DITI_ZERO;
+	diti_loader loader;
+	diti_sd3 *model;
+	dit_result result;
+	diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+	diti_loader_rules(&loader, "transformer", options);
+	if (!diti_sd3_is_diffusers(checkpoint, prefix)) loader.rename = diti_sd3_original_name;
+	result = diti_sd3_read_config(&loader, config, &read, err);
+	if (result != DIT_OK) return result;
+	model = (diti_sd3 *)diti_alloc_zero(env, sizeof *model);
+	if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	model->base.family = diti_sd3_family();
+	model->base.device = device;
+	model->base.env = *env;
+	model->config = read;
+	model->int8_attention = options && options->int8_attention;
+	result = diti_sd3_fill(model, &loader, err);
+	if (result != DIT_OK)
+		diti_sd3_destroy(&model->base);
+	else
+		*out = &model->base;
+	return result;
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_sd3_state {              /* what prepare leaves for the steps */
+	diti_tensor sinusoids, ids;              /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
+	diti_tensor positions;                   /* F32 [tokens, D] */
+	diti_tensor text;                        /* F32 [prompts * text tokens, D] */
+	diti_tensor active;                      /* F32 [steps, prompts * D]: what modulations are linear in */
+	bool kept;                               /* those of all steps are, below; else they are made in each step */
+	diti_tensor final_table;                 /* F32 [steps, prompts * 2D] */
+	diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [steps, prompts * 2 * chunks * D] */
+} diti_sd3_state;
+
+static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
+	return diti_sd3_is_dual(config, index) ? 9 : 6;
+}
+
+static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *graph, diti_tensor active) {
+	diti_linear_desc desc = DITI_ZERO;
+	desc.out_f32 = true;
+	desc.name = "final_modulation";
+	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+}
+
+/* All modulations of all steps, where that is not too much to keep. */
+static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+								 diti_sd3_state *state) {
+	const diti_sd3_config *config = &model->config;
+	uint32_t i, rows = steps * prompts, width = config->width, chunks = 2;
+	diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
+	for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
+	state->kept = (uint64_t)rows * chunks * width * sizeof(float) <= DITI_MODULATION_BYTES;
+	if (!state->kept) return;
+	for (i = 0; i < config->blocks; i++) {
+		chunks = diti_sd3_chunks(config, i);
+		table = diti_joint_modulate(graph, active, &model->blocks[i].modulation, chunks);
+		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
+	}
+	table = diti_sd3_final_modulation(model, graph, active);
+	state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
+}
+
+static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_sd3 *model = diti_sd3_of(transformer);
+	const diti_sd3_config *config = &model->config;
+	uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+	diti_tensor text, time;
+	diti_sd3_state *state;
+	if (rows > config->table || columns > config->table) {
+		diti_graph_fail(
+			graph, DIT_ERROR_UNSUPPORTED_MODEL,
+			"the model has positions for %u x %u patches, the image would have %u x %u; ask for a smaller one",
+			(unsigned)config->table, (unsigned)config->table, (unsigned)columns, (unsigned)rows);
+		return;
+	}
+	state = (diti_sd3_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+	if (!state) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+		return;
+	}
+	denoise->family = state;
+	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+	state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
+	state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
+	time = diti_embed(graph, &model->time, state->sinusoids, 0);
+	state->active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
+	diti_sd3_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+	text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+}
+
+/* The middle of the position table. */
+static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, const diti_denoise *denoise,
+									 diti_tensor ids, dit_error *err) {
+	uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
+	uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
+	size_t count = (size_t)rows * columns;
+	uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.env, count, sizeof *values);
+	dit_result result;
+	if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
+	for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
+	result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
+	diti_free(&model->base.env, values);
+	return result;
+}
+
+static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+										const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
+	dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
+	if (result != DIT_OK) return result;
+	return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_sd3_step {
+	const diti_sd3 *model;
+	const diti_denoise *denoise;
+	const diti_sd3_state *state;
+	diti_joint joint;
+	diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
+	diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
+} diti_sd3_step;
+
+static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
+								diti_sd3_step *step) {
+	const diti_sd3_config *config = &model->config;
+	uint32_t i;
+	memset(step, 0, sizeof *step);
+	step->model = model;
+	step->denoise = denoise;
+	step->state = (const diti_sd3_state *)denoise->family;
+	diti_joint_begin(&step->joint, denoise, denoise->height / config->patch * (denoise->width / config->patch),
+					 config->width, 1e-6f);
+	if (!step->state->kept)
+		step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
+	for (i = 0; i < config->blocks && step->state->kept; i++)
+		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+}
+
+/* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
+   own attention where it has one. */
+static void diti_sd3_modulation(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_modulation *out) {
+	out->rows = step->tables[index];
+	out->chunks = diti_sd3_chunks(&step->model->config, index);
+	if (!step->state->kept)
+		out->rows = diti_joint_modulate(graph, step->active, &step->model->blocks[index].modulation, out->chunks);
+}
+
+static void diti_sd3_heads(const diti_sd3_step *step, const diti_weight *norms, diti_heads *out) {
+	memset(out, 0, sizeof *out);
+	out->count = step->model->config.heads;
+	out->dim = step->model->config.head_dim;
+	out->weights = step->model->config.normed ? norms : NULL;
+	out->int8 = step->model->int8_attention;
+}
+
+/* Attention of text and image, and in dual blocks of the image alone; both of the same x. */
+static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32_t index, const diti_modulation *m,
+							diti_tensor x) {
+	const diti_sd3_block *block = &step->model->blocks[index];
+	const diti_joint *joint = &step->joint;
+	bool dual = diti_sd3_is_dual(&step->model->config, index);
+	const diti_weight *readers[DITI_JOINT_STREAMS];
+	diti_linear_desc image_qkv = DITI_ZERO;
+	diti_heads heads;
+	diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
+	uint32_t i;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+	diti_sd3_heads(step, &block->norms, &heads);
+	h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
+	h = diti_joint_qkv(graph, joint, h, &block->qkv);
+	h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+	diti_joint_add(graph, joint, x, h, &block->out, m, 2, "attention_out");
+	if (!dual) return;
+	diti_sd3_heads(step, &block->image_norms, &heads);
+	image_qkv.name = "image_qkv";
+	image = diti_linear_joined(graph, image, &block->image_qkv, &image_qkv);
+	image = diti_joint_attention(graph, image, &heads, joint->items, 0, 0);
+	diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
+}
+
+/* models.md 3.3, 4; x F32 [items * (text + image), D] is changed in place. */
+static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_tensor x) {
+	const diti_sd3_block *block = &step->model->blocks[index];
+	const diti_joint *joint = &step->joint;
+	const diti_weight *readers[DITI_JOINT_STREAMS];
+	diti_modulation m;
+	diti_tensor h;
+	uint32_t i;
+	diti_sd3_modulation(graph, step, index, &m);
+	diti_sd3_attend(graph, step, index, &m, x);
+	if (index + 1 == step->model->config.blocks) {
+		h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
+		h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
+						   "ff_in");
+		diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
+		return;
+	}
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
+	h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
+	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+}
+
+/* F32 [items * image tokens, p * p * C]. */
+static diti_tensor diti_sd3_final(diti_graph *graph, const diti_sd3_step *step, diti_tensor x) {
+	diti_modulation m = DITI_ZERO;
+	diti_tensor h;
+	if (step->state->kept)
+		m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+	else
+		m.rows = diti_sd3_final_modulation(step->model, graph, step->active);
+	h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
+	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_sd3 *model = diti_sd3_of(transformer);
+	const diti_sd3_config *config = &model->config;
+	diti_sd3_step step;
+	diti_tensor x;
+	uint32_t i;
+	if (diti_graph_failed(graph) || !denoise->family) return 0;
+	diti_sd3_begin_step(model, graph, denoise, &step);
+	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, config->patch,
+						 step.state->positions);
+	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
+		if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
+	x = diti_sd3_final(graph, &step, x);
+	return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
+						   denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_sd3_family(void) {
+	static const diti_family family = {
+		"sd3",        diti_sd3_recognise,   diti_sd3_load, diti_sd3_destroy, diti_sd3_prepare,
+		diti_sd3_run, diti_sd3_write_inputs};
+	return &family;
+}
+
 /* ======== src/model/registry.c (edit it there; dit.h is generated) ======== */
 
 static const diti_family *diti_family_at(size_t index) {
 	switch (index) {
 	case 0: return diti_pixart_family();
 	case 1: return diti_dit_family();
+	case 2: return diti_flux_family();
+	case 3: return diti_sd3_family();
 	default: return NULL;
 	}
 }
@@ -20475,7 +22075,7 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
 	const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
 	if (!name) name = first ? first->name : "none";
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: not a transformer that dit.h knows (PixArt, DiT): %s %.200s",
+					 "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3): %s %.200s",
 					 diti_checkpoint_name(checkpoint), what, name);
 }
 
@@ -20489,19 +22089,31 @@ static const diti_family *diti_family_find(const diti_json *config, const diti_c
 	return NULL;
 }
 
+/* Original files of several families, whole pipelines among them, have names behind this. */
+static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
+	static const char original[] = "model.diffusion_model.";
+	uint32_t i, count = diti_checkpoint_count(checkpoint);
+	for (i = 0; (!prefix || !prefix[0]) && i < count; i++) {
+		if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, original)) return original;
+	}
+	return prefix ? prefix : "";
+}
+
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
 										 const char *prefix) {
-	return diti_family_find(config, checkpoint, prefix) != NULL;
+	return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
 											  const diti_checkpoint *checkpoint, const char *prefix,
 											  const diti_load_options *options, diti_transformer **out,
 											  dit_error *err) {
-	const diti_family *family = diti_family_find(config, checkpoint, prefix ? prefix : "");
+	const diti_family *family;
 	*out = NULL;
+	prefix = diti_family_prefix(checkpoint, prefix);
+	family = diti_family_find(config, checkpoint, prefix);
 	if (!family) return diti_family_fail(config, checkpoint, err);
-	return family->load(device, env, config, checkpoint, prefix ? prefix : "", options, out, err);
+	return family->load(device, env, config, checkpoint, prefix, options, out, err);
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -26905,146 +28517,151 @@ static const char *const diti_spirv_text_attention_gpu[] = {
 	0};
 #define DITI_SPIRV_SIZES_attention_gpu 5260u, 10027u
 static const char *const diti_spirv_text_norm[] = {
-	"$V,VNJb_OPTCsI-=Z7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#T#Wd$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*gZ3>MPD.A#o^'EMXfs;$CSC"
+	"$V,VNJb_OPTCsI-LZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#T#Wd$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*gZ3>MPD.A#o^'EMXfs;$CSC"
 	"`+/T1EMw]18.yCT$'#1f=-/2je2_)Iw$0-e/(FOUW.3D:O(%x4=$,drT.*A4U%H[hW.5J:O((*QY$IS)X-pU7=-/G)e*.#oJ2egfa*+^yM(wn0:%n^Fb*,"
 	"ayM(ywLV%07EX-J;hr%%C:I2_,%i(WnHS&6xaX-Kedo&Ze,o&)FVI2]*Bt$c8%i(`;al':9/Y-Q2%1(_&Ro&pu%t$%TeZ#3,Or.]n@8%'u#@$+VE8.h%3%"
-	"$5-De2c,v9%;g,L)v<j8.3Vcw.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.H.VS'hBpW#t.&T#I.f/$6;h_+t%NC#f_or/pi1X-UV+R#/4&t$(Z"
-	"3T&C^)i';l38S$M&iW`;l31ySHi1]8t>M=.T`#xMZI2ALtX#*(hdWrJwi2MV$AMr/sl1wKoM2BI%+4s5Qv-$HyJ2lc0y$(.Wl1$1*@5Ijpm1'#/;<0cts$"
-	")n3KVN0Jj1/*=/MpGk<(D1P.aYX0n&yMlB-a1rx6G4*Z-4DLARBRo:[3L;:8OUSW6Tm-wHw*5A$C9$c#=FI'$0dtq9&IaU96=oF5<<rQ:K>Yg261&&,L5d"
-	"u&wmnl:qh3>-_I6J2$O)y-_ynx-;s=2(xn3x,t^k`$V%F,<yF%=-=T:v&/V>J<XH7M(C<[f<-oAY-H97M(6tMH2`Z'O(eaan&;IEw%KN+=&Y_#o&a2%i(^"
-	"2EP'^wHo&r*GU]c28>.Q@Rj_hd^@M>JVl1](8D#V:=G=WCiL2GPhn&/Qv>QLDj7MijLJr02BD>d_os6[PPm^L$Pa>1,3@6W_n$@_J5M2eAgd5kN:A#VTkH"
-	"#',Zx@'=tLW*:sBM7'dU/-XrY]&4Iv/Q:k<(8Zi;0h@iTAO<#6)om4:BxUud<0n:5/m7%y6UlDh(.GkW-;9Qo(<rsW-uD_e<$M920U5*W5Ed(/DSS,V)nW"
-	";Q#ily0E3fNm2VgSt$s]1X-,JI4(k<l39hHf*[uwea>$oRb*t;%N(-xMhFT1)m*#Q1IE'bA2(0uqCGKEO+[(SfZ-r;1X-;JC[-0ku2(A_NxHVd&,[$TYk("
-	"`FuW-+<=2(b[lAu)f`vJIT$hZ3dX/Z`a[(=inPQ8ViCoKAj*7L%w)E-_j=/(FDiW-w=ul#P&I;$xt7L(j86)3/Ju(kac6M#*vH4G(R=M#2#u9%YP6MN5bY"
-	"lT(VtK2%jQo&&iv-OcKy68/qLvvv*WfOn8De21*U+*ESuj'<Z1N#BMfQ&2--a-rE/u#%h'N_ZuEN#^Q03`Ca6`Q[E28A/Ma5,6((>ZB-JZQ`&1Q#'Dhd2c"
-	"0B2CKWA;ROyAL('pUT7BQ'e2Y0$=S;&I:$F>.O#QJ8rSGS9XS0V4p1=><i#>'D/+3x-r1DZXM#CJqd2v5o8%K7F8%+C7TUQUTN0-k2lU#>gO#:G4P#bndJ"
-	"%FSyO#X,35&7v*P#fZTN':(i*$+7Ze3Nj&j#$R,i'$d9HNgmr7$FZ511LLpetPhNP#yf[`=ntq97gyAJXoeNr7##+M:cRuP#%sUJY$KRO#f_0Q#r+Y)Z56"
-	"e[(TodyYxHMQ#b9m0(0XW>#yT`Q#.r_*39sJB(%'WK(aV&=]3g;c<e-WK(Nf8u#c#=T]U/`$'(^&^uKVDW^v)VK(NB&a@&Vcx52>bR#9HeYMtWeR#pE%*+"
-	"'50&+GvxR#weY3+^/n.`Nl9HN)Q3S#UM*q#PDJ-a4wi%HH>1S#n=(D&=:i%Yc@(geXUZS#_dES#YI'Jbi/]r#4PIwb77*EblL5V)1m.Ha9U,O#3w2##mR;"
-	"iDB_QJT+YIy2;>'m(-gR@d$XKN'ZOaI)kk)]d(&O,e)&Pl(s&:KevAfR#rL#Xe8<nT#=g]g2OkN&ejp7TfXP@ufb8[vdXEq@#cHLU#NRyQ#'h*og=2>7(2"
-	"T/og2g0U#RJ7g2v$cU#x<cZMbaw<fnDl1h4%F6g*'%<DP/ETSiMGohn<Lvgmo04i:Isp7-HtX#'=0V#LG-FMA$;V#AOQ.r].VIjVwnY1(Te+jqeQT#gp[Q"
-	"#Masg(juSH)$ZWK(V3fFkCU%ok.JLT#D/lJ'4lQ-)*qNn11yxXu%&Vg'$^JE3bNdPf*Ned(Wv;/([_P<n(oHPf=B2Qf-o7yb9XNxnjNW,_F;yW#K-M-N>>"
-	"P]oI^n7o9Jhf2yv&L0Zxt@mPU)X#rQe=MW_7W#vP&i(U*3'lrYHX#(qESRGHh(2m@hR#XL+k#[(qO(*V;3q:,wk#RQKmp<OIF-9U1l#roIWR.GDO^s+<K2"
-	"`88u#yr42C;yGjqNUpJ$EU@T#)]FY#yM@]s:&Fo*:[tp7+4MdE>^=-sv-Gh3KT16oN4MY#Wxja<kTTY#xH/t-POi0(MtcB#dX^*u+o'S#'qCJ`BUD0(,_<"
-	"2,R)Q>#3ktp7@$SR2us+Z#vCkm*T/Q>#@(p1$exyy=BYrW-$bd/$x8$L(@Nrg(%<:/(AUBL(.[A2M'&R&=`(dR#(Xra<`yYR#ln4/N;5=/NUxlgMgk,5M3"
-	"(#)O+QSA'vle@#b=6.PJ7:29wpaCP0Zq.=<.Lj#=&faP]GM$QX91Q4i.CHNW%jj#^T1FRD.Nj#^ehm85V3;R2cP/(e#-29I$LTSloo^-YOAI%k:jO#O9hp"
-	"Sr/r2$.'jM2OUVj6OX/M#p]*^M_'yk#GehV#eat,=^92l#x2UoU^F-3(sGCrSlAVH)TkBM#K5*Y21t$/V@cNm(<=cSVgP]gVqW7fJaT>j#VqoxW^NLTSBe"
-	"v<(N.Z;9b$6O(x]:w1O-#2WsIq%Y9>LJY>,vvHOqv_Y*59.=x2Tm#^]O$Zun_m#Do0##mmam,x9jvZhahZ-1eN0=CO;RMiP</(e$,Y[*t@n#ZG%4C1X4n#"
-	"a(#+%Q<'5^AK=T]j>%]Z,$SH&r=eN#KXen#;Oa88em1v^KPGKMYkwn#ugGX_<a#2_SJ.b<=wcn#7QtabM818SYT<Qg_C7P`N=gn#)/,##KZnl`6fW>#ymo"
-	"5aGA;K`k`n#HwS`o#w:Qgin7bo#k2M'Yd;VGB]/Li#%3ml#afUN(g_3faiHK6ba,Mm#2P.7Q9`9p#(w^&[_xiD(pkC/(m)_Ccmvf`:e18S#K;wvHc=LGd["
-	"khycXoh<1bDop#D(mk)P$Bl)SHbCc#kQK&HnVsMCl0Hcjj%8fAHHq#<q-rfbb0;(,83rf6wZKBh;3B8X/8_e]knq#5b-UHSVfp2)Kwp)[FBl)t)Ltf#<rK"
-	"(A.qOhIe4r#Ypq.iP9c53HZKOJsm,A#4TEl%KZPl(tECMj<b/:$9m(M#ey078n4IqhhW&s#[**GM<`<GM3I%s#ZB>0iChO*HUf-Y#BE%L(g#<'lM9_`N:v"
-	"ij#^hS)3HB9g'MA-w5_D0K'@R,)39IP=Y,>@H(`ky%=EIws#7KR<nUguXn#lpk#_S%b)S$/N#m/fgM[5m:$yuva*FE:`&,OYt#,==KMTKct#UnWt#2ZZ=q"
-	"3y[_QH3/N#i0sQ(^CmOq2ZuS#o'gb)UlEM#bkY+%c^WH)f5MH%l0n%cUfl.r_3Wm(:6PSreFMgr'&^CO6Ibu#)vdk#7*glsic6,;3]_*t/*PMtkqe(tYJ-"
-	"v#v<N>#KbXi_e6Av#CilR#NR&Bu1frq1y4Zv#H&9XRj&%W7mAu87#v7e24w0(b[Q;5*G(tg(U1WH21SMnS-Kij#EsJy*5dw9(seSM:nC4xmAgJE&Hj82(g"
-	"a][#Wf9EO-VNH]C3%T]h0RW#Wjevm1[pv#+NX-$;Xc-$sW+pM:i@>QKy[Y-1J-<(-W$nB>Wk-$&YxM(6*_*OdthY:3N8d&'UMwBd+dR#qcZnBporS##8Yr"
-	"(<K+mN74,)OuttuD,F)fOuGWabj7hf#+Y#+A':P%'8DpQ#:5ti(8A8lPd6SZ#NL3B'+_ijUl*>xQP5o4$1D]ZQ:9D0(*9#/DFitsRjcf^-",
-	"W@E0$fcHEOB*n;):n3O2mf=d.1RQQTSf30$pnN3U1UK6(^7u4TcI5x15_-S##.w.=aLa0$@aVNV6SsyGxWyQ#+3HK&dd*,W#PbU(MJAkV41^0VvR11$;qg"
-	"@1*cPQ#n)nmTp29)<j7CEXO'nk(>E$cX-Bfa&D)H1=v2^1$LpeCY-emi2o]'O&8S*U(H(X`YIoNADB$$2$b*V888ASH)YGid2I[]j-r.Ph<o5@2$'6r+N6"
-	"HJ2$hwIK7VB/]Z5#vZ)fFSW[:RA^P^^',gly1L$+y_-=5wl2$pO:r]l7&V^puhs[+Gf>H[R220gc$@;&#$[-4'XM'/N>9$(`xO_ky<3$_,T6,#xRO(9*N0"
-	"`A*.M``7Rl`_uui(m6F/(7V#X-CX>3%HmAHah,:-%jf)>vK&o/$8:0Ob+gyjaM&@e2Il/=<9K_Q(VG2cbC8=)ce-mi(_`.`cBb<U#Hb,k0v5d@dc'r4$07"
-	"BK/bshl<b7f4$$6YR;57c87E+C]eDRGU(<^ExdHa&k.5C^0,q<Vg2VasJiLp#Yf-]s=fsg<rfaY2w#.L#@*A0RKMBa(Vgq:+5g6363<==l87P*.sgcN,U("
-	"qt&cb]i31]cnh2]uDA^*::SJ$IW7,)oPsg(Y4$&=(P_6$0a(Pifa2n-bK-Q#-`di(FHja*VB:/(Chqg([X*+kYFRFknY@cV*&dp85i,7$#T,&6%Wb_N4Oe"
-	",luJw9(*6`a*=LEj(6gVml1P$/iB#1>m_2%`m9FW6$CATgM+J@8$wOD6$'bI&=HI)8$1mj/(/wo4^yWym%u#=o(p3OH2XP/3.Hyia<PhW8$<w/4Cu,Q^lZ"
-	"c57$R%>7$ov-m#+5bpo0:WY.(]U%H`GdZ#v0Ry2:rR;60U-xmZ'0eV:bcvc5GgoQRdtI&bM0**2W@h(i]MH2:w]2eMfo/$lORw#v=R6TE1P3$k)F8YSDHX"
-	"Nd/EkY`c19Oa=u;QV'@eihu:9$y&[X,d#v+%%vKG&u;Jd#51S[=X>;J20J_L0/#h@Q7CEdAxJRl)iOTX-[tFF&k*QNUNbagD6cQH&_D:KrI+>o$B0p1=jg"
-	"+:$R$)fs7cC*tw=/`PWwB+*OCv/MWY.gMfy#J$dhPw2)Cu(3A;#i15C(L(P$.'ub'QO)36$)brie:$;Q>$v>XIBv[DUk(r^>B=xs=:$I-ld2qysdtwa'J$"
-	"-pwI$1m8J$Gh0J$McQMN:XR0%hHe;$@o9#>/[VJ$;7CN#C+dk(i'4GO+DciOIufKOSbc*PZW4Bu[$&K$Fm3TSKprcPG'YHP;M#;)^Ij;-`/OM(UZ]R2FG,"
-	"K$xW=xQG[n%+#AJ>Q5gA)&2>iP_^MoK$J`QK$s]@BLG$.2hJPxK$p-;/(nN2##*2@=mmAR=m3(*L$FlFpoI]3L$HTTZ,j&Tm(`(u_TmX*;$hBLC'bvbL$R"
-	"[mjUx,Tq$'ti>##D,5p*t(M$dXsL$n*+iVV>0W*074iV'HXL$[D9M$_)UgMrWDM$ySVBmv^MM$3@SxM6`V-XJJrP2Pee-oB'UM$Lw#cXt,hvfUAn/YuIha"
-	"X`u]&=LA0)XjRL/(j@s%cBDsJ2&F+N$y8pM$J]IDZ'+;##AwLbZ=95##SY8'[tvIN$L3erT+9E>ZPTZN#Wfmg)mV5)*g.$h(v)hb<mxvK$HXPlVQiWY*/$"
-	"7q7CL9E3MaxX[*rmN$b3R;]'`rT76wuN$,4Cr]-D+@.]Q9L.O3^T(PY#S^Ojur^,:;##L-&x8A>MO$on`S_/D;##19,s_CyQN_GaJ9`8gW>>nGEr]wP7U`"
-	"3%=O$)OOmT5r5*U*4kliHn-sT4Tol`L8@uO^sAP$]L+fakfV`(9]bO#)y_P$r/cFb63fIap%HodsJdjbsW0U8Y1fP$R.%)*TM$Q$Q'OZv&yyP$*Q6B4AZU"
-	"m(]QbWRa%c2bd8[ZdO$Ld<dJ3Q$qoP/(j#7EFa[WWe=`<]-q,^R,[r'&cNO#N$Dqsse6IqN#%U)*=q*0R$MG=rfF+F6g`'iMSOK)[gOT+eUp(rrg@_AU7l"
-	"=xP$FW0l3%DUR$I8VK(mBkZ#<>-#Xc<7E(TP<2UcS9^;3;SR#x-51(:`w6/FaR5iG=CKr#/yTiruSICaJIKi56fIa[lyd3&$PH21OXRel&&u#FP]J$oRdv"
-	"d)o@S$Dt/D2L'=K$UmtK(=/dn1FBLG(3=72_`qxS$kamal5F)-3NZqG(](uK(_)G`m-62J)alJ)3Vs>H(a4uK(fN_xn`.Qr7<Bm@HSW'U$Gq7wogB:;(.;"
-	"kpofADU$CX`*3gM2I(iMuK(xA7Sq(xQ0%5*_akT1gh(dX/&=dZyU$;WWK(uXYK(#>+irC8X0s.*(]$&QSkp**BV$IV$,siLVo#^sBk(ob>2CW<wS$eiT:)"
-	"e=NNhO#cdjb`#ct$t=0us,BR(.:8)30TqaO&%*W$#Gv:[>04W$:5^:-mL6e)$7FW$DKyv,x&qyu0xjW7NiY]Qr'Ff$Xe8f$pYVW@qWD,%41BEtIK]KMjuZ"
-	"e-x<Qn<EtB,NDHPKN('AfNxxM,O:csu-Z%%U*+3@sZd^M(&'ZvaOE3nnBRU097ab8%8qrVBPM#3:2T$jl(&3SjUF4]g$0TTZ,X[gZ-9H*M#&IZ58Frvg$b"
-	":Ys1(_AKOv6f@#ly[_S2^$CQ.DdnBV'2h$c#g-%<FCB#]x5rSoP$C9[6tR2p`g+.`ky%=_Fah$Vhv&=aO'97Lmy%=5&E2UsPhq7eX%i$H=<4VrY:##3V@R"
-	"VdBQ>#^k%pVi/Di$AZ*HRjMA/V&G39(2:QM:2P27TFI@fN*U74W@M>)O`=Xh$[M^PWPj;,Wc#Ap#Adg2(#ecitS-$eNVRU*X<,DhF:0ji-S%li(@#,@.2v"
-	"f=)-Nsm3FQt7n]5Rj$YqJB=tbC978Ftd25[W%Dq&kl(c*LxZ9=ns#wBts#i0$k(*A<KMlKxHY85cT]+yEu]fB@j$tXNvmy;N2nuqd1n0.lk$ssM2n^@86,"
-	"sq9/(R`Q3_9VB&Dgt.wZ/LqN#v.[N_kFH7`*8*q_K8@P`sgts#$TWK`OW21a:c;##So5OadBQ>#`i=kagoL3nMu=k$RvRl$IBO6^V4lU_$--UlGVcrb8iq"
-	"l$M5_D03=FBlfr#m$V7-1.Rs%h(eaubbh]Wf$_mk'heQOYbDhlMcsw$O($[,`caS9&dyjYY-%HQG%68HHsKOYG%+$WTox]iM#RR)wdV<UE3_Q,ZtHb2n$2"
-	"Z7Zt'Y:n$:-'`c,_Eg8Z]@6(j<#Vf(MWn$/Bh.$BMo.$Jj0m(we=KMXenEd)1rjhO`S3i.SZm$=<I^PDI1uP@'HtPUWTo$a)1uP+jx9,E>;/(CG`Ij^(+*"
-	"DWp=5gDp%Q#g*kdj5/VMkP%8/kmxMfk=ro.$lOgakq@AGl_w<##wUDeldBQ>#*RL)m0%0vPrG'o$CI;p$9)^LiV4lU_]a6'sgg&vb]:Zp$7GyG0Hio.$ND"
-	"c>>TbK&='>*m$'Kb+s$m=(1(*((=`gjp$(b,h(k)sp7lh[WnPpWE)sGmr7u:tpoY4GKhH:YKhNY'Lhj'aq$:ypTRK(iq$/qZE3CVDnSn9%r$K_OnSM1-r$"
-	"-uP9oQ67k8(uA6(]-M0r=NIr$na)e)l;iK(RudIsF0qqsZAMq$$(OM'la)s$H$&&uujd/$rZm/$nEm/$pRbatgZm/$N$GB#@id_u)dqM9mlwR2;t]6.UBI"
-	"E3fh3pS(Lls$[p>pS4KV*%RD,q71sT*%sU#mMXa9##MZ(3N)B:[#d&5&=#/B3N3RcZHU2#+%VP-PBa+qg):n3)*&Vug(=gqyGO]+r$AVHuQijd/$KBF;n+"
-	"dQt-$A'h(o^fFO`U6m$H+8q$g@hHOhB1c<AO=##sevI2cVf20)>$wvf]]+%-[I])[pf+%AVe_UFwU'QV^iNUl@pCQ>ss:2y>*,%5yn+%1GA1(02K]#+a7)"
-	"&b3(2(OlR&RxhPn&iidU7P-E,%bMqgI@nC##wB7k16-]WS-a>t-iej))C><M(/&hTTYhZf2ns1<)Fs/U#KM[X-kej))'fZQp^9C-%k2+WM",
-	"2B&F*P^Ob(JOU8Shx=M(ZY;2V;%[WRjv;[TooF,We=dr7ow]-%#o'fWBla0=t>4.%a*4,XfG(78oeA-%GJHfXNmnC#$O]Q/rlZBYn+e[-8qv&8tkJ-%x(;"
-	"$Z4yM9Omsw.%17#,3&$bPv3MtPv[8e.%%BVK(C;kZ#rorrX:R)A(I&hQ^):O$:6NoR#Pd31(o-Spo;gF/%bPu2D1&'F*rtW=]rxak#^UjW#87EZ#MCO8]4"
-	"3U1q.>CEqhF]v#DB+8$W@Yt$U4#@2kO-V#6gZu#s,GY-&>tX#JeL5^@1k7o4>K0%t&X0`&4#s_MME/`;enI/&3ok(f[o0aip9M#b`N0`VBVB5TVn6_m*=("
-	"#qUu07L7=)bqq-O()o6o^9KlLo7g&JbYKqX3%7jHN0Y/kUM-R1%U>1D`4n6g2EPdZ#6SOR-vI&@#augKV_q(NqZHe'dn5Z;8N36#d;ypcd@9H,Wtqq$eE/"
-	"2j$mPKL()+$qBn$92%Z>3C=nu/2%Y.a/(uHK]#uNb2%)wkM#h&k2%3d$U,xSj^#OqfYg28G&PoE/3%*EfE`'eS/o_j83%J5'ng4A%WnGf@nn,OG*P<Kocl"
-	"FfInn8F3'2MF0L$0[^3%&yUlil3#p#[G$khTmDgVZ]I'WUap3%cQt'20aEV(IfI*k[IRFk/eOw2HJTEk<a+#,;v:M#SxO4%xIpakbNMW$yxwgiMLMF=DUW"
-	"4%L8S7C8c>3%FjD(&=01#mSlt;(AvX-NaHNmJCXI;nta9T(;F[n1pIFGM+Tw():YUL(9@Rn1%;qd1s=3Wn)Wam*[N;U%q5pn$A/F8ojxcH3Ef,/MM__HMa"
-	"bd57Pb5(#e65tp1yym]4tk6qux<R#VT&qot9.88w1KPqyrR6%],8q$N;d296.qhrtZP3/yUEb*dd0MswY=I35-:x.dA,0)#4kKt_1(4/]FOEt_#:C=nZ46"
-	"%m_LJutBkat,<c7%`c<Pp'Cl7%+d//e<7t7%f/AmgYY-6%I/s0(9aYIs^=I6%Di%xvHD&f(P)(wvBNrF%9.KK(:eS/M[g9##",
+	"$5-De2c,v9%;g,L)v<j8.3Vcw.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%sk/X7P3Xr.-C&7/bHnl(ro1X-CKEP#Km0'+v1"
+	"aC#=rOS0bbuH2in_v$O^rC#C,:c%(&S$'=^c>M,qH&#%^d-2l8k>M5.uT&xXQM2_o+V)8oVl13+%G3r(BJ2A-(n&G)0g3m_i41'LSm1Y)j.5@^Y>Mx-yc<"
+	"Axrl1$DC#6;YhI6OpR$'Wo5uWd@mJWS1At&wIs;-(I9T2Pjvs-&]d)#Tw]t&ZEru7n,]0,.';F#qPiT8gdvr8-NiX-;ql;-DY.qB&(KB6AqHZ-6IHZ-/(r"
+	"F-K4qF-.KHP2Q*y1DZ2;n&X[[c#jAvu&a[y^,`e=#-$._i;LVuK28=,o&b'[F*j8FN2b.eH*aNNn&92;q/&3lX-XTgA%'9RHb^`Mv&-Vv*=`A1X-<BMt-A"
+	"-%i(Ywdo&[k5o&c8%i($2f<(nSS$'J<S8cX+s&#`mvx.3x6M2Zh@TA)Lhq.8=3T(YY+b=fh+&=O1Q<MEfOH2U(>H#;dsH/swDo*`2NQ#`KHi#1]q$$0&cH"
+	"#=h4A@eDiX-O&sv76%3j#qQRC#sLBy>AyRB6>/#=A9we.VEWFk35bhuA>+#N2O79n&A.'b3$fq2O#i/$7WLcX'gX/u'ihT9(3Ao#p[f:c$8SUhjy`yF-*0"
+	"D*ehR]$&QKR*[%ocs^Zg8NE2/Ki=I7yH21<WS)WaXf)hB:v$XC943ST3+=QDx(FClydFmQL'GSpih*+,XQ#9wsaGnk^$H6dYg,[*<88`-5>H5CLB&vQq^&"
+	"D/W;(Hc)b.g_t88j[isIV$V8N$,)@'@DVh,UUGB=/TXQ#5#rp7q)FQK;aKUNcF060-2Tq#d6>I2(oyL#;ut9%27CPM[;In#c,I;$k-Oi%W_dn#3/I;$KvI"
+	"RNjhn3PBitgN;)N/(0dbK2$&Xdt=,.t-L9@0(gN$e2SABn(uHvM#SC9e2+AAm'eMk7owBU'Q2Z_g#m=@Z:6GhQpr.N'#clscQPRTN0jerq19NFM#lj>T]U"
+	"s`N#_4LN#=L(/XN]jN#:8r:$R^I;$5(id2t%RGXOf%O#vp)a-ZF-a-Wf@n2B,Lq92l0`-hn^M#:HJO#P3w]-sV@S$NNSO#=@B,QG]]O#Qw6SUasVAHP``v"
+	"ZXDUZJ4rV&87VHB6UjPl0c;ut8E><i#RNpk2Mj&j#7MG-W$CQ>##:GP#ac$8AJyKiW^#7VN>U7CMg`6##(fGc%`:GDM/UdP#9Km-BJ10EXr)vP#l$_*3+H"
+	"aA(.iVK(WSe*30^7^(xnVK(4gs[Z'tPK(ytVK(TuS<[Ak4/($$WK(#Tkx[#0Or705c-;m;-R#_a&sLgXyOLWcXH24_4R#^HGR^MHsfMwsRR#(A5o^PB8;_"
+	"N#tj2dcq1_D+4V)mm5N_AGY+3fLZ(+</n.`.2I%HE8(S#XJ:D&0HNg`JF<##(^G`1qx6paIY.HahMcnB5r%Q#h^Tq#XvN>#srf(bHEkS#$Qc>#5.#T#9di"
+	"S#N'CA5%yo'1[DOdW8TbAu7bW-d*YFO#;,G4(0MHu[yAPT#C+AT#-QaI)ltExd+;&Ie*)Pl(u/VgewGoR#sU>te9CwT#=g]g2QtjBel%TpfYY[9gdEw:eY"
+	"Hq@#dNUU#PX+R#(qF3h=2>7(4^K3h3m9U#RJ7g2x*lU#y<cZMcj;YfpP0Nh5.bRg,37<DQ2ETSjVc3in<LvgnxLPi;Lsp7-HtX#)D9V#MG-FMB*EV#BOQ."
+	"r^7rejVwnY1*a)HjrhQT#hs[Q#Masg(kuSH)%ZWK(X<*ckD_A3l/PUT#F5uJ'5oQ-)+qNn13(+Yu&,`g'$^JE3dTmPf+Tnd(Wv;/(^hlXn)uQPf>H;Qf.u"
+	"Ayb:bj<ojNW,_GB+X#L-M-N@HlxoKj2To9Jhf2$&0L0Zxt@mR[2X#sQe=MXeAW#vP&i(W3OCls`QX#*wNSRHNq(2oFhR#YO+k#]+qO(+`WOq:,wk#T^g1q"
+	"=RIF-:X1l#srIWR/MMO^s+<K2b>Bu#yr42C=.d.rOXpJ$FX@T#,iOY#$W[xs:&Fo*;_tp7,4MdE@gYIsv-Gh3MZ:6oO:VY#Xxja<mZ^Y#xH/t-QRi0(Ntc"
+	"B#ebyFu,r'S#(wLJ`BUD0(-_<2,S,Q>#4ntp7@$SR2wy4Z#wCkm*U2Q>#A+p1$f$##>CYrW-%ed/$x8$L(P*`W-C0nO#@h<KMhhZH)tcLZZU:Ri#8L@ecR"
+	"=[i#+HhT2L0TZ-WBy1$j-*w5/gti#R+3cO,ZfA'-,ra<:s/j#0<N/(l]5>>8pryPaAAB-]YTR([Vp@Qqvij#0^u$R$:1oB),u(Qr3f@#@vAk#`$Q:$/S3A"
+	"#PMBk#5jW/6uHHQTr^-_Ughgk#[QS)^XbMU3CPMZZ6)L[MD*t(Z3u3TUIpHakkVVF8Y/%/V38GO2>20,/C0cU(C'rZ#iJ><NsrLmVrJSk#w37B4^&]+=hX"
+	"al#CKvIW,No6Pbr%nbm_jl#sT&dMon*$AAmSJ.[.y#S35+w5ow7m#9]`a<uq.m#sk;/(,&=E<tx1>ZcwNl(sQA`ZG&hM#O9NxZ@,jm#IO%n,Xl1/DjG[Q8"
+	"/__V#snwk(-%2[]SeW=)=x*8]^CDHNPi^n#Ea`S#qebK($'RY[%w1NRKj[r^R(4&.Hb*H=*fsl#/ROS_kpm9C@,vn#ekQo$8e_m^#,7.%%%Fo#u::o#u<P"
+	"h2^Zew^+BQ>#:c=b3HEDo#iEAnBKQVo#`CZK&;@IdaM#2o#C^NiasCuX(WBrCYesd]M%x.lWRS2Q,fAph(KsD/(%0I58UFl%cq=FJc*$]Q8Pqp_cp5_j#f"
+	"7BL(<>M'cXC7%a.M_p#iat'=_1Sp#GPFKM7F);e19]Q8Q^.(:P^IV(3RvXe%lMTHYT,w5c]<q#c<eufsl7;(vZ/>HqYBL(SMyUf.G.UH&Y]Q8%]F:htPYm"
+	"g>GJUHIvWWI]J=):fq.A/6svK$*PQi(rrP<i1oZq#JmgOJZ7r.i>S0G(./>-jBR*G1X`xP3lAXps<S*GM##6D)1$^Q8:krik3*/Ek=X2'l_lDfk1=C1(S*"
+	"SM:qIrbr1'Dk$E/SL(S3bCljWb$R-g+n$ohcylwP_s#8dAZmqKqN#t&(>moNG<ntKqN#AL@WnVx`Q(U2Ih(`_I:UNs;TohW]ZPAEPt#0eVyueVZt#T)JKM"
+	"6[3VpYH(P#)#2rpWJ8QpG^V@H>P220,G3[PY6_T6*hCp(y0RJc^xPjqjNEFN^4G@PT&r_#tVhtQ]KPu#'_Et#>ik[4]$`+=fT^u#ADdIshu)ps+%]mTD1x"
+	"&=kZgu#2Lxd)/ZIB=napu#P2Q*ux'gQ#AM2Dup@*euEkbi_UfRv#UhrmBQ&>Zvem$)&fJEo*o%oT%2)qn$U##>vXEpvHLh[T#70Rp#$;4Nqm[6#R/i8$m>"
+	"3-dD97Bo)'pcK(sPd<RCqXN,vhQ+&&NV[#]@-VS'272M4l%$#)Vc7f'1RW#4RkgMtmX>,CSdpfSJw-$)M0B91b]NM7]M*Oc5>YS'RH'#tp_Y:*(*9(p]ee"
+	")0Uxh(G1`nNqiyv5g@x2Oq&WdN&4$GOf^;.$3CSP=`F2cRJTV.$uorS#)2:)*'v)U(<7fL(U]/`PRXD%LrI3w56D#/$)&c$RYiGr)(4o@#",
+	"j+2_R^TKat6V_>(mZs`RPqtsRlp[/$#<tWS$b2M(ueIrS-Zx/$IlNVTSKnI2d)9_'1JS$#r:gI%/,xL(GEU0V8xxLVhupO##NAY)/Uo+s8W)1$cy/N#=2y"
+	"lWWb%#QQq>l,KrT5&*SEk<ok.1$KaZ-W(.6OXgi&)Xkf[MXkJjjUog0s*Ie9^#x:nCY4oV1$@3Nm,.i=m#2$$2$niW3UL_c:*SKSL(K;Nk2W:]v22T-j[<"
+	"/Hj[[5@2$XST<[PJhf2UH1R7aH`'=-L+2$0UiZ,05q5(E3<LY/X7;[IKN/(PQX>#+4Cr]sZf2$dAj&1MJqFHMbw1qgCKZmT->3$<Dx/$;[;r]r/)3$FsdO"
+	"_QN.;6%>=,=DKV3$obN0`SGGF&=3hP#B6hP#%gAHa+s;*h%86YO:=<0$c,71b2n=,;_o%Jb`49d-^U7-%PouT%j132UuYK4$Sa0i`$2u<<18.y7%fU^cYP"
+	"9y;INXG#@G'Ddw-5U#t5n)=cP35$BdExdUDI5$><]xAJ=R5$:=./B't48]'IXj.3IAO(3rSYgm=XYfyH[2$&ct@H#Vb>#DgG)*;BvY-OBJ1(Nr,8gs3$4C"
+	"J>gpfZDtR#So;6$:.E2AU^cmga^>K&iJph(T1sg(RCN>#VA#lhjoy.`q1=F`q4GF`N2X6$[H8`2*Pfyu`IsIj^lcLiR0#]O`l6cVB<>]O&>2A*bw0P#6'R"
+	"1(D0h%YfBT7$6$I7$CTMR(nfpT7yx;Hj3.IDE,`t_lFvJy*y`4Bl6X0>m2o<$HuO6w5DZLK'snO>H3765/S-(LbeJQ8$YCa%b=oU;,=);/(b#M9oBV3smA"
+	"Hc8$@BJmgdYm8$_rvtf^NT9pa/G##S2[RpR&-ro:F(Vpv@uR#Iu$Fm<.r7$,W:w#HD5tp&:xU8q#'0*qy2)*<G=)*3/rK(]x1l_<YCITOS8&`Fg99$10lB"
+	"4SMqtO+E`S%1KAD=%589$6Z:/(`GNe)dF]h(^+eH)c>Ih(;7%&=`HT9$3gK0rdrSLrxL[6TIFoi(Y$a@QZxO0$W%^a*CZBj(Z^]<RGw-ug8jR/$qpPqr0."
+	"&Bc>nf-svwJPsgRr+s[J'fs2K%:$E]f'37oQH&8rQH&tQ<e#G7_9[d<LR#aE0/`Zc8k,0hmU#8;CCMZMI:$_S[M0k5Qg$v3rfu3xhg2-EB.D-nE$8I8dvv"
+	"T4'^YQDwI$j/x@u0;(J$dBcW-/vSqB0m8J$IAU[-s9f4$qT</MF*@nBG-P87RULj<h:5)OsnUK(cV%JNa8>(/bpsJ$lf@(/2n$K$Z0Z:$8mMBPmyDh$K27"
+	"K$W&s:)*JFA#:xyd3elg@QXye$Rd7M##+a7)&r.tG3Z,qv($j$$#OeB6,&]*wQNebWRYOse-/q10&ulQEO&gU9SHW[a*kr>W#nx>W#X6;W#Ef&I2q&*Q&@"
+	":xRT9'AR4._Q58pDWL$k:Ys1TCX%w&Sf@#jgPUV:Yp8Tyj7nBgRjL$a7Tq$Gk_^#@_ST%:$v_-V8oR2*=d,.P@+&=oqAM$*sJ&=c'G874S^T7G70)XFs0d"
+	"3&dbW->cp*'um5@-YC%V#(ThaX[];BlTwFcYSu9,Nd@a=NjK8^Mp)@N$&F+N$m=&Y#[6E>ZTD`<-+p@+$bTcrBer.k91G_lMJu@;[pGwmTbbJ0V1FK@ok2"
+	"U0R.k*%u0NfN$i`u@0LmMZvk[*&cV%HX#mJ8P$7:&^-Bj6P$cA.,at43O$t3;L$8%wY#@@EO$lIrR^H93I&,+FO#l/ys[S6*M#.bbO$;YrL*qQup]E;op#"
+	"5#uO$ES$0]H*(P$y1->8bn#UPFx0P$@8NK`snQO#6JXO#+1;V#HcSO#^=c*0%ErM#OQBKr&m``(mlYi(kFqp7TAGEbMF;GUS%CJ&hoPT#w6rP$0T%IcEBB"
+	";[[cvoB^5T,)Gx[p%0%/,a+Y2Q(KyI$d_<<NdK<`P$f]OQ$jl>De,P>w5TUiXeG381=kokQ$[@vveM*#)=f=xP$$9iH2@x'e0u/rg(6fa]ft=ppfm#O/T-"
+	"AQh/9M*O#SLOR$P[hL$q'WR$f+iTh]['&cXSooh%p02hLY+lh,gxs6VeUP#-_=Y-Pv83,]Xpl)0Csg(:=>0icigEuPh%S$i%4o.Zq/S$O.]L4o=yhT+ksR"
+	"mRaIMjfjAfbundT#)i#e)UfZ8.T$hj%(XHt$Qvll(%(qT7wRHoBg%G*lVjPr7#]d3CJw*T$4uC)mV6T9(s#vyl=[FT$5xc$n=mv9._9mL/$U6;naylT$89"
+	"`*3].[H(h@SU$,/OToe::U$;C`*3eG)I(hJuK(s7s6qgDQr7G^i<IZ+iU$UZL5rmgr;(<:(/rml-V$Fb`*3;*EFjex@V$@X71&upM0$f$x(tTM#W#pQdk#"
+	"G<rh(h1WH2#o6J0Ev'fsi_,'uHk_>$_y8xZHpwV$ZKy_uhxxV$KD2j0>OXatrtS7SkjmK$U,yO2;ToZ2y8QZvWXOr$I6:f$J^5&6=YDUMVjA/Mww(w5qs["
+	"6NT6mV$OkBf$HaWf$HS0K_i<bf$>wTf$ijLpN,R;HN<s0T$NBJ2Ljf&g$h;K_-e0v(/c6oZQb(7g$c%o4^#4Bg$W1O.-PO;e)_:Sg$&Jyv,=yVBPktfW7]"
+	"iY]QqOpg$4T9^ULn$b-MR7I%j*ttBdjmg$<cet(1;,LFouyg-BHki(.#,@.gdv;)@qYN_i&Zh$$en6RcRch$,A8*'sig5&Sp=%86q(nT[y^;2cOjl(:kKd"
+	"WU30i$5TTZ,WS#k(p@<KMI]SwSmi<,Wq2xLWT0Ph$vXJdW8Ksi$Al/i$)M6OXr39)X9#s/(xJBWR5uuf%0W1o(RGg*Y;w#C#ZDUJYeJGw5ulqfYnC]HY6]"
+	"=p1(RGj$JytEZsd./rVRI>Zy+iO&cIxZ#c+qq7w.oj$V0SsV/LjZZ4r39(A:QM:A#[cXTsh9S8(a`[]KhTSo@,j$bvQ_$3&=/.Rs%h(BrP9]kosf$;[$&h"
+	"S@`Wb0m4%^bC$O(Xl_6^OelT^XYli(4w=7_PVvs#ty>2_j<,s_*2fT_I)r3`U;(V(x&Ao^Nac@2vF#e)*$cK(w2T-a9,bUa$Wkk$^$HG'1_yl$.+labn<n"
+	"s#0,us#,nts#RMPEb%,us#l+a^#ttST%P`2o(:a]'d[(%C#[R9Dd(5us#MR-R&e8us#>FeZdZl,Ae+>us#E_E;eTD`<-pO-&$c<ns#(*9k9G<]ZHc*9n$d"
+	"K&JB&*og):n3)*.otg(=D`a<_d6l$:Mbac5gX*=V,:k$,u*Bca_Y/.i<'(=76Ln$gI&h(Kerp7;_YQg9@9C)]Zlr7H1rjh/S$o$-RB7iK<ijq.[^SiE0./"
+	"irLEniQ*EEt5RSo$GXKB=OoU97&-ud2S+#PJ]'xn(+)q*kA1di8BTWX8;6wo$P&b'lMnWClF9VVZ5oIp$vU'#m2f3$HvXIw5CZCK'okL/(U2I,)6e4&=Lb"
+	"ap$RnL/(6a,K`yWym%tt3o(+Hk<o(=&C#<9HYoJ@p.$syf2'/Dp.$/Btpo%U:VpMIp.$5ZTQpTD`<-<e.&$a2h.$L>:k9i8cZHSTyq$TufMBJ>pg):n3)*"
+	"gUug(^D`a<M*eo$o.;un:7U5rg+=_trIAr$jc>-1-]'h(x@qhr>mFk$o]IbMK%bUe'VQTsOd&O(3v'fs<n4,tF#oi(T:F/(XM&h(=:JB=o^yU$7bda3^Of"
+	"oS[*Fs$_2QB=v$i97=_#e2F[lSJ*@yn(upC]vfaUm8W8lh3>vFpS'&`*%_1ojMUpyjMZ/MH2*0n&62#AA'Oe6+%8H_EOujd/$lB$@#g_pTSmbT+%>MH+%V"
+	"paCPQ6(S#+6@L(EqvgNIZMcPy&#C#ET_)QP&qTSr&#,%Zfo+%5g5bQR,qTSS'4,%P$e/$(`<wQTD`<-5N+&$jjd/$U.Ak9S$e/$_V8tRDGL,N64]M,9TfR"
+	"#xwngrm]J3p/#[,%y.mr$76M>#LRl]SaOO8S4lWt#]ak2(SK9[geZkds@os9._w8>(<Xut#I9Z=(cB.O>plSP#Wi0-%C2Fy)jo9-%V<gXW",
+	"UJ'SUkibHW$kAoUFJpW20>U-%DxB-%@GA1(>2K]#9`c*&iL12(]9GPV4>*p#w<eU7m,p-%pLEiIAqC##wB7k1SW-,X-a>t-'<gF)Qj<M(;ER'YIjBb>3s]"
+	"=)TG0U#Yx[X-)<gF);qSKrm8n.%$Fc7NAm&F*f4L')gM'eWo9HM(h'0]Z6P#/[4^S.%4,D/%jdH#]tNwmp]ZgB(5h1%]:5P8]'9a/%WyMw]qEwmpvss/%+"
+	"0u.M+Hy)=BW-0%qe@o^4n'7_ox.0$,h/1)Dl458Z0NP_0HT0%@e=/(fKLE32UdbUaTTRd),:L*8aVK([9`Z[9>x0(s@:49Ipb9]_L3iA%O:D=Q%f0%X/&O"
+	"abZmCD/(^HasZqFX.A<*bO((GYa61U#(f#e)jJ&q7`8NZ5>[>Hb)H3k1;BD'c%xpCcDxy_cvVc1%;am,dv5jHNh(Kh2,j)N.L]nY#_O2wd(Xok(@aN<e^)"
+	">D/CeN;eq0/#,)>:M#*8I85<[jWeP<Bn(JC*%ft1K8fP`iE1jMph(8wh/(Ohb(b8[t2%)3h2%F6SYgj%G5ghSWm*,r&@#&4i2hM073%&o-3%eF;P#2m=k2"
+	"bMen6.xJ3%HpdB=-iH3%LVnE3#YswXo[a0&6:,T-8dwgifat.&*^[Ki^7tj$:LNN(ok11kmNxNCu%>4%OY3:,.ya^#sLl/lBmcBPxZxJl>X4&l]qgCcLQB"
+	"hl70a2%,U3##T08`l2N^71<m5B4M-B$mS0T@m.2#QS<d9(ngH;+3[@N%bBQC5%B>Y>#uH<KVd`D5%(QH)2>4FV(f8rUois#ro55C<3eH&qo=d+#,JJ;M#b"
+	"w#6%=HB5paHDW$>wI;nSbVF=aT+6%DroG=Ubj4%I&m&=ea=6%>rE0rUIRt(%K67rme6,s=Er[G8Qw6%MIUK(1yl-sJ=i[G8W)7%Yw+DQ@HXU#9L;/tb)up"
+	"q57s/tmQ1kUn-N@efU#h(ZO_K(fe.'umAKw1(lEb*iU[58RkKBu&[5+vwKkat0ot7%Aijs7,gr7%RrB&w7r;4/L6TEtK7p)=EQD1Mj_FnM-yVq.'T-O9Xk"
+	"p'/K(Wq.aeJb*@._/O8ptKMe3^G%[uHyPf9gG%Hn^V)H^mEOO$,qobFyG%lBmdfx:*H%H.AmghXX7%,1s0(UW:iMl<t7%``^@Q76;+s4Z$G%biy[QS05g("
+	",:*[Q[g9##",
 	0};
-#define DITI_SPIRV_SIZES_norm 5161u, 9906u
+#define DITI_SPIRV_SIZES_norm 5246u, 10067u
 static const char *const diti_spirv_text_qkv_post[] = {
-	"n-,VNJb_OPTCsI-hT7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#7%Xa$&XG:YwSvv#9Ao8%J3UR&Z&;l'</m<R$jZK(D4TvdySuu$/9-V)[Lc&#6Qa"
-	"I)[5D#$<S@4(p*2X-&F6J2mV@U.-1:O(d@4=$,drT.r%#P2Uthv$rnmg(<B0'+wa5B#ZDd$,GMx@,;Q,3)]X*A,pA-68*ilB#,7nd*MXcB#t:@O)+>.bGT"
-	"yM8.m.OA$99De2hED:%cH$O:X:s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(jm)I2+5o&R8piyQ'[pwQtOjX-[k5o&2'IH"
-	"bQq>o&d'>5Um,6Hb#XhW.8BoJ2b6Tt$4/LC+Ym>A-uIr/)Do%=-:cFV.V<JY-E,:c%t%S$'(Bl>MaOUTTQl#<.N%k<(vFlm&h3W_#+,YS/I=,6'G:q5'qa"
-	".r/]2(]0&lLXS7O+V&&Z&r/[-Ur/Mx64(Dym;-yUF$#D7=K2soM#[rdSD#1)E(#bGE-)eM#6$-Uq@M1g^I)_jC#$Lm/e3v,bf3<4*Z-^RUp2d,%b3C/55^"
-	"Eb=%#Gj>m0t>od)$xJ,*p)gH*$)Z`5gdgk2VKcX62o/t$DNnV(mWE=.lj%_-vk$h<&[ka*t<TY7a6EN24X#F5Ffo>#@xCF#=YVV8'=tLWs9sBMZef(+n5r"
-	"Y]NqvJ+Q:k<(TUA908*K29*<F$%WGoo9l0ud<bCja*>^FP:DAPg2*>St$f41X-=WmS([lhmB]iUT#&5j&=GnVQ#SDE;-'//T#c0N^5uXS@,pIA=&J.7o<,"
-	">/#5<w:C#oe_i;I]9h2f^)_lFNp]%Za=y%tYDv&Z%&v.EsS9(::_'=+pG([Q.PG=.2Rk#0gkDHHZO<MxE2n/o^bO(M<B4@YI-2375uo/xta80Kq3Nr]YIM"
-	"#OJwAMl&.w^@PtXA:R<2*s/$E#BO(u06#lpAYwbTBy7#t-fS*M#/E6V.wj<O(_O6sCf;F33[3:-ZqG0P(1R%e2#w$u$i(.u$:eqO#O54u6dV6w6Dx)R(%@"
-	"OhFQo>Pb`B6o&t&qO0yVK:Ma`cJG^Frh*J]f(%nk3E%JaSg5sdZZ7`-5>H_Jls.`0QZH&uE3$e.y#IrmH]I^lK`-ccD3$deSatO*Fdt.ER#'HfL;JPGmf3"
-	"_X,7(XmYK(u7L8K&&a;-0W2U(cxOtK6SZ&TDWCR(OeD5LgSqOLDYrh,<aXQ#khia<P)2H>HYaK(ALQh3hgb9%==uj'Q,LM#'-]0,cBts6UIFM#2wh*%M+y"
-	"m&dp`/O@2IC=,n8HN@#BW#Y&mM#F)':%)K.a&qnUI2e#S8%&d(bP^#7VN>U7CM[=6##teGc%I:GDMloEN#H:=J/t'.>Q[PWN#XS^*3UnB>(XD^Q&3VqxR^"
-	"0Nr72WT_GQA.O#IxJwS[#(;(-3_pSd*KO#vU_*3fH5@(a]^Q&#JJSUv.W'=NXYhMZ^*4Vj_s68Qbu,N]'4P#`/e2WqPOY(cMEP#=4NfM'g1##4e:*3'qPR"
-	"#KcP)=fDfW$CAXwXSCn%P.lT)Y7Hka*mX'Q#F8ifYMPy.MWv;Q#]4LN#h)/IZ<_8BGpS%]Zka.E=%-BQ#^1jG[I[bsRhMcnB*@^Q#tBDK$VBN>#OLAW[6b"
-	"u<]IK`B#Y0xH&]C5y]m1$5T7XAR#)`9[)0*=T]yD%(=7e=R#5hPdW*TbAu3u4Z_DpSS#X148AdqjHHs0&1u%R@x)1[vR#1Ols.spCS_GMj+alL5V)rA2K`"
-	")ZY(t.eV`(2C_Ia'dP`1b&>9(kJ/]ZPIXFbUY+R#&-+23+yduOnJtS#dWO>#'%yFc_:sB#0d/T#S%;/(W7sg(&eQ@dnvIT]^)NT#[+AT#yA>&=b=]T#+%'"
-	"q7otG8%e9vT#Cj3V)2U;WeHZ'W7wd;ngS]$yfjp7TfjCA(:oLkbbq'T$'ebH#<8o8P#1a'W#EQXyl/Cw^6MUVYg^nlP#7w1<+UueY#LH4QgYn<ShH-oY#Q"
-	"dl1hZA*atrH0c(qI&&=&=0V#fR)iiA;Zt6YFc*(1G0#S((9;@+PLV#/],Ok.$2V#X<EK:h-&Ek+fNCl9qp6(O'XClFTyXu4c#T-QwUH2f;3g0DJEo*6[xj"
-	"'M.IW#qtu=mJ^kZmI4py*ZY4g2[]oy*y[$/9vtYylEX'unF[uXn_DYghaA,X#r]Xgh/3hp/Pb;X#*$*5hRXRNCU])HjABk2(F#nd)dTNH2V>RLCW98N#3%"
-	"XH2Uqat#Ql14(@y3op4:HRAWo=NUN6LI2^389@qV-V)'dg1q)GpQ#u(2Y#VJT[YKy0Y#)i/4sHfkd2pQ4S.nnE;-Iw8O(caCisW)>/$5a1M#GBy3()/nrJ"
-	"[rcLiS'DG&5ipL$v+sL$pwEo$Yp8r#30lY#DY$ctU'A,u7stY2U,oi(CSPKMsULjtwjp=v**#_vo2<at3.s@#%=94Mhhs8$,Ru=v`L5c%Xw)w5dF7.HFkP"
-	"i#Ag:nmd>-R#UV%&=Ru+Z#uBb<#/NOi#ISCo*%#V>#nn>,)4tNM(%6*cO5q'j#^.&G.-Fnm/Ax@%'bY(r75y8j#l3JcP`oFI%AVf'Q5<BM#mJ42CNlW'4@"
-	"2e7$u-7>Q,4tj#TGlc+Gs^j(Lu2_RRK(2UX3xsRHROWRj[Mo*_NjmK9V5k#kYi/(MTqg(Ta9/(d,N>#=gXC.TlQk#9=.+vHt+5TX7:pf6;:2X9IKi#INCp"
-	"/2/193&Q:$#-ar6UcQ4m%%OkW-TS,k#W#ajUTs1k#nl#)O9:*l#TIN7Vv$TgV.OjSVa.s.V*<Ql#4NJY)pHAKVKdLdjsEdl#=mMvS(#nl#yi=g`%Pvl#he"
-	"R8C6680=pq.m#E,edXf-B&=E&E>>99lFXROiG&RvRda1J$bYscjx-RnZ43GnV:pWu7N-]-88^IxmyYx&jvZD$hychF9HWq$R8$4ANZZh[YsnV`wT+D;2%]"
-	"2t*8].lHn#%M+O-n^=Y#X$,)=7wcn#d3iR^p<wA-3/IJ$Nj3p#(LFP(GdEP_QPf;txM3o#&Y%M$MC^[#pDIP`TG+1(fWwMhr(RW.F81o#EEDo#h%lZ#^s="
-	"#a0$mKa^I;T]^BGL#S9xea<%HgF*_ro#0^io#mj]V.OW`o#py>/M#,/p#sY&p#hi1N4.yj'4WDO1%.APab,9os<3oyP#7(.0*Le:##[S]7o9fCp#8x^xn6"
-	"j01o:iCp#wv'T,0X37$1JP<(PnsZ#KlyGLtL:q#<3IZdpKM<ecNcB#W*yb<fJxp#A;D(f$_]aO_eFR2rIdK&c9$VfMJ@q#xc:hBtgZU(OXj9g:u$8$[X/;"
-	"$;KQI47a$9,r-Q4$G*y%PqJYmg>s,W#<>4W#2t3W#Rdu1h:SykhHpjCP-6ZE4NS,lhO.JFM@h`S#In2m$)]1m$A=sM#$Nn+jvlS3*qE^ji.7jIjl=hnj,O"
-	"WN(&9G5&CJ%N#X1sr#x2daFkwfFk%Otr#V-hS-eW6m#sc/O$aTpP(ldH)lsf[FkQQ*blfGu-3CEluY.<Ss#]ET@mZ'Rp-&scyl<w_vmdKLW$@6DZmTWRi$"
-	",K6A#u;,t#y75)2LfAf$LH9Xo`/L3&=78Zm]1Iro$@m9pFZKk(hR0h(*,1/1d=5P(b,VK(1a<SpP6G/LnK'u#)8<;@IPukq1<g[m'A/Z-aBBu#c#@,Dkf;"
-	"o2D'Cx4e:_3(F]_jC-1]gsw4`u#6[J;-C*VL(`kY<n$U3WQ/S/8rn$_%tI%SP#aE0/`^T=G)Goqu#-qBCMOy#v#^MRM0iQ2BcZiAv#j;b<vwkJv#K>3Gs:"
-	"Z@&vup's$YQ[v#Upbcs^S6Q/5omE:.$#>vH]'8fsrU2MV1cdNS:e-$<[MVTc<;kM+B3/M',>Zv2jk-$CW)0NmoFCH<oF>Hdl=Qp$w9.$5a,F5JeT:)Zdiy"
-	"lSTL)P4*$e)yUxT#1,LHN'vTM(p_QEPZwenB@.U.$4C0V#fm$^-i1mR#PYdO(]Oy[Qt-EKXM`7/$&PKf&S+`ARClXDQ.`hsePoJ/$-PoT#",
-	"gN`>#XDc_-H-)0$c:%#QDLtsRbse4^)xJE^3eFNrXl79^1se/$_hhtSd+x/$7u3XTDNUdj2:+*&3t)LM[-)0$;*E#7yo@SU+qyQ%]<)W#Z5./Vu'KB-qBg"
-	"m#=Jl0$:$<lU]-c0$hDW/(KA%7UEW+G'Ov&1$kY#:*T(lM(NcD;-hyO1(lUk%YthC1$nq71$08MR(jTVT7LgfgVO%8=EHRI'Ybm9s*YN_aXnFZ^YNj:$H'"
-	"O@)3$Q;E'qO/b<)Fy1$l`c/(29'BY=Oig%-,#n(O,YH24+>h-K+ja<0_G2$wu%&=M$@BY,cO$HgfAw#^+eyueKe2$[7MH2AP.T+>5a>#F+kycK/o2$i296"
-	"(,[jr]3xq>[&rB&=;Q:##3>bK(%8kW-2AiN(7u>t-(A.^*dJ=M(a<;l_A@%@7U*V@)LfaS(h,pm_EDa:.JE6a*3HEK`n46%#8b73a/$s_VnDt3$yP6B49E"
-	"Um(P;OWR9Y&r_S3=EbkHdb<Sj-4$DVC/(c#7EFQV9Bc5J<]-<lo^*Lmag`EC5n#4lU^c6IqN#u>)*=aJ*5$=Ww[dl)it/aR^F_-`@B29ftO#4(I5$>3Vg2"
-	"H2ys44^g+=Uob5$^oyUfDX.:gc@:Q$WwjseAi.YR6:16$u<v5$D-YK(MJ=rf[f(-00D^C#4'Lsh#pCNhUnR^j^5C2i$iDC.>O[4(^h_gMM5Hx3jg$D=,P_"
-	"6$m-3_=,JU6$^d`K(e%]seZ*4m[]iMD(EL(8oy'X*h7Gdgbc<]A)PCPk#I8pq73i,7$o:Fs98^0)k%5sfkTWI1$t2k3%ES7.$B(Sak&h7giPhvxOO>^7$-"
-	"Cf3%DD%J$$/rD2%.9o#T,,8$_sn<8i5MZm^d=8$qF_*3(-*WmaGQ8$7LP=Y.]to/@bt-$9M/@.B5^KiBNl8$M-M-NxFD=pQ+bpo`^'9$eCErplTY>#,y:9"
-	"$p_hw+OW;q%<],x/^589$um-h(Pl,q7U4v.rcofLrd/i9$MTw.M+Gs9$8t`<5BYr+skD-:$/Y8I2I+qx+#qs+3K2Cxl,9K:$ms=:$QY,x/jBK9$_SrZ#e+"
-	"26SEC(d)TVj%uLhHt(*XJe=AE=s-mi;k3+m(5J.N8n&9ae23B)&>,.[0>v+#*J$>BvI$]s1J$a;#b7YO1;$]P4#CU0Z:$#b6h#SrG7Jua$(=KqBJ$l2eH)"
-	"4sY&=e03##M5U;-NSq[-OMKu#23pm^WmrJ$oM9vBs#LRBL#.K$33N:8Z'v6%-..#QxdQ&=HS>K$bPUj(k9u%#Rg)@>ZS-#RD[sp7JS*wQ4h[K$V.2_R55@"
-	"aT0uZ;)'IXdsQXQ;@Q')L$mJK'/TldK$_>U_'(2BnB[3;L$TnfI%4c3A#x1ge%*+p^-K4Lj##v5)O+<,K$D^9,Ni7(Z#M-C8SG=C2(G&vu@OHXL$aqJ0Vf"
-	"a&2%1G][#Xg.pVgJSKV)_A4W_J9t6*h*TWcDx+WQT%*=oqAM$0T&2(Q$M>#-u@OXq00)X&7YK(<BkZ#ZM$#R(Dug(V[qp7#QhaXaAnP,:u,cXTdLx0aLp("
-	"RUAbD0XF:*=%L4N$Q7O$Z%H%AZ#>%]Z%&GW38vQN$*MA;[ImoL(MDl9]GR+X]v(h5(3xFaXfj;O$5^D/(EA.8AU^AL(43-Y[r<,o^7%'V]:GH3_;J>o^]n"
-	"]Q_da$I2C8(o#hBmB=EEVO$di##H4qlN$G)/sj:H]N$r'M*'8gd6(4Nwu@7=#S^il`L`Ab(A*R3Vpf7S9P$d;g6,)fUa#mp&.&StA1bQxfdav#JMbQ'+)b"
-	"Uyff*OT_t#u`P8A.`8'c_4B>,1Y'&c1oQX,SScabJ^an#(9AV#7`@Q$[`yCd@bpsBF6idce;_N#geH$doUU$e;YwY#;3@>dmxGDeI@O##>^`<erC7)(Y4`"
-	"(FB[;;eH&U;.&,P>#n9sd'm,iWfsD#<fg8DQ#i2TTf:N[]H17:R$`g[Zt;CER$B%<:$pS%XY:L`3$okRTf_v=X#t0m1%v;Ht$uY/L(Wx5lhg=R5iI3r_]5"
-	"9%S$I`DiikTq0jPWPr7se`hDDRJS$(=K/kUC+:(g0&)kV;gS$.-`*3HHUG(S>%R&Y_AclTEil#2+;5^AN'WHHKgr#[l=Bl#sLNhJcN%b[RFFn;&kN(/^WK"
-	"(Zb=xm,GDbn(:IKiXrFC=@i5S$$eZ88CXBEkVQc]oCK28on%$ro=Q2a)B$#&l&E6q(l3GhFO(vB<+UP7((f=unVQVO&YIAoqsq$I#ifJ0rh].lq7%gLrHt"
-	"=o(LkPSriR`gr.e5V$3w_t/bv2<ZK8]i([`O/(I*ErpEOUC#y]SV$3T<[PV5-d<ca;'4%1T)34X;=,[3x(t5#70(F]@'uru)W$Qf]B=x.dV$xl7DvQU2I="
-	"kgE'4$v]$wwDBH3=xb48pG'O'Oe3_+oZbKMO'06NZ+ygMlW33CRuGV$YTY.%U3r>#9$pyu6/,)kJ=G/hXosf$2w$h<PdTToZ_G&=gSc2'tFHy7@A,g$Y.A"
-	"g$rp&`PJD]1,,(s^P-PD3CHWET$tuRl$#ve[#Qqt$R-tw0(+kj$#E6y`RN_O;RK<5h$LYQg$+u'BSNk/tRNt.$m9=WY.^^=MWB,hf$_+;h$t<Xm&r[oZQo"
-	"o6##(%.X-+QDh(kO)ST<Gkh$U&F[Vw0BG<NMs&1;2aNUNi8i$tI#RVg>./r+DPi$U.Nh$^Ljh$f>6/W@R.q7:q<,W+%_i$1&+mWdA]KVc&G1XlrtdW]e#j"
-	"$KRMyuw%.j$`-g3vWw5j$y:yHYV-`HNO7Ip+)+q+3S#sYN6s]j$&XPj$2+ncZwnM>Z$A`dEK2>2_MVdoBsdcj$[NeW#sBkW#",
+	"o0,VNJb_OPTCsI-7U7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#:j.J)xm0EMqJ18.yCT"
+	"$'nc-=-/2je2_)Iw$oemg(#+4U%B3'W.r%^i(cw4=$g&Z1:)kg_+g,,B#6gFT&Di[$,'&:X-0C+o2Unc59RsM8.m.OA$99De2hED:%A7Ee*0us8.*TgY%J"
+	"kDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:;e4:.7<WK(&UMH2Kp6t$F5'Y#.f=&#G8Wmhtwo^,mJlU#@NqsfPk5o"
+	"&5A2e*rliX-L>0n(o:4n'jt.L)]b&=--ELc*6UIw$x.JS&57*[-hh>,)_'3/:_]D2rlQ-[$cbdt-v,N9.jZR$'*Eu>M+;.@$qao6/Fj<IWkSTdWZCeX.H]"
+	"W<-jxiU7XGO9/Z2Mx-2NY>M>Qje2U+Y<%w(f8/bl+70Fs%J2.%)e*k=ST%FDqY%mS_m>)P&t$wN*KV@p87/)m6/MjGk<(5do-aYX0n&jExA-8B>d4@-E&5"
+	"hbJD5^rmM2qCr/%JpFm^#7P$6p-tc3qqqS/b:rG*s58t&B4EA6<7&_-%GDh(t^u97q(:X7F/P)+Ia;y7r6tG3kF2</(POV8%KGN2#Qtm&/oHaX#&ehOe`D"
+	"S+rtDo*#5'H3eEsH/+hr%#C5Fl9BLaL2BhL-4QFu;$Y>*D$I7*w:YNe:7cdC,,q3=;/pG-##$wpx%D0(1;r@fR2vo_i(`%)CGBJF4)*/B4;%<h5/&8,^%Y"
+	"SB)=@,wC=M8Vc=B14g26ESt$h:1X-.maP#7;ij#rEI(e/*)w%MaX([ingk#tX#UT-Op^,F(%w&M/T`>yBVI2S^yE=0Hv^%KD*k3iDG+=.USW@Ft)4'Nuk9"
+	"A[nQa.W1Q<M]]C3(O=s97nXZ)[d4IA[A`^UBZVRMrclIM#RMwAMsNfw^G6vRCB&'3*stCD#dXD91CZdjC.m[ND,U4kD0XG/E%IpIE9aL`.5tWQ#@.Cw7L1"
+	"]dE;iXA&nw&^&8O7+Rm>q='cG(H-kHj.5up(;8^$qyG^oxQ'V#Wl''*I_Hs;g)=f8MN9SYt<I,lkZIrDAuIrj]g52HXQ#T)Z0,n=FQ#hajrgOW#@0olLH2"
+	"gSOt:US1fNs;GI$l_$=-;Z]rK29yY-D^xn23Vg-;V&cY#cqNd-KL4R$QOyL#nAqbA_g_vZ>bYmTGmqn(sB*kM6t`K(^4;iMx7iLNCU=M#nmulN1_dHZ&OR"
+	"*ONIlJOl2De2omk9%`Z9/(<Kls.F_/F#nkUK(/%-U72FiX-N82N#@+$/=6NFM#$Qkd20G@W[J99R&5bwh(Cxb$Rv&;/r<T`N#<gT0msX,V)lg08.7R/XR%"
+	"$-V)byE8%r_)-3[)_>(W(F8%9rmuSa9Nr7U$4X6TSJO#O<GtT[/M;(3XZmTg<gO#7U`*3lZQ@(`AF8%VeFPViRNr7HiW2L]-=P#p:^PW`qbM#`9PP#fKa/"
+	"Xq]tY(H%l(Xs&mP#bNF0rq<LaXU/`$'s]&^u7kicYA8WK(-1Av8]s,b3mKIQ#-HeYM`LLQ#VLZ(+k&sg(&JN^M[ZD%H*@^Q#GJ:D&6VAW['O5(&hG*D#DK"
+	".R#JFW5,10`pS@4YgMB+BR#AO*(QLQ4V^in&[-9_ZM2W#y2-U/_3_`@VG=;qPR#,c/s_wg4N_D%yR#6;.Y)<&Rj_EmAS#+_2##'Ba9JY8-xaXN;S#RP*MA"
+	"IJPZHf42eaiIQS#2X08/0s%/r>[`S#n2s^M&>tS#LKDS#p<YCc1@&6(m)_Cc-<hfB)*7k(@%;/(o7BT]PO.T>4f_ycOI9`din`U#gdMH2)T[m-h&N<e+'J"
+	"T]ZIUj]jqb^)>fFk#I2qyGgDfT#DLmbUGF-U#h7ATvZ_S8gMDXBc*J4LMY>2qgp=4QgO0[U#f`yk$pTPmg1`*/$ZZnU#e3g(b/LlU#j.[FbLcrxHHeYOcB"
+	"ev<(Xy+*H3:;87NY*N(PfmLi#0Cli)wSV#^V)Hj'L>ij8uoN#-S=/(`y3atQ>OV#`Bt'2<$[F-hDvQ(S*xbkPOr)lbvbV#-_E(;EQga3EB0K'.0R`muh>p"
+	"#)B6A#iF^m%f'%n(f[=/(#Sy(X<#gW#fqO1cuuL)o$MUF#w$q<oHWg(.=_)N(jM*G3X>4X#P=tT&*)##HJn<X#ek<Zc1EZ7(R.-BlXn*[l8JTb)`AHs#S^"
+	"g1qdxB(H[QuX#2ZQI1F.i.i:r4FlJAc.rtdtSRVS+,l9nSW#/_shrQb*ToKy9Y#][)cO1j%G2FDk2*j.71tg^<dsW:`Y#)K'Bh*Ttdtqa4##C/+*@h+B`4"
+	"Wa-)3;Huo.j-xDt5xm2(xfV%lD#]+vwylS.OX8^uW6`Ij;6iIj20/]<j*U2$=UWN(LC7i`0%E@v<;,o^y83Q^@O3m^5j>Fq&V0mpR=IM#%UWj0ur,;[>ZH"
+	"i#lcgB-1tRY-eGV3$8nSQB=GZdN_Hl,O);*/Mhon@#V5GhO0^bgM'('Z(b=,cOWRI.6nM9K`y^EFPn^9K`Houi#xY;+QVg9##J3gj#<tZyPpK._Qd9E>QH"
+	"`>;)Y).1(x,%#RU*1hM1EV>#nI3;R31G&'/MOWRDPOH2`y*f]gkCI2&DK;No42l#-7`K(@_BatGV]k#t+jYTEhQE3X2ln+)0^s7Z'nk#nPpU$YrZk#@b1^"
+	"MXY3l#,TOM#adOB_YD,xM`I33Q%M@3ZtWy9$K^Ol#=QrU39=ksR,PS8(=bqoBddE'Pw93j*9d<HWIQ<&'@LUH2qbRWte'Rs#n:;k#h.9EXnYAu.bod/$qN"
+	"^t#&'_m^9jFT#k(YdW/sAD=-#ZR#;<XhYuU5BYqRK&=y,Km#UQgmBrRWl#;#'l<&9^m#-mMxZ--jm#6XEEC@H'EtLnBw[AJo:F`c,+*CaAxZJL=[.^:7#2"
+	"L(88GCQgZ5*,9r]&P+O-[1[n#.Fpm#:&mn#79C:_3l$,E%6;X_:Z#2_w*P/(l=,;I;,w.`&;_m(ygU/(X)#MVe`gZ,BQs+agX$k()BN)*&t5h(T]E/(aQs"
+	"97*o8:+B=wu#*m7HaB[tbb&dS-%..p(bh7U.&h-2q]*>Kp#Sp-p#/t5=kH$4V(q8#/MEb<BPN@L^cVyln#og(V(gi[<#B3Tm#Qj;ZM&Wpp#fp*/f,cb7/%"
+	"q>B4kS5#H:;B,)I,=Qg&1,q#X/8o^5ok8Y*60I8hASl#fn.;['/v$f[Wea3>n[9f'5(%flp%8fS5xyj,8QHLgG8o#,FJ6gLT<2f*]dq#voN/(1UW;-xG)M"
+	"'oWYmgyeT%Hx*uq#g&-HBRp9NhJYoq('Nwrh)DRgiud%iBD=KI2eBuLmd`uqvd%(&9cVn+j<ymwbtPlr#5@Cr#me7^lEYDul:p4tl3Fsr#AU9/(D_UK(P+"
+	"/<-fOEN(^Iobkk[IEbM%J%c1cjxbMe(yOVa8s#G3ufCc-T@-4.uj(yjHkE[$0W,57k^#TwV=PaZj_mqYCs#^h4l(f1ccmHN@Wn40ZyXyM^m]UHyK3Q=sr."
+	"&XML(Vdw;/y75)2/s3Wny4-Vof7-rocXEq-6'<ToM+8QpldLW$PBt4p]pRi$4d6A#&nvt#2j(*2TWJZdCk)KrZqYr^JITN#e_TN#=Mi+s8pFLqqp*P8[u:"
+	"fs>JsRSJ8T6.I-VL(Q<v80PqVr6'W/Y5Gn2m$>`G^RYv,v#pgyu#1KqCubaIv#enx_u#UKv,kA_yP41,i2rby9@RlRCu5BDO&^%_3(_>nd)6s5)*5H./MK"
+	"Y.gMfy#J$I(Dh.MAem/8IJ6/Lsl;-LFXK2R4lP6&F3/M&2v:$e2@w#i/QakSs(.$R-vr$G31.$@m(.$_OI*OlLkufW:F.$5s8.$ja-^.6g&.$HmE'P@C%s"
+	"Tl5uEP;MdaO[sCZv:D_.$LPcbPnuOCHSA>H-LmEX#n0>Qp0Zs%R@l;=-C)6W#_nI/$sNy$QEm$&=IAq.$fN`9SDjR/$AnI_SOt88SfJXK(",
+	"2Cn<R,y5rSNoDw%9eIL(GZUT7X'w/$EaO2,Q%];$5OQQTgj-7U5gtT#EmtT#7]c_-P-)0$sFUTSTWMNUbse4^1R=F^<^()uYrA9^9MX0$haJOVl]k0$@hd"
+	"2WLgUdj:lu*&3t)LMl_s0$HI7[7*cp-X,tyQ%eU)W#kA_aXnd^Q(b)$q7S1cdWg'/y(x#FQg>#w_YbI01$PwaOCL:a>#-E0j(L5K]#sAQ8/ImW@Z:aQ4,`"
+	"*wyY_dwa3OkjFX]Y#F54Us]DGA(.#iD-t*74oYR/X=2$'kY2$#L)B/[*QJX<@g@#ylXY^q0M877H,o^1p%Q#VaAL(*$)V]]_l6_:wqB#V'UV_KvF)*1ke="
+	"/:eP2$vh:&5G3`;-6`-T%s.ej_$:WY.BsS%H-GdZ#v0Ry2U2]E3@DN6^r7ykRXE23$M8b:0InAK1n$.i`J+S21x8gIaAWqgaI8xM(owF*bMUj'Vi83hbar"
+	"PM(Vy,fahyA4$tg;)co,yS8Y+S4$E)%)*/ah4$5*0P#.mag`+Y2Q(KyI$dY6<Nd3JC4$dP35$/:>De#axa30QiXeG381=icO5$[@vvegjI(=d1]4$tEVH2"
+	">u'e0u/rg(6fa]fr7gpfY)o^jd2GUgMs%o#ENPP(-;>B=H9>t$ja4ShB4`m(;Q<4a)=@Ki]G.9d49j6$R&sT7)=C6$[mF2,$xb>#SVw+jHZ+lh]uM-0L>g"
+	"O(T4CgijmB7$WUDM/7nJV#i0J7$[*XHkIF4'l@e@]'Ie:a#G(ofl;U4Blwm;+m;[P^lg&8$m6LoT#da2n#-_=Y-5QlN&xkVU#:%0p##:QM(HPV>#*u#bm;"
+	";kdNj.5'nS>`JqCB=8$ls-h(#ck/(n&_H2LctGiXfd3%Qpl3%RF4##@j/L([A#X-s=QP(m.ia<f5[8%x;3</b=wH([;[8%L.WrpeAQr7l#uE<XsC9$4Gvm"
+	"qyI,,3ncWI(bN[8%UfOlrLDw9.)8qO,BYr+s8qLnsR4&5pq[2r7d//9$-c_Ft_t*1tq23EtcX#ct3KB1uUV=Nq,$RL2E+[M0QhkZ#vRwIi#<hbu`PFTo1f"
+	"M.3D'=p7st+>vX7Lk(d#1`v*qFJ#bsv'wujGZv@#YN(smw;/b&r@Gjm2a#0q>C$u))J1SS[grDnYQT=<@hMrFIq7//y+2sGXKN(UkgNm';,OGesp7h<f8A"
+	"w)=hOHdT87A/UHNS(kdW_0UXSbI%&PTFH[.YAjKr<%7K$E,M-NFYbGQC$.#QX4JK$_Oc$Re:V>#%P^K$a.om+JVyQ&lq%>0OfZK$JE[W#m]3;nP#<^SKss"
+	"X(Ds(</:.1XI.F#qSUxO:*tr=n&d)c/3%S:I.#y+L2)`MI.cJLqUBhjmgi9_@1>NMu7gXsL$VVYqVc=SKVH^V$H-F'tR'e85^b:0d-0VFQ$9^%(=Rk7M$Z"
+	"%rg(A$qp7r+ldWTZy-A2MnaON7'jXfYmJX[oqM$j5EGYRje;(JmnCYt)6N$Mx;IZ$u(#Z/yf(=xqAM$FBC>>_de;(,,.CS#M0)XS.yH)`s4&=k@3##HrhK"
+	"(e*,Y[-'6w[DY/e2A1^B(:N+O$((]o2E=pB(RH<O$vr$X^j6X^l1%PO$;MPMryIn^ngdc;-gaOV#rnRV#(ZcO$coVQ_bf5q7(a-t^0fM0`D]heTe))P$NK"
+	"jg`r,;0MnAnj_Kffda7cU+&YvJHaVHOQgdoi`(A#@*b7C446)^Rj#q>B;[Dy]M$HhdM$HV)Z#DNNK`n[D2(t^noBw/^P$do8>,8-(0(eLBZdG36Q$my)ya"
+	"A6@Q$>YgNa#IJQ$:J<Q$q5-(eH<O##=EN<e&nLpf[OeQ$7huDis,)Xeu=c(k^EKndOpU^W>e5Cfm<QM(o8G5&-LAV#MH(R$K=E/DNM=rfpb)R$9(*R-I3l"
+	"k#L6lk#)PQM(8O^B0'ck>g'+ijh#xfI'Z8pU7JjPQgX9Gf'TBRE3&`.xXwaUc(j8YIj`U-G:<1%j#aQ6m#_E6m#bT6m#qV/O$6O72%iI^ak.l9/%4DBEks"
+	"R,p#C>-/iBy0#QCkOVh9,.Gl[uu):gb/l)9crg(2.F/(THWpfvBg1&H+JB=CC)T$j,h[m3e*2(.K/#,B@VZmMcVt#@9:>mKOyN#&/cwn'm8]nnS_s#76IT"
+	"#[$-YoiHY>#.VvxoQ%OTo*2R6pM9k5D%oO/LmoMNhZPNU$RRP##w=VH)t1Am#/Ekpo=YVrpBY;M#Vm+2qiavg$D3i0(DtcB#Z]i3rM=5W#9wlwlBUD0($e"
+	"F2,@wl>#,XtT7iL%4s%Ywp]<S*W.<Qyv,Tp/q7pRYQsJZ%U&q@%[#rStrf4NhQrq7c'd^OnIi<d:7%f=hk(nQp8.kW'k&Q_8Bu%;@=m_*<W$r-uavUOP:("
+	"Y8QZvPp:f$=mLr7/g8f$R%Nf$/<`*3>*x<(Kgj8%i48kNSyWHW(5rf$n1LHOC[XHOvf@>H8p8J$*ec'b*E6g$9tc/F]1O.-=NNEbr.ND&8tqg`shKg$vA("
+	"W$Fy;+QksX87,^hEQ2,2qJt9ZeQf9N>Q1#>xQ81UV)8BC,N@8;t(la#FHFbA8<jDQJ=e0dV$(C.VStQIJ2X4N,Ay8rg(sn_W-#Qrk$CXL&#^sn#:VtD2U)"
+	"ouC-j&B1$-p&i$g8jZ#KMkh$o^dg(0n`NUP1Rk<Yfdg$qbFKM5bDi$aO9i$yMblV$R+88ke7i$'LcIWbdUo+W%YHW[c]B=pqJi$n;RJXME/I=j*/`4qEw*"
+	"Ys3>H3`X-+8_c_j(l>s'Ztht8C'F4j$^H7i&%k%kU(uQBYrtqj$9s-g$Q@]:k2v)h$_KS<[Xuq9740Zj[P8isFwVwN#h0]13Iv#tFovqM#Zp0r]q(b5,#I"
+	"'q]FCE3CkA,g$DvRl$J<g[#xs'7_T:y0(Rkj$#l8,s_E([N_rx9l$C>Vk$Rw1T`E4;/`IEI*O9=WY.j/XM2DKvMnK=oh]0.Xm&wOLBcqo6##*%.X-RQDh("
+	"bR3fa8bCM7@1wU$9u(hMKv4m$/ZWEcu7sH2J9s'ruV.505B&Y#Q%]l$vU/h(g97&=sUbm$ZY*]dY(5(eZbh^c3)QDec;)wd,J(n$t_i=vGb2n$3y/Tv']:"
+	"n$a8OYf%m6.$.*aj(cB&:g)y6.$%6B8f^l@2_T,kn$S[aKpMFur(RyV/(qaSMbqaeZdDHK3hb(###",
 	0};
-#define DITI_SPIRV_SIZES_qkv_post 3876u, 7247u
+#define DITI_SPIRV_SIZES_qkv_post 4078u, 7638u
 static const char *const diti_spirv_text_expand[] = {
 	"ei+VNJb_OPTCsI-TU7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#jLf]$&XG:YwSvv#9Ao8%F)3>MPD.A#o^'EMTLd/(6/`S&e@LvdiHj[#%v1t-t2_"
 	"x#Jcvr&dG9/)nZw3'w+#[,=Q->RZ`4;eoZW$#,5kl'6M*V.9j/L2ca]a*^CpA#pr:8.aG91(0nDy7gmSq&t0W8.Mx>Y$-a:X-,<Qx7$`]&,1$&9./^+v%N"
@@ -27184,46 +28801,47 @@ static const char *const diti_spirv_text_elementwise[] = {
 	0};
 #define DITI_SPIRV_SIZES_elementwise 4725u, 8928u
 static const char *const diti_spirv_text_pixels[] = {
-	"p3,VNJb_OPTCsI-#O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
+	"p3,VNJb_OPTCsI--O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
 	"EMZ8oa*u^.U&3;mW-rQdu$&K^i(;fFV.'+Vk(cw4=$;_vu$w]=J)=rXV.)1Vk(e)QY$m@Ln&&]lB#>xbV.*4Vk($yB=%sgX.)#El**odOb*$qAq&%)_Z,l"
 	")QB#*P;8.Qb'_#xy(Q)omSq&-cW8.r7k]$-a:X-.21N#R(s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%&e`2"
 	":@iKc*T++++ALDh(%VjW-t_bM#e82S#+%vj(a0aW-Ni0L2O1]t$y]aW$`vkb*kAcU#$j%t$ZE%i(.*M#$mQdB#sgrR&0''[-9mwx->e2/rg.h_+dk(9.w5"
 	"jU.n%k<(V/1QTU3nt.IZR$'hBb/r&WJ@$)&l30>=$AMY1xt.1c[0,VTsu.2'<P(0lVP1p:Obbi)X>M#AV@MXq@kVJgIx'/g(J2WHo0%WE]X@Q,eB#2L3.3"
 	"J[EJ3HQM@-PZM@-1k$J2Iu^o/DF:n&H+=a#ShWs&LMM/)KViK)Yh]c4A4uK2y<,o&knG6/WlLn&Qf@:7Y+#f)Au>>%4&%j1[7>**c5fZ%&1XO#TUEgV5XE"
-	"s.vs%Fc(y^L2TCZ40M_mq%RaC&$HIEw%bbmi27)1X->;1X-0Y(L(Tk>:8$5@@HMGaBM-W3T&AR_t$H#@u$g2_9.en/9.L8Ru$qRi*#t>2U+rwDo*IeMQ#-"
-	"q)0(b@Di1LMeK;9Tbi;n0&]-_lUp#5S97MwFL:$;>By.C;R'=MP*Q&[&PX-LD-X('^<`=+l[;[bH@+>O$Pm20]#%$Q7d$,NXR`>y0(V#vVh5g[6&q(53`Z"
-	"$%Q+j(jIV>@TxqZ@X*6w@Gbn9A:j&S/.].Y-n4Rl(0h3tAVJq6BhQjTBtwaW-2u&@-%vtS2V0tV0oKd@#pfhI#dv[]-s3XO#+H4k1FdyQ'*G=/(8QYK(S("
-	"W0DVns8`'vASDp7$^%_P,S:g9X<#)4O.=<_A:.ClsdtQrr*6<sKD%cIZY64-tiarx64F,@G%&GB;)G<W=GGeduX-@%(f2WnH;'3=/>'($)<@7EZgH4q9&&"
-	"x4lZIMJnxIdauX-P=(f2hH;<'D0#@'odGU7Hi&CK<K-'&b'E5L^<GSL`TuX-q;1r7B9ct6KQ,M#L)Ir7EC'97@/>M#&2&ON)X&6(bg8HNRpZM#`o^*3C6F"
-	"=(Mm%q%j[tX#7gkM#3*ACPMHsfM=N1N#W8,qP:g3V)BD;EF`iGb<@(9N#kqrVCBZG01oyVN#E<lSRy)YN#Zqxr.-KY&#Hk4%SHRFWRenBCS:lQ-3y#F#1Y"
-	"lbsR3.[T.c2T^G7&a^MUJJO#wVrEKpL1##HdrRTXWZmTHD_O#1irBP=%SO#wa3'0mVm%P:]cF&WZ=7VxcgmBJ#U06ih5P#L^5iVor0G&cD;P#1Ols.d3wO"
-	"#gRNP#[H9/(]Fj,CsJls.F065/9;R`]En_6Yl-LaXXQw<(;B&,;oYH^YIj%CR]aSCMcC9Q#,+n01Lk[d&*>th(Iu;,<Bp%/r'xdyY&6avZI:4V)wI%;[To"
-	"]'&ybpQ#LAC3bt=`']RFsI-xDN>#f'agDlcD_]'w>B=bbG%^-l@T]Pu$5%f/Yp]s@#S^WORe+c2W&M]1RyuW(LU=j.DaM@jfR#.%2dZr.Is_0Hwy=)ad-2"
-	"-.,Fqex,P(XnIWR(Nh^+02vR#Ga9i`&)+S#haCl-upCi#'IDS#%#JDM-;OS#t1FS#(byyGMQMS#JJp3:o</i`mF446DbjS#H7Wpb@guI->hu4^YuR>#h(T"
-	"E*16JH-Hv/(=MjrS#Hv-`c*5c%dr/Ak(dXrEd.B/YWAxLT#F$op%$*8<-f%UpBb7ST#I>3C=b1JT#Bp.uepa/#,c_WseRJv4ChDfT#LBq&=lV*U#IvhmB0"
-	"/-*3uk,s#H,Tpfnp;BG%/1M#2T1M#VsPU#=v/og-JNL&B]3K$a36/1v*lU#Ig4:$tp0Nh$r.:$rj,A#GM;l%JWPl(@lX/(Nuf9JVYsNj;]*oe/0NV#GgG#"
-	"#Oy;@8;e1YhEtAq7Xua(k/UYw.L4A=+jqs*l<wQij#%j*lF1d4(]v77B<u'iiPG#2Uf<;L&9f*x#rE'fWSiEt_6.foudCfRPV^&W#`Z%C/f1ovHClT'm&O"
-	"sm$&Jug(XUrp7P0VvmH[@sZN^>E2auy.%$nC@#I8qW#mxF05F[Rsn]d4K=LOwW#t)Dwo>h^2&))Opo_:2T$:FGX#+'_q(VwXYpX`+NqLUYX#MCfrqFx+&4"
-	"S[TL4L[C)31gyp7/(d.r*;)oppE43/]Lx5CV5iW$YxJX73M`+s+awT)9l[(tZfQP(ADhT76D(KrLkyFED$uI->9X%uU^G4Nw2LWIMlK.(R@eW#JM,8Jg.Y"
-	"S/qagY#q(yNCB3xDtDH3U#t3nl(QOfa3XaH=mYuRZ#rR@58p8V+wl7Ii#<P'6u0,Qi#u9>$ZY[W2N>JTpoxaci#Hd$6N1mBHN2m_W-yBp)==EeW#X;jZ#4"
-	"bci#K_eFOsNPX#`37B4F6[+=8y8j#%*6)Pkvrd272'/a5Oo1,:%7>QGOTZ-LrZk##qFKME'62CEp_)3tPVo#2S3;R&SN$QeWv(/Q)u5CO4kT%`Dl)=uw/8"
-	"S9paZ>_VTY#/cL$QvjUt/_'_ZD0T'.#TG,x/g$5Z#wl3cOFWsD&:G9f<Xxdk#Broa*o5uv#Xfe1&UqDNUkPi:$2bD/(i2sZ#f0^0VMA3l#QqJu)U0$j(1_"
-	"yLVS&^u)d[$j(%19=#mC$FMb$ll#_@;l#tqZ$DS:18$H$emTR%XdW7Hh<-'$bW#ka`yl=83Q^;8Vc^;;`c^t^1m#'pqc^mH#mQYqUm#74E/(NqM;-Y))4%"
-	"N=u(X[++g.i9@O(iqSYgD>A$[jCul#Ij<LMf_#n#cBrm#f4M;*aX@)*_GP1(R[y.Mft>n#-X4n#1f,Z]v>%]ZhUIn#N>W)Y0aX/M.Y.gMfy#J$45u'0EG)"
-	"208IJ6/xK<8^.>Rb<7kPn#eslU1pcos6[$I3_iLFM#:MN@)OAt'=ea_m^Jp9<-d9B@#)6VX/So0$)_%KL(=HGT]F81o#EEDo#6<vV[c#qvHFJCQ#Hjrp2d"
-	"I4t$&v*<(3_RQ86p&p#fLTfboWu9.*GX=(AMl%cU_lB=SW`o#:sQB=Xp-p#`(UGdU-TdaHjgcdZSYE*M1,(exYL`d/kIy.dDop#aNiXe<@km&#n.uef-<u"
-	"f+CxBfh^aseZm+687U);eX8b<#6EM118H'T/piOq#sHdg^h;)h^9A*l#f:tRgf=/oghMT3hjh`Qh%4u*31[OF(ugkvZ>'Er#Xexji^,n*39ttF(2Yt+aC@"
-	"jr#a29,kkSk*3B5CG(Mq1q%2Rj*l5Zv9.GEhc(lU+BlWW&*m/wT6(rO]s#80$bm1,h6(-0DZm-XZ'=2%lq#0VTh([hB&=IU2t#x(WK(s#mK(c)M9o[6@t,"
-	"F>Qt#t^6roRo;[p*Mn+j*H+3C9vbq#b(`O&.5M@#Yd'u#E;NH)Jhwi(OZ^3rXtX>#g6^RJAr90(c]-fjw7Vu#'QcIsi9MG=a#kt#dJRB=kZgu#R>qIt3]X"
-	"B#/].v#%G=c)=)P*$PiAv#yfeP&FDQjqHuSv#&swP&rk^yuBa+k%IS1_vs.Y(tX`#W#kf#W#g9Y-$1nqV#gEIKVTDn-$ymeOVf$x-$6;m-$k_%ON-H3/MG"
-	"%2.$=lr`&cqCZvVYY^Yw>GpSsvvC&&CPn%59D.$PgN*.7[iUoOWG#G<MjaF<^W.$q`8)P1oTH2i&-nnwdpY#yfI@#O_ODQWswm#<=amg)EuZ,%pI@#'GB/"
-	"$QC<r,4G]ZQaoAB=MY>/$UF&@SVW12UHYf/$e^:ySR,UTSESv83'1>XT^)7KrRfx&0U[QQTX%_I=_9;0$l+qtUQO%#Q#.(3Chm_pSBPqU#",
-	")OnS#fg@u.R7qJ$>;oS#**TS8iXj0$]M/MW*e$S#>v<fWFkg6(4t1MWcl<)&)40IXRdy-XD2`vm%isdO[m##HlLW0$ST;PZD&7p#Pgpr#OEIEOySXaXU4&"
-	")X8D+#+Cm]K:a*T1$l0;U.^MdG%aq4##OW>X-;KDh(8Hj@ZPnu:F0n98SN_>2$>EyX[]bH2$(^.%]%';>ZZK1/])NS2$P_7n,Nqs.rk'0r]7e_/'c<w2$8"
-	"PmS($6x3(oH'v^:NLQ^#N]<[3F[2$xjOH2`yr=27rw.=A8:3$Ca=l_.)G3$mJN*0T688(:,N-NZBt3$V+`IaNZq.=N^r3$TZ4l_*ttI&@C>m#(y]daH`[S"
-	"`q8`W*w(im^-cG/bpZB>Q.(BSQ%####",
+	"s.vs%Fc(y^L2TCZ40M_mq%RaC&$HIEw%bbmi27)1X->;1X-0Y(L(Tk>:8$5@@HMGaBM-W3T&JO]/DO%Gm^0O%79nfIj1XNY9'JZ'V'u8Tx%#qUr'iifk:y"
+	"#JY/Kj7f2TZAk'LV'M(n8G1<_+sk;hiaH<]-hd2D]r].fZ/s#8fU7MwFL:$>Q^y.FWN$>MP*Q&_/PX-TDUN#:*JP(*kWH%h'*a=(9Zd>crE52%9`K(W@_H"
+	"2=RT4qUS`>&2x5w@C-*A,o'6,*yIoY-V,1X-Z51X-I,)T(s-[l'4E+n')BaK1:,@]-XuDh(+AtW-lx&j#3vMT.oA6&GcGX^=E0l<'sVIPDCPPK2<jT)UT4"
+	"2[-gw=Z-(FBY#DXBZ#X`+0(^v:lC(1lM<-GtJ=wTkr:]ZG/r6Wh+>oY,V)npLT.hO%FFxA'jF+$-V)c-r&4s(ZEG>aYcG73tX-B((f2cTN<'5G8>'+9at@"
+	"9T(,I5wC&&#>0wIOS2=JdauX-RA(f2jNE<'F9,@';E9OCJxK_K=Q6'&g0aQL`FcoLR7&f22P$]'FW%q%SsEnMc@9/(H^%q%(,IMNO]Mr7HC'97CBZM#,Ny"
+	"KO)X&6(h45EOU+wM#ar^*3IIb=(Pv%q%j[tX#=y/N#6F<@QMHsfMAaMN#_T(nQ:g3V)Hi7BGciGb<F:UN#q5oSDEZG01r4sN#KXhPS(FuN#Zqxr.0KY&#K"
+	"/1ySNwBTSkEZ@T:lQ-3(6b#1`9_pS67[T.iWPZH:&a^MX]fO#&j6FKsU1##K(oOU_%WjUKV#P#4-o>QA7oO##tO'0p`m%P=o'G&Zv94W'1djCM5q06o,RP"
+	"#Ry1fWr-MG&fVWP#1Ols.jF;P#mejP#_H9/(cbf)DsJls.I065/@Nn`]H2[3ZrRH^YXQw<(>B&,;u'EZZLs%CR`aSCMfUUQ#/+n01O&xd&*>th(O98)=F%"
+	"&/r-FavZ,[]s[I:4V))ox7]Wx]'&%u4R#RS_3b#mw$^RFsI-'NN>#lL]dEr'A[^-E;>>e&Dy^00<Q^T6J5%lTUm^v[vO_WORe+iEs&M`:RyuZ:hU=j.DaM"
+	"F.+S#47NdZx]ap`6msv>)ad-23AHFqex,P([nIWR+Wh^+6E:S#M%6fa);GS#ns_l-xyCi#*[`S#+,JDM0NkS#wDbS#(byyGSdiS#JJp3:rX+fapXP46Gt."
+	"T#NSSmc@guI-H5r1_YuR>#h(TE*4@JH-N(0(=S%7T#N:*]d-Q_ydu8Ak(jtnBe4^KYWD3iT#I$op%'38<-f%UpBhJoT#L>3C=hDfT#H4+rfpa/#,i,TpfU"
+	"Sv4CnV*U#OBq&=riFU#LvhmB3/-*3xk,s#NQPmgnp;BG(81M#5^1M#Y.mU#D:,lh0]jL&Ef3K$d<6/1%=0V#Lg4:$#>-Ki'$/:$us,A#J`Wl%MaPl(ClX/"
+	"(T9c6KYuoKkBxFoe2CjV#JgG##Oy;@8E;JViEtAq7_C^%l/UYw.RG]=+m5p'm@;Nfk&Af'mI:d4(c:44C@9$fjPG#2UiOWL&<o*x#ua#cXV$bt_9A*pugU"
+	"*SPYpBW#fmAC/lVksII0Q$n)Xsm$&Jug([Urp7YURsnKn[sZQpZE2d'#/%'wC@#MN5X#t<'M5L)Opoas=K=Rb;X#QR$vp<P+QpMTYX#K),ZmAEuRqsyyUB"
+	"+g(0=[/tX#B:`3r_&[e<]tWX#Te.2CS,M;$'A/j#-hCY#3;WK(<1hLryvu3/aNVY#w$w3/-t_Y#g9BtIZ(iY#FPAG2mWD0$25$Z#1&lbt5ZWCMi7-Z#%#$"
+	"&=4gkM#eNE@vd.*To.@+N#ew3V)G_8^uj/y5%ZTRZ#BfL4gO1@i#^Z-mcAaHi#3,@W#mHFKM/2-&=M5'tM[,mPNKZw+WdC-fNdHmM#*,.U73aki#caTHOr"
+	"NjmB6s/j#Dc5O#KyD5/opCS([;jZ#7t'j#P#bCPvalX#c37B4I@[+=>4Uj#+F2&Qkvrd2:2'/a8b32,AJ3;RJXTZ-OrZk#)>CHNE'62CHp_)3wPVo#8x/8"
+	"S)oJxQhj:)/T2u5CR=kT%cMl)=$F,5T9paZ>eipY#5'IxQvjUt/e9#[D3^'.#VG,x/m6QZ#&10`PIj7E&=P9f<_3)l#Eroa*r>uv#^$x1&[>AKVnYi:$2b"
+	"D/(l2sZ#kLY-WPZN<aA,gu)X9$j(7#vIWV8yu)ge$j((19=#pC$FMe60m#eRWl##-w$DVD18$NIajUXJTaX:Qh<-*-bW#q.]vm@83Q^>Krc^>N$d^wpMm#"
+	"-+6d^pZ>mQ],rm#:4E/(QqM;-_5;4%Tcq%Y_=Gg.lC@O(lqSYgGZ<x[mU9m#Kp<LMiq>n#fT6n#iGi;*aX@)*bPP1(U[y.Mi/[n#3kPn#4*)W^yZxX[khe"
+	"n#TZS&Z2gX/M1Y.gMfy#J$:5u'0HG)208IJ6/'h85_0ERb<=&mn#eslU1scos6b@E0`iLFM#=`j@)RJt'=k.[j_Lv9<-gCB@#+6VX/Y*M$)b.KL(=HGT]L"
+	"KMo#KW`o#;OV7]c#qvHI]_Q#Hjrp2gR4t$)(+<(6_RQ89+Cp#ohPccrau9./Sk=(GrhycU_lB=Yj$p#=sQB=_+Jp#fDQDe[RPabK.d`e^]YE*RM(%f$vH]"
+	"e/kIy.jV3q#djeUfsl/;fEjU<-]:7@-QgVM#x)BTf55s4pg&4Ug3(@q$=vkq#<33^M6Dvq#tubq#h]od)y/A8.ymGR#i4OR#i7OR#Z/iP#50m%cA-Nr#Zn"
+	"</jmYk*3;#'G(s6a%uDFsr#c;UHk&4l*3D;LG()>LW[H_As#2l'el-kB6(obG^l:C]s#&(=`miU=c<[/2q%9DMX/Tm>H(V52q%PS;#ob)y=vpG>t#F[83f"
+	"x[ivudG>t#T+K5]tqRWv*)vN&P>&k(fZn2;joAF)Y:Hs#OM3HjI=l.r+S2u#>/&u#y+K0rtQIJ2&92u,;NphrWB5A3&*LakUm<2(A;K-s=v@P&p.ue3sM@"
+	"P&C:SA#N].v#X=CG`vb7v#'MGc)CS1KrT/;D=uy=v#;V)$vdAMG=x(Hv#_yR`v=+PF=%5Zv#SXB7MwB*EtY1cr*&%6;[LQ./M&FbW-2nqV#jLu-$4nqV#j"
+	"NIKVWV2.$%neOVi6<.$9N1.$n#yKO0Q3/MJ7N.$Alr`&<eOKMZcY^YFYGl4=g><-;a.Q%8L`.$Vyj*.:weRp1NN3qNw[aFCys.$4b2&Q1oTH2o8InnwdpY"
+	"#%pI@#R#LARZ%xm#Cc]jh,NuZ,(yI@#*Y^/$WUXr,:lXWRaoAB=SlZ/$[by;TYa12UKl*0$ky6vTXQQQTHf:93*M:UUa27KrUx<'0Z)NNU",
+	"Z7Wk#(YGQ#Lul0$*yrg(etiPWT`JZmAU11$1Bg7kGp>l,YJC2(g&cW@k8UZ-x&UL2N1xr3U9qLVg(K'/rk.1$o0pi@lbL/(18#e23X*g.LDZk(v%7bYnfX"
+	"/(u:$h(xD'FZ`#&#Q[&-2$]3V>#GKJxZFkg6(IyB`Zk(12&39A[[]i2A[JW[snox1`PJe`w[ocJKV(1Wv#&9iK(hA(3_2'FBP[9ns[V,Ods;VG#+N=yg:n"
+	"hY2$m+>U.fBWP%d#5##MRBX-FKDh(MM#S^ZT$<FUyoo#pIqyclAv_(v,jse>4Y3$R[aq+v&fr#AKag`.fUK2QLq,ihwPo,OnE3Cr`%,aEiu0(R1+cOHY94"
+	"$7F#JTp7g_1>SmgMsAD#$t_M6^8gL4$Fo=R>IIx.=X1]4$9;iCcmXMp,.nTL3]#%T>(=4D#@:65$_/7T>9Bq-*q,L'cp_q@e^1p</p1Gt(AR6]eFTWR#Gf"
+	"u%cst_K('1:##",
 	0};
-#define DITI_SPIRV_SIZES_pixels 2569u, 4675u
+#define DITI_SPIRV_SIZES_pixels 2624u, 4788u
 static const char *const diti_spirv_text_group_norm[] = {
 	"r9,VNJb_OPTCsI-.R7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#/Ke`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(^`4;erms$#D9-V)YLc"
 	"&#4>)i(bHD#$<S@4((_vH2r03V.+:r/)+W4J),drT.8g/L2lV@U.-Ar/)/jl**-j$U.$PP&#(m,d*wG=j(yo&y$rdX.)'WLc*n^Fb*ivX.))ah'+odOb*g"
