@@ -528,6 +528,8 @@ typedef struct dit_job_desc {
     const char *split;           /* over several devices; NULL: the planner chooses */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
+    uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
+                                    quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
     dit_progress progress;       /* of creation, since pipelines may take seconds; zero: none */
     uint32_t _zero_end;          /* guard: stays zero */
@@ -22219,7 +22221,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 										uint32_t width);
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 										  uint32_t width);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
@@ -22740,12 +22742,11 @@ static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
 	return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
 
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
 	uint32_t first, latent = 0, pixels = 3, moments;
 	const char *scope = diti_tiny_scope(loader, true, &first);
 	char name[64];
 	dit_result result;
-	(void)config;
 	diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
 	if (scope) latent = diti_loader_dimension(loader, name, 1);
 	if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
@@ -22895,7 +22896,7 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
 	diti_vae_choose_prefix(loader);
 	tiny = diti_tiny_is(loader) &&
 		   diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
-	result = tiny ? diti_tiny_load(vae, loader, config, err) : diti_kl_load(vae, loader, config, err);
+	result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
 	return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
 
@@ -23009,7 +23010,6 @@ static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, di
 	uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
 	diti_vae_cut cuts[2];
 	diti_tensor out;
-	if (tile && tile < DITI_VAE_LEAST_TILE) tile = DITI_VAE_LEAST_TILE;
 	cuts[0] = diti_vae_cut_side(height, tile);
 	cuts[1] = diti_vae_cut_side(width, tile);
 	if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
@@ -24649,6 +24649,7 @@ typedef struct diti_job_shape {
 	uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
 	bool stochastic;                   /* fresh noise in every step */
 	uint32_t preview_interval;
+	uint32_t vae_tile; /* in latent elements; 0: all at once */
 	bool swap;         /* BGRA target */
 	bool scaled_input; /* the model sees input * x */
 } diti_job_shape;
@@ -26399,6 +26400,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	out->shape.mixed =
 		out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
 	out->shape.preview_interval = desc->preview_interval;
+	out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_vae_get_traits(model->vae)->factor : 0;
+	if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
 	out->seed = desc->seed;
 	out->rng = desc->rng;
 	if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
@@ -26549,8 +26552,8 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 /* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
 static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
 							 diti_tensor rgb, diti_tensor health) {
-	diti_tensor rows =
-		diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width, 0);
+	diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height,
+									   job->request.latent_width, job->request.shape.vae_tile);
 	diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -27234,6 +27237,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "sampler";
 	else if (now->preview_interval != then->preview_interval)
 		what = "preview_interval";
+	else if (now->vae_tile != then->vae_tile)
+		what = "vae_tile";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
 	return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -28801,7 +28806,7 @@ static const char *const diti_spirv_text_elementwise[] = {
 	0};
 #define DITI_SPIRV_SIZES_elementwise 4725u, 8928u
 static const char *const diti_spirv_text_pixels[] = {
-	"p3,VNJb_OPTCsI--O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
+	"p3,VNJb_OPTCsI-0O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
 	"EMZ8oa*u^.U&3;mW-rQdu$&K^i(;fFV.'+Vk(cw4=$;_vu$w]=J)=rXV.)1Vk(e)QY$m@Ln&&]lB#>xbV.*4Vk($yB=%sgX.)#El**odOb*$qAq&%)_Z,l"
 	")QB#*P;8.Qb'_#xy(Q)omSq&-cW8.r7k]$-a:X-.21N#R(s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%&e`2"
 	":@iKc*T++++ALDh(%VjW-t_bM#e82S#+%vj(a0aW-Ni0L2O1]t$y]aW$`vkb*kAcU#$j%t$ZE%i(.*M#$mQdB#sgrR&0''[-9mwx->e2/rg.h_+dk(9.w5"
@@ -28809,39 +28814,39 @@ static const char *const diti_spirv_text_pixels[] = {
 	"J[EJ3HQM@-PZM@-1k$J2Iu^o/DF:n&H+=a#ShWs&LMM/)KViK)Yh]c4A4uK2y<,o&knG6/WlLn&Qf@:7Y+#f)Au>>%4&%j1[7>**c5fZ%&1XO#TUEgV5XE"
 	"s.vs%Fc(y^L2TCZ40M_mq%RaC&$HIEw%bbmi27)1X->;1X-0Y(L(Tk>:8$5@@HMGaBM-W3T&JO]/DO%Gm^0O%79nfIj1XNY9'JZ'V'u8Tx%#qUr'iifk:y"
 	"#JY/Kj7f2TZAk'LV'M(n8G1<_+sk;hiaH<]-hd2D]r].fZ/s#8fU7MwFL:$>Q^y.FWN$>MP*Q&_/PX-TDUN#:*JP(*kWH%h'*a=(9Zd>crE52%9`K(W@_H"
-	"2=RT4qUS`>&2x5w@C-*A,o'6,*yIoY-V,1X-Z51X-I,)T(s-[l'4E+n')BaK1:,@]-XuDh(+AtW-lx&j#3vMT.oA6&GcGX^=E0l<'sVIPDCPPK2<jT)UT4"
-	"2[-gw=Z-(FBY#DXBZ#X`+0(^v:lC(1lM<-GtJ=wTkr:]ZG/r6Wh+>oY,V)npLT.hO%FFxA'jF+$-V)c-r&4s(ZEG>aYcG73tX-B((f2cTN<'5G8>'+9at@"
-	"9T(,I5wC&&#>0wIOS2=JdauX-RA(f2jNE<'F9,@';E9OCJxK_K=Q6'&g0aQL`FcoLR7&f22P$]'FW%q%SsEnMc@9/(H^%q%(,IMNO]Mr7HC'97CBZM#,Ny"
-	"KO)X&6(h45EOU+wM#ar^*3IIb=(Pv%q%j[tX#=y/N#6F<@QMHsfMAaMN#_T(nQ:g3V)Hi7BGciGb<F:UN#q5oSDEZG01r4sN#KXhPS(FuN#Zqxr.0KY&#K"
-	"/1ySNwBTSkEZ@T:lQ-3(6b#1`9_pS67[T.iWPZH:&a^MX]fO#&j6FKsU1##K(oOU_%WjUKV#P#4-o>QA7oO##tO'0p`m%P=o'G&Zv94W'1djCM5q06o,RP"
-	"#Ry1fWr-MG&fVWP#1Ols.jF;P#mejP#_H9/(cbf)DsJls.I065/@Nn`]H2[3ZrRH^YXQw<(>B&,;u'EZZLs%CR`aSCMfUUQ#/+n01O&xd&*>th(O98)=F%"
-	"&/r-FavZ,[]s[I:4V))ox7]Wx]'&%u4R#RS_3b#mw$^RFsI-'NN>#lL]dEr'A[^-E;>>e&Dy^00<Q^T6J5%lTUm^v[vO_WORe+iEs&M`:RyuZ:hU=j.DaM"
-	"F.+S#47NdZx]ap`6msv>)ad-23AHFqex,P([nIWR+Wh^+6E:S#M%6fa);GS#ns_l-xyCi#*[`S#+,JDM0NkS#wDbS#(byyGSdiS#JJp3:rX+fapXP46Gt."
-	"T#NSSmc@guI-H5r1_YuR>#h(TE*4@JH-N(0(=S%7T#N:*]d-Q_ydu8Ak(jtnBe4^KYWD3iT#I$op%'38<-f%UpBhJoT#L>3C=hDfT#H4+rfpa/#,i,TpfU"
-	"Sv4CnV*U#OBq&=riFU#LvhmB3/-*3xk,s#NQPmgnp;BG(81M#5^1M#Y.mU#D:,lh0]jL&Ef3K$d<6/1%=0V#Lg4:$#>-Ki'$/:$us,A#J`Wl%MaPl(ClX/"
-	"(T9c6KYuoKkBxFoe2CjV#JgG##Oy;@8E;JViEtAq7_C^%l/UYw.RG]=+m5p'm@;Nfk&Af'mI:d4(c:44C@9$fjPG#2UiOWL&<o*x#ua#cXV$bt_9A*pugU"
-	"*SPYpBW#fmAC/lVksII0Q$n)Xsm$&Jug([Urp7YURsnKn[sZQpZE2d'#/%'wC@#MN5X#t<'M5L)Opoas=K=Rb;X#QR$vp<P+QpMTYX#K),ZmAEuRqsyyUB"
-	"+g(0=[/tX#B:`3r_&[e<]tWX#Te.2CS,M;$'A/j#-hCY#3;WK(<1hLryvu3/aNVY#w$w3/-t_Y#g9BtIZ(iY#FPAG2mWD0$25$Z#1&lbt5ZWCMi7-Z#%#$"
-	"&=4gkM#eNE@vd.*To.@+N#ew3V)G_8^uj/y5%ZTRZ#BfL4gO1@i#^Z-mcAaHi#3,@W#mHFKM/2-&=M5'tM[,mPNKZw+WdC-fNdHmM#*,.U73aki#caTHOr"
-	"NjmB6s/j#Dc5O#KyD5/opCS([;jZ#7t'j#P#bCPvalX#c37B4I@[+=>4Uj#+F2&Qkvrd2:2'/a8b32,AJ3;RJXTZ-OrZk#)>CHNE'62CHp_)3wPVo#8x/8"
-	"S)oJxQhj:)/T2u5CR=kT%cMl)=$F,5T9paZ>eipY#5'IxQvjUt/e9#[D3^'.#VG,x/m6QZ#&10`PIj7E&=P9f<_3)l#Eroa*r>uv#^$x1&[>AKVnYi:$2b"
-	"D/(l2sZ#kLY-WPZN<aA,gu)X9$j(7#vIWV8yu)ge$j((19=#pC$FMe60m#eRWl##-w$DVD18$NIajUXJTaX:Qh<-*-bW#q.]vm@83Q^>Krc^>N$d^wpMm#"
-	"-+6d^pZ>mQ],rm#:4E/(QqM;-_5;4%Tcq%Y_=Gg.lC@O(lqSYgGZ<x[mU9m#Kp<LMiq>n#fT6n#iGi;*aX@)*bPP1(U[y.Mi/[n#3kPn#4*)W^yZxX[khe"
-	"n#TZS&Z2gX/M1Y.gMfy#J$:5u'0HG)208IJ6/'h85_0ERb<=&mn#eslU1scos6b@E0`iLFM#=`j@)RJt'=k.[j_Lv9<-gCB@#+6VX/Y*M$)b.KL(=HGT]L"
-	"KMo#KW`o#;OV7]c#qvHI]_Q#Hjrp2gR4t$)(+<(6_RQ89+Cp#ohPccrau9./Sk=(GrhycU_lB=Yj$p#=sQB=_+Jp#fDQDe[RPabK.d`e^]YE*RM(%f$vH]"
-	"e/kIy.jV3q#djeUfsl/;fEjU<-]:7@-QgVM#x)BTf55s4pg&4Ug3(@q$=vkq#<33^M6Dvq#tubq#h]od)y/A8.ymGR#i4OR#i7OR#Z/iP#50m%cA-Nr#Zn"
-	"</jmYk*3;#'G(s6a%uDFsr#c;UHk&4l*3D;LG()>LW[H_As#2l'el-kB6(obG^l:C]s#&(=`miU=c<[/2q%9DMX/Tm>H(V52q%PS;#ob)y=vpG>t#F[83f"
-	"x[ivudG>t#T+K5]tqRWv*)vN&P>&k(fZn2;joAF)Y:Hs#OM3HjI=l.r+S2u#>/&u#y+K0rtQIJ2&92u,;NphrWB5A3&*LakUm<2(A;K-s=v@P&p.ue3sM@"
-	"P&C:SA#N].v#X=CG`vb7v#'MGc)CS1KrT/;D=uy=v#;V)$vdAMG=x(Hv#_yR`v=+PF=%5Zv#SXB7MwB*EtY1cr*&%6;[LQ./M&FbW-2nqV#jLu-$4nqV#j"
-	"NIKVWV2.$%neOVi6<.$9N1.$n#yKO0Q3/MJ7N.$Alr`&<eOKMZcY^YFYGl4=g><-;a.Q%8L`.$Vyj*.:weRp1NN3qNw[aFCys.$4b2&Q1oTH2o8InnwdpY"
-	"#%pI@#R#LARZ%xm#Cc]jh,NuZ,(yI@#*Y^/$WUXr,:lXWRaoAB=SlZ/$[by;TYa12UKl*0$ky6vTXQQQTHf:93*M:UUa27KrUx<'0Z)NNU",
-	"Z7Wk#(YGQ#Lul0$*yrg(etiPWT`JZmAU11$1Bg7kGp>l,YJC2(g&cW@k8UZ-x&UL2N1xr3U9qLVg(K'/rk.1$o0pi@lbL/(18#e23X*g.LDZk(v%7bYnfX"
-	"/(u:$h(xD'FZ`#&#Q[&-2$]3V>#GKJxZFkg6(IyB`Zk(12&39A[[]i2A[JW[snox1`PJe`w[ocJKV(1Wv#&9iK(hA(3_2'FBP[9ns[V,Ods;VG#+N=yg:n"
-	"hY2$m+>U.fBWP%d#5##MRBX-FKDh(MM#S^ZT$<FUyoo#pIqyclAv_(v,jse>4Y3$R[aq+v&fr#AKag`.fUK2QLq,ihwPo,OnE3Cr`%,aEiu0(R1+cOHY94"
-	"$7F#JTp7g_1>SmgMsAD#$t_M6^8gL4$Fo=R>IIx.=X1]4$9;iCcmXMp,.nTL3]#%T>(=4D#@:65$_/7T>9Bq-*q,L'cp_q@e^1p</p1Gt(AR6]eFTWR#Gf"
-	"u%cst_K('1:##",
+	"2=RT4qUS`>&2x5w@C-*A,o'6,*yIoY-V,1X-Z51X-I,)T(s-[l'4E+n')BaK1:,@]-Wl(L(*7X;-;/uk((&jW-w_,k#=$_g1#JG8JdJX^=P6u<'t`elDCP"
+	"PK2Goe;XT42[-gw=Z-2,HZ#$G*j#X`+0(`(W0D21lM<.GtJ=xZtr:W*Xq76lg+>#^wlF7aCO_2GD_#nMXfM9FQ[]Vn@&cfirdG*Hi*C14&>'Wuu)3555KH"
+	"3k0&&',P>IKAR]IaWuX-N:(f2c/n;'B'q>'4h]qAFYX&K;E$'&.v(qK[3+7LjsuX-_S(f2O7x8'V)]jLKQ,M#e)Br7);*M#O^>M#w__*3<$*=(Jd%q%*>)"
+	".OQcMr7JC'97ENmM#0aY,P)X&6(lMm%PW72N#ar^*3MUt=(R%&q%j[tX#B.CN#8XtwQMHsfMCm`N#dg`NR:g3V)L*pyGciGb<JGhN#s>3pDGZG01tA.O#O"
+	"kH1T,X0O#Zqxr.2KY&#MBiYTR8#5Tn^DxT:lQ-3,Ct#1dR>QT8=[T.mp0;I<&a^MZixO#*vIFKu[1##M:O0Vc=7KVMc5P#6@OwQCD*P#%)c'0rfm%P@$:G"
+	"&]1rlW*A(/DOB,16r;eP#V4jFXt9`G&hcjP#1Ols.nRNP#qq%Q#aH9/(fk*FDsJls.K065/DZ)a]JE;lZvk(>ZXQw<(AB&,;y@%;[Ny%CRbaSCMhbhQ#1+"
+	"n01Q23e&*>th(Q98)=SM&/r1_AW[0t<T]I:4V)-0Yp]Wx]'&'*HR#UYh3b'4k]^RFsI-)TN>#o[x(Fu9x;_/K;>>g8$Z_2Ct1_lmq7%pm5N_xnV0`WORe+"
+	"mQ.'MbARyu]G#V=j.DaMH:=S#67NdZ#pAQa8ssv>)ad-27MZFqex,P(^nIWR-^h^+:QMS#Q7nFb+HYS#r(rl-#)Di#,hrS#-,JDM2Z&T#yPtS#(byyGWp$"
+	"T#JJp3:tkcFbrec46I)BT#Rf3Nd@guI-LNRj_YuR>#h(TE*6FJH-P.0(=W1JT#RMb<e/d>Zew>Ak(n/O#f8p^YWF@$U#K$op%)98<-f%UpBlV*U#L>3C=l"
+	"PxT#LGcRgpa/#,mE4QgUSv4Crc<U#QBq&=vuXU#LvhmB5/-*3#l,s#Rj0Nhnp;BG*>1M#7d1M#[:(V#HMdLi2i%M&Gl3K$fC6/1)JCV#Ng4:$'We+j'$/:"
+	"$wy,A#Lljl%OgPl(ElX/(XLCoK[0P,lF3Yoe4O%W#LgG##Oy;@8KZ<7jEtAq7c[=^l/UYw.VSo=+oHP`mBN.Gl(SF`mKAd4(e:44CBL[FkPG#2Uk[jL&>u"
+	"*x#wsZCYV$bt_;M<puib<SP[%UW#jySC/poKTJMC1]n+_sm$&Jug(^Urp7_n2ToM#osZS%nE2h3,/%+,M@#QZHX##]q-6PB/QpwEDD=VnNX#Ue[VqAic1q"
+	"OalX#QBd:nCWU3ru4Z6C/y:0=`;/Y#HS@lr_&[e<a)kX#Vk.2CU2M;$+SBj#/tUY#7BWK(ADH-s$,14/cZiY#y024//)rY#k@BtI]4$Z#J]SG2qjV0$4B6"
+	"Z#58LCu5ZWCMkD@Z#'#$&=8s&N#ia%xvOZaQful@N#gw3V)wNu=voH=6%AfGi#O@<i#tZ4pMJDMZQ[_s2N7a@ZmCpdi#fDDo#vUQTJ[G,C=3aki#,tP/(A"
+	"d/GPDP#2%w:>EO2nbW-Fd;X#DW:BPHq+5T'/Dj#/8Iv:n*PQ#9T5)Pv0l/(X]yOr.kH'#/A:Q4<1SZQNw4[-tV`o#^ZL;-0d0YR#:&k#iJX2,r>HQTT$Kk"
+	"#lV`o##2O8%T>6HaT*^k#/qxU(*3j9Sp=s)/Xvok#qCt)/6Exk#'W`o#i5>^uTRNP(3'UT7*R,5TFE;<E0Zp2CmAGKMJ`,O(#uvxQO:*>1[8%/V0e>_#`I"
+	"CHM]5LTnt5Ql#c'@3v%yAm#%M4m#$Vhh(7#vIW>FC*X[SAm)V1'j(:;$cXjRln)<Ge*tF#Xmg9I5FYiiXdWrFq%Yext7nc0Pm#S:_j#ox5h'LC[Mn9p`j#"
+	"v)t>#ABs@ZAE.]Z)dQGZ*I.;[AKJxZ@&X][.kin#C&jn#'j)Blb86n#8O(]Z*Ylg.Y6He<i=EN1s)EcY#8-P&>8Ft]hh=Z]Vs_6^aY2w#jS-<*;CHQ#=NK"
+	"q^7ECQ^-E=&5*3cK(p5P7_Z]L#/aJdG%2xl=v7dJCMsU,fWIw4##;jS$'EH@[-Fg)-&:w>N_8kvWCdiW>#=T41(xe4HN-/J0alfr@)[qao#=**5&1a'.&_"
+	"+HR8s`s+ae%9.&ILVo#Tq7HaOxo(b;l;ZvKw]]#i'_w[n00$I=28p#x/<.K[vsR#'j$)d[ya*3l[$E(H,9>Q/(qp#-HmB=^v6p#@sQB=c7]p#jV1%f`k0B"
+	"cMADAf`cYE*W``]f&1)=f/kIy.ncFq#f%F6gu'hsfHsU<-_A7@-QgVM#%Cy4g:Wo1qi8l5h5.@q$@+'r#<33^M8P1r#x*uq#j]od)$0A8.$nGR#k:OR#k="
+	"OR#]5iP#=nevdC9ar#_)ugjpck*3@/9G($uXvvFR.s#gN5)l)=l*3HH_G(.aHT]JkSs#6'`Em-kB6(s#(>m<Oos#+:u@nk[=c<^52q%9DMX/XyQH(X;2q%"
+	"RfsZo:q-/MsSQt#JhK3f#i$wufSQt#X7^5]v&fWv,51O&RE&k(hZn2;n$TF)[AHs#Sfk(kN`h+s-`Eu#C;8u#&>+irtQIJ2*FEu,=aPIsYNHA3*C,BlUm<"
+	"2(EN+fs@+SP&r4ue3wYRP&EASA#PiAv#]JUG`xnJv#+YYc)Gli+sT/;D=y.Qv#@ia[vdAMG=%5Zv#6ZC4MPe<6CUCmv#W=Ub<-Tb-$:_vHW>wu-$&%Hv#2"
+	"nqV#U>m%lj`,gN8Em%l#q0.$I4`MO7j@/1ZIbkO;(EJO=O%q7;(L.$uDuHP:DHEOtRk.$74_.$d;rINW>ND&WZiyl>#m&Q:7hdNrTxM(1Q%h(&6g[#YpYc"
+	"QXW1]-:WXi#hhx.i[QO%u'v]E&n:fa3Bj#7[t/_/$;dQ/$H1yE&*]:yS@Hq(ku<y/$LHeW#QCqpSuQYT8Z-)0$8%A7U+(GE=^320$]4DlU",
+	"nwYU8cFN0$w<GMV>Cm0$L%:*T+inOZL/GOWteGQ#,]aK=lXj0$$HZMX_>YWR[-P-Wj4el,un1'$O5R4,yy=u#NV#&YAj_O(53+/MBGCEXrL>BY`xK.$ipQ"
+	".$EDZ^YaEQd.6Cwx.],eS$uYEk#6OTS8*L+2$;hw@[a+Rj#GQsg(8h)/:[A(P2fHm1n9DtT/`N')3jW2t#wxVT((Q/`/-@p1$t5&5vnvd/$p4k&'a7n2$:"
+	"g&.$iG#/$r;R6ptL#3$d7ep]MY`P%.d6EkmCJZ#+@xO%W3=t$XaJh(RcmO_kIN3$Ke>7`=d,2_exrL`M@>7`KY%,a/2k3$ApW/(U5RvZx6Lha8TRB=0gY`"
+	"1uW`'=Rj-4$$XUK(Llf0a8fVW#x+im^l1,R>PGYabECpp(O66.c[_9BcxIsS>&fD2(9s;DdQ[88(o`6>>[06>dE7hd#[yaVPRn@5$Tumvd=c9s(DR6]e<q"
+	"QQ#UA_H#[$RxeICX>#(eI9fP/DhFjEL3*unjse2pvsRAO@2S%####",
 	0};
-#define DITI_SPIRV_SIZES_pixels 2624u, 4788u
+#define DITI_SPIRV_SIZES_pixels 2638u, 4819u
 static const char *const diti_spirv_text_group_norm[] = {
 	"r9,VNJb_OPTCsI-.R7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#/Ke`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(^`4;erms$#D9-V)YLc"
 	"&#4>)i(bHD#$<S@4((_vH2r03V.+:r/)+W4J),drT.8g/L2lV@U.-Ar/)/jl**-j$U.$PP&#(m,d*wG=j(yo&y$rdX.)'WLc*n^Fb*ivX.))ah'+odOb*g"

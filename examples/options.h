@@ -24,7 +24,7 @@ typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
     const char *weight_budget, *class_name;
-    bool plain_prompt, offload, tune, list_devices, verbose, quiet, help, version;
+    bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, version;
 } options;
 
 typedef struct option_entry {
@@ -61,6 +61,7 @@ static const option_entry option_table[] = {
     {"--tune", NULL, NULL, FLAG(tune)},
     {"--weight-budget", NULL, NULL, TEXT(weight_budget)},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
+    {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
@@ -101,6 +102,8 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --weight-budget SIZE    device memory for weights, 800M or 4G; the rest is\n"
                                 "                              read while it runs (default: all resident)\n"
                                 "      --offload-to-cpu        text encoder off the device but while it reads\n"
+                                "      --vae-tiling            decode in tiles of 512 pixels: less memory, and\n"
+                                "                              slightly other pixels in larger pictures\n"
                                 "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"
                                 "  -q, --quiet                 tell nothing but errors\n"

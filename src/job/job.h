@@ -56,6 +56,7 @@ typedef struct diti_job_shape {
     uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
+    uint32_t vae_tile; /* in latent elements; 0: all at once */
     bool swap;         /* BGRA target */
     bool scaled_input; /* the model sees input * x */
 } diti_job_shape;

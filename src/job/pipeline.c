@@ -126,8 +126,8 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 /* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
 static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
                              diti_tensor rgb, diti_tensor health) {
-    diti_tensor rows =
-        diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height, job->request.latent_width, 0);
+    diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height,
+                                       job->request.latent_width, job->request.shape.vae_tile);
     diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 

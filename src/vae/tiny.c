@@ -110,12 +110,11 @@ static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
     return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
 
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
     uint32_t first, latent = 0, pixels = 3, moments;
     const char *scope = diti_tiny_scope(loader, true, &first);
     char name[64];
     dit_result result;
-    (void)config;
     diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
     if (scope) latent = diti_loader_dimension(loader, name, 1);
     if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);

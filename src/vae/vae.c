@@ -61,7 +61,7 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
     diti_vae_choose_prefix(loader);
     tiny = diti_tiny_is(loader) &&
            diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
-    result = tiny ? diti_tiny_load(vae, loader, config, err) : diti_kl_load(vae, loader, config, err);
+    result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
     return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
 
@@ -175,7 +175,6 @@ static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, di
     uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
     diti_vae_cut cuts[2];
     diti_tensor out;
-    if (tile && tile < DITI_VAE_LEAST_TILE) tile = DITI_VAE_LEAST_TILE;
     cuts[0] = diti_vae_cut_side(height, tile);
     cuts[1] = diti_vae_cut_side(width, tile);
     if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);

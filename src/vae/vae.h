@@ -98,7 +98,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                         uint32_t width);
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                           uint32_t width);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
