@@ -365,7 +365,7 @@ typedef enum dit_role {
     DIT_ROLE_TOKENIZER_2,
     DIT_ROLE_TOKENIZER_3,
     DIT_ROLE_VAE, /* the autoencoder */
-    DIT_ROLE_TAE, /* a tiny autoencoder in its place */
+    DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
     DIT_ROLE_CONTROL
@@ -24623,6 +24623,7 @@ struct dit_model {
 	const char *pipeline_variant; /* static; NULL: the transformer's guess */
 	uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
 	diti_vae *vae;
+	diti_vae *tae;        /* for previews; NULL: vae */
 	diti_json *scheduler; /* parsed scheduler_config.json or NULL */
 	diti_json *index;     /* parsed model_index.json or NULL */
 	dit_model_info info;
@@ -25338,6 +25339,30 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 	return result;
 }
 
+/* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
+static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	diti_load_options options = DITI_ZERO;
+	diti_weight_sizes sizes = DITI_ZERO;
+	diti_model_part part;
+	dit_result result;
+	uint32_t i = 0;
+	while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
+	if (i == desc->component_count) return DIT_OK;
+	result = diti_model_locate(model, desc, DIT_ROLE_TAE, "", &part, err);
+	if (model->measuring) options.sizes = &sizes;
+	options.progress = &desc->progress;
+	if (result >= 0 && part.checkpoint)
+		result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
+							   &model->tae, err);
+	diti_json_free(&model->env, part.config);
+	model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
+	if (!model->vae) {
+		model->vae = model->tae;
+		model->tae = NULL;
+	}
+	return result;
+}
+
 static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	diti_package *package;
 	bool alone;
@@ -25446,6 +25471,16 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 			"the text encoder gives %u channels, the transformer wants %u; they belong to different models",
 			diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
 	}
+	if (model->tae && model->vae &&
+		(!diti_vae_get_traits(model->tae)->has_decoder ||
+		 diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
+		 diti_vae_get_traits(model->tae)->latent_channels != diti_vae_get_traits(model->vae)->latent_channels)) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "the tiny autoencoder does not decode the VAE's %u latent channels at its size, but %u; they "
+						 "belong to different models",
+						 diti_vae_get_traits(model->vae)->latent_channels,
+						 diti_vae_get_traits(model->tae)->latent_channels);
+	}
 	if (model->vae && diti_vae_get_traits(model->vae)->latent_channels != traits->latent_channels) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "the VAE has %u latent channels, the transformer %u; they belong to different models",
@@ -25469,9 +25504,11 @@ static void diti_model_drop_parts(dit_model *model) {
 	diti_transformer_destroy(model->transformer);
 	diti_t5_destroy(model->text_encoder);
 	diti_vae_destroy(model->vae);
+	diti_vae_destroy(model->tae);
 	model->transformer = NULL;
 	model->text_encoder = NULL;
 	model->vae = NULL;
+	model->tae = NULL;
 }
 
 /* The sizes of all parts, from the headers. */
@@ -25481,6 +25518,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
 	result = diti_model_load_text_encoder(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+	if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
 	diti_model_drop_parts(model);
 	diti_model_close_packages(model);
 	model->measuring = false;
@@ -25559,6 +25597,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 	if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
 	if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
 	if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+	if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
 	if (streamed) *streamed = 0;
 	for (part = 0; part < DITI_PARTS; part++) {
 		if (!parts[part]) continue;
@@ -25592,6 +25631,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
+	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
 	if (result == DIT_OK) result = diti_model_check_parts(model, err);
 	if (result != DIT_OK) return result;
 	if (!model->transformer && !model->text_encoder && !model->vae) {
@@ -26550,10 +26590,10 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 }
 
 /* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
-static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
-							 diti_tensor rgb, diti_tensor health) {
-	diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height,
-									   job->request.latent_width, job->request.shape.vae_tile);
+static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
+							 diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
+	diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
+									   job->request.shape.vae_tile);
 	diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -26571,7 +26611,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	if (shape->preview_interval) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
 		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
-		diti_emit_decode(job, graph, diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
+						 diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
 	rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
@@ -26580,7 +26621,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
 		job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
 		job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
-		diti_emit_decode(job, graph, job->latents[image], job->rgba[image], job->rgb[image], job->health);
+		diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
+						 job->health);
 	}
 }
 

@@ -88,6 +88,59 @@ static void test_job(void) {
     dit_context_destroy(context);
 }
 
+/* --- a tiny autoencoder for previews --- */
+
+static dit_result load_with_tae(dit_context *context, const char *path, const char *tae, dit_model **out,
+                                dit_error *err) {
+    dit_model_desc desc = DITI_ZERO;
+    dit_component component = DITI_ZERO;
+    desc.source.path = path;
+    component.role = DIT_ROLE_TAE;
+    component.source.path = tae;
+    desc.components = &component;
+    desc.component_count = tae ? 1 : 0;
+    return dit_model_load(context, &desc, out, err);
+}
+
+/* Bytes of the picture and of the last preview, both of 64 x 64. */
+static void pictures_of(dit_context *context, const char *tae, uint8_t *picture, uint8_t *preview) {
+    dit_job_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = DITI_ZERO;
+    CHECK_MESSAGE(load_with_tae(context, "tests/fixtures/pipe_pixart_sigma", tae, &model, &err) == DIT_OK, "%s",
+                  err.message);
+    desc.model = model;
+    desc.width = desc.height = 64;
+    desc.steps = 2;
+    desc.preview_interval = 1;
+    CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+    if (!job) return;
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK);
+    CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, picture, 64 * 64 * 4, 0, &err) == DIT_OK);
+    CHECK_MESSAGE(dit_job_read(job, DIT_READ_PREVIEW, 0, 0, preview, 64 * 64 * 4, 0, &err) == DIT_OK, "%s",
+                  err.message);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+static void test_preview(void) {
+    static uint8_t picture[2][64 * 64 * 4], preview[2][64 * 64 * 4];
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    dit_error err = DITI_ZERO;
+    CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
+    pictures_of(context, NULL, picture[0], preview[0]);
+    pictures_of(context, TAESD, picture[1], preview[1]);
+    CHECK(memcmp(picture[0], picture[1], sizeof picture[0]) == 0);
+    CHECK(memcmp(preview[0], preview[1], sizeof preview[0]) != 0);
+    CHECK(load_with_tae(context, MODEL, TAESD, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL && !model);
+    CHECK_MESSAGE(strstr(err.message, "tiny autoencoder") && strstr(err.message, "different models"), "%s",
+                  err.message);
+    dit_context_destroy(context);
+}
+
 /* --- alone: memory by size, and an autoencoder without norms, where tiles differ at their borders only --- */
 
 static uint64_t measured(const diti_vae *vae, diti_device *device, uint32_t side, uint32_t tile, bool encode) {
@@ -202,6 +255,7 @@ int main(void) {
     env = test_env(NULL);
     test_vulkan_begin();
     test_job();
+    test_preview();
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
     if (device) test_tiny(device);
     if (device) diti_device_close(device);

@@ -30,6 +30,7 @@ struct dit_model {
     const char *pipeline_variant; /* static; NULL: the transformer's guess */
     uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
     diti_vae *vae;
+    diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;

@@ -150,6 +150,30 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
+/* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
+static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    diti_load_options options = DITI_ZERO;
+    diti_weight_sizes sizes = DITI_ZERO;
+    diti_model_part part;
+    dit_result result;
+    uint32_t i = 0;
+    while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
+    if (i == desc->component_count) return DIT_OK;
+    result = diti_model_locate(model, desc, DIT_ROLE_TAE, "", &part, err);
+    if (model->measuring) options.sizes = &sizes;
+    options.progress = &desc->progress;
+    if (result >= 0 && part.checkpoint)
+        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
+                               &model->tae, err);
+    diti_json_free(&model->env, part.config);
+    model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
+    if (!model->vae) {
+        model->vae = model->tae;
+        model->tae = NULL;
+    }
+    return result;
+}
+
 static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     diti_package *package;
     bool alone;
@@ -258,6 +282,16 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
             "the text encoder gives %u channels, the transformer wants %u; they belong to different models",
             diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
     }
+    if (model->tae && model->vae &&
+        (!diti_vae_get_traits(model->tae)->has_decoder ||
+         diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
+         diti_vae_get_traits(model->tae)->latent_channels != diti_vae_get_traits(model->vae)->latent_channels)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the tiny autoencoder does not decode the VAE's %u latent channels at its size, but %u; they "
+                         "belong to different models",
+                         diti_vae_get_traits(model->vae)->latent_channels,
+                         diti_vae_get_traits(model->tae)->latent_channels);
+    }
     if (model->vae && diti_vae_get_traits(model->vae)->latent_channels != traits->latent_channels) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
@@ -281,9 +315,11 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_t5_destroy(model->text_encoder);
     diti_vae_destroy(model->vae);
+    diti_vae_destroy(model->tae);
     model->transformer = NULL;
     model->text_encoder = NULL;
     model->vae = NULL;
+    model->tae = NULL;
 }
 
 /* The sizes of all parts, from the headers. */
@@ -293,6 +329,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     result = diti_model_load_text_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
     model->measuring = false;
@@ -371,6 +408,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
     if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
     if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -404,6 +442,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->text_encoder && !model->vae) {

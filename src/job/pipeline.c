@@ -124,10 +124,10 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 }
 
 /* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
-static void diti_emit_decode(const dit_job *job, diti_graph *graph, diti_tensor latent, diti_tensor rgba,
-                             diti_tensor rgb, diti_tensor health) {
-    diti_tensor rows = diti_vae_decode(job->model->vae, graph, latent, job->request.latent_height,
-                                       job->request.latent_width, job->request.shape.vae_tile);
+static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
+                             diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
+    diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
+                                       job->request.shape.vae_tile);
     diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -145,7 +145,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     if (shape->preview_interval) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
         job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
-        diti_emit_decode(job, graph, diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+        diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
+                         diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
     }
     job->decode_segment = diti_graph_segment(graph, "decode", false);
     rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
@@ -154,7 +155,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
         job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
-        diti_emit_decode(job, graph, job->latents[image], job->rgba[image], job->rgb[image], job->health);
+        diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
+                         job->health);
     }
 }
 
