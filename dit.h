@@ -25617,6 +25617,16 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 	return result;
 }
 
+/* Pipelines have one text encoder here. */
+static dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
+	const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
+	if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+					 "%s has several text encoders: this version reads their weights, but makes pictures only with "
+					 "PixArt and DiT",
+					 traits->family);
+}
+
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result;
 	model->package_count = 1; /* [0] belongs to desc->source */
@@ -25627,9 +25637,10 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
 	}
 	result = diti_model_read_index(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
+	if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
+	if (result == DIT_OK) result = diti_model_check_family(model, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
-	if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
 	if (result == DIT_OK) result = diti_model_check_parts(model, err);
