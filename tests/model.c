@@ -8,6 +8,7 @@
 
 #define T5_FILE "tests/fixtures/t5_encoder/model.safetensors"
 #define PIXART_FILE "tests/fixtures/pixart_alpha_orig/model.safetensors"
+#define TINY_FILE "tests/fixtures/taesd/taesd_decoder.safetensors"
 #define VAE_FILE "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
 #define SD3_FILE "tests/fixtures/sd35_odd/model.safetensors"
 #define FLUX_FILE "tests/fixtures/gguf_flux_sdcpp/model.gguf"
@@ -53,8 +54,8 @@ static void image_close(image *file) {
 
 /* --- one function for all components --- */
 
-typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_SD3, PART_FLUX, PART_COUNT } part;
-static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE};
+typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_SD3, PART_FLUX, PART_TINY, PART_COUNT } part;
+static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE, TINY_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -72,8 +73,9 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (config) result = diti_json_parse(env, config, strlen(config), "config.json", &json, err);
     if (result != DIT_OK) return result;
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
-    if (which == PART_VAE) result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || which >= PART_SD3) {
+    if (which == PART_VAE || which == PART_TINY)
+        result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
+    if (which == PART_PIXART || which == PART_SD3 || which == PART_FLUX) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -179,6 +181,8 @@ static const wrong wrongs[] = {
      NULL,
      {"decoder.conv_out.weight", "[3, 3, 16, 3]", "[3, 16, 3, 3]"}},
     {PART_VAE, "coder.conv_in.weight", "coder.conv_an.weight", NULL, {"autoencoder", "conv_in", NULL}},
+    {PART_TINY, "13.conv.2.weight", "13.cone.2.weight", NULL, {"13.conv.2.weight", "missing", NULL}},
+    {PART_TINY, "10.conv.0.weight\":{", "10.cone.0.weight\":{", NULL, {"layer 12", "layer 9", NULL}},
     {PART_VAE, NULL, NULL, "{\"norm_num_groups\": 7}", {"7 groups", NULL, NULL}},
     {PART_VAE, NULL, NULL, "{\"scaling_factor\": -1}", {"scaling_factor", NULL, NULL}},
     {PART_VAE, NULL, NULL, "{\"_class_name\": \"AutoencoderDC\"}", {"AutoencoderDC", NULL, NULL}},
@@ -237,7 +241,7 @@ static void test_wrong_files(void) {
 
 /* Elements by the fixtures' READMEs, less what stays on the host: T5's 32 x 4 relative positions, PixArt's null
  * caption. */
-static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751, 641680, 1265472};
+static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751, 641680, 1265472, 120683};
 
 static void test_dry_runs(diti_device *device) {
     diti_env env = test_env(NULL);

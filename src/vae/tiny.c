@@ -68,7 +68,6 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
                                     uint32_t channels) {
     uint32_t first, number;
     const char *scope = diti_tiny_scope(loader, decoder, &first);
-    bool gap = false;
     char name[64];
     if (!scope) return 0;
     half->layers = (diti_tiny_layer *)diti_alloc_array(&vae->env, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
@@ -79,20 +78,21 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
     diti_loader_scope(loader, "%s", scope);
     for (number = first; number < DITI_TINY_MAX_LAYERS && !loader->error.result; number++) {
         diti_tiny_layer *layer = &half->layers[half->count];
+        uint32_t before = half->count ? layer[-1].number : number;
+        bool block;
         layer->number = number;
         diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
-        if (diti_loader_find(loader, name)) {
-            channels = diti_tiny_load_block(loader, layer, channels);
-        } else {
-            diti_format(name, sizeof name, "%u.weight", (unsigned)number);
-            if (!diti_loader_find(loader, name)) {
-                gap = true;
-                continue;
-            }
-            channels = diti_tiny_load_single(loader, layer, channels, decoder, gap);
-            layer->relu = decoder && number == first;
+        block = diti_loader_find(loader, name) != NULL;
+        diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+        if (!block && !diti_loader_find(loader, name)) continue;
+        if (number > before + (decoder ? 2u : 1u) || (block && number > before + 1 && before != first)) {
+            diti_fail(&loader->error, DIT_ERROR_BAD_FILE, "%s: the tiny autoencoder's layer %u follows layer %u",
+                      diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
+            break;
         }
-        gap = false;
+        channels = block ? diti_tiny_load_block(loader, layer, channels)
+                         : diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
+        layer->relu = decoder && number == first;
         half->count++;
     }
     diti_loader_scope(loader, "%s", "");
