@@ -216,7 +216,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     d.labels = diti_tensor_input(&graph, DITI_U32, 1, 2, "labels");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     model->family->prepare(model, &graph, &d);
-    *kept = d.family && ((const diti_dit_state *)d.family)->tables != 0;
+    *kept = d.family && ((const diti_dit_state *)d.family)->adaln.table != 0;
     diti_graph_segment(&graph, "step", true);
     copy.out = diti_tensor_state(&graph, DITI_F32, 8, 64, "kept");
     diti_elementwise(&graph, model->family->step(model, &graph, &d), &copy);

@@ -11,6 +11,7 @@
 #include "golden_clip.h"
 #include "golden_flux.h"
 #include "golden_dit.h"
+#include "golden_hunyuandit.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
 #include "golden_random.h"
@@ -34,6 +35,7 @@ static const golden_family families[] = {
     {"random numbers", golden_is_random, golden_run_random},
     {"pixart", golden_is_pixart, golden_run_pixart},
     {"DiT", golden_is_dit, golden_run_dit},
+    {"HunyuanDiT", golden_is_hunyuandit, golden_run_hunyuandit},
     {"SD3", golden_is_sd3, golden_run_sd3},
     {"FLUX.1", golden_is_flux, golden_run_flux},
     {"t5", golden_is_t5, golden_run_t5},

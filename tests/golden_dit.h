@@ -60,7 +60,7 @@ static inline void golden_dit_parts(golden_dit_case *c) {
     uint32_t i;
     if (!c->original) golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     if (golden_case_has(&c->base, "mid.blocks.0.adaLN_modulation"))
-        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_dit_modulation(graph, &c->step, 0),
+        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_adaln_get(graph, &c->step.state->adaln, 0),
                            GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (!golden_dit_recorded(c, i, &x)) continue;

@@ -123,3 +123,28 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
     }
     return out;
 }
+
+DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, table);
+    uint32_t count, rows = info->rows, columns = info->columns, pitch = info->pitch;
+    diti_weight like = DITI_ZERO; /* rows of the table, as those of a weight */
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    if (info->format != DITI_F32 || columns % 4 || !diti_op_aligned(graph, table))
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 in whole fours", name,
+                               info->name, rows, columns);
+    count = diti_tensor_get(graph, ids)->columns;
+    out = diti_tensor_new(graph, DITI_F32, count, columns, name);
+    if (!out || !diti_op_begin(graph, &dispatch, name, "expand", DITI_EXPAND_GROUP)) return 0;
+    like.type = DIT_TYPE_F32;
+    like.columns = columns;
+    diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));
+    if (!diti_expand_source(graph, &dispatch, &like, count, 0)) return 0;
+    dispatch.push[2] = pitch * 4;
+    dispatch.push[13] = rows;
+    dispatch.push[14] = true;
+    diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+    diti_expand_emit(graph, &dispatch, table, out, count);
+    return out;
+}

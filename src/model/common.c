@@ -140,6 +140,63 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     return diti_elementwise(graph, x, &desc);
 }
 
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
+    adaln->layers[adaln->count++] = layer;
+    adaln->columns += layer->weight.rows;
+}
+
+static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
+    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
+    uint32_t i, column = 0, rows = steps * adaln->items;
+    diti_tensor table;
+    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
+    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
+        uint32_t columns = adaln->layers[i]->weight.rows;
+        diti_layer_run(graph, active, adaln->layers[i], DITI_ACTIVATION_NONE,
+                       diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
+        column += columns;
+    }
+    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
+    diti_tensor active = diti_silu(graph, c, "modulation_silu");
+    diti_tensor_info info;
+    if (diti_graph_failed(graph)) return;
+    info = *diti_tensor_get(graph, c);
+    adaln->items = items;
+    adaln->active = diti_tensor_reshape(graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
+    diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
+    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+    uint32_t i, column = 0;
+    if (!adaln->table)
+        return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
+    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
+    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+                                         dit_error *err) {
+    uint32_t i, count = steps * items;
+    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
+    dit_result result;
+    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / items];
+    result = diti_write_sinusoids(env, plan, input, repeated, count, shift, err);
+    diti_free(env, repeated);
+    return result;
+}
+
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
                                              uint32_t head_dim, bool int8) {
     uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;

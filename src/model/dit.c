@@ -290,70 +290,30 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-/* `classes` rows of c in every step: one for each of denoise->labels. */
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
-    diti_tensor active;         /* F32 [steps, classes * D]: silu(c) */
-    diti_tensor tables; /* F32 [steps, classes * (6 * blocks + 2)D]: all that is linear in it; 0: too large, made in a
-                           step */
+    diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
-
-#define DITI_DIT_TABLE_BYTES (128u << 20)
-
-/* What all blocks and the final layer make of silu(c), for every step and class at once: the weights are read once per
-   picture. 0 where that is too much to keep, as with very many steps. */
-static diti_tensor diti_dit_all_tables(const diti_dit *model, diti_graph *graph, diti_tensor active, uint32_t steps,
-                                       uint32_t classes) {
-    uint32_t i, width = model->config.width, blocks = model->config.blocks, columns = (6 * blocks + 2) * width;
-    uint64_t bytes = (uint64_t)steps * classes * columns * sizeof(float);
-    diti_tensor all;
-    if (bytes > DITI_DIT_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
-    all = diti_tensor_new(graph, DITI_F32, steps * classes, columns, "block_modulation");
-    for (i = 0; i < blocks; i++) {
-        diti_layer_run(graph, active, &model->blocks[i].modulation, DITI_ACTIVATION_NONE,
-                       diti_tensor_view(graph, all, 0, steps * classes, i * 6 * width, 6 * width), true,
-                       "block_modulation");
-    }
-    diti_layer_run(graph, active, &model->final_modulation, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, all, 0, steps * classes, blocks * 6 * width, 2 * width), true,
-                   "final_modulation");
-    return diti_tensor_reshape(graph, all, steps, classes * columns);
-}
 
 static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_dit *model = diti_dit_of(transformer);
-    uint32_t patch = model->config.patch, width = model->config.width, classes = denoise->text_batch;
-    uint32_t tokens = denoise->height / patch * (denoise->width / patch);
+    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i;
     diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    diti_tensor c;
+    diti_tensor c, classes;
     if (!state) {
         diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
         return;
     }
     denoise->family = state;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * classes, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, width, "positions");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
-    c = diti_add_rows(graph, c, diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding"), 0,
-                      "add_class");
-    c = diti_silu(graph, c, "modulation_silu");
-    state->active = diti_tensor_reshape(graph, c, denoise->steps, classes * width);
-    state->tables = diti_dit_all_tables(model, graph, c, denoise->steps, classes);
-}
-
-/* Every timestep once for each class. */
-static dit_result diti_dit_write_timesteps(const diti_dit *model, diti_plan *plan, const diti_denoise *denoise,
-                                           diti_tensor sinusoids, const float *timesteps, dit_error *err) {
-    uint32_t i, classes = denoise->text_batch, count = denoise->steps * classes;
-    float *repeated = (float *)diti_alloc_array(&model->base.env, count, sizeof *repeated);
-    dit_result result;
-    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / classes];
-    result =
-        diti_write_sinusoids(&model->base.env, plan, sinusoids, repeated, count, model->config.frequency_shift, err);
-    diti_free(&model->base.env, repeated);
-    return result;
+    classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
+    c = diti_add_rows(graph, c, classes, 0, "add_class");
+    for (i = 0; i < model->config.blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_add(&state->adaln, &model->final_modulation);
+    diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
@@ -368,56 +328,36 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
     dit_result result =
         diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
     if (result != DIT_OK) return result;
-    return diti_dit_write_timesteps(model, plan, denoise, state->sinusoids, timesteps, err);
+    return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
+                            model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
 
 typedef struct diti_dit_step {
     const diti_dit *model;
-    const diti_denoise *denoise;
     const diti_dit_state *state;
-    uint32_t batch, tokens, classes;
+    uint32_t batch, tokens;
     uint32_t rows_per_class; /* of the residual stream */
-    diti_tensor active;      /* F32 [classes, D]: silu(c) of this step */
-    diti_tensor tables;      /* F32 [classes, (6 * blocks + 2)D], or 0 */
 } diti_dit_step;
 
 static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
                                 diti_dit_step *step) {
-    diti_tensor row;
+    diti_dit_state *state = (diti_dit_state *)denoise->family;
     memset(step, 0, sizeof *step);
     step->model = model;
-    step->denoise = denoise;
-    step->state = (const diti_dit_state *)denoise->family;
+    step->state = state;
     step->batch = denoise->copies * denoise->batch;
     step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    step->classes = denoise->text_batch;
-    step->rows_per_class = step->batch / step->classes * step->tokens;
-    row = diti_select_row(graph, step->state->tables ? step->state->tables : step->state->active, denoise->step,
-                          "select_modulation");
-    if (step->state->tables)
-        step->tables =
-            diti_tensor_reshape(graph, row, step->classes, (6 * model->config.blocks + 2) * model->config.width);
-    else
-        step->active = diti_tensor_reshape(graph, row, step->classes, model->config.width);
-}
-
-/* A block's modulation, F32 [classes, 6D]; index `blocks`: the final layer's, [classes, 2D]. */
-static diti_tensor diti_dit_modulation(diti_graph *graph, const diti_dit_step *step, uint32_t index) {
-    const diti_dit *model = step->model;
-    bool final = index == model->config.blocks;
-    uint32_t width = model->config.width, columns = (final ? 2 : 6) * width;
-    if (step->tables) return diti_tensor_view(graph, step->tables, 0, step->classes, 6 * index * width, columns);
-    return diti_layer_run(graph, step->active, final ? &model->final_modulation : &model->blocks[index].modulation,
-                          DITI_ACTIVATION_NONE, 0, true, "modulation");
+    step->rows_per_class = step->batch / denoise->text_batch * step->tokens;
+    diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 /* Chunk `index` of D columns. */
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
                                   uint32_t index) {
     uint32_t width = step->model->config.width;
-    return diti_tensor_view(graph, modulation, 0, step->classes, index * width, width);
+    return diti_tensor_view(graph, modulation, 0, step->state->adaln.items, index * width, width);
 }
 
 /* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
@@ -438,7 +378,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
     const diti_dit_config *config = &step->model->config;
     const diti_dit_block *block = &step->model->blocks[index];
     diti_linear_desc joined = DITI_ZERO;
-    diti_tensor modulation = diti_dit_modulation(graph, step, index), h;
+    diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
     joined.name = "qkv";
     h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
     h = diti_linear_joined(graph, h, &block->qkv, &joined);
@@ -453,7 +393,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 
 /* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
-    diti_tensor modulation = diti_dit_modulation(graph, step, step->model->config.blocks);
+    diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, step->model->config.blocks);
     diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
     return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }

@@ -24,7 +24,8 @@ typedef struct diti_model_traits {
     bool wants_size;                      /* resolution and aspect below are used */
     bool wants_guidance;                  /* guidance below is an input (distilled models) */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
-                             [i * text_tokens, (i + 1) * text_tokens) of the text */
+                             [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
+    bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -36,20 +37,23 @@ typedef struct diti_denoise {
     uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
                                          has at most */
     float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
-    diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
-    diti_tensor input_scale;          /* F32 [1, 1], or 0 */
-    diti_tensor text;                 /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
-                                         unequal number, and rows that nothing reads */
-    diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
-    diti_tensor text2, text2_items;   /* the same for the second encoder; 0 where traits name none */
-    diti_tensor pooled;               /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;               /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;                   /* distilled guidance; read by write_inputs */
-    diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy;              /* of joint attention: a step leaves branches before it out, */
-    uint64_t skipped;                 /* and these blocks (bit i: block i), for skip-layer guidance */
-    bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-    void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
+    float sizes[6];     /* HunyuanDiT's: height and width of the original and of the target, top and left of the crop */
+    diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
+    diti_tensor input_scale;        /* F32 [1, 1], or 0 */
+    diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
+                                       unequal number, and rows that nothing reads */
+    diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
+    diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
+    const uint32_t *text_lengths,
+        *text2_lengths;  /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;  /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;      /* distilled guidance; read by write_inputs */
+    diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_copy; /* of joint attention: a step leaves branches before it out, */
+    uint64_t skipped;    /* and these blocks (bit i: block i), for skip-layer guidance */
+    bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
+    void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
@@ -128,6 +132,27 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
                                        const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
+/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
+   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
+   table would be too large. */
+#define DITI_ADALN_LAYERS 130u
+typedef struct diti_adaln {
+    const diti_layer *layers[DITI_ADALN_LAYERS];
+    uint32_t count, items, columns; /* columns: of all layers together */
+    diti_tensor active;             /* F32 [steps, items * D]: silu(c) */
+    diti_tensor table;              /* F32 [steps, items * columns]; 0: too large */
+    diti_tensor row;                /* of the step at hand, [items, columns] or [items, D] */
+} diti_adaln;
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
+/* c F32 [steps * items, D]: a step's items one after the other. */
+DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
+DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
+/* What layer `index` of those added makes of it, F32 [items, its rows]. */
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
+/* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
+DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
+                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+                                         dit_error *err);
 /* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
                                              uint32_t head_dim, bool int8);
@@ -221,5 +246,6 @@ DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t r
 DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif

@@ -6,6 +6,7 @@ static const diti_family *diti_family_at(size_t index) {
     case 1: return diti_dit_family();
     case 2: return diti_flux_family();
     case 3: return diti_sd3_family();
+    case 4: return diti_hunyuandit_family();
     default: return NULL;
     }
 }
@@ -17,7 +18,7 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3): %s %.200s",
+                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
                      diti_checkpoint_name(checkpoint), what, name);
 }
 
