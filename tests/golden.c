@@ -63,6 +63,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/taesd",
     "tests/fixtures/dit_orig",
     "tests/fixtures/pipe_dit",
+    "tests/fixtures/hunyuandit_v12",
     "tests/fixtures/sd35_odd",
     "tests/fixtures/gguf_flux_sdcpp",
     "tests/fixtures/pipe_pixart_sigma",

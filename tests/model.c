@@ -9,6 +9,8 @@
 #define T5_FILE "tests/fixtures/t5_encoder/model.safetensors"
 #define PIXART_FILE "tests/fixtures/pixart_alpha_orig/model.safetensors"
 #define TINY_FILE "tests/fixtures/taesd/taesd_decoder.safetensors"
+#define DIT_FILE "tests/fixtures/dit_orig/model.safetensors"
+#define HUNYUAN_FILE "tests/fixtures/hunyuandit_v12/model.safetensors"
 #define VAE_FILE "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
 #define SD3_FILE "tests/fixtures/sd35_odd/model.safetensors"
 #define FLUX_FILE "tests/fixtures/gguf_flux_sdcpp/model.gguf"
@@ -54,8 +56,19 @@ static void image_close(image *file) {
 
 /* --- one function for all components --- */
 
-typedef enum part { PART_T5, PART_PIXART, PART_VAE, PART_SD3, PART_FLUX, PART_TINY, PART_COUNT } part;
-static const char *const part_files[PART_COUNT] = {T5_FILE, PIXART_FILE, VAE_FILE, SD3_FILE, FLUX_FILE, TINY_FILE};
+typedef enum part {
+    PART_T5,
+    PART_PIXART,
+    PART_VAE,
+    PART_SD3,
+    PART_FLUX,
+    PART_DIT,
+    PART_HUNYUAN,
+    PART_TINY,
+    PART_COUNT
+} part;
+static const char *const part_files[PART_COUNT] = {T5_FILE,   PIXART_FILE, VAE_FILE,     SD3_FILE,
+                                                   FLUX_FILE, DIT_FILE,    HUNYUAN_FILE, TINY_FILE};
 
 typedef struct component {
     diti_t5 *t5;
@@ -75,7 +88,7 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
     if (which == PART_VAE || which == PART_TINY)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
-    if (which == PART_PIXART || which == PART_SD3 || which == PART_FLUX) {
+    if (which == PART_PIXART || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
     }
     diti_json_free(env, json);
@@ -213,6 +226,37 @@ static const wrong wrongs[] = {
     {PART_FLUX, NULL, NULL, "{\"guidance_embeds\": false}", {"guidance_embeds is false", "guidance embedder", NULL}},
     {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": [16, 56, 60]}", {"axes_dims_rope", "128", NULL}},
     {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": [16, 55, 57]}", {"axes_dims_rope", "even", NULL}},
+    {PART_DIT, NULL, NULL, "{\"num_attention_heads\": 3}", {"3 heads of 72", "144", NULL}},
+    {PART_DIT, NULL, NULL, "{\"activation_fn\": \"geglu\"}", {"geglu", NULL, NULL}},
+    {PART_DIT, NULL, NULL, "{\"num_embeds_ada_norm\": 1000}", {"y_embedder.embedding_table.weight", "1001", NULL}},
+    {PART_DIT, NULL, NULL, "{\"out_channels\": 2}", {"2 channels", NULL, NULL}},
+    {PART_DIT, NULL, NULL, "{\"num_layers\": 129}", {"129 blocks", NULL, NULL}},
+    {PART_DIT, "blocks.0.adaLN_modulation.1.weight", "blocks.0.adaLN_modulatiun.1.weight", NULL, {"knows", NULL, NULL}},
+    {PART_DIT,
+     "y_embedder.embedding_table.weight\":{\"dtype\":\"F16\",\"shape\":[11,144]",
+     "y_embedder.embedding_table.weight\":{\"dtype\":\"F16\",\"shape\":[1,1584]",
+     NULL,
+     {"DiT", "classes", NULL}},
+    {PART_DIT,
+     "blocks.1.mlp.fc2.weight",
+     "blocks.1.mlp.fc3.weight",
+     NULL,
+     {"blocks.1.mlp.fc2.weight", "missing", NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"norm_type\": \"rms_norm\"}", {"rms_norm", NULL, NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"attention_head_dim\": 44}", {"norm_q", "[88]", NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"num_layers\": 5}", {"5 blocks", NULL, NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"text_len\": 77}", {"text_embedding_padding", NULL, NULL}},
+    {PART_HUNYUAN, "pooler.positional_embedding", "pooler.positional_embeddong", NULL, {"HunyuanDiT", "pooler", NULL}},
+    {PART_HUNYUAN,
+     "blocks.3.skip_linear.weight",
+     "blocks.3.skip_linoar.weight",
+     NULL,
+     {"skip_linear", "missing", NULL}},
+    {PART_HUNYUAN,
+     "text_embedding_padding\":{\"dtype\":\"F16\",\"shape\":[16,40]",
+     "text_embedding_padding\":{\"dtype\":\"F16\",\"shape\":[10,64]",
+     NULL,
+     {"HunyuanDiT", "text_embedding_padding", NULL}},
 };
 
 static void test_wrong_files(void) {
@@ -240,8 +284,9 @@ static void test_wrong_files(void) {
 /* --- sizes --- */
 
 /* Elements by the fixtures' READMEs, less what stays on the host: T5's 32 x 4 relative positions, PixArt's null
- * caption. */
-static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64, 294751, 641680, 1265472, 120683};
+ * caption, DiT's positions. */
+static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64,  294751, 641680,
+                                                     1265472,      868352 - 64 * 144, 645896, 120683};
 
 static void test_dry_runs(diti_device *device) {
     diti_env env = test_env(NULL);
@@ -360,6 +405,10 @@ static void test_tables(void) {
 static void test_names(void) {
     uint32_t levels = 4;
     char name[256];
+    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "blocks.12.norm2.weight", name, sizeof name),
+                     "blocks.12.norm3.weight"));
+    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "time_extra_emb.pooler.k_proj.bias", name, sizeof name),
+                     "pooler.k_proj.bias"));
     CHECK(diti_equal(diti_kl_old_name(NULL, "encoder.mid_block.attentions.0.to_out.0.bias", name, sizeof name),
                      "encoder.mid_block.attentions.0.proj_attn.bias"));
     CHECK(diti_equal(diti_kl_old_name(NULL, "decoder.mid_block.attentions.0.to_k.weight", name, sizeof name),
@@ -619,6 +668,84 @@ static void test_batches(diti_device *device) {
     image_close(&file);
 }
 
+/* Images [first, first + batch) of a batch of two with HunyuanDiT; shares: one prompt for each branch, else one for
+   each row. */
+static void run_hunyuan(diti_device *device, const diti_transformer *model, uint32_t first, uint32_t batch, bool shares,
+                        float *out) {
+    static const float times[3] = {700, 321, 5};
+    const diti_model_traits *traits = &model->traits;
+    uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, step = 1, lengths[4],
+             lengths2[4];
+    uint32_t text = traits->text_tokens * traits->text_columns, text2 = traits->text2_tokens * traits->text2_columns;
+    diti_denoise d = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    d.batch = batch;
+    d.copies = 2;
+    d.height = LATENT_HEIGHT;
+    d.width = LATENT_WIDTH;
+    d.steps = 3;
+    d.text_batch = texts;
+    d.text_tokens = traits->text_tokens;
+    d.text_lengths = lengths;
+    d.text2_lengths = lengths2;
+    d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
+    d.text = diti_tensor_input(&graph, DITI_F32, texts * traits->text_tokens, traits->text_columns, "text");
+    d.text2 = diti_tensor_input(&graph, DITI_F32, texts * traits->text2_tokens, traits->text2_columns, "text2");
+    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    model->family->prepare(model, &graph, &d);
+    diti_graph_segment(&graph, "step", true);
+    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * batch * 4, pixels);
+    if (plan_of(&graph, &plan)) {
+        float *rows = (float *)malloc(texts * (text + text2) * sizeof *rows);
+        fill(plan, d.latent, 4 * batch * pixels, first * 4 * pixels);
+        for (i = 0; i < texts; i++) {
+            uint32_t branch = i / (texts / 2), k;
+            lengths[i] = branch ? 5 : 1;
+            lengths2[i] = branch ? 3 : 10;
+            for (k = 0; k < text; k++) rows[i * text + k] = noise_at(branch * 7919 + k);
+            for (k = 0; k < text2; k++) rows[texts * text + i * text2 + k] = noise_at(branch * 104729 + 31 + k);
+        }
+        CHECK(diti_plan_write(plan, d.text, rows, texts * text * sizeof *rows, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.text2, rows + texts * text, texts * text2 * sizeof *rows, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK &&
+              model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
+        free(rows);
+        finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
+    }
+    diti_plan_destroy(plan);
+    diti_free(&model->env, d.family);
+}
+
+static void test_hunyuan_batches(diti_device *device) {
+    enum { IMAGE = 4 * LATENT_HEIGHT * LATENT_WIDTH };
+    static float both[4 * IMAGE], own[4 * IMAGE], one[2 * IMAGE];
+    diti_env env = test_env(NULL);
+    image file = image_open(&env, HUNYUAN_FILE, NULL, NULL);
+    component c;
+    dit_error err = DITI_ZERO;
+    uint32_t i;
+    if (CHECK_MESSAGE(component_load(PART_HUNYUAN, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
+                      err.message)) {
+        run_hunyuan(device, c.transformer, 0, 2, true, both);
+        CHECK(finite_and_alive(both, DITI_COUNT(both)));
+        run_hunyuan(device, c.transformer, 0, 2, false, own);
+        CHECK(!memcmp(both, own, sizeof both));
+        for (i = 0; i < 2; i++) {
+            run_hunyuan(device, c.transformer, i, 1, true, one);
+            CHECK_MESSAGE(!memcmp(one, both + i * IMAGE, IMAGE * sizeof(float)), "unconditional %u", (unsigned)i);
+            CHECK_MESSAGE(!memcmp(one + IMAGE, both + (2 + i) * IMAGE, IMAGE * sizeof(float)), "conditional %u",
+                          (unsigned)i);
+        }
+        CHECK(memcmp(one, one + IMAGE, IMAGE * sizeof(float)) != 0);
+    }
+    component_free(&c);
+    image_close(&file);
+}
+
 /* Prompts of `lengths` tokens, one after the other in `rows` rows of which the rest is nobody's. */
 static void encode_prompts(diti_device *device, const diti_t5 *t5, const uint32_t *lengths, uint32_t count,
                            uint32_t rows, uint32_t tokens, uint32_t first_id, float *out) {
@@ -694,6 +821,7 @@ int main(void) {
         test_dry_runs(device);
         test_cancel(device);
         test_batches(device);
+        test_hunyuan_batches(device);
         test_unequal_prompts(device);
         diti_device_close(device);
     }

@@ -75,6 +75,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->resolution[0] = (float)request->shape.height;
     denoise->resolution[1] = (float)request->shape.width;
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
+    denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
+    denoise->sizes[2] = denoise->resolution[0];
+    denoise->sizes[3] = denoise->resolution[1];
     denoise->latent = job->latent;
     denoise->step = job->step;
     denoise->variance = request->shape.learned;
