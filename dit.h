@@ -9642,6 +9642,9 @@ DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor 
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
 										  const char *name);
 
+/* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
+DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
+
 /* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
  */
 typedef struct diti_elementwise_desc {
@@ -13593,6 +13596,31 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 		diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
 		diti_expand_emit(graph, &dispatch, source, aligned, count);
 	}
+	return out;
+}
+
+DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name) {
+	const diti_tensor_info *info = diti_tensor_get(graph, table);
+	uint32_t count, rows = info->rows, columns = info->columns, pitch = info->pitch;
+	diti_weight like = DITI_ZERO; /* rows of the table, as those of a weight */
+	diti_dispatch dispatch;
+	diti_tensor out;
+	if (diti_graph_failed(graph)) return 0;
+	if (info->format != DITI_F32 || columns % 4 || !diti_op_aligned(graph, table))
+		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 in whole fours", name,
+							   info->name, rows, columns);
+	count = diti_tensor_get(graph, ids)->columns;
+	out = diti_tensor_new(graph, DITI_F32, count, columns, name);
+	if (!out || !diti_op_begin(graph, &dispatch, name, "expand", DITI_EXPAND_GROUP)) return 0;
+	like.type = DIT_TYPE_F32;
+	like.columns = columns;
+	diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));
+	if (!diti_expand_source(graph, &dispatch, &like, count, 0)) return 0;
+	dispatch.push[2] = pitch * 4;
+	dispatch.push[13] = rows;
+	dispatch.push[14] = true;
+	diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+	diti_expand_emit(graph, &dispatch, table, out, count);
 	return out;
 }
 
@@ -19235,7 +19263,8 @@ typedef struct diti_model_traits {
 	bool wants_size;                      /* resolution and aspect below are used */
 	bool wants_guidance;                  /* guidance below is an input (distilled models) */
 	bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
-							 [i * text_tokens, (i + 1) * text_tokens) of the text */
+							 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
+	bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
 } diti_model_traits;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
@@ -19247,20 +19276,23 @@ typedef struct diti_denoise {
 	uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
 										 has at most */
 	float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
-	diti_tensor latent;               /* state, planar F32 [batch * C, height * width] */
-	diti_tensor input_scale;          /* F32 [1, 1], or 0 */
-	diti_tensor text;                 /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
-										 unequal number, and rows that nothing reads */
-	diti_tensor text_items;           /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
-	diti_tensor text2, text2_items;   /* the same for the second encoder; 0 where traits name none */
-	diti_tensor pooled;               /* F32 [text_batch, pooled_columns], or 0 */
-	diti_tensor labels;               /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-	float guidance;                   /* distilled guidance; read by write_inputs */
-	diti_tensor step;                 /* U32 [1, 1] state: which row of the tables */
-	uint32_t first_copy;              /* of joint attention: a step leaves branches before it out, */
-	uint64_t skipped;                 /* and these blocks (bit i: block i), for skip-layer guidance */
-	bool variance;                    /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-	void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
+	float sizes[6];     /* HunyuanDiT's: height and width of the original and of the target, top and left of the crop */
+	diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
+	diti_tensor input_scale;        /* F32 [1, 1], or 0 */
+	diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
+									   unequal number, and rows that nothing reads */
+	diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
+	diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
+	const uint32_t *text_lengths,
+		*text2_lengths;  /* host, for write_inputs: tokens of each prompt that are no padding */
+	diti_tensor pooled;  /* F32 [text_batch, pooled_columns], or 0 */
+	diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+	float guidance;      /* distilled guidance; read by write_inputs */
+	diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
+	uint32_t first_copy; /* of joint attention: a step leaves branches before it out, */
+	uint64_t skipped;    /* and these blocks (bit i: block i), for skip-layer guidance */
+	bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
+	void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
@@ -19339,6 +19371,27 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
 									   const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
+/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
+   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
+   table would be too large. */
+#define DITI_ADALN_LAYERS 130u
+typedef struct diti_adaln {
+	const diti_layer *layers[DITI_ADALN_LAYERS];
+	uint32_t count, items, columns; /* columns: of all layers together */
+	diti_tensor active;             /* F32 [steps, items * D]: silu(c) */
+	diti_tensor table;              /* F32 [steps, items * columns]; 0: too large */
+	diti_tensor row;                /* of the step at hand, [items, columns] or [items, D] */
+} diti_adaln;
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
+/* c F32 [steps * items, D]: a step's items one after the other. */
+DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
+DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
+/* What layer `index` of those added makes of it, F32 [items, its rows]. */
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
+/* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
+DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
+										 const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+										 dit_error *err);
 /* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
 											 uint32_t head_dim, bool int8);
@@ -19432,6 +19485,7 @@ DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t r
 DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif
 
@@ -19575,6 +19629,63 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 	desc.out_f32 = true;
 	desc.name = name;
 	return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
+	adaln->layers[adaln->count++] = layer;
+	adaln->columns += layer->weight.rows;
+}
+
+static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
+	uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
+	uint32_t i, column = 0, rows = steps * adaln->items;
+	diti_tensor table;
+	if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
+	table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
+	for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
+		uint32_t columns = adaln->layers[i]->weight.rows;
+		diti_layer_run(graph, active, adaln->layers[i], DITI_ACTIVATION_NONE,
+					   diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
+		column += columns;
+	}
+	return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
+	diti_tensor active = diti_silu(graph, c, "modulation_silu");
+	diti_tensor_info info;
+	if (diti_graph_failed(graph)) return;
+	info = *diti_tensor_get(graph, c);
+	adaln->items = items;
+	adaln->active = diti_tensor_reshape(graph, active, info.rows / items, items * info.columns);
+	adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
+	diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+	adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+	uint32_t i, column = 0;
+	if (!adaln->table)
+		return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
+	for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
+	return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
+										 const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+										 dit_error *err) {
+	uint32_t i, count = steps * items;
+	float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
+	dit_result result;
+	if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
+	for (i = 0; i < count; i++) repeated[i] = timesteps[i / items];
+	result = diti_write_sinusoids(env, plan, input, repeated, count, shift, err);
+	diti_free(env, repeated);
+	return result;
 }
 
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
@@ -20775,70 +20886,30 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-/* `classes` rows of c in every step: one for each of denoise->labels. */
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
 	diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
 	diti_tensor positions;      /* input F32 [tokens, D] */
-	diti_tensor active;         /* F32 [steps, classes * D]: silu(c) */
-	diti_tensor tables; /* F32 [steps, classes * (6 * blocks + 2)D]: all that is linear in it; 0: too large, made in a
-						   step */
+	diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
-
-#define DITI_DIT_TABLE_BYTES (128u << 20)
-
-/* What all blocks and the final layer make of silu(c), for every step and class at once: the weights are read once per
-   picture. 0 where that is too much to keep, as with very many steps. */
-static diti_tensor diti_dit_all_tables(const diti_dit *model, diti_graph *graph, diti_tensor active, uint32_t steps,
-									   uint32_t classes) {
-	uint32_t i, width = model->config.width, blocks = model->config.blocks, columns = (6 * blocks + 2) * width;
-	uint64_t bytes = (uint64_t)steps * classes * columns * sizeof(float);
-	diti_tensor all;
-	if (bytes > DITI_DIT_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
-	all = diti_tensor_new(graph, DITI_F32, steps * classes, columns, "block_modulation");
-	for (i = 0; i < blocks; i++) {
-		diti_layer_run(graph, active, &model->blocks[i].modulation, DITI_ACTIVATION_NONE,
-					   diti_tensor_view(graph, all, 0, steps * classes, i * 6 * width, 6 * width), true,
-					   "block_modulation");
-	}
-	diti_layer_run(graph, active, &model->final_modulation, DITI_ACTIVATION_NONE,
-				   diti_tensor_view(graph, all, 0, steps * classes, blocks * 6 * width, 2 * width), true,
-				   "final_modulation");
-	return diti_tensor_reshape(graph, all, steps, classes * columns);
-}
 
 static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
 	const diti_dit *model = diti_dit_of(transformer);
-	uint32_t patch = model->config.patch, width = model->config.width, classes = denoise->text_batch;
-	uint32_t tokens = denoise->height / patch * (denoise->width / patch);
+	uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i;
 	diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-	diti_tensor c;
+	diti_tensor c, classes;
 	if (!state) {
 		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
 		return;
 	}
 	denoise->family = state;
-	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * classes, 256, "timesteps");
-	state->positions = diti_tensor_input(graph, DITI_F32, tokens, width, "positions");
+	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
+	state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
 	c = diti_embed(graph, &model->time, state->sinusoids, 0);
-	c = diti_add_rows(graph, c, diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding"), 0,
-					  "add_class");
-	c = diti_silu(graph, c, "modulation_silu");
-	state->active = diti_tensor_reshape(graph, c, denoise->steps, classes * width);
-	state->tables = diti_dit_all_tables(model, graph, c, denoise->steps, classes);
-}
-
-/* Every timestep once for each class. */
-static dit_result diti_dit_write_timesteps(const diti_dit *model, diti_plan *plan, const diti_denoise *denoise,
-										   diti_tensor sinusoids, const float *timesteps, dit_error *err) {
-	uint32_t i, classes = denoise->text_batch, count = denoise->steps * classes;
-	float *repeated = (float *)diti_alloc_array(&model->base.env, count, sizeof *repeated);
-	dit_result result;
-	if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-	for (i = 0; i < count; i++) repeated[i] = timesteps[i / classes];
-	result =
-		diti_write_sinusoids(&model->base.env, plan, sinusoids, repeated, count, model->config.frequency_shift, err);
-	diti_free(&model->base.env, repeated);
-	return result;
+	classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
+	c = diti_add_rows(graph, c, classes, 0, "add_class");
+	for (i = 0; i < model->config.blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+	diti_adaln_add(&state->adaln, &model->final_modulation);
+	diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
@@ -20853,56 +20924,36 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 	dit_result result =
 		diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
 	if (result != DIT_OK) return result;
-	return diti_dit_write_timesteps(model, plan, denoise, state->sinusoids, timesteps, err);
+	return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
+							model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
 
 typedef struct diti_dit_step {
 	const diti_dit *model;
-	const diti_denoise *denoise;
 	const diti_dit_state *state;
-	uint32_t batch, tokens, classes;
+	uint32_t batch, tokens;
 	uint32_t rows_per_class; /* of the residual stream */
-	diti_tensor active;      /* F32 [classes, D]: silu(c) of this step */
-	diti_tensor tables;      /* F32 [classes, (6 * blocks + 2)D], or 0 */
 } diti_dit_step;
 
 static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
 								diti_dit_step *step) {
-	diti_tensor row;
+	diti_dit_state *state = (diti_dit_state *)denoise->family;
 	memset(step, 0, sizeof *step);
 	step->model = model;
-	step->denoise = denoise;
-	step->state = (const diti_dit_state *)denoise->family;
+	step->state = state;
 	step->batch = denoise->copies * denoise->batch;
 	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	step->classes = denoise->text_batch;
-	step->rows_per_class = step->batch / step->classes * step->tokens;
-	row = diti_select_row(graph, step->state->tables ? step->state->tables : step->state->active, denoise->step,
-						  "select_modulation");
-	if (step->state->tables)
-		step->tables =
-			diti_tensor_reshape(graph, row, step->classes, (6 * model->config.blocks + 2) * model->config.width);
-	else
-		step->active = diti_tensor_reshape(graph, row, step->classes, model->config.width);
-}
-
-/* A block's modulation, F32 [classes, 6D]; index `blocks`: the final layer's, [classes, 2D]. */
-static diti_tensor diti_dit_modulation(diti_graph *graph, const diti_dit_step *step, uint32_t index) {
-	const diti_dit *model = step->model;
-	bool final = index == model->config.blocks;
-	uint32_t width = model->config.width, columns = (final ? 2 : 6) * width;
-	if (step->tables) return diti_tensor_view(graph, step->tables, 0, step->classes, 6 * index * width, columns);
-	return diti_layer_run(graph, step->active, final ? &model->final_modulation : &model->blocks[index].modulation,
-						  DITI_ACTIVATION_NONE, 0, true, "modulation");
+	step->rows_per_class = step->batch / denoise->text_batch * step->tokens;
+	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 /* Chunk `index` of D columns. */
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
 								  uint32_t index) {
 	uint32_t width = step->model->config.width;
-	return diti_tensor_view(graph, modulation, 0, step->classes, index * width, width);
+	return diti_tensor_view(graph, modulation, 0, step->state->adaln.items, index * width, width);
 }
 
 /* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
@@ -20923,7 +20974,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 	const diti_dit_config *config = &step->model->config;
 	const diti_dit_block *block = &step->model->blocks[index];
 	diti_linear_desc joined = DITI_ZERO;
-	diti_tensor modulation = diti_dit_modulation(graph, step, index), h;
+	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
 	joined.name = "qkv";
 	h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_linear_joined(graph, h, &block->qkv, &joined);
@@ -20938,7 +20989,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 
 /* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
-	diti_tensor modulation = diti_dit_modulation(graph, step, step->model->config.blocks);
+	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, step->model->config.blocks);
 	diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
 	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
@@ -20962,6 +21013,784 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 	static const diti_family family = {
 		"dit",        diti_dit_recognise,   diti_dit_load, diti_dit_destroy, diti_dit_prepare,
 		diti_dit_run, diti_dit_write_inputs};
+	return &family;
+}
+
+/* ======== src/model/hunyuandit.c (edit it there; dit.h is generated) ======== */
+
+/* HunyuanDiT 1.0 to 1.2 (models.md 3.5). D is the width of the residual stream. Blocks of the second half also get what
+   their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
+   block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
+   style shift the first norm of every block. */
+
+#define DITI_HUNYUANDIT_MAX_BLOCKS 128u
+#define DITI_HUNYUANDIT_POOL_HEADS 8u
+
+/* ---- configuration ---- */
+
+typedef struct diti_hunyuandit_config {
+	uint32_t blocks, heads, head_dim, width, inner; /* width: D; inner: of the feed-forward */
+	uint32_t channels, out_channels, patch;
+	uint32_t text_tokens, text;   /* BERT: tokens, columns */
+	uint32_t text2_tokens, text2; /* mT5: tokens, columns */
+	uint32_t pooled;              /* columns of what is pooled of mT5's */
+	uint32_t sample_size;         /* latent size of the training */
+	bool sized;                   /* sizes and style are conditions (before 1.2) */
+	bool original;                /* final layer: shift before scale */
+	bool linspace;                /* positions of grids that are not square as diffusers has them since 0.32 */
+} diti_hunyuandit_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_hunyuandit_keys[][2] = {
+	{"pos_embed.proj", "x_embedder.proj"},
+	{"time_extra_emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+	{"time_extra_emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+	{"time_extra_emb.extra_embedder.linear_1", "extra_embedder.0"},
+	{"time_extra_emb.extra_embedder.linear_2", "extra_embedder.2"},
+	{"time_extra_emb.pooler", "pooler"},
+	{"time_extra_emb.style_embedder", "style_embedder"},
+	{"text_embedder.linear_1", "mlp_t5.0"},
+	{"text_embedder.linear_2", "mlp_t5.2"},
+	{"text_embedding_padding", "text_embedding_padding"},
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* rows shift, scale; scale, shift in diffusers */
+	{"proj_out", "final_layer.linear"},
+};
+static const char *const diti_hunyuandit_block_keys[][2] = {
+	{"norm1.norm", "norm1"},
+	{"norm1.linear", "default_modulation.1"},
+	{"norm2", "norm3"}, /* before the cross attention */
+	{"norm3", "norm2"}, /* before the feed-forward */
+	{"attn1.qkv", "attn1.Wqkv"},
+	{"attn1.norm_q", "attn1.q_norm"},
+	{"attn1.norm_k", "attn1.k_norm"},
+	{"attn1.to_out.0", "attn1.out_proj"},
+	{"attn2.to_q", "attn2.q_proj"},
+	{"attn2.kv", "attn2.kv_proj"},
+	{"attn2.norm_q", "attn2.q_norm"},
+	{"attn2.norm_k", "attn2.k_norm"},
+	{"attn2.to_out.0", "attn2.out_proj"},
+	{"ff.net.0.proj", "mlp.fc1"},
+	{"ff.net.2", "mlp.fc2"},
+	{"skip_norm", "skip_norm"},
+	{"skip_linear", "skip_linear"},
+};
+
+/* "blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn1.out_proj.bias" */
+static const char *diti_hunyuandit_original_name(void *user, const char *name, char *out, size_t size) {
+	(void)user;
+	if (!diti_starts_with(name, "blocks.")) {
+		return diti_rename(diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys), name, out, size);
+	}
+	return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
+							 name, out, size);
+}
+
+/* ---- weights ---- */
+
+typedef struct diti_hunyuandit_attention {
+	diti_layer norm_q, norm_k; /* [head_dim]: LayerNorm of each head */
+	diti_layer out;            /* [D, D] */
+} diti_hunyuandit_attention;
+
+typedef struct diti_hunyuandit_block {
+	diti_layer norm1, norm2, norm3; /* [D]: before attention, cross attention, feed-forward */
+	diti_layer shift;               /* [D, D]: of norm1, from silu(c) */
+	diti_hunyuandit_attention self, cross;
+	diti_joined qkv;      /* [3D, D] */
+	diti_layer text_q;    /* [D, D] */
+	diti_joined text_kv;  /* [2D, text] */
+	diti_layer ff_in;     /* [inner, D] */
+	diti_layer ff_out;    /* [D, inner] */
+	diti_layer skip_norm; /* [2D] */
+	diti_layer skip;      /* [D, 2D] */
+} diti_hunyuandit_block;
+
+typedef struct diti_hunyuandit_pooler {
+	diti_weight positions; /* F32 [text2_tokens + 1, text2] */
+	diti_layer q;          /* [text2, text2] */
+	diti_joined kv;        /* [2 * text2, text2] */
+	diti_layer out;        /* [pooled, text2] */
+} diti_hunyuandit_pooler;
+
+typedef struct diti_hunyuandit {
+	diti_transformer base;
+	diti_hunyuandit_config config;
+	diti_layer patch;         /* [D, C * p * p] */
+	diti_embedder time;       /* [D, 256], [D, D] */
+	diti_embedder extra;      /* [4D, extra columns], [D, 4D] */
+	diti_embedder text;       /* [4 * text2, text2], [text, 4 * text2]: mT5's columns become BERT's */
+	diti_weight text_padding; /* F32 [text_tokens + text2_tokens, text] */
+	diti_weight style;        /* F32 [styles, D], of which the first is used */
+	diti_hunyuandit_pooler pooler;
+	diti_layer norm_out; /* [2D, D] */
+	diti_layer proj_out; /* [p * p * out_channels, D] */
+	diti_hunyuandit_block *blocks;
+	bool int8_attention;
+} diti_hunyuandit;
+
+static const diti_hunyuandit *diti_hunyuandit_of(const diti_transformer *transformer) {
+	return (const diti_hunyuandit *)(const void *)transformer;
+}
+
+/* Blocks behind the middle one take a skip; the first of the others leave one, the last of them none. */
+static bool diti_hunyuandit_takes_skip(const diti_hunyuandit_config *config, uint32_t block) {
+	return block > config->blocks / 2;
+}
+
+static bool diti_hunyuandit_leaves_skip(const diti_hunyuandit_config *config, uint32_t block) {
+	return block + 1 < config->blocks / 2;
+}
+
+static bool diti_hunyuandit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
+	return diti_model_find(checkpoint, prefix, "mlp_t5.0.weight") &&
+		   diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
+}
+
+static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
+	const char *name = diti_json_string(config, "_class_name", "");
+	if (name[0]) return diti_equal(name, "HunyuanDiT2DModel");
+	return diti_hunyuandit_is_original(checkpoint, prefix) ||
+		   (diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
+			diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
+	static const char positions[] = "time_extra_emb.pooler.positional_embedding";
+	uint32_t texts = diti_loader_dimension(loader, "text_embedding_padding", 0);
+	config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
+	config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
+	config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+	config->blocks = diti_loader_count(loader, "blocks.", ".norm1.linear.weight");
+	config->head_dim = diti_loader_dimension(loader, "blocks.0.attn1.norm_q.weight", 0);
+	config->inner = diti_loader_dimension(loader, "blocks.0.ff.net.0.proj.weight", 0);
+	config->text = diti_loader_dimension(loader, "text_embedding_padding", 1);
+	config->text2 = diti_loader_dimension(loader, positions, 1);
+	config->text2_tokens = diti_loader_dimension(loader, positions, 0);
+	config->pooled = diti_loader_dimension(loader, "time_extra_emb.pooler.c_proj.weight", 0);
+	config->sized = diti_loader_find(loader, "time_extra_emb.style_embedder.weight") != NULL;
+	if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
+		config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a HunyuanDiT without %s: the file is incomplete",
+						 diti_checkpoint_name(loader->checkpoint),
+						 !config->blocks                               ? "blocks"
+						 : config->text2_tokens < 2 || !config->pooled ? "pooler"
+						 : texts < config->text2_tokens                ? "text_embedding_padding"
+						 : !config->head_dim || !config->inner         ? "a whole first block"
+																	   : "patch embedding");
+	}
+	config->text2_tokens--; /* the first position is the mean's */
+	config->text_tokens = texts - config->text2_tokens;
+	if (config->patch > 16 || config->channels > 1024) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "%s: a HunyuanDiT with patches of %u and %u channels is out of range",
+						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+	}
+	config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
+	return DIT_OK;
+}
+
+static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, const diti_json *json, dit_error *err) {
+	const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
+	const char *norm = diti_json_string(json, "norm_type", "layer_norm");
+	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
+						 activation, norm);
+	}
+	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
+		config->text % 4 || config->pooled % 4 || config->text2 % (4 * DITI_HUNYUANDIT_POOL_HEADS)) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "HunyuanDiT: %u heads of %u in a width of %u, texts of %u and %u columns and %u pooled ones "
+						 "don't go together",
+						 (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width,
+						 (unsigned)config->text, (unsigned)config->text2, (unsigned)config->pooled);
+	}
+	if (config->out_channels < config->channels || config->blocks > DITI_HUNYUANDIT_MAX_BLOCKS || config->blocks < 2 ||
+		config->blocks % 2 || config->sample_size < config->patch) {
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "HunyuanDiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+						 (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+						 (unsigned)config->out_channels, (unsigned)config->channels);
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
+											  diti_hunyuandit_config *config, dit_error *err) {
+	uint32_t *const blocks = &config->blocks, *const head = &config->head_dim;
+	dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
+	if (result == DIT_OK) result = diti_json_size(json, "num_layers", *blocks, 1024, blocks, err);
+	if (result == DIT_OK) result = diti_json_size(json, "attention_head_dim", *head, 1024, head, err);
+	if (result != DIT_OK) return result;
+	config->heads = config->width / config->head_dim;
+	config->sized = diti_json_bool(json, "use_style_cond_and_image_meta_size", config->sized);
+	result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
+	if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
+	if (result == DIT_OK) {
+		result = diti_json_size(json, "text_len", config->text_tokens, 4096, &config->text_tokens, err);
+	}
+	if (result == DIT_OK) {
+		result = diti_json_size(json, "text_len_t5", config->text2_tokens, 4096, &config->text2_tokens, err);
+	}
+	config->linspace = !config->original;
+	return result == DIT_OK ? diti_hunyuandit_check(config, json, err) : result;
+}
+
+/* ---- loading ---- */
+
+static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyuandit_config *config,
+										   diti_hunyuandit_attention *out, const char *name) {
+	char full[32];
+	diti_format(full, sizeof full, "%s.norm_q", name);
+	diti_load_norm(loader, &out->norm_q, config->head_dim, full);
+	diti_format(full, sizeof full, "%s.norm_k", name);
+	diti_load_norm(loader, &out->norm_k, config->head_dim, full);
+	diti_format(full, sizeof full, "%s.to_out.0", name);
+	diti_load_layer(loader, &out->out, config->width, config->width, 1, full);
+}
+
+static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandit_config *config,
+									   diti_hunyuandit_block *block, uint32_t index) {
+	static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const fused_qkv[] = {"attn1.qkv"};
+	static const char *const kv[] = {"attn2.to_k", "attn2.to_v"}, *const fused_kv[] = {"attn2.kv"};
+	uint32_t width = config->width;
+	diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
+	if (diti_hunyuandit_takes_skip(config, index)) {
+		diti_load_norm(loader, &block->skip_norm, 2 * width, "skip_norm");
+		diti_load_layer(loader, &block->skip, width, 2 * width, 1, "skip_linear");
+	}
+	diti_load_norm(loader, &block->norm1, width, "norm1.norm");
+	diti_load_layer(loader, &block->shift, width, width, 1, "norm1.linear");
+	if (config->original)
+		diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
+	else
+		diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+	diti_hunyuandit_load_attention(loader, config, &block->self, "attn1");
+	diti_load_norm(loader, &block->norm2, width, "norm2");
+	diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+	if (config->original)
+		diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, config->text, true);
+	else
+		diti_load_joined(loader, &block->text_kv, kv, 2, width, config->text, true);
+	diti_hunyuandit_load_attention(loader, config, &block->cross, "attn2");
+	diti_load_norm(loader, &block->norm3, width, "norm3");
+	diti_load_layer(loader, &block->ff_in, config->inner, width, 1, "ff.net.0.proj");
+	diti_load_layer(loader, &block->ff_out, width, config->inner, 1, "ff.net.2");
+	diti_loader_scope(loader, "%s", "");
+}
+
+static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuandit_config *config,
+										diti_hunyuandit_pooler *out) {
+	static const char *const kv[] = {"k_proj", "v_proj"};
+	uint32_t columns = config->text2;
+	diti_loader_scope(loader, "time_extra_emb.pooler.");
+	diti_load_vector(loader, &out->positions, config->text2_tokens + 1, columns, "positional_embedding");
+	diti_load_layer(loader, &out->q, columns, columns, 1, "q_proj");
+	diti_load_joined(loader, &out->kv, kv, 2, columns, columns, true);
+	diti_load_layer(loader, &out->out, config->pooled, columns, 1, "c_proj");
+	diti_loader_scope(loader, "%s", "");
+}
+
+/* Of the extra embedder: pooled text, sinusoids of six sizes, style. */
+static uint32_t diti_hunyuandit_extra_columns(const diti_hunyuandit_config *config) {
+	return config->pooled + (config->sized ? 6 * 256 + config->width : 0);
+}
+
+static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *model) {
+	const diti_hunyuandit_config *config = &model->config;
+	uint32_t i, width = config->width, area = config->patch * config->patch;
+	static const char style[] = "time_extra_emb.style_embedder.weight";
+	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
+	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	diti_load_embedder(loader, &model->time, width, width, 256, "time_extra_emb.timestep_embedder");
+	diti_load_embedder(loader, &model->extra, width, 4 * width, diti_hunyuandit_extra_columns(config),
+					   "time_extra_emb.extra_embedder");
+	diti_load_embedder(loader, &model->text, config->text, 4 * config->text2, config->text2, "text_embedder");
+	diti_load_vector(loader, &model->text_padding, config->text_tokens + config->text2_tokens, config->text,
+					 "text_embedding_padding");
+	diti_hunyuandit_load_pooler(loader, config, &model->pooler);
+	if (config->sized) {
+		diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
+	}
+	for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
+	diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
+	diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+}
+
+#define DITI_HUNYUANDIT_SCHEDULER(beta_end)                                                                            \
+	"{\"_class_name\":\"DDPMScheduler\",\"prediction_type\":\"v_prediction\",\"beta_schedule\":\"scaled_linear\","     \
+	"\"beta_start\":0.00085,\"beta_end\":" beta_end ",\"steps_offset\":1,\"clip_sample\":false}"
+
+static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
+	const diti_hunyuandit_config *config = &model->config;
+	diti_model_traits *traits = &model->base.traits;
+	traits->family = "hunyuandit";
+	traits->variant = config->sized ? "1.1" : "1.2";
+	traits->latent_channels = config->channels;
+	traits->out_channels = config->out_channels;
+	traits->patch = config->patch;
+	traits->default_size = config->sample_size;
+	traits->text_tokens = config->text_tokens;
+	traits->text_columns = config->text;
+	traits->text2_tokens = config->text2_tokens;
+	traits->text2_columns = config->text2;
+	traits->default_steps = config->original ? 100 : 50;
+	traits->default_guidance = config->original ? 6.0f : 5.0f;
+	traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
+	traits->wants_size = config->sized;
+	traits->attends_padding = true;
+	traits->masks_padding = true;
+}
+
+static void diti_hunyuandit_destroy(diti_transformer *transformer) {
+	diti_hunyuandit *model = (diti_hunyuandit *)(void *)transformer;
+	diti_env env = transformer->env;
+	diti_weights_free(transformer->device, &env, &transformer->weights);
+	diti_free(&env, model->blocks);
+	diti_free(&env, model);
+}
+
+static dit_result diti_hunyuandit_fill(diti_hunyuandit *model, diti_loader *loader, dit_error *err) {
+	model->blocks =
+		(diti_hunyuandit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
+	if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	diti_hunyuandit_load_weights(loader, model);
+	diti_hunyuandit_set_traits(model);
+	return diti_loader_finish(loader, &model->base.weights, err);
+}
+
+static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env, const diti_json *config,
+									   const diti_checkpoint *checkpoint, const char *prefix,
+									   const diti_load_options *options, diti_transformer **out, dit_error *err) {
+	diti_hunyuandit_config read = DITI_ZERO;
+	diti_loader loader;
+	diti_hunyuandit *model;
+	dit_result result;
+	diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
+	diti_loader_rules(&loader, "transformer", options);
+	read.original = diti_hunyuandit_is_original(checkpoint, prefix);
+	if (read.original) loader.rename = diti_hunyuandit_original_name;
+	result = diti_hunyuandit_read_config(&loader, config, &read, err);
+	if (result != DIT_OK) return result;
+	model = (diti_hunyuandit *)diti_alloc_zero(env, sizeof *model);
+	if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+	model->base.family = diti_hunyuandit_family();
+	model->base.device = device;
+	model->base.env = *env;
+	model->config = read;
+	model->int8_attention = options && options->int8_attention;
+	result = diti_hunyuandit_fill(model, &loader, err);
+	if (result != DIT_OK)
+		diti_hunyuandit_destroy(&model->base);
+	else
+		*out = &model->base;
+	return result;
+}
+
+/* ---- positions (models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ---- */
+
+typedef struct diti_hunyuandit_axis {
+	uint32_t count;
+	double first, length; /* in the base grid */
+} diti_hunyuandit_axis;
+
+static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns, diti_hunyuandit_axis *y,
+								diti_hunyuandit_axis *x) {
+	double base = 64.0 / patch;
+	bool tall = rows > columns;
+	y->count = rows;
+	x->count = columns;
+	y->length = tall ? base : rint(base / columns * rows);
+	x->length = tall ? rint(base / rows * columns) : base;
+	y->first = rint((base - y->length) / 2);
+	x->first = rint((base - x->length) / 2);
+}
+
+/* The place of token i: equal steps from the first one on, or as numpy's linspace between ends that diffusers cuts
+   short since 0.32. The two are one where first is 0. */
+static float diti_hunyuandit_place(const diti_hunyuandit_axis *axis, uint32_t i, bool linspace) {
+	double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
+	if (!linspace) return (float)(axis->first + i * (axis->length / n));
+	return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
+}
+
+/* Half a head turns with x, the other half with y: columns [0, head_dim / 4) and behind, of rows [tokens, head_dim /
+ * 2]. */
+static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_hunyuandit_axis *y,
+								 const diti_hunyuandit_axis *x, float *cosines, float *sines) {
+	uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
+	for (token = 0; token < tokens; token++) {
+		float at_x = diti_hunyuandit_place(x, token % x->count, config->linspace),
+			  at_y = diti_hunyuandit_place(y, token / x->count, config->linspace);
+		size_t row = (size_t)token * 2 * quarter;
+		for (k = 0; k < 2 * quarter; k++) {
+			float frequency = 1.0f / powf(10000.0f, (float)(2 * (k % quarter)) / (float)(2 * quarter));
+			float angle = (k < quarter ? at_x : at_y) * frequency;
+			cosines[row + k] = cosf(angle);
+			sines[row + k] = sinf(angle);
+		}
+	}
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
+	diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
+	diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
+	diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
+	diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
+	diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
+	diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
+} diti_hunyuandit_state;
+
+/* Tokens of both encoders in one row: what a prompt is to the blocks. */
+static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
+	return config->text_tokens + config->text2_tokens;
+}
+
+/* BERT's rows, then mT5's projected ones, of every prompt; where a prompt has no token, the learned row of that place:
+   F32 [prompts * texts, text]. text_rows tells for each of them a row of the learned ones, BERT's and mT5's in a row.
+ */
+static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+										   diti_tensor text_rows) {
+	const diti_hunyuandit_config *config = &model->config;
+	uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), columns = config->text;
+	uint32_t rows = prompts * config->text_tokens, rows2 = prompts * config->text2_tokens;
+	diti_tensor all = diti_tensor_new(graph, DITI_F32, texts + rows + rows2, columns, "texts");
+	diti_add_rows(graph, diti_tensor_weight(graph, &model->text_padding, 0), 0,
+				  diti_tensor_view(graph, all, 0, texts, 0, columns), "text_padding");
+	diti_add_rows(graph, diti_tensor_view(graph, denoise->text, 0, rows, 0, columns), 0,
+				  diti_tensor_view(graph, all, texts, rows, 0, columns), "text");
+	diti_embed(graph, &model->text, diti_tensor_view(graph, denoise->text2, 0, rows2, 0, config->text2),
+			   diti_tensor_view(graph, all, texts + rows, rows2, 0, columns));
+	return diti_gather_tensor(graph, all, text_rows, "context");
+}
+
+/* Attention over equal batches. */
+static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv, uint32_t batch,
+										  uint32_t heads, uint32_t head_dim, float scale, const char *name) {
+	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+	bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
+	diti_attention_desc desc = DITI_ZERO;
+	desc.batch = batch;
+	desc.heads = heads;
+	desc.head_dim = head_dim;
+	desc.scale = scale;
+	desc.name = name;
+	return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
+						  diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
+}
+
+/* Attention pooling of mT5's rows, padding included: the mean asks, the mean and the rows answer. [prompts, pooled] */
+static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise) {
+	const diti_hunyuandit_config *config = &model->config;
+	const diti_hunyuandit_pooler *pooler = &model->pooler;
+	uint32_t i, prompts = denoise->text_batch, tokens = config->text2_tokens, columns = config->text2;
+	uint32_t head = columns / DITI_HUNYUANDIT_POOL_HEADS;
+	diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
+	diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
+	diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
+	diti_linear_desc joined = DITI_ZERO;
+	/* Where every score is 0, attention is the mean. */
+	mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, prompts,
+								  DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
+	mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
+	for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
+		uint32_t first = i * (tokens + 1);
+		diti_add_rows(graph, diti_tensor_view(graph, mean, i, 1, 0, columns), 0,
+					  diti_tensor_view(graph, rows, first, 1, 0, columns), "pooler_rows");
+		diti_add_rows(graph, diti_tensor_view(graph, text, i * tokens, tokens, 0, columns),
+					  diti_tensor_view(graph, positions, 1, tokens, 0, columns),
+					  diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
+	}
+	joined.name = "pooler_kv";
+	q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, 0, false, "pooler_q");
+	kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
+	q = diti_hunyuandit_attend(graph, q, kv, prompts, DITI_HUNYUANDIT_POOL_HEADS, head, 1.0f / sqrtf((float)head),
+							   "pooler");
+	return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
+}
+
+/* models.md 3.5, 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
+static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
+										 diti_tensor pooled) {
+	const diti_hunyuandit_config *config = &model->config;
+	uint32_t i, width = config->width, prompts = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, pooled)->rows;
+	diti_tensor all, style;
+	if (!sizes) return diti_embed(graph, &model->extra, pooled, 0);
+	all = diti_tensor_new(graph, DITI_F32, prompts, diti_hunyuandit_extra_columns(config), "extra");
+	diti_add_rows(graph, pooled, 0, diti_tensor_view(graph, all, 0, prompts, 0, config->pooled), "extra");
+	sizes = diti_tensor_reshape(graph, sizes, 1, 6 * 256);
+	style = diti_tensor_view(graph, diti_tensor_weight(graph, &model->style, 0), 0, 1, 0, width);
+	for (i = 0; i < prompts; i++) {
+		diti_add_rows(graph, sizes, 0, diti_tensor_view(graph, all, i, 1, config->pooled, 6 * 256), "extra");
+		diti_add_rows(graph, style, 0, diti_tensor_view(graph, all, i, 1, config->pooled + 6 * 256, width), "extra");
+	}
+	return diti_embed(graph, &model->extra, all, 0);
+}
+
+/* LayerNorm of each head of q or k, then rotation where cosines is not 0; in place. */
+static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
+								  const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
+	diti_qkv_desc desc = DITI_ZERO;
+	desc.heads = model->config.heads;
+	desc.head_dim = model->config.head_dim;
+	desc.norm = DITI_QKV_LAYER;
+	desc.eps = 1e-6f;
+	desc.weight = &norm->weight;
+	desc.bias = &norm->bias;
+	desc.cosines = cosines;
+	desc.sines = sines;
+	desc.tokens = cosines && !diti_graph_failed(graph) ? diti_tensor_get(graph, cosines)->rows : 0;
+	desc.name = name;
+	diti_qkv_post(graph, x, &desc);
+}
+
+/* Keys, normed, and values of every block's cross attention. */
+static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, diti_tensor context,
+										 diti_hunyuandit_state *state) {
+	uint32_t i, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
+	diti_linear_desc desc = DITI_ZERO;
+	desc.name = "text_kv";
+	for (i = 0; i < model->config.blocks && !diti_graph_failed(graph); i++) {
+		const diti_hunyuandit_block *block = &model->blocks[i];
+		state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
+		diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
+							  &block->cross.norm_k, 0, 0, "text_k");
+	}
+}
+
+static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+	const diti_hunyuandit_config *config = &model->config;
+	uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i;
+	uint32_t prompts = denoise->text_batch;
+	diti_hunyuandit_state *state = (diti_hunyuandit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+	diti_tensor c;
+	if (!state) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+		return;
+	}
+	denoise->family = state;
+	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * prompts, 256, "timesteps");
+	if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
+	state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+	state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+	state->text_rows = diti_tensor_input(graph, DITI_U32, 1, prompts * diti_hunyuandit_texts(config), "text_rows");
+	c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, denoise));
+	c = diti_add_rows(graph, diti_embed(graph, &model->time, state->sinusoids, 0), c, 0, "add_extra");
+	for (i = 0; i < config->blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
+	diti_adaln_add(&state->adaln, &model->norm_out);
+	diti_adaln_prepare(graph, &state->adaln, c, prompts);
+	diti_hunyuandit_project_text(model, graph, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+}
+
+static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
+												  const diti_denoise *denoise, const diti_hunyuandit_state *state,
+												  dit_error *err) {
+	uint32_t patch = model->config.patch;
+	diti_hunyuandit_axis y, x;
+	size_t count;
+	float *tables;
+	dit_result result;
+	diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
+	count = (size_t)y.count * x.count * (model->config.head_dim / 2);
+	tables = (float *)diti_alloc_array(&model->base.env, 2 * count, sizeof *tables);
+	if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
+	diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
+	result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
+	if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
+	diti_free(&model->base.env, tables);
+	return result;
+}
+
+/* For `tokens` places of a prompt from `place` on: rows from `first` on where it has tokens, else the learned ones. */
+static void diti_hunyuandit_fill_rows(uint32_t *rows, uint32_t place, uint32_t tokens, uint32_t length,
+									  uint32_t first) {
+	uint32_t i;
+	for (i = 0; i < tokens; i++) rows[place + i] = i < length ? first + i : place + i;
+}
+
+static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, diti_plan *plan,
+												  const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
+	const diti_hunyuandit_config *config = &model->config;
+	uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
+	uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.env, (size_t)prompts * texts, sizeof *rows);
+	dit_result result;
+	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
+	for (i = 0; i < prompts; i++) {
+		uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
+				 own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
+		diti_hunyuandit_fill_rows(rows + (size_t)i * texts, 0, config->text_tokens, own,
+								  texts + i * config->text_tokens);
+		diti_hunyuandit_fill_rows(rows + (size_t)i * texts, config->text_tokens, config->text2_tokens, own2,
+								  texts + prompts * config->text_tokens + i * config->text2_tokens);
+	}
+	result = diti_plan_write(plan, text_rows, rows, (size_t)prompts * texts * sizeof *rows, err);
+	diti_free(&model->base.env, rows);
+	return result;
+}
+
+static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+											   const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+	const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
+	uint32_t prompts = denoise->text_batch;
+	dit_result result = diti_hunyuandit_write_positions(model, plan, denoise, state, err);
+	if (result == DIT_OK) {
+		result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
+	}
+	if (result == DIT_OK) {
+		result =
+			diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, prompts, 0, err);
+	}
+	if (result != DIT_OK || !state->sizes) return result;
+	return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+typedef struct diti_hunyuandit_step {
+	const diti_hunyuandit *model;
+	const diti_hunyuandit_state *state;
+	uint32_t batch, tokens, prompts;
+	uint32_t rows_per_prompt; /* of the residual stream */
+} diti_hunyuandit_step;
+
+static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+									   diti_hunyuandit_step *step) {
+	diti_hunyuandit_state *state = (diti_hunyuandit_state *)denoise->family;
+	memset(step, 0, sizeof *step);
+	step->model = model;
+	step->state = state;
+	step->batch = denoise->copies * denoise->batch;
+	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
+	step->prompts = denoise->text_batch;
+	step->rows_per_prompt = step->batch / step->prompts * step->tokens;
+	diti_adaln_select(graph, &state->adaln, denoise->step);
+}
+
+/* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
+static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
+										const diti_layer *norm, diti_tensor scale, diti_tensor shift,
+										const diti_weight *reader, const char *name) {
+	diti_norm_desc desc = DITI_ZERO;
+	desc.eps = 1e-6f;
+	desc.weight = norm ? &norm->weight : NULL;
+	desc.bias = norm ? &norm->bias : NULL;
+	desc.scale = scale;
+	desc.shift = shift;
+	desc.rows_per_group = step->rows_per_prompt;
+	desc.reader = reader;
+	desc.name = name;
+	return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_hunyuandit_self_attention(diti_graph *graph, const diti_hunyuandit_step *step,
+												  const diti_hunyuandit_block *block, diti_tensor h) {
+	const diti_hunyuandit *model = step->model;
+	uint32_t width = model->config.width, rows = step->batch * step->tokens;
+	diti_linear_desc joined = DITI_ZERO;
+	joined.name = "qkv";
+	h = diti_linear_joined(graph, h, &block->qkv, &joined);
+	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
+						  step->state->cosines, step->state->sines, "q");
+	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
+						  step->state->cosines, step->state->sines, "k");
+	return diti_self_attention(graph, h, step->batch, model->config.heads, model->config.head_dim,
+							   model->int8_attention);
+}
+
+/* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
+static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_hunyuandit_step *step,
+												  const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
+	const diti_hunyuandit_config *config = &step->model->config;
+	diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+	diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
+						  "text_q");
+	return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
+								  1.0f / sqrtf((float)config->head_dim), "text_attention");
+}
+
+/* skip_linear(LN(x, skip)): the new residual stream, F32 [rows, D]. */
+static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_step *step,
+										const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
+	uint32_t width = step->model->config.width, rows = step->batch * step->tokens;
+	diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
+	diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
+	diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
+	both = diti_hunyuandit_norm(graph, step, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
+	return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
+}
+
+/* models.md 3.5, 5: x F32 [batch * tokens, D] is changed in place, or replaced where a skip (not 0) joins it. */
+static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
+											 diti_tensor x, diti_tensor skip) {
+	const diti_hunyuandit_block *block = &step->model->blocks[index];
+	diti_tensor shift = diti_adaln_get(graph, &step->state->adaln, index), h;
+	if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
+	h = diti_hunyuandit_norm(graph, step, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_hunyuandit_self_attention(graph, step, block, h);
+	diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
+	h = diti_hunyuandit_norm(graph, step, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
+	h = diti_hunyuandit_text_attention(graph, step, block, h, step->state->text[index]);
+	diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
+	h = diti_hunyuandit_norm(graph, step, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
+	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+	diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
+	return x;
+}
+
+/* F32 [batch * tokens, p * p * out_channels]. */
+static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
+	const diti_hunyuandit *model = step->model;
+	uint32_t width = model->config.width;
+	diti_tensor rows = diti_adaln_get(graph, &step->state->adaln, model->config.blocks);
+	diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
+				second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
+	bool original = model->config.original;
+	diti_tensor h = diti_hunyuandit_norm(graph, step, x, NULL, original ? second : first, original ? first : second,
+										 &model->proj_out.weight, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+/* A copy of x, which later blocks change; in the format of activations, since there are many. */
+static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
+	diti_elementwise_desc copy = DITI_ZERO;
+	copy.name = "keep_skip";
+	return diti_elementwise(graph, x, &copy);
+}
+
+static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+	const diti_hunyuandit_config *config = &model->config;
+	diti_tensor x, skips[DITI_HUNYUANDIT_MAX_BLOCKS] = DITI_ZERO;
+	diti_hunyuandit_step step;
+	uint32_t i;
+	if (diti_graph_failed(graph) || !denoise->family) return 0;
+	diti_hunyuandit_begin_step(model, graph, denoise, &step);
+	x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, 0);
+	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+		diti_tensor skip = diti_hunyuandit_takes_skip(config, i) ? skips[config->blocks - 1 - i] : 0;
+		x = diti_hunyuandit_run_block(graph, &step, i, x, skip);
+		if (diti_hunyuandit_leaves_skip(config, i)) skips[i] = diti_hunyuandit_keep(graph, x);
+	}
+	x = diti_hunyuandit_final(graph, &step, x);
+	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
+						   config->out_channels, denoise->height, denoise->width, config->patch);
+}
+
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
+	static const diti_family family = {"hunyuandit",
+									   diti_hunyuandit_recognise,
+									   diti_hunyuandit_load,
+									   diti_hunyuandit_destroy,
+									   diti_hunyuandit_prepare,
+									   diti_hunyuandit_run,
+									   diti_hunyuandit_write_inputs};
 	return &family;
 }
 
@@ -22066,6 +22895,7 @@ static const diti_family *diti_family_at(size_t index) {
 	case 1: return diti_dit_family();
 	case 2: return diti_flux_family();
 	case 3: return diti_sd3_family();
+	case 4: return diti_hunyuandit_family();
 	default: return NULL;
 	}
 }
@@ -22077,7 +22907,7 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
 	const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
 	if (!name) name = first ? first->name : "none";
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3): %s %.200s",
+					 "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
 					 diti_checkpoint_name(checkpoint), what, name);
 }
 
@@ -26552,6 +27382,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
 	denoise->resolution[0] = (float)request->shape.height;
 	denoise->resolution[1] = (float)request->shape.width;
 	denoise->aspect = (float)request->shape.height / (float)request->shape.width;
+	denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
+	denoise->sizes[2] = denoise->resolution[0];
+	denoise->sizes[3] = denoise->resolution[1];
 	denoise->latent = job->latent;
 	denoise->step = job->step;
 	denoise->variance = request->shape.learned;
