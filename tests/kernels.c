@@ -304,6 +304,7 @@ typedef struct linear_case {
     diti_activation activation;
     bool bias, multiply, gate, residual, out_f32, x_f32, in_place;
     uint32_t rows_per_gate, extra; /* extra columns of x, multiplier, gate and residual: views with a pitch */
+    diti_rows rows;                /* others stay as they are: in place */
 } linear_case;
 
 static void reference_linear(const linear_case *c, const matrix *x, const float *w, const matrix *bias,
@@ -311,6 +312,10 @@ static void reference_linear(const linear_case *c, const matrix *x, const float 
     for (uint32_t r = 0; r < c->m && !only_bytes; r++)
         for (uint32_t n = 0; n < c->n; n++) {
             double v = 0;
+            if (c->rows.of && (r % c->rows.of < c->rows.first || r % c->rows.of >= c->rows.first + c->rows.count)) {
+                out[(size_t)r * c->n + n] = at(residual, r, n);
+                continue;
+            }
             for (uint32_t k = 0; k < c->k; k++) v += (double)at(x, r, k) * w[(size_t)n * c->k + k];
             if (c->bias) v += at(bias, 0, n);
             v = activated(c->activation, v);
@@ -363,6 +368,7 @@ static matrix run_linear(diti_device *device, const linear_case *c, double **wan
     if (c->multiply) desc.multiply = input(&multiply, act, c->extra, "multiply");
     if (c->gate) desc.gate = input(&gate, DITI_F32, c->extra, "gate");
     desc.rows_per_gate = c->rows_per_gate;
+    desc.rows = c->rows;
     if (c->residual) desc.residual = input(&residual, DITI_F32, c->extra, "residual");
     if (c->in_place) desc.out = desc.residual;
     desc.out_f32 = c->out_f32;
@@ -435,6 +441,21 @@ static void test_linear_parts(diti_device *device) {
         c.activation = (diti_activation)a;
         check_linear(device, &c);
     }
+}
+
+/* The image's rows of two prompts with two images each: the first five rows of an item are text. */
+static void test_linear_items(diti_device *device) {
+    linear_case c = {.m = 4 * 42, .n = 72, .k = 64, .type = DIT_TYPE_Q8_0, .parts = 2};
+    c.rows.of = 42;
+    c.rows.first = 5;
+    c.rows.count = 37;
+    c.rows_per_gate = 84;
+    c.bias = c.gate = c.residual = c.in_place = true;
+    check_linear(device, &c);
+    c.rows.first = 0; /* few rows: a matrix-vector product on GPUs */
+    c.rows.count = 5;
+    c.extra = 4;
+    check_linear(device, &c);
 }
 
 static bool wanted_type(int type) { return thorough || type == DIT_TYPE_BF16 || type == DIT_TYPE_Q8_0; }
@@ -674,7 +695,7 @@ static void test_attention(diti_device *device) {
 /* --- norms --- */
 
 typedef struct norm_case {
-    uint32_t rows, columns, rows_per_group;
+    uint32_t rows, columns, rows_per_group, item_rows, text_rows;
     bool rms, affine, modulate, x_act, out_f32;
     float size, offset;
     uint32_t extra;
@@ -685,9 +706,10 @@ static void check_norm(diti_device *device, const norm_case *c) {
     diti_element act = graph->activation, format = c->x_act ? act : DITI_F32;
     matrix x = matrix_random(c->rows, c->columns, c->size, format), weight = matrix_random(1, c->columns, 1, DITI_F32),
            bias = matrix_random(1, c->columns, 1, DITI_F32);
-    uint32_t groups = c->rows_per_group ? (c->rows + c->rows_per_group - 1) / c->rows_per_group : 1;
-    matrix scale = matrix_random(groups, c->columns, 1, DITI_F32),
-           shift = matrix_random(groups, c->columns, 1, DITI_F32);
+    uint32_t groups = c->rows_per_group ? (c->rows + c->rows_per_group - 1) / c->rows_per_group : 1,
+             kinds = c->item_rows ? 2 : 1;
+    matrix scale = matrix_random(kinds * groups, c->columns, 1, DITI_F32),
+           shift = matrix_random(kinds * groups, c->columns, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
     double *wanted = malloc((size_t)c->rows * c->columns * sizeof(double));
     diti_norm_desc desc = {0};
@@ -705,11 +727,17 @@ static void check_norm(diti_device *device, const norm_case *c) {
         desc.scale = input(&scale, DITI_F32, c->extra, "scale"),
         desc.shift = input(&shift, DITI_F32, c->extra, "shift");
     desc.rows_per_group = c->rows_per_group;
+    desc.item_rows = c->item_rows;
+    desc.text_rows = c->text_rows;
     desc.out_f32 = c->out_f32;
+    if (c->item_rows) /* between other rows */
+        desc.out = diti_tensor_view(graph, diti_tensor_new(graph, act, c->rows + 2, c->columns + 4, "out"), 1, c->rows,
+                                    4, c->columns);
     out = diti_norm(graph, input(&x, format, c->extra, "x"), &desc);
     for (uint32_t r = 0; r < c->rows && !only_bytes; r++) {
         double mean = 0, var = 0;
         uint32_t g = c->rows_per_group ? r / c->rows_per_group : 0;
+        if (c->item_rows) g = 2 * g + (r % c->item_rows >= c->text_rows);
         for (uint32_t i = 0; i < c->columns && !c->rms; i++) mean += at(&x, r, i) / (double)c->columns;
         for (uint32_t i = 0; i < c->columns; i++) var += (at(&x, r, i) - mean) * (at(&x, r, i) - mean) / c->columns;
         for (uint32_t i = 0; i < c->columns; i++) {
@@ -756,18 +784,26 @@ static void test_norms(diti_device *device) {
         c.rows_per_group = 5;
         c.extra = 4;
         check_norm(device, &c);
+        if (columns[i] % 2) continue;
+        c.rows = 30; /* of two prompts with three images each, which have two rows of text */
+        c.rows_per_group = 15;
+        c.item_rows = 5;
+        c.text_rows = 2;
+        check_norm(device, &c);
     }
 }
 
 /* --- queries and keys: norm and rotation --- */
 
+/* text: so many rows of an item have weights of their own, and the second half of the heads has others than the first
+ */
 static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qkv_norm norm, bool rotate,
-                      bool half_split, bool affine) {
+                      bool half_split, bool affine, uint32_t text) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     enum { TOKENS = 9, ROWS = 18 };
-    uint32_t width = heads * dim;
-    matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, dim, 1, DITI_F32),
+    uint32_t width = heads * dim, kinds = text ? 2 : 1;
+    matrix x = matrix_random(ROWS, width, 2, act), weight = matrix_random(1, kinds * kinds * dim, 1, DITI_F32),
            bias = matrix_random(1, dim, 1, DITI_F32);
     matrix cosines = matrix_random(TOKENS, dim / 2, 1, DITI_F32), sines = matrix_random(TOKENS, dim / 2, 1, DITI_F32);
     weight_values w = bias_weight(&weight), b = bias_weight(&bias);
@@ -784,18 +820,21 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
         desc.cosines = input(&cosines, DITI_F32, 0, "cosines"), desc.sines = input(&sines, DITI_F32, 0, "sines");
     desc.half_split = half_split;
     desc.tokens = TOKENS;
+    desc.kinds = kinds;
+    desc.text_rows = text;
     tensor = input(&x, act, 8, "x");
     diti_qkv_post(graph, tensor, &desc);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t h = 0; h < heads; h++) {
             double mean = 0, var = 0, *to = wanted + (size_t)r * width + h * dim;
+            uint32_t which = text ? 2 * (r % TOKENS >= text) + (h >= heads / 2) : 0;
             for (uint32_t i = 0; i < dim && norm == DITI_QKV_LAYER; i++) mean += (double)at(&x, r, h * dim + i) / dim;
             for (uint32_t i = 0; i < dim; i++)
                 var += (at(&x, r, h * dim + i) - mean) * (at(&x, r, h * dim + i) - mean) / dim;
             for (uint32_t i = 0; i < dim; i++) {
                 v[i] = norm == DITI_QKV_NO_NORM ? at(&x, r, h * dim + i)
                                                 : (at(&x, r, h * dim + i) - mean) / sqrt(var + 1e-6f);
-                if (desc.weight) v[i] *= weight.data[i];
+                if (desc.weight) v[i] *= weight.data[which * dim + i];
                 if (desc.bias) v[i] += bias.data[i];
                 to[i] = v[i];
             }
@@ -820,11 +859,12 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
 }
 
 static void test_qkv(diti_device *device) {
-    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true);
-    check_qkv(device, 2, 88, DITI_QKV_LAYER, true, false, true);
-    check_qkv(device, 2, 72, DITI_QKV_RMS, true, true, false);
-    check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, false, false);
-    check_qkv(device, 4, 16, DITI_QKV_LAYER, false, false, true);
+    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
+    check_qkv(device, 2, 88, DITI_QKV_LAYER, true, false, true, 0);
+    check_qkv(device, 2, 72, DITI_QKV_RMS, true, true, false, 0);
+    check_qkv(device, 5, 128, DITI_QKV_NO_NORM, true, false, false, 0);
+    check_qkv(device, 4, 16, DITI_QKV_LAYER, false, false, true, 0);
+    check_qkv(device, 6, 24, DITI_QKV_RMS, true, false, true, 4);
 }
 
 /* --- convolution --- */
@@ -1048,7 +1088,7 @@ static void run_everything(diti_device *device) {
     check_attention(device, &attention);
     check_norm(device, &norm);
     check_group_norm(device, 2, 1000, 32, 8, true, 0);
-    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true);
+    check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
 }
 
 static void test_same_bytes(const char *form, diti_rung rung) {
@@ -1190,6 +1230,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     if (!device) return;
     test_linear_sizes(device);
     test_linear_parts(device);
+    test_linear_items(device);
     test_linear_types(device);
     test_expand(device);
     test_expand_codes(device);
