@@ -3,6 +3,7 @@
    test-runs: plain */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include "files.h"
 #include "test.h"
 
 #define MODEL "models/emoji-q8_0.gguf"
@@ -199,6 +200,125 @@ static void check_prepare(const picture *p) {
                   products); /* caption 2, timestep 2, modulation */
 }
 
+/* --- joint attention: nothing stands between the ops of a block, above all nothing that puts text and image together,
+   or takes them apart; two products where both have weights of their own --- */
+
+static bool joint_open(picture *p, const char *path, uint32_t copies, diti_transformer **model) {
+    diti_env env = test_env(NULL);
+    diti_checkpoint *file = NULL;
+    dit_source source = {0};
+    dit_error err = {0};
+    diti_denoise *d = &p->job.denoise;
+    source.path = path;
+    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
+                           diti_transformer_load(NULL, &env, NULL, file, "", NULL, model, &err) == DIT_OK,
+                       "%s", err.message))
+        return false;
+    diti_checkpoint_close(file);
+    diti_graph_init(&p->graph, &p->device);
+    diti_graph_segment(&p->graph, "prepare", false);
+    memset(d, 0, sizeof *d);
+    d->batch = 1;
+    d->steps = 3;
+    d->copies = d->text_batch = copies;
+    d->height = 16;
+    d->width = 24;
+    d->text_tokens = 7;
+    d->latent = diti_tensor_state(&p->graph, DITI_F32, (*model)->traits.latent_channels, 16 * 24, "latent");
+    d->text = diti_tensor_state(&p->graph, DITI_F32, copies * 7, (*model)->traits.text_columns, "text");
+    d->pooled = diti_tensor_state(&p->graph, DITI_F32, copies, (*model)->traits.pooled_columns, "pooled");
+    d->step = diti_tensor_state(&p->graph, DITI_U32, 1, 1, "step");
+    (*model)->family->prepare(*model, &p->graph, d);
+    diti_graph_segment(&p->graph, "step", true);
+    (*model)->family->step(*model, &p->graph, d);
+    return CHECK_MESSAGE(!diti_graph_failed(&p->graph), "%s", p->graph.error.message);
+}
+
+static void joint_close(picture *p, diti_transformer *model) {
+    diti_env env = test_env(NULL);
+    diti_graph_free(&p->graph);
+    diti_free(&env, p->job.denoise.family);
+    p->job.denoise.family = NULL;
+    diti_transformer_destroy(model);
+}
+
+/* One branch of FLUX: one double block, two single blocks. */
+static void check_flux(picture *p) {
+    static const budget_line begin[] = {{"select_modulation", 0}, {"select_modulation", 0}, {"select_modulation", 0},
+                                        {"patchify", 0},          {"text_embed", 0},        {"patch_embed", 0}};
+    static const budget_line both[] = {{"norm1", 0},     {"text_qkv", 0},      {"qkv", 0},           {"qkv_post", 0},
+                                       {"attention", 0}, {"attention_out", 0}, {"attention_out", 0}, {"norm2", 0},
+                                       {"ff_in", 0},     {"ff_in", 0},         {"ff_out", 0},        {"ff_out", 0}};
+    static const budget_line single[] = {{"norm", 0},      {"qkv", 0},   {"qkv_post", 0},
+                                         {"attention", 0}, {"ff_in", 0}, {"out", 0}};
+    static const budget_line end[] = {{"select_modulation", 0}, {"norm_out", 0}, {"proj_out", 0}, {"unpatchify", 0}};
+    diti_transformer *model = NULL;
+    uint32_t at;
+    if (joint_open(p, "tests/fixtures/gguf_flux_sdcpp/model.gguf", 1, &model)) {
+        at = p->graph.segments[1].first;
+        SPEND(p, &at, begin, "FLUX");
+        SPEND(p, &at, both, "double block");
+        SPEND(p, &at, single, "single block");
+        SPEND(p, &at, single, "single block");
+        SPEND(p, &at, end, "FLUX");
+        CHECK(next_dispatch(p, &at) == NULL);
+    }
+    joint_close(p, model);
+}
+
+/* Two branches of SD3.5: two blocks in which the image attends itself, too, and the last one, from which text does not
+   come out. What both streams share is done once for both branches, what one has alone once for each of them. */
+static void check_sd3(picture *p) {
+    static const budget_line begin[] = {{"select_modulation", 0}, {"select_modulation", 0}, {"select_modulation", 0},
+                                        {"patchify", 0},          {"text_embed", 0},        {"patch_embed", 0},
+                                        {"text_embed", 0},        {"patch_embed", 0}};
+    static const budget_line dual[] = {{"image_norm", 0},
+                                       {"image_norm", 0},
+                                       {"norm1", 0},
+                                       {"text_qkv", 0},
+                                       {"text_qkv", 0},
+                                       {"qkv", 0},
+                                       {"qkv", 0},
+                                       {"qkv_post", 0},
+                                       {"attention", 0},
+                                       {"attention_out", 0},
+                                       {"attention_out", 0},
+                                       {"attention_out", 0},
+                                       {"attention_out", 0},
+                                       {"image_qkv", 0},
+                                       {"qkv_post", 0},
+                                       {"attention", 0},
+                                       {"image_attention_out", 0},
+                                       {"image_attention_out", 0},
+                                       {"norm2", 0},
+                                       {"ff_in", 0},
+                                       {"ff_in", 0},
+                                       {"ff_in", 0},
+                                       {"ff_in", 0},
+                                       {"ff_out", 0},
+                                       {"ff_out", 0},
+                                       {"ff_out", 0},
+                                       {"ff_out", 0}};
+    static const budget_line last[] = {{"norm1", 0},         {"text_qkv", 0}, {"text_qkv", 0},  {"qkv", 0},
+                                       {"qkv", 0},           {"qkv_post", 0}, {"attention", 0}, {"attention_out", 0},
+                                       {"attention_out", 0}, {"norm2", 0},    {"norm2", 0},     {"ff_in", 0},
+                                       {"ff_out", 0},        {"ff_out", 0}};
+    static const budget_line end[] = {
+        {"select_modulation", 0}, {"norm_out", 0}, {"norm_out", 0}, {"proj_out", 0}, {"unpatchify", 0}};
+    diti_transformer *model = NULL;
+    uint32_t at;
+    if (joint_open(p, "tests/fixtures/sd35_odd/model.safetensors", 2, &model)) {
+        at = p->graph.segments[1].first;
+        SPEND(p, &at, begin, "SD3");
+        SPEND(p, &at, dual, "dual block");
+        SPEND(p, &at, dual, "dual block");
+        SPEND(p, &at, last, "last block");
+        SPEND(p, &at, end, "SD3");
+        CHECK(next_dispatch(p, &at) == NULL);
+    }
+    joint_close(p, model);
+}
+
 int main(void) {
     static const dit_type_rule int8 = {"transformer.*blocks.*", DIT_TYPE_I8_ROW};
     static picture p;
@@ -211,5 +331,7 @@ int main(void) {
     picture_close(&p);
     if (picture_open(&p, &int8)) check_int8(&p);
     picture_close(&p);
+    check_flux(&p);
+    check_sd3(&p);
     return TEST_END("budget");
 }
