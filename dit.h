@@ -22635,6 +22635,7 @@ static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error 
 	model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
 	if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
 	diti_sd3_load_weights(loader, model);
+	loader->weights.parameters -= (uint64_t)model->positions.rows * model->positions.columns; /* counted by nobody */
 	diti_sd3_set_traits(model);
 	return diti_loader_finish(loader, &model->base.weights, err);
 }

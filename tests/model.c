@@ -283,9 +283,9 @@ static void test_wrong_files(void) {
 
 /* --- sizes --- */
 
-/* Elements by the fixtures' READMEs, less what stays on the host: T5's 32 x 4 relative positions, PixArt's null
- * caption, DiT's positions. */
-static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64,  294751, 641680,
+/* Elements by the fixtures' READMEs, less what stays on the host or is not counted: T5's 32 x 4 relative positions,
+ * PixArt's null caption, SD3's position table, DiT's positions. */
+static const uint64_t part_parameters[PART_COUNT] = {127952 - 128, 919952 - 12 * 64,  294751, 641680 - 196 * 72,
                                                      1265472,      868352 - 64 * 144, 645896, 120683};
 
 static void test_dry_runs(diti_device *device) {
@@ -307,6 +307,168 @@ static void test_dry_runs(diti_device *device) {
         component_free(&real);
         image_close(&file);
     }
+}
+
+/* A file of the published shapes in the original naming, of which only the header is there. */
+typedef struct shapes {
+    char *text;
+    size_t size;
+    uint64_t data;
+} shapes;
+
+static void shape_add_as(shapes *s, const char *name, const char *shape, uint64_t elements) {
+    uint64_t end = s->data + 2 * elements;
+    s->text = (char *)realloc(s->text, s->size + 400);
+    s->size +=
+        (size_t)sprintf(s->text + s->size, "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+                        s->size > 8 ? "," : "{", name, shape, (unsigned long long)s->data, (unsigned long long)end);
+    s->data = end;
+}
+
+/* columns 0: a vector */
+static void shape_add(shapes *s, uint32_t rows, uint32_t columns, const char *format, ...) DITI_PRINTF(4, 5);
+static void shape_add(shapes *s, uint32_t rows, uint32_t columns, const char *format, ...) {
+    char name[160], shape[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    snprintf(shape, sizeof shape, "%u", rows);
+    if (columns) snprintf(shape, sizeof shape, "%u,%u", rows, columns);
+    shape_add_as(s, name, shape, (uint64_t)rows * (columns ? columns : 1));
+}
+
+/* NAME.weight and NAME.bias */
+static void shape_layer(shapes *s, uint32_t rows, uint32_t columns, const char *block, uint32_t index,
+                        const char *name) {
+    char before[64] = "";
+    if (block) snprintf(before, sizeof before, "%s.%u.", block, index);
+    shape_add(s, rows, columns, "%s%s.weight", before, name);
+    shape_add(s, rows, 0, "%s%s.bias", before, name);
+}
+
+static void flux_shapes(shapes *s, uint32_t d) {
+    static const char *const streams[] = {"img", "txt"};
+    static const char *const embedders[] = {"time_in", "guidance_in", "vector_in"};
+    uint32_t i, j;
+    char name[64];
+    shape_layer(s, d, 64, NULL, 0, "img_in");
+    shape_layer(s, d, 4096, NULL, 0, "txt_in");
+    for (i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s.in_layer", embedders[i]);
+        shape_layer(s, d, i < 2 ? 256 : 768, NULL, 0, name);
+        snprintf(name, sizeof name, "%s.out_layer", embedders[i]);
+        shape_layer(s, d, d, NULL, 0, name);
+    }
+    for (i = 0; i < 19; i++)
+        for (j = 0; j < 2; j++) {
+            static const char *const layers[] = {"mod.lin", "attn.qkv", "attn.proj", "mlp.0", "mlp.2"};
+            const uint32_t rows[] = {6 * d, 3 * d, d, 4 * d, d}, columns[] = {d, d, d, d, 4 * d};
+            uint32_t k;
+            for (k = 0; k < 5; k++) {
+                snprintf(name, sizeof name, "%s_%s", streams[j], layers[k]);
+                shape_layer(s, rows[k], columns[k], "double_blocks", i, name);
+            }
+            shape_add(s, 128, 0, "double_blocks.%u.%s_attn.norm.query_norm.scale", i, streams[j]);
+            shape_add(s, 128, 0, "double_blocks.%u.%s_attn.norm.key_norm.scale", i, streams[j]);
+        }
+    for (i = 0; i < 38; i++) {
+        shape_layer(s, 3 * d, d, "single_blocks", i, "modulation.lin");
+        shape_layer(s, 7 * d, d, "single_blocks", i, "linear1");
+        shape_layer(s, d, 5 * d, "single_blocks", i, "linear2");
+        shape_add(s, 128, 0, "single_blocks.%u.norm.query_norm.scale", i);
+        shape_add(s, 128, 0, "single_blocks.%u.norm.key_norm.scale", i);
+    }
+    shape_layer(s, 2 * d, d, NULL, 0, "final_layer.adaLN_modulation.1");
+    shape_layer(s, 64, d, NULL, 0, "final_layer.linear");
+}
+
+/* One stream of a block; chunks of its modulation. */
+static void sd3_stream_shapes(shapes *s, uint32_t d, uint32_t block, const char *stream, uint32_t chunks, bool normed,
+                              bool second) {
+    static const char *const layers[] = {"attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"};
+    const uint32_t rows[] = {3 * d, d, 4 * d, d}, columns[] = {d, d, d, 4 * d};
+    uint32_t k;
+    char name[64];
+    snprintf(name, sizeof name, "%s.adaLN_modulation.1", stream);
+    shape_layer(s, chunks * d, d, "joint_blocks", block, name);
+    for (k = 0; k < (chunks > 2 ? 4u : 1u); k++) {
+        snprintf(name, sizeof name, "%s.%s", stream, layers[k]);
+        shape_layer(s, rows[k], columns[k], "joint_blocks", block, name);
+    }
+    for (k = 0; k < 2 && normed; k++)
+        shape_add(s, 64, 0, "joint_blocks.%u.%s.attn.ln_%c.weight", block, stream, "qk"[k]);
+    for (k = 0; k < 2 && second; k++) {
+        shape_add(s, 64, 0, "joint_blocks.%u.%s.attn2.ln_%c.weight", block, stream, "qk"[k]);
+        snprintf(name, sizeof name, "%s.attn2.%s", stream, k ? "proj" : "qkv");
+        shape_layer(s, rows[k], d, "joint_blocks", block, name);
+    }
+}
+
+static void sd3_shapes(shapes *s, uint32_t blocks, uint32_t table, uint32_t dual, bool normed) {
+    uint32_t i, d = 64 * blocks;
+    char shape[64];
+    snprintf(shape, sizeof shape, "1,%u,%u", table * table, d);
+    shape_add_as(s, "pos_embed", shape, (uint64_t)table * table * d);
+    snprintf(shape, sizeof shape, "%u,16,2,2", d);
+    shape_add_as(s, "x_embedder.proj.weight", shape, 64 * (uint64_t)d);
+    shape_add(s, d, 0, "x_embedder.proj.bias");
+    shape_layer(s, d, 256, NULL, 0, "t_embedder.mlp.0");
+    shape_layer(s, d, d, NULL, 0, "t_embedder.mlp.2");
+    shape_layer(s, d, 2048, NULL, 0, "y_embedder.mlp.0");
+    shape_layer(s, d, d, NULL, 0, "y_embedder.mlp.2");
+    shape_layer(s, d, 4096, NULL, 0, "context_embedder");
+    for (i = 0; i < blocks; i++) {
+        sd3_stream_shapes(s, d, i, "x_block", i < dual ? 9 : 6, normed, i < dual);
+        sd3_stream_shapes(s, d, i, "context_block", i + 1 < blocks ? 6 : 2, normed, false);
+    }
+    shape_layer(s, 2 * d, d, NULL, 0, "final_layer.adaLN_modulation.1");
+    shape_layer(s, 64, d, NULL, 0, "final_layer.linear");
+}
+
+static int64_t shapes_read(uint64_t offset, void *out, size_t size, void *user) {
+    const shapes *s = (const shapes *)user;
+    size_t i;
+    for (i = 0; i < size; i++) ((char *)out)[i] = offset + i < s->size ? s->text[offset + i] : 0;
+    return (int64_t)size;
+}
+
+static void check_published(shapes *s, double millions, const char *variant) {
+    diti_env env = test_env(NULL);
+    dit_source source = DITI_ZERO;
+    diti_checkpoint *file = NULL;
+    diti_transformer *model = NULL;
+    dit_error err = DITI_ZERO;
+    uint64_t header = s->size - 7;
+    s->text[s->size++] = '}';
+    memcpy(s->text, &header, 8);
+    source.read_at = shapes_read;
+    source.size = s->size + s->data;
+    source.user = s;
+    if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
+                          diti_transformer_load(NULL, &env, NULL, file, "", NULL, &model, &err) == DIT_OK,
+                      "%s: %s", variant, err.message)) {
+        double counted = (double)model->weights.parameters / 1e6;
+        CHECK_MESSAGE(fabs(counted / millions - 1) < 0.002, "%s: %.1f million parameters", variant, counted);
+        CHECK_MESSAGE(diti_equal(model->traits.variant, variant), "%s is taken for %s", variant, model->traits.variant);
+    }
+    diti_transformer_destroy(model);
+    diti_checkpoint_close(file);
+    free(s->text);
+    memset(s, 0, sizeof *s);
+    s->size = 8;
+}
+
+static void test_published(void) {
+    shapes s = {NULL, 8, 0};
+    flux_shapes(&s, 3072);
+    check_published(&s, 11901, "dev");
+    sd3_shapes(&s, 24, 192, 0, false);
+    check_published(&s, 2028, "3-medium");
+    sd3_shapes(&s, 24, 384, 13, true);
+    check_published(&s, 2243, "3.5-medium");
+    sd3_shapes(&s, 38, 192, 0, true);
+    check_published(&s, 8057, "3.5-large");
 }
 
 /* --- cancelling and memory that runs out --- */
@@ -435,9 +597,11 @@ static void test_names(void) {
 #define LATENT_WIDTH 12u
 #define TEXT_TOKENS 12u
 
+/* Two branches of an image of 16 channels. */
+#define JOINT_VALUES (2 * 16 * LATENT_HEIGHT * LATENT_WIDTH)
 typedef struct outputs {
     float t5[2 * T5_TOKENS * 48], denoised[4 * 4 * LATENT_HEIGHT * LATENT_WIDTH],
-        picture[16 * LATENT_HEIGHT * LATENT_WIDTH * 3];
+        picture[16 * LATENT_HEIGHT * LATENT_WIDTH * 3], joint[2][JOINT_VALUES];
 } outputs;
 
 static float noise_at(uint32_t i) { return (float)((i * 2654435761u) >> 16) / 32768.0f - 1.0f; }
@@ -557,6 +721,42 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     diti_free(&model->env, d.family);
 }
 
+/* Text and image attend each other: the second of two steps. */
+static void run_joint(diti_device *device, const diti_transformer *model, float *out) {
+    enum { TOKENS = 6 };
+    static const float times[] = {900, 300};
+    const uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, step = 1;
+    diti_denoise d = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    diti_graph_init(&graph, device);
+    diti_graph_segment(&graph, "prepare", false);
+    d.batch = 1;
+    d.steps = d.copies = d.text_batch = 2;
+    d.height = LATENT_HEIGHT;
+    d.width = LATENT_WIDTH;
+    d.text_tokens = TOKENS;
+    d.guidance = 3.5f;
+    d.latent = diti_tensor_input(&graph, DITI_F32, 16, pixels, "latent");
+    d.text = diti_tensor_input(&graph, DITI_F32, 2 * TOKENS, model->traits.text_columns, "text");
+    d.pooled = diti_tensor_input(&graph, DITI_F32, 2, model->traits.pooled_columns, "pooled");
+    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    model->family->prepare(model, &graph, &d);
+    diti_graph_segment(&graph, "step", true);
+    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * 16, pixels);
+    if (plan_of(&graph, &plan)) {
+        fill(plan, d.latent, 16 * pixels, 7);
+        fill(plan, d.text, 2 * TOKENS * model->traits.text_columns, 11);
+        fill(plan, d.pooled, 2 * model->traits.pooled_columns, 13);
+        CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
+        CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
+        finish(plan, kept, out, JOINT_VALUES * sizeof *out);
+    }
+    diti_plan_destroy(plan);
+    diti_free(&model->env, d.family);
+}
+
 static void run_vae(diti_device *device, const diti_vae *vae, outputs *out) {
     uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH;
     diti_graph graph;
@@ -589,13 +789,14 @@ static void run_all(const char *overrides, outputs *out, uint32_t *parts) {
     component c;
     part which;
     *parts = 0;
-    for (which = PART_T5; device && which < PART_SD3; which = (part)(which + 1)) {
+    for (which = PART_T5; device && which < PART_DIT; which = (part)(which + 1)) {
         image file = image_open(&env, part_files[which], NULL, NULL);
         dit_error err = DITI_ZERO;
         if (CHECK_MESSAGE(component_load(which, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK,
                           "%s: %s", overrides, err.message)) {
             if (which == PART_T5) run_t5(device, c.t5, out);
             if (which == PART_VAE) run_vae(device, c.vae, out);
+            if (which >= PART_SD3) run_joint(device, c.transformer, out->joint[which - PART_SD3]);
             if (which == PART_PIXART) {
                 run_pixart(device, c.transformer, 0, 2, true, false, out->denoised);
                 *parts = ((diti_pixart *)(void *)c.transformer)->modulation.weight.part_count;
@@ -627,6 +828,7 @@ static void test_limits(void) {
     CHECK(finite_and_alive(plain.t5, DITI_COUNT(plain.t5)) &&
           finite_and_alive(plain.denoised, DITI_COUNT(plain.denoised)));
     CHECK(finite_and_alive(plain.picture, DITI_COUNT(plain.picture)));
+    CHECK(finite_and_alive(plain.joint[0], JOINT_VALUES) && finite_and_alive(plain.joint[1], JOINT_VALUES));
     for (i = 0; i < count; i++) {
         memset(&other, 0, sizeof other);
         run_all(others[i], &other, &parts);
@@ -635,6 +837,52 @@ static void test_limits(void) {
         CHECK_MESSAGE(!memcmp(plain.denoised, other.denoised, sizeof plain.denoised), "PixArt with %s", others[i]);
         CHECK_MESSAGE(!memcmp(plain.picture, other.picture, sizeof plain.picture), "the autoencoder with %s",
                       others[i]);
+        CHECK_MESSAGE(!memcmp(plain.joint[0], other.joint[0], sizeof plain.joint[0]), "SD3 with %s", others[i]);
+        CHECK_MESSAGE(!memcmp(plain.joint[1], other.joint[1], sizeof plain.joint[1]), "FLUX with %s", others[i]);
+    }
+}
+
+/* Loaded another way; NULL: as it is. */
+static void run_joint_loaded(diti_device *device, part which, const diti_load_options *options, float *out) {
+    diti_env env = test_env(NULL);
+    image file = image_open(&env, part_files[which], NULL, NULL);
+    diti_transformer *model = NULL;
+    dit_error err = DITI_ZERO;
+    if (CHECK_MESSAGE(diti_transformer_load(device, &env, NULL, file.checkpoint, "", options, &model, &err) == DIT_OK,
+                      "%s: %s", part_files[which], err.message))
+        run_joint(device, model, out);
+    diti_transformer_destroy(model);
+    image_close(&file);
+}
+
+/* Joint attention with all matrices streamed, to the byte; and with int8 where rows fill groups, and where not. */
+static void test_joint_loads(diti_device *device) {
+    static const dit_type_rule rotated = {"transformer.*blocks.*", DIT_TYPE_I8_ROW_ROTATED};
+    static float plain[JOINT_VALUES], other[JOINT_VALUES];
+    diti_env env = test_env(NULL);
+    part which;
+    for (which = PART_SD3; which < PART_DIT; which = (part)(which + 1)) {
+        diti_load_options options = DITI_ZERO;
+        dit_error err = DITI_ZERO;
+        double error = 0, norm = 0;
+        uint32_t i;
+        run_joint_loaded(device, which, NULL, plain);
+        options.matrices = 1 << 20;
+        if (CHECK_MESSAGE(diti_stream_create(device, &env, 512 << 10, 4096, &options.stream, &err) == DIT_OK, "%s",
+                          err.message))
+            run_joint_loaded(device, which, &options, other);
+        CHECK_MESSAGE(!memcmp(plain, other, sizeof plain), "%s streamed", part_files[which]);
+        diti_stream_destroy(options.stream);
+        memset(&options, 0, sizeof options);
+        options.types = &rotated;
+        options.type_count = 1;
+        run_joint_loaded(device, which, &options, other);
+        for (i = 0; i < JOINT_VALUES; i++) {
+            error += ((double)plain[i] - other[i]) * ((double)plain[i] - other[i]);
+            norm += (double)plain[i] * plain[i];
+        }
+        CHECK_MESSAGE(error > 0 && sqrt(error / norm) < 0.05, "%s with int8: relative L2 %.3g", part_files[which],
+                      sqrt(error / norm)); /* short rows of 72 and 128 in few blocks */
     }
 }
 
@@ -813,6 +1061,7 @@ int main(void) {
     diti_device *device;
     test_wrong_files();
     test_out_of_memory();
+    test_published();
     test_tables();
     test_names();
     test_vulkan_begin();
@@ -822,6 +1071,7 @@ int main(void) {
         test_cancel(device);
         test_batches(device);
         test_hunyuan_batches(device);
+        test_joint_loads(device);
         test_unequal_prompts(device);
         diti_device_close(device);
     }
