@@ -50,8 +50,8 @@ typedef struct diti_denoise {
     diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;      /* distilled guidance; read by write_inputs */
     diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy; /* of joint attention: a step leaves branches before it out, */
-    uint64_t skipped;    /* and these blocks (bit i: block i), for skip-layer guidance */
+    uint32_t first_copy; /* SD3 and FLUX: the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;    /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
