@@ -31,6 +31,7 @@ layout(constant_id = 12) const uint FORM = 0u;
 
 const uint down = gl_WorkGroupSize.x / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
 const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / gl_WorkGroupSize.x, w_loads = tile_columns * STEP_QUADS / gl_WorkGroupSize.x;
+const uint out_rows = FORM == 0u ? ROWS : 1u; // and COLUMNS is 4 in the other forms
 const uint a_cells = FORM == FORM_FEW ? gl_WorkGroupSize.x * ROWS : tile_rows * SKEWED;
 shared CELL a_tile[a_cells];
 shared CELL w_tile[tile_columns * SKEWED];
@@ -39,8 +40,8 @@ shared CELL w_tile[tile_columns * SKEWED];
 shared uint overflowed;
 #else
 // A workgroup computes four columns; its threads split K and add up in a fixed order.
-void few_rows() {
-    uint t = gl_LocalInvocationID.x, n = (gl_WorkGroupID.x + first_group) * 4u, quads = (K + 3u) / 4u;
+vec4 few_rows(const uint t, const uint n) {
+    uint quads = (K + 3u) / 4u;
     vec4 sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r] = vec4(0.0);
     for (uint quad = t; quad < quads; quad += gl_WorkGroupSize.x) {
@@ -58,29 +59,22 @@ void few_rows() {
             [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * gl_WorkGroupSize.x + t] += a_tile[r * gl_WorkGroupSize.x + t + half_way];
         barrier();
     }
-    if (t < M) finish(a_tile[t * gl_WorkGroupSize.x], t, n);
+    return a_tile[min(t, ROWS - 1u) * gl_WorkGroupSize.x];
 }
 
-void reduce() {
-    uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
-    uint row = tile.x, column = 4u * (tile.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x), part_rows = (M + 15u) & ~15u;
+vec4 reduce(const uint row, const uint n) {
+    uint part_rows = (M + 15u) & ~15u;
     vec4 v = vec4(0.0);
-    if (column >= N) return;
-    for (uint part = 0u; part < K; part++) v += a_load4(FORMAT_F32, a_offset + (part * part_rows + row) * a_pitch + column);
-    finish(v, row, column);
+    for (uint part = 0u; part < K; part++) v += a_load4(FORMAT_F32, a_offset + (part * part_rows + row) * a_pitch + n);
+    return v;
 }
 #endif
 
 void main() {
-#ifndef HALF
-    if (FORM == FORM_FEW) few_rows();
-    if (FORM == FORM_REDUCE) reduce();
-    if (FORM != 0u) return;
-#endif
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
-    uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS, total = slices * tap_count();
+    uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS, total = FORM == 0u ? slices * tap_count() : 0u;
 
     Pixel pixels[a_loads];
     if (CONV) {
@@ -171,11 +165,23 @@ void main() {
     }
 #endif
 
-    [[unroll]] for (uint i = 0u; i < ROWS; i++)
+    [[unroll]] for (uint i = 0u; i < out_rows; i++)
         [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
             uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
             vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
             if (INT8) v = vec4(ivec4(whole[i][j], whole[i][j + 1u], whole[i][j + 2u], whole[i][j + 3u]) + ivec4(v));
+#ifndef HALF
+            if (FORM == FORM_FEW) {
+                row = t;
+                column = (gl_WorkGroupID.x + first_group) * 4u;
+                v = few_rows(t, column);
+            }
+            if (FORM == FORM_REDUCE) {
+                row = tile.x;
+                column = 4u * (tile.y * gl_WorkGroupSize.x + t);
+                if (column < N) v = reduce(row, column);
+            }
+#endif
             if (row < M && column < N) finish(v, row, column);
         }
 }
