@@ -85,6 +85,14 @@
    threads or the way it is run, and image i of a batch equals its single run with seed + i. Across devices results
    agree within the tolerances of tests/.
 
+   Overflow. Where activations are fp16, a result beyond its range is noticed on the device, and the step (or the
+   encoding, or the decoding) is run again with the results of that op scaled by a power of two, which their readers
+   undo; dit_status.reruns counts it. Every run starts unscaled, so that a restart gives the same bytes. What
+   dit_job_record put into your commands is not run again: dit_job_status, dit_job_read and further calls fail with
+   DIT_ERROR_NOT_FINITE as soon as those commands have run, and after dit_job_restart the job begins with the scales
+   that it learnt. What no scale helps, such as a NaN in a weight, ends the run with DIT_ERROR_NOT_FINITE, naming step
+   and op. It is never a black picture.
+
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
    dit_job_memory answers before anything is allocated. Sizes, counts and offsets that a file states are checked
    before they are used.
@@ -190,6 +198,8 @@ typedef struct dit_status {
     float fraction;         /* 0..1 of all GPU work of the run; never decreases until a restart */
     uint32_t last_slice_us; /* GPU time of the newest finished slice; 0: none yet, or a queue without timestamps */
     uint32_t preview_id;    /* changes with every new preview; 0: none yet */
+    uint32_t reruns;        /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
+    const char *rerun_op;   /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
     dit_result result;      /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
     dit_stage stage;
 } dit_status;
@@ -5436,6 +5446,7 @@ typedef struct diti_device {
 	bool is_cpu;             /* a software driver: gets its own tile choices */
 	bool has_dot;            /* shaderIntegerDotProduct is enabled */
 	bool dot;                /* it is used, after overrides and the self-test */
+	bool unguarded;          /* test override: nothing is done again because fp16 overflowed */
 	bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
 	bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
 	uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
@@ -5727,6 +5738,7 @@ static const char *const diti_override_keys[] = {
 	"transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
 	"cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
 	"dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
+	"guards",        /* 0: fp16 may overflow unseen */
 	"timestamps",    /* 0: as on a queue without timestamps */
 	"selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
 						coop_attention, coop_attention_i8) fails its self-test */
@@ -8353,6 +8365,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
 	device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
 	if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
+	device->unguarded = !diti_override_number(overrides, "guards", 1);
 	device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
@@ -9337,15 +9350,17 @@ typedef struct diti_tensor_info {
 	diti_storage storage;
 	diti_element format;
 	uint32_t rows, columns;
-	bool rotated;                 /* I8: in the basis of rotated weights */
-	uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
-	diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
-	uint64_t first;               /* views: element offset inside the parent */
-	uint64_t bytes;               /* of a parent: rows * pitch * element size */
-	const diti_weight_part *part; /* DITI_STORAGE_WEIGHT */
-	uint32_t first_use, last_use; /* dispatch indices, set by the ops, widened by the planner for repeated segments */
-	uint32_t block;               /* planner: which arena block */
-	VkDeviceSize offset;          /* planner: byte offset in its block */
+	bool rotated;                  /* I8: in the basis of rotated weights */
+	uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
+	diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
+	uint64_t first;                /* views: element offset inside the parent */
+	uint64_t bytes;                /* of a parent: rows * pitch * element size */
+	const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
+#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
+	uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
+	uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
+	uint32_t block;                /* planner: which arena block */
+	VkDeviceSize offset;           /* planner: byte offset in its block */
 } diti_tensor_info;
 
 /* --- dispatches ---
@@ -9411,6 +9426,13 @@ typedef struct diti_segment {
 	bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
+typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+	char name[64];
+	uint32_t segment;                /* counted from 1 */
+	uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+	bool has_result;
+	uint32_t exponent, wanted; /* of what is stored with it */
+} diti_guard_record;
 typedef struct diti_graph {
 	diti_device *device;
 	dit_error error;           /* sticky: the first failure */
@@ -9425,6 +9447,11 @@ typedef struct diti_graph {
 	uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
 	diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
 	size_t wanted_count, wanted_capacity;
+	char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
+	diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
+	diti_guard_record *guard_records;
+	size_t guard_count, guard_capacity;
+	uint32_t guard_judged; /* records of earlier segments, and the first */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -9435,6 +9462,8 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
 	DITI_PRINTF(3, 4);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
+/* What the next ops belong to, for messages: "block", 3; NULL: nothing. */
+DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 										 const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
@@ -9458,6 +9487,8 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
  * size. */
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 								uint32_t group_size);
+/* Kernels for processors, which compute with F32 and know no guards. */
+DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 							   uint8_t word, bool reads, bool writes);
@@ -9515,6 +9546,40 @@ typedef struct diti_attention_tiles {
 /* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
 											  uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
+
+/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
+typedef struct diti_guard_use {
+	diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
+	diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
+	bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
+	uint32_t binding;
+	uint8_t word;
+} diti_guard_use;
+DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
+/* The dispatch does nothing while a segment must run again. */
+DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
+/* `to` is stored with the exponent of `from`. */
+DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* tensor, or a copy for kernels that know no exponents. */
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
+#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
+#define DITI_OP_WEIGH 6u
+
+/* ================= guards: what overflows F16 is done again, scaled ================= */
+typedef struct diti_health { /* what the device tells of a run */
+	uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
+	uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
+	uint32_t bad_picture;    /* not 0: it is not finite */
+	uint32_t step;           /* steps that had an effect */
+} diti_health;
+#define DITI_HEALTH_WORDS 4u
+/* Before the first segment, where activations are F16. */
+DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
+/* Words of diti_health in a guarded graph: U32 [1, words]. */
+DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
+/* After a segment's ops, and before what must not happen twice. */
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -9808,6 +9873,10 @@ typedef struct diti_plan {
 	uint32_t segment_count;
 	diti_tensor_info *tensors;
 	size_t tensor_count;
+	diti_tensor guards;
+	diti_guard_record *guard_records;
+	diti_buffer report;      /* guards as of the newest finished segment; only where guards are */
+	VkCommandBuffer restore; /* guards as diti_guard_write wrote them */
 	diti_plan_block *blocks;
 	size_t block_count, block_capacity;
 	diti_dispatch *sources;
@@ -9891,6 +9960,28 @@ DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
 /* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
+/* Guards of a plan; all do nothing where there are none. */
+typedef struct diti_verdict { /* about a segment that must run again */
+	uint32_t segment, step;   /* step: how many were done */
+	uint32_t record;
+	const char *name; /* of the op that is to blame; owned by the plan */
+	bool lost;        /* running it again does not help */
+} diti_verdict;
+#define DITI_GUARD_TRIES 8u
+/* For the next run from the start, or the next restore. */
+DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
+/* Raises exponents so far as that report asks for; false: it does not. */
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+/* The error of a run that nothing helps. steps: of the run; 0: has none. */
+DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+										 uint32_t steps, dit_error *err);
+/* Nothing of the plan is in flight: what must run again can be submitted after it. */
+DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
+/* diti_plan_run for one segment, as often as its guards want. */
+DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
 										dit_error *err);
@@ -11252,8 +11343,6 @@ DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
 
 /* ======== src/graph/graph.c (edit it there; dit.h is generated) ======== */
 
-#define DITI_UNUSED_YET UINT32_MAX
-
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
 	return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
 }
@@ -11274,6 +11363,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
 	diti_free(&graph->device->env, graph->tensors);
 	diti_free(&graph->device->env, graph->dispatches);
 	diti_free(&graph->device->env, graph->wanted);
+	diti_free(&graph->device->env, graph->guard_records);
 	memset(graph, 0, sizeof *graph);
 }
 
@@ -11300,6 +11390,11 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 	segment->first = (uint32_t)graph->dispatch_count;
 	segment->repeated = repeated;
 	return graph->segment_count++;
+}
+
+DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
+	graph->scope[0] = 0;
+	if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 
 /* Appends a tensor; the pointer is valid until the next tensor is made. */
@@ -11460,13 +11555,12 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 /* ======== src/graph/arena.c (edit it there; dit.h is generated) ======== */
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 
-#define DITI_NEVER_USED UINT32_MAX
-
 static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
 	return (value + alignment - 1) / alignment * alignment;
 }
 
-/* A run of repeated segments is one loop: whatever comes into it from before must survive until its last dispatch. */
+/* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
+   survive until its last dispatch. */
 static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
 	size_t i;
 	for (i = 1; i < graph->tensor_count; i++) {
@@ -11479,12 +11573,12 @@ static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t en
 static void diti_arena_widen(diti_graph *graph) {
 	uint32_t s = 0, start, end;
 	while (s < graph->segment_count) {
-		if (!graph->segments[s].repeated) {
+		if (!graph->segments[s].repeated && !graph->guards) {
 			s++;
 			continue;
 		}
-		start = graph->segments[s].first;
-		while (s < graph->segment_count && graph->segments[s].repeated) s++;
+		start = graph->segments[s++].first;
+		while (s < graph->segment_count && graph->segments[s].repeated && graph->segments[s - 1].repeated) s++;
 		end = graph->segments[s - 1].first + graph->segments[s - 1].count;
 		diti_arena_widen_loop(graph, start, end);
 	}
@@ -11575,7 +11669,7 @@ static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *
 static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
 	const diti_tensor_info *tensor = &graph->tensors[index];
 	return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
-		   (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_NEVER_USED);
+		   (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
 }
 
 static void diti_arena_copy_to_views(diti_graph *graph) {
@@ -12263,6 +12357,39 @@ static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, u
 	plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
 }
 
+/* After the last slice of a segment: what its guards say, for the host. */
+static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) {
+	VkMemoryBarrier barrier;
+	VkBufferCopy copy;
+	VkBuffer guards;
+	memset(&copy, 0, sizeof copy);
+	memset(&barrier, 0, sizeof barrier);
+	guards = diti_plan_buffer(plan, plan->guards, &copy.srcOffset, &copy.size);
+	diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT);
+	plan->device->vk.CmdCopyBuffer(commands, guards, plan->report.buffer, 1, &copy);
+	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+	barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+	plan->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+										&barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
+	const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+	const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
+	VkBufferCopy copy;
+	memset(&copy, 0, sizeof copy);
+	diti_plan_buffer(plan, plan->guards, &copy.dstOffset, &copy.size);
+	copy.srcOffset = copy.dstOffset;
+	diti_record_barrier(plan, commands, work, VK_PIPELINE_STAGE_TRANSFER_BIT);
+	plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+}
+
+static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slice *slice) {
+	const diti_segment *segment = &plan->segments[slice->segment];
+	return slice == &plan->slices[segment->first + segment->count - 1];
+}
+
 /* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
 							  uint32_t stamps) {
@@ -12289,6 +12416,7 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
 		vk->CmdDispatch(commands, dispatch->groups, 1, 1);
 		if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
 	}
+	if (plan->guards && diti_record_ends_segment(plan, slice)) diti_record_report(plan, commands);
 }
 
 static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
@@ -12375,6 +12503,14 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
 			   : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
 }
 
+static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
+	dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
+	if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
+	if (result < 0) return result;
+	diti_record_guards(plan, plan->restore);
+	return diti_record_end(plan, plan->restore, err);
+}
+
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
 	dit_result result = diti_record_create_pools(plan, err);
@@ -12386,6 +12522,7 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 		for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
 			result = diti_record_traced(plan, i, set, err);
 	}
+	if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
 	diti_trace_close(&scope, 0);
 	return result;
 }
@@ -12517,6 +12654,14 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 	return DIT_OK;
 }
 
+static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
+	dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
+										   "guards", &plan->report, err);
+	if (result < 0) return result;
+	plan->counters.allocations++;
+	return diti_guard_write(plan, 0, err);
+}
+
 /* --- pipelines: each distinct one is compiled once, by the caller and, where a worker lends a thread, by that one too
  * --- */
 
@@ -12643,8 +12788,11 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->tensor_count = graph->tensor_count;
 	plan->sources = graph->dispatches;
 	plan->source_count = graph->dispatch_count;
+	plan->guards = graph->guards;
+	plan->guard_records = graph->guard_records;
 	graph->tensors = NULL;
 	graph->dispatches = NULL;
+	graph->guard_records = NULL;
 	graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
 }
 
@@ -12655,6 +12803,7 @@ static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error 
 		diti_plan_take(plan, graph);
 		result = diti_plan_create_buffers(plan, err);
 	}
+	if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
 	if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
 	diti_trace_close(&scope, 0);
 	return result;
@@ -12720,6 +12869,8 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
 	if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
 	if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
 	diti_plan_free_blocks(plan);
+	diti_buffer_destroy(device, &plan->report);
+	diti_free(&device->env, plan->guard_records);
 	diti_free(&device->env, plan->tensors);
 	diti_free(&device->env, plan->sources);
 	diti_free(&device->env, plan->dispatches);
@@ -12732,6 +12883,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
 
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
 	VkSemaphore unused = plan->timeline;
+	diti_guard_inherit(plan, before);
 	plan->timeline = before->timeline;
 	plan->submitted = before->submitted;
 	plan->counters.dispatches += before->counters.dispatches;
@@ -13028,6 +13180,260 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 	return result;
 }
 
+/* ======== src/graph/guard.c (edit it there; dit.h is generated) ======== */
+/* Guards: F16 ends at 65504, activations of some models do not (kernels.md 1.5). Every op of a guarded graph that may
+   store too much in F16 has a record on the device. What it stores is scaled by 2^-e, which its readers undo; what does
+   not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and says
+   whether the segment must run again; from then on nothing has an effect (diti_op_gate) until the host, which sees the
+   records after every segment, has raised e where that helps and let the segment run once more. What was not finite
+   before anything was too large cannot be helped. */
+
+/* Words of a record, as in guard.glsl. The first record is diti_health. */
+enum {
+	DITI_RECORD_STORE,    /* float: the result times that is stored */
+	DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
+	DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
+	DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
+	DITI_RECORD_WORDS = 8
+};
+#define DITI_GUARDED 23u /* id of the specialization constant */
+#define DITI_GATED 13u   /* of elementwise.comp */
+#define DITI_INFINITY 0x7f800000u
+
+/* A record, one more row of the tensor. */
+static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
+	diti_guard_record *record;
+	diti_tensor_info *tensor = &graph->tensors[graph->guards];
+	if (!diti_grow(&graph->device->env, (void **)&graph->guard_records, &graph->guard_capacity, graph->guard_count,
+				   sizeof *graph->guard_records)) {
+		return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u guards",
+							   (unsigned)graph->guard_count);
+	}
+	record = &graph->guard_records[graph->guard_count];
+	memset(record, 0, sizeof *record);
+	record->segment = graph->segment_count;
+	diti_format(record->name, sizeof record->name, "%s%s%s%s", what, name, graph->scope[0] ? " of " : "", graph->scope);
+	tensor->rows = (uint32_t)++graph->guard_count; /* the first record is the row that was there */
+	tensor->bytes = (uint64_t)tensor->rows * tensor->pitch * sizeof(uint32_t);
+	return tensor->rows - 1;
+}
+
+DIT_INTERNAL void diti_guard_begin(diti_graph *graph) {
+	uint32_t words = (uint32_t)graph->device->limits.storage_alignment / 4;
+	if (words < DITI_RECORD_WORDS) words = DITI_RECORD_WORDS;
+	if (graph->activation != DITI_F16 || graph->device->unguarded) return;
+	graph->guards = diti_tensor_input(graph, DITI_U32, 1, words, "guards");
+	if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
+}
+
+DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words) {
+	return diti_tensor_view(graph, graph->guards, 0, 1, first, words);
+}
+
+static uint32_t diti_guard_of(const diti_graph *graph, diti_tensor tensor) {
+	return tensor ? diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard : 0;
+}
+
+DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to) {
+	uint32_t guard = diti_guard_of(graph, from), before = diti_guard_of(graph, to);
+	size_t i;
+	if (!guard) return;
+	for (i = 1; i < graph->guard_count && before; i++) { /* what else `to` holds takes the same one */
+		diti_guard_record *record = &graph->guard_records[i];
+		if (record->store == before) record->store = guard;
+		if (record->load[0] == before) record->load[0] = guard;
+		if (record->load[1] == before) record->load[1] = guard;
+	}
+	graph->tensors[graph->tensors[to].parent].guard = guard;
+}
+
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
+	diti_elementwise_desc copy = DITI_ZERO;
+	if (diti_graph_failed(graph) || !diti_guard_of(graph, tensor)) return tensor;
+	copy.out_f32 = true;
+	copy.name = name;
+	return diti_elementwise(graph, tensor, &copy);
+}
+
+/* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
+   else wrote it. */
+static uint32_t diti_guard_own(diti_graph *graph, diti_tensor out, uint32_t record) {
+	diti_tensor_info *parent = &graph->tensors[graph->tensors[out].parent];
+	if (parent->format == DITI_F16 && !parent->guard && parent->first_use == DITI_UNUSED_YET) parent->guard = record;
+	return parent->guard;
+}
+
+static void diti_guard_bind(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word,
+							uint32_t constant, diti_tensor record) {
+	double bytes = dispatch->memory_bytes;
+	diti_op_bind(graph, dispatch, binding, record, word, true, true);
+	dispatch->memory_bytes = bytes; /* rarely touched */
+	dispatch->bindings[binding].element_bytes = DITI_GUARD_CELL;
+	dispatch->constants[constant] = 1;
+	if (dispatch->constant_count <= constant) dispatch->constant_count = constant + 1;
+}
+
+DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use) {
+	uint32_t record, narrow = 0, load[2];
+	if (!graph->guards || diti_graph_failed(graph)) return;
+	load[0] = diti_guard_of(graph, use->operands[0]);
+	load[1] = diti_guard_of(graph, use->operands[1]);
+	if (use->narrows && diti_tensor_get(graph, use->operands[0])->format == DITI_F32)
+		narrow = load[0] = diti_guard_add(graph, dispatch->name, "input of ");
+	if (!use->out && !load[0] && !load[1]) return;
+	record = diti_guard_add(graph, dispatch->name, "");
+	if (diti_graph_failed(graph)) return;
+	memcpy(graph->guard_records[record].load, load, sizeof load);
+	graph->guard_records[record].narrow = narrow;
+	graph->guard_records[record].has_result = use->out != 0;
+	if (use->out) graph->guard_records[record].store = diti_guard_own(graph, use->out, record);
+	diti_guard_bind(graph, dispatch, use->binding, use->word, DITI_GUARDED,
+					diti_tensor_view(graph, graph->guards, record, 1, 0, diti_tensor_get(graph, graph->guards)->pitch));
+}
+
+DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word) {
+	if (!graph->guards || diti_graph_failed(graph)) return;
+	diti_guard_bind(graph, dispatch, binding, word, DITI_GATED, diti_guard_health(graph, 0, DITI_HEALTH_WORDS));
+}
+
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+	const uint32_t group = 64;
+	diti_dispatch dispatch;
+	if (!graph->guards || !diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
+	dispatch.constants[1] = DITI_OP_JUDGE;
+	dispatch.constant_count = 2;
+	dispatch.push[3] = graph->guard_judged ? graph->guard_judged : 1;
+	dispatch.push[4] = diti_tensor_get(graph, graph->guards)->pitch / 4;
+	dispatch.push[5] = (uint32_t)graph->guard_count;
+	dispatch.push[7] = graph->segment_count;
+	diti_op_bind(graph, &dispatch, 7, graph->guards, 16, true, true);
+	dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
+	diti_op_emit(graph, &dispatch, 1, 17);
+	graph->guard_judged = (uint32_t)graph->guard_count;
+}
+
+/* --- on the host --- */
+
+static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
+
+static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
+	const diti_guard_record *record = &records[i];
+	uint32_t first = records[record->load[0]].exponent, second = records[record->load[1]].exponent;
+	/* A product's second operand is a factor of its result; queries and keys, whose result is no tensor, are both
+	   undone in the scores. */
+	bool product = record->load[1] && record->has_result;
+	out[DITI_RECORD_STORE] = diti_guard_power(product ? second : 0, records[record->store].exponent);
+	out[DITI_RECORD_LOAD] = diti_guard_power(first + (product ? 0 : second), 0);
+	out[DITI_RECORD_NARROW] = diti_guard_power(0, records[record->narrow].exponent);
+}
+
+DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
+	const diti_tensor_info *tensor = &plan->tensors[plan->guards];
+	size_t words = (size_t)tensor->rows * tensor->columns, i;
+	dit_result result;
+	uint32_t *all;
+	if (!plan->guards) return DIT_OK;
+	memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* nothing new, but the step */
+	memcpy((unsigned char *)plan->report.block.mapped + offsetof(diti_health, step), &step, sizeof step);
+	diti_buffer_flush(plan->device, &plan->report);
+	all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
+	if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
+	for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
+	all[offsetof(diti_health, step) / sizeof *all] = step;
+	result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
+	diti_free(&plan->device->env, all);
+	return result;
+}
+
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
+	memset(out, 0, sizeof *out);
+	if (!plan->guards) return;
+	diti_buffer_invalidate(plan->device, &plan->report);
+	memcpy(out, plan->report.block.mapped, sizeof *out);
+}
+
+static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {
+	const uint32_t *words = (const uint32_t *)plan->report.block.mapped;
+	return words[record * plan->tensors[plan->guards].columns + DITI_RECORD_PEAK + which];
+}
+
+/* Takes a peak into account: makes e so large that it becomes 2^12 to 2^13. */
+static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record, uint32_t peak, diti_verdict *out) {
+	diti_guard_record *records = plan->guard_records;
+	uint32_t wanted = records[owner].exponent + (peak >> 23) - 139u;
+	if (!peak) return;
+	if (!out->record) {
+		out->record = record;
+		out->lost = peak >= DITI_INFINITY;
+	}
+	if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
+}
+
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+	diti_health health;
+	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+	memset(out, 0, sizeof *out);
+	diti_guard_read(plan, &health);
+	if (!health.blocked) return false;
+	for (i = 1; i < count; i++) {
+		const diti_guard_record *record = &plan->guard_records[i];
+		if (record->segment != health.blocked) continue;
+		diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
+		diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
+	}
+	for (i = 1; i < count; i++) {
+		diti_guard_record *record = &plan->guard_records[i];
+		if (record->wanted > record->exponent) record->exponent = record->wanted;
+		record->wanted = 0;
+	}
+	out->segment = health.blocked - 1;
+	out->step = health.step;
+	out->name = plan->guard_records[out->record].name;
+	return true;
+}
+
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
+	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+	if (!before->guards || before->tensors[before->guards].rows != count) return;
+	for (i = 1; i < count; i++) plan->guard_records[i].exponent = before->guard_records[i].exponent;
+}
+
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
+	uint32_t i;
+	for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
+}
+
+DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+										 uint32_t steps, dit_error *err) {
+	char where[48] = "";
+	if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
+	if (steps && plan->segments[verdict->segment].repeated)
+		diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
+	if (verdict->lost)
+		return diti_fail(err, DIT_ERROR_NOT_FINITE,
+						 "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
+	return diti_fail(err, DIT_ERROR_NOT_FINITE, "%s still overflows fp16%s after %u tries; try the fp32 rung",
+					 verdict->name, where, DITI_GUARD_TRIES);
+}
+
+DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
+	uint64_t value;
+	dit_result result = diti_guard_write(plan, step, err);
+	return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
+}
+
+DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
+	diti_verdict verdict;
+	uint32_t tries = 0;
+	dit_result result = diti_plan_run(plan, segment, 1, err);
+	while (result >= 0 && diti_guard_raise(plan, &verdict)) {
+		result = diti_guard_check(plan, &verdict, ++tries, 0, err);
+		if (result >= 0) result = diti_guard_restore(plan, 0, err);
+		if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
+	}
+	return result;
+}
+
 /* ======== src/graph/ops.c (edit it there; dit.h is generated) ======== */
 /* What the ops share: filling a dispatch, alignment, views of weights. */
 
@@ -13044,6 +13450,8 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 	dispatch->cost_kind = DITI_COST_MEMORY;
 	return true;
 }
+
+DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph) { return graph->device->is_cpu && !graph->guards; }
 
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 							   uint8_t word, bool reads, bool writes) {
@@ -13143,6 +13551,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
  */
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
+#define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
@@ -13194,10 +13603,25 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
 	return false;
 }
 
+/* A copy takes the exponent over. */
+static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
+								   diti_dispatch *dispatch) {
+	diti_guard_use use = DITI_ZERO;
+	if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
+		diti_guard_pass(graph, x, out);
+		return;
+	}
+	use.operands[0] = x;
+	use.binding = 7;
+	use.word = DITI_SMALL_GUARD;
+	diti_op_guard(graph, dispatch, &use);
+}
+
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc) {
 	const diti_tensor_info *from = diti_tensor_get(graph, x), *to, *add;
 	const char *name = desc->name ? desc->name : "elementwise";
 	diti_tensor out = desc->out;
+	uint32_t rows = from->rows, columns = from->columns;
 	diti_dispatch dispatch;
 	if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return 0;
 	if (!out)
@@ -13223,7 +13647,8 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 	diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
 	diti_small_bind_run(graph, &dispatch, 0);
 	diti_small_bind_run(graph, &dispatch, 2);
-	diti_small_emit(graph, &dispatch, from->rows, from->columns, 12);
+	diti_elementwise_guard(graph, x, out, !desc->activation && !desc->scale && !desc->offset && !desc->add, &dispatch);
+	diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
 	return out;
 }
 
@@ -13252,7 +13677,8 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
 	diti_dispatch dispatch;
 	if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
 	diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
-	diti_small_emit(graph, &dispatch, 1, 1, 12);
+	diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
+	diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
 }
 
 /* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
@@ -13321,8 +13747,11 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 	diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
 	diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
 	diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
-	diti_op_bind(graph, &dispatch, 7, desc->health, 16, true, true);
-	diti_small_emit(graph, &dispatch, x->rows, x->columns, 17);
+	diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
+	dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
+	diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
+	x = diti_tensor_get(graph, desc->x);
+	diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
 }
 
 /* --- pixels.comp --- */
@@ -13379,10 +13808,12 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
 static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
 									  uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
 									  uint32_t patch) {
-	const diti_tensor_info *from = diti_tensor_get(graph, tokens);
+	const diti_tensor_info *from;
 	uint32_t grid_height = height / patch, grid_width = width / patch;
 	diti_dispatch dispatch;
 	diti_tensor out;
+	tokens = diti_guard_release(graph, tokens, "unpatchify");
+	from = diti_tensor_get(graph, tokens);
 	if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
 	if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
 						 (uint64_t)patch * patch * out_channels, "unpatchify"))
@@ -13449,9 +13880,12 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
 								 diti_tensor health) {
-	const diti_tensor_info *from = diti_tensor_get(graph, rows);
-	uint32_t pixels = from->rows;
+	const diti_tensor_info *from;
+	uint32_t pixels;
 	diti_dispatch dispatch;
+	rows = diti_guard_release(graph, rows, "image");
+	from = diti_tensor_get(graph, rows);
+	pixels = from->rows;
 	if (!diti_small_begin(graph, &dispatch, "image", "pixels", DITI_OP_IMAGE)) return;
 	if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
 		(rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {
@@ -13659,6 +14093,7 @@ enum {
 	DITI_GEMM_STRIDE,
 	DITI_GEMM_PAD,
 	DITI_GEMM_UPSAMPLE,
+	DITI_GEMM_GUARD,
 	DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
@@ -13874,6 +14309,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 	if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
 		!diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
 		return false;
+	if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
+		return false; /* what lies behind a row would be taken for a result */
 	diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
 	step = coop.unit * 4;
 	while (step < coop.shape.k) step *= 2;
@@ -13910,6 +14347,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 	bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
 	bool half = !i8 && vector && !gemm->image &&
 				(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+	if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
 	if (gemm->parts > 1) {
 		diti_gemm_tiles_reduce(out);
 		return;
@@ -13919,7 +14357,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 		return;
 	if (i8 && device->dot && vector)
 		diti_gemm_tiles_dot(graph, gemm, out);
-	else if (device->is_cpu && !(half && !few))
+	else if (diti_op_suits_cpu(graph) && !(half && !few))
 		diti_gemm_tiles_cpu(graph, gemm, out);
 	else
 		diti_gemm_tiles_gpu(graph, gemm, half, out);
@@ -14077,6 +14515,18 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
 	diti_op_bind_rows(graph, dispatch, 6, div, rows, 0, 0);
 }
 
+static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+							diti_dispatch *dispatch) {
+	diti_guard_use use = DITI_ZERO;
+	use.narrows = diti_equal(tiles->module, "gemm_coop");
+	use.out = gemm->out;
+	use.operands[0] = gemm->x;
+	use.operands[1] = gemm->multiply;
+	use.binding = 7;
+	use.word = DITI_GEMM_GUARD;
+	diti_op_guard(graph, dispatch, &use);
+}
+
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	diti_gemm_tiles tiles = DITI_ZERO;
 	diti_dispatch dispatch;
@@ -14094,6 +14544,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	diti_gemm_constants(graph, gemm, &tiles, &dispatch);
 	diti_gemm_push(graph, gemm, &tiles, dispatch.push);
 	diti_gemm_bind(graph, gemm, &tiles, &dispatch);
+	diti_gemm_guard(graph, gemm, &tiles, &dispatch);
 	dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
 	if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
 	dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
@@ -14215,7 +14666,8 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 	gemm.multiply = desc->multiply;
 	gemm.gate = desc->gate;
 	gemm.rows_per_gate = desc->rows_per_gate;
-	gemm.residual = desc->residual;
+	gemm.residual = diti_guard_release(graph, desc->residual, name);
+	if (gemm.residual) gemm.multiply = diti_guard_release(graph, gemm.multiply, name);
 	gemm.name = name;
 	gemm.out = desc->out;
 	if (!gemm.out) {
@@ -14273,7 +14725,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 	gemm.depth = weight->columns / (image.kernel * image.kernel);
 	gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
 	gemm.activation = (uint32_t)desc->activation;
-	gemm.residual = desc->residual;
+	gemm.residual = diti_guard_release(graph, desc->residual, name);
 	gemm.name = name;
 	if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
 	gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
@@ -14465,6 +14917,7 @@ enum {
 	DITI_ATTENTION_BIAS_ORIGIN,
 	DITI_ATTENTION_LSE,
 	DITI_ATTENTION_LSE_PITCH,
+	DITI_ATTENTION_GUARD,
 	DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -14551,7 +15004,7 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
 	uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
 	if (!candidate) return;
-	if (!device->is_cpu) {
+	if (!diti_equal(tiles->module, "attention_cpu")) {
 		tiles->constants[1] = 0; /* kept only where there is room */
 		return;
 	}
@@ -14695,6 +15148,17 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
 									   candidate, tiles);
 }
 
+/* The result is a mean of values, and so it is stored with their exponent. */
+static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
+	diti_guard_use use = DITI_ZERO;
+	use.operands[0] = qkv[0];
+	use.operands[1] = qkv[1];
+	use.binding = 7;
+	use.word = DITI_ATTENTION_GUARD;
+	diti_guard_pass(graph, qkv[2], out);
+	diti_op_guard(graph, dispatch, &use);
+}
+
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
 								diti_tensor out, const diti_attention_shape *shape, const char *name) {
 	diti_attention_tiles tiles = DITI_ZERO;
@@ -14709,8 +15173,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 		return;
 	}
 	if (!matrix)
-		fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-									 : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+		fits = diti_op_suits_cpu(graph) ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+										: diti_attention_tiles_gpu(graph->device, quads, &tiles);
 	if (!fits) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
 						"op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
@@ -14718,7 +15182,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 		return;
 	}
 	if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-	if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+	if (!matrix && diti_op_suits_cpu(graph) && !diti_attention_step(shape, quads, &tiles)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
 						"op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
 						shape->keys);
@@ -14741,6 +15205,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 	dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
 	dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
 	diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
+	diti_attention_guard(graph, qkv, out, &dispatch);
 	dispatch.cost_kind = DITI_COST_ATTENTION;
 	dispatch.flops = flops;
 	memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
@@ -14779,7 +15244,7 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
 	qkv[0] = q;
 	qkv[1] = k;
-	qkv[2] = v;
+	qkv[2] = shape.head_dim % 2 ? diti_guard_release(graph, v, name) : v; /* the result is F32 */
 	diti_attention_operands(graph, desc, &shape, qkv, name);
 	out = shape.head_dim % 2 ? 0 : desc->out;
 	if (!out)
@@ -14787,7 +15252,8 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 							  shape.heads * shape.head_dim, name);
 	if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
 	diti_attention_emit(graph, desc, qkv, out, &shape, name);
-	if (shape.head_dim % 2 && (desc->out || graph->activation != DITI_F32)) { /* odd heads begin inside a word */
+	if (shape.head_dim % 2 &&
+		(desc->out || (graph->activation != DITI_F32 && !graph->guards))) { /* odd heads begin inside a word */
 		diti_elementwise_desc narrow = DITI_ZERO;
 		narrow.out = desc->out;
 		narrow.name = name;
@@ -14840,6 +15306,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
 	uint32_t kinds = desc->kinds ? desc->kinds : 1;
 	diti_tensor weight, bias;
+	diti_guard_use use = DITI_ZERO;
 	diti_dispatch dispatch;
 	if (!diti_qkv_check(graph, x, desc, name)) return;
 	weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
@@ -14869,15 +15336,20 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
 	diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
 	diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+	use.out = in_place ? x : 0;
+	use.operands[0] = x;
+	use.binding = 7;
+	use.word = 20;
+	diti_op_guard(graph, &dispatch, &use);
 	if (parts & DITI_QKV_PART_MEAN) {
-		diti_op_emit(graph, &dispatch, desc->heads, 20);
+		diti_op_emit(graph, &dispatch, desc->heads, 21);
 		return;
 	}
 	if (rows > 1) { /* heads workgroups do group / lanes rows */
 		diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
 		if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
 	}
-	diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 20);
+	diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 21);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
@@ -15024,6 +15496,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 	diti_tensor_info info;
 	op.name = desc->name ? desc->name : "norm";
 	if (!diti_norm_check(graph, x, desc, op.name)) return 0;
+	x = diti_guard_release(graph, x, op.name);
 	info = *diti_tensor_get(graph, x);
 	op.x = x;
 	op.desc = desc;
@@ -15054,6 +15527,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 	op.parts = DITI_NORM_PART_PLAIN;
 	op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
 	if (!op.out) return 0;
+	diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
 	diti_norm_emit(graph, &op);
 	return op.out;
 }
@@ -15126,7 +15600,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
 							   plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
 	}
-	plan.x = x;
+	plan.x = x; /* with or without an exponent: the norm of a multiple is the same */
 	plan.pixels = info.rows / plan.batch;
 	plan.columns = info.columns;
 	plan.groups = desc->groups;
@@ -15156,17 +15630,18 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
 	diti_dispatch dispatch;
 	uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
-	if (!diti_op_begin(graph, &dispatch, name, "weigh", group)) return;
-	dispatch.constants[1] = is_sums;
-	dispatch.constant_count = 2;
-	dispatch.push[1] = info->columns;
-	dispatch.push[3] = info->pitch;
-	diti_op_bind(graph, &dispatch, 0, x, 2, true, !is_sums);
-	diti_op_bind(graph, &dispatch, 1, table, 4, true, false);
-	diti_op_bind(graph, &dispatch, 2, sums, 5, !is_sums, is_sums);
-	diti_op_bind_rows(graph, &dispatch, 0, 1, 1, 0, 0);
+	if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
+	dispatch.constants[1] = DITI_OP_WEIGH;
+	dispatch.constants[8] = is_sums;
+	dispatch.constant_count = 9;
+	dispatch.push[2] = info->columns;
+	dispatch.push[9] = info->pitch;
+	diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
+	diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
+	diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
+	diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
 	dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-	diti_op_emit(graph, &dispatch, info->rows, 6);
+	diti_op_emit(graph, &dispatch, info->rows, 13);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
@@ -18607,8 +19082,10 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 	diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
 	uint32_t i;
 	for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
+		diti_graph_scope(graph, "block", i);
 		diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
 	}
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
 	if (use->weights) diti_weigh_rows(graph, x, use->weights, "t5_weigh");
 	return x;
@@ -20410,8 +20887,10 @@ static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph
 	y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
 	desc.name = "text_kv";
 	for (i = 0; i < model->config.blocks; i++) {
+		diti_graph_scope(graph, "block", i);
 		state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
 	}
+	diti_graph_scope(graph, NULL, 0);
 }
 
 static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -20581,7 +21060,11 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
 	if (diti_graph_failed(graph) || !denoise->family) return 0;
 	diti_pixart_begin_step(model, graph, denoise, &step);
 	x = diti_pixart_patches(graph, &step);
-	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
+	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+		diti_graph_scope(graph, "block", i);
+		diti_pixart_run_block(graph, &step, i, x);
+	}
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_pixart_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
 						   config->out_channels, denoise->height, denoise->width, config->patch);
@@ -25542,18 +26025,24 @@ struct dit_job {
 	diti_denoise denoise;
 	uint32_t encode_segment, step_segment, preview_segment,
 		decode_segment; /* the run: every segment in order, steps repeated */
-	diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
-		preview;
+	diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
+		step, preview;
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
 		latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
 	VkCommandPool command_pool;
 	VkCommandBuffer finish, preview_copy;
-	diti_buffer health_readback; /* uint32_t[4], copied at the end */
+	diti_buffer health_readback; /* diti_health, copied at the end */
 	diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
 	/* the run */
 	diti_job_cursor cursor;
 	bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
 	bool loading;                         /* weights can be loaded without waiting for anything */
+	/* what guards want (graph/guard.c): segments are run again */
+	diti_health health;                        /* the newest that was seen */
+	uint32_t last_segment;                     /* that was wholly submitted */
+	bool unjudged;                             /* what its guards say is not known yet */
+	uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
+	diti_verdict verdict;                      /* record mode: of the segment that cannot */
 	double total_us, submitted_us;
 	diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
 	uint32_t flight_first, flight_count;
@@ -25590,6 +26079,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
 /* run.c */
+/* In record mode: whether what has run so far must run again, which is then an error. */
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
@@ -26708,6 +27199,7 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
 	memset(&use, 0, sizeof use);
 	memset(&keep, 0, sizeof keep);
 	diti_graph_init(&graph, ctx->device);
+	diti_guard_begin(&graph);
 	diti_graph_segment(&graph, "encode", false);
 	use.batch = 2;
 	use.rows = use.tokens = count;
@@ -26717,12 +27209,13 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
 	keep.out = kept = diti_tensor_state(&graph, DITI_F32, count, columns, "prompt embedding");
 	keep.name = "keep embedding";
 	diti_elementwise(&graph, encoded, &keep);
+	diti_guard_judge(&graph);
 	result = diti_plan_create(&graph, NULL, &plan, err);
 	diti_graph_free(&graph);
 	if (result >= 0) result = diti_plan_write(plan, use.ids, ids, count * sizeof *ids, err);
 	if (result >= 0) result = diti_plan_write(plan, use.items, items, sizeof items, err);
 	if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
-	if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+	if (result >= 0) result = diti_guard_run(plan, 0, err);
 	if (result >= 0) result = diti_plan_read(plan, kept, rows, (size_t)count * columns * sizeof *rows, err);
 	diti_plan_destroy(plan);
 	return result;
@@ -27371,8 +27864,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
 	diti_denoise *denoise = &job->denoise;
 	job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
 	job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-	job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
-	job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+	job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+									  : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+	job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
 	diti_emit_copy(graph, job->noise, job->latent, "start from noise");
 	denoise->batch = request->shape.image_count;
 	denoise->copies = diti_emit_copies(job);
@@ -27418,12 +27912,13 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
 	solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
 	solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
 	if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-	solver.health = job->health;
+	solver.health = job->health_words;
 	solver.channels = channels;
 	solver.guided = shape->guided;
 	solver.mixed = shape->mixed;
 	solver.corrects = shape->corrects;
 	solver.learned = shape->learned;
+	diti_guard_judge(graph);
 	diti_solver_step(graph, prediction, &solver);
 	diti_advance_step(graph, job->step);
 }
@@ -27446,10 +27941,13 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t pixels = shape->width * shape->height, image;
 	diti_tensor text, rgba, rgb;
+	diti_guard_begin(graph);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
 	text = diti_emit_text(job, graph);
+	diti_guard_judge(graph);
 	diti_graph_segment(graph, "prepare", false);
 	diti_emit_prepare(job, graph, text);
+	diti_guard_judge(graph);
 	job->step_segment = diti_graph_segment(graph, "step", true);
 	diti_emit_step(job, graph);
 	job->preview_segment = UINT32_MAX;
@@ -27458,6 +27956,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
 		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
 						 diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+		diti_guard_judge(graph);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
 	rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
@@ -27467,8 +27966,9 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
 		job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
 		diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
-						 job->health);
+						 job->health_words);
 	}
+	diti_guard_judge(graph);
 }
 
 /* --- host inputs --- */
@@ -27657,7 +28157,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 	dit_result result = diti_inputs_text(job, err);
 	if (result >= 0) result = diti_inputs_schedule(job, err);
 	if (result >= 0) result = diti_inputs_noise(job, err);
-	return result;
+	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }
 
 /* ======== src/job/image.c (edit it there; dit.h is generated) ======== */
@@ -27728,7 +28228,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-	dit_result result = diti_buffer_create(job->context->device, 4 * sizeof(uint32_t), DITI_MEMORY_READBACK, "health",
+	dit_result result = diti_buffer_create(job->context->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
 										   &job->health_readback, err);
 	uint32_t i;
 	for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
@@ -27829,7 +28329,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 	VkBuffer buffer;
 	memset(&copy, 0, sizeof copy);
 	memset(&barrier, 0, sizeof barrier);
-	buffer = diti_plan_buffer(job->plan, job->health, &copy.srcOffset, &copy.size);
+	buffer = diti_plan_buffer(job->plan, job->health_words, &copy.srcOffset, &copy.size);
 	vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
 	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
 	barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -27883,6 +28383,10 @@ static void diti_job_rewind(dit_job *job) {
 	job->submitted_us = 0;
 	job->flight_first = job->flight_count = 0;
 	job->finish_value = 0;
+	job->last_segment = job->tries = 0;
+	job->unjudged = false;
+	memset(&job->health, 0, sizeof job->health);
+	memset(&job->verdict, 0, sizeof job->verdict);
 	job->total_us = diti_job_predict_us(job);
 	diti_atomic_store(&job->cancel, 0);
 	diti_lock(&job->status_lock);
@@ -28195,6 +28699,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 		return result;
 	}
 	diti_plan_wait(job->plan);
+	if (!job->recording) diti_guard_forget(job->plan);
+	diti_job_verdict(job, NULL); /* learns */
 	result = diti_job_take_request(job, &request, err);
 	if (result != DIT_OK) return result;
 	result = diti_job_write_inputs(job, err);
@@ -28214,6 +28720,8 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 	if (err) memset(err, 0, sizeof *err);
 	if (!job) return;
 	diti_lock(&shared->status_lock);
+	if (job->status.result >= 0 && diti_job_verdict(shared, &shared->error) < 0)
+		shared->status.result = shared->error.result; /* turns out when the application's commands have run */
 	if (out) *out = job->status;
 	if (err) *err = job->error;
 	diti_unlock(&shared->status_lock);
@@ -28266,26 +28774,27 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
 	return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
-/* After the last slice of a segment: the next segment, or its next repetition. */
-static void diti_run_next_segment(const dit_job *job, diti_job_cursor *cursor) {
-	bool loop = cursor->segment == job->step_segment || cursor->segment == job->preview_segment;
-	if (cursor->segment == job->step_segment) {
-		cursor->repeat++;
-		if (diti_job_preview_due(job, cursor->repeat)) {
-			cursor->segment = job->preview_segment;
-			return;
-		}
-	}
-	if (!loop)
-		cursor->segment++;
-	else
-		cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
+static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
+	if (segment != job->step_segment && segment != job->preview_segment) return segment + 1;
+	if (segment == job->step_segment && diti_job_preview_due(job, repeat)) return job->preview_segment;
+	return repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
 	if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
 	cursor->slice = 0;
-	diti_run_next_segment(job, cursor);
+	if (cursor->segment == job->step_segment) cursor->repeat++;
+	cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+}
+
+/* The slice at the cursor was submitted. */
+static void diti_run_pass(dit_job *job) {
+	uint32_t segment = job->cursor.segment;
+	diti_run_advance(job, &job->cursor);
+	if (job->cursor.slice) return;
+	job->last_segment = segment;
+	job->unjudged = job->plan->guards != 0;
 }
 
 static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
@@ -28315,12 +28824,15 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+	float fraction = 0;
 	diti_lock(&job->status_lock);
 	job->status.stage = flight->stage;
-	job->status.step = flight->steps_done;
+	job->status.step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
 	job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
 	if (flight->preview) job->status.preview_id++;
-	if (job->total_us > 0) job->status.fraction = (float)(flight->done_us / job->total_us);
+	if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
+	if (fraction > 1) fraction = 1; /* there was more to do than planned */
+	if (fraction > job->status.fraction) job->status.fraction = fraction;
 	diti_unlock(&job->status_lock);
 }
 
@@ -28333,28 +28845,81 @@ static diti_job_flight diti_run_take(dit_job *job) {
 	flight.stage = diti_run_stage(job, segment);
 	job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
 	flight.done_us = job->submitted_us;
-	diti_run_advance(job, &job->cursor);
+	diti_run_pass(job);
 	flight.steps_done = job->cursor.repeat;
 	flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
 	return flight;
 }
 
-/* A last look at the latent and the picture: word 0 is the first bad step + 1, word 2 tells about the picture. */
+/* --- what the guards say --- */
+
+/* Steps may follow each other unseen; everything else waits for what is said about the segment before it. */
+static bool diti_run_must_wait(const dit_job *job) {
+	bool steps = job->last_segment == job->step_segment && job->cursor.segment == job->step_segment;
+	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
+}
+
+/* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
+static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+	bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
+	dit_result result;
+	job->tries = same ? job->tries + 1 : 1;
+	job->again_segment = verdict->segment;
+	job->again_step = verdict->step;
+	result = diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+	if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+	if (result < 0) return result;
+	diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
+	diti_lock(&job->status_lock);
+	job->status.reruns++;
+	job->status.rerun_op = verdict->name;
+	diti_unlock(&job->status_lock);
+	job->cursor.segment = verdict->segment;
+	job->cursor.repeat = verdict->step;
+	return DIT_OK;
+}
+
+/* Nothing is in flight, so the newest report is about the last segment. */
+static dit_result diti_run_settle(dit_job *job, dit_error *err) {
+	diti_verdict verdict;
+	if (!job->unjudged || job->cursor.slice) return DIT_OK;
+	job->unjudged = false;
+	return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+	dit_result result;
+	if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
+	result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
+	return result < 0 ? result
+					  : diti_fail(err, DIT_ERROR_NOT_FINITE,
+								  "fp16 overflowed in %s, and commands of the application are not run again by dit; "
+								  "restart the job: it begins with what it learnt",
+								  job->verdict.name);
+}
+
+static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_error *err) {
+	if (health->bad_step)
+		return diti_fail(
+			err, DIT_ERROR_NOT_FINITE,
+			"the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
+			health->bad_step, job->request.shape.steps);
+	if (health->bad_picture)
+		return diti_fail(err, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
+	return DIT_OK;
+}
+
+/* A last look at the latent and the picture. */
 static dit_result diti_run_check_health(dit_job *job) {
-	uint32_t words[4];
+	diti_health health;
 	dit_error error;
+	dit_result result;
 	memset(&error, 0, sizeof error);
+	result = diti_job_verdict(job, &error);
 	diti_buffer_invalidate(job->context->device, &job->health_readback);
-	memcpy(words, job->health_readback.block.mapped, sizeof words);
-	if (words[0])
-		diti_fail(&error, DIT_ERROR_NOT_FINITE,
-				  "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
-				  words[0], job->request.shape.steps);
-	else if (words[2])
-		diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
-	else
-		return DIT_OK;
-	return diti_run_fail(job, &error);
+	memcpy(&health, job->health_readback.block.mapped, sizeof health);
+	if (result >= 0) result = diti_run_judge(job, &health, &error);
+	return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
 
 /* --- step mode --- */
@@ -28369,12 +28934,13 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
 	dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
 	if (result < 0) return result;
 	diti_plan_learn(job->plan);
+	diti_guard_read(job->plan, &job->health);
 	while (job->flight_count && job->flight[job->flight_first].value <= done) {
 		diti_run_report(job, &job->flight[job->flight_first]);
 		job->flight_first = diti_run_flight_index(job, 1);
 		job->flight_count--;
 	}
-	return DIT_OK;
+	return job->flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
 }
 
 static float diti_run_flight_us(const dit_job *job) {
@@ -28385,7 +28951,7 @@ static float diti_run_flight_us(const dit_job *job) {
 }
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-	if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
+	if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
 	if (job->flight_count == 0) return true;
 	if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
 	if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
@@ -28920,491 +29486,504 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-	"uB)VNJb_OPTCsI-w^7WR]hD;$gpx.rka^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQv_5[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*i^3>MPD.A#o^'"
+	"uB)VNJb_OPTCsI-x^7WR]hD;$gpx.rka^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQv_5[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*i^3>MPD.A#o^'"
 	"EMf)e/(D]_$,/T1EMx`18.yCT$'$1f=-/2je2_)Iw$)=4U%GU_W.4G:O(&x4=$,drT.iPiX-[$bp(mJ&y$3J21)N3bx,/_Fb*(i0_#1M)e*)d=j(n%*X%M"
 	">[]-`:9/)Bo]u-pJQ[,AdWy-1_GM#31ZN(+F-7&HrWX-J[HS&Y_#o&(CVI2[*Bt$b5%i(^2EP']q>o&+LVI2`0Kt$e>%i(dNAM(<FBY-TE]i(a2eo&/XVI"
 	"27VdHN2,uKNN%:X-Oh,R#Y.E8.h%3%$5-De2c,v9%;g,L)v<j8.@LG[.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:["
-	"y9.^Ywl(s7Fe2XBBA%1^8e<>tG:.r'8.*,jFe2mM(C%FOBqBC5m:./MPG+<DGe2*YfD%YAK&H#-<V.DGsu.F[Dh(JI6h(44ug(&g/h(o%u**HWvT/R-qr/"
-	"T41X-P:gm#0=B8%x=sC#h*S21s/kW-S5dv#;Kh_+'T*T&MMhl1XA1X-x5yO2(iUv$:o=5&[hQ*3DBO>M+f$AM,8xuS`bnA-L+k<('t(5T^b)B-.qTd4ZJk"
-	"<(&J`y$QZq+4SiTB-Xf+V)b=.&6k4%ng=9Qu64-%AM<.n(5CKRY76$KV7PAO%[hIWk;&MQa#@'VF#n4s79rnnrP;x.P9MuX5&y/O<MY5X5&Moqi(1%,M:_"
-	"p<2(i'<cOQ=JlN*4w00;lNurd[+3CEvaqd*k5C=fe]Dj,suM<qkMWvo461XWVM8MMd1BMrCW.=eN#O#&mC,=>_Vg+-edyA&pK`_+w6M(L^D;-Jf8O#h[RH"
-	"=$h>=i)cJ%AUb]Tu2k]BShXr8$j9u_+XIRK%D89Y#=*8$,Oefx#Qg&%6Rkl;-xnnJ2EZcs/k*Qs/9j42(3Ip[,5sQF$#217Cg*+^-h*.=-k`0O(wIFSC+i"
-	"AY-Z97M(bcaoC;H.J2X)7IaDEV04$d@PD+BFE-h^m>-RE%J2/JLw-aCH[>$u[F*JvfJ2'B)I*'^tn&>Q79DlD%'@2w_W-m3$X(.RcKE_<nWAeh7qBfNal'"
-	"e&Ro&fB%i(x4g-)q[9tK2`F@#1g;JFZ[Ii2lMJeE+0si(V-r&4'wi7)xsVs('Q<Q*)abm*'Kop)/:5/,*aF5*/4hN+1D5k++)b2+JogX6CJhWJ0IauJ86Q"
-	"1$ZJGm^u,H;KJ[l&>1iio)`bQ,*.CCS/YA&SKjm&%6iPDh(HAtW-_SL&=>VY:wU7e&6^5o8%3EE8%wa+r&<:uj'SC&uAO9>M#Z1(r8;yJM#UH<M#Oi[O(+"
-	"v[iNi$rk(dhS*O/qbZ/jclh2_U[e+3ek4Cro$T#dhq]-C`mg$+w(N#9h/`PF%AN3$f-j2e_w),FJ=2'@mMN#ZKl,4;)8O0gT(]-Eh_3(M:1AR7VL1(phS2"
-	"1[_-=S@'Ri26-`8.rDDZZxLLHo<D0;Tc&lM#>ErF%1')&4Hp+q7V.9QTNg<tTLLqj'WWM>#KD2e*dL_K(R&3=2rtDo*rH,12o//2CF-#&=74*Z-ElS;R=d"
-	"L@M^Ea^4JJ;7VHehd2JP+P#Vkh]7WD;_4c*=P#aFTPWxV;P#]6PP#S=W/XHSx*/gVF8%nZ&cXwbK,3q4K,YP(@++j`F8%x27>H0y9HN<@R:&0V5L26>xMb"
-	"gBDQ#/-%1(biASUr4<0(Rll^Z`gT<[o@UQ#[D#4,]-)>ZMVbQ#)a6u[b%/2Ip`J;$`SXT7G8u=$RiHGZ31lpA*cNs7.9>>Z6Ey9^^nlP#w0G8%87ia<9%#"
-	"/M#Lv6_aN4s7CdK2_f>oR#fQ+s7n8kA[.N*S#jnxm20mcAQ'T3S#D(EN#w)SV#/#9V7s1w^4u::japbJ>#t7XS##2<5&]Ckj9akCI20F5G#w4^*cwwJ>#x"
-	"P&T#(2<5&g/dd;akCI26RHG#$ZuCdmXJ>#%jKT#(nsa_CR*a#'(YfM.:]N#0mu:eg,i)3B-#k%p6Vse[X'Q#2kGV^++p)3]FHk%[#@U#+$-V)wQTH)<Z;Z"
-	"#]E4QgH>V8ha&Z:(Q^l1hJ@nU#=@`*32_XF(PdTH)WiUliLTPr7pI,7B@0EV#&4/kj_qG:(biEdjcKbV#vFUK(f*&EkV)tV#R)j*3HN#d(Z+UH)nnf'mVs"
-	"Pr7BY^oKJnJW#:9@&ne>(;(v5Vvm]WgW#AI`*3WvQH(cDUH)ma>Yo_4Qr7A^ixHRH=X#K,pWpiWM;(/B/Qpe1ZX#EU`*3hPEI(k]UH)ySo3rgMQr7Scy3L"
-	"Zy0Y#[vH2slji;(@M`+snfMY#*LwS#Df@dsqr`Y#ZBj*3&Agf(v$VH)B](Gus$w68nH+AQf`6Z#r-cEv-SUZ(Tqp=vxISZ#Ib`*3bj=K(SlZH)GTFnMfO_"
-	"K(TrZH)d,IMNQfi68VFw6TTHvi#a`/<UqBWE*2ZjfOF;j*3-VxM(L#Cj#]jhXMPsMj#,rOU#Z.W.Q#yh.imc'3CA.Lj#LVIJ2XE(8*03l#H7@0V#ogN:jM"
-	"N(k#u<dU#U,Z7*H5nC#kI8k#EwOQ=TGSZQXu6/:kFY$m>8mqSMBjfMPJ]k#_U.i$nn^%uMq*F&yWxKr]EFds9o.sTAY%5TDiAQT:-7647&ajUr'0$1DK/*"
-	"*vna3U6i:u2o;TQ(Pp,MV*.Pl#>/5iV^fuF&K8oh(^gySW[.]gV6)RC#Vt*mWd.ENUJy<1XP&rd2#X(m#ZN7Vgs^1m#s9GJAjLFn2gHK%:=G.T(;ZW`YAv"
-	"YJADiJ8(8C5`Y%$am#x-n]-i9@k(<rmR%e8],Y,UJW[mL5V)iIjvZ$jFfMY%p0(/U1%]2t*8]j:Q2@Xpoh(A#]C^qyIn#pRHU43I'5^I;p4(xD@B4XgAL("
-	"wh-o^Qc=o*'51o#iwbg.%)T$'Ls+(eLaTb']B5T(Kk$Y[LmRd^jkfvNJct0YX'tQ,`.ph(<-sX`ps@n#l/R-K#H;K`M6xeaU2d2=Ndro#3#Q*b`H&p#Fs7"
-	"T];]0p#^J(@]TfFM]qJ&p#h'B,)17sd259n=3GIhl#eVl%cB<@;6qMJakyRcX(0/I$d7kip,78b^>%'6W#3thCcO;'de^kL^c=^O+#wfSUDgGfT#&^4##Y"
-	"bLs(pIgw.FeW>3PUfJ=.@[W#Z0c/(,6@rfqGtRgaAqJ&1-;ToF9gJ$oEy4g><ic3OrSb)tgu1h+8co$sW=Qg;Iu$H'=9r#HdZYmL[Nr#4nLe2Jccn]KR5N"
-	"j+Pn+jM$l'2eoNdjbI%s#<l_T7p0/EkMS*FMXw7s#)V_r#v']^=Tw>s#BMjd2,WE`s@q$T#r`TL(cLS-a2v$i`:k&+FLC*fa;IyM&_):l#w*B58s5[s#vk"
-	"#nBB0Rs#-8D3$*E6A#is%(nHH$;n4d:NT<6eT-et7t#`84>ZFpHR2#6,)NNZO5$4u'/VB)@6pb35YoD%5s#FtW5$1Zp1qZeOh93Et4p(Wskq(TaOq_1eRp"
-	"aUnt,Fu8#$hjSLrm.p0rEjpQ]4<Ou#Z#kt#0>Sseo9Wu#&u57wL.Vu#3[q[m.Z:jTnWR7[:09]p.gEE)`JMgrjw+0$c`-HsMA]:(9W7L([M=MtunG>>4Y#"
-	"ct:Vl;KPL#y4>TMT(51[CuxULv#`_^yu'A+n#seB^u'@(n#FA7A#rD]p%u-[l(Aqx3MA0c&#CdE%^nHA&+Ow%Q#5JNT]br($vnp@DAGEPf#R5]P&(pS5&9"
-	"Vf^G'oG58Qe&.$xvo9(mEa$#PI<.-$.rvZ&,M.$3K])P:cWY-,uOU#^$3HsBmZQ/L0yr.ycih(qu/2Q>](&PNMa.$'i4IQ9`$#QH$ZGQ>J,)O>fUj>NAnm"
-	"2Z8>;)oTPR(d$1YR(9V/$7r88S>ikw7RfQ/$`=R6T:YYN$POQQTb%Wx-a_7i$@%ise((T^c-r:8U>e%2h86GTUC,y.iSgFCLg$Wp$J2jjU",
-	"ucPNCE,NNUNl,3(#ZkvQZuf*/Dd*,W_^21$je%1$D>B1X$Z&qA38E1$yF2hY%hM1$/69ScJoLSctgM1$VdTPQE6_1$bwi1$:X#I/%bKQ(OmkZ#xmQ]iLNH"
-	"EZ1)7S#dG<(#^7s.7y@svZ[@Ik(By4A[cIj5(R>a<[<wbj(A(Zx[^-ID.ehU3(B@v7]Z.k2$yKv-Q]*ev]VA@$[_Ke2$XLP=^r;$5pg1hR^';QI3c%n)0h"
-	"7A'#bG>o^5qE3$9Ex=Q2;%p_o5a$#>.C4`oqcsndaa3$uevo`GAEK`TT804HEM3$*jy,4Wr0$)Gd%,anJ@.$ev84$#vC##lms-b'-dM$<%^da&xT&=u)6W"
-	"#]gCRD,:8///GYabUv#VSV%-VSM8bgn+AcoNB;9O,)OrK(;/_CcGUNGUraj4$i(pyc46_L$hrU^ce/HNUgI]a(H(.&=eV<5$H%X<e:_$YejAK)fnImi(2I"
-	"iUf-$RR#]`rxfqA,Xf)W]U(T<`;fct$Ye[cw5$4jeQ-uykRg5kdw*7=:I=p006$4I9/(AqUK(m]j/(#LO^Gv.$/i9QGP(nheLiNZV95niJ58+]q6$@PSij"
-	"+&4o$vv,A#'ullj5*t(kLaCc`_&*(;uUS7$[FF'l&oj_lux'ii0Nu,4ueRVmMTy7$j'%V#Q@)8$BCw7$Ur&%5HU;8$ni$ck1EoV55J-/3,DXW5Wr>H=ObN"
-	"8$)GnxoS+FToDWK%5X//9$oLR29%:US#4*:9$A*R7$Qh9^7$EhpfBF35$4gy1q-d7lqp2f3rZimP(B/4w6WY-[#c;amrP(hk(+ckorkkRdsmkw<,Ba6:$,"
-	"eA-sL1AP&#rgT2C=Wf1NC]'FM*u^#9U`O&):qh()j;/(4Yyd)8>cK(%Srbt'KLM9=kR:$>J.BurNyu#aRk%u99M0(+qoDtx#p:$QiAg17=ym#Eg08fx-ym"
-	"#/nhvvx=xNM5DqmB.ZtI$s@ST#kK6/VE%EJ$]XN^-niro#>m+5p#3l#HUv`J$ovCA0gUUK(`PAfNVdiJ$BZsH)VK:Bly)uJ$7sBJ$b)_a*=E&N(Ho*74#b"
-	"j2NF3J>Q]`Qq7;S-(##$m)RF9fZQH>;/(2V,K``FTK$)w9543J_dj3=RyR(DjG.iFb9S(p;w::RQ58S-2L$Bbfw7X')L$nG2oT0@&6(nX;oTb4<L$_//<U"
-	"_*aZQCGOH2Qksw:qZA2C<f3U#g5^1$0:sjURM4V)DE7/V+0'&#*mOlVutVN(vchh4ke.M$qn:RWjSSKVb^@)3_Q=Y;Tg7q)51VK(oPVK([Vp@QEEh:EL_8"
-	"Z#IvTN(k&-h(x@G/(6N*e)n2kK(aSkK(8jT3hm/$_s>&l$TA^&@kROLM$Q_.@#^2W/XBPi3Z/xw3ZudVM$&x>DCLLlU(5/R'YBpiOYiBiM$l_y]V[/@N$$"
-	"HD/('=2KV$8AN$Um1B1'_8Q(Dpf<[8:hN$phxs[OrSv74kcN$C^0r]%Sn4(J:9r]:Ew%i=1,R>gFL&*$3Eb0hQ:'=>8DO$Nc)<_+xam^ALM0(_@/A>Y(xM"
-	"h@h2a'J(ja<GQiO$dcoe24Pm&raXqR#]-E4_;>hs7.Zjg`-51*6Oj6P$Uhtd2Q4<M%-Kdgi;xtd8[cgR#SvoS#NKSL(Vd@)4wSnd)*j_K(5l;KV93VG&we"
-	"`q#OufO&dPPL%glcp#M2TP$-eG*b%2UJ&0%oj#X+S58W7oP$e3>58[1fP$005$dsBqj#g:BL(@KiCcgN[Ed`PXpof-EMDgYxT#H8758A@[Zd*yGDee5@>d"
-	"6VL`dhxy0(]I)+F1yR1JdFUK(,_6fNZH@fNE;iINl:'+FC,]*OmXRQ/I@0P#cJS58'rtQ$mv,)3M==Tmlk*F(j2#&=u6CR$UclRgdDEL&kw<mMbg'Xg'+i"
-	"jhf3sR$@rO/(AE@B4xoBL(b66lh3puhia=w7$]Vegi3:w7$bc),jH:rejJDrIjkL6*k/_-uewY#7$g0&)kIPnbkSYkb,Dn%k(/1/Gl3[E2(5V^x>S]Ls,g"
-	">7,3_3Ls,G&&k(6G>xmUi_s,AIrvmg<)7.$ZBEkB#:>mQqKLH/'QsnLD_@kCKlT$)V`OhkPT4s`MGUvc*wK&/x:2(,cpd)iwaK(%AKh(&d4q7t#38ob+)b"
-	"2:oqh(@*dgM=I%[oZYgmpYpX8qi1KBYI4ke(Y1=3qY4ee1:Z-9(e/`K(]]+2CwJpU$8DcR#jX%KrnMAQ#hXjB+O%N1sqgCs$ktxGs9lyARtiGV$im=V$XT"
-	"_-tA53U#Duw(t9;ItH63uN#mT(P#3eVK(ufUFt3a<]YR]eV$JOr>$OEIE3o=F]YC3>g(tQ#&=%N:W$^[O@v&:s[vb-9$wlqZ,)Drs0=VB^m#+/m[vGe9f$"
-	"9b4pM6q0,aP]S6NRccgMX9t[vlRdf$Y[MW$1g8f$#0if$3erf$ACU*OE)ED&&2rvveyhY:9US58@A,g$(taCP[X(a/xecB=V68S2(1G%9T4GT#b@_HNXWf"
-	"yY*mLEQ+uKr(K7[GQLLoZQvgDE/A4s^PhXjV*.w+]Q[ke^ReZif$j37B4PU[+=S-;h$'$a9Sl;kud2%3h$s.>YSqEpY#oE5&=nbwVSaVhT7Z9Nh$THs9ge"
-	"jcn(mhYn1D]Pe7ua=R(shW3UWhkSU_Xlh$ge7i$cFWSVtj`>>xx*iV]%U2%@t@L(WJ;2V7c=/([gv7fUR_i$YIV>#3ggiW]()k#aKqM#101n#Ih9B#oHbU"
-	"a=spB+X=:JSR5P+Yy[5&Y5;6P#Jo<U#:y,)36@07c%R[O>8@0O#to7P#5kVK(K1<&5i>4^cN3-pc4mtKZTf_j(mg9/(_D9w#F`;([a%GZZ,,yj$_)r,e0Z"
-	"*k$h*<u(9].wZ0OjZZ>d<k$ym2[TID0`]KocB]eB.v]0<n^Y[cb:^o^pZQP](W^2/C5^n@5o^G=7[WP;e7_)E]j$OP^F'1I8l$#wVK`.p&W,Us]3$$^paX"
-	"mhVl$a%Kl$(-J)=M`7,a2SX&#WuYR#`%BL(PN=l_A@<*b6sV0`='(LbqxMHjY$-m$4euo,4Slabu6=GcE8wQ#UWY)*I<wQ#8xh^c/ReEdc)-#d+Ddm$OUK"
-	"N'sl$5@waGr$ci[`=yb]*em[Mo*5$E;eUS@2_jcyR,-T'W#G0%eNhf5]eOE1&#lYhr#'25Y#1m$j#f$`WejwdyPe,AT#sD5Tf'F.O(9d<rfs,49gtUmi(P"
-	"cMrgZqgj#iv-)30ZO&aeJ/Xhd-U;hHwOohr=2V(XruRgjXXC2U(&h(n2<##HsFr,:p:M#)_fB=+$[o$[%n14lj'Xgigh@#SSnbkO%vLi@9-.l:FgakUfNC"
-	"l(FhN#*4CL(3e/fjG$Gp$Yg^sR]7Qp$nN+[f`AZp$8fylf@;cp$]`7)3hj1mfDNup$nUKN'sg[W5Lf0TfT.1q$BfNq#[Fwsn@63,j5/YV,[cgR#N^+W#qu"
-	"pS#4srjhAV]@-a*B*)VtCq$S/N5.Rs%h(b(%ro6;Sj$B+.eCM8Vq$Q%Fb<@9`C>g'rupZSTQpgNN3q<jqupc-mjq<eJ_OnKG4rV=$c>rFESr_'1/r[9OR-"
-	"U&v>#Ytqda9lNvvH4$[$cGkm*W,v>#d'OM#O<REbRG#bOjLl$4fkTN#1,Vp(*HTT7NL@$@bmR]GmO&&uRdkj(tEi/(e9q<@CAf4&4bbj<+aD;$>h/4,bKv"
-	">#c^nab@nw'wy<S,;iWW*%PI@aF5gZX-ons(=3y^*%wg.6Np_ZgM)JPdW6W')34.q*%^v6i(o&IMNdi=i()5BkN>FMaXSUnf6U)UHj:%J+%U@.X-j&E@#8"
-	"MeJP$LT(PY7f+%K,E$Qx1f+%Ag1)*>:A#QU`u4$:2(#vd'OycS'4,%#kSA#SJY<RUs2,%o@H,%g%;,%S7P%us,44TT6P,%*1Tk#uH5qSuBQ,%X9W,%c0.&"
-	"h9Jk,%c-R6T0&f>8Cu4R&c@9/(OB9/(oG6ro%'I:UyAFt@mYF-%Ex8-%>%4pm<^K%50Qid)UN9/(Yaqg(BEy%=dFj,%I$iZ#H5X,%)'+iV",
-	"Hs;s$7M[KVFQ`$c=ms-%fC1s$^neW$GQN3qi[#.%SZ-e2+s'DbBmj<aTPeM#l=@S=V;*I).*tr7Ic>&YXFH.%[c_JYYQ=BulqWhYvJ/BY.w>+Zd)&_PS]H"
-	"GZKp458UjZm5%S7wZ2fp^-cB;4%nC;#Z*2g2CC$'rAxcPR%e)4t[w:%]Z,c0,/p.v5CK32O'SJm)=pN0q]8T<^>CW-0%nx/]ZU[l6_O&v9(W5`a*XDCj(2"
-	"A3)*=a:/(Asrg(r,RQ8KjI0%'LlN`bJBL(2h8i`]Is0%35]HafM2$Ha0f58G-QG'X&3OCh@65/`6qj%aG=)beHN;eq8Z7,pi</(m)_CcGOd'D+mE/`g;]T"
-	"#7'r^c'L4WeIIw1%rK'meb#k`dnDnSMM*22%/l(2%ZhM<edj`wfesw]el^N;eZW^q7mo&2%ydI9f$v6ec)Zc2%r0L2%Ml@p%N>gTfTD`<-r9T+$cZlrBbq"
-	"4eEWM_lMD&cQgeOB,a0IXFbUuX$pNy>:Y$tp<sL2/3%_W5E0%6oR$CidHWuxA_#^N9fW<Rh_)9s:2hb=WK$S`6Y#,Pf.i0_.O(JVmLi$wdki%fQM(;xhT7"
-	"h*tdj^xQ^Ps]RHj^hB.$Ur*#v=0yN#%JTEkg/RF3v(FSR`7Z4%U3RSR>/c4%BOUK(0kO-jahK%<w/1#m]b^%<Dtpi3pVF+iJ7Y+iZ0UT60]_S#9;pB=E5T"
-	"5%k%n14-aW2jy=i@#L2[RpH[c<n8pqup[V^QpNE;3qempJ&*XE3qsR@,D,t-wmNV+R#K.ZNq#&NC=119rArxA)3nF@L_RPe6%CHwa3iTKu#bB=2DWLxZ#a"
-	"oH58(R$Ssx^kDopn6,s)N69(Vg'+F4ds3q`slLi,ix0t;$xgiCC>bWww<7%l7+7.8'(h(y[ibt0q-.%.0D9QHNM`b_6kN#AKG7.V2xi(Jh@U070(H)*W]-"
-	"%]y&r#xWcH1R&T/MYbtM#4)-wvMMLPM2a+N%_8<[5:wT,NGHXw5S%U,NJMJG%c7(3$$1Rh(m3pQ^LV]G%([Nq+5U%JNa8>(/xopG%BlA(/<HxG%)i&N%mO"
-	"4n^ZaV]-t67T#pfmEO6@_:EI]n_u10W@v)YrBQ4:,2C;Q<i#[)IR8P'EH%xue>R/PlK(N;3YR3[nH%dxX8S<&1$H7gm58w60C'%,^NC>C65/ZST9$e_>qS"
-	"f;A/rBB93,pi</(pbW3UtWC#D/-GwQg;]T#;>sNUPavJrrZrI%MT^he7]dPVEtlSM$<-J%^&$J%I9G-WmW&N%ws3hVa2+[QhHIJ%Al<q#nFHb#j^dRXw<0"
-	"eWwIhEX^2eJ%,UKN'f]*sFZ9Yd2/IxJ%lRIe2#/uH%'XcJ%Ys9/(Wf'+Fjl.4U.xv_uLPhfYA79hMecTI%vx5+Z&sy^YyX&J$csk2(]ktrh*(n^uuJ.]ZT"
-	"V0yS,U%[ZF$NK%gEqB[xsA/rl^aK%q3PT7VB/]Zf^3u[N_P7%5,MK%&jO9]UW[*OkUo]]bC)8]S5Tu]u*t/$GLb6^L9VU^0dQn(9&qd21<N9gbC&r+>>2k"
-	"_hFij(HRTE3fYUHgK@-M%I-$M%g:f;%p$rO_6L-i.f[He<([FT80qbx[wi&_'9#HM%y*>M%wF<=*aX@)*p$Q1(+Y$#H57dM%7v*PnOyQ4CR`OqA1NA+cWw"
-	"+U(SJU6^aZJL%u#hCcO_Vs[Ur<1]UuF1]AF)N%2=8K/)Io6$f0%EVcC]%)<F)o*;#:/(Ftd<e[bINSm8_>*Cvq8$G'tWe@_o58(@A$dS6b5D%(JaDiO).#"
-	"3bZw*YCpYR$P,O%sbHO%T(n14ZbR)dcNh@#.j=0iv,qCcrOTSi.GI/i0%vhiJc=R#yrBL($uV3hS':-jsYpOhmbPPj6p2L1w2nljWkk##('11kkhiQjfKt"
-	"+kUi[5MB$QX+mu/@#F+kyc#RYP%=&:6(*,5GkZ<ViicUa8^3Xjj(v;E2(,1(h)(Y32MOd.gMfy#J$@e(45n:2>5I.SC45a$)lW@y%=CUaP%U+k/(6AKh(]"
-	"U/$mW>op#&=+E)4T'4C$0v^lD@(0(7LImg`IWAn.u,1($].A#AN&=#Q#BQ%P/TQ%;s7gM7lOwHS_l##'&L)4%$1ro),X<#9EkTo9kNo*<ZK5pP282uU80s"
-	"p8<-1(Y]3VJ_A[R%#/tkq(,]t(MA(kqAaP4(Umm@HbY)S%tl(XRiaGR%hylR%CQg-sX-u8$qV=oJ`DY;est*PT/-jQtI&oi(1L>)3fO1'tC9eLuBb@/u/K"
-	"Dcu#+0G&bsO8oXJqr#numl(kJAe26JXwR.Ja+;3O1wv$)l#,+A,+#<e/,;_GKc%oBIY(SVZU79AHc%bKl48H%aq.CUt5Cma2<$&qk)=oG>eN$C:NOn#J)O"
-	"Tu>.rA1*d%HhhFOErkM#a;D%Hen-T%&tYD/<N_T.UV8Y#hCAY#VQ:O#+Gi>Z0vNd%,M3DQ4;ki(yb458Nr:d%P(TDR.PQ)Rv@u,4&D/;Ng&1e%foVTFhgV"
-	"]-ZV8Y#nrAR/k%-VS[-:e%uot2,*aIP)sW^[B&P3qA*5k)5Juu)8Vfdk(8)9PURcjtU)-&XU_`Q4VH,-;(x%6)*QglWSqKY=-3f39(6vsaO0*Wp*8_LtR@"
-	"u*iV><8Y#ys=Y#TUG##2gOH2aokt$K83=21>)RT8Yvf%TESfX[^>j#GKfS#;$;g%b3LEYChMb3yqjl#@*[2C7DN#Z5n)d3'-/m#t'o>H)Sj>Zpml;RU$vg"
-	"%*LYf%*yyC#<xDg%0:ZYWag%h%.7fIW2HEP#1SKP#4o*4%U9gO#uw2l(]R558tNViMVliu]mHks#&[Cq]#+'h(#N#&=Fpeh%yt6o^T@<I&_Z'U]5Hyh%ku"
-	"sH)#N:/H['x58d^uk-ba5l_C$###",
+	"y9.^Ywl(s7Fe2XBBA%1^8e<>tG:.r'8.*,jFe2mM(C%FOBqBC5m:./MPG+<DGe2*YfD%ZAK&HFK:;.%<bK(JTWH2Y=ot$QckL$;ekX#-le7$kQ%i(=XtW-"
+	"Q+hL2[7ft$w;Tp]+gjC#',7n0CMiW-.d#s#NfQdN#NxS&70gf*)IvH2fP3u$iC*/:S.1'+6:TD#2^)i'KF'9S+xgiWnPjJ3)=]'4]8t>MLo=a#(7o_4nO6"
+	"25+,#AM0a5H4xc()5iuW26eg^@M9.N%60hr+%%Jk<(HZmjW/-V)5:P1L26[c1)9dY#5qup68s=ae4Aq+q8(&Wj4*vtnb+vML(3y*=$W%I6M$`q:$Eg(P)P"
+	"4_N(B_gZ,E7lh(T-^4;2j*usrMo0OJ4;P&40LyhJOK6&4_#Wma+ED=mflbouv]h<#@d-AM-p:[K].H=`Yo7S+O>a6vkJ(>AwfD>y:3NX&o<K(<T%R#jwsy"
+	"SlH;:6Mo[@PO8>C=`.W'^EXOMAMUn0pQpR$'t%[F^J7D.sy&^w&im.L(o%jd2ntus$h$ra*M02$5kr>E4R@KB,%f*x&PydrBrKre2QfAg3it$i(#gI9.$N"
+	">P2nHcN(kf4L(eqnM2pNlN(wAbn&w'$4DJO6J2r-*a>hPOy-B7Z2(=)1u-+Af$&eckx&0P)I*A8M9.2-=A&;B/2CyWft8jlTO#&AgsI,7-e-kB1X-aNMt-"
+	"b_]i(hW%1(`,[o&wJ=2(mOBE<T5d)4O@y:IB8MU.YHjS)$OqdF=]y*G96kX-xW1X-xT1X-'e1X-)h1X-'_1X-/t1X-*b1X-/n1X-,D_>H;yaBMHuLU&wJj"
+	"t$:<P6^OWqH/rwDo*1KOQ#.CX(.R7#R#,Nq_+^M[v#5pu6$hEme$=MRqj*^7x'A<-<r-1OQ&x8#M#8ECPMJxoU(b^_lM1#LR(Qry14r6ST##:l9MV8TQ#F"
+	"D1[]XasU/:mA5&Zj%V/I=ZO(9lfFOY>ZM#kqv01)1oM#(GN-FWwuM#6'e&6(Jtb*Z@sP(IhC$Qk^1N#AG4DQj&(I2tgb9%*,WN#Mvd<RUEVN#rD3#1(255"
+	"8H6W8*88un1P*VK(o=.O#Cqo#TQ[pj0>VKq7UA&q%A%1M1/ixWT9FEEOW0TO#fA`:$kqNE*fGl8Uj9-T'3Nt.M>lq02Tc4Q^U[IO#lfBhtVOiSUQ90(#<("
+	"PA$c%WA-B-3lU@6V=%X&WjU2U5x7g*N/VRS4P#Uf+g2f.^.*sMF8%Z=6f2hp2q'fSF8%$5tKXljKB@,lPm#21xh-@R)&4W*pHYc3ZintJvcY0ugd2o<;$Z"
+	"wX0Q#%drp7d[TB$cS)5,xbhd2Kked&p@tm/(>R@-KfOq#o+l][Jy)5Ko3>C@Td]L(58h>]yG`vsld$R#x2,+%$c<T]-C/##1t6R#VBCM#FmYW6jY$X^DS="
+	"#aa]*s^j,WE*DH&#53;fR#j;1]7rV7w54HxR#Y'Fr7Fm+/`ht)S#lJQq7r:;#5)*J-ae4j@>2^FS#eU:a7dF//:akCI2-@,G#uy%Jbo_J>#vDkS#$2<5&g"
+	";DE<akCI26_ZG#yG=ccuqJ>##^8T#&2<5&aC329akCI22-hF#wZ,V)7VUa3o9CwdMBWSVKqG8%U3GP#v$#.X)%p)3J95k%,'7TfldeR#brs/8h$<&cKD[]"
+	"gT>4na3b9tg[+</(LWTH)PD=ShHHPr7%/5DG;ovU#ufnQid8v:(Y7-KiNX;V#-f_*3:w&G(TpTH)V6n-kaFY'=@'v0MEKNfkTvu68C0:MMGU%W#3o'elp+"
+	"7<(n[=^lX>BW#Lk`*3O^,H(_7UH)g;'AnZ(Qr7:K1AHN/pW#C_W>ogK:;('hn7oap4X#CO`*3`7wH(gPUH)s.WrpcAQr7GpIYIVacX#SQ0qqkd`;(7sGjq"
+	"iJ(Y#Mn`*3pijI(oiUH)'y/Mslcm68`URfNf^g-toov68f#k'PbGiY#j`J,u):0Z(L@X%uu3.Z#_Nj*3.Y4g(#1VH)J*A`vv'[r7^=brJ=&>i#Mu2RMDW5"
+	"h-lHFKMQ*b2Nnpr;(aa&,NSvmi#wl4h2C<XY(Rj5EO:;LR(j:>EOH^:j#=UX<#;y8j#pX*(4=(Cj#.K:D&KD7Nh+hs(OuXbj#@4Uj#Nvij#Za1iM/<uj#6"
+	">hj#u>[;R2365/3Eqj#hI1YRVI5C=LS,k#QC9CSI[ksRkO/VS<*VfMsG:##3XHi1Vxdk#hv2@TThGc%rtNSTa@XpSefh0,xH0HjCTh(kZ,g1)j_BSUIY#O"
+	"(>wX3U>icF&knj4(G5lOU>3J64:OAj2/lMi-fI)P(+h'.WiB]64wOLTSZ>08S4MwW#fj<HWH)qi#gvXdW]vi&=Ts/j#xy$&=pesl#0*_'YY`Cm#v@gCY5A"
+	"iG&SQoh(23>$Z;E$dB3l;k<$3Tm#2F&]Zy0^j-uUpm#f6.;[0tFT]PM##]ZErd2];T9]PjbmB+xFT]i,3P(D)<r]'p,U4HK@586wcn#kg::_cd6)30/QC("
+	"w6J3_v.KC1'wT8$]/3P#RA]T#j<v2bkV1o#Nk;/(f7'+FE7fhATdoh(C:N/(m%nd)FcVK(feN0`sL6-KOa@58<KMo#Hg@Ma:&)R#Xt+A#XEco##.4D1ox1"
+	"P2V3%j-*,@&=+(nk#+3W/(v`-e2j7BVcjvTVcscKp#Fd-`cCl1IdtO*Bl#micdud$>d<P:p,(fD2(T>#]mdF$q#A>ip,>okO#&:IZd`8);eT%wo$c*7q#F"
+	"ir#s.d:@#3^dWGYvGq#V`yUfAYRq#*O8Tnc^_2AouPl$vc80(j6*vgP+k4p(-F:hsMYmgAr(r#Kr&shxi9Nh(MB7i3nZsn*8Gr#@&bX#Rp=r7)DCr#60Wr"
+	"#-*wNCgMRgiucA3*:J*.k`.Yi2--4YY(fLgk.5Vt]uXd=6.70r#Q)q3fsTdP#Fr;Nf6[As#OvlZ#pgR9fZp/J&5Qqt#0B_t#R182$wRVN(U<&`l$&=0m's"
+	"ko#K:lJ_n]qs#WijP#'IG<nE6D3$AL@WnJ1Zl(^2D/(,f&PUGEGAodOYsnH@Gt#@1$@#eIduo:.U5$BqW5$))XpoWBwRpfXMrpm8=o($HLSqlfF2$(vF2$"
+	"bhpN#QB&k(0^80r0la8$h9j8$[Q&k(02qyGa5/u#TPr_<Dv6&=;TxT#6@ld25TqL0Sj4l(Z/:/(sDod)7>ug(c<KPsoRyy=[kflsshG>>Id`3^*'*m(fxe"
+	"(t+N%R#4:+R#009v#`U7'u8BoP&0MqtM_1J,uypy=vydZcvxlpyY79%xv&Sn4(;S.xv$4*^G$u.EtCm%Q#t%>KMo8Y-$):LPM^_RV#`sKg)PL1xvbc9W(u"
+	"HojM)LxjMU#3;Ne*.v#3m/.$&iQG%eybN(s_LHOJY`W-g;5&8a`DBP92V.$6VThPhU$Hs:#4cO@E`.$oc%p<%t`^PM:(n8sc`S#C,0,NN1H58>:]ZQ81HO"
+	"(VT]xQ>8A/$i0d<Ris]E&6VSnM6(wBRR,UTS@1p/$NmAQ%0S*A#g_0ySXK55Tc4*0$j+bwT/adsRu$@Oh@emmT7U-V)Aq12UhYk/(DVgIs",
+	";:U5VY;98Sb;FQVb4./Vs]]*/&ka)*gkCMW]-c&HkXj0$I[5)LdWJKVC,XnBpk.1$-0n&=rq71$Hosg(3S$&=v2^1$#V_W-a:Sh<dZ)X#`=<$Z@#e]iTmF"
+	"N(5HWT7^V_aXC#;$ZP<Bn(^nSGZ*<WZZB=%/7H@[mp7C68Gx_>b#:7s.7Z<;>ZbiH2$wwlZEWd/ng4kY2$gGsI-kVa>#-6MH2]8k=*2<lp]:8kU#:8/H#6"
+	"n23$qeI3_nEoT#C<[L2g1)*0(QL;-K^ej#b'(+=sW05^:Zdq.$8+n%A>)/`$Jkk##It3$odA'M[N&4$QHslaMfAHa+6W#77]2#O'81W$rEps[#0(Lb:c)>"
+	"v>fL4$@N2./;SV4$[9h*ct^3W#U-2W#$2(7(aT,e)(jqK(tF$2U'gJE&jMph(]OugMhvZ&R`&6>d=uDed8+Qds)IV/(yZ-QgA3-5$9xUa18Bus#UHur77r"
+	".8f%mFBEU@'^-I4Xi%FVb>#V_i)#)6]Q-xKV5&f+rl<ruk5$(moa*.uDj(5h5$d/JI5$Mi)CN@CDUQi^]E`u;ub(ds[Vh'+`jhqQM95&1qh(5q.uiA[W6$"
+	"e7Vu4`V[gi<J6*kdM,o$-.8Ek>Z4P(xSsg(f-Zn1LmdD)&:_o#&A_o#L=-q$)'p7$)/B58ysT+dA,b<#C<n7$ChSCMWB48$hlDmJ^crm(7pEYn#CP8$@%t"
+	"9oFZd8$.PkW5L;&5p4io#Hds'9$juoB*]wybkX>I25QO28$I)&9$<,nTqH.u+#ek-Sqru3R#PZ+O%8(Zjq&F+o.ZO]UR7DH&8IA:Krudc3/a]6HsT1UO(Y"
+	"Si)5x44CFQ5&+*)HG-soN@:$ihqE=6/YFta]]U(^M`Ij4r3rd.F#lf<9Uxp.+PV,I<VL()HO54=sS/kw^K^u]MF)vq,o(tO9Hg(qL/&=%H(;$akt[v#t(("
+	"wC]V%u.404M*Aym##y#wZc$3J$-a&J$<BF/N^PhT75yKJ$[tCJ$gv91OC;ogMDWK%5J1/9$YTHdN.93J-b(gK2a^QT-6t</NyiryG<._J$&=0y9,_kCPEr"
+	"Dp*40.K$$g-#QP2>5TTfJK$e3(S#N+j^PusLK`3FA5+05$&=MldK$rU@iRGHXo*GC:#>q+Xg:EW&j('V`dSU$gK$X3;L$CGGL$^YyU$2Y*A#k+^e%qy:]-"
+	"S^)X#s,q%uN$hpoI$cL$E+Msn'kmL$5v(L$:DuEV]K_TS89uPV[;'tRy[/C)k*:;ebg>0-`Y9M$hT[--tj3,Wy;xs[QC0M$bZ8rSY'l$To4t;WyY7E&Fd8"
+	"2(BE*+FoQc<R-yh]P$c#.r0:quZr[c'fawWJijINL&40;2(Z>Ie)<`Rh(['bH2DnO5[+JLc&0wE5K-+.h(pf5&=t2gM$3'0cXFAiG&%1Kl#=2R58yE+N$I"
+	"%6)3lRg]VF;8B(l;,&=+_PN$crBxZxkRH&F`;mMovT&[4#=8]P2*O$2OP'*LO+A#yn@h%$<Ol(e@F/(qWq*3FK`>$:ZFZQ:%PO$D3.5)6q9Et0Dnyuh<&r"
+	"+Dc6:*_:F/(Wm)Nh2:uO$7/yBbt7&P$P=JKMFZ-P$XyQN_y<v1aPD4p#+kBP$6MZbql=/P$m)ym_$lQ1(@-)+FI%9r]J)E$ZryOs3aD&gS-f#1PT`EQ,+O"
+	"`K(SKZ@d%R1AdL_:xdZU3faRXcw.w]Wf/+<]O(kqkFbMZ+ob,4UP$:uxoQ/S,Q$wBE4%a85A#3qp_c.7:a144xj##8Zds,=7>Hi#JQ$&(r0fe2/%e0cFO#"
+	"`Lwvd^o4T#>O;;eS:l];w3yV(6s)/MS%CJ&Ys-P#HelJ$*;L'()m$b(1Huf&'w%Yef];*fI.;.$_7laV(`1R$8rO/(K4n.VHh2R$HF$F1j#CT(6a8og^jY"
+	"R$cpLNheVh.3[i'Ums>lF(@P@0i>@fF12IjU#cihd#g>_0j)]pC#kZ>Mj9m'8$Hs'8$l=//%@>+7$vPjB#dp1Jk:dGW#2lQi(wfF'lOD's,mUy%lPPCs,i"
+	",xj(k#'`lZ,=T$l2h[mreQd,J)&k(Zs8Dn5Dmmg^`Fgn;U=BlHH6;n60Ni`)3jB+c38)31lpp6Yx;k))NYK(`nYK(.;xUfD*>Hhl6Kfdw'jTdORLHMxP%b"
+	"o3@RM(7Z.ro,K&q[BU<U$>HKQppi3n#CN/5pI(G1([H@B4:fCL(>s3opjv(6ScuM2T8(8R#x:plq,mdGZb9(/rH8OlrA0fr7GS`grumQGZh_$,sB1GQ#jZ"
+	"yU$('I<,Fx[dsm8Olr+5v7(Wh*+FcMaOqkh/BY'#mN&ICrh(I)MH2wm+3)AHX]YXx)W$)_:/(.='BYw&+W$Pf7g1$'&Y#Dqdc<+qA/MNx7xvdQEf$sQ8=>"
+	"&9h[-@sa8$L9^at&ywc(bEpaXw.0[,H%<TW3mBf$[wTf$u]`%.29Mm24Rol=MV(P(]$UHOBIVh(qOk4gNS7g$rl6P$E/%5*%lugNmf(`PFbrf$]#6u[I_u"
+	"8Q7/,)k`ft<(*47#Q7<'>DBP3wQSXAm(gBUDR<2LHjJ+WH)+PuC-SYMM2ibIB0T]NuRB]+h$r-H,.N5nW(^XaW-EskM#:hBEtjvVgVitPh$wAxgVXFYh$D"
+	"ak-$g:%5TP5m)80skh$PW=oToMPF&1.toW:jZ58c_.i$lu+v#]8aNUy_%v#8l*A#N$gLV^Iq@19a:>vI+n0-'a%I2QsP-Sc<ns#I%YHWjEC*XbE9fW1O_F"
+	"XL9RH&^.MaX@rpi$Wg^a<UVqaXAq4>Hp>=j$,ajwVX&@j$GY;/(>e)+Fj#4iVo#hyYZ,]n4R^Oy1Ppsg('qrp7K12#Z2R#QQk69plMGIx)^1&#m&UhuBuG"
+	"/Y#p;o&=2quj$qvl&]1efW[9(tc<6&1k$&b+2CVk<e)4AXk<l;cT]t>1AmpH'q]M:4V)hFn^Y`W9M#cKMV(c4PWRjKeB=8W$l$8%n14ygtEZFUg@#Ar%i`"
+	"64maPUD]]Hb<65/w`cAoTc7/`'UVTomhCC#R-]IaJACY<;'_P#:vQ9$[4pS#@:4)brE@E=snhV#M6,+cD5wQ#5`0&c>Qtfc`shKcvCl'dG>wQ#J--#d)%P"
+	"b3cA]p#bB=2DHQyZ#Hr:^MYXwm$Y@O>ZW-%T_iHeZdMe49($g'+FGNEiaMt3Y#+K`Q^WYf]#f2N$ZHX-ueuM:VTU+kR#bnga<p$0n$Yf,h(hx$&=&*Ln$P"
+	"M4rf8;X6gt5PUguXmi([0j6hdQdk#AUPw-k<5T#jk/o$.+Khg197o$EtR6gf@3C2;xGD#3(1iij:TZ,<[%k(``<KM$(*vg70/)k^tQJkAUjn$X>W+s^v)D"
+	"sYT@Cs[+>p$+W)Ds1=c:,sq9/(Q0t_leSl*DfoRKi/LqN#<*(#mCXEr#iHj5&:9Kr#xB`Zmii&An9>Kr#'[@;nTD`<-VO.&$T=Cr#h^,eEUi[ZHE)8q$FJ"
+	"%MBC)pg)]n3)*Kotg(ZD`a<Ac5o$sDRalADv3Cm.C8f5lB_#sywUfU7Bb)c$rpoVjC0='8Ak0iwhupP.%KYq0sq$BaiNpVLW&kj0sq$FRdU6X-kM#52=u,"
+	"2+k.YpLJr$IC30UOTB&5Iljj0/_MS#)RdJrPM[r$dGkm*X/v>#e*OM#P@REbSJ#bOkRu$4gnTN#2/Vp(+HTT7OL@$@cs[]Go[BBuSgkj(hnU/(f9q<@DGo"
+	"4&4bbj<,aD;$@h/4,cNv>#danablEL7M$AS,;y4b*%ldT*%+l(D&>)u>,+n/hMN1(5CrxrS#bs=R#R9$@#d%hHNQH[N'R&N*3+O:d'c]:r7w37T#pd)cOf"
+	"B@+%BbE'PhjIY-k&E@#9V)gP%UpDPZ=o+%M5a@Qy7o+%Bg1)*AG]>QU`u4$<>D>vm'OycT-=,%$kSA#TSuXRVy;,%oCQ,%i+E,%r_5'u,vv_u94a>S..hw"
+	"S6:b,%ZK-CSZEqTSC(JrS[O^8T&-D/(03l9A%T/-%^9*M#P[/M#@/*i(xP-&=e_7-%mIiyUFF`RUc&@Zd<^jm*U(%@#[#UM#X)UM#Y&UM#",
+	"[tQ5TN)UM#EdeWS;tV/(8X3cuK&,f$#c>'uO'xSWi+HBu_42O#_:/h(RALiW(GlN$KN,&uFXU*Xe+`MOrCC)X@=>.%XBpY):iQ.%OP/)YoQ1C=[+_f$s0v"
+	"2CxogY#-Z5C=,el.%4Kga<_vkM#_KLxZaQ*/%kb:26(dREkw:O/%tcPR%H$n2'#c;2qija/%%2VK(`u+Y[30`,/J^u/%gcb,/f5&0%Ij2^+@#I2_uTkl(K"
+	"kOH2LEy^DP](.#`d0s*/i4Q#EF5Q#@I5Q#AF5Q#4NE/`uKGU.a6qj%4)0m(i`dUa(;].%_'HG'9&>1%(^tabEtKH1VWKf&c4qj%cSYEbfKN;er>d7,pi</"
+	"(o2#`cHUm'D-yaK`g;]T#936#d'L4WeJO)2%sQ0mec,/%eoGnSMN0;2%0r12%9siXedj`wff%<yenjjWeZW^q7ou/2%#neUf$v6ec*al2%t6U2%Nl@p%PK"
+	"+qfTD`<-s<T+$cZlrBct4eEXM_lMF2'ngg[^Ha1RtbbUuX$pO(I:Y%##=sM883%a^>E0&9oR$Eu(eWv$B_#_WU*X=Xq_);(WNhcAWK$Tc6Y#-Y*Ki1b.O("
+	"L`1ii%))0j&iQM(<xhT7j68)kWDl(O[%>4%3GlDO]+H4%:&t3SLZP4%f<Om&pb4&l@Wnflw^bKlvC]'m74;M#lt&p(B1.Am8L'5%Gv-xm_h^%<&U-wmKq9"
+	"YnHb0unn'/Bb>RX5%=_aTo;'4$H6bg58Q76L'bDO/(PcK,)1=7&=_Hp5%MGO/(Ic*BcGC:L(TJ8roX8I6%1w7T]_uR6%mLC'''TPk'H_K6$ASVKrXHk0sl"
+	"4.1$Gl6,sTD`<-f&/&$v]%1$x:6eE/#dZHf:17%fRYNBRWpg)]n3)*ytug(cD`a<_bj4%%ykOqh/citQ*NEtI8dv#<Xj2(6<j7]$;qgilqZCus0p`RxjKB"
+	"uhL1d)27wr7Q>dZv8)eJVbenMhW=G<rgydZv;ikM#qZX/M'af)3Y9fmc+26G%HA/G%;GHG%b8@G%svf/Oh&pQ^mb^G%wOTG%O/=hOJRb;R(T_k(m9l'PAt"
+	"ELP$gX/P]H-dP*(y^ck_4H%E'k:2>s<#d>G<H%YTE$Q`OxM(0trg(Fuwp.c2/Q#mx3Q#9Vy5&8fFwQCQqT.[ST9$#>`o(lA^FS,O'8%c2'C'h79I%XIqQT"
+	"%@T9$&#.@#(*A/r'wVI%beJI%nVjOU%4RW#;h@L(VQKrSZGhI%KNq:eNLqI%O6V>#^OaSV5b^8Ve4c,4dvU6=KKn2W_1#nV[+t/([2G^c4TJJ%s>=J%EtV"
+	"/XGXR8fofMJ7s)wKM$RYJ%wEGJ%P@1+Y&v:##^iXLY@95##[x/gYB4yJ%O96ZS)rH&YQTmN#SYmg)9^5)*yr$h(LCya<ix:H%6.[QU(,2'=)PM7%s&CKMW"
+	"sP7.D%&(=Zt9K%r;6h(k8&&=ovUK%ABF>[lGQ684&DK%wV%%]1>wB=;`fM&VKKxZggO9]OeY7%72VK%'skU]UW[*Ol_3y]cLET]T>p9^v-t/$HU&S^MCrq"
+	"^1gQn(:&qd22<N9gcI/r+AKN/`iIij(IRTE3h`_HgKC6M%J3-M%p.o0alx&Y(w2tL`9bRi.5C^0,riUg2ndSsRBq;.b#2Kjai<lFbaY2w#wLO=*x,Sr#K#"
+	">+c]U'bb0lcm*W6DU%#fqK4`K<1A^ySL(dq75_dG8h(eZk>#V2Q$dV5d@d>T/+dlW;wdN<D%jxOKFeC/Z@d7w+HLEY*O#8r0u(<%=:f@jeUfW`w.p+v0O%"
+	"uI#O%QjMR(`gaT7&$X;e##cBEsykRg5kdw*]bP5guYL2h&=<$Hwwo58'[fI'[7b/(2V^,)`0J&=1udO%/:b/(wvo4^jREl%fL<o(NBM/(yc%h(hf-&=9<;"
+	"P%S:9*=2cHO%NGJ&=nfXqAu^UH2D+Y*`2md2DQs;yg0N1w#_<&v7#nWR17KB08a#1P#yrKo#<r4wm(RP`k/7nuQr_i']pg5W$aE0/`IpT)9eI80%@QCCM$"
+	":kY4ZBtHN^D(Q%#1k=d5<cVd.HnD))HIA#QKgT8ceT@m_E<%niHl##*[42&t8_V8*UrZm5hG2&_+_2%Rf6wmRmnWnnTlZvd=D:%sH$R%H_jd-s3hW(kAt."
+	"rRJ@R%b7`aMlPIR%BU3_JA_Ve4nos))GXei(%QSoq;F-1(^fOrJq*xR%*/HA3J[IM(xrk0s>28N%J;H2qjO`KrW>Wq)JTF8pQHyesf;NS%PY_Ft#]l;K0r"
+	"YG)itp.$N@xds=(=6EDYqrA.Jp)3ng1+W.O9T%@,+(k_'BG2L&O1%+Qw5/yN7xv`xBT%JE_*#q7DV%s;Ic%nUv5NeKDqMU8H+5;GQc%cQu48F=DL);L<<C"
+	"jI*qAVgoJ4BYmc%%Q+d%AfE:2,_lR%kG#INX]wf6phqg(.IwMP)etat/R,'#s7mEP4iUH)eOYK(geC;-dBBQ#$@F,sBYbd%h$5]Q%yvBR_8F,sfw'e%VC2"
+	";N.T7yRBOBM#ODqTo9RqV(;2/#RRokd20k[/sm$Ow:Sbd5TG7hj(^4ZoTuDw;U&oEwT-W,TUnjGR(2X*STtVA*/5@7f%H2D*/Bo>f%4o.iVx9GMViVKe%q"
+	"rwW%w6.iVErkM#bgsJ2x075cPl*G/-rqd)OMXT7Sj*87+Fx'5J61X-LTW]-b&F`9fC([dJ92g%gs#h(xdrp7O<N#ZnkDg%9qIDZ%p:##O`79D2,Vg%.Z*%"
+	"[(y:##r(Qj=52`g%t[oa&Luf;['w(C=tmdCY='Ng%1AdYWbm.h%0A*fW2HEP#2VKP#5u34%U9gO#v#3l(^R558uNViMau-:^nKks#(h_5^#+'h($N#&=Hv"
+	"nh%$'S3_UFFI&iYsK`6N+i%lusH)$Q:/H]*x58fd'l-cjQ0`C$###",
 	0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6195u, 11940u
+#define DITI_SPIRV_SIZES_gemm_cpu 6206u, 11958u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"%Y,VNJb_OPTCsI-)b7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#X;%e$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*Uy`=R$jZK(D4Tvd*.iv$7ll"
-	"<(wq@=e)ay%#9['EMg^oa*u^.U&3;mW-'E%w$*cN],HX_W.3PVk(cw4=$l9Cn&kG=&>y/VI2&@HH2B<SP(6b1:%>`;X-rU7=-/G)e*xL*Z-3,WI2n^yZ,2"
-	".ZN(tnhr%<w2C4S&lKN#@=_,2:vj(0P>:&aIDh(XnHS&Ze,o&/3i>$Uk5o&b5%i(_2EP'^wHo&3F-[$X&Ro&e>%i(,YRP(dRDh(gW]i(b8no&8[Iw$2#3V"
-	".]n@8%p1nW]6(O_#1xCe2^kP9%6>l2(.ia8.g5Iw$>Drp78`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)"
-	"t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%AAD%Up2eFEE1;.q&bK(C>WH2Y=ot$J7*L$49*X#&A$7$kQ%i(6CtW-Q+hL2[7ft$pR@ZZ"
-	"+gjC#',7n0;7iW-'89r#sV-Zv/(8D#.QO/2mWJM2(FvH2iP3u$<Nh_+(Z3T&C^)i'KF'9S+xgiWnPjJ3)=]'4]8t>MLo=a#(7o_4ALtX#8=hdW%Su(5:p+"
-	"V)VBU+4)j1)5K`'T6eg^@M;:jA6'0:c%F5@=7S)8KWpV`MWRs1@%hDjS((AYV83>M<-5J^>HL)O<M0nP6&AyOL(/dyt9M>)0v3-^0:SBLk,4Oc[#Qn*=&q"
-	"5:C=2cL*W5=#Q;r/QVsltQcQjKYl&^Md'nE]Kd)*REdMcOWS8pXF@WP:`+#PLq%5tu.##,3ya=`kJ)4@yQ)4)65d>fcbsvL=+B])BuA@qX#ctTw$5s04mP"
-	"&U5:ZNFuEbbj,4wk.jT@Mx]CmVX9>`+aA1[Admo0%Nb`S#Dau,#Uy^e#,`xw&me^B,lny^,6/drBQxUL2K:,o&N$RC44iCn&ikLn&nd6/;6X4x,kl`C%ED"
-	"#e38eP<-%S.`%tjMH2h[va<bpV(,NOK&,<&1u-$:]$&^]bx&0P)I*@5M9.1'4A&5//2CxTft8dGtN#v]nyG&jLd-kKMt-r/xt(fNal'e&Ro&fB%i(x4g-)"
-	"k[9tK2`F@#0^w-FZ[Ii2kMJeE*-si(U*r&4&q`7)wmMs(&K3Q*(ZXm*&Efp).4,/,)Z<5*.._N+4oUTN)klE%U&$EJ%WS$'_VaX-/juH2ZS<tXSs-'#ZkD"
-	"v6q.<5/wIP/Eer`W-t7Yj(ZlcK(Tw%e2<ENt$8vu6$-1Tu$:Px8wp]qq7<8)t$3w+M#rrWo/9&5M#Zpr30V[L1NmK920)ahUNU$v+N>s7e/cIih20qNR/D"
-	"*WO(9kTx>`8m`/uj458CX=c+&L%BcB;143`*fvQ02IHPZsxM(I&u@>&p4T3##558UjDN#L`F`Q%pLq7GyaT%p7f^0V`oj0xC:i2d'(0*S6tY-InSi2M.Mi"
-	"1EmeW$>*9O#9hgXS94)C6M,@bOtAj'#F4PY%=`rRTd%N0jf_TO#'$vj'6I%#5uVeVUr1[O#CTAD#rDc)Vg(HQ^YtnO#b_vt8fVq<o*taL@HaDj#I++P#9c"
-	"2MM'^9HNGOlg1t+=P#LccIWF2<PVsqcQ#8Jfl,$Ylg1B3ic&5LCTS=ov(4t,BQ#b@2P#D/^a<P<vJX>Tpp7tbbaXO5J,YO_5k'WDJ;$$X3eYEd^T765^H#"
-	"WZm14RB3M#QmVt7mSQjU3oLQ#m.W&[j9-T'q:pT#SkhK13^2U2WelV&F_EWb7CDo#t7IN#BEP;-r-T8(rEXmT*49)U9Q)@]ZGDw]iXrQ>,GKL$wgrW^*#m"
-	"K*Q;b^4T&]8_LI>Zdu:fR#>>_W7qD;_4%nwR#k5AP`<Q#t7K1dK``,<S#R<%Oa*VH*UuNyCMfF2BMuT+DMvTyCMO*M(4Kc$VSZykS#::8v7V`[aba'D,cZ"
-	"ZfE*bp&#5t<IhcE)%T#my#L(i1kT7alVT7IDLT#Be'88fRpZdyEM<e^QoX[M8[1hy'hT#h^hW-^Z`i#o@+D&jq//:akCI2;@,G#,MNufo_J>#-D>U#$2<5"
-	"&ugDE<akCI2E_ZG#0rf6huqJ>#1]dU#&2<5&on329akCI2A-hF#wZ,V)7VUa3&ekKiYTVrTPUFZ##G9h(=b+:^7Pp)3i8al%Bg`(kr1FS#SPPcc@,D#mwh"
-	"qV#+$-V).)UH)+ILX#$PyAlWrC)m`wP:(phYylYEKW#<<`*3Qd5H(`:UH)fEC]n[+Qr7Hcy3LO5yW#EhsZolji;()t2Tobv=X#80`*3b=)I(hSUH)o7s6q"
-	"dDQr7CBm$HWglX#UZL5rfE1;(9(d.rjP1Y#BL`*3rosI(plUH)$+Lisl]Qr7Og-=I`A`Y#fM%htj^V;(J3<atr*%Z#Kh`*3+JgJ(x-VH)5u$DvtuQr7AJ,"
-	"7BhrRZ#ZqK7MgnxL#OZHi#O;n68=2:MMB8Zi#(;/ON%sXY(cmBHNU%wi#ZBj*3ECbY(Z*[H)%_%+PW$s68RJ+AQJjMj#8.`)Q.SUZ(sxryP]Sjj#Ib`*3T"
-	"k8>(cC[H)G+V]R_3Wr7E6FVJQDAk#Hu7[SGjQh-+-LTSCZWQ#mgW78iO8QTHxv%P1V.sT`Ax+WsBnh(DI$q.b88&+6$5l#]#:l+#-ajU5w;HNv5Hl#p+5E"
-	"2n;%/V.k[H)>Q]gV+k(D&s+=WnSXsyP;AOpW.UiBm:UCr(QZ=5&j+u(X%hd:CmRWl##+Ho(&I)/:oGUaX94p<Cvw7m#KL+*=cQwW#E&SGZ%,E>>$Uim#'j"
-	"J0r+6NZZJ0QfM37;##_)tX[-bfs[<;l;-OGoi(N8dw.FYu>)<%SnWo^2X#4BafMkQ#s.pe.[mM+;fM*een#5eGn#ArM*=2Fpm#bY^<[j/fH&9jhOM<&mn#"
-	"r4Q#]l_rwEqs>N_6#tb0`.ph(U@2o%.1Fq_ISs+amL5V)/H;K`#EY(t.eV`(%Sn4(cR*fa[/]o#kV*(4kM-(#D@/+0GX>m#4JX/$H[>m#0APabHN5Lc:Mk"
-	"%cg*/&=+kEX#g1G/(_h8)3gNi``>'`p#Mk4FWB-ip#Q#0ys`fHK&S:<C=68&Y#NlJB=d=fp#Ukwxe,hDD=iP*q#&Bm]f4QOjqy^Sq#A^^Y#:&4r7piOq#."
-	"Vdq#pv]NCWBy4gmJA3**WQShWmXi2sI%<Ywx%5i&tUt]vb(Z6u]<q#Q3&$O=1KR#+MCV#2IT7M3=6Ki/s$i`C_bfE]@*fak;RmgMQXI&(7qh(Q>egMM(*U"
-	"_1uj(kywCMk.^wg17Snbk]pbq#0Ag%l@a4P('_YClU(sY4v'B58;0Rs#pSYcm9A8)3_>@H(N#i[mM>9H1^&vO#vrmR#:SLV#ju)KV<)ys#y<:/(;/cfEsG"
-	"TmA+Aqh(uA;/(D&nd)EcVK(TE6h(6D5q7nU@Wn`vma28iqh(rlXgM70E#oR4t4p$O:Vp''-T#1W-A#D`UYpXSTmp/+P[4@'rh(gL,xqX=vt#>ot[4:(Qjq"
-	"Av3-s%Sn4(#;=-sl5V[cFXITs@E2To`erS#T[wpAvY70rWe&1=@m6U(lKR6p5q#ro'^bfEs:)opR3vR#5YUL(+Z'fs>JP9tPd+t#om+v#fofmBoapu#aK<"
-	"M#A17A#Ny6,u/=/n&Oeu^uX'V2(=<f68m2W@v;rSv#@)8Z,1rdylev%)@iy5L(Gu7xv>P^-$=kJKM48m%lCsv-$SHP.%vx2A#B*M-N(h'.$M_l-$yi/hN7"
-	"wi/(#ougNK3-2CH$ek#kV-l$2BHEOPA(5C;(L.$[X7i$(AFA#8Sk.$=4_.$,y^%8:b_V#9gS1&-;%/$.2qMYy^aE*fgGn#v3A>QgSH'BINwP#*vS5&HC8M"
-	"#1l28]:,D/$):XWRk['R#G`<;RA5)R#/S3A#yfU9STl/[1#]'R#(f'R#Z')l(iGqRT'7e6Tjq,vTmTM>>a#I:UJq>)3*VG0$X3Ja&9uFA#",
-	"ThZ0$aFN0$l9c0$SIXK(p2D>,bNJKVGf,V#L5Rak6:,V#GpFHW3lV/Xbdq[iRR91$5jyXR&^bfEWOBXScA$[#(6W@vtgNHXYqF##RmjdX5E6&=t,T1$iI'"
-	")YIUnCYFY6bYJ4li(Lc;/(g*CxZ5wdCY_Oq1$<O81[Ur/2$%9g1$aBd2)As+A[lp#[-IJfT#6B,R(b_-[[DeJxZfQ]2$Oq3/.9:WZ#,$48]Y/xN(f6Dr]'"
-	"P#3$t8LQ^jJe.$nN05^SVdO_o,_.$:&ej_sQXl('8eH)$kL/(%6X0`,u$i`'$sL`/N)1aaU$r#AM@BYoC3Bliv.4$=Ve4ba[#LaA82R#s22*=Fqc2$#`8,"
-	")Dojd2l$F=FamqAlExh4$=WvQQkE&)dgRpk=Cxqyca*;68jt_pout_$evV`M#8W>5$..&//$v]_#5BfueJJZ5$Qp$afkm.8fkZ&X#e_2;eC,XnBqob5$-0"
-	"n&=suk5$<wqg(([y%=w696$OV_W-5;Sh<B;&Y#4o#lhx=1UmUmFN(7R,/M`^GQglJ_jhP<Bn(_H:7i+D@KinAX37&jQdsdFj<GM5Ab#g:O37[D$/i6m$7$"
-	"L$I`EHCWng5o57$fGsI-A-c>#-6MH219k=*3DTakDTkU#gf0H#cqf7$r>0$mnEoT#oj]L2h5].0<,N/(QnC/(0*T.4A*R7$8:]>n.TWC=IO28$v`6&=II)"
-	"8$Vjy,4Xvd()Hkesne7JQ#w5-h(m=iH2[=WrP6wb8$7hTApOGRj_gp5]#[JW($=<^m#+mqupVGBQpZMN3qClqup_xYjqiFFtvo3W9$KF7sR&:a9$%1yb)]"
-	"iP>>J]24seFVgrL0n96-x/:$^@)fs%r<Mt&hE5B9*pqD<MqrACM7>mO@Oatvb,V)V_K^u$1pQ#j]54(yevo*Zw+>vVeZ'*4MYR#G;*;$qg+:$B+8e<VXtI"
-	"$dmPT.^:v,*tgN3qZ0+J$uay9$^/xe%b,>Ek<O'EOHp1J$7h_O(sh@o^K1hR^2mbfEpcmO_gk9J$*k9J$pJjMN#QF3$7(UJ$A)+LOBAksn+ytY(YiS&=<:"
-	"qJ$.L6)PQ'S8.@BE4%_8m[-qud;CN'ek#ViGr$...#QD*[2Ca2Km#CBE4%@EivvoY_IR2g@_Q]>XdsM77&0i-XT]+/V2=RrmK$03RX-B[_r#M<#qSU*)e-"
-	"'TgM=TfZK$vQXC=DNFi#3555U%EV[#]$cL$gFOH)[hV>>`OgmBb@NL$$]1p(xAo;K`^l9<9Vd^Yd)DM$p;g1$A@O)*y]d^Ye2VM$u;g1$o^Q^u28fo#hU2"
-	"4(wdvo*UV,&YVZBu)3Orn#11$N$oe.M$7[_a*M:Z+*l@-VS-D0N$q_%M$W&sjUjT6N$1S_r#U4r#Z_ReO(lr]*Og;-fNoabfERd2cO*hr`&Q'WZZ4MYBZ&"
-	"f>i(=c$&=+_PN$^cBxZxfPof%r1jnWxsm,;ygN$X]+Y[3_3u[LRl8q:7yN$H4AT#wa*O$So5F5`g^<[Ep7,7Tj6hZ4n]W[v[>b93RUQ^cI$O(Wm8o^ups&"
-	"1P-XO$)tQN_<2a2$,#62_n3#1(>0c%Y5=uO$trfC1659Q(cLS-aH@EP$7sfda_ITv7Sp@P$)-ubb%Sn4(in&cb4)TP$.j*.cdur1_2[Q/$,,#Q$Ip5XdjA"
-	"+Q$*HNe(RA%)k-I8EdUD^o#6THQ$2['%jv$5Q$*/2)cg$51(1%dfE(X&cb)]1l_*(-u3@Le#a(;c3kceyR,&=YK(e^:xdl5sD`u1^Q$;rVWeW:&S#c_;;e"
-	"6.yR#hK,A#P=DAfr1TTffk+X4vrph(%*r_g;92R$V^PX4R^PQgMTykh%Sn4(8p+lh5]0R[,mO6-qj9n%$>-/iVdr[*&KIKiVdNJ2La/oITgGr7Hi@.jAWh"
-	")5BBh')P0TS$o/YEr5XSS$8=</(j<efE>Y+lhQL[Fk[jTlS2ViS$r3y%lGI4O#mO^ak%$/$mvW,O#:':>mGvPl(Bty%=Q4wk#dCR$n5*qC#TEYT$&t(&40"
-	"p4QSR%mT$aX+O#'nnsn%..k8gmEsM5`hEmXMKQpbqLU$NOC/(<IO^G9cCL(:afRp<)#i4XtsT$4fP/(o]NH2erHg=<BrU$2dTLrXB0W*WHXN(j@l0sH><2"
-	"(II8A#g&FY,te(,31UEY,[atj(LV$ct>p&W,GynV$m-Y/(o-Y/(FVM>##J*W$uCLC'T53W$S][V$+G8j'<[dC=nyPV$=Va[v$D%V$'SKj'=XH'=bTpU$-*"
-	">)3Ng%KMrM1_<+M*j#bn4k#/Mqh(dX3'loabfEW)8$m&vdK&-r:2(,lyd)MMR)*5$Uh(e$00(yT.g)QttM(dB4=-)FVX->jEt#(uY58SkKf$BjEt#*bbKM"
-	"^'re&w$3A#:kcPN94#eNR/rf$S5WD&xJDmM$)g/OBlVBP,^Jg$Tes0$&4*A#;7Kg$pew=1(wY^u3meg$R2v)Ra)TZQI$'AR$dhJ#p-+h$43-x)a7m^YZ:K"
-	"K2K,G5=_cja<C[LV#Dk.WnHlOh$(0S6TSYkb,SD#k(NcjrTD1C2(EU^x>ca#l,vl4,3':#l,VS#k(FyyLVem5l,aW]KVS$bD/Ti,qSc1%kU>'(wdJ'_i$8"
-	"rTiW@(uT#iydN#12ti$&1558V=9)XXBpY)Dg458ZVqaXZN+Z)vD6C65(+Z)JUl]#hL>EZY<BmbIXcj$xE4j$)_Yj$BDd`ev9=,W&SKge+LjZZudjjqN&F]"
-	"[((Nv#iUUK(7JP;-+Dm)=jv'k$)prg(xS#&=x%Dk$d0(V]CKDw]lvBatf4(@)ZQ;yRT`[58=Kik$#C-q7CE`k$]i(l_=ic2$YjAL(yqI3_e6&V)OTmgiwi"
-	")nTn:8l$=9E/(0=dfEvWjnQOdtI&0@.&S'+ek#LvRl$Jxula<nN>ZJ9=*b&&eO#M=PEb&hFP(CT(cb80B75Z4]58[J<m$$BK)d3GF2Uj3.E(sq9/(sEZ@d"
-	"1cmc_y6dm$0>FZQxolm$LmuGema3_d6(rX#T_E;eb@lC=xQFi#fsg>fvP$P6x#&te$-I/M%1Mn$<JxUf'Z@=go/d%c_I%:g,[73(q&ffEH/Z@d]4kRggFY"
-	"5['mln$XN92hSZ[Q#Upumgs`=0i67TQ#wlBL(`-rOhl2fNi*)b1($,-)3^5`UQE,To$I*,W)PY]^u%9sf)HN>B=6$[o$l3D;-5CFB)mxfb<4_tI$q8;W[l"
-	"Qeo[p`ld0y7=p$sAtZMT8Gp$Uf<v+0v;B#M,s)5]rOv+Dkaj(k2,xmi=w102[up$oEdXnQYuv+61<B#N-s)5i@0w+J&bj(&R8tRMOEp$Lt%q$0HA6p=G/o"
-	"gJ'o:5Z;Tq$tt&%5]B^q$Q%7)3k&gBbAOr5RTb$D]q4Yb`Sv8J&A3>;nlVrq$3>'3(:vN)*4ZsK(BjaOqe,PwlH&0r$qQ//rRPQs#=:mjq`y3-sVPSj-08"
-	"=-sQDo[=M<^N_f%Vl/Xo2M#F'fds[aVs[0Mm6]*yy5]Ti)s$>3-2Cv31s$6.yQ#NLbat3D0x4Hfs_/ayIU,Sw[i(Q7OdW#48Q#uSMs$4EZh-uw^^uRYaN#"
-	"E:.A#JnZcvZy#wvNnU*%RKgSMk+>^uWDxjM)QEUM5m/hMA54/Nk4uIN./$+%1]0+%w:H)O'HIv7=:,+%NbE'Pq9[W#*3@L(-<`HOD.hJ)/$G%#SW[+%P`@"
-	"w$yk@5&B:A#QYSqV#wq%F*R1bX#4SxZQeTwBR4Y_v(7lX;R;S#nBT-E,%;N<i#)$9tRWmfl==bhO#eSoP#SLtm/Qt/7-$FbW-q3dS*.n=Z#/FHl#w)pgi4"
-	")[,%97fk#AJ8K)alZ^=Y9W,%(`458n[wrSqPDVTw1ce#-1c9]WmVrTXOjK&5tno#RZc,4f,0_'b,)O'00Y;RdARvvIiAlUc7(%fdD.kUqn]0Vm/4MV1ci-"
-	"%4bMIfPUq-%ZOV>#w;$.%I.er#x+cHWo4UQ8n('-=vE=.%kusFXaZJ.%W)r,e)2S.%D3_qssjFN(T7YWR]&nB=&el.%*%n14f2%LX8*g@#",
-	"&_</%O'55SVWp^(7GV<[$yvm5s]T2Lk@6k(+gVA]-x#bXUJ:[]$wsjq4(l/%E`An,jN0q]KAuDkGf'0%p^i;^nc>+Z5>hQ^F3q%:7<0O#KT]o#ITsg(b1_"
-	"a<'Y.-%[6pa*$@$h(H3I3_28<k$EaKX7Z+O2UJOR`'W7kNUaU0m#j3NH2D,Qnvm+)l#aP=T#D^%h`=SNo(==f0aF^Ao#APYH)pn=[72WE/`t)A-a@cNm(%"
-	"WXPaW3yda)1]])K)ur7$NYEbB1KSQ`.JAE1V=/(Ikug(&P</(V/tZ#3X/+dth5kLd#x1%cck1%_W3bdcn9&c^U22%mr0a`wgKAe@-hKVOW#^e1T#[Q:7(%"
-	"fZ/jWePhR9fc<evt#Zc2%aw*qfw*3$Href58t>AI'=F:0(5_aW-9bYj$asaj$-mk>>8gS%%'c>3%_I-5/A2;/(:yG0iLE[>Xa]'6wsY>wbE/g3%*c:,'*c"
-	"nKMO5od33qH3]7h*4%Tv>B=y[#sA4T-)39,e3]ING4%$jTJ&oUpakTD`<-mA@)$LYaU+2Cd4%q5Y>ZH/`OCCe4&lfT59(:^cfE_tb3iNt3Y#[g/teWYf]#"
-	"&YkFb`'K@mFYa-bnrkR#2r'h(u]$&==d.5%tN5xmCpaa)%@C5%l8vXnlpV5%s^c#aFj_5%)*INC(n7R&iBOJ%/H&qoXb>E2_Dml(]e9ZdA>@tdUsXN(/NO"
-	"3qnF][qjiM5%nVeL'mT[6%F7rgruhWt#kCat#g-at#cYVKraCat#GfFB#h-YIsXk+o(J$X-t9uB_#qNw#%Fo,bmBkm5&HFOq#ORkatv.(GuHKOq#UkKBuT"
-	"D`<-m;/&$K^Fq#'HrHEcM[ZHtfr7%t&DOBYmpg)[n3)*botg(qD`a<pHp5%:c(fsv#w'wg>cZvc#Ap#lN%L2Zi(mfaF/8%PiJ%7+5D'>[f.G%SW<g%:ktK"
-	"MJrG5p'8@G%7d$6N=GQ)OcMmgN(8C;-xFgZ-x%Gk$>qX/MG7oZmi;d+P4NveOpp7Tfn5Bu#prM&Pb4L%5'4b^+:aFM#K42qf@l1bOU'Zp3qKvQTN@:a-kQ"
-	"5b7;Q@$@MHAQGFib;ROXTZ-/&g9(P8q<@.sS)&4bbj<peD;$*g/4,Op-@#_UN5g+cM=Tibb,;MW7UFHUU:(q[)ST[IVI%0#hG,<rjQgs,DR#j,.@#:5sNU"
-	"as[N'ijN*3QQfe'yI;r7F6cU#&*+iV&%#J%X'G-WhjIY-+*E@#d8'fWf<uIWrwQJ%#SbFX9rQJ%Xg1)*oVhEXV`u4$at_8SE*r4$doH&Y#f)>QW<Y+/)4R"
-	".=n@jH%u7`K(ljug(8@#q7DP:r8M.dpS'T<K%H9)5,_oUU#'mWk#QTJL(;.&w[d.8KMgXj^ME/F)'1+C*=<ErK%Wb0r]vI]]])%i.i<^jm*mr.@#rgUM#o"
-	"mUM#pjUM#2-^;[fmUM#]/p^Z+H1$#3abH%OM[KV3<sp*feE#Z>JH3_3kuse*Pdo*Ktg>Qis9S_'tWP$VmAS#cL0K`mb-O(jb7i``+/0arNYY-$yV(&HW2k"
-	"_GT[(&'SoEOJ8$6&QGG)b.*Hi$ab3bO(_Sk(11qibd&$_cJZuM%c_R)d4EF2qY,<N%Zq2N%gcC`d1Y<O#-Cfk(=mWxd)O1Fe_1E)eE#q]ebFK,ar)kN%EL"
-	"IB2ii=T#DbwZdwgFBE^f.i`^Z>rY[x.tYVl7tYWl.tY>eAO%v9qj%=)X;eA_8@3(>-SMc#aPa/JI/iW<YPi0D>M%&fp:e**3P%Zj0:%-#.Rj4lE,jbA&0("
-	"T0Ovml_Wl%gL3o(h&_-ktl%C#O^vIk>l]j#H:f&=rxtqAa#WT7q[yakRDxS8Isos6g<X1'ZxA@-'GD6-LxYBlNg2tnGH9Q%>MX/(DKp68TK0-nLBV>me&p"
-	"^uLaUQ%nUKN'P3syFZ9Yd2bviQ%o-CS%e]fO%S/TQ%Dt9/(A^cfETYRfjC*7i`Q54Aol2D&ccBJ*ij$%R%B5N5.ie5h(N(%rokuAG%_VJ3Rnl/)sYo;N##"
-	"Ij5.G[wi(:h@U0q-KF)#Wx1$:QeR%m:Z>#GLWSrZri>QHUsorUX-KrDSZ2sypP>v_i;S%T,ZB=8:CrA3X,e2EEW*NqJd&<25@1*Ac]ft*qG7(w>&ctR:tS"
-	"%`u+e)^PkK(m/=$vd#JLvtL]R%6`BN'Bh6c%aD@t[g=L6$X;6@#s.U6$;hb/M[S4bX#4Y^#N6ST%lSr29P>W<C_brS%_m+R#$H>eN4Y:3Cv59rA2LC6$'a"
-	"vEO%P-q7Ff(d%0ISGPcy9##Bu#iP/CQ>#P`;+Q'CHd%8-1gvJ0sBP2X.-#n<OX%kJxp.Y65Z#9'rS#w[B)ttaP>vU*.HWeecd%pmp+.8'(h(%Q>xQ'KpL%"
-	"pS]yP54td%s0p`ROwk;RA`[ZR9KMuR6nD<SK3tu-n=.9*+oI0%7T62CTYqj#e,IR8ceSe%esirT3a+N%[,*,=h&ye%Ra'PU2<h5V)qyQ^tj@f%_5K<N=$E"
-	"mVa4;O#[udk(CWm-WW9GRW;,Z5Wse.jWCr+_c+Bof%sZ1=2VfG#dV)wf%(]F*X4OxM(vk-VS1#[cX,_>'Y-b5cXbE*IYvmJ/rPtDg%&0E$Z[CQy:T9)C=t"
-	"1`g%,%n14Z]7[S<0g@#+b3u[68paYr<8&=:>rg%+IP/(*0OvmBh6h%<%2o(k_Wu]KE$C#%@p9^mD[j#mITB=NCLrAQnbH2:St8=bho8_vN$t^]+t/(r2G^"
-	"c<`,i%&7anQpV4i%D4Y;-^6Ib#r'Ms`QYW/`5IdM$+s7h`TD`<-`YS+$T0DG=P<+IEP1mZHGPbi%yY:jRUoaQ,7=6X#<->m#iK=Y#jUrEXR/W@Z>Yq''xN"
-	"QwQeAA_#L`l<R*:o])[&eEbNvbb&l6&&=/Y8j%A.FEcmGQ68dc&j%H.n,dJ1*C=EXiZ,H($6(td'ARt0+D#=8m[de3IrS+%5(e2AGZdk[q@e6rt/$_r'Ye"
-	"d`sweISRn(Q&qd2J@N9gyyMt+oZY5g)6jj(`RTE3><&Kgc%qk%bmgk%'Zp6h,f'Y(MPuRgP:qk.5C^0,1VVg2.hSsRX6=4i:OLph)ZmLiaY2w#6&n@*7qS"
-	"r#r@@1j4f2hiI@><CkcOqAat^Mjpg,U(+qrXeyC6k%5J-fjO_Vs[mQe3]mTn3]Y.ml%cw`M/A8p6$&hLGV##-()T5*o*S#:/(uC*`lsAqPS-p.B*Zfr8$w"
-	"CD#mYTy58@f^FkS6b5DNx]MBi`Y+#KA+#+eqvJ2p&25.-BtTomG#voR^ul%=*m7fFajQf6RqOfpFfn%yJjQfC<6<,F,w(#rgXh9gBD0$6uho#=Lnp#]:mN"
-	"q%'uQ,EK<tnux`6C7)kq%cO(l#>SM/r0:WY.PrU%HlVdZ#v0Ry2OBZn89>B6pbRqeV70<e`aoZK&F;<N()&6L(YD%k(U4a2(sp-i)I()P(b].O(GQ`-N[*"
-	"&ok`]oCoZLlf$aE0/`,=y]<%,sN%@QCCMcvW3BCAMwZu&co%c@9mptxO0qEx4G)@4JA#yKgT88+VFtub=+u*;v##A4S4&0<gT8Xe&btLAf4&/nl6%)vB&u"
-	"*&#_u/HvZvyG`V%-Nx:$XDsp2g4ot$%4n).Q[.B*f.]p%SA*kMZL5e<=:,IND8=/N,aSE3hJX1_pn4(&i[+(&#;yKOo/Kq]'T_k(k0PcO@k)0Pm.<kO[>i"
-	"GPB:LhMokc(&[$b:2`=FwmESk(&WK)`P,IEP#(T&IWG@qM$u@MBQ'L+]Q@b;WWUI9)&]eEP#jSJP#L6UtRE1qj(^]2[S@a7RK-oi)&Ai'bK<Sq)&yV+YRj"
-	"vM)/V8u5C,^tt$*x'98@2NnTqOjOUvk.4UBnNWWOXH*&v'nOU,IEP#wrJP#e,H##b@VK(SJWNV17,)mr>P*&p[d=6uKc*&wV_A1G6w*&1n'fW'&St(NJCe"
-	"WQ#/y(XJ`r7(k9+&tlA'Yt>DW(f$[&Y$,ZWR(Xu*&'qC+&UKR`YbevI$S>^).Jssk#(F&f-s(Mr<=a2RTnE8,&$iWl#/V^l#E_J,&br=u[",
-	"$0k_]-.;##']79DCd[,&4D>:^07;##r%Qj=Fje,&%]]E&[#-R^0;2C=tYxX[F[S,&0yt(U4V5-&]/+k-0YKP#9lKP#MWnR%U9gO#&93l(eR558&RViMq&C"
-	"P`WYl4$(m%L`d6S-a*Ovo`[@=ea+3#GCrk]X-N^S2/'^)O_xESM(Paq14AuyNar-4(#2HDPI",
+	"&],VNJb_OPTCsI-Xb7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#]TJe$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*4VEa+OK8^#75H>#C]_$,-;1"
+	"EMjT]a*I'IA,e@Lvd$ac^#+v1t-t2_x#Dh_`,icUk(Drsx,GXhW.qVUk(d)QY$x$)X-GALn&&]lB#c%cK2BIol($yB=%sgX.)9SAY-odOb*$6VI2o^yZ,3"
+	"1ZN(unhr%<w2C4T,uKN$FG_,3=vj(0P>:&aIDh(XnHS&Ze,o&/3i>$Uk5o&b5%i(_2EP'^wHo&3F-[$X&Ro&e>%i(,YRP(dRDh(gW]i(b8no&8[Iw$3,Or"
+	".]n@8%p1nW]7.X_#1xCe2^kP9%6>l2(.ia8.g5Iw$>Drp79`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)"
+	"t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%AAD%Up2eFFH1;.=cCD,7wfq#+1dq#.Dyp%TkVnU>KKlq+fB`l[K2p&.oe7$CuON00D^T%"
+	"$kEIb45nl0JpPl09bmP0=qe;%1s%D#9>oN1t2kW-0jIY-vK*q#wiIvv#dSD#2k(.3V:1X-ju(N2,iUv$A6vm&(Z3T&9CGG+@h2/ru/ZQ&xuI_44A3$5+&k"
+	"<(k/1QT'cCE5IZR$'%Cb/rKbVB$=05Y6h$%AMAMWE5.R5=7Odt&m#wNgV2C-F5e=Z>Mi[mg2SSya,%O;E5E#f39bM/;<P3xl2`O(n&=9't$ElY6MRsc%'="
+	"q*=&O.#3CF1Q<M=R10(+hIrSU,G=&MKV*<'>aD&@*&Vs26PF=xET@P*l20=BC%^s2mqJ=k%bUvml:(nK8Ld)muy@`I:iL>n,]0,c1HH#.g_W-/U3a-HZev"
+	"-gH,L=l/0LoJJl9A/U6#6(:rg(^gHyAq:*<u3U:eZ`%uP&QYGEg5/MKV_g->6]kt/(vKXT7j=c.aS(7EbMRg8CWn]QC&d`oC`AN@-p:N@-L;%J20o(q/t+"
+	"<n&'0Yx&da.[$iQ@w$.l%=-h3cx&1e'kDo<AY-Q9lx&Csw0EKkDS#O/FB$EVjB5P5Vw-:F'y&CK$hE_FB,F&l<V.7R9y&PS8JF3)hY#KepY9^tx%S`xvJ#"
+	"w9q#Hn:7u$/LwnKi^]i(hW%1(`,[o&wJ=2(g<BE<Ya-C5O@y:IFKiq.]Z.T)'kmaGAxu'H=CkX-$X1X-$U1X-*e1X-,h1X-*_1X-2t1X--b1X-1em;-%G&"
+	"k2G(]t&0r0s]o.1</)hhb%<7K<(0gOT]*=%CMR:_hZoqEEI&L#4_iy2p&x;vBv8D-9j(F^5MS:Vt-/n>7$<:uj'gi@M#k.Z:w4kuNNdqCe2nB:hD'>B-)x"
+	"qLHOjTdyv9qO;-8wFr#,*D<SDymM#K2(43V(iun6NvM#JNo+6FKpnbjQlu-]O[L(]So01D%1M1v$.K5$7ST#3Q$<RK4`vZNJMN937Ni1&qMN#AZs-2im`a"
+	"/s^<3(G%m$RC<[j(c3WbRo%NH2xV+wRFwAq7ZSym&kL(U3&KU4(^xIYSd[Zg2$bX9%PrYN'=JUsTi'rO(Lv#qTPxkOUq]]O#+B/lU(4+4:woxO#1d=PVjY"
+	"fBHp2KQ#t==KMRiQuo;XE](^AS<.7lWW#HhngWttT>m&F]0,Uc(>Zg]3HW`alQ%JrcP#*U@83Y:k<(7WA/3,80.Y&vjP#q,(Q#a5_68$0_BY,nfD#yho8Z"
+	"k4HQ^gm8Q#rQ]6:Lhw]Ie(xW(f8-&=Z_#&=98$F5kXgr)mo*r2I+Ji(3Gr(O#po:k,XUy[x)iQ#w)P9]e,rQ#$4((,WJ/P#)HQY#hH0M#da=;6YB3M#siJ"
+	";$U9,U7I2l=$pQIR#%oeq7ep/j#-^(3@&-+#HB=ZgMo^2].u]N>#=`Wo_nR+<8n1;>5(q3ve*G'B$=D$iJ7qEB4LPCn`>p>=o+jsRQ&7p1$<[/P@`N(B#7"
+	"C3fa&%M2:f@qp77`4ka%tbS#1*AU7-JLq7=%uS#2=Nq7UjrS#GC-ecc/:p,0fG8%n1(Dda_1,3$2Vp,4oG8%1K/AeEN2=8jeP;eDZ-ues#%M`+aI9f,d@u"
+	"eE.yf*R]vM(Y0@wfbv'[38iK;$msWT7iE0>$M'IU#N#0pBxNeQg4E*l$@Tu7$rxdU#@t-qh_ra(,C@H8%-.</(-(</(53;##V;LliKPjj#tgf@F&tfgu7*"
+	"EV#&2<5&&tdd;akCI2LL>G#:wvIkvtJ>#;CjV#-2<5&/WAB=akCI2VqvG#>E7clx#K>#@[7W##2<5&+qhg:trdn8MF8EOt7/d3@&Cj#LA9Anekap]Qib`4"
+	"W8(gt(=(NprWvP#qF<U%;Ml7ouDbS#aPPccI-q)34KPn%c,.Qp/VQU##ZOGiq4I8%@mq$H3f(4Cf@#q7Z#bX#hDvX#>C`*3ncaI(nfUH)wok0sjVQr7KTM"
+	"]H^4MY#rF+1tgt*M#aA`Y#gP%htp+7<(J3<atr*%Z#<<`*3+JgJ(x-VH),u$DvtuQr7Wg-=IhrRZ#Jfe5Mk^V;(j;*/MOuEnMld`;(_TbgMQmdi#G[`*3@"
+	"-3=(W$[H)gHEJOSfMr7;@brJG^:j#2juHPuD]<(o`:BPZJWj#l09R#sxryP]Sjj#1r_*3Tk8>(cC[H)7+V]R`<s68RWRfNRDAk#Ix7[S)4'Z(,-LTSf0^k"
+	"#`Qj*3fNH[(k[[H)=D.7UhUs68i*$:SZu3l#Ykh5V6-I[(<8%/VnbPl#imj*3v(;](rt[H)/3_iWohj68#'p0VsO'm#iW7hXr1A<(MDUaXu;Dm#-=5h2/Z"
+	".^(<GeyYAZqR(l3^m#.KeYMt8im#'C^Q#sfJxZ1yp,3hmTs.%P.;[1>[%H.R+n#NK:D&pq.KrT5'7C1X4n#pVIJ2Ioh;*03l#H$QKY#vjT:aRrgn#=N'Y#"
+	"VpBo^VI5C=<&mn#B*HX_9W#2_76=l_(kkI=B2(o#T,EU`D7;K`Ynwo`x/:;@Z=Yo#L<7q(5Zs+a-/5r$MW`o#X0`$'4WbAurl1S#Sp-p#8d>HbdIL'ccSu"
+	"Ece0mi(K`C)dy+mZ#KWJ&cy=Kp#)o>p#FY5B5^1Sp#Jnnecj*ip#vPRm-*FX,*khO*bEnsp#[v6p#R8A7)QPC]ev/sN(I.8ue4Dvd0@p<q#XqATfQ(HT]v"
+	"6d;g]CTdaXQw<(ln%A#AyQk%(V6iWFJ-FMDumq#:RI<(Vf9ogYM^OhHST3h')cohNOOZ#k1x.`=ZSmpO/Fr#U)YXpNXghp.x:r#]A@B=R+>Z#oTQB=,JLr"
+	"#[e'h(/*UCc^Qtr#SVc$0,j2HjI[ic3GYTV)14/Eko9xM=5]hr#ww*#H;$@s#,`A+NGkSs#uYxCm;6n[C)rcyl(+B3*OO:AnkVu-3m8JN/yT@WnMS*FMhm"
+	"=t#=<es#y']Zm%_Et#0Z<q#X#>UoOlDX#LVIY#fCdo#yRmp#`=bK(G;-roP14/h@C]t#w/7Qp:;tq#OBt4p)Ydq#3^-A#4v5:q]l4Nq17c[4B-rh(k_dXr"
+	"_V1u#C$0]4^A1KrMHp4(bE@B4B$DL(JM5-sY[=o*7^pu#tHJn.Ikhd2e[j7V51<i'`K5T(uO,op;u2e`Q;N&OMu81Ycrv5SpUs6S5OSntBqRM(X@7'ur*6"
+	"=QONCv#bRB^u[tBN#QX&BuL-a[vn&9N#v/Zvvcr5P(Pg82M'9A2MqlYZMpbov#/at-$yv(.$mu$T#vu)A#LeZc%]5v@-ou$T#d.=.$cv=v#lorS#@8=2C]"
+	"w0iM('L1=+yS5&TxXr(IZ;/(f#nd)H`VK(Vtt.`7.SP&U0%m($]2HWC97Lt<`DBP^W9M#FTdaOu)),N':CZ(g*&&=CG#/$Fv+DQY'V2((a&P9SPPxQ#7//"
+	"$e=ON,p)jylm]cBAvy5L(k91YRB9V/$;r88SExvV#;xtsR7wi/(V6rAl'vJe%pyD]-hHP.%1(#&YPSx&0L%t%cyT>0$l020$x8eVUs(fW@",
+	"AbQ0$a@)P#ttS0VY4Te<dFN0$o#qmButl0$v.^-#F@u0W80s3C&`%1$66Mn#Dd*,WykA)BMZwP#)'Vn#H>oh(N)ZgMQx<<TsC_aXw:9.YCL-8f5hZCY;Py"
+	"Q#H5AL(Y:7cX:2E`Y7#;$Zc41gA8L(R#9I(R#x0;>Z&tvP##=WZZr`IU8,R42$$vxX[tZu6C/X=2$%`^d3[$N^iv*wQ5FV4y]4)PT]UcO=^cWn(X6[PV^["
+	"L-V#7K#_+3u.)3_X_,K]/CM#t>%U#r%n.$,[-h(A@tg(bsF##U`vO_='C:_CyHN_sEN3$mf$])Hea3$iUsL`a$A-a$,a3[[c$])gnU5&Gkvm#wa%,a)3bN"
+	"9CW>faUN84$8Z-,b]Gpd)GK,fav.B4$;Uu07OGYabp&Jk(4Xba<Y+S4$t'$`c;t@m-`VbN9XDx4$/.JE3nWr``hOfa(Y_4&=g]F5$K4&Ye:vRue7gI9ff<"
+	"imR7YgWPwxipd(Ym5$%n62C[B:o#2qoM&O*4Blu(46$s6v5$fSod)BIYVhj7'2h7g=lhW#l3iwfjV(V4tmBjI_6$G/CN#WTMr7QJVIL<is6$JrOb&7c$4$"
+	"wULG&ai;HjNfn_71]q6$e_SFk&sML&oax,3]X:1/R=8EkcV58]=Ieflg5A2CrSq7$e`WhYd+#8$ujR:QQKf:Q[+#8$%)*WQ,R38$I;>8$)Z#I/doMQ(DBu"
+	"Z#JuAyb$VI#o5]$/i=U>(#ESH57HwEToCNKk(hK]uoPhf5(xh0ro<wbj(gQ*VpE;KD.LiU3(m@#KrFJ@9$d_:.QIrcTqVA@$[Fg99$@uwrqGQ3,Nv$80r'"
+	";QI31BC00OFC'#IpfLrt4r9$E)t7]ef#YQheYd2R^-:$xE)E'AdyyY(`A:$+,-]cubJ:$=)n-MGvR:$wqCJusEk%ubK.;R`9gtYWfe:$RuZ8./3mR#g=)2"
+	"h28AQpmHD`&N;C6$VDop#utgyu[nBj#mtBj#]h7/MG(1n8=-L;INOP^upN%I&3^i^PT$778-bKWh-8OJ$3sBJ$a)VJ$QQPRObGf^-j:vR#18qdN-Efb&9v"
+	"&K$'StJ$ZoLR$BjSCMZJ7K$EG,K$kKR*OU=qV)71`aQ7MsQ/f60,Or%(8S+7.#QB-fZQ,:h`RObF;RvB9O(xU5)*lW.xv:j=M6QldK$0s=TMO)6I24Yb;Q"
+	"dEvc%+-C8SLmp+0a(tR#4Db+%)BC3%a+&o#O5eW(^PFP5y=8Ce[dvmTi$@58]3;L$jijOUo6E4%Y/sjUg.E]-uaG2$p.[akUrO'0BTkTA&jD>ZfN]gre#:"
+	"M$+Q-0%8UMK`Q7[akh/MM$C;E4%M/j>#:%ldW79@e);Y(jX;CDEXAxrM$mI7oQj:WYjwvrM$CJ7jI41sv#rJ0)XRs`/$b_cWRYhF=-$4Mo%m@x@[iR#F#+"
+	"#fN$k^2O#'MaZZ*9m1$w^6y7_<up]1i&qYgj;O$$mQB=S#;4C_J@)37QBqY>)UqYT91[alv]>2ps,.$R/nj_ju:w):@m1$]#62_=jQN_OOxM(L7t$Z_xS."
+	".sB2/`1WsZ>wqymB%wNX#^IN0$yMNK`tVx&0%VYQ#Bg/q#:IL/$Dbh^#H+1S_lrjk#:J<Blt%Q3e5P9P$uVNf/*9]O(NQgIa0MO*bmKDRbl_rj(E_G/(yr"
+	"h0:6Hq/ckALNh/vHJc3RkN9ATLO(q=GWRWS_NLV=xP$VSJ$d-+-Q$(QIm-qm1V(xTv[d7=W%e7l>Q$kt8N]6$nQ$$RFb(gH,A#>=(%fp%88feeyW4uoph("
+	"#xUCg>@)R$TWGX4`Q45gn3#1(=E@B4ufBL(l&xpgrsVc<;e2X#MgTsRB'u4iDyFNqNB0Pi`o259e_.5pDYG2jh$_o#MxAS$Wsw&j1<.S$O'smhg$51(HJ$"
+	"(G:PgOh;TrXe<@&w3Vp^%a,T04ku%sT,&=YK(2V$fj'NlF`0JVS$eJAEkjr&S#07&)k::yR##,-A#c5-.l@b=Blx+%Z41Sqh(JyZLmR^+T$$vIZ4w5:>m`"
+	"LcXn%Sn4(^hlXnHt)T[>-I8-J;OA+InnsnwoI3&K#38o`(OJ2qx(qITgGr7ng2soE%)C6gYa))gTMU$:HRGrHpLU$K=</()c%(GQQlXndDE3qn*NnSEnbU"
+	"$DdcjqY)5O#:(HNq7sohrvW,O#`V$,sYVQl(Tty%=vLpm##;;isHbqC#g]RV$8t(&4U0.SSe<fV$t8,O#LFXat7F'm8yMFsM_pv2s&&5>vt1FW$aOC/(OI"
+	"O^GLCDL(`XO@v/<K(6R6mV$Wco1dD'12q'OV;@0lgmMxyk>,,$,#$#,%JNv,wH,f(_HNJ-SM,gykj(xog0:Vs-g$c`F'Pqa8>,3'LB#Y,U(6DM>g$p9Tg$"
+	"A$o/U%=[V7HYQg$S3,16@T')3CSHg$`i=xQfrsf$NbX^'$h`C=6.hf$d$vXRnx;f$Arvg$vSU)QZj`NU,f*a</Y*j#tN5k#B-rh(qNM/(JPyd)87iK(xUx"
+	"bk9:cV,9k.r#PwyV$Ld0P%+noe&b$:w(Y9sU*,toe&:Vg5&q-UToP(Ah$8oTTSW6UToi#Zh$HJJI_<'R[(cx.&=^Ljh$LyqpTaCY3Ug;on468sN9c_.i$+"
+	"5%RVi]<,W:Iw@(J;cSVmcxgVluTi$<[nKWd#ZB=/H:o#5LOH2-t<VF'x%LX6K>N_4&.j$K`ZP,NVqaX`M)t#n;/t#*7f@#:AVcYTfL2(6Np0:rfWm,.D5,"
+	"3F@Wm,f*$k(]Ug<[trjm,abJ;[u'/n,j/xj(^iGu[HjFk$IfqBWLbRk$*ecj$62Dk$uXE8^Gqde2Z4G/f$Q%ORD0J#_OO^N#bWtk$a<wO_lUOM#dd/l$eO"
+	"W0`Mf1C80H;/`or6])oDE[7g@pRH#X/HaF1wj_Nc7,a'&n&=jvel$e:+;Rk%ol$S+fl$:,@e2N8>ruYUOM#::Nv#gY=./.8OEb.3,Q#J_,Q#7Z&Bcu/Jk("
+	"TT%q7Hb4n#^e>$dB*k:4fNZm$N6eZdOjj2$N@I>dTss/(Z>7T]^Sqj%:to3(_+5>HM92n$k,N+U)S1n$B9E/(Gc$(G1pcpQb$nK&Cw.&SLC^m#q6Ln$op_"
+	"YgbF8,a]1'og&&eO#rm92h8HGP(hLiOhKH:95q9uN9)c5o$I94niF'G2U%L'G(sq9/(A=D-jD#ge_4O]o$C>FZQ30fo$_e_4k(YtKjI`rX#y6/)kb@lC=D"
+	"^,k#3lP,l5utQ6FSgak6eI/M7IFp$OBbCl9R)+m:YMjhqAf'm>;83(0L&(GZ'D-jo,T@my^R7[9-fp$*'$wmf:]Q##I`Zm.X'un67TQ#2MCL(-&[<n'+O;"
+	"o*)b1(6,-)3+NXWQWDMq$[*,W)GEv^P8qsf)ZN>B=[;Tq$'4D;-HCFB)(Ygb<YvmK$,9;W['j^q[,'of08]6r$.BtZMk]@r$#'6x+CV<B#dQ3C6*3Ix+VK"
+	"bj(8+mesOTIB0I(or$<=MFtdqnx+JrX^#fR3C67bE=,^dkj(9U8tRrg=r$q4vr$VC*$vQ>p[mOL/T6(TMs$xB>=6*ZVs$e(7)39H$abTp/TRY,f`]-Vn(a"
+	"f62L&%*xJ&_Vks$7>'3(NyN)*H^sK(J572M+@J2My.'kMFbjn$5.q*%&<0y$8;Rs#w'F]#M&TT%^>:]-ycrA.&<r[)Y&d[-_>[/=@G>+%]>uBH4^&tn[I2"
+	"t[Mc]+%LGl.'tqAb*cZpQ#sx`BPqVGl4Lrs_/I*SU,9)Xi(76OdWo.ZR#Dr(,%tLdh-CM]>QWfaN#+D*A#14TDRTwtWRPPEH]E,7&LbuD&PE;Ck,OI5qSR"
+	"eK>-%'NT(nRe6TDt)-%Ik1nT*L].3A*kKn56[@(ql</(tt7lU5Z&LnfrBLnOi3c/5UrR#A^fKVslCI2Og+iRwhEf-jf9.W=dgiWut%78-_uiVwK@.%(nP2"
+	"$oP_EXNwBi#NS#bXj-`n=BnhO#w3pP#Cgka*Vm_K(v,.#R./X1(8u<:AwheZR2[eKML@65/1)dR#2))DYtY,gY&oZBY<QX)ZmI;yM[>w.%",
+	"n;fpSd_v'`dB)/%vX80(7n;##WHZ%[VRb9.+E-f2@]54,Ndp+f[;p.fP2<V#T3cgJ%mNk#QQdM=>E1o#%DNH2wCxgSlQIJ2CrZ;'PD.&=AKr/%/P<j(w+e"
+	"Y^Es,n^aZuw2cMe^uK.3xd<JL0%QP7$qch4o,spCM#]n^0%FT%h`dG2$HgO&O9Ux=G'$bJ/b-yR5TmPp<(N%2;@b+BL(P72/a$yxbbqwgbCTYuabvu)O#G"
+	"f9&cweyB=%;Lj#O9Z'd9@LP#:J/I2mBGaT4m71$FZaK`unM2(VU%(G4ObFbM11Ha4-W#WBL)2%Y+;&1,#DQTSG-t*Vd_78cl&2%6OpAeM1uI)366]emDO*"
+	"3XjAnd%YM2%q`9##Kp[9f[4(%ft1K8fj8Aq,FqN;e<m@TAmHS9fage;g$^r-$*1K'#s#>X4qg'ng,R.O(B1U3hvLI[hw[mi(AnC/(];f%uYv%<u:^&@kvo"
+	"Z[b$t4v#]V[Ki4<MH)7Q@/iyynZd`8y3%7#HW+kAHe)vJQP$8*44%qx11-L6=4%8gf4YZ(H4%t6+Yu'C)%FfX*Z#5H0[>7[a4%gJ.K5$KIUhq%i@#QW+xm"
+	"vQ`<ewNG<nBib$nF9)f&dfs4%'H/f&XjLj_yWym%'[9p(fW:/(L[#h(c)SQ8V5T5%:v'yoQo8Toh%r5%F^IE3Z7K5]k6.6%5OW5]K166%W0rp7cZ46%lEf"
+	"oqqT=##VtZ9r*95##&6G-@#@(:r7(iLQ5JQKrTHQBl<ZCW,0^'W#r^/eN:-<lr#m2&#nf#s#QY6Y#[<&j#tJqgr>rb6cvC.Ss7Lo#T-bB78NxRHs#W^-tC"
+	"1vHH3mf/1%1#S`w&G7%mlp9['-EcsZuEN#qIFA=V2xi(N5Xn170(H)kn8N#FIqQTynFpo^I/8%qdJNCp4=R&bgvO%nZX/M%*VK(`hX@vS,-G%LUgu#q,td"
+	"seOF>-DpbZ-cp4R#2A6[>aKQG%cI.K5M&0Fvmoe@#X_KLP*Xk/N(s=2CFYdG%$_8@1/8`mTw_0C#oK[G%LH<H%]f^sRb[GH%PkOeut;QH%$6HH%GtmBRh("
+	"QBuT<cH%e6Hv#-''XRTD`<-]T+&$$#Hv#'48bFh6Hv#duyTSJf5eN8AoM,_lgR#Qf(W#%0Ku#^KuKM_J0eN`/>ZZp5:I%/Ed,.Rs%h(<DoRTb;83%FJ9Al"
+	"S[RtTfcv^%Drh,26ZQnBfeJI%]%Xt#WuQV#_NS/VBbUV(j9C;-<6hZ-t8a1$^/wQTeSsk#HCINWLt;0W3cEdj_L]i&Wq*:*7;)/X=$6gWi8tPXTwm(Xy56"
+	"0(]AjFXa_7lU^^kkm^y_,Y#fiKGG8Z1=)k'K%]'haYIVZ@Zv(`#&NKJL((m+([/AZZZ((3>6S9rp._n_V#ImbK%<4SMFaZ6s(RNS9]39UE91<Y8]Db:E=f"
+	"thV#)LPdWgZ')3=Q-L%yv6i(vs+:^)f>i(0+%X^4AMjh+lfk6.g`HjP&>CDfCpm_n9eyP%RanmaRK6,x7R2_-+yO6ySN/`]*nc<S1*M%Kf6&=D&DK%-(.q"
+	"7W=<M%t,CN#)9fk(DoUMbEYF)btpdCY.0N$Zi&1hbKT:*Z(kQk#Uo_Bcqbij(y_pd)9/D/(cX,SBTm9N%^9*M#'81M#nc+i(T@-(eWLi5Bbp#>XF[NN%vt"
+	")smA+d=6aTid)-O9/(1bqg(qEy%=mi&N%x$iZ#AtWVPNPG):$xR8fFF)P#$^tJ2aMZrYC_wjSMgO5$p:tJ2L5^i[-x-O%Ju7h(W=$&=7OHO%MM0og/R__)"
+	"n6]O%T<NQh@p2C=$.C2%)r2C=G=wk#0$gB=3*wO%%l>q7@ZhN#aKjIj8k4P%qu)76GjC4%vu)hirL^&=wL>3Cy+Kq7x[yakO0`Ij[x(1/Hfw5C(q<O'/*o"
+	")=%*v^lA4L_>L#BQ%unjIjSPO$n(^w9(/6`a*0$Ej(bA3)*ma:/(psrg(J-RQ8T5^Q%G;r9oD,iUoFqB);Bp9[>FT4R%rJ.K51Weqh&Hi@#I^WOqE/`9o5"
+	"Dnrqd*dNqKp70r%4RW#<lCL(X]pRp[NwR%LOq:eOS)S%P7V>#;o74s5uPqrqTtLsG$pSM*VFS%`3<S%8`0*t*w(xfk.QMtu8<)t=/HftMypR$(*8R(RN2["
+	"H&ZiS%nBFxud@&T%.VKN'lvC%GZ9Yd2'c9T%;RIp%0YP>vn*0qo`=;3qX0u$p&87@YS2iBs%RCT%gq-J0TmpR$KDR5gNXC_#5DtRga&:c%GxfI%66r5R'/"
+	"@c%CEAwSo=N)b%8Ac%)Yoi(*4Xn1Ib8:)#(M#ZIam.O/]#XeHa-jOZ1X,WCO&0PT-[aOYb0IPg7V>vZ$Gd%KrZK$)7$0(Tfk;RS*Yd%;W3M#ny#p(FB]]Q"
+	"<jkd%K/]<Rasjs;;xk;R&OpT.@RL6$%vx^-)mVS#Cu@[>O_Je%rI.K59BpkN'Gf@#L;8<U:4XwRew@2Cgk]e%.Pu:*Z`*BcGC:L(XZg6T]V5f%3v7T]c;@"
+	"f%qQC''*f`k').1R#V-Rf%-H:3$X+Y,WYEwa3qkal#fgUKEZKxZ#pK5&=3-34XBwcZHn^uf%lcfEBT]mg)`n3)*$tug(DxMH21[@yh7UJq*pK5&=Z45c%A"
+	"<6Zv0CX*.uDOJ2%&sY2r2I,)ydrp7'62_YjW=Z)4<tr7[bJwZb)ag%P.^1hPLNie-y&h%R^bsOuP/h%Ol&N%T4BkU]4'V]h+9h%w/j26nd_i#mBGt[6$0v"
+	"^SLI[^mgu6_x$<O#seek(r&3P_sx1u_WkEX_'sp4`aC$6$2)>i%K:Y@2W4=T#xA[2_3.4l6Lwa@ZLIOpYIa5rYDT>rYET5rYu'di%>w,e)<RlK(<>mFbd#"
+	"+j%E+L&cm]2$Hpq8O9TR(H'(GP/(FeL,)'@8&=juBj%CIP/(B0OvmYG_j%Tl2o(C.u@ec4%C#<f5]e-4]j#mITB=jhd3CinbH2j2E;=&PZ[f6uA>f]+t/("
+	"23G^cT>Tk%Un0qQ06]k%[4Y;-y&Jb#2Nj=h)puQgM8eM$Z1V2hTD`<-$JT+$T0DG=pQDbFh1mZHv/2l%Q9clRmN1T,;J6X#Tt>m#);>Y#Bl8h`jUtbb>Yq"
+	"''PeoBY%1B_#d.2`YBq>`)`k/hiNvbb&l6&&=P8al%pTcgjmGQ68;CNl%`T3OkfFC[>]XiZ,`o$6(L3EcY3og'#>(#m7y,9m%y(@El[bbY-p%pY)5ZU03o"
+	"etcMQ(Vm%ALJI'<r+bkb.dr7[U$[mnO;MEFVp/M;B^0,0n[;nDrkm&IEU<-,P42$496n%;N#n%jBxm+N;X8oE@(0(N3[yP^FiN8%>Q]ox9It[CdUYpm%X)"
+	"X(23opN`UYpex4nphJN3qBV=QqQ/ZA#qPskqJjbTqL)cnS;h4o%Uk#V90plp]$%<o%:B_m%;L=^X5uam(i<=/(H5MH2Cg&i9%Mp7o,j7y*K/3U#'p,hrvS"
+	"sJ1-k@h(lYdB=u38m#^RX-tp=Ji$T7+'$J#>ftx2Tn(3L,e2.LLliS8Fy+v/>#vXmkj(BxgE3NFN*j<;ip%=8`p%=VS$w[E)Y(TFX@vG/R'&LDym#5W]'&"
+	"F9k$##Y7K5@SWZ5+i*j(+IxAcRIeA5X9:AN<R-V)p.LhMkmat@3%5(&mIT'&Sp3(&tN%U(7wXFtQY.p%RpTHO_&'@#(pydOSc`W-gdpQ#K+%CP<V.6/O'e"
+	"8f.j(TFLaP'PQb`AL_N(O#Rg.u(p[1yQYJY<Rn9/HSOm5KEV@%)&JahU9ogN(&W[yNE]u/ZD,H'.#NRAq*t:nYR^XJ)&Ukf)&sL.K5>j0-P)P*]#O7cy%0"
+	"m;(&M+Py%h,4*&eDty+`D-$#uxn_9TY4_cCO`o#U]4_clLc/V3uVR$Lt5US_8u6C@7qq%jW%l#F%GhV0:WY.W#S%HpXdZ#v0Ry2Wux/:AY4oT0e/]VD6H*"
+	"&=MUFtbTDW[Z3(UQf9]RPR[cb^c+GRc7yOZg8ckOQO4+F&N%92(=jSi)8Xh3M@f.gMfy#J$X^AM6KdJW6MSk[5F26,X*b#&=%_'+&tq+C=",
+	"gxos6:>@'Y(*&u#E:i=)>gs'=`u>bXTor;-h`A@#(6x&69yJy(NKJL(.-*U]3,`+&28r+&hU.snjQZwHMBM##@VJD5FT(L(r01w[K&;*3nB&CP_:9r#4XL"
+	"q]e9rj(:H]Q8BQ@,&l3Yy%E'$-&9cEt%.B`K(jL`6^8O6-/VMI-&f69-/s%Q-&%DS%'(BS%'qPvU].%wB6XmP_DUl(.#@9Si`;oMl_=0S-a=3fIaow3]Wu"
+	"01.&=^rg(+B#&=aoB.&*_0cbHKV.&wcwtCWxK2C4A-C6&-mSH+<fk(9Zw@d+UvedZv1Id7R^%e@ILP#IOLP#C;ll(amLH2wr-aDeC).#Om@Ye>WqEQWgkT"
+	"U)7ZH0UBE.%x2pZfw4Ktew-5wfe/x2CH7':8Z^Gqf'-l&)Lwr*34qk&))Vdi(sOrThJ(=npZF9')AOMf24Bs,_2QEQi*yCng2S[/iUR#lJPKM##=%j>6QB"
+	"`K(dPZIjq4ZO)_bEtnH[01&Toal#`;il#uwB1&jkxbkX=sLl]e<##,*PREJ#T1&h8y'm`n<##wJi+@M)^1&`O9''cOi>md@L[>MO[FkuqK1&aA1JUdl-2&"
+	"dF#p-a>VP#jQVP#=Hxc%ZLpO#Up4l(=V558Ywn*O/*#=o0@w4$/Bb8o<,6roYDY]oclyQpZIrKCJK_X-:39(0.2f;nxESM(,/2K5L,+<pJe5(#b^;UI",
 	0};
-#define DITI_SPIRV_SIZES_gemm_gpu 6949u, 13376u
+#define DITI_SPIRV_SIZES_gemm_gpu 7229u, 13919u
 static const char *const diti_spirv_text_gemm_half[] = {
-	"uB)VNJb_OPTCsI-GW7WR]hD;$Gv=_P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(nRM<ev.B"
-	"%#D9-V)^Lc&#8dA**bHD#$<S@4((_vH2nV@U./Gr/)3%Mc*,drT.qVUk([;-[$]pnu$1Y2X-+`$(+YKxJ2/&oJ2gmoa*$HyM(qwLV%07EX-WRhn&+xL#$R"
-	"Xqn&--i>$S_#o&`/%i(y*vr&cODh($4:7'dRDh(&=VS'g`A9(R5D8%'u#@$+VE8.h%3%$5-De2c,v9%;g,L)v<j8.[PRe+rv6;%K0u>-2*/9.4gG:&R,Ee"
-	"2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA%1^8e<>tG:.r'8.*,jFe2mM(C%FOBqBC5m:./MPG+<DGe2*YfD%YAK&HL0H`+B@"
-	"m$,jQfB,)#``,T41X-r<<i#balAuiWmB#W%Cw-d^VH2athv$4/LC+pd(C#c<WY.(FvH2ZDxt$J>DC#K,:c%#&S$'3Nc>M'bH&#w.0P0g8k>M0vtT&f&p@$"
-	"-K,M1y;R%m^q=TS&V&MWAbB=%9'<P(:C3.3'>M<-$J^>H.LN<M0nP6&/EOL(utTL4M>)0vy=8`4SBLk,#rb[#@]:;&q5:C=xbL*W$OU(6r/QVsZcbaQjKY"
-	"l&L;t%nE]Kd)ptDdMcOWS8_XF@W>)p)#D4)21QA.##rDT88DSY50yaa50^Gh:9fcbsv:,;@]c`7o9qX#ctCf43s04mP&DX9ZNFuEbbX,4wk.jT@MfW*lV%"
-	"VFf)ORd2;^Zo0%Nb`S#$$.+#Dhnc#rM1v&Z-fH*Y6*e*v@>J<KfUL29:,o&0/aO04iCn&ikLn&h>V.;vC;'+YZpA%>vBd3xOWC+kA>^%tjMH2q928f-5_+"
-	">hnmX8V<FH#pA@R89,DL:`/%i(Un(4'IF+i:#]#50@mPgD#SW_+<Gxs'QT3#@(I<A@-ijX-^*_>Hg7wAMq97[&ZKit$u<O6^iEJ&,YS1A,07h6BQIql1JG"
-	"(L(b@rd2kNVt$pc6q]DqaT&;SY-2S4Gm^JC:3D>]TH31#:PDg><o2i:BiD.P3A&GXU;.%w3O(H,/mEkWbo21P2e*NV(T#-#9P(X^&e24r$f)4m9P(UycJG"
-	"pv8p2.F#>'tQHZ'KXHCH'N)]HDGRa.@;XQ#*Xf'=,ZaW-k-mZII61wIfFWAJgk&wI0X_&&A@cZeQW#@0CLUH2k4mNY5%/<(yhdTKN#rd2AINi(+.ON07=4"
-	"Q^Z7Fb.U9NV#_p23=Jn#&=R*%2LL=cr.%8/sLMp7'/(;A@$lV$M#LmAC/udvC&Um@P#x.lkM-N<KM,c)CMCk=M#^qwN3p[K@M9=oj0;M-fNVef2MCpZM#9"
-	"IpM#JWE8%a-hd2$q<AU:NvM#&:6589mtM#M;Ov1^I4@-Ay%q%9EUvD.hNTAQcNn2Fp`(B:g1BPDO5y7IN%wQ$wdBRSK*b*#p3/1<rN#SqA%e%RaI;$3-if"
-	"*LuU$.VQyQ#$f'R#$c'R#-]59T)4+Q=.v6T(sQHtTiO9R=WL6,)R7^O#=i7s7afQ2Uvf<'0VCJr7ex1kU*',P#$ZA^cBG'ocW+H;-OKSgVQ00)3_V'rt_h"
-	"PP#4E(u7n<.hVhtcP#-/Cl2<`@o9i]F8%UiBU7JyMvvO)j,)xGJ;$x%Th([mCX-v0Vo%l[Oi#cEUi#jZ8I3Qb@`Z_-J>#aqUQ#i1<5&7qEB4akCI2c3FE#"
-	"d3Xx[fCJ>#e2$R#n1<5&B^=;6akCI2i@XE#hXp9^[$J>#iKIR#*'$5Kn5G8%A,YS/G-BetMhOhSSG[M#@F<U%L[Pj_OffO#_D*4VoGo)33(Fi%hfi+aoKG"
-	"DMNPGS#2$-A;5a.Ha4=Q/bFDE8(*yf(b6ykS##V_*3c@VD(7Rwj'.hPcc8qOr7Y<5oB,jBT#V2*bdD728(:-@Zd>S_T#(f_*3sqIE(@kwj';Z)=fA2Pr7N"
-	";0f;4D5U#g%Z;gP*K9(K8p4gG-RU#,r_*3,L<F(H,xj'LMYohIKPr7uKbFF<u(V#wo2ni[nY:([DIgiO_EV#9C`*3<&0G(PExj'P@2JkQdPr7+#>$HEOsV"
-	"#0ccHlLi%9(lOyAlW88W#@U`*3MW#H(X^xj'Q2c$nY%Qr7;mnUJL&gW#:CoYKME@f2SD(X#mHeYMKw*X#f&w5O0&d2&eRw9pSM/e<Rb;X#ql5yp$ILdak]"
-	"'3C(_`S#gtuF=WnNX#FLAoq9_R1(hcM:r.>FjqG[oT$4cP>#Q;b.r_56i0vr74sa3(KrN)i00.XPo(xI)/:c]$Hs26>I2:],ihNDy)=9,AT#-M(.ud(qm8"
-	".`%Z#clDR5yMtAuh;efMy;<at'2hfs=c(CvcZ[R#$5QZ#Dy1.2P*>Z#HRw<(S6QZ#[^w<(*NOi#IVq@-Ea2Q(VV</Ns0VWN0/Qi#3gti#3W)j#[H1F41[n"
-	"0(3vaMO9GZaOw$mP40Onh(Hn5lP7Z:j#wg9Q4:sV^P<no4(PD@B40F@L(-,LSQ*IEo*>J#k#.5Tc.%)T$'kjWBe$vF^'GX4T(R_U*O,nui#])XrN48`.Y0"
-	"<fM,7enh(c+_-S6T1j#PfHk#Fqi#Tbs=^uFBV6TtFnW#OIHQTpU1M24[SN->AYE=/0`$'pp-vT]j(2Uo4.l#10*P9OR28AIWXi(9x[<VIl*l#6dK@in>Zl"
-	"#L##GA;x3A#U'G-Wa_H]17ss1h-`bhWNbNs[W9'(0:erR#iGu7ogG%/Vu^1m#X0=K,nDUaX^+r:$E@GA#DnMm#`lncT@&NJ21/mR#[y.U$^c_m#0v,xccw"
-	"hm#2H7CS9,%h(Z]6)3-oLgAM#[o)9'WK(l1`K(Dpf<[dV&f[O9cl#<xAB`(QJn#x.U>`Mp=_(D;;/(J:9r]wPBB`Oi^B`gKn)0UOy8(OPsg(74$&=<&mn#"
-	"Al#&=>,vn#kGGq_&7BKV[PD$)o+CU`C.w.`0Eol`j;xV#)`CE#RGco#$eH9l6Mlo#jbt7loJto#I@KE3,wd9l(+0p#'FxV#-44EbfY3u[qRAA>nP#s]tWD"
-	"W[U8q;j8+6JpK^X5$sR`5$R]L^coq$k(.b9/(@,*>QjR*B)=cXk#KCsd2_Dop#'/T]eikr5$gK5A#+.d`ejdaseph2/TGt;/T+=Z,0Ci3O#E'Yk#F$Yk#M"
-	">y4g4x^wgCc5Qgi@^&=l:ST#tExKMv365/v*uq#>uPlhv,<r#5ZKOJA2r.itVK^YW2Or#wlp(byxQ@bO5Or#Wi@fL1<W5$(7qh(oo@B=*1'r#E,#C=xGfT"
-	"#1c4hk'yPOSvi9s#5o,s#,h'Glt[Io$`t..=<0Rs#[[qCm`&[e<=u5s#$I^2C_XU;$-Qs-$mmxs#DeSCMLw*t#e=_sHV.ml(/Wj9oASA]o^wf@oZ<%uoEZ"
-	"KO(i2aT7ya@Wn@3B&FCCrRp;KMppFQ&O(9^fRpMWlt#o3G1(f3.w#/fGR#v(2u#*M<N*vQ.>dk2LmTbpK58`5/u#Bc1^M^pLu#ZnWt#RWpRpUgyF)^4Mgr"
-	"_dVl#S+,jM5a.kj^]8Qpf:leslHv[dlWBisT:hO(DmW<eV/m#eXYAA><g6ueS(JP&]Do[7y*ud2Ee9_#KB[E3rrPr[G-5g(i8>&=v.Qv#]X<$v'Fj@v$6a"
-	"[vd;ApA%5WL$&2WL$/h_vvP^MUMKE%/ML)eE3fcA,U/0y-$$hc-$F<NL$Gh86Ct3Sp#u-Q2=5m/.$h//X-'fFq#AEdaO(L_WI'=6;[s4WD&H[>8J1#0,N6"
-	"uXK$)+EQgkp$(='&^kN(M>IQBx$#QAR,e2c@`yQmrjs;BP<;RsCc_-G;n7$3AA>QrYG2CcWoH;M]QK$:'98Sbt=&=PW2t#wGKxQ$jB;2`s#7Ch+xW$&)FS"
-	"9-XQQTRW6/$#dr6U/xb9(/[D8]+c(p*>U,q7M9;0$Ze%1$x5(/`lD.1$8&NNU-rj*jL%*=dSu0Pg&]r=T#q=v#F]Z8f1_nukAVX0$<@yLV",
-	"6@E7VgJJKV$#S'9Xrvk(,.G;-n@RL'SXvIW>Iv0$:UOc/e9[O(.eL*Xub[B0H]TiWuO#&YkBLJY>wG>Hxwv_Y%-89$srvyYbk2P(i'c@Zv=9T4/J$e2(R4"
-	"2$Ko-_[^]n%lUT^B(oDqX[nTWB1wVE/$j3iN(vBAB=4kY2$8ukC=6qc2$Fi`H2UuoNIg4hq7KAh6^ob'TfhBGQ^Vd-P#B>(S#xn%m#oahm^bE7xZgNFgP$"
-	"a*,TLQXI&-+<O#<r$e2;KV3$a9qp7GEM3$ROA-aw^5O#EdAHawZOl(tvy%=$b2X#4Jd-bffoC#-^B4$Yy(&4<Iq-T,AU4$7J<O#1Su%cXXN+9BXMsM.Q2M"
-	"ab2RZd;255$*UC/(oQkyG`UNWeh0iLWAArEMU*VseT%B,)fG</(1f8,)@AQYfDXrK2ofFq#M_$4$-EvL#qAtRgY`@=gxc'2h(s`e0wAt$.$hPk)<1e3ic="
-	"F/(6`]uRaE+KiE(Rj_+*Br$HOh6$`We=MgKc+j,l<Sh*G[gi$5kRgAe@R6'_Qm)[I^-kujIZd+-@YM_p#Ek2xs(kjs6bMl,5P#w]'fU]$F`WBSA9(9gr&f"
-	")iSakmqQH)3j0##M.%GlRorQ(UG*]ds/Q@dyiFvgsjVT,a1ph(o_E0`$YAA>&1J-aW@iG&_V92('vwd)U/&L(.qt_l`+#mS7fr7$6y.>mLhl/$t#mylLKG"
-	"<nxjd/$BRIWnIy4P(7Q2un^YfZ4nW&e2Nna8$b;x9p1hW5$0T-A#^wPn%^.q3(&OWT7&oHmpCu.$m6Tp6*R(d1q)X_da:[ORqHagK)yi3G3j(V9$KE(brG"
-	"ESKM,Hfkra3:KrU:+G)Y-KN_ck=98:Yr+s7P.:$l$:3^O:r9$o3=/(C`BA>$2eRp%6p[m@`CW,Ms=W#g:@i#Rx<c%F2SL(7+D*t+[pIt[6&T%x8C]lUf[:"
-	"$m9u/(XhRmgq6ayuai5P(gwO@vu86^4=H'e2&N1;$g:a.3<j<pSCs1J$D^n4(PAojMKKB2MOdj/(W>XvmL.EJ$AvJQ%vyTHNPP3_=7yKJ$CJoB=Iae*OR2"
-	"tT7;._J$:GT71=4hJ$[K1GP8Y2Zv@<uHPAn`B4X2HZvA_fsRwd0J$:=S1Hrd6/V7t9K$jlI>QT1%P#/4.#Qx'P/(c3n.V`FTK$w#F>1f:%P#u9,5pHPxK$"
-	"JV2,).-C8S6W1vSZD%P#jO6h(3s,)3H=e>VHrOL$3`[3U>3WeJwu,e2YRjL$nO'RV[H_TS9Iw@(K%kLV^Iq@1)/WNUPl>0WYChpo`47rkI$cL$0Nhq01S>"
-	"P,L,-#$AFrFXaYbF,MDLEXj=nP,gykj(_QQse<*obYQY92(Q>t$#p];Q,XhcB=R6E>Z7N)([mBkyP(Bid)lO%wZj$L)XWPj>#X9aZZHg]0(-jC.Y+R]W[U"
-	"H/b'mGhaXJm]0(87(6W'R<8]9m:v-f7[.$3=3m)jc_K(h+`K(^`4]Q]i$^h,<k7V:nXN,7Vl2$)W]i$skJU$uCKg$/^]i$g^HK'o_6t)bdd9+hdHK'<y(o"
-	"(C1fgMMQ(:T<aqm^ZgKF'NLg@#[&`o_#N>9$Se+A#$7#s_IA2/`PuWFLb4ph(N=6V^'Pq+3YuPc'x2.e2XxGG'[3:JbM+g3$[&,A#@tti%Cs>2)dlE/(il"
-	"E/(p8u=d=$$Q$=6dV[L0>Bc#QI>*1C*Q$/&MK2Ju=KD.a-j#55_i)bGUK(+hUK(Tc>o^gGOe^qNO+mXWsO$^l0DdgiP$(F'uylJ6@Q$(8DT,Mi2v#al941"
-	"v(y^d8U[1(31O<eZ)E$ZO7%YewI[Q$6=8//EQc4(GU$k'8$:a#bui>$`-&[fg.VBG9v+,=s09R$RVP6gmd(Kr)1)L&P%Nm,';%-%xqp=vSAJo,Vs[0$Ha'"
-	"m(D/egMV=CPM#vLNhm3trhQTF>Zh@>0iZ^Fq#yAIKi:N=P(5q*iiNWDu4_,/e2/o>S$BYo-k/.s-$wy,A#4bTS$c>FG1fmEJ%&7HL%P7w(tvwdp#mb=Bli"
-	"h32(FgU[#[WOGmWTZylX,GT$lw3Ha,S2aak[AI'm1A)3fO,8-;0Ri(ob:unX$$t,(nnsnY0@t,WOwj(&wrUodd9U$'/]RpaSbb,SE&k(]dG8q#l72_N*]R"
-	"qNm28oZ`+2q<.nrq(;xvdylJ0rQ1nrqe9(/rTpfLr4G.V$7e:,_g;SM(B7_T7:7djqymohr@cNm(>I04smk@Hsb'Qc),%wr7&.x(t)`7SS-FgV$4LET$Wk"
-	"J,u]r1#Q3xxV$dYaiUHSfbuFJYWef9+'vm>T^u:=E>5fp&H-`)ED=uG1W$;v=q74RgT8*<PW$6#<g%OkUZvic#e-)UyyB0sKf$`ts^-i]KX7jocQ9I$.1,"
-	"/8>)O3^gj(:v4hOCaD(,,Ho(=AM>g$.&/GPAepM#Y,:>v2m*0(j==i:]b941mw1$#Sf:91@T')31W4Bv)(9(R[-oK:bj$h$91og$t4fKoEtZ11%Nid)86l"
-	"U#ufI;[TVvQ8S=s^PIv(&l]ybc-;tqV#BN0P2nun^L'07fNVhIYMQv&[M).p)&/QEvBq_D;$4c&N%)nkh$;Pbh$Cl.)=aLjh$q,nOUZ(uh$ct.lUvlIC9^"
-	">%kU*fYd<wWpQ#MtAA-X)SS#oN]KV<eZN'lsN*30.8b'lm2f25RP>a#>'iW6S_i$)OM/(=Rpg(M3h5&Zb=B=>.b^+g&w*Y2YS8(1&f*YJXOL#62Jj$oLSO"
-	"R>;Sj$:vQ&R/h[j$<hSA#n4s[ZV2o7=l5-qS#dvY#O21k#E/iTSmD7xZ@^[a*D]j=-d88C-=ng8$BMYniwA./S[:gjI.WZu#)SjZZyYN53&6d^V.cv^VR>"
-	"V;Fda-s(&,D/()<.7^u#U6FPxJ;[h&^Q^aCc(OwZ'<O3%:Y_xAIw-QFA..OD)T$@Wo2CdC'V#<W5C=Kd6l$rH5e2BJ`rV3r.S5GpSHaB<h^-#bap$8aWK`"
-	"Ceo4C@&GI;K1Co+@GPEb2(g(=(_2t#+hUK(2qpIaYG`A2G+Im$mEbA2avPm$/IT-av@uCd_Qd9(eZg+aCFem$qcn1.>5sg((K2xdfPEf$'VWFhCqj+UIEn"
-	"ce$@Ak(n8U)3:'Wxb(wV8,h/^Tf4j`Z-bdWY,H7iX#Wx2R%9Q$s.gaML(a0u80JR@b12EUHUN/kn$q'DJUO5tn$jyxHUAe%o$6b%Q%X+VNhq@B7iU1FrhQ"
-	"29PiaMkR#o&*wd[-@e#>KV<eM':0jD4uk$,n`d_U71fU_INpj4qAk(W1:*k^2^@mqtyo$N/AYGlCKEki$a*ls.pU#JM#,=AOEp$1,D$mjS3Dm:]J.$mm*O"
-	"'1mJ.$xB`ZmNHG<nNE4xmJhWCluEhD2Yb&7Clpf2'wnHS9#twsn>qNP]CZCq$e0G9ovJET$;G3,j5lB_#l6iIjU7Bb),0spo/eaU#g2ZO##Jkq$/N3op6w"
-	"$7q[Q$-%hs42q>Q*R7B8oRp+])u,C8PNqkBGZ##OGZ#q,GZ#Qw$wmkNGZ#BMMKrH<b0sJ4@Z#6Da0=n(dr$mtE*t;r<Mto*3e;Bfg/3j>/u#*Zx)&iW2s$"
-	"^-*s$^[`D*aX@)*^ry'cvM$FMelNs$#NDs$7asHvvloLtS<o<-npnf2R+d6ABm-U(L&PT.-Als$ELXp..o``$Yv6P&VA^L(Tc^L(I]-fjFLVIjv1to8Tu["
-	"Fk.PWL&53;2(m39f)hxM0M&d.gMfy#J$mrkB19oAK1<nbO09N3Z-7DIM.'XO/M93(S#B_r*%NFv9)x-FA#ZYB,3RprINJ_B-O_(`##y(;(&s)6F3JRtu(,"
-	"<IL(oQ^U]AA5+%@MH+%Yi/yud2>wH",
+	"uB)VNJb_OPTCsI-uW7WR]hD;$Hy=_P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#Dopb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)_N3>MPD.A#o^'EMaqd/(>.+"
+	"G*/T1EMsP18.yCT$'v0f=-/2je2_)Iw$$.4U%B60W./7:O(xw4=$,drT.iPiX-[$bp(mJ&y$3J21)D]-D+/_Fb*(i0_#,.Rd*$T=j(n%*X%m[hr%4lNX-I"
+	"R,7&5rWX-K[HS&Y_#o&(CVI2]0Kt$)FVI2_6Tt$*IVI2ef9nB]pTI#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.g5Iw$d[sp70`]&,1$&9./^+v%NwDe2*jO<"
+	"%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%AAD%Up2eFFH1;.=cCD,jG"
+	"tm#HJXl#b/;3$qFum&&%^T%s>w(c)0^Y-grE^c$*fFO1@8Y--5wx-dc1X-KApm#flc%Ynp:C#0KZ8/84XH2bthv$52LC+t%NC#i`hU&Gv370%62/ribYQ&"
+	"l^Xk0()C01v%k<(_/1QTfW9P1IZR$'e2,<R(%hdWl.RM2,2nA3Z)X>M*`r@MJH)I2CIc'4<Rf123Pva4w2'82tutnb+vML(&y*=$J,'5M$`q:$7n^N)P4_"
+	"N(4_gZ,7gkh(GdP%72j*useTM/OJ4;P&'`KyhJOK6&'6#Wma+ED=`flbohUPX8#@d-A@]o:[5b.79RYo7SkPdL3apJo9+%g3:lBiLX&o<K(/,%R#TfQxSl"
+	"H;:6@G[@PO8>C=R.W'^77C=<MUn0pQpR$'a,cL[Dpl-sl-;v&dm.L(o%jd2WLus$ZSqa*7mXI2^a7j1HJ@d*ol`v&=XWc=rKre2;4Nf3it$i(#gI9.v=>P"
+	"2[)4N(^=4L(`bnM2^/=N(jpan&j^n$@BO6J21gJ6h6%aa@xaSr9b[tH#%y7L:Dp;F<`/%i(Un(4'O&$c<gU*#,^K,##k+W#&Qg9=Aa#aE-,3Sf2ogYr&h="
+	"xu$]^1]ZD6(sBeor_%x>U9(]/jW-Y@Dh(N`YK(8ksd2qQMt$N=Tn#IYj'%tb7D%AWbx,r)qu'F$=iE;ut9%]dX>-3lF;-WnlS29.aQL3+Q<e#g^J,&5NfF"
+	"w^sGaG'h*G24I29wZo`]&=%CMJL5+e2*ev%7iE+[sSVDZTp*H68H:9.7Jm2(k<Hi:c.l+[9@Bg*pVF(=+pxp.15/YI;t1.3wXA1(xIh0:rMC,[>OBg*&mA"
+	"u$'vJu$[/`b%N0bb.%Nb)=v;bmK:ckVLIOMb4RvxX(SqyL#:f4WMJr[T.(sUW(fabH3Dmt6/.mV0NJIO>#*XGM#Ap7Q%M=EN1U,BQ#+H<M#IH-U7;g%q%7"
+	"xoKOE.JNUF%nM#BI]8$T`UK(DPs*Pkvv/$uK(N#ns]i(TURC#MT]GOV#bb47VyS1)%Fv/-[N'Q7SM^P:AZk(x^;/((or'Q*0BY-t&s0()b7GPkv;0(n_MB"
+	"Q'IF;-*l75(7k3KVeKRZVnmmh4']K@ML60,28NGAS6V7202A.[SUI4)TRu7O#F=7O#viQaOBa:VTL8jS#BL>QT0kQ3U8_1N#9wASURN]i(*A)PU8XYFB5t"
+	"VjUt*,P#V^L6=_+J;$NSXT7/k<=$t[=P#=]7s7mFJ,WeePP#-hoN2UhU]:#cCR#5LDR#6IDR#@H,fX9<rn==PAT(9(qHYxW)p=g)SH)b61Q#P<8s7&9#_Y"
+	"-fh(0ZOJr7*LZ>ZoqUQ#tyMH2'dNmdW+H;-lI%;[T90)3'rNpumg$R#Cp(u73hV;[vs6R#;ZCl2Oxeo9w0G8%7J7t^wb,]Iu^od)SJ'(,K;_X#%avb4U%1"
+	"S_c9J>#mdnR#m1<5&Hd^Z5akCI2sLkE#pKIl`jOJ>#q%<S#r1<5&RPVT7akCI2yX&F#tpa-b`0J>#u=bS#i+35&'glS#N7MH)-CYaFakCI2VouJ#B(.>mQ"
+	"mgN_:x6`#vfXfM93Cl#$5y=dg,i)3>r^j%s-Zvd`qLQ#+F/=],IC#mOJoT#+$-V)^nwj'jqix7jPxT#Dr5U#&`_*3&9xE(E#xj'@1^rgFBPr7f3qRB9cdU"
+	"#qS6qhTCp9(UvLjhLL)V#$Y_*36kkF(M;xj'M$6MjNZPr7sbM0DB<WV#*GgKk@vd7(f*&EkT&tV#0'`*3GE_G(UTxj'Ynf'mVsPr7+LbFFJnJW#:9@&na5"
+	"1;(v5Vvm]WgW#@U`*3WvQH(^mxj'qa>Yo_4Qr7Bv2rJRH=X#K,pWpWU4:(/B/Qpe1ZX#Ee`*3hPEI(f.yj'eSo3rgMQr7PV+lLZy0Y#[vH2sP*K9(@M`+s"
+	"&=NY#wXUK(Cf@dsw6xM#dpa'4H1]P&_,4V)E3<atrWI*OEDoP&#KEcumu'3(g*Q0MYwBZ#EW*U#Y+ecvqGPmgQ'TZ#50Md)+bUvv+k(D&@y6Nh3PryPr+6"
+	"uMrSd8gb4ljCJ7]N0k4JRN-TbgM`nhnN,^BHN]%_*O(kkI=4aki#3/0jO<uRZQ%h;j#i5$Y/5Tv%P'P+D==(Cj#sKWp]@.Lj#yiGc%]0(s$BH;fMSmij#Y"
+	"2hvQjqET](a_]RV$og:>5>uRlZgAuI'-k#y)X>1f)NB4:nnh(]sF'TFMAk#4N@R4O@hpS@wo4(3k%A#Flpk#0UB@1m)8Q(x)BlU%n@l#=8AKVKq@g<e@;l"
+	"#4$eIW%Sn4('LlIW]3Ul#j'.sS8c+>d@,l5CgL^eW3]_T#Jg8f),*oIW2B=F&pi]l#QkTM#9wvP#R:UN(/kU*X8H+m#DvTaX*n&5^QCEm#X4Uj#h38^(_i"
+	"%&=x2Tm#&ka'ZX'V2(vT].4TLR[Z=&am#D3EQ,CwaylJ]No:'<.U(K.g<[](0n#a[fs[V<$V#9cJW[jm28AMU4A#gmkU]rp7_1IPt1hCgT9^RnNs[iKn)0"
+	"LBsR#%kCat^hn6$6[_m^g+<E=>,vn#%#mK(lh65/:w>N_xCkk#Q$SP`FHBW[wmJ2CvA;K``qtj&yMWg`CtQP#Yu`0`pS;MaNky8(S]xu@A%9r]2@*fabOm"
+	"C`i8wo#x]3EbKs%S#M.p(b-q$S#_25A#Z[8'c,+(a1[s%S#a%&S#2_*l(p<T@d`,H$dKggcdj0PQKBp+(eoW_N0Xc#q#@-+.%iTHA#sF6q#m;Qg^*G>q#4"
+	"fXK(H3D>,ht%8f'&+W#eRevdoQ*W#M>y4g^bfrg*/+W#M^^H)Y9/)3KV[&N+s%7QjU58iH5g`V/`P2$fFIV#MD-9$[A/h(o'7&=$=9r#RlQ0iAfYLi,b(,"
+	"%0lmi(l9cgM^>94i/iNdjsIsr#27O/(SWu4TTNtr#bBbc1VXck#Y[ck#MW+l(R&:/(YE$h(#qQE3p<:=lkS_s#:/Rs#Kwacm4Mc^4`L+xm)^*DmP<<R%CW"
+	"OF=8DCr#B%PxnpC5L%&Pnq7fF<(o3tqUos:=AoR4t4pk_aQf*)vN&>OeT#HR`vmZ;5T%=G3Hjhc:78BLa_nn4mYqXYp1qPc$m2au[.j#g1'<Y11Kr6FSO2"
+	"WmjJ/Yy4Nqvw<7%%Kau#DiG*N,4.is+F=K`44U-tlnIdssTWF2lxMM)U8PL=thka<nchO2@ZC4/J/Oq#<^Iv#32LCul9@t(M+o&-DTYs-ql,P(YWiCvVV9"
+	"a'-^jP#1'*Q^_0/8M,X`W@Xjd-$Q45##cc+:$qE3/MU`9>Zr/r0NSHG^um0%o($+mIN86gv#GfD+W8VG#+u8D29Ce&.$XoA&=v6JT#],sT75m/.$`3s-0P"
+	"HpH-Ix15$%]KK$w%]C--6:<-@)akWh[:&48,U.$Vk.1$'TdaOA;j/([iUmT^$k.$oh;Z1o>mmT1W-/$aJ=xQTQ-/$vuB/$[N5/$>4;_RVer.rt)U/$C]H/"
+	"$1B>=SKwUL$=U`>#tw88S-q2e)v.W=T>MjpS1p+0$kOgcf7730$0lhYT_vMNUejQhe-GGF&Y8@8JTFUTSFLYK$J;2Blmq778N-P<TZ]cqV",
+	"eDJKVAR,e2uFiyQ'-Zu;esbdW-xc_-X;n7$VdfgVrYG2Cx%0b<_]QK$^J_aXbt=&=siyu#C6pIW5$2=2qP$7C&axW$;^FS9T$wyYjV9ocA_B`ZAUc9(A[D"
+	"8]<toq*TWE29pK+2$le%1$QGmvdQyEHW^5@2$=:lCPN-'v`7+>Dg+$J>T6U3N,aVTh(Rpg8.>%be&`lCU#*r38]db[O(]+J'YVjDZsaQe2$HIDr]PZf2$^"
+	"g>e/vn[O(RY#S^MG:$_hgw2$533Xt0+P3$Ev`>qU:dC(h38&=FQ`3$(FkL`/k&J&T3<mM&N[P`Or]da^(94$#5lJ'Z#,A#0nki%2hOl(/&M/(K%uCP4E<."
+	"c9Gi%ubsXJc0DONU.jg4$UEa(t5Mq4$$r$r#)By=dq9/AHED*5$N^8uXx*,5$A>D/(Hgwu@,ObFb>B:xdIX)KTt(B5$:<NWe3oFO#RX2;eFgf0(CTu4TER"
+	"[5$C6iE1FxFO#B%.Bu%A)Q2E0De0<Fprg7x<O#T^cmg%(-UhL8k/T,xM6$M^K0ikOA9H`E=&4#Vh6$xH9Mj/7%j#us,A#mL&7$^/3G1sqGQgo:_Q#-:0r#"
+	"iJCV#@2KV#B,ZN3X3#p-jOp%lMjMdaAi<+MMj.h(mP6&=ACw7$Hy-]m9[/E;1nOT78`6O2ILws#AXS=)*H,R#-KfT#E_GUrj[l7oH4(#QsG_Q#CO')3I[E"
+	"8$<%XK(L.j@ma(%[=Q20Q2UqWt#r3PdNhy^Q#Vtj8$9w9$mOxDD[T4FToh4wnp'DkmB:XVXC90[7$F[OM#YxWM#o4%e2B@QU6[f6n(.+O/(-uuu@6=$fj&"
+	"vdK&-r:2(D^)e)qmkK(*SnO_jU^R,3cKl#`bem$rCVN(x+K0r/obXrn4X3$M$.oSQA$:$Y_U/(kB=TSqI%:$@.2J1t@;Q(/m_Ft0TI:$;FV#$-+FcuCEX5"
+	"$B1.A#o1Ap%ocq3(7OWT7F1n=vTdSLr9g47*rB1Zv;>$)bPcB$wiqT;..9'k(<D*RMw+Cw,eVXKM>j3V)/whvvOws(tGQDJ$:bfm/uNMJ$Y,y2O4p8,Ns<"
+	"$q76(UJ$sV,'ucJga[@k8.`3m-P&bUKj#_P>W#lJ@i#e[Gc%gCA<-0Lrt-72sh&;^+v]>fMBP6Gpe2D:3;n,1'>(D)yq7F-.#QWQ@K$YaAE&'Z:mM$nXDQ"
+	"NebWR1(pK$NlHk#-J*A#Zd.e%lj:]-%%o0%@e>#$=j]wSP`3;n_F=L$=I#3%0R>5TrB#3%&inH)UmjT$5kvmT0g7O2xltn+Y7lL$$_xPuL0lL$vZ=/(y$x"
+	"u@^l_9SqhS0V$>b[VI.*M$98ogVgl.P#RWSKVy*P/(u<2KVqWDM$C55A1xu.P#0xHQpYbhM$[V2,)QPhaXHFVGYlx%P#%6S,)Es,)3kOTAVY,@N$VN)]ZP"
+	"EGgJ5xE&4%eYN$*9ox[liWk#JI+A#dc-h%0aw@-*_,`'YR)O$bMQ+%G-Xp]2V[$[d$q>8gBup]x<BR,NN<j(Q+Hi:,#XO$hLeO_rgB>,bZMB#fj%32a2gR"
+	",sOrj(d$8i`#-#g$V>8P$tRX/(vRX/(]UM>#:(LP$.]JI%dRTP$k:&P$Z$Zc'TJbC=FWrO$m#ubb;yFO$V0mc'UGF'=92:O$NE>)3/A;:P2,SW<su)j#y]"
+	"2k#F8oh(9t+iVi-uu@wE0fW;HsD&CZ82(K/#e)48Eq.Z#^i$s'_Y(+IJt)j.):+t-_Y(0Rxk(T1fgMtXrcY`,@>dlx:H'`)h@#ml,Ae4+@9$eB,A#5&HDe"
+	"ldWWeD)2,Csiph(q,['d8-r+3%0Ae'65G&4$37I'my_rg_`g3$mZ,A#Q.ek%TP@2)ulE/(#mE/(*9u=dO5kR$X2XM_^vcjh%^[>*BTqR$)58]HuU220Wt%"
+	"0p1xIb1#x#Y(;eUK(wQd@dwO#K^udbgljicQ$'a2niXWZyl+i6S$7lpoi1c),jy(k[t:70(4/v)V.W0=_*%LX4(DkE;-EZ;m(_Wnlj70&)klZvx3Ll4a#W"
+	"^mx3hj,[-BGL%8;0eS$iN3s56fY^lCa+P(Z9jZ#$iXCl.mSE&fDS0$(;:l,o]]o,gJS0$Y=(m(T,egM&F5yRFBrvm&#BDnoI72_#/dXnYW<q#EensnL+>P"
+	"(X`O9o`i3w4t.H&4R)/U$eH<Vp@]j-$1W-A#FsDU$.Q5I1vD<J%6f>L%G)UEO1Uep#8.djqih32(VdU[#nFtorOO-Krj=6V$%oo+a<[^Fa%n0K'l.A)31b"
+	"s9-MeRi(-Q`Ftj5ku,K9<EtkB/v,[[wj(If@'uuu)W$Ju)$vel/c,ey&k((Slav5RTN_d1O$wq8Xat&,QZvyBK7MJLfgin.]NMvTsmB0sKf$+C'V#@/0[,"
+	"Gf),s*K$r+0[SNMAy*/MbWF/MIT<,N@cNm(a[ePN94#eNG/rf$uf-H@gi5c<;&>c%.e-g$@M>g$1q6g$f`3r*%%%GP.H6g$,;4V)9>rvv^Qun(OeBeG/+y"
+	"D8EsJBcp#hg$W^4V$sV[&R#>RHa.-#h$hLpg$4XE]Rcd^atdlbxRK[kWRuliZ#C0$ZV_,$=S$Jtf$N`Zg$oJ.[SG//]%2K)U.m&e&=Y3Eh$,G-ST/%Zh$B"
+	"DKL6=KDY71VIk:`TL3,]BA/VJJhj(h;6nVK.j(,C4p(=n&^i$L=SKWFj$&=d-;h$*ZC*X/Mc-u8G-JX&&)KVc2KfXUm=JXUM*_0pVqaX*$]ir)As>#dA3)"
+	"bs^kyP>wDcY:-2DYXcs,Z4<I^Yh$TGZyn1#Zo@`dE`CwV#V.vO2DO5aL=M8lUBqE0@h;0M#PQJL(lrc`[/S:;[eF,4,_Ys>#a+WK`EDKA]q*Dt6_uY>E;x"
+	"waOO/*I&'a9-=<8Mk$4jlY^BQu4^R:,o^K_h#^HP7,aPvZ3_t%kk$c*wO_t(tk$Tx5=-#qpN2'p:gVT2QCDhUPN`l9eyP6VLl$l#_6,#Ewj_/74P6$asg`"
+	"]*nc<S%]l$aEq(=Dquj$0[hs7W1ol$t,CN#+@fk(MIe.cEfkabxfAlUU'yFca%[.$O8;2$9(xRTyfT,o9vhiow#MQ:%x4$d8&,`cd:PAsB<Rm$_FlkI<9I"
+	">dE;1xdF>(]d&w/>F>cOk#H.[.*=5,ST#i3n$6`.i$NUN##6v[9fduW&I7(3n-OR_Zm&:]Qeoh/)WY#Xn$KS$qd-o`n$fB&@#>_SrguSh/&<%#,=&V#o$&"
+	"hkmhC]T)3[i0qm`vsSiYP/7i5j=p1/i>o$5O54jOUSgi<GK3hhLFC2L9&7C`,j5&nFHS9d*kdj1x,O]5bxo$Jg9*kLMVo#xT&te(DB_#_m[9fH>w`)D&ea"
+	"ky;aU#YbYO#nSIp$l,'`l.Nf'mgH,l&/Rr(=Gbap$)KsymTcC2(`@YK(ng@L(x=%_m%GT@m(dm[n^ncx-,'(l#Hh[Wn_K(l#NB85pR2(l#<)<8oCi+F3vJ"
+	"JNghxVq$80VNgHs_q$n.$&=NC2p$W0fpSplE4AwU_b)2UompnukR#lHmO#,o/r$5j/lq,gFLUCGr[G_A1/rdhGm3@Tf_OQJRr$3Ltg(BR04sq,*)t@u.cj"
+	"Viwr$IbPB=*_#c<-@>)3N(P`OeSc`OhlU]PZl%G2p-NM)X8PL=-Xqb<qchO2Iv_4/0.+R#SnBBuTWM(F^oA&=rNpq$M&BT]H)86.t*:2qMWR$wFQbU#f,1"
+	"nT^Y-M#3y^*%E#i*%1hj2NHwlQT$u&+%t^26M4ViZ,cg+U77$opBM2#+%T]Tn(NMi#.Y4kf-`'A#Q3HI+%f9UyuxYS+%J<Ja&*mD&PN:vq7@f`BPkkv+Qe"
+	"0:#Z3)<HQ'dsabHa9W7uF]>QDrkm&6XI0(;,3gWZJ<,%7.*,%Ox22.HlX;RC@(0(U.PpSPJBN1S'3_Rk=(#vuwc,%sZErjo)dETgwc,%Cg'bT8Jt,%/UYu"
+	"$tL.HWo:8XWXU'-%ZlqO$2x1nT);S=Sr%(XRFnjj0yxrS#'Z0[#JYI>r%SekZ7p@+%#<_a*w0ug(pQK0VN.9PM*a9f#_Qw#%AgxCOuai-%",
+	")9,lHVj*hV:6,e2x-h,Ou.]'Usj$.%dEBA:ry9,jx(J.%gtflsAUF+Y.L`K(AH:@HTG%@#vWb)*JUcA#O%gf*l1RV]yO$FMl5w.%iAk`qi.F%>,;Cb<i]#"
+	"d(ZCW>Z$@0fW7[y-A:H^,#SLZD[,&)([P_:>;UR1fWWA:d'bVXM$_98G(SDe)(PAe)()&T[()S`](4]qh(n/h[m.Yuu@1w_enVO/J$kjSQ^y;vItenUo_6"
+	"&*][GODK],mX/%;myJ`ousY]owG>]b+v>)(LF;-0KPM(ZA&32e9a^i*RHr^HYxp%qaL5^[E<-&_JiD('XI0%CW-0%Gd@0%eT9k_H)'##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_half 4501u, 8559u
+#define DITI_SPIRV_SIZES_gemm_half 4777u, 9088u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-	"uB)VNJb_OPTCsI-UT7WR]hD;$PK]]$.t#:2y2emhIsBs$Em6Wumw5Jh2y(5f(JA;n*bKs$[e7YXdloGhKPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MrJh"
-	"1q0`r6%/s$X$Bfbq%RXH3'cK.M(ZH3>MPD.A#o^'EM_kd/(A4pf)e@Lvds.p]#%v1t-t2_x#B0/.*dG9/)+a0G*k+#[,0a0_#@7Gc*nx9/)-jLc*x1,[,'"
-	"lL#$N@Ln&)xh>$Nn(Q05]rO(*O1:%E`;X-H@LV%3fEX-JIhr%4lNX-LR,7&5rWX-:$%D+2tu;-.h:y7xfD8.pF6I+^kP9%1OSBd/^EZ$-a:X-QlC%8.`]&"
-	",1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%A"
-	"AD%Up2eFEE1;.'N_K(62hW-42nk#Bvnk#Cvnk#%W=j(G5cW-jNEh(l.^5'h]rW-7HNl#R8VmThKZB#tjb>-=DXH2_thv$2)LC+nWmB#]:0U&A>;=.fnuH2"
-	"ZJ*u$Be<8$=aNeF/hvV(/$ai(kCCcFFwj/rh,mB#h8AR/$[*o/r%k<(Z/1QT^qS60IZR$'qo4IWwogdWdHl31'sUN($M612i+qnBk)X>M-H-@H,FN<M0nP"
-	"6&->OL(sbtk3M>)0vw+X'4SBLk,xkb[#=P(;&q5:C=vbL*Wy;uG5r/QVsXVOaQjKYl&J/b%nE]Kd)nnDdMcOWS8]XF@W<t])#D4)21M:.##t1tW7FSY50w"
-	"aa50Y40Z8fcbsv<EAX^aMW69qX#ctAYy2s04mP&BR9ZNFuEbbV,4wk.jT@MeT*lVXF&V)IH&M:]Wo0%C;EOUl>-D-r[ll:@kl;-l;OK2,HCl1^Y0l1+)K1"
-	"(q'[F*)[XD$g3>J<E(.O#&1_@$d1qA%*=:G=`t#R#WVSp1s,@X8&yyy4804S2*)H%5gZEn&]kLn&`dnG<$S;'+`%HB%[lft$e.m;-;Pk;7CqT9&>R%O2wt"
-	"-N1lj)r%dnSQE5/)30jR^5)cLKq(s2%b+L+E&,</LYAFdI]-8ay1$VAR2bUtp<BKS5SBiW.qBQB;<Ck.Z:w$)*4'*dD'%ariC%yBLu'rd&R,rwDo*%fVT#"
-	"0Yr2CijWQ#L9dZ-qEuj(-6pIEaVkb,5tWQ#98>j(mjJ1F[0+&>bfF`oeGBiFnHL'G&'FR1+,XQ#nfuaGsA.&H<%=70&Ru2(<Ln@Hd.l+[,4`l(^<WT#gv`"
-	"[-%O1X-O<@]-l>^)=g;dZ,Ks,tJ6qS:K/1jr$QUD$$]Y]rK-DDW#4Nn@#$-^L#1r<70:BJY-EDb[R$:sBMP94[-y#858@lQ%.nM19M+;]jLM.+:.Ub3WM*"
-	">x.MlATi(AP1iMNqtb.wp1D&H5x.MI%MLN`rAM#%<k<(cwD$#oK[M#xZf^+JM10)fr*cO`5QD/0==2'$ZSJPb&uM#V42N#>9:b<=y/N#,CrEQ,Ik.-QmE8"
-	"%hAVT7>p/j##tmBRgQG/:QE)<($v5%SHRFWRDu&O#x(i+aa_y<$NUJq*Edpp7V7uTSZ$BO#[]v58QWA;RhIEoTW@hm8a@2P(`t'UU]1$'9W@VK(+*4r*sE"
-	"_a<ex1kU-k&X-s&Gq$Mx$0)erym&CW=PV4c4.%vuym&N$N,%P&o+WttfZ#'eno&^+f'9gTCt7oOfHWUSD-X]'J>#X@cP#g1<5&-Fea3akCI2X'3E#[A(GY"
-	"d<J>#]X0Q#l1<5&72^Z5akCI2_3FE#`f@`ZYuI>#aqUQ#lmsa_6`i_#rYXfMPS'U#T1@W[g,i)3g4-h%>Yw7]JG7O#VD*4VkUB#m$e=R#+$-V)<V_Q&x%R"
-	"u##I9Q^+B]8_C=N8(oaq1_-BoR#wX_*3P`YC(*i_Q&&l[l`/UOr7KrKRB#2FS#D65kaH]%9((mJda5sbS#qF_*3a9MD(2*`Q&1_4Gc7nOr7V6HOC+d8T#T"
-	")fEd6K57(8x#>d=MUT#)u_*3qk@E(:C`Q&CQexe@/Pr7h2<FF3=,U#es=wfWbY:(I,TpfF'IU#5C`*3*F3F(C[`Q&HD=ShHHPr7uap#H;ovU#ufnQiaBV;"
-	"(Y7-KiNX;V#<X`*3:w&G(Kt`Q&f6n-kPaPr70g)6KCFjV#3UO:L>t0i1Jd+W#dHeYMB@.W#_226O'Fg1&[V+DmQG/e<@*@W#hpA+ni0Wm^k]'3Cm&dR#^t"
-	"uF=E6RW#3PLxn0CR1(P`Ku#t>1S#oQe=MSw*X#X>eR#iF9roVI5C=P[2X#[x^Rp;ktH:7pRA#5UYX#/L&@#NZcX#LG$@#8pmX#jx^[/WsGjq]>i'=_/tX#"
-	"aj(#s]jpm8FtE,sjU1/rhfh0,rVog1tMKY#N3s^Mc=`Y#/X.U7P%mbt+GnAuaqro%R&8iWoG-FM]1rY#oFc:(S-A'utqWJMt,44Tuh7Z#yp=3)d1h1qUVq"
-	"V#5IIab1<aV#gYhV#Tw4ZvLHT7M>^)BcEgIi#g><i#5;Ri#k6A[q#eYi#Pvei#-TXi#;5],=sxQTG5)T$'1Zbi#TMt-(T$DT#HsE5&+vJ5&Hl:QgD%)j#9"
-	"r3n%Ku:QgXlEj#[[P`g&49Z([+</(S7/`PS):j#ODD&Q]+</(yRU$Qd1kj#$YsGSN]sj#@v&N#]M1Nq00;QgA:.k#<,@KM4365/JS,k#HPBk#Q2BggdUKk"
-	"#ejjK6--LTSKJ)7TUigk#xZ$bgvBqk#^j&j#kairTA2I;(=l)%>A(daP/gW3UTFAbgDa-l#%O`jU=:LU#Y&ENUor=U#8l*A#7IaSVgP]gV6U3S4G;oh(u3"
-	"7rWK*Yl#MAXS4h%YdW:ho4(gD@B4G2AL(Ty`FXN[=o*]#Bm#=fre.>Lhd2UoS$S:Oe`'FU4T((%W0V66KI]VYvtN32V.YGm,P,NQoh(8I`3ZJ$Pl#&@gm#"
-	"M16([odJgr6LS<[kNr4K%SJW[U:o'#[vO2(tkHp1Y#/9]CE7n#NRsQ,8/byl=Wut8LbkK(U]Cr]bG_n#dBCQ^[L$V#%I'5^8#a/(n:&KiH5oh%*RXl(u&h"
-	"H)tXO/(#-<l_Qi`L`wrV0`%Uvo`%rwm8P=Yo#t;oHY]ii$)Y)tlaK`7Ha9*NCTAQGT]VWt1hd0bN#d[[])3hEabFZHrYqS/p#Q,kR^<<rJYy4eqPX=hJ&T"
-	"E2R#Drvg1M+Jp#ycIE37AE:PgCSa(;#;/(uNv[d-1'j]]ICj]%v+,0k8#9(]7sg(Es#&=hP*q#cU#&=jV3q#'[,[fG0x=vs#Y&)u9K=gn+^pfgdJVgwK.V"
-	"#=C:E#htwq#GE-biM#*r#pBY`i-u1r#eQsp72KK3hW)u3i-c+<(+wmd)^jla*&G$[#0vb9]1slLiivY+awVLCaP/Fr#HGFr,=1ji#):qh([YbgM[/L0j3*"
-	"/EklU.s#q=N/(C`4HNVZ/s#fNtc1%.9S#$bUT(b9[H)OnC/()hC$mW/g[mb::Bm0(KE3ofB(j_7#t#BM;T@BI$;nPUKN#V6KN#Eew7ow+`T(WqUK(e/V9o"
-	"t)$ro4P$fj8*-90RiW8@,;t4pK',+%#aHmppmuXp9&A7q_9aQ(w>m(XQ+&u#Z^Et#7B+P2HN8IVs%T-_Im0u#*x]Fk:tlu=pSXR#kVni#A_WN(w%B0rpY;"
-	"Or3L7s#p_;-`O:`u#i5V/(gnavQ2^Vo%j]>P(EN;)=2K]h(NW-)3bTV'X&5j'X4x7i=pgyu#)H[^=)Fu-;a%JE3hZDGWof77ouNHFWViRv#r):/(A5)%>c"
-	"6ueslZ`s[/'Nr#m%RH)m2Rh(4N-&=%Bmv#Q</xvg_@H&_+D<-'@VX-p6JT#i^&h1UXk-$s6JT#'UOKM1JCT#vu)A#lgcPN5(hdNOt9.$R5WD&wD:mMeUZ-"
-	"O=`DBP)Kj.$LLS)&&4*A#S8Ed%f^Vx-LFfa&Sdq.`k9//$J*PJ_j<8/$`cy2)xLxvQYfIl$r0iK(`x+Z#&fXWRO8DO#oj=R#Wx+Z#8rtsR",
-	"E>G'Pd>xJPW3/dS).yE&aj1O#nD'h1M'w/$<6qp7Xxm/$acN3UvW,O#VtMNUTINl(Psy%=O)6W#glq3VCTnC#a6c0$5v(&4MsueSatu0$i12O#Cd*,W3,S"
-	"c8u@CsM<a$SUsC_aXofU1$]NC/(KHO^GH5AL(g6cdXjMuNCe+GHW&GLc&]xqU#^viy=a5hFZa-KZm(.-cZ%';>Z`PC3(aj8A#2'-)0kk6-3TQ,)0GPsvZ,"
-	"AE##vk'r:.L+2$C#oU]_p)m&*XkP()3-:^_Woc=8qc2$f^1v^7ELQ^N^9<3'S)m(`pSr7C&O3$o1S7`B%ej_gAc3$iMaF06C48]ICNW#;go0aqcn.$98'4"
-	"$8eMCVl4k3$:7N50RU&%>+qdCY&=wRTJECO,^b.t#@^]2$R:UN(GQ`-No++xq%Vi=T+&1.$:N.]Z&9W@ZeV%%>0s]<[aI*faJ#:]NlB;4$lM3EbpJ-.$.4"
-	"y(bClTCch_&.$ScU^c&h3P(guA$d:6/W4H*)h1`J*5$s^.AeUJp3$eB,A#x@@5$<$ME1F3CL$^TEN$3Ux1qL^)R#G,KTfhh32(us8[#X0fYg:Aq4gEc16$"
-	"JFPW@nBgpffwE/&QEc^PQw;6$%>LR@#3-)=$106$*ln[#`Tp,Um=2Pi0uP<(X47B4>y^+=,]q6$^CW-jE0VIj*F<*bj-_.$bi;Hj<`CG(Acvj(aLJ*kT[J"
-	"7$b[3'lbYkb,Eq%k(1:Kcl3_E2(w8]r7TcUs,0[-)=DCw7$#*xV]<i,7$;6e7$NvEXZb5=8$gR=/(=/0w#,$=(ox)5WnJAx&=U/kX#G4u`oNm)8oD(]b<R"
-	"na8$*kQL=jt3-;F>B<0V#t8$JM@5hX)&9$u]511RU;8$oZiK(`xXK(,<OWR,CO87HHT9$he%>0v2L0j(Zi@#C`PIsvLmpg_Y.AHD765/'-/_e*-8:$ig+:"
-	"$FJLFtVrcn#D*DL(p[iLrgMhbtk%+irp3S,uT59Ek1r]:$Wm.v,RX/BuYDi'v'=yQ#.TT2'rAyQ#V&,>vZSR$wc>#k#''vI$(;5##W:aSMvy'[#p/AhrBp"
-	"1J$QgC>Z/H73r-K</M0j69(IJ&%>+[pItKt3Y#@((2qPYv7$%=[W[b/@oNy%c>,T*hH2TJqseA3EZQG:aJ$==LN#ogjJ$UYaJ$]N@F1=4hJ$'MN21:Q')3"
-	"l8rJ$3q%_-hD:o#--9,NXVHBP9GmaOWY7K$0BEb<l:888m/QeQF3J>QB_TxQ*BKK$0gWK652DY7sMpp8W#Y2,K0_TSA1hj(WI^;T<H((,:so(=[@NL$;K#"
-	"qT<W6&=QG,K$sgjOUhI-*m:SkL$.%8Q#$P=Q#C8*i(tobSVf@.k9o`3M$G''M$wZn7YiK[112Kid)jg;f-#BhaXb$nQ8`5;2URFwV#8#-STaCC*X4^3L$]"
-	"%aa*HjBj(tn8GX[T#cX+8YI=u7j>#O&0M#c<GBHI/T)YC4(w,siHBY,w,:(bfGcYv560(<KN$Zj>JN$+SeE,xuHBY8NSS#JTSS#3G%wZ3LZN'#HO*35QEa"
-	"'3'<r7*6BQ#=dO9]DInN$-[M/(LRpg(ZX_5&Zb=B=L+b^+,QHV^@-T8(NP6V^W,PL#D(YO$S5rwaL=3I^2+#ka$^kO$JeSA#%`D0`e1C9=0.MEX07wY#^^"
-	"1k#a'1)X$o`L`@^[a*CT&N(-cc;-LBh8$=:Gni.AY0Sj9:lI<+[u#..1)XqAN53B27`V<bJ`Va=*=Fr4.s(4,D/(FgVcb,#)8Flpjg`+v%&caCc(O.ZR=O"
-	"BOc-d-d-[-w)w3%d#ppf)5'4%dtSTffh6n$^@[ZdCk>-%d=ZQ$B6Xi(AxIDenv78fOvuQ$eCEYf0m5q$Qc2R$)L/2oYg99g_0OK``gaUgwM45g4TrXe`rR"
-	"B2E$&7CNCHt$b0HS9P%MNh)G9N]--sR$:&&lhLMVo#hFDBcw-B_#V#,`cAk5`)3uFKip#aU#RLYO#[WCS$^CjIj6j.kj[VVm^-%4:,.4BEkCAaZ-m:uV*W"
-	"fiX#x_@f&I(%s.u^ML(p0u80hTtc1>A2JU]+,T$vDGIU^15T$p'VJU+L<T$snJQ%v/:>m)t.(n_R)cmaf&Ano$lR#5+fgij[@e#N'D-j]Z'xnQ*-Q$Jp<f"
-	"_e<fgUn%;aoCHBk(ve'roT6iIj(q:U$T4uZG2H/5pxWMrpr.pU#Y$$,=^H^U$P`0lqy/x3rI3K.$wpa5&@DK.$>GDKr^$4-s^xxhrYDE3q-KEF2i8'7Cus"
-	"Eq%.FIS9Ax[dsNv+R]QV[V$,e3*tvJET$YKosnDCC_#$kU9oe<vc)&ObW-=;bU#vaZO#2I,W$N*x_uFSi'vj(%-%.xpyuKP_S7Ql[Cu:b^v,a<4>vypGZ#"
-	"2&HZ#hhFZ#+$,)k#&HZ#oNF/MY6ld2u:+Bv#wUf$r.Of$7.hf$n,if$;5&Y#5mBf$1C^0,3)VZv*;Q##`^.>0BGWZ5-]*j(;A1_#,RbCP4(<g$_HUP0BA,"
-	"g$j(dn#pdn;$,HZEO_cSg$H4Cc(lJ'JNx-e+AL<sn;[B7,;uL#]QVQ9O(_#)EkGGxbMkcHK&l3@*'I)]#(>cI_(,xVN(m#0cbc_HruygDmN&Ua4$aE0/`["
-	"1S.0raMR$3,CCMGKt(B*w=Bu$Y+h$siyJ`I:XxROhm^RCxd;)(LF;-bEOM(GxBs0V'2h$+T.n0]G9QTNHfUT45*1(,[.A#w0UEUZQH5T_j(nTPPRA)W=:/"
-	"#",
+	"uB)VNJb_OPTCsI--U7WR]hD;$PK]]$/w#:2y2emhIsBs$Em6Wumw5Jh2y(5f(JA;n*bKs$[e7YXdloGhKPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MvJh"
+	"1q0`r6%/s$X$Bfbq%RXH3'cK.M(CB(=R$jZK(D4Tvd$a0v$;9-V)^Lc&#8dA**[5D#$<S@4(.,WI2hvG[,(gYN(e@4=$Mp#X-)ll<(to-^,)jYN(snPY$C"
+	"S)X-E-lu$1Y2X-(P6D+Pw1Q05i6l(*4C=%bLDh(q]^Y%cODh(sfyu%dRDh(uo=:&B0O5(-uB8%dy7e<AlP^#yDqp7rmSq&t0W8.GPRe+hED:%08N)GU1s8"
+	".*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)$QFe2cs4B%;Vi>@A)Z:.%:pf*4+Ge2w'sC%PH"
+	"rKEEB(;.9`0(,DS+I2aeIQO.ktGOjgrv$JI1A,KO:A,IC(A,V+@_utOjX-Uk5o&yA@;]]=$;]->aQ0:x6l(8uVS',fuH2c<Cv$0S5Wek^vB#-/_;.)XkW-"
+	"2XH/$32h_+vy6S&4L>t.]@9:/(FvH2]Dxt$2]YQ&p^yqBgiF@RtJ$lD,XZr(nq$.)0J<J)CXwI)Z#O>M#M$AMsE-uSW0$A-L+k<(nZ(5TU06A-.'212ZJk"
+	"<(`*K$[L5VD,eA^`#q2rD#wci&4Z';G4rnnrP,EB`4MuX5&jXN<MY5X5&=Aqi(yH>]5_p<2(Y'<cOB8mjN*4w00,=Nurd[+3C5vaqd*k5C=Ve]Djt>1^7q"
+	"kMWv`/Y/XWVM8M=d1BMKI5<8igHO#fdO+='Aye+mF/xAnAK`_+w6M(AjD;-278O#h[RH=lg>=iq.^4;Ub]Tu#f(AShXr8$dY%f)i+q1%/[q@MNr>**_jC#"
+	"$R_UH2e775/HBK+#G#3d#$aMv&e@fH*dI*e*y[:G=Q36M2<:,o&6^xh1=Br'>;*VI2_)bx$8^]L14k.->)+Q4:$xN>@1li'+v:Aw&UpY]@[7m;-_moM(nc"
+	"mx@'c]u-Yh3j(LC_r%YSi>&nv#M#yLO@#FA1=ASL[i2XiB_GrUri(=aAL1nk+6)gepq(v;A&,S:aB,BTdrBGgI]->m42$axWkb^ZVVCOxMlCo%G2DUgSUD"
+	"k.Z:w$)*4'.%j'%e37D%rVu'.3Jf>-P&jE-gclE-APsQ2At8,3F'M*3'M'w$LpB:M[x0D(AIlA&v7aBM7$48^4UV&#I%wM1&ZaW-Mi804Yi8BGu09&H*uf"
+	"u-6dYg,B9()=`-5>HNl*:.oT1Ncy6eT1WMBN$$>A#'B_uW1@]o98j[isIl&w>'&2E['Xmb9K0JuRKM'Ob.IWXQ#4[f'=7mA8.u)bQL/$%nLjY(4MlfxBHR"
+	"2KQ#@@HTJG0%I-SX;M(*u`P1yb<U#*bXKN:yeZm&F]0,+a'>Z+Tt+NpdsP$9^aT%8BdM#ifqT72Se$$_L&0PZekM#m04n'EY7GP&7p1$vQ1N#la%1(YI@C"
+	"#N^xcOOLRe3@VyS1(je=/5ejCQ8]iyP;DZk(,/</(167DQpMTi(Rq=xQH^1N#MhY<R4>MN#2.fN19I[<RxIN@M*cYN'-ZTASk^qN#b17b/SP>3(2I7VSXm"
+	"@O#E[pt7ZJU5Td-TO#GF:b<XrQO#=d'UU9B50-_=F8%u]VT7Lp/j#>=#RVlgcK:ay;<(5@C4WcDSgV0cGP#nAvY#mRVK(G'(fWshkM#fSF8%^2sKX&4=f%"
+	"f=J;$nDrg(eUM>#KxdA17bgs7xtBBYB]0Q#2B=$Z9msP#[iF8%B%O$'enBvv#MI0)rC#n&TxJ`Z8$dJ%,G#n&_9%I%JRcB#:uNB+Sfwn85ZH6(_8I#]Q*="
+	"/.E3$R#j1<5&@K^Z5akCI2f-<E#hXp9^c9J>#iKIR#q1<5&I.:87akCI2pRtE#l&1S_e@J>#mdnR#g1<5&EHb^4pMLU7Gf]dEkQIJ2MilJ#qTe0aE`Vp]E"
+	"Qql0KFgetT<C-p`@&O#GF<U%XTe(bOffO#l$#.Xv]o)3CS/j%xk&BcoKGDMZ31T#xH-PR-:9T#9*Ir7RVOUA-pKT#X;F&eIc.9(<9[vd@YhT#%i_*3uwRE"
+	"(<I`Q&AdEYfB5Pr7`-,3C5J>U#i.vWgC=N8(ME4QgH3[U#(r_*3.RFF(Eb`Q&LVu3iJNPr7V>_b<=$2V#yxN2jRC+:(^Pe+jPeNV#16`*3>,9G(M#aQ&_I"
+	"NfkRgPr7,/1<IFU%W#2l'elaBV;(n[=^lX>BW#>_`*3O^,H(U;aQ&_;'AnZ(Qr79^eqJN/pW#C_W>ojyR<('hn7oap4X#Ft`*3`7wH(nTaQ&DSe*3eMNe("
+	"aZaQ&1>.Sq/pl3CK(kX#0^t0(okZ1P-K]Ore8l6%+Cnh(HJ$q.[D=/(Xp6P&@>[%HgHBY#yJ:D&4hAZdp+8G=jNKY#XH5ftC#S1(q_B1u>P:at/1:k%='Q"
+	">#bMV%ukm2j0(o,+vsKtAuWae107tPo(*J)/:Stp=v,D<5&*X9ZvgRnm/qA>TfXyAF=+HFi#B=H4N39ma3pjhi#AU*-u4ski#uJI0'9BEN1FS;Ma6AZaOm"
+	"L5V)l4#)OZ;X(tQ/0Z(GFjfM+6@L([GTrO6U-V)Z+E5/.oE$QP5Mj#OKaj##(N$#f-kj#e3d3)m8Vvv=Wd%l_9&k#](afk9&1k#1^rj#E%SH=LS,k#6/>B"
+	"=3f<U#c6AYSgFYQ#+iqd)L3,@TR2hpS,4:Nh%RRdam%n(bJ@ek#rTiFO+xQdd&,Dj#6GGF&K4UU#uo5)3M3)l#7'%&=_-wk#F0</(OdImg.J4f%h[Wl(PU"
+	"TH)O0</(GK>iVWuF'hlT1fSQFll#M^=B=KB<i#vnJE3r:1-hU5l'hQIul#A0AB=sq.m#w0AB=M3uU#6QkcYI`UU#$W_I=#-Km#E'%&=:ZVS#me.)3DA%NI"
+	"cV4r)UqWK(O9XK(BgJxZ$NbI[M*Gl#SJq(h&HAn#uh1UgKapB(Gy$&=3kPn#oR:r]'93I&Lr;mMiEgu]<a#2_ds*o#7[MF4Rb+A#(<xh%(<o3(Afx.M;)m"
+	".`=)&;[1O#O#`&ME<&:,o^G]RK=Zh=U(H+Gu[<QoX[nn<=@6stU]ldtI&`)$UWo;KY]K`7Ha^&W#CKKMo#4G-<(Yea$#ZKlo#&=Y`1n//;[4R`P-xsOfMa"
+	"L#)=V%Ap#Vi7QcCev<(R`yO#f47a(,.8qM444Gc`,IZdJfq$eENjj$eE5A#'<1xd2P`a1/e<7$4n<7$8q*l(b:;/(4o/h(6H5&=l]<q#SN%yf9_<29X1O6"
+	"gX7g)=qiOq#s_4/MFxkq#W.Sp#D[aSVuVYmg>/nP#.8kRg'q<Sh]&08(a1A=@PKV<eA]+lhp5[k](j=r#Lj5KiY.3R#[7r.iG6VIj<V+R#$yBL(iU2iioL"
+	"@fjl<6*k>dNlAm=3R#n:3R#/1/EkmK1Q#1=Kakc4IU89u5s#L2t_le'1G=<$@s#ysmE3kY/(jQPx:5ys8(nB)DZm3,TDniDh.ikuK]n7>8V#a4'h(hx.)3"
+	"n6ANK9yMM#`[-U#Pu*/$.b-h(uCtg(@#G##3#rUosA=AoPy;Ton2;&O+51O&Srsi#rg8)3T#kt#jdBSqvIC3$5g6A#A'RVq_xPjqe@t)a&YkX>dijj#gkp"
+	"j#lx(m(h&:/(v`hW-GA0V#D`-HsEu31tf[IdsQE$v#]^'$#iX#ctQwFMtsK&Buj7[YQ84]P&0/`7%X%5k%v>GZ#<ZRv#P@lCvjoT*#$Ni+[80D,)d)2l#["
+	",>Zv/8t9egu.P#UE^Q#yAmv#cLdP#_R*%;q<`T7+NX-$#t#-11w'8(0aod)k]_K(TYqjM(FojM=aS]1xyRoq2ygdNxR6583at-$TWeFOsBqj#(-@L((xlg"
+	"NTX4K>p]VS#[WyQ#$NdaOB[QE3jy46vYxj.$aiP(/.2$&=mr>G<pcbSVB'%#QRLdP#]s*p5[Vqp7FG#/$T85SFt'3N#qLCR#^K`H2BROsO",
+	"/^6/$enI>R8K-&=K`H/$(x(YR@&Of/5XRL(pLMuRWldFSB:A/$n[&kdeey/$t+OFd1u5@(<Z$&=Y320$;q<oTeMPF&2%;mM6girTc7./V;cc0$`R])&8l*"
+	"A#fP=f%hXNl(g&=/(M9;Ha&R(1$G7,9n&U11$v$H3)F%cdW[lRl$vq-h(MHLE3mCe3vumV1$)^h2vUeU1$+b=/(#Q@=@a#4iVsmdCY&27+TRck1$KYvyYh"
+	"Y;O#fuZ^Yw<90(wJYpS#5.2$Vp:B1#d;O#o#Tgr#:)Q2Xjma0qk8=]lc2O#h#48]YSVw]'dxgSbZw2$`.uR^G)OqG:r@)368:3$3qco_cshi#Se+A#dC*i"
+	"%9%x@-j1,+%;2c3$%4AdWy*/'i`+3)#ep))<KWi3$fcN+<KQ`3$aCem/+I*l(tkP*beP=s/,.y(b*oM4$Rv@4$*7HNCIyAHaRng8(nXD^u6ce=36E=.366"
+	"e=3Xf9Bcq1TG=^+S4$I%3xdH0:)3BHlP(BYJ]evGpc=hP35$>3XAfgZjsenUe5$pkplm+4,i2M<+tPPh'=goy.8fm5;Yf&q+=-<x;h)2c`K(H+aK(=Tj@Z"
+	"4cvinCP4B]VfNQ,;qnh(%orUS-s<=@oeNSTNFoIa%6A-ad-==@EkF*b:GkRg]:3_N'Z46$=&u1h++..$SdcmgUd=0ih_&.$x:@Ki8H4P(4n*iiMN(Y4_/B"
+	")3-c#7$AVo-kh*q3$wy,A#3X87$b;FG1XkCL$p4FN$X-cvv_=*R#l[4Blhh32(0t8[#l(OGm4H`ylW#+8$]FPW@KrP^l/;lyPYWx:Qd758$JVET@5k-)=I"
+	"I)8$;on[#rli.U,OA=oCUQ<(k47B4QY_+=Qtj8$+;AroW(@6p<=&ogj-_.$/B&5pOw;I(Eovj(.E3opgsC9$/Ttkqfr8c,WQ&k(V24PrF>F2(6_t39g#Ou"
+	",C;.)=iZp9$^+#W]b)&9$aN^9$F55UnuM6:$yR=/(P/0w#Cs&mtDSvDtJAx&=OLFi#^,_MusEk%uD(]b<w.Z:$28je>)CLF<]dYU1$;m:$7h/5h&Bv:$y*"
+	"NJ2wm4:$K&$e2Q6(s$=9OWRsvlQ8Be/J$R1=W1tEZuofce@#(f*3O7X9Zmbc.AH+965/jGT_eiIkJ$7._J$,hE'PVrcn#*3@L(L&@/NqJ+2CCK)8$f4mR#"
+	"+mMBPmq9D=49uU#If-FQh_ws[OiJK$fTpQ#%dY2'`fws[Pr]K$hTpQ#4`F;RSGvm8&lbWRTD`<-2+t,$)^eP&GWJ[SmqyK$BDsJ2C')L$E8dCBAylg)6&O"
+	"H2)6CurXFbpSWsSKM0n]0,y*vN'1f9Zm1QxUTYtpo2G'i&9csXL$oWA#5n4BXU[g:2Uy86h(3gsp7$9sjU(eubB'2[akv3DdaOC0M$6)-2CtJ*X$%*SS#Y"
+	"JCM$5;jC8p>WNUR'rdNs#km(aqF/(ax@.PkP7/VhFR.42pY59$niM$:)<g%nGLEXSs2t(5B=.Y&$)#ZIFWy13p@t-E</]Z>8AN$G<;5,>nKW7+*5e3srN5"
+	",+x<8]jZUZ-NSoT#x`0)X4s*0(;W'J;/<;8^PG$2QSP5V^dI+:^eR_`06[UQ^qRF=R`hjj0@5mR#>N5^H&#bO$orW&i2:lO$]f,Ig3=uO$oQ#9lMFur(mX"
+	"</(W1#A[`HP0#f1is*NI'n)rB9/(DEGi:1TCP$g&+`MifBK2b0rp.Cn=R#WcUP$3@82E5/DS2#m`D&gGph(;]5.c-x6q7Z'$Q$XdnxabE*yaKIiP$K#QR#"
+	"mxDd'(E62_n'Nd'9QRN_9t:/(tKwCdtJj0$b6)J##dYQ$h&9N#EPk>#VC$,3hN3Q@mPhN27H^gKX(W]f[x2/`D&*rf+C2S8wWY;gef4e)oe9/(OJY6gK3O"
+	"R$W4N;ut%EjR+rVR$$hL/(N<E##bpCs*tWpT$H1i8$F`lniFw)3S*qbnITr[u#S>>8]'jN53qi_bVTArbVxtQ@F2%/s(L,D/(u5t-jDYP:FD/12hZ4DHja"
+	"Cc(OF9#AOcU%Qk5wAk(1nuB=<9e7$6nuB=:x#W#RMsH22*T]XEw[P$WD3wH9[B$m<),T$&=Xs5e8VZmC8PT$L^S2Ch,e8%>Tip$t:cT$GkSCMSElT$*#JZ"
+	"PFHqD2[GMM)D/40=hwkE<^chO2xT]2/sG*R#*#osnA9K&F3B-&=HuHS$9&BT]3],4.1F((=k:KU$>Gtg(CDqp7(#HNq94_)s``rU$kqPR#@,s(=fa+V$J0"
+	"%/swbZ1(p@YK(`__L(B$.kr4,^Lr8IvhsmHdx-9X(l#hx[dsU2(l#U#WZmcd(l#MABn&@i+F3>S0Pgw#yV$D8<PgWu)W$'/$&=mBTU$h0fpS)x+6A0bEd)"
+	"Qcoyu&PlR#%#nO#:nQW$VO8xvkN;f$aA'[GJQTTo`uf5&qZbKM93#e2SFYwh$&`f$F4Xf$94qf$a2rf$#&+LO7:ZEOlU/g$`o%g$#8Y,P=MZEOm_Bg$IE5"
+	"g$E8rINp%3:2TQ#7Cf:Kq%u^ES9t37#QI&`f$=OF`Q&Vb9(Tf5ZmdOpg$+ky+.>5sg([4</(nd/XqAG_HN)Crg(K(#&==r1h$X7,wR_fd58Rrvg$cgR_SZ"
+	"]vQ8kWiZ,9fX9('d[cvT)0tRM&He7xAbh$>Q_TT67eX-Y9Ja&+*Tt7aLjh$B@'UUe=A/VrB1i$ly1x(kR:i$i36L'QZDi$*E(S#jGaj1hOEl#Te$i(7nJ]"
+	"#:X/w1IX220mwSi$LW;kWVAeak&NL-XG(Af.GM+)=s2pi$i9qq7W6$eN;BR'Y]1uiX$c5&YvsmCY-+^aY,]]@#(#;$ZX;*eYX)p,`X'_j$72N.3,8iK%gN"
+	"s>#UTrg`v7hT$ldS'Y&@7xZBK:VTwK;+#&PwW#Jab1(#GNH2ugj%Dl6F%#Z]jOqZF7%]pfCW[)f;k$88,e2.vT,O.:C)U+mFk$,N(C:pnw6$2<G8]q9NY#"
+	"R/tk$8<j$#o1GW1qGWZ5]]*j((XI^PF1tM1[[/&`8R-V)s4[N_'T,u#vJ2p`0jku^)7lf2@KF<XB]V/ATL+U(_%PT.Ca_l$VlKi.AN^`$k2*I&-/FM(8D4"
+	"M(I]-fj;]VIjYQTP9a-]Fk.PWL&53;2(yhhf)vR%1M%a.gMfy#J$$%OY2ACYd2A;#i1fcR*b;&JMbA'X##uEbO3(mos6t;9'cr-IW#MRgA)L20781YlabL"
+	"DF/2Y[.A#*:Zm$$hm[dC-Ws[BWSvdb&-#df>eZd]wGc%e@:/#",
 	0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 3874u, 7268u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4151u, 7807u
 static const char *const diti_spirv_text_attention_cpu[] = {
-	"uB)VNJb_OPTCsI-RW7WR]hD;$gpx.rfa^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQbx4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)c`Co*8gH>#'il<(c`4"
-	";ew4K%#D9-V)_Lc&#9m]F*bHD#$<S@4((_vH2w03V.0Jr/)5.i'+,drT.8g/L2qV@U.2Pr/)9AI`+-j$U.rYUk(^EIw$+:4:%UFUn&]&%i(S[hr%%=NX-2"
-	"Yqn&_,%i(wxYV&fo<6)yTg$,s%ub*.*M#$.:ed*&Z=j(iN)4'/And*'^=j(kWEP'-=wd*_jRD#-lCe2XR+9%1nSq&-cW8.r7k]$-a:X-'`MV#Y=s8.*TgY"
-	"%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)#H*I2]=O([VslyZw(eB#O2%1(m/64(q(1X-nv0X-x("
-	"uj(l^.h(O`C,);mXK(-tAM(bFBY-GDtu.o$:/)H3Yr..+N],7XIw$y4SS&3cNM)ql1X-=knJ2vhUv$6^_Z,-(bW$/gjC#61lo0#02/racI>#np8L1*;#i1"
-	"x%k<(a/1QTjv,12IZR$'rBb/r>]PA$3+%G3S]$AM%<712NSr@MLTEe2BL'D4=kOj2*uA75B/:c%1qR$'KwJCqu/L7/mAZF*_jC#$Hcw$6FjBL2_^^a*'6y"
-	"n8wya)368D=7n,]0,+l(F#V+wu7sNID-JZ-n2Q6:n&OPCF-I'gqBr7[(5>nHZ-E%5K2oNmyGT9((H^'%Z6n*;'+i@*D$b+%k:_x&1;OTm>-[Nm>-D/%J2e"
-	"ubv-]>En&eG(v&w&c`5%rwP(IWeK;8f-_5[w,7&n2$o&>J[sAvU7$,[v0v&Za@K;xbS@,^.V:'T(Hmq]YDv&oAtd<*>vrBI<lj0/d-##)EQy%AF)+=7+tP"
-	"#X1=h(AJiHsLG,)>/Mjv#vxLA2bV%CM3m[(eN+vy%m=l([*_:Z.qhEc*b[$N(g(e#ABq/k*X3H$>bn;5(#S,V)d8;Q#dTS$'3TnS(HKL#6RaM;-&.9p2Vq"
-	"VV8=uWR(^>N:ChTKL4d(U;.=PE;-icuK2Y/Fh;*^y[dgwyU(m/Hr(n;m6)+`bx&rZF`7^ACh<K(%,Ew5Zr.ZF'y&fY.hER]A,FujQHF5@Up26H'BOAw`3$"
-	"IO$%$AV)K#XM5GGv)re2$[lr&`@s7]2tHC#2jC(G3v+dll(f'H^b%)*)3rN'mJJM#L(I0M$2L@MSWjr/cXPE%;6S>IrobZI0`0wIlt2=J$:#g<=d3>Hbwa"
-	"uJjkVJ20va5F<7T=$5nGI$2EAP0oq)vKFq3'H'QA92na=SL9CZI2ZBGx$V)]jL7U,M#MvIP#/kjd)ax+)3Ua>M#)#&j(Yk/t-)6C6$:mA5&8>ZM#3qTHO3"
-	"dFKM`Kx.M$`q:$GQvM#(6X<#u@QO_<-J`#xlXfMQ,ZmTf7u.QVJr8.BGRh(Z%jQLoLLPMF)2F3XM&k,EVpbb+$<&cK;(^S-j^ja0JJwSv#:/(bxuj'P-NV"
-	"Tc@Nr7w$E$>V`]O#SO'UU6>h6(7q:NUiIyO#k'_*3pgd@(j9vj'_w&1WkXNr7/fX9A_9PP#dBW/XLi%9(H%l(Xq#mP#>R`*3)BWA(rRvj'-kVcY,WW'=b,"
-	"`INh'7DZw/t68e5$fNitUQ#9BlYB>*U6BU/H][3>>t7FX1lC&9$R#)m([]S<g9(e#=T](#AR#/$`*3FA+C(*'wj'8X*7_,Ut68sH[FOvjnR#:cX5`YbG:("
-	"u.n.`0T3S#56`*3VruC(2@wj'#@Yia4nt68'eWCP;k,Eb1yuDtt-jS#X;`$'$hu4^rmI1.Sf(T#lRM,3gLiD(//TH)@Es=dlU#/MZ&1`d+m`pS^/:C=`1J"
-	"T#TNcGe1Ax1UvKnh(AniINK9rT#j#t%&bLw:e8Q31(T6pLVa>9U#[^w<(q>4Qgy-AU#vq:qfs]AeCABuh)d-U/gdfh0,q@q+WqGPmg'OxM(IGqOhN4qU#j"
-	"]3U#2X3f'y-eg3-eFf'Xi3m3/qXf'RH8Tf/_lf'O6yN#](GB4@IsV#A0OClxBy^MRq.W##vXU#G=i1ma(0W#8VO@mFV+R#9x9Zm@[(u(oE758xG;nic%KD"
-	"nVlSvmM=mW#f@i,c5TnynW*I^nsm1Jk6e)2('Ok39SlCw+cK9mhNU)X#&P%/2%165/gN$h(l+>[AeZ.bEg9jX#O238p^7ynp;%086yvJmp#Kbt>CV#2(-E"
-	"O3qcglX#-g$&=@+lU#mkiLrgvvX#U(ZF;>Nrp(^<6-s_rPsMu6EY#vn]:gQ7MY#`7]E3,9ex+g_XS(9ieLi&[V95ba[m#ir./$6F2q#4ihIt&y0Nhk/[Rp"
-	">]T*)(xb(k3w,()V->J2dQ5()63EJ)QTmFu$i,1(X@OClVE<Q$[vKR$P(GT#mFX%uwo8T#Ot@T#st4ZvNXCW(mnUK(TLW@vXjv'we0229^BK7Mj+958_Kg"
-	"SMi5um/$mRi#&FFi#c=[i#_s6'5Xe-#5r>yAu@epi#48u(Ob_ap]V]2j#o8Mnq%vb=(JFT1=:(Cj#/RREP*bLcPv&qB#<];+QYk(#55/.KQ-KDbP#mOE=["
-	"oyY#Q]E(R_oP^YJ-^DR])gvQQ1.k#qxM>#,u8k#JS,k#mr%08G+9N#@++DMXkksRBjoYSKENf26HY:('MSZQQJSk#-FWK(Zvqg(LEZgM(RfGPZd(2U-2BX"
-	"U@(+/MF>;/(#FC^Y-=ye%fUWl(;*O0VmWp30;7Hl#IKjh[K*Pl#[Nr.D<k[l#mh8o2u9i,+N75g)>QpmUtnnFOSrYP4o.Rl)AhaK(&5mIWuQvISK4ol#22"
-	"t(X_:)O#i%YdW4Xw0%A04A#Y1uiXuOq%Y@29p4NQoh(-xK0ZZnCm#]u^p4v$nyY=rr4(eITgM@Oig%v,Ol(Tr;/(s3R$HnY3u[+LAKS];@n#lVc>#'skU]"
-	"/um/$(.t/$d#GT]Ja]n#iaKEq,dfn#GZ6+pcZen#V%X@Z[_@*Q#^3HTJEFI&,+FO#><OB452(o#Pa,)3,$h)UWAmC(dwy%=FKMo#*O/i`0q/J&U6<mM(Z)"
-	"m`Oxo(bmS'p#Ch`F4[&,A#1tti%1Xo3(9)pyG4d8p#8TLL.=Ihd2dsv^RVGZc'8*+T(_m4l_Q%%0]qHP[N&6yhXceyR,jMph(P/,lcn4Fo#(e;jJ8lL^c8"
-	"E1xd3#Hv#]C);e+&=P(TMtXeA_ys4T&PB4h]<q#FCtxftm#k0Il*F(&n#&=qubq#ViuRg07&ogA_wj7,cvi(5en[h-fdq#eo%l7Vv9Nh^ruhir/],=*PUr"
-	"#uZy.jT1Th(uopp7Quj(kaKb3Si*`6wu6(r#D4Nfk:su7$2xA58N>3Ll7Cg%l4<Qe218$$w_9>m78r'>m$`@O2FmjJ/8c+Bl>9Iq#c##t#<%m(;)3+t#ld"
-	"VK(uT#]mjqA2/h;>t#r=C2/%BGt#HeSCMVKPt#(NdE2A&&V#.Xct#jI'ro`OxM(W9J*k*ZWopHbr6qm`oQ#+goQ#Vdp1qa%oe%bt;EX_9WQ(SohLrArOu#"
-	"4Zh+sCI4$H+SQB4ZoEM'7#a/(PQ6e2mi=kasX.v#t[e0_M/O=,w'=/(/s5'u(FX-DAAQjqngFU#oR&BuN`.l&yE:w#D9qN#Qk^yu;*V0,V2Zvvql5W-nVG"
-	"%+>_CZv5SKN'>kd-$t75##EHKu#68`N9(e1^Me1Vu#,NX-$+e3*tZ]>3a3>Uuv*ioUdrRx-$J0Rs#V=1##03W#7u5-2Q9X@l$pg/,N5.I0i$(ve9<D]J$+"
-	"b$N$sseC-+6:<->/jkWi_VB41wB.$OG8Y#y:,)O)Pu/(q=7T][oW.$jRe=1oUr.r-Hr.$BU3DQ=f;=-HPcKH1JxvQLXRgrPlA/$A8sL&SX>/$G:468dHGW"
-	"RI%]/$Tou]SPw88SJ.o/$vp2@TT8qpS%RBt-Fk>S$2@y0=[9;0$7<B5UP5B58]'w/$DIE7V[skpURNHPVZ2BX#Zrdk(ANQiVBdv3W`:hmV",
-	"l62MWMd9Hjyd11$5F(=2w=:Z#;S91$-i*fW`OxM(j35]Q`q>GX&yYfX#-mQ#PJ_aX]hZCY^kQ'Yw1e]iy+s1$3(4Z)e0-V#0(wyYTf4/M(;72$(<wDCUn0"
-	"r(#gxe[NY./$<pjE'xIe2$H$kp]cX8f$<Za>##m4/M@D+3$7&v2$$A,o^*U5k#VaAL(DBB;]q*p6_JQ$C#l%*U_a35/M51P3$+XI_`g%X3$kYXT7-/b3$s"
-	"kD0`vX8f$$HEK`TD`<-e@[&$WX8f$m<bN9,#uZH@d$4$Hn%&DnRng)>&4)*=v$h(sR`a<4r71$U0pa*s6(N(E7_9$LaXB4x$J4$:M-FM,a^4$pW3U#QD=E"
-	"bdL:U#ij(B#oTkfc`wqycns&5$vYS+3F'ZkaM&>S(//Exdh)B5$BONWe=b>i$RX2;ecS/0(CSlp7oSBL(O:BueTw)rfe&hCc.<j9g@W<G#I=bRgDa`<evs"
-	"P,h87WTShAp6hmTRZd20N(4Q;<2,,WqpBTvCNh&onpB'DL6$oYk1%V.$/ii*JQIm-/O#LO9P#iJph((Rubb8KceunQ1T,.Inh(bMfFOh141:[)kCPtvfpv"
-	"QalaVf5ad_.%KLtKR6nRbV5K&(c:2(3Uve)7mgL(EldLi73<3S,(m6$Qym+j>3=k#`V[giN@6*kuT5k#-.8Ek>Z4P(cMKNCrvC>Q2Q=W#iCTakBhWClyt["
-	"G:ykf7$Brg'mk6pvBr1WJko(i@#Ne=8$g/n`'*B-A#_>>8$-Mts5MWTV#XLedW-N<*=PhW8$eX(j(XTH&=S#t8$4QS6p8s19$VqwbM>B99$$(XOq$fVrpm"
-	"Zuv#%buv#w2bJ#[0)7rJgkdNjDNSrt'VW[wA]@=ius9$pqI-sd7les1;Cr]c-41ty7=ds_N@:$LpL>#&fJ:$qJ:#s,iS:$sKw,D@Y^:$x$QMCNX/Bu3NSF"
-	"-V8d>#r>q_uduxhr@,7P&oQvk#<rgyufC:Kr'sTJ$FO+>v^Ce8-C$I^.fxlR#v`]`vmafj(BepxvS%u3M9y2TWUqo7$/Of7$8tqO(#[_@mr8+xm7,XCRP%"
-	")&3+3Zak/-^i#&UXKMpdPQMJH:J$rT0J$OP5MNjKS,#QODJ$B#ngN[DvgNZu=KM(qd^n:MmaOZjd*PGHG8$Z32KVMS.K$%M*5$&4*A#3#&`PXR-N5R[dy7"
-	"X:AK$'s4)Pu&:bQ5H%nK$GfZQirr%LJIlZHq6E8.>b,C#`FFOODFbWRSa;/(mQ71:P+K$Qc[J7$3U,b3AEsStGVxK$vN0[S[yhvv/t5L$DVxK$+G$,2+9#"
-	"qS11`Ij@9iIjP$:-jV>41:ZP@*kt4[6T^_M5lCaIL$%(pmTK0wV#HeZQTqAI%#)wMA*`WsL$EBU0V0guF&77EmMDPO4VmoOHWB-MM$RZb&)<x*A#XpxlWs"
-	"60)X.R_$i/;tl>$t=R(@NR'Y;g&N$Tfd^YRCYw7&@yM$*Fs[Z/9t5(;Q%]ZtL5N$1K7xZ.Cd[*U::,NwOe.=0eYN$7i6&=h_3e)M'#q7dtxs[:RhY]atdC"
-	"YP4fu]lTgZQI.,:^78up]sYbW^-<CB#MYr>$+Gy_Yx1iUU/$JsXJEFI&:*qP#AIbB47K`O$nhqp7EEVO$k<aL`8*.9*'c-P$9Tdj`p$Lh(&6$q7oxfdasJ"
-	"k9G32UP$ID#9PVruIb]'mT#PAGEb&d(6%G>62_u.$s.:=IL'U]'&cA;978(6AhXAi1Id`w##drQPu-lLM((cy#1=gcXQ$A;A>ethN68hP<Q$iiDAf8$kye"
-	"+MGYfnh:U#3Ufk(JMPrfrbu<g<CgvfE51Vgi/DBc_2OR$fb)C2Px;Z#mxVR$6h)og`OxM(s24fa8p=PhVwXohTgnQ#Z1ijh5gYLi6jP0iPNfbiSQ8S$=H5"
-	"`)=k.V#:g),j-=ijh]aTS$XXxIC.Q2r(,fwnk)(LP$G8lJ'Ro*T$Rctylx8G2&nCl>#AUDBc$jHT$CO;T$T>+xm*U5k#/DCL(=;dClK9YT$oMpDtQvcT$3"
-	"MM((kEEq%V=0S#&nnsn#Te),Z)EBcK<nT-*J9c3RhEt#@ngT8R[xZ#HPO'=Et*<pm$&]HK5BU$R6'+DG5pg)>&4)*nv$h(LS`a<@DUR$.1pa*Lq)N(P82="
-	"2_jE1ac3(/rsZl9.AMM(([+HNq=/<U#BM*B#HSjork_$,stm>V$+(wjs'mCR.wq;*t6pm*;-gdB4p.dV$G5R)30#V$cF$qJ(rtJCuf$kJ1,bGv#G_[l$3J"
-	"cR#Swpyum2rO&^pw)3roT=Za6OW$#,nB=NuGV$XN$I2]f8k,nuM131mBf$rSq433sKf$kxe0%pjB,N'*kbt4Rp[S$eQq2S@iO&JS<:(,f71:%&=-sjWbI&"
-	"q6:2(*End)oP0L(J=PKN.ebKNqp&kMsG&P$;:#g$v8u]$t5si-.y3EX_C:L(,6VHOiG</(iC`mTe9Kg$vdSDTNfSg$Uhfe%(m8mc%,if$cZ,bQy8@h(/$r"
-	"g$3h)T##MoZQ%cEG7vm^I-y`ML(k1rg(%Z:/(>3ce)$(ML((dVK(tna3UgLoBh4p'$eMZhO,iKhF(&jjH(O@P2-0-_N-'pjH(8o/r(nf[gMAOD+YQ,L8Sw"
-	";QYSF$2W#/P*A#)Yl]SZK,qSD5&XW12eh$>o(h$:>.vTk+#&uJ'b3U:0mh$/9*'00C`R#X3Y3U9YcF&w>b'S5T_87fkAi$7jy5WS9uh$HvGWIGs<,W]cEA"
-	"(uewq7u<9)X5f#j$NZ$cXOs)h$^]cVFqfQBYSf_N(0G7iV^#y*gepucYXvn+WB*on2(RGj$i[JGZlx_87Sa>Q5$M.wZm>kl(^ipX[vgNco5a3k$Q7D>;h@"
-	"),*B^.]Zg#t<]0]gy-QR,l3uS<^Ci;cT]3L#F9K_&S^8ePx^(B#n(.vHB=/yyY#R:ZB=EQrk$52,C=FE(S#iJ&9`6J[^uS5-)3:;X8Y5#R*9Ed7,aL&w_-"
-	"<wZ$(81t>#;^(r$$bpl$557`VetGo,i:ph(c+MH25_JS5kkBrYkO.jD7l'=6>-/e2&v.+0'_2)*4RsZ#qlJk2,RdheCjIH^b8UN#g#&t#4>f2$WG,+*P`["
-	"^=^D3m$nwD68U@'Bc&aPm$kyKGdb&-#d@x9Q6A)T&SV.lB4Dotm$i.K58likm$&5J9fr9[W#h/^Tf3;Yl(pR,rfhBXm^i5E,_0;H,LMQ=5gX.4.%Qv=e)D"
-	"_Iq7%Jhn$mv*Shb]8S#=;%h(QjM_-u5[C;Cj.=8`wN&eN2Uo$vnHo$6m,MjT>oD'9Qk*=60no$*/(,kV]:687uQo$]Z-.lNySgk<y`*ltq(U#E/^k(j&YC"
-	"l='uEMsUHv++iX##E8Io*9Fu>#YVZ)*>@nM(#n4=-S@pr]]M$FMQ;lp$#&f:Qf'wCnQ74HlIUup$MH'fjsUaL&pVtR#,1uR#(4uR#dpyaOqf:q$qax=c7R"
-	"=>c7UG>ceiDq$8o8X5ACyyu'G=op$w,ropP#UR&57[Y`]>UR:c=C*(>.Q#KeR1(bLh%Y$v@r$da4r$8EMR(d_iT7LvpmpHRTFEAj=-sZCV$+Q]igrr(.[$"
-	"C&k225RAg3el0EO=X4s$759q$lo)LuvN&&u-W:$#Jc=R#H6DL(pnE*t42M'v2]&C#O[>GvMpLt-w,[cvyyY##j:w'wrS*EvXPI$w5'vR#]y;ksSe^r$,W:"
-	"w#0tf5MsM$U8==lw.II)P#ZQOq##yTL((w$Ye+FQsctu0uTy%sT,9knh(x[:uR%<41:sgKtSO$a3MfY.gMfy#J$X_d;3DO9E3CNZI2:N3Z-YHTQ#)ekKMG"
-	"/]p#Ht$+%OL(:)y0FA#m3va4Ty6fNQ5>JO`+`###/E(&s)6F3LX&v(-@IL(nRjU]CG>+%BSQ+%Qm:+s'<>wHRynv#R1sp2A%Xt$/6-L(7$2#R-r]<RLBx+"
-	"%Xc7e<LES#5m(k&SRqtWRbk=&=&V]>Q.#$b<Qfm+%1=rLM/FqTSV,9tR7IlBC",
+	"uB)VNJb_OPTCsI-RW7WR]hD;$hy<KrTa^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQbx4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)c`Co*8gH>#,9-V)^Lc"
+	"&#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2X"
+	"BBA%1^8e<>tG:.g<5@*<f*EMf$_vd&mCv$Z5@4(j6*M#UR>R#fVLc*,%;t-u;#=$..E)+Pi$t-/Mr/)77-D+-j$U.)-'@-%+-W#ACLW.2A:O(&3mu$.p-U"
+	".#3VI2So%t$]&%i(S[hr%WRhn&n`iX-H>0n(XnHS&Ze,o&-x0_#krapB&Z=j(0Y:7'tjX.)37E],u10c*p4Y.)5Aax,v79c*13M#$mQdB#_^Ji(3@i>$nW"
+	"mB#o^vB#tImQU.JjQhI5q88-p=j(QqSP(CEOK2*v6^,57ZN(58^i(PLKY-tX21)*LvH2dn_v$.wfa*Jj0'+u+WC#GaaC#3(PS0ceuH2_7ft$Pd$D#A,:c%"
+	")&S$'@ac>M-tH&#&g(J2m8k>M61uT&16wi2ZJk<([7MiWxc2j2Rv'MWF)q=%-9X<DAF0/1/d-##p&]v%rIs;-nq0^7'A[vZ2cqy$Y_wv%XRUp241Q<MOAV"
+	"X--)Ep2J0(n&cu>TS2@_QVL'J.2i.V/(/g6=7m.>l2ay>68A2fg(H@snB%/b)3/;4*#Jlx+3WJ.##bBX@%V4fQ9Itqo9vq$i(.1cN:K`qt9.'N5:J8J/;9"
+	"3^c4QtOG-O]QG-p;kN2WOU+FX>C)FQjxg(6v8*3].4K2HxWa+lYDv&7*[f<sBVI2i+vr&R#Wn&xift$O,rt$Lmkh(t'.=-2FbQ(wD=G=)cAY-PL7M(hpXc"
+	"=*fAY-RO7M(_GOH2`HcN((O.lL[:=h(tP_5gKJZ%@s0t/$vxLA2eV%CM6(x(eQ=:#&u`0)[2/jZ.tqEc*ee$N(oDawAE,Lk*[<H$>g5k5(#S,V)lB;Q#gT"
+	"S$'8TnS(S+ic4$dw4(lhh0:eq$*[`9Omr4Cqdk1CgU.QiKH2NoTt7POCrSg&,V(n5Qr(oBv6);<lx&dHqIEQAp[74tWQ#j)dQ(ubu-F^*0#.R>k^-uQm;-"
+	"r'C#H74x7n<;eFOJKd72DUQcGAjXL2_%um&K%/,2g_KA#*AVE/rtDo*sRP[6#gY42dZ3'#'JBU^ns;TNyG+o'$/L0VW`982.t7AI$bAc-r)m;-0N*Z-lZ4"
+	"g2N*wQ3tcJM#Z&TJ2`TYq)NUD5KOZlq)6&grKcxeo(fTia<S;SN0l/>SLtM4K24J:$'migd2nP)RMM3y%=FHE8%j5D;-Bhwf2Ej%j)HNE8%P`v01c]ZiNg"
+	"#De2hN<9%=%^Q&+tlM#o)s*P)F;/riIYN'GdQM1MRyet970N#jojBIk;x8%Tw>H%C.[t-mod)3@*sd%o-FWRMYC#(*'F8%_$CA5J42#5XjaT7PY,O#rj&>"
+	"Ty>t5(-KJO#O<GtT7j18(3XZmTg<gO#lO_*3lZQ@([s-w#PeFPViRNr7kQ3)<]-=P#`/wNW=7j8(Dd3HWonYP#se_*3%5EA(d4.w#mWv*YqkNr7D^YWIe_"
+	"0Q#pyO)ZY/`;(TodyY0#NQ#jUUK(X0EZZ$X`Q#F8j*3:%g^(nS.w#$^/=]$3Or7=xPKDoE6R#-(a;^I$y9(i;u4^+2SR#x^t/3KVY_(wl.w#RS`o_-RXr7"
+	"LXIEFwv)S#=r8n`OIY:(yGNg`3dFS#jX6.3[0M`((./w#]`tX#OWVS#kiSbbMHsfM-mtS#WhB'cvBmMc>Ak^-2S'Bc+d8T#8RX<#[%7T#jx1.2^+AT#MVM"
+	"D&[-@Zd8#m#Hb7ST#TiiD&#7>1(#P(%fc:RZHLC$U#I2j<)rcTL(T>W*gLBjfM_n@U#Gx*@gShGc%2WtRg8HZh/ZSDogk(;fMBSZU#Ac<U#<:^a*1'Ej(v"
+	"ToyhjvSpf%1-KiRd$V5T.e+j1<NxFVAEdj=6WV#D0xFk]W&4S&G5U#$<W*ldiT0()+sg],ecdl#jl1hhp'<RC;&hlXQw<(&_7T]Xj8W#g-S.L=_EU#;RPN"
+	"9T%@B=Y`aP#/[/pnSg0/:k/As7]x,V7&`8)3X30w+HqEN(+``UoTl9w+wu2ToNxZ0,.oO>#$<(l#wW%%8[5k4pyKxgqfY_d-[tE5(CT[<nrU%W#f@>3q8h"
+	"-e+P8bj(OnSoq2_eT#:vMjh%>ip(W257ra3(KryrtX>%xA6(%cg^HKtJPsW/]W6uaTis,-r3$Ef@dsqXn_;vLNQ(pnnLiBVP9Zl1FcQ7h,pe>No/2LJCV#"
+	"QIG/(o++iraAiY#R$SFk7,-()+6Cak4&6()kk>J2fW>()3i,1(0Yt=d[@ilgSLwPdte7Z#u$i(dO=O=duh7Z#;cEyGm#CN#hGph(V[y%=wlsP#%<$&=R6Q"
+	"Z#y;$&=mx-T#KWjqM&6@KMc5>4N'(A20X_ci#Ybci#8NpsNa*AZ#5m&j#[1riO*+%n/[hE'P_<3BG4W:BPRK:]-)A+P2UgEf-]e+&=XipY#:ndZH/365/^"
+	":k.-W_yAun&=M=FAhj#d.>B=`#/Q#3NC]RrPjP#+xi&SJXOWR,:D2h54syPlym(bF'@k#@x'-4YnKZ(Yu%&GTSSk#2gZuSyMxR#Y>>N#0I$S#%f*w5K'nk"
+	"#,hhmBZxdk#b:(S#6i3A#yRjOU[@q[1]pE<(4DWK(dinSVH>$/VL4OlVN=b(#KOw8W<GI$D:yvm8ReSU*hbeG-1WML(OvwFO9hUY:IS9p#BaTN(+XuIW1>"
+	"5rWBy:j#U4:JSs^1m#%EyFaF&&^(any%=t&Bm#YGfCYtL$H&BVEmM[n6HY&0NZZY/sm#,]SO4G@+A#fD7xZlHEB1VAlT#h-iN(/Z9/(G#.Y[C#t<]mvp8$"
+	"y2M/(2wfpS(pF,TaB@n#NhP=^&Y[p]oibY^`ucyYJUGV^Yr'2(&<OJ;pM]<[+A5o^5:'IT`X#o#pQ>N_v3FO#rm#2_4r`L`xd>O#@EWg`sK3P(6wK-a1V2"
+	"V4K),w5K^io#(mKMbe8_N0:mVD(*<ZFb)mPD1.%fN#N)5+cnBp1_/IqN#]*]Q8.6xea9au-=c&5U(Z';l_EMdO_aVLJ;>oiL`uDqJ&I/AtM3p;Q`^w,>dC"
+	"&hp#4&V/(O=0^u@*ip#8uUa1FgCQ((w$YeU,8q#Ke%8f$WKg<lV3q#epG6g:PyQ#kB=Qg2>Pl(/@9/(&`9ue[O__)vaCnMY5=Wg%+r.io'Er#YaD/(LJPT"
+	"7$Nn+jI*y@-pAXM%EP.N#ccir#Sx-fjPLRFksiMQhj7x)3k@i9mI28s#aIe=C8o,s#6#5c%da@/1t<B$mBnKs#+xl18P_1Bc*,qs#v7D]fg32DnOf5&ns-"
+	"E]n]m$Q#MKgk(&/Nun8]AAoS-2#oI/4Yout<K`)wZuoQ%<TopsOGi-b<Vp+vw9(76`a*79Ej(oS3)*GQ-)3Y.Bq[+sTq[j$2u#F'o/Uq';u#HtTX5sLsm("
+	"0_wtrG&tr#rc2M'g5iu#2vd(t4JPj$.1Yj$8)ZN9--citl#*Et:],'u,`;X#F0DL(kXeIs`W@v#]8.QgukJv#=]63r*uSv#KE'sRUi[v#s#$/Msrev#P&D"
+	"Cv9Q,[bXdZ-$&85##NZdRMw%vZ#C=LgrL1n-$Ga9>Z81l0s+E3/M7:f9(DWMJ;F$e'ue7iIj3ob7NK5dylX),O#Hp^T7):XWRm`yJ`Fs(.$9khO(_6R0i)"
+	"a8@O/b'JYV01f9+yS5&iA`N9(M:.$k&BEOQhn+sH=W.$KM=R%$.*A#_G@.P@fDBPT;i.$rD:&Qca-e2V25;)Lk>8Jnp7/$=m8.$@#wBR9n<KiZm9;R`8yL"
+	"&l=TQ#,tk;Sn[=C=QfQ/$/)CtS6S>2CUrd/$Dk>S$eK9Hj:GEXETh12ULDhc-RKws#FX55TUPA&=bL9U7Pvs/3Lw9FpI:%*/`3EL)Eg30=",
+	"fRCU7j/wP2k_s0$N>PmW`E@HWO)V2v9x$.X9Fu9(E5`a*ATBj(Jw4)*%u.)3sySi[WkU1$Z@</(_Rtg(FyW`YK^>+ZyhZ^Yx:w]i3g.2$&Fy1$Q'2([xk("
+	">ZO(<EC2@-XMRyQbQ2t38]+v2Y]IJ./$e-t.MADy2$Oe52$iv>[^7>05^ttL/(2T^sRG)]h%Pev_-k5oR2Tex..aj858A8:3$_E,s_$)oT_svh3`,(eY#l"
+	")7P`hU_/((it.Mq=k3$CUKN'/>e07Uas.M*v&4$Z5@f$Z>AHa</TW[g1/R,B%=S#B@Hm#3#FT#,+()X@N)`##Vtu*SxMMroMB4$ZQWabi4'2hUXpFcr,Ep"
+	"f<xh4$xU).gi)q:+VYA&=_Dx4$.,sOdFHXo*jw^K:O,Xg:#J(j(+'_Ie*A#5$Xv<EV8xZ5$qOZ/&hK,A#Ig5k%@8Pl(QbG/(prAh(yVMH2dLL&;$Ci/(KW"
+	"Ih(nGkmgv*'6$)4jf2x006$p54j*ks>;R=BSq,6yM6$DI@i,/,`jhlEryc1uD6$t-lXe8k=]SLg0&WW=hJ&$V:2(W2PJ;L'>$d9;aD&AT82(QDnd)sP0L("
+	"TooUf^/xUfLjI9fGvLJ;]KO6g=BZ@dyZ:T,.2>i&;0O,'*rVN(%<oLihw,ui+Dqp#kpW3S4I.7$J&D/(M/^sRTQ/7$`5<G1gkOZ#FfJ7$kt99m6_S7$@OU"
+	"K(eeXCliDCcle=l-3@1Is>PM6w5ITCK'Lj^Bn[NEEX7KRH(]uDDnLZIWn0sd%kcSZ8$(H3K0It)8oU@K#*ovRi$L8&5pM(,l(w9%vp,IOgiiqG5q8K31(&"
+	"MT)3WtW8w%Ok8wxtZ@Fl2_a<aBK9$Rg/&=cHT9$fj-irc#x5s(5Dp(boO/(whLh(sTpB=#YyQ#Q0tItN0OM#$Jlit*uNQ^sb'.uh6>NqL:eLusP7,u`ge:"
+	"$eT]2Cvon:$wT#V(m#`K((b3Jswn<0UB2#;$qZp9$lPg(OLvL9$;&.ro=%Sw=2/1j_x]y(4ZjS.,Tgcd*'ZNH2p18ZHH6^'m/ODbl*:oN0Sm=l(ps:/(9s"
+	"MJ;Z^uXn*E)J$a;e9NRJ2J$p2X76s5$1Nrb@jM#EaH2Csvg@MQCMNl90D-[RE^-_ZyQ#t/mQ8C,_J$YDu72'X>^nkre@#;K9eP&.YZd(1'>(TsN/(UAK$Q"
+	"J+=1>@SYDQM``W-pjv&8HS>K$iESK$$j^<RT_RK$kxh_#bQZH.-GZ2C9(UJ$).7T#3ryn)foUK(AIOfkXhbV$'PfZQ:<5=S9JFw7EsBJ$+kK%TD05=SV'>"
+	"*#qMoK$D0XK(@e#h(Q5D/(:u=e)wY'L(ckcK(lMh6Ts9%`TAk77$7Gi5l]_cL$^'NA*j(Dakr-4/VWL;P(olrLVkT<o4.0=w5ik7M$3Z<kWDb25gNbEA(c"
+	"w+&=r,^M$S.sFXXU#cXkT:f7V1ui(2*lOYa&`M$dk@g7eoHBY.Yl/(vIPT7LBAL(pb,&Z4h`/(oP3Nh=N]N$Sxap=(]A;[@('5$O.qN$w=ej#KUwN$8O>)"
+	"4kXkK(EfZ%38&(O$$=.+38wuN$uQp;85QX2,JO8v-2+n6(2hOJ;%;%]Z9A5o^DeOtXbkZO$pWQN_/3qP#,#62_`Yg0(1dCQT9=fg`-(x@-n/)4%M/;n#Gq"
+	"AP$nkfIaLLy/bo>p1_v`%32qrCle;rhP$5%LepBxqP$Zen])S;*2qK--Q$l#*^)v[kN9v#,2CaD*Q$jLM(((oCBcvcF^E_O;;e&'jc-O;nD'P@@>dKPO'="
+	">cUU7)ws/389&/gyV&//8nFL)ug30=Ci_U7C0wP2v09R$s_Ovg9D>Qg(FW7vjv#7hk(w9(u5`a*q6Dj(#x4)*Uu.)3&CUn[19sR$3A</(7Stg(OxVii$]="
+	"4j-PegiQWxbie4LS$1o>S$+011kRj'Hj(E=JCcy.XM]$Qka=[=Bl[t1cl$pKP$OuJsnvi>T$)3SS$8=>emC&:>mutL/(cT^sRwE^m%qk3o(%,o@n$4&C#E"
+	"$)_n(tDBcqVmT$d)Kd`AKuT$DZXT7_T'U$C2D9omAM((./OToTD`<-B#^&$NAM((ZK-h:9MM((e&KQpHn^ak@N0W,B%=S#ryIm#d]GT#6j12hq0+`#Sru#"
+	"+11#gW+x@w5,NgU$@MM((UEEBc%G.V$+v*3gBFr@+VYA&=jm=V$d,BKs9b*V7TB'upM&>S(8.D*tBO_V$Q6XatoDAi$M@<EtLxd_u0@&6(3.n_uWe<]uD5"
+	"QGa7oIL_W$<W$`A+Kr4lh+&Pn4>vZi[$w*Pu.%Goads+Su.%oOK8SYKNd<`ZbKMD5d#Hbg&hMjWqg`GvDf$^3,7(H_PJ;2pUpJ$VI/rDZgbEJr^o)(gYK("
+	"S]2l_k[gR,%^[N#wor5%+#D>-.Ort-s5si-Kx;Q`:GZEOvFQ,3WATEXWAA]#F&TT%bK:]-4UCV#4<#_#Ml)gP8G:BP4T_)QRE(nTrd$FQ9NtgN-fVT7J`Z"
+	"g$=in,R75jPcAGog$vrJ*OCM<VL1:g5&j+wN#'JyP#92t,&,lk3&(PyP#@&oh(-<3oT>Evl0M$8lUvW#Ai&](Jo@Lg-]/(][[7f:Jo6)=BCRx1W#yeFw5d"
+	"u1h$v;/)3.+Vml/i#@(AsI&=Y@Wh$8ef6Tyx+^T>-OWRR[:*=_Fah$UiGi($;.vTc%E2UX_0C_kFeP(u#8lUCVaXE3>9i$NH]KVH'1#CHV*8U,`f@#s`hi"
+	"$ALG*XCFnd&i7yi$(b-JXYuL2(De]ZRLSU'Y4$.j$='2m,NRlU(-)I'Y4U804aALN#[7smBU$n^Yo1gg<*XPj$^>0]Z^B]j$[AA>2mC-3(9p*cO`QH#][."
+	"*#;g9w+*B^.]Zf#t<]/V^y-TL#l3tJxACi;cT]2C_)9J[&S^8kYx^(B#n(-sHB=/yyY#Q7ZB=EQrk$4/,C=FE(S#iJ&9`6J[^uR2-)392<tX5#R*9Ed7,a"
+	"L&w_-;qQ$(81t>#:Wvq$$bpl$557`VetGo,i:ph(c+MH25_JS5lnBrYlXJ.E;9@V7=*/e2&v.+0'_2)*3OsZ#plJk2+IHLeCjIH^b8UN#ftss#7E]2$WG,"
+	"+*P`[^=^D3m$mtD68U@'Bc&aPm$jyKGdb&-#d@x9Q6A)T&S[]Hw5Dotm$h+K58likm$%5J9fr9[W#h/^Tf3;Yl(pR,rff8<Q^h,)h^0;H,LMQ=5gW(+.%Q"
+	"v=e)C[Iq7%Jhn$lv*Shb]8S#=;%h(QjM_-u5[C;Cj.=8d8t&eN2Uo$vnHo$5m,MjS8fD'9Qk*=60no$*/(,kUY:687uQo$[Z-.lS=ygk<y`*ltq(U#E/^k"
+	"(j&YCl='uEMxeHv++iX##D8Io*9Fu>#YVZ)*>@nM(yj4=-S@pr]]M$FMQ;lp$#&f:Qj@EDnVSYHlIUup$MH'fjsUaL&pVtR#,1uR#(4uR#cg^EOqf:q$sa"
+	"x=c7R=>c7UG>ceiDq$8o8X5ACyyuAF=op$w,ropP#UR&57[Y`]>UR:c=C*(>.Q#KeR1(bLh%Y(+Ar$da4r$CTMR(d_iT7PvpmpHRTFEAj=-sZCV$+Q]igr"
+	"r(.[$C&k22:qog3dcl(O=X4s$759q$ko)LuvN&&u,T:$#Jc=R#H6DL(pnE*t42M'v2]&C#O[>GvMpLt-v,[cvyyY##i:w'wwoOEvXPI$w5'vR#a:bksSe^"
+	"r$,W:w#0tf5Mx]$U8==lw.II)P#ZQOq##yTL((w$Ye+FQscx6VuTy%sT,9knh(x[:uR)bLJ;rgKtSNx`3MfY.gMfy#J$W_d;3DO9E3CNZI2:N3Z-YHTQ#)"
+	"ekKMG/]p#M,%+%OL(:)y0FA#rbR>6Ty6fNQ5>JO`+`###/E(&s)6F3LX&v(-@IL(mOjU]CG>+%BSQ+%Pdvfr'<>wHRynv#R1sp2A%Xt$/6-L(7$2#R-r]<"
+	"RLBx+%W`7e<Qs/X6m(k&SRqtWRbk=&=&V]>Q.#$b<Qfm+%5:rLM/FqTSV,9tR7IlBC",
 	0};
-#define DITI_SPIRV_SIZES_attention_cpu 4594u, 8727u
+#define DITI_SPIRV_SIZES_attention_cpu 4600u, 8735u
 static const char *const diti_spirv_text_attention_gpu[] = {
-	"$V,VNJb_OPTCsI-MZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#T#Wd$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*gZ3>MPD.A#o^'EMXfs;$CSC"
-	"`+/T1EMw]18.yCT$'#1f=-/2je2_)Iw$0-e/(FOUW.3D:O(%x4=$,drT.*A4U%H[hW.5J:O((*QY$-j$U.jSiX-*TSt(PI0:%VL_n&]&%i(daEt%HK.7&X"
-	"Xqn&'@VI2^MlmBtb^U($Feo&D'kX-t_SY-*Dnl(iN)4'3Y;e*+j=j(kWEP'1VEe*_jRD#-lCe2XR+9%1nSq&-cW8.r7k]$-a:X-'`MV#^Js8.*TgY%JkDe"
-	"2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)#H*I2]=O([Z4:#[$B2C#O2%1(m/64(q(1X-rv0X-%)uj(p^"
-	".h(S`C,)@mXK(1tAM(bFBY-Ki470o$:/)PXq30.+N],7XIw$y4SS&3cNM)ql1X-;F6J2[%Jt$2DB8%_^O0WyP7D#,MU-2]mO>M(]$AM&t[uS]ORA-L+k<("
-	"xj(5TZOeA-W95&4(,#AM')uJ3@*0a4DX<.3ggp+4DV>A5imt@MT(Bb3VQ[x5UN#h3/Lul6B/:c%6qR$'[%@9tyHq7/vur_+_jC#$]hTY7FjBL2im^a*,Fy"
-	"n8(N^&4>y;s8n,]0,8CWF#'4fQ9Itqo9yq$i(.1cN:EMqt9.'N5:J8J/;C/RY7QtOG-UfQG-.KHP2Zbq+F^;;n&[nwc#mS:v&e[y^,de=#-'JZf<LVuK2;"
-	"=,o&9.UF3Qk[#%&h(:%N^+^%>XWw%e8jh(AN+x57i7R2_NlN(`ScL('ZHP2aTuN(b]lL(Bh3X#+I0u-cSIW'@:HC.bV1f3')-5/*C09.4Aos'I=D;-n[Rf"
-	"2n.1s&c4-5^R/qW.y<I=3fV%CM:7*)eVPD#&vf9)[32jZ.utEc*fh$N(pM%<BF2Uk*]@H$>g5k5(#S,V)mE;Q#hTS$'<anS(Qy(X7VaM;-*.9p2^,sV8B*"
-	"XR(fdfSDqDM*6hMmT/APE;-qouK2bHkh;.jy[dk8HV(qHmr(rT:7)/x/y&vsk`7bMCh<SM<EF)[r30__Ly&n'G)GV*YEGy7jaG8[Qm3:H'BOAw`3$Pn@%$"
-	"EoNK#arM`HfDiX-C-HZ#b^N;(Pol-WV^]]IiWsg(B+@T]L;SN0B;k<(CUlR1LCd8JFr`3(J>aw';)o;M'&i&&xu]M#n2lL2W6(*%p;VU2h5]2Lup_K(Uc5"
-	"lL]-(o#w:04Mv/LWIJG]0,,T'>Z'byL#U*GnMl0E-Rai@M#hNh+ag)Q=$:<B*c12HM#<dQiN+vBh2eGkm^$3GJOV$'R#x=QaOnfH'PFUynL<2)N#q-qx7>"
-	"wHBP.b1N#5E5t-U`+:$C.B5&0<8H7rd2S#GBq(Or%-Ha]-bN#FyaT%2M*;R'frp7PsxWR`i%O#6KZ.=T.Y8STiArS2e<U#c02e-@ict71ZD:T#1TO#xR1b"
-	"7-,c=$T]]O#n<Rq7a`^Q&MfoO#9``5Vc'K=1^(J;$vdrQVXTfE*73ea3:8[2W2[o9*eB/&+H`GP#e7MQM%By.M$`q:$>=YP#cy4JX/D8m#R`4Q^^l'826a"
-	"6k)BvYfX%R8CMkl6##,fGc%vj-[J.<x8%t$,K%<(dyY$whjvfA;#mr2KQ#+$-V)6cvj'P3dw7(9TQ##[iQ#wL_*3;ySB($ovj'pfKY]%6Or712lI;pK@R#"
-	"/1%X^<dH7(kH9Q^+5]R#&`_*3LSGC(,0wj'(Y$4`-OOr7OFQ3Cx%3S#P/;4aewFM#$2FS#F@>kavcXY((mJda7vbS#XKj*3bCi`(7Owj'b[+GcHPFc<[Uw"
-	"j'ceYh3#B@m-:[wj'O^M`d;#Pr7e/fIE/%_T#]N&_eX[=:(AR;WeCi#U#QM[13#6*b(Dtwj'&#&:gFKu68Q<9*X8VQU#oJ`8h=nj](Q^l1hK@nU#8@`*32"
-	"_XF(K5xj'@]tX#'7'V#+8q,jMHsfMELEV#[6`Ij8$Opj>Ak^-fkEdjD+4V)dua(k(R5(&rQC@#WOsV#3FAJl.L$/M)>0W#]@^Q#%n8W#iHeH&9iYyl'^Zn"
-	"(ZniINe%UW#0<B&&=$v=mPA41(.^5o^5kP-oLBjfMy]#X#O:+2C2BafM.fqh(j@'ro[)U2)'6@ds3Bw9pp#m7o>[5(#Qfc#+xN5vRL6RW#PtWX#wyskq#6"
-	"pW#$5TLrW6pW#I_X0s,6wI),Zles&'hxnH+bI2dTLK'M>,W]SUvu6e)kX#mt#H&do25BA/EfMJi3B#w2'.usKtAu'8MPgf97Z#b%4R#-Sp.`eV7[my(>Z#"
-	"rIEo*xi=/(W5N0$LePvvi.@i#1+Ff+oGC/(XRo^+$IFKMHjn(&%fP>#iw'2UxZYi#nYCRNjiHHEe'1NqfY_d-JvE5(J4Y@v`p`Y#hn:8(Oc<Y6Gx$m+Tbv"
-	"y77m&j#Rxi*PfMk*&kovCPUg;j#;nkM>,mnp(%&H+QUATaXid#FQhw%5^n[kj#V/usMncZX#%4KW2gcvl(Cs;/(x(xd)`]L/(Sp##Hb+sj#CN`Npdxei#P"
-	",Lj#N+%k#.^PIsQog*)29FdsNip*)8o#h(4Fb(tOoy*)QF9C#E*F;SW%X/(2:`a<NS,k#.[sg(t@$&=SrZk#2SWK(YmUK(sDMrSvhhYT*FKK:vq,vT[rVN"
-	"9U^r6U#cOA#$x+l#G.qb>/7A@#.*>l##@>&8-T17(>uj(Xi0Pl#A;x+W%L`n#bW]gVafV9$LTo0(9$&mWo*u(XX%FlvUNb]5st%Q#Y++DMq0wm8:&rS+OU"
-	"ynMVR:KXynmyYg#am#85J[9E9+A#+DVg%rkn3(%a5j*hrQ^Ykx^A:HP;29Mqv_Y9au-=o,OW#G;oh(dh</(oSnd)69WK(VL/h(R9#q7WO.;[%tfZ2Ugoh("
-	"pa9/(#g.2C0eGn#w=/Y#:nVWI_RgmB5_=n#qi>O#Y>1B#ldfn#s[dq4UqJW[ckYO-SU@+=A2(o#pR%h(ve4HN11Go#h/neKn[+w7o`7HaIu4S,2K#U$VtJ"
-	"W[V*_*_Fwlsg^e(p#asjo#k:yib$T2Eb=g9p#i+/Vc>lCp#mp0p,TY0BcvQ=88>S/6`EN%>d[khycy/Eo*>9evdO:L7maP8rG'3F,*:eDYe2ZvsG@REWe8"
-	"`(tG0F=j3-6(tG-%^s(hW8:gy@Yp)0j-vgrD=QgenxE`+&_/KD%ZSh(E[K1DsPhKy;*s#[+;r#UQVo#K(5##I6*3Ohryd)-J%e2OI`I0x)3l(@hnU]7%#I"
-	"O&FiK(PK);[DkRH&&+UL(h]*q3q8iG[/iNdjYXq-kfK$n#i,s7]WZ/s#@f(H]%#$d(nC/&=8$@s#,qcClmkj_lAy5`aq6VVvld[blCev<(]LQJIOTpk(L("
-	"j[m:NRJlFB$;nB*2_nA%:>QcA5t#M9GNB74<B#hB5t#.DO;5[XGK$AlK#$(U(:pL[GK$5gIA#AjqupTA8QpaSN3q`0oQqcL%n(Qq]3rPvVO#Q<xOrTmjE#"
-	"Z7Nu#eAE:Pp<Wu#LBEu,CSi+s=f1ksl,1F)tc-HsqQ^yuVG$v#g<Vh(rAJMtsK&Bu]Q6v#YZVfun-3)<MLRO<lMLq7[(hq7Vk^yu_Vqbt%8M4/iqx5C)&o"
-	"T%uFKX7/h_vvG]TV)aTkgM.cB,2aD,7$-_'>v>3d-$foG3q%%)6S&w'.$gqSkN&YdpfG1;.$%c3U#%CWabd$T5&$BHEOp/^T.)c3U#FQdaO_*VZZ]$k.$/"
-	"c[MH,XeW@F0G>H%RD29RK,/$d`q437ZOpqq0f@#OWX(S.KDbPlKV1$V`<;Rcoy%Y<#c2,mbC/(f3$VS+:q+Jx-EBP7'kX#O@qpS94t$'%5<t$-QLHNb@40"
-	"$8u/n$fy<0$1H:rTR)fBjQ-P0$yTKN'g-J-7ttiGsg]6,;VqZ6Vk[Mo*2qIKVS[A>QFrbN,B%=S#)5fgV1`@h_7Kn0$Po+v#HOiZ#D_Z2W",
-	"dPLtQS<u0$6mQ<n%Xx:Q*JnDaa[P]U)>38[28/M@`B#j#@34w5_o71$sx+Z#Y+cdWv;@0(H6xAc&hM1$JKZA1H-4U(9B2`Y2jt1$^$;>ZYH]+=(@p1$,xf"
-	"0(pP[^4NHAL(dft[ZQPWm*c0wyY@8r&#TnE][]FgO#V49f)*B`<[>4VG&-gDZ#^8UM#+LvP#_`UN(H+Gu['>_2$dbOT]NGj2=6kY2$MLk/(>b>ZZ-gx2$h"
-	"SJ_11)CQ(VlZ3_BiH3$##ej_Jj4K3H]Rh]VP:`(;#;/(]6.i`-OW3$I]^2a1XLUP6P'4$4%@-grM/4$hw00(mSI)3ucs*0L.y(bTGYL21:EVPdH,/$@EG)"
-	"*_'5q75Su%cImCec2B5N_m:PccOU88(g%QJ;9x-i`N&>$dX=N7Zqm%5$8iQZdC&@Q#<36>d9TiXe2v.Q#bbjse./Pl(5gHAfK;PN9wJd5$(.$K`:7<#Oc8"
-	"G9g.tok(s%hrgE#$Q#T^cmg4y#Uh_$t;Y,xM6$4LUK(WllRg9Z^L8d``6$KSmLiV[=4j6(9TfTQbKj;<D0(d55)3L`t6-;HwsRYBo]85o57$XRriklu$Ek"
-	"WhS7$C<n58QZ:@]ksg7$3@==YcUM(4RjU/'C4;M#5:^s(hQ,AmPOPvGe3p43aF#8-El^s(;sX]n5Y&;(sOyXnbNY8$y&:Vo'bm8$H%:#=eK6e%+TGb7ej'"
-	"9$8x(voJqvt(g+Z#HM<n7$;UeWvmsQk#X@pYRADL6$://9$g=bOqTx'$+0$M9$wst.rv0Y2$<.ZjqX(4-s=cY2$@uCL(.Z0]r7U-V)=yy1qx2i/(6_,e2h"
-	"(7x]jM6:$=AMFtLIs](@TG=,wkv+35[E=,]ZON(Oow_uUpI),ReK^ukHt=,dpbj(DRWs[^'q$w2fWl<R/8Q#*JM>#YEJKM8]-#Q%X$mMYE$DvVsSKM(>J]"
-	"'rhgyus;[0(VNPMtRs3,N*K]]'tun(tlg,,aEjvI$JY9/')AOJ;Y'=-s6E:xdF=6jo+T6^NYvi<gwp`T,Xpoh(_llU]/bLJ;fJqR^A&VJ$.)VJ$]]PTOp("
-	"*3$=:qJ$fE'IP%1uvd'49Z(@g-&=CM5K$4h2&QFnJ58]^HQO]%7gQ<g0>QZ8%g<JYHK$1S.X-%(fl$EcbWR_pDA-18GV(Ylc<R0yfE&huTsM1W5BRV>#qS"
-	"rA=L$S(K5%1V*A#*s=L$.O/@1d-Na.Y(K5%6w:2U`)2D=cLaL$<5lH21:*'Lo8iLVg*xcVjr:uNnE(M$Xh)D9-rcQ#n$empHcUHNI0UM$jR/QXFhEhWK5="
-	"5CThqr#p::3$<w@3$LXTi#Zg&2hy8pM$tOfc3$@yM$cLLj(#S2RD+cl.Any>N#etC8S&+AN#CDZZds@[J=0eYN$7_l&]OkrseIQNA](cLEXZZL`])ed>]n"
-	"b2O$)<P/(s`c>#Gl/qY;7:gAUQSL(irlsRnN95^'xd^YEi4iVR0:G&xTO2M>8DO$6'xSWQ[w3UK.lE*Z'.e2f.w)0Z$)l(^v9/(>@yd)nUE)*to-h(dV*c"
-	"O+XLJ;x[MbPLvoL(_-nO_p_eo_9QP^PIGNK`qMBn`as/2hiVD`(m>,&=Np@P$AsMKarC,1(+Qx1h:4UP$um&')`5HA#dGiP$U+]P$(lK'c2NlEc7s#n(Dx"
-	"vp.,=OY(7'$#dMRFI=dP<Q$49KB=i`*U#uDuBe;y^gr;xdQ$IF&4CkcXQ$*n&')<Z02hv7E,Ci5ppf#]vb-o6:D(Z&tse^9l'=Dfhq7u9,q7UdlmgAsnUf"
-	"O.h//;Aw5CXt$R&Y[n)=Y1ijhchH]>-_k-$[PpUf87c,45]ObDrk).#&i8v*7AxN#56;U#cc),jVddij$9;U#2@;U#m%ue3W>Z0g9&n0gYvpS$GS,Da^yy"
-	"S$l'no@*,@q(,r70m4],Q$OQ9K'Y9PT$bC5;nnFNp$UMVp$P=12h,.nT$KhaT$Ldty+14A%#k8]K9W+wR2gFH4.XQ858T#&U$D4:=p]X7wo1qf/3D(3,ra"
-	"eVd3Nn&')A`kB#)L.7qmN=##2EMUqiBQ>#Icnrqfo`U$]UsJm`o+2q&Ze9(1WMJ;3,$:oCkK'c+1)7r$NTTfYxs%bVG[M#v'KPU[3P$'3N_L0)C3l(B/G0"
-	"`+&FGO06J-aPg$P&Vwr_Rlf7#H1m=V$.mW63iG;l#>-ki'hIjbtE_sjPvqoV$NJhxPK#x]+x'X&#&NC19pQv/$WOZNU9G8I2MVjJ1<bf589Pj$vc]6`vZc"
-	"5s#(R@V$E%6V$0UOFt4[i-PeR=(3:o2b*op$T#Q*%,sN1fpAA6`NU3FD)=CKD1M>;HnMKArN9)UF/Mo(v78Ig@.Na7jf$7yxfH-Onm/<o$%'Ot:*3cxSS3"
-	"W@7m(l#e,PRogS3pf:&PK9Jm+1Nv78YYp`PY:]g$;R$]Q')Ag$mERUj+2>IO%Q2)b/jng$0XPY$k_2h$m3vV$R'2h$Uqt]$nsPn#0]O]#%_ST%oyM]-;<u"
-	"U#@F&q]GlXh$_6nsIp/tE*pw'vTIVC,N09@:UJZLHj8U>o*Nsr>#$>A/VJxbh$&p:/(LINJ;^)bWSLZs/(DiL>#;*^0V1D1i$*=qO,cwHY8LXUr#kfp<;2"
-	"Mm%8'<gPU;99MWC=CU#ovs2VY7KL(4w9fW)IQ6X[[9i$P@<SlgN6j$)<b1'A-+A##_9.Y&oQBY<p<7lL_Qj$]f$DZS.3`#+rej$p[nV#[IjZZ)j)B[t-l("
-	"X))*k$=ya)'+ofW[f;bW#aq*t[viX9]bDnaLBnGw518Mk$J()X^98cT]qy=C(hTlR^ty7C1:**k<9atk$;&xU].wfS_sjpZQQo$p_n2c23VEIXb_UGk-PT"
-	"-V(RO0cXW=eP,8_`R#0lSZ#`cUN(]0W0`BnnX`fB@j$*1;rP7`_l$68_SedcV`(pI/&=T1ol$3wG*b52UJ&ZIFmM8Pp.b^eLBcV+Hm$d];/(h6xAcV4Cj%"
-	"7wOl(e]E/(%dAlL:odm$B8xN#-ZJEkk4=5g-Mvm$s$$]Hp<65/-Z65-aFI>dwKSr#.Bq7f[^Wsu'`Dn$QYb[8M@KQ#j;0)3FF-b12r,r)vIVK(MjVK(2NX"
-	"6gu3p_g-MQm$t_StY.0%o$D-P/([CC^YN8&o$ShRF1_H6Q#O4`8$[PRKiPMES81oHo$`N#MjtbQT#h+L58Hc@Jjsad-k4B5=-8lk:$i*Pc<;6wo$Ka8&=="
-	"<)p$+/id2v=/4S%-6(ES<yN#rPIw58UNp$wT,)3PVhc`)>@H(tt9/(YU4xmGvEp@YPX.qpi2p@0X'q$50cH2Oljp@%@V/(vC[8.HPkg2r0WQJTqLq$q*NQ"
-	"J,8tpo_w.$m&`t6MO;7ZPhINL&40;2(FIqd)20aK(6*K-aot4S,3QhX#3/JN$wRVN(Abrj(.DT0(=31f)NL7O(Ma9U8Y.Tq$l;@6pjGsgrgq1R7s&yY#(y"
-	"Iw5LEpq$@60)3;ZOwP77bI(rL&&=fg=r$EGhLr&8GirN_74s`*Dgrw26KsK0GY$iIgls`CoWR$(D*tjqflss2*)te^<]Y.NVO&sa10$sg10$iB10$mLbat"
-	"o1gg<yA1s$Zrx_uY*=s$S*yG2i703(5q*cO4qv'wv`1ZvC@b=,SLVL('rVT73#$wvkluEv7QpSM_2*HsVZ4pM.9]Nhbr-6N(6[gM`)dPNM;M2UkVlgNeVm"
-	"gN=y8:3<$Adu>Y(bO)*Ni2a+`Zv&%l=(SI+&=E`d+%1[naPMMb)Qo>YY::[QEk4*6+=Llv+%/McW-'(%T#EcX;Rb%j]-R'wK$=:v^YjW8,OXD5q7T-E,%y"
-	"Q-CSC1P/MXc.VSRbMtSY_%m(K17XTal>^CSjhHNidkdsT39-%[9rh(,WJ:UiJJ/VlfK-%Vq,RVut6wZ:5j-%k&`-%IG5nVPMJ>mJ=se.^o>O(^qSYgH5IN"
-	"Wo<Y,%(cqc&pi,.%[#$.%ZH=:*aX@)*J+nr]tO$FMl&I.%2IUoc']<.YnrZ2Wa6R.%#dvOU2.yE&/CrR#CtrR#>wrR#eF1wd,Ho.%H997c",
-	"N*V7cN-`7c%Kx.%gIQQ5X4)#vNr5Y[:;%]Z/);NR<eOTYv4WNRQ:V;*>*,Q#bPP1(xKh%Y@dt/%;Ei/%CTMR(9KjT7'-pW[_*m>EW.6o^qrnt*$lhQ^;dd"
-	"N_aA;$HP4Qw5F`pF'&B=OCb@65/$bm;)TTE/`p#jHNgky6,=);/(aIfIamRWnmo`+1%t<>dj:r51%Q'Z5q-]:Jb(w;2qOK=hb77Q/bolAfbMjsR#wVYU_k"
-	"F:0%,W:w#sjN,c%vIU8EM%0*Ey2)*l3bK(-]i(b'gJE&.Inh(eWiFOycLJ;(,tCP$iTCc/(^+jLsH:Y>6[1%$,(T,[HOM2(h8-Vp/Pj&(ht1%p>F&e<Dk:"
-	"Pi5BAe9FAU7G=(s$-k;/8NkX2%c*_9f)qeUf&::iiDsw#%qES8>]K+qf$V=(#bV%3%[gRL%<(,,=&]53%jFD3h5fGo*2$'@#Y=5,sZNT3%:LXne$Nfq,'v"
-	"TL(dSgT7_J@/imBtYh.:03FTF[r74srd2TRM-0ohUK(%,/Kijcc1%KjjOqfQ;3qeWLJ;fFM2r_d=4M&Z.gMfy#J$&.,744m5B4FjVF35QHKj$Xqa<6*n3%"
-	"*7HNCB9'@#`c51(TUc4pb`Tgk6,ID)H-P4%d3op%,=LL(ATScl(f,1(v[.A#_,RQmBhPBlF)1#m#+9''Vkgm<K^D##1m5.3$UDh(YXP<n3&7KUjeeynMI0"
-	"5%Au<e<Rw2X6_-[]oT(F8o(GYh3#yK(ji$s5%BiVgX11RVpZG&qo24kR)MjU.41&ny4(y4RA:Y0L(v#)lqtcA0rcqf#l3ITPrfxI6%ti)M'm^w6%Kondsw"
-	"&Kq$pbSq$kISq$i'SHsfbSq$Kxb^#1LTT%/U4o(;lbH23X.6.f3K&=$NM7%tL>2ClZ`w#x[RP$U7k7%<ee%+2cmNUmN+#v7)wk#[8H>vTD`<-Ypp&$>Xn%"
-	"+GpEh:Bkn%+fUS/MxwVKrWxEY,D1PS#tbjX#qLjX#.4<##cUbW-'*m;-Dyb>-I$Y-=pmtKMLa0X-i7dR#1EQ)OF@^Z-`Q^Q#y+9hM(1(3COI0q7cteP&)s"
-	"M&P$j9fN^,5(/Jkt5CdyEX$h.l)=y@J#Q[hM^>>gk-$1-vgN,TWH2UctYD)>'.#vL$#Rxc1##",
+	"l$,VNJb_OPTCsI-ZZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#X;%e$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*Uy`=R$jZK(E=p:e(Zp%#)`C"
+	"e2S9^8%,F;X%,]N8.m.OA$99De2hED:%A7Ee*0us8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.h"
+	"lWM)$QFe2cs4B%1Xi>@=:u_+(il<(%$uM#T<_Q#er(A,&%;t--k#=$,fuH2a<Cv$++PBc09t<-2t6,)J*&=-9JtN0r/Iw$lnQ$.7fr/)H*^u-.p-U.*0'@"
+	"-'`Xi#It>X.:Y:O(/<1:%/v6U.$6VI2To%t$^)%i(Ue,7&XXqn&ociX-I>0n(Zwdo&[k5o&.$1_#sLTqB.s=j(2cVS'tjX.)D*u6/v79c*q7Y.)F39S/w="
+	"Cc*26M#$u+WC#`dSi(4Ci>$v1aC#w7jC#%$aRU6$^RhQgd9851>j(S#pl(CEOK22v6^,=PZN(>By-)QRTY-ubNM)*LvH2en_v$0Xng(3:bW$&^JD#O[/h2"
+	"7)cW-yo[3r371'+uYMb31%7'4(&k<(h/1QTx3+H4IZR$'yBb/rFF:B$:l8]5br$AM:g5H4f*bt-mx)<-/WZ5^=9Qu6,c`@M/q*E#kr+E#pCt>7`jo0%]%q"
+	"2CqZeB#6E/t7`72:86a$$HK#O<MgWnaF2^(B$kC9$,keRO$KAcK2vGv%5U#;n&i-M*#RMW0*idTx%xRAG4;Bk&cEuvYSTCJx]psTc,W@Aib/*++5Y.@#-8"
+	"8[>-;x#.<uD,P29=,o&9Av>5k4V+#QU5B5s$K>#'F&E$K8Od#LEt($86FF>bC^+>25,5;]JV&@d]wZ-Gg;w-j45A@rWW%.u;nO#]4yg(I*N@5lI;b4XE$<"
+	".wFSw&;3S;A+9OYAOyse2f[nb3f71X-]EMt-LU]i(p:T5'L5Zr.qSfw&-i2tA$lt6/aYow&/rN8B&u8S/0QGVB43^u-3(*f-k`uH2MZuZaZ%5FY)$+TC#x"
+	"Do*0`VT#oEt2C*eWQ#odE[-mw]1(Ri+M:;eR*[o`i=-UGSibDR_n^n0NlE7hh_].[p30Sv^I<Y3XG$dwvi4f=Gg<SM<EFo.=/($(cH2me4$R#_Ly&w9G)G"
+	"<Z_W-vQ1X-wKm;-L#lg2p2EZ7MC<R($.7(I92FT;-'Y$6Wc^L1_HJ8)`ToT)*a<q)JRw=Jr0Ilu<o^H2SD+n/G*HTJPm<U)dLQ8Kv=#X-']AM(>m.e2Q5:"
+	";]FZA'm.;/6OBwO7VlH=05TQdoL:oJZ-gPhh2+bIu-C6x.M*kyL#y97M#-;*M#M6@4N6>5M#HdHM#2^r+=5RlHNictK(jkS*Og-(o#SUdM#W%w5OTD:E4X"
+	",BQ#%WIK:%,wM#-w$P#kEI;$s-Oi%,h`TJ+^Bp#=dE8%=a:N#d[4DQ]tTf$]eZm=S&R&R_E[W@>q)b-^-BM#09A>5*kP#S^S%t;V_NE*t7,=Sg#De2ImCI"
+	"2sju2))h;/(>$tg(nyrp75si:T2ZSO#pyrp7_]5nTg<gO#33w=8comNUC5H-7_1</(,e,qKq^@nVv#U*/`.J;$q[U2WPb5k'P1J;$V[A[7-UF9%Y*#n&5u"
+	"cP#X&Mu7rXFEX5xlP#CSnV7)1PsKy/(Q#kV&g2'qj78lcF8%-NLe26bX9%dRZN'Aa$:3rtDo*K+ZP:uhb<#$E(w,NMfc3T&dftBw$/7;gbQ#>pdiNcyn)3"
+	"v4-h%M-x7]am6Q#I$<&cW0Nw]&d4ka$TV;^<&;/(r>JR#lZg68oH9Q^+5]R#Zr^*3LSGC(wo.w#)Y$4`-OOr7CS82Cx%3S#@$U2a9vD8($Tj+a3gOS#nU_"
+	"*3]-:D((1/w#6LTfb5hOr7R<MHE)W&T#Pn-ecM<G:(4`C^cLrCT#phUK(8x#>d@PUT#LKj*3rt[a(3P/w#qTexeB>u682wOTS4=,U#fv=wfQUl:(I,TpfF"
+	"'IU#-C`*3*F3F(:i/w#TD=ShIQl68HA]dWnovU#wowQi0Ca](Y7-KiP[;V#iJk*3;)Cc(D*0w#A:n-kQgYr7#_YWIDIjV#.YG,lY/`;(Ko#W#&5NfMgw3#"
+	"#OOTI;ekc2$sZmZRnZBW##>SR#pqXcmZeSyua$:o%B0IW#J6L%5b8VympJBYMW;gW#c]ly<,arW#;S0'mJInW##cFD4LOwW#@4IL(9%vs-WVqd)-THX#Tf"
+	"Y3+`B/QpU6A8.RNKmp9s;C=XtWX#wq0lq+w:D&WsGjqRb0C=]#bX#LMphraIZ'`gy=Y#[^w<(u`@ds4h0RsShGc%)Z'fs`,`l/gxDog:);fMpM`Y#0HBY#"
+	"d:^a*XEFj(mWy4ua@`+ssQ8^uyH)Z5KOp=vXxR%GMbPvv9w=i#u^oNM;^UlMY]Y-)0eq0N40V0($*sg]4.HlNr2xDthp'<RDLFoNYQw<(x]7T]d*xi#7m&"
+	"j#L$1j#k8c,P%E'p]iFFj#tv8j#V:H^P[kc^=t+5j:`a.P9l71o#gSryPMF]m+`U$2(n3q@Qw0tj#[fI1d:XTZ#1^rj#r_I>R9JKkE[<QWErO1NqfY_d-W"
+	"vE5(8$vCPn>di#[gX9SEZFf+K(_j(TCKwS/V';et5_k#bjQk#w6r2>QUdmTux)1*g=,STUuyk#,,;md[I+l#vyu2$hwDNU-Rh'&l@X%uW_WP('`'h(fR=>"
+	">wy4Z#aYNT]$+;fMs0=l#^G*PpbC/k#$cvw(>;+/Mfk.u#&wFKM]gOlVvT)1(cn[rS^0Yl#M^M-N1jku(^L%X-<VOQ$HNSS#bW]gV/+GS#A/JS#h.9EX&I"
+	"DR#gg>N#KCdt(*A$&=:(7T#0<$&=sq.m#dhMH2+QJY)0,rfYbuAB=<Ji+&:TIGZNA/2LmU(>;eKLM#pv<%[mBvl#246H^&B7n#k@;7rLZgB(S&Q2=1eGn#"
+	"lCmU]p(;a)n[.;[;Ao(be1Qn#(TW6^I[>b9SSPH;7&mn#6V=X__9dgM3'+l_7e^6(Vr1l__qv&:>v,7`+v(S(aUt3`>xLT#bV9f)AP4l_sWxX[&um1nxPo"
+	"+TG*$;_b%$)h1GuhSRGKl`Y`PM(0eK-a2aW6Q5+wbq3:Po#GsTuX,('p#2UEO#Jp7HadhRn$gg1B#y]0p#6U.s4dKgs[pd$Q-b/]G=[+Jp#:[Th(.rPdN>"
+	"*ip#,2T+L%35w76REWeWnVT,B(6U$fW+8]f5ad_T%fUhk^Jq#nl4q#.].yf>F@TfL`[q#+%m7dLeeq#-jRq,oK=Qg,#>88fgTGdRo1Nhv]u1hy/Eo*^+r."
+	"ibI2UmnIZsG4[F,*U.Qii@SAuGZDRgiFXJuG=n=j3H/JuG:M^s(+yEJk/iYp)K3:.l56Kakty#(a8v(1KU_4dl9:td2_lriK0k3s#m0^s#pJxp#X(5##Rw"
+	"=IQvL>)*;M%e2jB*K0.R3l(Z1$fa>f6_Q'IiK(_TEW[QdtI&3SUL(y*C25;.`W`JZ[snk:L=o-yFo#w57T]eSQt#[hfe]2sEe(nC/&=Stat#G:pRp#5wnp"
+	"P-8Bb'0xWv&G6rpCev<(#C;KI]%qk(gIvkqIo_Ypa31KrOK>nrOVVZQp9Wu#h2iOBE]<B#u:Wu#I<q<5j/QK$N<L#$7%>JtZ2QK$D=SA#O3'.uo2FatotZ"
+	"CurjIbuq#/n(l:jCv_MaO#_^-`vcDtE#i0pv#&1gWPR:[-$d:gv,mB3/ML+H58J5litu$x-$-Zk-$5d>MN_IBT%-,ymB<,,)Oi:=2CKQ7Bc%gN.$ybVae("
+	"n@/PT_lhOubTb<uY(&P2`YK(irxFOdKZ(/rMt.$$7](/':%/$CgSCMXD./$t)&;2RtTdj@4A/$^g%]Q`OxM(U:tg(.4wp.1c3U#8fXWR8ISQ8PfQ/$BpqU"
+	"SRxE;SPk(vS4m8U#Is8U#aCqpSm[rvZjt40$.,Eh@R>ns(KLs[UxqSv#mQhC'lAc0$dk`gVZy&6$8w`>#7<QB=#p9RWhY*,W5hM/(na-BP",
+	"3cYf%-N1o(`fk-X6n#C#`)YMXS/$e2XSuiXoOJLX5>'I4b(b$rOJq%5y8g1$*jU2(]R4b3y)Bm#Aw+q8gZxZ#%wsmB'9N>>2ZsA((>P0$'@p1$%G.iVjbs"
+	"4a%sTxVnL;:R(872$go9A0$*yvQqg@2$vT:,%[IsvZ##iL0b[^j#90@P$jP3i$7A'k$M94q(A;OWRmCsOs3)PT]fmtp74eP2$'GL6^Yv+K&2LLQ^m53P(N"
+	"Q8o^*+IU4V`YH;>>D3$r1A7`wP65TI.aL`'Yw4(Z-jL`hhOXXA7Dv6;RpQ#GhY%Yj4k3$v6:/(U6yx>HJ*iAWmoh(8e=/(p%nd)2cVK(l)K-av_R-K^uYH"
+	";Ej-4$n;WMb6C$&Ywbtbb8D+2$OJu%c%h<P(Fd`Cc938s4e3ZH;[=o4$qTW`dGK2R#dB5A#W2m[d1JVa10tfpf5i>5$Dh-N#+uDTok#7R$iNx1qS#J9fx#"
+	"I]em^NF=niX5$t]qH2M<+tPeN5/$OvcE*s7@e2,Xb&)Sl26$@T17v*i16$ux7$dZfy4WRV.TZhINL&^KIQ#tbZH;qCL6$*E-)3`/$6RtEuF(vW#&=,]q6$"
+	"g[N-j$_PPje$BB=-D.7$67@g`I9#AOtrxIk;Epk(7M&+lSQ-Q#oOp%lCC0eln)ZYY9qo7$COUK(s8ybkI]Dj8ue*8$fty[me%KDnQqFdjdrnZn>FD0(s;5"
+	")3gX>8-V9-,Whpx]8PhW8$is'yo,_1Toeau8$RCn58xn`Paxl19$PK@wYg#fA5c%r/'P];M#Cc^s(+s8Pq^HrwGr[p43$@E9-R<_s(V<flrC*';(6q.iro"
+	"G$:$<HGfs4Z7:$cu[$=t(Je%8%Hb7voI:$IB5.tWBwt(v1Z#Hh589$VN/YvmsQk#fhpYR[<n7$U(Q:$*`n_ubqI%+B)o:$Lf*>v-`c2$Wwgyu_:04M/fl2"
+	"$n3x=-yOK-XyM-FMKQ(J$e%E,%wJ;8]#'5#>iKb2NvmF#,*fBB#=WFw6)$<`=R^VJ$^JfFOoZ&#,0rBB#GMr)5VdI1,A^KN(2#9`Pc7et*=>7K$mxQc<fT"
+	"pQ#7JM>#gfVZQF-.#Q6:V%R:4AGPG<fZQ57l^'5W1&P*e[0(E=mPNC<F;R7D'_'7e8,N$BIHaRcAK$YfL/'4O$y>Js62Mn%H0iS6Xko9Vt#Ofl<Zgge'rZ"
+	"U+LJ&xL:2(LH6e)aQ8L(Ql`9Sv#F;S-TQWRup@ibWK>5T33A58X')L$AA2oTU>op#Un:2Ue(E]-He#7$*haQKcvoyGX^)X#OokW3[8sjUoPgl$Opedaq>v"
+	"L$>B(Y2w*TP#;kRL(&IP-WQn#PHB%cH;lwJM$sqvKX`I08oDnWA(4x]MXwOhaXy2@4H/]08o[t,N$_V2,)vud^YnSrV$U*)#ZM`T6(*ZE3q:vJxZQimcZ0"
+	"b]W[)'5N[81pN$v<+N$+<[;]uuwZHU965/PkS2-j'18o$X@3$JHA3$Y)Ui#uO-q7<2:O$Tk'v^qqPWnXC[3_88VY_LeGq(fd=B=-`al#)e=B=]l<U#8A+p"
+	"`BWup]O*:P$b-cU#YWCP$M,B&DeiMP$E(%GC+(gda8PXFby`^jCHeQm#^8r2*WfQ3_MBI25W+]P$B>MO$g7rs*Ydoh(3d53cM:62_[u)&DK/FP#WgJAZ*4"
+	"+GcyKfO(NpV*Xj8'fWWixx>q([cXs<e6T6XYQu-I&8VASOL$dB#`ctP<yEq55Q$T7NL$WBqYt3lQQ$()C')eE5A#2s+(ejW;;eAjcQ$:5.ue-$C')Wqsse"
+	"w_di(w^kyGx)88f(Y%)kCT-R6cPDR$h@vRgTkV5hF)2J2`Gen6:X(sh*Gegi`l$2i*G/_#jn%S$N4Mo%=T]B=<Bs5j-Pegi0Emu-<)C')m(10=4$RS$^r)"
+	",k:tk685i5S$9k-.lW`Yhk3f,F5yDKPS5ov0/KNGL);v`_A]OaO9]q3g4DI2T$Da8dmG..>m1aR'W-CN%n&aw9(06`a*-rDj(IW2)*bofa3l%a1gDQlT$="
+	"(</(B:tg(PbRYo3h;U#Gn;U#N2OTo(*el$)F%#d#B$U(jL5op_fXU$8qFNq@94$HFmeH;MVnL'r$c/(vvKt-P)C')oA(/rpB8BuW3Y^#;YST%+I4o(Hr;i"
+	"s5i&C#NjM/tLI./i-f]V$]5N-r>DoftgesX#^BE+uuL,1(iab.ijuwV$-VKN'ncU77TXa.i2-4W$N]./iF<bU$#;vV$x5WLrjbs4a#hH*Wx*jTdx/=W$en"
+	"6J0CXwl$i#1ZvwJL>b^-FW$y^w[dm(Kd9eY=P$`j-h$,$aN(>Y.xvr:n4Mng]Q$1sKf$5Pmb$G]XQ$FY;>5-OwL(:C42C7yTf$[QHp-wi[ylnv'<-lNg_-"
+	"Poyu#Gpl^Y:J8I2hLR=1MAS&=UG8(PyU6U7DM>g$i6c05(Onm/:^mGAIVih)ou5,)e84+Q*@xW#daq)QvobZdC=%9(t:,D=qrfg$O+e137]L^9DGS>Q$Nv"
+	"78e6V=R_Y3h$rVY9SXHog$h9rUSI,ys#:e7rSEs-N3q>T&+bCOVT@s&2(=0b$>v_uh$yVp+3J$DF8DK'03hB9''7DY>#+&%kUOWWK(Xa#h(7JE/('[QNCT"
+	"qJi$qj`T*F'4*^=eW](ybO%#cnmx13CVn#:LVn#J=9)XaGZB832RGX@'7j$l7M0d),Aj$p,e(af1L%5B.b^+oI;l#Rom^Y*u*iVH_dpMB*hi$E5;$ZaPKj"
+	"_XT)QHy@jZZWuqj(_Ra&[[16,;>G.4)/w/_[s&pVOuN)k$MWkZ#(oZj$Yy<u[*V_pl]O>k$$$cT]f)*W#x5G8]COM0(;Mh=v8yXk$iP.C1u,xV#VV;>vr+"
+	"&l$ryAEF<WqB+>*kd2V':$)-kBl$=AG#)3TWK`8d2'=OpIl$ICkd2-VS3REV5V=IBxtM<]Ou^W@PEbUK,m$k^90.^/5A#&$'j%#%p'#YL90.vTgW[J6#hc"
+	"=lLBcM:4V)@xh^c$&>m$g]E/(qqyx>w%#sGXpoh(_llU]Hfxx>l9qR^xV5K&3y@N#jImH;Tikm$wZy%=jcbm$M]B0(NpoDtFX)n$B9ra1IpCQ(.;xUf[ZP"
+	"n$fE=5gdY5K35D(tcn/cb(O^;/(4^K3hKmvWcaZ06@k1[s$folQK=Y+2C<b)X#,u10&,F7&Y`<Gsi$4]2ip>6)=-V#o$88SNC:nZo$hXFZ#cuNHjm.y0kS"
+	"&Spf/bm-k@Ty3(37&y>RGK3hgL[Fkq&:VZ3`-p$$4+&l^sIQ#nUgakX$/$m3%8Q#;-D>mHvPl(p:od)$YbH2pZOg0aUnBnBO/)kDH'q$(CkZ#O3E#oj(a."
+	"qEW9q$%O3w6w/1h(M%mxoC8fKMc^9=pU+<8o9-5YoRbyN#DJbr(%(YgMDInFmaxPNq/#]oq(i_o#6j6A#dPskq[Awe1I3rE-TGaX#jbd>8GMMKrH<X0sx&"
+	"%I#s0PIsnvpdkoNCisMGl>CO'fdssEm53^8>fVEkjq-i=-M#^I8N#/Mqh(dX3'lyfxx>t&8$m$jQK&+l:2(Ghqd)=6sK(YZ1unUa:unB5`Uo>mri1m:J6p"
+	"_tUMWnd_3&%W*J%8u0L(hk%ctG]:3ucJZt#qKO]uY-Os$iqL/(,)P%uy5Ps$Rf%K10k=v#t8#/$LC+&ucEqN#,:Pn&;(^b))bkKMq*yE)v]YBYh6k*%7.q"
+	"*%`,$+%<_hM9h21nTZu.+%eg&1UYu7+%OQAo52HH)Oqfmm(j)bMODr`BPdNR+%`>Z(/'O24$:N(R8=95cO>WsD&a+J>mI=x+%ioef<Ic#O#e>F,W_[jT]c"
+	"[4,%<T0VZgb=,%VBkj,HlX;REGI4/nH4R(#IQS4<%MiOZK5qS3Oj-3nS`Zv4'R[(SI+&=`X.-%=#GoT[i9-%$0,J=Yd)X#2y*sUqC>&Y$p]0V)6)sUkPJ/"
+	"VJ6X[r1rgG<i$>^rClDEgOej1W*h/q].B%.%^lv+%;@.:36S5.%X4W*XtUI.%)_J<Ch-E,%'reP&+f+O05C2`YP8].%V1%>29j.kU&#*/%",
+	";PG#)Dx1O'_U;2q`K2/%#^`K(VMk@Z)Vlg.5C^0,$lBW7w@>>#(.;N4jJWZ5U`*j(cA1_#STlU]L;]/%lib`4:2M/%P;-2CH@Nk'R3qK4=<V/AMHSL(/tq"
+	"FXPP>S^L:,o^]CWT^MA*C=P47T#Xu7,)Zlsg(EP$&=JpR0%Ej,2`jSf=.(*)R#g]ci(1dja*B^:/(.,rg(wQlfaE@<*bYQ,VY*&dp8W1x0%+^AP;Xsj&im"
+	"HOhbZHv9(d5`a*wIDj(R`AQcSY)k_d,6#dI^YDd3:L0%:UCmp^232%]g70%N_%FeiN2wdn[U/(ivo4^[Sqj%Wx;o(R3OH2wT'0.Q=ja<r0L2%Y/s(=E6VB"
+	"cEl$5CREk/(9U)n#J>gTf0:WY.bYT%HEPdZ#v0Ry2-L#L:iNo[d<#(bV&YOjf7'DG&OjsK(rC@rSKU5hIhVxh$O`Cl$Q`Qr#6.]f$g]&h(BQ#&=&]53%KM"
+	"U3h^3A3%R)L[#K]By$Cj5d(ZV`&+^C^)31*2l%Fyh4%OCO-jHA2TjT']n(5=O/(*4g,)$Ps986oEdjgT>4%Rfal#E.Nfki-ZL%JP,,=AUW4%-hPCl5fGo*"
+	"DL'@#hoQHshGv4%UE#pe1G0s,5Pqh(G..I2'43W5,:oon3NM+n`l=LkJYX$n6'#`#D'D-j]7'V#0Cxj%4H@p%dV#W#gK^/&,(w^PdG1W#aE0/`J^xO6;L7"
+	"/$ATCCM6nem7-8y^YecM5%^PxDXhFs@oPivynCyjE)3wb;-)GRM(eN5-5X5T5%(C[RpHYxp%3N&qo<;13&6sxB*`_B5p_fympsdcZv7Huu$sO9dY*Cw%I+"
+	"KI6%28Q6%c>)Y('yL;-Oj;o2u_LmR9jPKrtDm>3fo6,sXqP+%F%37%@G7&=ngG6%kn;EHwA:7%ym)MC87;0=@*=##m_B'u<wV7%NSoU()[`K(:GN@v1K8P"
+	"5x_#+v[%T/MfTFS4KBL*v3^X/MnF+_=*C65/pj7nB7.#G%H:Kq$,r^^#8LTT%lPi29^=kWnk[TG%X,#G%A8`MO^Z4&u5w[s:T&nN9N,m3+(g1bO68I%HaE"
+	"g1$$RK+.J)na3C7Cj#Aw+q8nryZ#iyR(=E-b+Q9N)^Hjv:H%5j%gi,l-M,OSPS#kI`Nq'u#jq<O;r#E8KW#51bt$`y`O#am^-=A`*[Q<-Dh(k-$&=WFsH%"
+	"%ri9STPSwST&CtRs5:I%]/K/[Fo9WT+=DkCT`dk(4nXoTK1[;Ug=utT[M#TUA7UU#-3PpUXWMNUeNJQc;lm4V73u9(sY(HW=rpI%q'###",
 	0};
-#define DITI_SPIRV_SIZES_attention_gpu 5260u, 10027u
+#define DITI_SPIRV_SIZES_attention_gpu 5347u, 10194u
 static const char *const diti_spirv_text_norm[] = {
 	"$V,VNJb_OPTCsI-LZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#T#Wd$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*gZ3>MPD.A#o^'EMXfs;$CSC"
 	"`+/T1EMw]18.yCT$'#1f=-/2je2_)Iw$0-e/(FOUW.3D:O(%x4=$,drT.*A4U%H[hW.5J:O((*QY$IS)X-pU7=-/G)e*.#oJ2egfa*+^yM(wn0:%n^Fb*,"
@@ -29488,69 +30067,71 @@ static const char *const diti_spirv_text_norm[] = {
 	0};
 #define DITI_SPIRV_SIZES_norm 5246u, 10067u
 static const char *const diti_spirv_text_qkv_post[] = {
-	"o0,VNJb_OPTCsI-7U7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#:j.J)xm0EMqJ18.yCT"
-	"$'nc-=-/2je2_)Iw$oemg(#+4U%B3'W.r%^i(cw4=$g&Z1:)kg_+g,,B#6gFT&Di[$,'&:X-0C+o2Unc59RsM8.m.OA$99De2hED:%A7Ee*0us8.*TgY%J"
-	"kDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:;e4:.7<WK(&UMH2Kp6t$F5'Y#.f=&#G8Wmhtwo^,mJlU#@NqsfPk5o"
-	"&5A2e*rliX-L>0n(o:4n'jt.L)]b&=--ELc*6UIw$x.JS&57*[-hh>,)_'3/:_]D2rlQ-[$cbdt-v,N9.jZR$'*Eu>M+;.@$qao6/Fj<IWkSTdWZCeX.H]"
-	"W<-jxiU7XGO9/Z2Mx-2NY>M>Qje2U+Y<%w(f8/bl+70Fs%J2.%)e*k=ST%FDqY%mS_m>)P&t$wN*KV@p87/)m6/MjGk<(5do-aYX0n&jExA-8B>d4@-E&5"
-	"hbJD5^rmM2qCr/%JpFm^#7P$6p-tc3qqqS/b:rG*s58t&B4EA6<7&_-%GDh(t^u97q(:X7F/P)+Ia;y7r6tG3kF2</(POV8%KGN2#Qtm&/oHaX#&ehOe`D"
-	"S+rtDo*#5'H3eEsH/+hr%#C5Fl9BLaL2BhL-4QFu;$Y>*D$I7*w:YNe:7cdC,,q3=;/pG-##$wpx%D0(1;r@fR2vo_i(`%)CGBJF4)*/B4;%<h5/&8,^%Y"
-	"SB)=@,wC=M8Vc=B14g26ESt$h:1X-.maP#7;ij#rEI(e/*)w%MaX([ingk#tX#UT-Op^,F(%w&M/T`>yBVI2S^yE=0Hv^%KD*k3iDG+=.USW@Ft)4'Nuk9"
-	"A[nQa.W1Q<M]]C3(O=s97nXZ)[d4IA[A`^UBZVRMrclIM#RMwAMsNfw^G6vRCB&'3*stCD#dXD91CZdjC.m[ND,U4kD0XG/E%IpIE9aL`.5tWQ#@.Cw7L1"
-	"]dE;iXA&nw&^&8O7+Rm>q='cG(H-kHj.5up(;8^$qyG^oxQ'V#Wl''*I_Hs;g)=f8MN9SYt<I,lkZIrDAuIrj]g52HXQ#T)Z0,n=FQ#hajrgOW#@0olLH2"
-	"gSOt:US1fNs;GI$l_$=-;Z]rK29yY-D^xn23Vg-;V&cY#cqNd-KL4R$QOyL#nAqbA_g_vZ>bYmTGmqn(sB*kM6t`K(^4;iMx7iLNCU=M#nmulN1_dHZ&OR"
-	"*ONIlJOl2De2omk9%`Z9/(<Kls.F_/F#nkUK(/%-U72FiX-N82N#@+$/=6NFM#$Qkd20G@W[J99R&5bwh(Cxb$Rv&;/r<T`N#<gT0msX,V)lg08.7R/XR%"
-	"$-V)byE8%r_)-3[)_>(W(F8%9rmuSa9Nr7U$4X6TSJO#O<GtT[/M;(3XZmTg<gO#7U`*3lZQ@(`AF8%VeFPViRNr7HiW2L]-=P#p:^PW`qbM#`9PP#fKa/"
-	"Xq]tY(H%l(Xs&mP#bNF0rq<LaXU/`$'s]&^u7kicYA8WK(-1Av8]s,b3mKIQ#-HeYM`LLQ#VLZ(+k&sg(&JN^M[ZD%H*@^Q#GJ:D&6VAW['O5(&hG*D#DK"
-	".R#JFW5,10`pS@4YgMB+BR#AO*(QLQ4V^in&[-9_ZM2W#y2-U/_3_`@VG=;qPR#,c/s_wg4N_D%yR#6;.Y)<&Rj_EmAS#+_2##'Ba9JY8-xaXN;S#RP*MA"
-	"IJPZHf42eaiIQS#2X08/0s%/r>[`S#n2s^M&>tS#LKDS#p<YCc1@&6(m)_Cc-<hfB)*7k(@%;/(o7BT]PO.T>4f_ycOI9`din`U#gdMH2)T[m-h&N<e+'J"
-	"T]ZIUj]jqb^)>fFk#I2qyGgDfT#DLmbUGF-U#h7ATvZ_S8gMDXBc*J4LMY>2qgp=4QgO0[U#f`yk$pTPmg1`*/$ZZnU#e3g(b/LlU#j.[FbLcrxHHeYOcB"
-	"ev<(Xy+*H3:;87NY*N(PfmLi#0Cli)wSV#^V)Hj'L>ij8uoN#-S=/(`y3atQ>OV#`Bt'2<$[F-hDvQ(S*xbkPOr)lbvbV#-_E(;EQga3EB0K'.0R`muh>p"
-	"#)B6A#iF^m%f'%n(f[=/(#Sy(X<#gW#fqO1cuuL)o$MUF#w$q<oHWg(.=_)N(jM*G3X>4X#P=tT&*)##HJn<X#ek<Zc1EZ7(R.-BlXn*[l8JTb)`AHs#S^"
-	"g1qdxB(H[QuX#2ZQI1F.i.i:r4FlJAc.rtdtSRVS+,l9nSW#/_shrQb*ToKy9Y#][)cO1j%G2FDk2*j.71tg^<dsW:`Y#)K'Bh*Ttdtqa4##C/+*@h+B`4"
-	"Wa-)3;Huo.j-xDt5xm2(xfV%lD#]+vwylS.OX8^uW6`Ij;6iIj20/]<j*U2$=UWN(LC7i`0%E@v<;,o^y83Q^@O3m^5j>Fq&V0mpR=IM#%UWj0ur,;[>ZH"
-	"i#lcgB-1tRY-eGV3$8nSQB=GZdN_Hl,O);*/Mhon@#V5GhO0^bgM'('Z(b=,cOWRI.6nM9K`y^EFPn^9K`Houi#xY;+QVg9##J3gj#<tZyPpK._Qd9E>QH"
-	"`>;)Y).1(x,%#RU*1hM1EV>#nI3;R31G&'/MOWRDPOH2`y*f]gkCI2&DK;No42l#-7`K(@_BatGV]k#t+jYTEhQE3X2ln+)0^s7Z'nk#nPpU$YrZk#@b1^"
-	"MXY3l#,TOM#adOB_YD,xM`I33Q%M@3ZtWy9$K^Ol#=QrU39=ksR,PS8(=bqoBddE'Pw93j*9d<HWIQ<&'@LUH2qbRWte'Rs#n:;k#h.9EXnYAu.bod/$qN"
-	"^t#&'_m^9jFT#k(YdW/sAD=-#ZR#;<XhYuU5BYqRK&=y,Km#UQgmBrRWl#;#'l<&9^m#-mMxZ--jm#6XEEC@H'EtLnBw[AJo:F`c,+*CaAxZJL=[.^:7#2"
-	"L(88GCQgZ5*,9r]&P+O-[1[n#.Fpm#:&mn#79C:_3l$,E%6;X_:Z#2_w*P/(l=,;I;,w.`&;_m(ygU/(X)#MVe`gZ,BQs+agX$k()BN)*&t5h(T]E/(aQs"
-	"97*o8:+B=wu#*m7HaB[tbb&dS-%..p(bh7U.&h-2q]*>Kp#Sp-p#/t5=kH$4V(q8#/MEb<BPN@L^cVyln#og(V(gi[<#B3Tm#Qj;ZM&Wpp#fp*/f,cb7/%"
-	"q>B4kS5#H:;B,)I,=Qg&1,q#X/8o^5ok8Y*60I8hASl#fn.;['/v$f[Wea3>n[9f'5(%flp%8fS5xyj,8QHLgG8o#,FJ6gLT<2f*]dq#voN/(1UW;-xG)M"
-	"'oWYmgyeT%Hx*uq#g&-HBRp9NhJYoq('Nwrh)DRgiud%iBD=KI2eBuLmd`uqvd%(&9cVn+j<ymwbtPlr#5@Cr#me7^lEYDul:p4tl3Fsr#AU9/(D_UK(P+"
-	"/<-fOEN(^Iobkk[IEbM%J%c1cjxbMe(yOVa8s#G3ufCc-T@-4.uj(yjHkE[$0W,57k^#TwV=PaZj_mqYCs#^h4l(f1ccmHN@Wn40ZyXyM^m]UHyK3Q=sr."
-	"&XML(Vdw;/y75)2/s3Wny4-Vof7-rocXEq-6'<ToM+8QpldLW$PBt4p]pRi$4d6A#&nvt#2j(*2TWJZdCk)KrZqYr^JITN#e_TN#=Mi+s8pFLqqp*P8[u:"
-	"fs>JsRSJ8T6.I-VL(Q<v80PqVr6'W/Y5Gn2m$>`G^RYv,v#pgyu#1KqCubaIv#enx_u#UKv,kA_yP41,i2rby9@RlRCu5BDO&^%_3(_>nd)6s5)*5H./MK"
-	"Y.gMfy#J$I(Dh.MAem/8IJ6/Lsl;-LFXK2R4lP6&F3/M&2v:$e2@w#i/QakSs(.$R-vr$G31.$@m(.$_OI*OlLkufW:F.$5s8.$ja-^.6g&.$HmE'P@C%s"
-	"Tl5uEP;MdaO[sCZv:D_.$LPcbPnuOCHSA>H-LmEX#n0>Qp0Zs%R@l;=-C)6W#_nI/$sNy$QEm$&=IAq.$fN`9SDjR/$AnI_SOt88SfJXK(",
-	"2Cn<R,y5rSNoDw%9eIL(GZUT7X'w/$EaO2,Q%];$5OQQTgj-7U5gtT#EmtT#7]c_-P-)0$sFUTSTWMNUbse4^1R=F^<^()uYrA9^9MX0$haJOVl]k0$@hd"
-	"2WLgUdj:lu*&3t)LMl_s0$HI7[7*cp-X,tyQ%eU)W#kA_aXnd^Q(b)$q7S1cdWg'/y(x#FQg>#w_YbI01$PwaOCL:a>#-E0j(L5K]#sAQ8/ImW@Z:aQ4,`"
-	"*wyY_dwa3OkjFX]Y#F54Us]DGA(.#iD-t*74oYR/X=2$'kY2$#L)B/[*QJX<@g@#ylXY^q0M877H,o^1p%Q#VaAL(*$)V]]_l6_:wqB#V'UV_KvF)*1ke="
-	"/:eP2$vh:&5G3`;-6`-T%s.ej_$:WY.BsS%H-GdZ#v0Ry2U2]E3@DN6^r7ykRXE23$M8b:0InAK1n$.i`J+S21x8gIaAWqgaI8xM(owF*bMUj'Vi83hbar"
-	"PM(Vy,fahyA4$tg;)co,yS8Y+S4$E)%)*/ah4$5*0P#.mag`+Y2Q(KyI$dY6<Nd3JC4$dP35$/:>De#axa30QiXeG381=icO5$[@vvegjI(=d1]4$tEVH2"
-	">u'e0u/rg(6fa]fr7gpfY)o^jd2GUgMs%o#ENPP(-;>B=H9>t$ja4ShB4`m(;Q<4a)=@Ki]G.9d49j6$R&sT7)=C6$[mF2,$xb>#SVw+jHZ+lh]uM-0L>g"
-	"O(T4CgijmB7$WUDM/7nJV#i0J7$[*XHkIF4'l@e@]'Ie:a#G(ofl;U4Blwm;+m;[P^lg&8$m6LoT#da2n#-_=Y-5QlN&xkVU#:%0p##:QM(HPV>#*u#bm;"
-	";kdNj.5'nS>`JqCB=8$ls-h(#ck/(n&_H2LctGiXfd3%Qpl3%RF4##@j/L([A#X-s=QP(m.ia<f5[8%x;3</b=wH([;[8%L.WrpeAQr7l#uE<XsC9$4Gvm"
-	"qyI,,3ncWI(bN[8%UfOlrLDw9.)8qO,BYr+s8qLnsR4&5pq[2r7d//9$-c_Ft_t*1tq23EtcX#ct3KB1uUV=Nq,$RL2E+[M0QhkZ#vRwIi#<hbu`PFTo1f"
-	"M.3D'=p7st+>vX7Lk(d#1`v*qFJ#bsv'wujGZv@#YN(smw;/b&r@Gjm2a#0q>C$u))J1SS[grDnYQT=<@hMrFIq7//y+2sGXKN(UkgNm';,OGesp7h<f8A"
-	"w)=hOHdT87A/UHNS(kdW_0UXSbI%&PTFH[.YAjKr<%7K$E,M-NFYbGQC$.#QX4JK$_Oc$Re:V>#%P^K$a.om+JVyQ&lq%>0OfZK$JE[W#m]3;nP#<^SKss"
-	"X(Ds(</:.1XI.F#qSUxO:*tr=n&d)c/3%S:I.#y+L2)`MI.cJLqUBhjmgi9_@1>NMu7gXsL$VVYqVc=SKVH^V$H-F'tR'e85^b:0d-0VFQ$9^%(=Rk7M$Z"
-	"%rg(A$qp7r+ldWTZy-A2MnaON7'jXfYmJX[oqM$j5EGYRje;(JmnCYt)6N$Mx;IZ$u(#Z/yf(=xqAM$FBC>>_de;(,,.CS#M0)XS.yH)`s4&=k@3##HrhK"
-	"(e*,Y[-'6w[DY/e2A1^B(:N+O$((]o2E=pB(RH<O$vr$X^j6X^l1%PO$;MPMryIn^ngdc;-gaOV#rnRV#(ZcO$coVQ_bf5q7(a-t^0fM0`D]heTe))P$NK"
-	"jg`r,;0MnAnj_Kffda7cU+&YvJHaVHOQgdoi`(A#@*b7C446)^Rj#q>B;[Dy]M$HhdM$HV)Z#DNNK`n[D2(t^noBw/^P$do8>,8-(0(eLBZdG36Q$my)ya"
-	"A6@Q$>YgNa#IJQ$:J<Q$q5-(eH<O##=EN<e&nLpf[OeQ$7huDis,)Xeu=c(k^EKndOpU^W>e5Cfm<QM(o8G5&-LAV#MH(R$K=E/DNM=rfpb)R$9(*R-I3l"
-	"k#L6lk#)PQM(8O^B0'ck>g'+ijh#xfI'Z8pU7JjPQgX9Gf'TBRE3&`.xXwaUc(j8YIj`U-G:<1%j#aQ6m#_E6m#bT6m#qV/O$6O72%iI^ak.l9/%4DBEks"
-	"R,p#C>-/iBy0#QCkOVh9,.Gl[uu):gb/l)9crg(2.F/(THWpfvBg1&H+JB=CC)T$j,h[m3e*2(.K/#,B@VZmMcVt#@9:>mKOyN#&/cwn'm8]nnS_s#76IT"
-	"#[$-YoiHY>#.VvxoQ%OTo*2R6pM9k5D%oO/LmoMNhZPNU$RRP##w=VH)t1Am#/Ekpo=YVrpBY;M#Vm+2qiavg$D3i0(DtcB#Z]i3rM=5W#9wlwlBUD0($e"
-	"F2,@wl>#,XtT7iL%4s%Ywp]<S*W.<Qyv,Tp/q7pRYQsJZ%U&q@%[#rStrf4NhQrq7c'd^OnIi<d:7%f=hk(nQp8.kW'k&Q_8Bu%;@=m_*<W$r-uavUOP:("
-	"Y8QZvPp:f$=mLr7/g8f$R%Nf$/<`*3>*x<(Kgj8%i48kNSyWHW(5rf$n1LHOC[XHOvf@>H8p8J$*ec'b*E6g$9tc/F]1O.-=NNEbr.ND&8tqg`shKg$vA("
-	"W$Fy;+QksX87,^hEQ2,2qJt9ZeQf9N>Q1#>xQ81UV)8BC,N@8;t(la#FHFbA8<jDQJ=e0dV$(C.VStQIJ2X4N,Ay8rg(sn_W-#Qrk$CXL&#^sn#:VtD2U)"
-	"ouC-j&B1$-p&i$g8jZ#KMkh$o^dg(0n`NUP1Rk<Yfdg$qbFKM5bDi$aO9i$yMblV$R+88ke7i$'LcIWbdUo+W%YHW[c]B=pqJi$n;RJXME/I=j*/`4qEw*"
-	"Ys3>H3`X-+8_c_j(l>s'Ztht8C'F4j$^H7i&%k%kU(uQBYrtqj$9s-g$Q@]:k2v)h$_KS<[Xuq9740Zj[P8isFwVwN#h0]13Iv#tFovqM#Zp0r]q(b5,#I"
-	"'q]FCE3CkA,g$DvRl$J<g[#xs'7_T:y0(Rkj$#l8,s_E([N_rx9l$C>Vk$Rw1T`E4;/`IEI*O9=WY.j/XM2DKvMnK=oh]0.Xm&wOLBcqo6##*%.X-RQDh("
-	"bR3fa8bCM7@1wU$9u(hMKv4m$/ZWEcu7sH2J9s'ruV.505B&Y#Q%]l$vU/h(g97&=sUbm$ZY*]dY(5(eZbh^c3)QDec;)wd,J(n$t_i=vGb2n$3y/Tv']:"
-	"n$a8OYf%m6.$.*aj(cB&:g)y6.$%6B8f^l@2_T,kn$S[aKpMFur(RyV/(qaSMbqaeZdDHK3hb(###",
+	"p3,VNJb_OPTCsI-LU7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(b`4;e#;B%#9['"
+	"EMZkvg(u^.U&3;mW-xvDv$'v_c*3M.^,2BOK2i4Gb*g_pA#qu:8.p;@^#1xCe2^kP9%RoR#6Qv`8.wA/y$BRDe2rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`"
+	"y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA%0^8e<Irg'+j4GG+dc1X-nDiX-1n5O#nm%T#w4^i(Umsg(trtg(NrTH2Wthv$x)ng(CT0'"
+	"+&/nB#a$]u-Y8@4(Y@:S#XaLR(Sy*4'aVsX-6r>o&6D2e*soiX-M>0n(qDP2(jt.L)e/>V..KUc*7XIw$y4SS&Ibvu.uIr/)NFYr.<oXV.XI]Y-E,:c%y%"
+	"S$'2Ql>Mf_UTT[b.r/N%k<($Glm&rb.`#0Z511XlZ6'QiH6'$W9P1ga[925C$YS<nYV&5`1P1`<L:/gYhH3CA64(O1n;-(iF$#Jo5E4x6%$[(24E#7N%)#"
+	"dY%f)))NK$/[q@M94>**_jC#$Yc(_5%eY`5C4*Z-k&@q2o;%b3>ND#H6nN<M7c3t6+a;#7DOU7/d]vb*nv/C$VF(cAa=cT0xS-##o8kw%)^wu7Z;.F-s8m"
+	"<RL(tt]PVGG+TVHq+rwDo*DRMQ#HjtE-;BtE-]Y0L2t4>E4W/Nn&o@-c#E-.-c4wOu&rUi*#LFQB#Q+/cZ(FCy[vJGV01LDM;.gGN2.Wtm&9=nAu,^aiOj"
+	"6x0-rtDo*:1na4mj3b09/J&#L1:c<OhaL2THI.4]n0<$cv&E$l]-g=hi02:y%bp(_3/5)^2aa-0w(O07m1#&a<V>@Gm3Y@.bQ&%Entx@LRDh(cjAq&*yDY"
+	"->=ZX0jYaW-B/vP22h38AUt8w-[nF;-(FON23hFk1vM8o&vXow&Ok[S0$^[4((..SBbnr)[62NZ.,w,k##<T[,rH]N([>NDDmyG-5<dQM14Gh-+q(JM#o0"
+	"R1n(OJx^Q/<MEHK_3*y/DD#^$]R2O:]dE..THF(n,eF,q>)G+)iCG@.-a.;/XQ#J:Cw7XiT^GB69B&tE_^&4o_pNsdQ>'il`H-qmJ/5$,);8j[isITx<n'"
+	"W,s0(1#gXJs;g)=u4BE<_9m6K(LdTKx$9oKx7=h58ZXQ#Z)Z0,xPFQ#C`]4VYJsX1.RUT7(isjLxqyL#g<ud2ccgj_iR4n_>T5M#J=Gg2v.JiD#I>M#*.R"
+	"KN5oYK(Lh_iNKAOM$[)ZM#)3a`&NCdM#XZXM#4PnK;;j.e2g;y>.I7Qk(k$cCPI#vM#&NnfPMWZEZ5/K$QXB2EQl2De2umk9%fm9/(Ap,50U>,G#t&VK(`"
+	"R.U7<k)r.T^jN#U4;8(TjUK(1mkd2LHe(bM99R&;twh(IXZuSv&;/rG.AO#<gT0msX,V)t4IQ/=2(RT%$-V)[yeW$v_)-3hN>@([(fW$IRfoUgLNr7ckmN"
+	"9Zx*P#[t>nV`N-<(@KSgVmbGP#;h`*3x(2A(dAfW$dE>JX(KW'=R<=,NdYv*Ys#t68_BN>Qf_0Q#r+Y)Zu$UZ(TodyYyKMQ#faF0r&0EZZU/`$'y]&^uBd"
+	"/^[B;WK(<-5m;iMW#5sp)R#3HeYMj&-R#bk1)+rB7,)AQAR#qeY3+Q<u4^DM9HND7TR#-kZ5Ov(BC1J*iV_:Zq1_j$qR#`9)P#u]s8`kDb^4*XYKM[065/"
+	"@2vR#Bw2S#g5;HERIK@#h=GS#9ud$D)Zp+WHfBD=KE:S#BaSMbMrf(bCiFrbLBjfMu2wS#p;aW-R3j8(O^PvUoQefMKlm0rBv=ds[ey&dvctS#^1JT#E+N"
+	"J2^%7T#a.EfMeE5A#ENhj%<2Yl(#llXeh+Jh]'+>,0<#;/(ApK]e#prM#Cks7f^mGg`#=5U#&ENH)K,Tpfa.bRgb1X6gWn)OS/]+R#6I4Qg['3K`<0XVhw"
+	"`l1h7u_t/aO<9%ti`Q&d7uo/&1uU#)4F2jdH7e_T8FV#b5rUQl^%mjX(yT#IGQej[hF7(Isnd)TY@KMPU&dMirU0<lCXV#5t/&+;INj((uOH2bMK$k5OsV"
+	"#,xOH2tyaoRuZgY#&86A#OIefl=hYylQiuJC*%8`67o,M(Y;vZ1P(QImFH6WnbgqW#&Rn7oYW'M3bh*>c0m;e(h=bUob6Ct5nq*Z#BoK#$9F(VpfkE3MUt"
+	"dMM#7YK(O4RW#-8D$#Z*]2qV*D@+@Gh1(8,x%+BTBU[)`b7/_5&Y#,6X>#-e$P&pfF/(c$'h(511JsMc]lseR$HshbDN1kZ^Y#C2Vdka,SNCq5VvmNjk2("
+	"`Nnd)&)OH2nVC@GsadO#BPXH2pj+v#Ql14(ZCA'uB3jSApNk%Y[_LI2x,Z:@qV-V)GUtAu6@:S#9MTZ#xmgP^XrRZ#oWL7M]nd^4bZHi#Uo#W#xdRi#IB>"
+	"i#b^Qi#)>*M#A+2M#Rdy3(ADLJNv)8$mKkRH&LoNZ#w@-Kr&@S-a`pcPNfh+EblZtgNxdsmB7dti#LS#]-[HgQ#6T6/:Vi4cO7#1j#CgJ3Pj9xi#I<xA'^"
+	"XVj#5gti#'P(HaOVjj#;sKJ$*D3A#oKad%^,-;^AdSCMYy$k#GQ;JKIP_seaF8k#d&op%,[3;R2Le=MP+Jk#-OX2,CHOM(3aR6TDpRk#;#Vt/4]YW-=nI0"
+	"(GPN#SXXm1qFcxk#/w.@#Pi*l#ClL>#o[.lU(eYQUU@C)3.*]F/Z&ENU2S#2(7qyLVxeYl#p5g1$g`al#eRWl#>(wM1PdbM#SUal#1]j/(]Wqg(dd9/(s/"
+	"N>#R=5x/qk%m#+9gJPfrTaX6ZFjHEB)m#XU.X#`QH*YTGF(#Z.4TSUbLm#2Jv##m2N$Z]PqfY$umyYuL_m#w4N$ZdsvcZ5U)>Z=y:([#$EZZm)$n#.A`@#"
+	"Ip.n#*Lym#vD.%]jl't6vE'C]yx:##Bj`]]w)TK:UJkEC/9'5^[VYF-*(dV$TCnn#8OiV(^6IS^Z9M;bE;$6_*7kx-lB[43]ESWpftcO-jOts]kv>N_=%;"
+	"K`>Ncp];=Yo#%9<DoFrco#GQVo#1=xeaZk42=Ndro#>EQ*b)RXFbilUocJg%)=Tv6p#+kL'c0;5DcytV0`fqp_cpA]-+)YMj(j;UE3MT*%W^P#/&REwE3p"
+	"n[%)[b&$#.cj5,30->db8evdvW]V#^.*cb3Kc@0,E_N#(8BKKA5E/(M=Yu6N/0TfMk$8fJ:4V)<kaseU-rQ$Q^29g*V.vf$EMF6Efux5N$Be2k/Nw<R0Bp"
+	"(@Z:/(tEtuR^PEiagQ&X#M2HT]EBpW#EguW#qg9Nh*h3,*:l/h(Wv&lh^M)2LC91u(McSE3@o-9d'MA9dEsLyuOu+4jrjevd3Kcr#<W#O#6eBij_B0$#$/"
+	"TiB,(/Ekt=[U(KaC*k<L.s#IqO/(l/1h(jgUGl1bjj(2s,#HF^,O#plnV5l]</(LiXK(c</)3o2m]OIh(^OAS>,fl@MamMDYv+C1)M#a@aW-r3*m$702m$"
+	"OisM#AL@Wn-AT3*6p.>n<b:un/[QDo:#XN(49G5&Qu%N#l@Gt#Gm88J0K7ro3NHt#s,;U-s+7m#*70O$lvpP(17qTp*9-roeC*6qtru-3]D@wYj$w5SO#&"
+	"r-.;2wR^/&u#YBBu#lqB&=c;8u#q^`/(B0SaFbcIdslNmx-DAdg&/+5frpy2S#d8RH)1@hd2:>G7.vnA9$uYKF#6.kJ1pB,O#fMd,*0gUFta23'v+jJ#.x"
+	"S;5(Mpa/(;[@o*K2Zvv;JIEFvy/0MLa#RM6Ur^4U`EN0.['>vu)Ja&4Cmv#S1Z:@;w72M45yhr3^X<>`XKN#;`wX#&3pu#P#n=v7dJCM,HZr](qC##>jS$"
+	"'1T;t$1hkO2X4lP6B8,)O;g->mkIX.$C%N.$5klHPV8/EtSs1cPF'YHP/YY/(-Kwa4'>7IQBx$#QH(A&=ioDBPme_/(:>V$5'^x.0JS5/$",
+	"FG#/$<Ik;Rsa&T1;#^g1UsXNH:gx<Ci0g/$VT,S2b;q>(>08;TQ,jvSNV`68)L55T]D40$r+CvBt)8pT_ecl#txfl#H`P0$p9omU0OYZHrfLHN)=ijZoBm"
+	"0$Z.8N)a[&v-+d;e&_Qa0$)s`K(KZ_0Vo9'fWWOAx%F2JL(/PWT7qq71$$bO2,d]<t$R4CEXR+v*YxuVZ#0%WZ#D*d_-;ob5$4,GHWm<>BYQ6](XdHG'Zl"
+	"A22U(<a$Z8ke=/U*y+2&3a@Z^4oN1qILxZ2bx<[RuN][x]dY#0ddY#4l'8ocnjs[U9KY]$gdY#T8_B+xe@tB:SWZZc_-)O$>*3$f;j0&I6^[#;]M@_<Zhm"
+	"^=drONhsE3$@Y_h(+^,&=DKV3$w$R0`_Amm`MD=T#.m<J2dZmK^]``$)dYE###rmX0uAWZ5q,4faH8uAu-8*-b$&Z3e$<OZ6Qd$4$V%l(5ae9<OetegbWH"
+	"v9(d5`a*wIDj(R`AQcMGej_^qqyc<kACdp7O3$EWAdsCF1>d#&f'**U%HsRC:L(S.J$d9l5]eHHrB#34v$fe3$_+58&W0d1]4$#9S>6Z3i;-J]6p%Ew.8f"
+	"$:WY.ZYT%HBGdZ#v0Ry2n=u^4YNo[d/]-nRmi=5$PayS1S;Yd2A1O6gdRkK2ZOnpg/#xh(KB*N(A+hOhbyu)V/$Q6iuXQM((-N3h+4atc'l0Siq5+T8+P_"
+	"6$G,%)*MIt6$Lh0P#W^+5g+Y2Q(t,kIjnA^sjQ2O6$5u>7$CH`ik;l9#5E[2'lG381=:0[7$-K@ElisR(=5Vh6$yEVH2hB3g0u/rg(`p*+mD)1>m5]K%X&"
+	"V5$nbY&o#Y4QP(B;>B=h2wT%;lUxnVr`m(e[^YgR.bpoqk9;dI^u8$g&sT7RbN8$o;L+,<_c>#vj(noF2G/0^=(i)9pbOq2l&c([jy1qMsTO(%RWT7,d^m"
+	"pDLL9$8.=$4q;e0(*IWaO)Gs9$By/xPwO%:$ZWr_Xr1'M9_]PE*r+aK(c/CHk'VC0(:`pd)An%h(roues<mAgik$7:$kU61,o`A:$hUaX#N33EtYST3h)i"
+	",'u]yb3iLyBr#*#Oe)Q`Qq7ICu(3y&[Cu71n_uM9G4TmLx:$_.o<8N&,>vy[3;$lI_*3dp=K(EE)X$NvEnMiRU/('Dws[RQDJ$(;BkN@+N8(g.qdN75`J$"
+	"U+>hOqyHHajRtJ$$H(;$LduHPP+KEX1K-K$QpjD$DG,K$Z61&Q=l.#H_0Z:$*W#e/u9J>Qy+uU#F.naP@;:$HFA#K$:VGT3]in<RIGTK$mu4,.+-4M=CsB"
+	"J$a)>&=I:qJ$mWiZ,%%+C-&eNJ2$wuT3OI62CV')L$<J=rBI(UJ$X0)0$TB;L$Zl*XTW4DGY8AOL$ruw#:Y-nV#`=*X$A2/)3JiYI7jwvmTfS3,W$x6lVZ"
+	"yIKVd;9v-87*Q&>WWl#,8P.&fdogVkfTg2Fig_+I70)X>Z%E=swJM$etm*Y*/13&pShaX_)bW#o/bW#oT7N$YNI$Z^3FCZ+_hT2GPAjI0(^D=r@4x5B%5A"
+	"[`Rn/)(,Yx[Oa-C##/xN$h1>[*y8Ol(HuEw]ekREO;G=O$4,1O$b;aU10@yM$7_sZ#R<VG^'F5r^'3dL$i+5mQ%NWnQ(KGX_g[@k(w;uo_M2hM#A<wN'O6"
+	"c23b/T6,y:nj_+^Tr+=iq+3mqU0JVWNK`-:XNUTcUP$g&i0JCL^3_(5f])DB*)bJ]JHa7M=PRssCnh8=SGPxPTG0/se.$:TqT$4fCBcb;(.dU]97E8'$#d"
+	"%8Dcdbpw)3Aj7slFI[Q$Ul'Nr-3/$oX0vK(%J>i(`^sp7weWWeP_u%W8*wQ$yoOO#&Mmi(a-=KM%c3'fvPPQgWSnqgnpsse_Nq@#]E5Xhl>`^cg]/0(Wn]"
+	"d;viBL(k@vRgbvb3ib=%C#]oYLi^rP0iAaI=g$.IKi@>79,-nF(.S*p&*=^uAusbj0&G:*C=0c,S$cJ-&=3o>S$_GpAHV-Bm#:VH]//1&)kj^Iq,EPsM#["
+	"RU(=:*[S$QE/X-)$[T#iVXK(u0/h(:]qp7Oc=BlEJ'W,w0bClaxM.mZ2fQ$Tb4l(bv*+mF/:>m%Z:jTafDjT.dEE)41+yRK,cKDKnjT$i;iUo:Q$L''L9U"
+	"$B:^Rp.m.m#2K/5ptA;3qL1j8(nZE3qB3EBOug`#YsT:#Yvmi#Y,.Qn]Id)9eP1$V$pFv:[tI.V$uKY_b.o2U$^a+V$Q9Ad<BR')3q#vXnWO*L9C2[P#I,"
+	"Xq#Un>`#N+PIsTgOq#ec$,sI>32(q*1#,6W`[#9ofV$VA]3punoV$T3%7SE1tM1<]td2l=dImM4XYdt1FK2y.Hv#F*H)=$;vV$<E%h(<Xsp7;9QZv)2OW$"
+	"hI*9Muq<W$cDiZ#D+cAY1BDf$O60)3+$^+NSVNf$:Ks:R&qLf$*Hfx'Y4`(Fqj&hM[S%&=,2r>#KJM-Nr'gp/n1mg(([DQ#1B>)OtDVi#o,[eO%RBHOuIt"
+	"a<$)+hO^Exr&(X$h#/_=Am:.aKtuP0(d/K@g$y+e+%P7Eq.SFsmg5jeg$,-u$R@os9.K^j4%'fO;Rc04h$1I`*3`5_>(Y.3X$ormuSe9Nr77d4wHXxbh$O"
+	"<GtT^)M;(Gq(nTd*(j(0*6M(ChymUvf@>Hb<EL$^13N,PvndawwBsVLShN(>]WK(1BVNVLCe2CYSHg$RGcj&WFlWRWrJg$ws<,WcE*,s/Hsi$d,gi$U5gY"
+	")4H%(=kFah$,rT'Y0@]NY.:.p(%Yy_Yr+Pc/>fJ@#m2[j$i)]pSxJ]+TJ[Zj$GWJxZHt=o(kE4([2bJ;[>r(k$8N;R1*&b4ZZlIY-`#@7$%T<J2PZ#e/.["
+	"`]]yhm^YJeGo*H6Ek'=wpjhipWk$<].X^'AygVd0kq+F/_s7CKik$c9hV_Am>2_9>/l$kYJ7`+/]p_:EBl$;Afl`1g,6(sw7i`2W^l$@6[naOlSHa[r*'="
+	"G,:k$yda;-1:VQ$'3ZN_pBxr#Yfqq#-qOW#2r]7(Q.sg(#SXCc5hK'cq+Hm$'f8$dx68#,#WJs(cW*bdMg+t[POnm$EjIAabfQK&o:S)3x/fa(w0>M(_q="
+	"B=ou&n$K/H_flQeZdHJ8[>oikm$9h9/([$WH2vBY#3c4OEb=w)rf+(#Zv'GVn$1Yo`#dd2k$kVpk$u`Kh(4agOh9$(Fr%i6o$4i:Piyk:J)G=sH2_S^[kx"
+	"$GN1Pg^Y##Jhn$4Y/h(%=7&=6#no$-hK*ko2VMk,S2,jI3rik4-KEkAn3p$2i-Zv[.>p$N[Wrv;)Gp$2Dp'm:YA.$Chaj(4MG`m>fA.$N'd^ls[]N_iPvp"
+	"$&21jpMFur(h%W/(CltrhCR/)kYRlXnc(###",
 	0};
-#define DITI_SPIRV_SIZES_qkv_post 4078u, 7638u
+#define DITI_SPIRV_SIZES_qkv_post 4200u, 7856u
 static const char *const diti_spirv_text_expand[] = {
 	"ei+VNJb_OPTCsI-TU7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#jLf]$&XG:YwSvv#9Ao8%F)3>MPD.A#o^'EMTLd/(6/`S&e@LvdiHj[#%v1t-t2_"
 	"x#Jcvr&dG9/)nZw3'w+#[,=Q->RZ`4;eoZW$#,5kl'6M*V.9j/L2ca]a*^CpA#pr:8.aG91(0nDy7gmSq&t0W8.Mx>Y$-a:X-,<Qx7$`]&,1$&9./^+v%N"
@@ -29616,79 +30197,91 @@ static const char *const diti_spirv_text_expand[] = {
 	0};
 #define DITI_SPIRV_SIZES_expand 4140u, 7793u
 static const char *const diti_spirv_text_elementwise[] = {
-	"uC,VNJb_OPTCsI-'X7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#:j.J)xm0EMb;]a*A4p"
-	"f)e@Lvds.p]#+v1t-t2_x#;u..*q$Vk(3(DG*>'uV.qVUk(>5hf*icUk(7:$(+A30W.rYUk(f2mu$y*2X-mGUn&'`lB#]W*K2;6ol(&+_Y%sgX.)-sH`+p"
-	"jXb*k%Y.)/%e$,qpbb*&wAq&'@VI2Y$8t$(CVI2[*Bt$)FVI2^0Kt$*IVI2`6Tt$jc%t$KN8;6BVMaO$uA=-S/Vt-1H.f2XR+9%1nSq&-cW8.r7k]$-a:X"
-	"-9wFX#ZAs8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.RA64(S]qT#-I4M#^4/HWj^vB#61;=.gquH2athv$[Lq1$#qh.`0SUU&Ed"
-	"SV/htuH2Z1]t$2V=5&/gjC#81lo0EXDh(:UbW-gcd1rk4LC+mgt/1)2_L1w%k<(`/1QThg_l1IZR$'f2,<R*(hdWn=wi2MI/Y#Y4ViWwYnM2Pv9iWtSwM2"
-	"_2Fj2YORa4<Z1m2#(f#5+9FN2X`h[5_a4/6xvp@M^oUw5IlA&6:T0c-2kl;-0J^>H@qN<M0nP6&;jOL(*5F@8M>)0v.V)S8SBLk,/@c[#LOS<&q5:C=-cL"
-	"*W0gFs9r/QVsgU#cQjKYl&X.5'nE]Kd)%CEdMcOWS8kXF@WKs0+#Ic]g2jf.##9]E,<R*6k138=k1v_X.=fcbsvT2Fd#,7DySlH;:6H`[@PO8>C=Z.W'^@"
-	"*so>MUn0pQpR$'O]U<WBdY-st_.w&qIs;-bfLr#VO%5q]Bha@cb6w@OUUH22WUKM=Y*_ACGwM<ij8I#tpxf2Y+M+*8Yow&MKP8BGNcW-K=Dp#GJue2XjS."
-	"2BJ@d*&l3x&Fp(7CsKre2,,/JF5Unb3$jI9.'64M#2-XC+m$.`%cY=^>49t_+o3S$&Rqy496F8$,qCx@&DJ3]&N-4u$e@k6MpIWBM7ro7^0RM],S/AiD.)"
-	"':%g79/EPf)&+XnEgV>m,k1R_IM2d]6R2PrG59)aOr%P(qmE)A&.Fy:bL(N5XH2ZJmh(QV=I2N..sV/kDcGxwDo*y+OQ#6Em<-EYGs(fvp^H*ih$IoGRN#"
-	",JaX-p,1X-s21X-(pbM#.;9>,3orr#Vj)JFEu+8JZqs;(wU,tJb_[n1SH]N0$+RgDGNOQ#Hn[IW(:sBMTkqt.O[pV7F0j=/ohdj1s,FQKRmM@Mlp48Lp,m"
-	"I$KZ[oL0p#r79V7w5_42M#$PDO=K6#y5@MAP;*S=M#)LNn1p4C:%L6QM##W8A(C>ZM#E2LHO`Dtg(od/e2r(0:%MLja*jE8S/AT(N#v,FA@RSp9$EG=2'Z"
-	"C.'5PKOsnxR+1qi&5`Qbgtp7>pE8%2g4r&8K$v7GV=2'E1sN#S<,=S^YVt-:5xL#R0VK(Em=r&U$6TfGmZh-OY^Q&7][0)SxYN'O:Si(3iOWU*goO#AqNY"
-	"JCrcn#A_Tm^)'j;&2DJ@#/CD&5/:wC==r0G&aN^3%8mQQ8akCI2bwTF#Wsg-XjOJ>#X@cP#v1<5&Dcfg:akCI2k>,G#[A(GYpbJ>#]X0Q#x1<5&=jUT7ak"
-	"CI2ge8F#,C=>HQc1^i1/-e)]tt,$/541rVq_Q#2Y,V))mAK1TO)X[%`rp7mxF8%JhrK%H)G8%95y*F>SxX@[3b;^<&;/(($wj':4dr^)COr7I3qRBtdeR#"
-	"7V<q_b;:;(syQj_/N*S#30`*3TllC(0<wj'8'<Ma1[Or7Ox8rA$;XS#Zi<.GaT&cFh*Dfb5hOr7eg^CG)W&T#qy.ec,eUT24`C^c;ACT#>R`*3m_-E(<bw"
-	"j'P>-AeNfX'=3ns_P2SexeB>u686w7$Q4=,U#g%Hwf1$R[(I,TpfH*IU#fsj*3+OOb(H)xj'm`tX#vuXU#'kXkhMHsfMD<wU#sfG0iXo,V#[^w<(M8-KiT"
-	"Bd<4sW=V#E>,4r*Pe+j:g3V)4Zv4^-b;HN$NYV#;&dR#tu.)3MJ3:,KchV#cH<M#QAsJ27o#W#A[SL2^e6J0=iGc%s`L:mdfh0,-,IH;40IW#)*r-67C3M"
-	"#Edqg'=0[-)2tNn1Q>9g',Br@#v)qE;N9<Q2PPe;>KO5V)2&3To_L[(ts0gn.5E$&=W#bX#&6eOqO^.lq76<2r:_RM(Z_UK(>6]3rXKc6(qRAo^D5X0syD"
-	"M@#LvGc)iA,l(A@^a<gHBY#0agLrEGWY#Y%+D1)SPg`p]Jm#aS=/(MvY*ulksQ(hnSCuk(9`mMDGjqu^Tyu=bA^n+3wI)HGh<o,0[-)JtNn1,1&j'*FYyu"
-	"[.9PM]uHs#eJ</((Ut=djQ>c%w)@;@WEMO=M]^Y#=,./M1aki#LF9K`n#wi#RbaP#y1#)O/R:/((0rdOSb0IP73qd2nIXrga%-YMLjVj#7Zbi#8r/0(d.W"
-	".Q<j3V)`2mv#j7_dNJcQW)0@60(o-U$Q0=&k#mI$&0>$:3$9,syPF02cuA/,y6%9m1hyA0]Ri>'>HI=`%/HAhj#'-RL(66DTfG+4/h.6f>Tx9[X#tmjt[("
-	"l`L`mG8k##4y^(=[1n#/HrUS][#R#YqRk#Rs;B+W,`pS;vR6TvJ+kI@Wfk#/.dN=y4vR#]]F;-Iv^f$SalZ,^1)l#H#eyP6lSoU>3DRUHk8<Rau<l#6:3l"
-	"#C7.2C`-wk#Ed]QC@*rp.Ld7l#J5e%lf97Z#d^x+W4WOp#D-Yq(f[O*X$LX$VtZ(m#tK9G&l79EX=w,;(K3n$#F3I4HKo@K#0uMm#xLcJAS+@58B$.&=W_"
-	"_V#e12*6fY5k#&MC;-xEgN2ERY7fl,$n#W[.&=fDW>#ueAxZCxXx[l#3`sN(([)N@(0(DU%A##LVu]'.XA-5RSG=4eGn#GTLH2.3Tm#T9(v^*:;##Asxn#"
-	"s#2Q,rg#2_D9,s_;K'5^l9cL75U_m^[oc1([EvIWnFuL7h(Y2(cWeS`F7w.`40]IaXg;cO6@*fa6<oIakC<*b[XYr^71=0(j[f-ah+fibQ-4EbiMpJ2O,("
-	"h(sj+&=Wv6p#;qs_c6Klo#T.@qhj=Tp#jgBGdB,OZZ'p^cd+`(t6<axydb&Q&=cJxp#<EIh(+I9/(.[qg(@,n58squljFX_Dfh^ase%;_Q(jEF##y;Dq5i"
-	"5y4gBA$n(8]</(NK`K(Ea$L(@.'7guoPq#r5q;h8-[q#2[3$vd<lq#9>GDMm>3r#Sb@q#b+YohttB3=t]<q#AJ]LiP&,`c[-Nr#dO;-jc9]F1[JRgi7sPR"
-	"#nSTL(_,Dh(Md#&=b)dR#`Cm&=/V_r#AeC8.WSIP&e$k(kb[/s#7RK`NSjE*lHr*ToVdBs#D60+Dqr%kl7Df'm.atF==$@s#Z8Y#HtZVS#1<A>Nm]qs#B<"
-	"es#LQY<n4p%(nHH$;nVpCYnaS6>nd@9/(<m@ijwKnh(^oHN9Gnw7oor(n(6EG7VQ.Xpo#:6X,,n[snV.$vpyT-QpZ+Q=qS+<Ton#60(SM</(ZyA/rb[Joq"
-	"]fp1qPYVZQ1d*Pr-wQab%8N-,c;2BcN6[1h_`e0sc@MgrJWdNsGQy]%5-4w,u&e&=jT^u#Bgsg(HCy%=nm+v#a_qg(1`THu_n_+,JKs(=v.Qv#N-X@v+Jf"
-	"v#[-ej(:_[cvTg_vv9RY-$*KgSMqRg^=tad'&NuL4$c>v-$kBHg$<F(.$;=k$'2=GR#,tKHN$$cYR.ejj0V,8Q#`Iw>H5,`>#(h#,ahCO.$RsB.$TGX.$3"
-	"(L.$iC`dEUKOQ$I7%Z:TZ#&P%&&N(Go;$vH9xYMvGj(&;vEvBeXD;$pS60%y,./$/W$/$8l.)=HM,/$s'^<R=U6/$D`&h2crl<R$:4%S]<<,;'S^/$CdaK"
-	"69<IYSq0p`Rdry%Y+o8h28dQYSCg<i(JrJwS(I]s[`aTh6DB$,alaarThjIY-wtD@#I2nVU11^4Ug'P0$liM0V.yO0$Qg1)*h]a0$Sjf_M",
-	"'9m0$UM,GZ83u0W2&*e)oe9/(FKZ-Wqe11$MlL6upe%sR;d;1$s0Qv#>6D##^X$%++tB58mSC1$YBo,=[U#cXoZqFXC$,=svjM1$1mMiIPV#&Y$qv_Y%tm"
-	"CY]`c:FuVNk#6VGv.3lMp(n(cjZxMLatsSH^u_Y'#[WOya<EJsvZ]^g<[p3s`[*CsvZ)^3u[-BYsko9lskuh>Qm)Wf2$I7Mg>'A)#[>u2r]`-&v#1X=2$_"
-	"qO=^))jyco(I[^=Ku4^61'v^r/DTo)e=OI@CE3$FpUQ_prk/(_9HatB7Y3$7Q056OfQZdL+ZK3+LS36o_+w7jr]da_*`<kT+LJ&$2MM#a0vd;S%J4$;;Ys"
-	"1:SpjaMkK$#=1Iu1i665/+e^cd^[$5$]=o4$&bm[dJ8H7(uNv[dTd&vF.yag`yAqJ&_Fnvdwcp,&Yx=t$46AQpEhIWeW<)g&v&KTfPogQ-jAFb3n`<q#YL"
-	"R;A4UoZ##,^2CL=dTA.>#K$)xFQgcb=EbyI(T,SY=S#n'HT#c7ph(7E*ogk8#SB-Ft;hXVkvg966Sh/tfk(rnaa<%=C6$^'+]d=A87iZm^jhr(uq#tOi2("
-	"p[g)[fR&,aIZA,):mrd2NrTo-&S5T#b:rhj&R8t-x1&u#rw)ii.h%i^$MlJk*RT-'C(L+=8*R7$fkbClHB[fl=]_QBgNu72BCw7$P'/Q#1h,8$k7h7$il<"
-	"`mdwFS(uBG'lvQq(2`=xwBo4AX@G<MAn6Hu,*b1,iiRmpJ&^fM8$<@u2=WZN8$v^1unC#;Bo.E(]dWw>YoMc`T$<)FTomX=C=yE1S#-#^Q8V#t8$(%5qp5"
-	"r3@H^>8u#28S#P+$,6Av8L9$rqM0rP_('X-%_L2K0F6Sw(MQr2Z5URH/TR.[mTk(eW*NhPD$:$Q7</(TAXK(Z*ma*H+cOq:rPR#FiTs(#G)pVm&o(ta=/V"
-	"eteJ:$]CJOeT`R:$rP<JudaO874#I:$.2@c%Ch]o7o#f,=p3m:$Cc;$v/J%Av3T-`vieWX#&ML&wPsSH)NeLZv.g%_-5prg<Qg8,N]75/Nj%yLM*h0J$Z+"
-	"'LNav+R85sBJ$d2J*OQHv$09Zxyc[iaJ$IqPo*NVO/1&HQEOS'9(=m)SaOUb0IPHY/8onb/K$'2YHPs<BK$`iS+NRiJK$ijGn#x=Bq%2(npfED]K$IDi]R"
-	"K2<I3r@:)/o]yQ&h+v,3vLM)/j3RTfml<L$t.sYT#Y@>T%JPL$WpEX#h/KX#+dbL$D/aW-%#V`*2nt(tf<uL$pr_a<TA#K$%%qf*I]GQ#.:+#.&n#x+vQg"
-	"m(wr;)*^1,&=qwJM$O&[MXU+k(Xr9^YE5MqM$YAA'Y5*NJ2$F+N$jXoE&myogV.bVR#qJ0)X<:-W*<rbm,n>kmg3cf$[^aV%06P%wZ7WQN_-QfN$po4^r&"
-	"@Mr<:1a7(T$>/NGRZ'c4qlN$Kgt<(l)=8]9Q)bL1F95^)+X]-F+XI&Ek(R#y6.o^oT(N#Pptp7A>MO$t[_V_@j52_r:RP(uyW;-:vMP2tAHF9A_Y0`-8lO"
-	"$js_0.tj0M#um0M#Ed3)*<.@B=Qp@P$O.;/(oq*fausU<3e(TL(6j)h2Ui.P`:m+a$W3Y-W</kP$)9pM$db;u*4niK(#$+k1kRdQ8K_%M$#''jAE5aabhe"
-	"kM#+ZrM#CcOO=+gZK$%bQ@dE)h2)YoCBc):fN#]-$#dre:2(monC=s>5-5jcXQ$u3tj(wU%&=mutQ$@q`9fP15h/ltAs7r$'R$Dt7:gNOX>#CQx5-ARprg"
-	"PUX>#ss-Bhr1'$ewYlmg6L*)<asNR#HkwvdiiD5hie%lhc0KPWiQah^tTUC)-`QM(oNvhilrlLiX[=4j,MegiGs<V,N@Bb(&8MNhrKIE=3i5S$^ISFk4Q+"
-	"K,AgaTStN@E=9$RS$cbOClt#*/6H=ymTwT-)=@6nS$Gi/h(Bjtp7l/:>mp;y[m]E+xm>/A2M)sxE3eH#Te=w5Te>w,TeGKlT$X`F9otuhj>JqnsndvGK=L"
-	"I2T$%&A6pY)'k,W:>W#EF@1(uMMuRiY7C3RVUG=]5BU$/Ttkq[59k,^PHW#A;JE=cH^U$5pphr];Ck,b`QW#DEJE=iZyU$;4mes^BLk,eiQW#UxrpBom=V"
-	"$(9@H&6V;Et>$[ylN2%ZP,jbxYEUnQ$wk8dM_safM6g6FuU(Ck(%Xg_uQg`5Pb*3W$WL4F3Yc5yP%<GW$kgByP]6OW$nUK&=X[MW$goqNM+pJI2QxjH;o$"
-	"kH;Qal^Yoq5g%A-ym^jvvlNt,WHNw05g2BjAm%lMrN9CB>)Onj5,a%Y/g$x%$g$t'8a$6A,g$i&u%=ZoR>Q84RV7]E5g$S#K)=]0dV$<X.Ebhy#=m*V>W)"
-	"qyl^PV*>vv'r7e]<3m/(9a<##TiSK$a8BQ#o'GQ##,fg$ePl^QInda3vj.hpR'yg$PsEX#ooc2'.3'l2Rkr8dxjH]-+*1`(<.UToeH.;6#1>h$./0O*cqY"
-	"N_:5V(b5>pxSV8hTS&MX$HZ9Nh$2ec0k<mqZT6f'wdV_mh$(XP*[Ievh$prGuUr9'UU7]G>dU90i$>=x3VtklQ#,rlQ#aZxgVHb&M#5%j7(OnPEcLCEMWM"
-	"fwM3h+r6=K1udWPl#j$:KSfXsO+m#j)rLVD<:&57V-DQxd%,#J^[DCsrm^Yig5[-/I8j'56Ah(_jlH&N%c4$4njH&s_cj$:/_dM&9nj$O6N#7PvCt6mSwP"
-	"(&w[%uVDe:$&IvwhSO/J$BVrylyF/A[it_o_7,3][%$2k$f-[>]l[=;nayGy5olos6SV0r]bc2=*E`)@)L=8D=iBcT]Tl_2(Eg8N_2/tk$Z*eO_&P61,)O"
-	"-l$AKik$EW$l$eT9k_raT42;R9E3M0s3`;cEl$whmy5IH:o#PEjXCj*t>#A(1j(`5K]#x#+k1pn]Ia88IT)'s7,aLR+Q)`ZoP2'[Ua3>8lIbWl/cbZ,9.B"
-	"_:+l$Mw6+_*a2:P4#K'd.o`87JL*Idb&-#dxW5&=5clab=4&(=a7xl$BgfAHjikm$mGvGCOl0$85aq%4[OLNA&+>b-5y(h$i#&te6''0$]uTw#K3SBYB6s"
-	"pfDE<2,K>^Tfp==5gPHDP)mW<m2@p5B4B=-C;eXko(fSpp7'Jhn$&PQ0iA7trh/Vngi<i#`EZ.:2h;KWXCayrW@'3n22CFqCE]vpq7`JidjHjG0ik_bC2O"
-	"C&7CkUq;$#PHS9kOgak43IO]>t<p$Rm9*k,IEP#ZVMX#im.QpcCk`WFHqD2jW4K=GUNp$B$&&=o47X@xUdn1221jp]^Djp9#Gp$w2t+;f#t-=-uF##D,<u"
-	"npXT5%E/9X-S>-q(900)3I]=^trOv^th$aq$y,[X,CdldH]+-r$u;#eMQ:6r$kNb;-N;D@#6ugFAha4r$C<svoYV.C3KB/6$yuSr$5;AM(9)XT7nf-,s(s"
-	"T9@C%ves]Oi$+QvIHsiqEEtK[=$H9eFt6t9kM'3G-QCL=65/j<uZ+*`&&uhc<8oiHt=,-O:/(4Vkm&rrj^#N]-`v3`&C#LPI$wJK*U#qH#&=Q0mr$wa,&="
-	"c67X@.50U]1sT*%Ier;Apjpu#$O1w#aLK:8'))#ocB'm8rpE,WOiWs$23:2rOu$X-('m;-CjO>-ad4n#Uv/hMPs@+%Y=3cOZBjD&`iD&PIV7e;D`d+%]:Y"
-	"s1(&ygOr'f@#G0(*R*b/LNgwimBNlv+%@eUV#76CB#qWsd%,Pu_-Mo5O#qML,Nly>m/`d,eN1%O,%qZdYSkA:##CC7#TKBQ>#xZM=TxHm,%Y1NjP[HqTSa"
-	"QY6(BErrAgY'YRfKR*OvUhf@j('-%V1x.N90Uraj51-%1B2+7S3eTf@]/-%TN3eY9sm1NOfFC00nkdsplK-%To+4V<AG=CkqS-%RDh.$S^fKVFr-5C(+%X"
-	"@tt8L22^Z0IRKLiWJ><2(B$^pA1fNk<0t9##kQX*XHG>.%t_RfXfQ^t#$+Bl#4YZ.%T8-`Y3eH'YQRZ.%0;'*Z3PV=)#&>u#B7;#Z%`#bX",
-	"w-uR)hIE(6LSJW6Ce[>6`iBxZ;XgH[%V:LW4&:/%=HrC=@5:r7jXsZZ41%M#CgxX[(1KY.MBD&#7doK7U8<`]_K*M#8Kr/%Y7'Hg1400%<ByvfR(HC((t#"
-	"&=Fd@0%38UQ_K`bH2[wxj-At'^#QJL0%fH4o,WsSo#gsr^#H2q0%N>Wn#e%#1%;u4kau=rTSm$61%4ixOR<`J$s'w'L*3BVK(hqWT^QEf1(5tGD=FVd3_t"
-	"p=1%T]]v7:MYEb:[&cbj*###",
+	"vF,VNJb_OPTCsI-2[7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(b`4;ev.B%#D9-"
+	"V)^Lc&#8dA**bHD#$<S@4((_vH2v03V./Gr/)3%Mc*,drT.8g/L2pV@U.1Mr/)77-D+-j$U.rYUk(^EIw$+:4:%2`;X--r[`+[W3K20)oJ2hmoa*&NyM(t"
+	")ir%pjXb*'QyM(v2-7&2DWX-Y_#o&-'M#$Te,o&a2%i($4:7'bLDh(&=VS'cODh((Gro's.1X-kv0X-WPpC-0bHk#4n'kDOeuB#22o`#1xCe2^kP9%6>l2"
+	"(.ia8.g5Iw$+btp75`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>68Rp9.=okZ#yn[u-P`,L)B+YK(&bAM(i8RP(,fuH2g<Cv$/1"
+	"YycnvDC#`VSV/gquH2cthv$9$%7$JXHH2Ms0'+0msC#8:041XA1X-phAO2dDxt$7`yp%#;]S&C^)i'KR99S)lTiWj1wi2'+%G3]8t>MH]+a#&%7'4l<VQ4"
+	"),#AM*;Cg3VU(#5[o$AM22uJ3Wf$AMYRr=%i[$>%2I&k2UAyYSivU80vvc1)'<yK3k8h,4WGk<(o51L*'fUw7BwsT88_+q8&kv14*vtnb+vML(3y*=$W%I"
+	"6M$`q:$Eg(P)P4_N(B_gZ,E7lh(T-^4;2j*usrMo0OJ4;P&40LyhJOK6&4_#Wma+ED=mflbouv]h<#@d-AM-p:[IPsG=rQX%Y+O>a6t_7(>>kSD>y:3NX&"
+	"o<K(YsA/(ye8O#h[RH=$h>=i)cJ%AUb]Tu2k]BShXr8$dY%f)qJH2%=&9Y#7J@**_jC#$)6kW-:$YX#fu(-#t0xw&N]crB2D*M#4De[8.qWg+9$WW6#,6^"
+	"6CF9s.0rwb*>WmF$K92tA'-WH2CnWy-_1Fy-1Eg1(56XC+6JNc$)j)1EFrvc-4NeA-l`0O(HfKH2p/=N(r'>L(,1NQ2r5GN(t0HL(sy^O2t;PN(HO;@5k."
+	".u$to/o&[hDh(iOLx'nSS$'iE@qPhRYj`D.JSWTA]Ebs,]PFa=<vIdd^@MqpfD#cCr=%$Ks*Go._O29CK[5yEc+$4Rc%&IT.&HpkE;-2A3N#Jx[,*JTM9."
+	"F#NW(fRL`Hk4fW(;m*#IFh6AI)QbL(ySYab2`*n^rhK>Jgk&wIVWtYJG&:iMjJpuAx51X-JDkQ(FfdTKx_(qK$iD5LJP`W-xd32(F;qW-dk:N#St@NL]W="
+	"u(7K'4MlvZO#*',M#Q`5]-lZ%=CS2KQ#hPPL(8*JuI4$KM#OB3M#p`)LW,:sBMdgW60mc=d<.Dy%=$>`9$PEZM#TNFM#5F#6V<7cM#G+sk<8[LEO^o7hOK"
+	"R5k'IBI;$So/GPg$^[Rh:,V)BVy%=q5_W-dZ=n#%qDN#:nv14X5wd`mxIf2-4JM(v&xGsl]d_^B+jN#V3hxRn<MV#H^7*3t0t4^0U0O#`@$Of&_m01eD7O"
+	"#uH):TVWJM(n,P[TwF'BOH#rd2H`$;[3.97U[1YN(a%&PU&BqoUk/De2+hb9%X6vj'BM3P#0Dt0WwbIP(xh[KW93D,)U`3,XM$S8.&,B^-=D*5$m3#n&ha"
+	"aa<C(RQ8-b+q7bU/b#YSqK)cJbK(kt&h(Lb$DZuSZu#kI0J2_DIT+=pOL(o&+To0bCB[KjL>&SZSL('n.I2s8#G#e<t<]qeJ>#f8-R#x1<5&Q3gg:akCI2"
+	"'edG#ib4V^vtJ>#jQRR#'2<5&WRGH;akCI2x&_F#m/Mo_n[J>#XVc:`Q/$rZg.kc3D;:o#.tb<#+>0&+K1jf2QkGftPr<0ogkrNaFei,)feX*bWGgS#+$-"
+	"V)fU;/(dM^v7SdiS#8.'T#Hk`*3gLiD(:b;/(:#1Dd:wOr7v$<rJ.vTT#ZEbBe_&m:(>Fw:eA`qT#;F`*3w&]E(C#</(ZmaufC8Pr7w:(]H6PHU#k7:tgk"
+	"p-<(OQPmgYkeU#.*VK(Sj0NhLFwU#,iCf24ebF(lB4V#O4i68_DIgiO_EV#AU`*3^HB`2QN</(4L3JkRml68S+R6T0PsV#2llHl<eW](lOyAlY;8W#.HG0"
+	"r=hYylU/`$'Y^&^u-8R&nOgaK(Z>WNnLBjfMHv2Wn.<[M(xC39Mw@UH)@RE9o5wnXMU>+X#$OwW#cy8%pZn#>dW/>O#+)OpovS/Qp$wkyPx/Eo*4Tg1q%."
+	"Rk/,,3To`VcfMTF%Hm6);fMhvuX#Nd'Krf:qU79HQ^PZKOi'M_[-)GK+L3pDnh';pr@#./NG;SI<Q2oUB=>KO5V)V0xDtn#](t+6Dp.7K$&=v(>Z#EjQ@v"
+	"a9s[vZYO#wf_>,)Ny=EORZBZ,0>u(Ou&Hi#a4w%=&IFKM_^m9(T(jiM8jlDOQDei#i8`(FIA</1,nBHN*`%SCxFfT#U,Km#Gl#h(1xVfOQqxQ(rc/)P91,"
+	"74_/tX#[&Cj#=k7[7rcEi'X&nI2voWi'SSC0MqVZaOa6jvQeSUV#A=SZQsN]V#,J3A#6KY<R&3RK@P>.2LpP#)O6$tt#Y'LTS]n,b&Dmht-c$pP#1<hpSs"
+	"<2oT%Pdt26_dmT1`(u2jL',N4r*pUV208S7@5E&V;KngppqXM^Jaj#f=;l#vmgLVDVYF&VMhj(.+L4WeJ]gVh*^j#gPWl#0IC)48K')3Ln+Y#iDJG3F(M'"
+	"#OK]mGlsmj#6[RL(G&9w#SShbtpwMPCs]W,vq'T$',qC/(2<%mW2sRda]AJl[Htr0(d+-,bh)fdX:rN##@sbS#JYo1(`EcFbs9YGYDNrsI<1dvd<tlf$u3"
+	"`dNI3Lm#2N+>Zx$W>#,0u(4OFnm/kFx%'Xd3%[F8P^Z8Y(W#1(nyYIVM;-6EW>#--j%V'E7n#Vit)v(NAn#F#[pcCf-hA2D<U(J5*V]reO=^3w*8]5gfn#"
+	"EaH4Hk+JW(90K3_u2t5H>akV_;^#2_%O3o#G1Vq#qLr4p8Y-5CmfYdWnVIN#%h#P6e`WvvEyn0amQOs#w44rlD_`L(T&@)4C[U6p=A<*bRSop%c+/0(yxm"
+	",4,l5=3nkS=3N44Eb'SXO#%H[j_LP4*=SW`o#N89+dpTPj_<y^p#QS@B=`7]p#RM3xd$mCp#tZgv*.97k(B`kXeA2ZW-s2eE=fP*q#@5D/(FH$h(a=`K(G"
+	"H$h(x$F/(u/ld2Fy/Z&x3ZI)rBga<qiOq#].hf*+Ytv#B]xj#pWYmg)CG8(nQl]fA)uj9;%Hlh#D/7iQZOZZ7LKSi@e]Q8>71ii5RTSi+JRgiA7M-j<*VI"
+	"jNiLuRju7kjIJnsmvVur#/]hr#UN^Fk,;NZ5IM,,=6u5s#-qcClJlj_lQSgOh`bwbk5LgM&.'aM%YXuj9jv+a2M58J&m8-+ry<rSBpYk5B88,g$s#(>m.0"
+	"qs#<)jk;q=om#hmb-3spBH1X(5P(LIVxnkkRe#mu'iixKlN&vlg+&c&ZO#^Y0To>>B/)S6>I)n#5)3a;)eDn)0o%k-WQ(4Z3opbe0BqR(<To]rPjqyL27r"
+	"8:_pf7ySLr/N_.=bHKu#IV,irs34-s;Z]e%<d>Qgk1hj<iT^u#=Zy.Mo]pu#5oju#Zh*OtDi>QgCxZftg@m.r+4ZvZcZ/Q#qm+v#<YT[Mo'Av#,*dR#;MN"
+	"0=v.Qv#:E,$v'H'(,c<#6r:Xom88S0I3$5Zv#^hBect4SR#V'o_u9W%lqUSl/h)sf$w*^WOq([]xvXj]Lrgw8j#PwWc-pUWxB,Nb-$2/xu-HIEl#ftlmTN"
+	"pv-$O8FUCoorS#VWUc&Gf&.$8L;68v5WdNZ4E.$y7_b=(c3U#EBJ)PIkaT7=.U.$:F_:Evdr.$qlGBQiRUK(]fy$Q3Bi.$Zmb-$$;q.$fg7Bci98/$7_ca"
+	"65X3k2uh[B0/@=1=F(L.$d2G2CvOX5BWp&p2Jn]8<V'%-*crl<Rw@#0$;0qpS4k82%d_mmTkVD+.WY,O(nKaf7N(0N#VFN0$T;&WVEC<;R",
+	")`o@#xgu5WVk]ZQ4fP/(dQeyP1]Pf%#k4n()2LH2r4/+.C],,XHf@X-$u[p%sP%k9AtZ:s4BN1$qq71$VagtUj'_aX>JR8.mLW0$wp'/*ggUK(02eCY%)s"
+	"fScK.Z2m`vyYTCf<-BW2O#N$svZtW,O#$AWZZSp1O#II4A#wGS<[&4WN6vS2O#0fpl#DQc;-+jpl#2fpl#e#48]Fdo2$rYwH&g;lp]Hxx5CNl5n&VMZe<o"
+	"TLQ^SKg58&bhm^*^>+Z1>,2_Pf1P_A>7xZ%hv2[K_H2$mT)MaO2Ci#L[3q_2j6HaA+a0`r46P`lw[k(mf(i`8aHcAYEt3$u9aIaRV9i7Usg9=s<O0`Otti"
+	"aS1FQ&SU^[#+K9ObQ'y(ba04C=BYD;$iw8'chv74$pO4*$(%S4$m:JgrWLYabA#<>ZcE1(dXC=EbmX4'=1.)0$#cy[d1jgGh$ipGhR<Z3$h]F5$VD:/(V,"
+	":h(6O.&=iP35$1YF/()0Uvd_f5k%L+im(so;/(LX0h(EOlK(MX0h(p5y%=t$u5$`jsp7PQGQgoyZ[B`]k5BX6/)344HwbyrZwb<;-27EJAN#d/h[#e$Z0M"
+	"fo4lh<uDQ#82q_)8IaN(Digh(Z._Li01W$>FbyoiUfO>>WJ`-j8a5Mj1hs2(pSSh(Y::*k>2GJ%/yWdjL5RI%`;RI%jCTak/t^7$Rebrd`vg7$Tx;'NE9C"
+	"(NyRqCm412M#:t,;8/^,8$bQWZ5-6MZm4Tn&=,Civm-aV[#dWSJh/cV^n-uM6$Ao_Vv%+mxnSHgQ85#;&1>u4Bl%NRq(LLAAoR(FTo7`A>lhVXdrNBc/0c"
+	">+&P5>:O&dq^a<X)&9$`NP3q]#NQ#>0,96/VST8Z#t8$fY;7r6QFjq;GWSr^c^mpRsohr%>)op2'+P4iay9$,gSRfS]pRfPJ6:$hRI58K'o(t18@ktF(@:"
+	"$21e2CKir+s:wWM%ds[:$C4[CWA58E4SVLV#o=%-%w(o:$w4d:$+uXEvNsP^%AXY;-#'e&='Bv:$3&cW-^sGR#_tSKMcnSQ^xg0J$XH:J$3(hh(DYH4N74"
+	"5)OJ*71,fK_;-u_<cOslaJ$VdI1,[SmaOZ'&K$/>9#&-9-0(R(0e2KGyQ&ov<oBBEi>#Vb)i(%#$&=HS>K$b7*/R7.o_QBsQj_qF;N4#Kid)uM:S#w*XT]"
+	"RMmQ8P+NBPCPqdN^pFG-#Gx4$W'yZ:rO&tRwOxM(X7AfNP6IVSLx5rS>V[K=vai>#FSUHN>wwVT9Sg8TOY(w,T_ZQT@Z-:(2'tpT`L%<-g)oh(EY+sUm5#"
+	"b<1<vL$ZD^L6HWlPV#-eVU&hTQ^4fmE4K`FPVR:=i(]n>nV7t]s[iAQi6sRNBP.%-jWhjIY-*xD@#R.cMX;-R+XqhhM$'fB'Y8chM$Zg1)*`],&YCP-<-'"
+	"YDR#wr19$X66N$:eSA#m+W@ZU,f7=i#`TSx`vY#N/1k#YCaZZslU9Sx][a*CYj=-^i)FH^42>vF;Jpiv:%/SZ4^jI-TZu#+oxs[&gN53#-Z^V-]m^VQ8M;"
+	"Fc^-s(%,D/('3jr]ttK6F.P95^Yx#wZ615)OvTu;OArI>_fX@k(xG>B=A8DO$4>D/(hVHP_xfD0`yi:l_hCQS`^PfTJocEm(Os'i`>swI$FEVO$yc21a8Q"
+	"L((d'wvdDw_5&IsJHaxL_k$Uk2&8w3+)bH,^P$1etbb;-vs+RMcab;YQH=ef3U#nE[cc7v,n(-qPb,EHu46,R]V#o]ph(HJ<KM`vpcdljsseK+6=f5iHQ$"
+	"e=Z+aUrnufBD6kr)X_P&y,88fHlVat)2%9,RcH6gRS+I9HprS23T[1.HpC<-wLM(([SA5T5-aR$[UKN'Dk)o-O-@mgN5N7i_M*6[Tcr]e((MNhGc[6(/tN"
+	"PCO4kRgN&>$d'(>Q$>fZLie_una0i(ridLvTirk7O9cVegiC7<.gRQBS$jCq=<1US6$d`kg`$:B_#VOO*bE,[`)^^`djeLM5$Zn0l#jOy%lJ].=c7<-h2@"
+	"C)T$TZ^grMY`Q(^O*ckmO]'mA9[S*H7L+=EUET$pB>xmMp7DnNUE/Dj%[m3NnjT$'=(d'$Ra5&PR6;nMNuT$GaV@mvNh(2LL#(#N;-$pyS$_omj0U$qa,A"
+	"m=1TM&l$UL(E7/h(056([UG/5pQ/tEE+NNU$6UA8mjvUU$vKoQ8_BTU$lPwrq6H*Nq4;_5rm88BuIg#V$7&7srg<v.rOC8j#qnH#80r[dsdDG`3`Ugf$I7"
+	"AA-6<>k#S6^i0engN#_yTk(Gl$ctrybU#NFXatX`HCuX]5'ua9;Dubm-P&B8WK(5j#`u;0aQ#4'1d)R2fT#*,*U%j=dT#W,5>v+=PW$akmn:W;mvvNy,P("
+	"W4C2MxEIb[+NF/M5hfNM)b<h)>jnB=3sKf$:ciR8.C'V#y@kf$5(_f$4MIJ6oK$g$:hidOpSU*O08$g$rYZ)PDt*R8BG5g$%+'`PVgM%0yil^Yb9Tg$T;("
+	"p*'YR_8HYQg$^$ZeQ+/0>Q[8e&ROo88ot2#h$7+e&R1<5h$vmTf$WAs>Sr2bT]wHHh$#9>h$jQmuSmCVe3d&>0/4XH5T83mh$Jtu)/7q(nTs9'i$KDpoU:"
+	"f0F=0*C6B_I=PV^8KX#m>KX#6DUi$I/aW-=_f..@l1#Zwehi$ur_a<almg$4kUyY/+BQ#3J+#.BeOG/$bgm(%s;)*c1,&=&L=j$YT7+ZeuG^YwX4ZEA-ej"
+	"$dot[Z;[*(40quj$_M:`&j7yi$+($&=.RGj$NFj>-GbL>-yTIi,IRCn,P596C:2Dk$Aj[L%/$gW[#QHu#;DAp(6wjR^Z2:N#)t[w^(68k9Q-Tg2h;EbLhu"
+	"A3=F^-l$7Hqm_3&oh(8FN>#a`sR5.Md1q>Ol]$;-8f(DN;/`EPme#BQe)hADLNaO3[j$x02B=B*].=T1ol$,elFb#_/cb[+3Q^[F_f^>0@m$`eTf^a9S%)"
+	"^XKT(=Nv*b[t/JBr)p=30fh^cOB'V#.pnYRQ>Vk$HVOm$LOl%YD>Pr*&F%NSKDsf$WU03(Tpp-OS)q@#0EM<eWB2S8n])n$EBFB)y<QM(D#NAflj%te)Mi"
+	"]foyA8f;/.U,I1lD*mEypf,kWa*;54W#paumg(D+t(TfL3h7n;2.ev92h$vkb3&:'r#)gH0i92&d3*G9r#YUbXR+ljj0#],o$j/kZ#^92h^1ISo$d`_8.m"
+	"Fs8(J<Y$>Z3rejo6iIj4#@D)X'11(rAsg([.@B=9*eo$aX3'lG'Be]l.>p$R$0s,7Vgak5_E2(UiJuI$BZp$l,0W,=$d^l7b;2(%Sb3UFTvp$tHhs,CI`Z"
+	"m>^+7$nnxY#*O9q$t%sg(a>`/(CJKh(VtxE3pjQTeC>eTeD>[TeMs_q$c6#op']nk>U^TQpj.HK=Xt%q$/Ttkqdg,l,]J>W#JU@1(-S^0VnxfC3WfUG=ia"
+	"4r$9+QIsfs>l,c`HW#FKJE=osPr$@GMFtgyHl,goQW#ITJE=u.mr$FcICuh(Rl,jxQW#Z0spB$B1s$.<@H&>j.R&[p@#mSQSZP119yYK&bn$+6hdMd:8gM"
+	"A]B$w[7Ck(G7W7M&GYHWl[_PM:^0l%qakKMoA42Cq8U6B9:Lj#tyK,N/&anN4^O/MvCN,O,pJI2X6tH;u9tH;q+ro(cQ;R8y-.T#;WRJP)q<&P%`iD4HmA"
+	"m%i-K9CH`d+%d=Wx(pQ$@#<dsab+-,,%Clv+%i&u%=:>;)b-iZW)oJsZQJ`B8oc_=,%-t+,.Ndsg(kc</(5OLxnA_^M#4i=/(tE;##Tq/[i__Ce2NCCNZt"
+	"oLNZ$tM<S5qwa-To5O#)QJ>m.LvuSVwJX#v61O'8C'l2^5J9dxjH]-1-1`(GivmpfH.;6.i1-%9Q_O*xcP>dt.AdW@4$WUc%N2U'MX$HgeA-%w(%maEc%9"
+	"V=$1wdLU`-%x*>=ULV;pV9I/bFs7fq7o&g-%qlBMWXERe2pp7i[1IKi[tp-.%F9,AM+e67=L/S%.u6V13qG@7=Ti>&YV9e.%L7u'ZL:Ml2",
+	"vErVXy>/R(YQN;-BS*R2f*k4>ClMxZ1R*/%Ot*/.EaLEti&E/%493S8Ta3u[Lh5cX#Qd>]W>*qf@Bb/%v[^//xgB2h2Y)Q(-,xAu1q9f$I%dhmSO/J$SD6"
+	"/V7<:v]o;6p_By=:^+L%0%$^7t^$dnQTqP$W7uoos6^-eO_Ee3:*O6X@)QM8D=y.I2_2XW2('3PpoCWg0%eXA-a4MUw+qXE/`O`%h`@xaZvhH%]#Xrsxn("
+	"0[%IWLn3Ixkq^c5'fKbPZaK(sleO3%KWZ5yQL'cDjSdW[=>GcD2^om5tec3`JF1%fxA`ckC3(d`Xr+=TDv1%_:'2%lHHU(u8j;-8wWR#3+f.$CdM2%YgYw"
+	"f3IX2%p0L2%X:#[fR+mT]^#k2%m%IbQ-5u2%v<_2%4hw6g^yJk#qwkp(0O2ogyV63%3-OVh%dcQgH]am*a6_w#Z',8%sIS3%hl6b<QU]3%>Y>0iPHDP)x."
+	"qJ4KJjv5HceC;kkko(lSpp75$e3%-0J*kHollj=OpakC6[`Eh'<,jBy36EmSO5B2bJh3PnQDEl;4(mm@k^lNJ@*kq,CD2UU&7Cwn#<$.cHS9&IiZm;bEl]"
+	"FK95%_M2$m,IEP#aiMX##P>QpihKaWLmQE2pj4K=U/K5%H$&&=yYX5B,-AL3@Zijpc+%kpAQC5%&3t+;=A9A.q:do([$H3qgH>F;Z%>2q`B8J=+gk5B-g5"
+	"PrwN47(),Grp=ub&#mgdF;4u*T$cr-o(kkeIs6T(7%uQ$:@H_Ip#Ix6,sJf>'u2-cit&qg^uP[mV@0-s'vbOw(t%T$Dv(:Pj$)cy4&SucKM2<H>vsP,R8>"
+	"l5'uRXhiU_C+9M9'Mh(8Ycn#7;&G%WUV7%=]_a*:[Jb*;[Jb*mktKMZ7lHN.U9$H'B1R8d1SA'8X3QC/C65/&bXn+FTQ)OQ5Z5TK<]1,-O:/(Q.kCPoBIG"
+	"%M7pA%WKQG%PcE+Q]2<,s[cWGQa.i##jtPeQtf^,QcLx;RNx:H%N;OqBbdc7N0N1w#aLK:8Hld2stjeFOE2OH%wI1FP>K#9.p1mV$77bt$[bT>-og4n#W5"
+	">N#u:&I%t_@rSh:4F&Es8U#4BCI%Vq:nTB51$H;(2R8jW_C'gM</(jG&t-ChUV#`EsNUN'[V#E_CB#'Q=f%*E1o(uqNH2'(5,.NK-BHcuHk#0^S/V_wHJ%"
+	")UKN'iBmi-qUZ.r;/]J%S*O5g@QNI%xEGJ%X(1lUWHmqV'VI3Z((pE&D'3&JB_'XRCO)t)2_RS#qc,bXt$pB-E-'R$6BwQTrywj$<^Zi#m_2l(&uo>.V]+"
+	"-7Z<E#Z<[FK%(AgM@;bNK%J=&]ZeV]g7@Z]k#Z7vm(0qsZ[,e<k2U7l+g<'#2w=b=X]K[GU(yyUK(ZC[W]j]rO98of%]xDw%iQCDL%@K$L%g5VjCJk/l<_"
+	"p:##+B`W-T*oO(]'$6M)N^KrWEkL%Dh&dMerJTMABB[7dEGO-uR0K`B_owWt`yL%iN.EFD1nn(b*K>am/p1_W3+ea9/73$K(K,a$B*3$Z#,A#>t61b^RcE"
+	"b9NcM%By]*cYjV&#xqgCc]9nM%$2:p,GIhl#q:s^#eS;N%6wO&P$PDN%P#F&e0E&kqukWN%K[CmRJbLys()Dh*>EVK(&#iga[cl1(FN$y>Q[tFb)a`N%HS"
+	"kw7UwsWeIa6uen*###",
 	0};
-#define DITI_SPIRV_SIZES_elementwise 4725u, 8928u
+#define DITI_SPIRV_SIZES_elementwise 5503u, 10481u
 static const char *const diti_spirv_text_pixels[] = {
 	"p3,VNJb_OPTCsI-0O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
 	"EMZ8oa*u^.U&3;mW-rQdu$&K^i(;fFV.'+Vk(cw4=$;_vu$w]=J)=rXV.)1Vk(e)QY$m@Ln&&]lB#>xbV.*4Vk($yB=%sgX.)#El**odOb*$qAq&%)_Z,l"
@@ -29785,283 +30378,275 @@ static const char *const diti_spirv_text_group_norm[] = {
 	"2$MA6R(Wdv;RjcXQ$fVFQ$e+IA#F$###",
 	0};
 #define DITI_SPIRV_SIZES_group_norm 3416u, 6318u
-static const char *const diti_spirv_text_weigh[] = {
-	"XD+VNJb_OPTCsI-kH7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#jLf]$&XG:YwSvv#9Ao8%F)3>MPD.A#o^'EM^dg_+fOF@#ffYV&EDydWmHS=epT;"
-	"$#)`Ce2S9^8%,F;X%,]N8.m.OA$3ZT/M'eWxdjNs[#6`=u$>p3P'e7^1(/Z^a*&`*Z-sy%b-uZ1s(*&^2(J$MM(8Y<V.-@C[-fNEh(D0r[+8q+8SaZ9fW*"
-	"`fi([PaI)m+k<(Ej7HW&pU:%lJk<(Q+orSB^f=-/q+++BVwV7jY<.a_$]>#yy%b+<.f),Qak)'C)K0rT)4Q^5i2T&s0Op^Hd.^,std.V=#$h)f4AA-];ON"
-	"2X`8n&9_.e)Bh:_#]Y-eO^Vnd.Ag&w-g&aq.S9:@-FTOU/^Gid$e&tI-Is,##mM0u%IGpr/qBre2A9>p/,^#P2u@:BYOeFf*RpR$'>mA'Uf*7u-FteO'c]"
-	"'=%LG4k1-0m-2^QHM2Zv/Lrj17(#$4pf)jnCY]9[cn'GmfD#SE+J)P&t0(h[Es&.2cf3vKre2XBbc3hRN<MfMI)*bq`a-h2p0rR7KIe%iRN_x4T]#]pWfM"
-	"cR1h2+3_t$t(>&ctxO@67,CcLwgT8'o)(O0$4O#7Sqe#%j_8t79t::80'tX-<K&f2Y4V7'0ZH9'-d4_4)8xU9G*<0:X;`$'VZ6:(:Qo),RpMa+s(U9hsLi"
-	"J;f$xu-*T0JWmKkXMCa=1<tCHe2ipHU'Ej9h<4HDG=U>ZU]/w#.cA1s'>+JNm2*Mo+>UC=H>N19V#`bw.GMZeAut)yX@>#w`@WaWt@s#ims1/::AjPO#B9"
-	"<)b*0&kZBsM5V)MC)<9d$`3CC>erBs/lO(w9GSC0e#l<A5@R/<.8O)^4C#ts+)M4J;4V)jBa9D9MTYAD,,f3:,FVC4K.DM),cT`^U2SE@Y3R2*HS%QQd@D"
-	"A=Q94F@IEYhhdcP<rtq*G9jgR#OGV7E<$:eGVfcD7=UEj+PesJ,I[s7EHT3bH41Uj+9vu7E9jQ*F6O7]%GSWt7[3IH#,X(,IfO/w9;_AuIc2NZquR^53xf"
-	"k&&dIu8;Kru82(Yed#tax6LhlOY#,B)[ULCu&K^dGrJ0.LCK,L#M#IBq>C+kER/Q3QZ#kB<KMjQH4No^F>,Df`l+lI]s7/NFM#U0*3O-gTdNGk5)3sL`Y1"
-	"E'=U;ARpOLA[@#6yK#q7P]r*6/5$jOXm0##$5N(&PfLaOXf/DP7Gm%PJSCo*q+M>#mKl.`)Xl8Q>t$#5-[Sr.@(9N#KMi^Q7PhmBC:UN#*WME-m'pe#2;M"
-	"N#<8RT)As&N#U;hM(oC(YR0p2vRUiNN#NY,O#KKJwST_`.r2o,@(mX8rSUo&@1)$MR#o$#&=wOLiQV3TO#b5`v#oAbT%yt7X#5ev1U;LqO#YrQO#oj-7U["
-	"tj4(nQOJ;T#AO#pX=9:aE0/`q^wWRd-DE*(dA**8tgLVCf*%,sR`s$>KSgVxe;JW*jJ(=A4J;$bYJuWRMWylOVLw-I/O*X2cAffk<gP#5%LaXy/%;[=>LJ"
-	"Y9ag^+Tqv_YXT*U#qfdyYatNl(>OOH29iMi-DN%h(<cRGZ&0EZZaswD_Wxsm,3-9_[[FfvN]2rQ#gE/=]<1C5$-ox7]d=RN#iL6V#%m_]ZudH'YQutP#xg"
-	"#cXS;1#[5^T1@bfJ;$Jmfu)4_4R#`&^5^`.:##",
-	0};
-#define DITI_SPIRV_SIZES_weigh 1021u, 1688u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"uB)VNJb_OPTCsI-Y^7WR]hD;$Q<Q/(Q91BmTw.*E9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
-	"vQY`4[#o@2=s0ZV;$=S<U%NF#o&_8a0(@8v<R$jZK(D4Tvd#Z'v$2DT$'.h0EMqJ18.kG3%$_<(L(C0/.*b4YN(-mCG*w+#[,x[F>-K@xV7eE]a*4P.^,'"
-	"@3b*CV)X-R(D8.'XIf2U*Bt$bJh'+cs8d3@CxP(h81:%-mr8.)_If2X0Kt$Qe_r%:oNX-C0ZK(cKSi([t,7&aP4^>n%<d<_jRD#-lCe2XR+9%1nSq&-cW8"
-	".r7k]$-a:X-$L+M#T.s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)$QFe2cs4B%;Vi>@A)"
-	"Z:.%:pf*4+Ge2w'sC%PHrKEEB(;.8Y'(,954V##yxp%mdrv$=`Aq&^B%h(_KA,)]8aK(QNG;-(S%u-ATQZ#u0AY-%416$v9]u-1uI7$)vXyciQdB#fmtZ-"
-	"^mB4(:>N0$^2tGsF55V.j#vH2d$uu$0VYQ&t%NC#o`hU&Gv370fnuH2ecOu$>bNH)1s%D#=DLP1m,vH2p69v$%EBP$]-GP#^-GP#_-GP#*hUN#<yEP#<yE"
-	"P#jaSi(<RVK(1f@4(wKFQ$6;h_+y4SS&Qr(.3n/vH2t00v$X=oD#M,:c%1&S$'Pyc>M55I&#.YX$5u8k>M>JuT&+QDB$;uTx5xNwH2KiC>.dSeB#@Rvu6k"
-	"1cZSeKp>.3o'>.Ttl,4H8;b<qPaa5mo4S8qVJF5B#H59*87K5+vtnb+vML(4y*=$X+R6M$`q:$Fm1P)P4_N(C_gZ,F:lh(U6yP;2j*ussSx0OJ4;P&53Ly"
-	"hJOK6&5b#Wma+ED=nflbov(y,=#@d-AN0p:[Nr]d=aYo7S.h(B7y)yD>D5=a>#B<NX&o<K(=W%R#m,&#TlH;:6Nr[@PO8>C=a.W'^FbkiAMUn0pQpR$'3w"
-	"8*gar4JWtHew&bm.L(o%jd2qwus$i'ra*PFj[5fY5%5D+M+*&l3x&J+)7CqBVI2%&qy$Th3U7v&Px&b.,2CRZ399u%[5(9YkW-'=sQ26IO+3y:Fn&]kLn&"
-	"Y,vM:63<'+r<AD%[lft$e.m;-NPk;7Qp(;&>R%O22u-N1'K*r%v.MSEV9R_4%kV7)vgDs(%E*Q*'TOm*%>]p)-.#/,(T35*-(UN+/7#k+(qN2+L*H97LhF"
-	";-qOYP##Wk(=I,U@,+lH#'Bre9J&&_]6ePDh(UrkW-k8U2C:VY:wn<$l(Lq)qK#iD5L4w<SLeL/t]x<%CMP7hhZR]ns')/[@HOaXvdMYA-+'h_vZ>aPQ85"
-	"O>iM57E_6/#kn/9f`O(9wp<@`5v$0tmPQ87l.b+$F%Bc3_l33'Gw7].&rgOZsxM(H/9]>$dyS3y%QQ8S^1N#JMf'Q%pLq7GsaT%n+S^0TYoj0v<:i2c-10"
-	"*Q0tY->qSi2yst9%O'VK(u7%O#J,^_SFMD;->=id2uB*9%KA&q%TyBw-o8_;.rB#X.pepRTq+_;.Ik>t.1%HL//F]0,ID(>ZE/-9/fpmh-ARZmT3HnT/rQ"
-	"1&cO9k%$aUbPUeM269Nb;g49%Fv/;LV@-B/$P#H-nO#[1gLVSoxO#Jb>P08sGu;t*TN06JybG75;W()m:n0y<dIWm$4P#+%G;-J8mu#;K3HWde$A-vZ;,X"
-	"`2jFXpfXP#k2va4'g$O12&@'YsrkP#rgZCYA:PP#C^w_YK:lncBUD0(l7HP0wT5Q5v6r(O('+aZS^5Q5PgN/(8w;##&+XB[#f,BY<L+;I^y2[$]6-a4,2G"
-	"][QUi1(,vy'MaL,6Vg.,R#N2$5T<(8R#@.j+a_Rg<$'#AR#FesO(x5/79=s4u7ySrW^F5]R#7R2i2jTyO0wuJ;$93tp71.Q:wc4X5`]GUdst*dr&N+ZW6D"
-	"@cj`rBTX-ZVhN%TiRQ8hpD,%ET*_RTO-12e^FS#6S2m2F-a[v*gOS#:VhT#qX`U#mM%i*1F<Rg[[*PrfObY*7n.u/'yN>#y(hd287e6T)+uS#%dtL(A-7q"
-	"7r]RyutQu(37&sut_S&LnCUD0(g]E/(+TG##QReEdb+-T53lG8%P#F&e7Ag>.MrX]-qG6Z#S'<Z##li5$XW>ToYFpT#6.,31+HFAffQ;WeNr1U#ON&;[*x"
-	"oT#USm7(<-H8%TqcK()hs@eXXk7Cf^J/3R#b+=toOU#>lsTh4nlt4pjLjh*Kh68&X)ngI1eQi-=A20oIWT71PW2jhykb`OdpLTJrqOd)ixUd+loUdBkWV#"
-	"b#oe<7^9)k:hD*3e2]8]C.]A-Q;vV#YP.v.i_ie<7iqV#;](el:&#a2OeH8%@aM@mF%uP#R;g[mg]^AXvwaQ(QsFJ37J8L'y6[(t7O]4(==iW#cYJ:/oka"
-	"xnIiTy7Pu*tnLk+X#]$aQ(136e3SI`/(+t$=@n;va4j]f(X(;I0'52MK:akCI2_F5G#Nx$SqpbJ>#OalX#%2<5&A(ba<akCI2hedG#RF<lrvtJ>#Sy9Y#'"
-	"2<5&:/QN9akCI2d3qF#:iZ7`Y0JWRvl#V7M/529e8[b3,61o#u:,V)QDcS.g2aGu=Ncp]OV*(4U,mft1M9Al@uLT#0G<U%x-o=v1cdU#4[q0joM_q7-@<i"
-	"#>[.W#wYTPo[MN8%:>=GFik/6B1R$q7/TXi#Rsmi#03`*3B3<=(O+gQ&[QafOTiMr7'Ht&GHdDj#4s9ePfZ$<(qlV^PZMaj#;U`*3Re/>(WDgQ&^D9AR]*"
-	"Nr70Q8CGP=7k#Efj>S[tu:(*x/8Sc'Tk#6F`*3c>#@(`]gQ&q6jrTeCNr7<vP[HXo*l#UXCqU`5D;(:,ajUkXGl#:R`*3spm@(hugQ&(*CMWm[Nr7KVIUJ"
-	"aIul#fKsKXKi79(K79EXs2:m#Ck`*3,KaA(p6hQ&6tr'Z.ZW'=_eu,Ni0S`Zy2t68e26FOl/$n#%Z5_[vitY(`[JW[(t@n#SHj*3B:+_(#VhQ&By+:^)Fk"
-	"68raj#Q-bnn#5Mf8_(JqZ(pg#2_0N3o#Z^j*3Rlu_(,ohQ&co[l`2et68-g#6T$8bo#juq/cLd%h(nVNAbm&%)O[ngJbf5C20tGoibaXJ8.h4L.&G]5Gca"
-	"95f<Y%Ap#IZK.dq&EHN]):C=ugti#[)scd^w,>d1ypp#=b1iMkB%q#$Dop#Z='@H(tg,ORO62C+7pC#NL@q#c#WW=:w*l(nU>rfmr*]7ocFq#kT35&$6^p"
-	"fExsm/)CuyPUXS/=v$lq#8,rU$x*uq#+0`$'JWbAuPwM1iJfd(tcaFr#%R3khb_n_;ggUZQivGlhr+;fMQCWr#nDRgisnZPj'Dn+jE3rejp8R(ek%ur#os"
-	"$T#ujEPAf0/EkA`-+:.Jqh(BC3o%$1=hk=hcylmL5V)%]+Bl7+Z(tTCRd(%Sn4(WLp[m*fWs#mib`41t9'#[u*/0DV&;(mn'h(W[BB=JO)t#XtAB=3pXq#"
-	"wY-&=LN#k#<_E/(Y=7)3NdWT[e]Zt#*w'U3N2Xpo3nEq#<f90(0=@:qWTdmT9v(u#jx]b)9uGNU'+;u#ACZU64aTmpE@m$HcBBu#m/dV[^1Vu#E[&MsQwn"
-	"[CMVi+s;fB3*vP@Jt':v-3<WLP/I9FatMS*FMx*Av#eZgu#<;VZm@%Hv#Xx>s#l$D_udUNX#a@SY#`3mo#6<wp#aAbK(n<2$veXRMhSa_v#Dl<ZvO%'r#L"
-	"U'>vo,%r#/k_vv2iP0M%Uc-$tJd+E<1[gM#np=vB<m-$817)33jP+EplUNMqIV-NPeu-$Di+.$rpgdNcaaTA.#LHNdQ#9(qIJTA)0@L(**1,O-h<<i[yCZ"
-	"v_ZaTAbI]jhH;/73X55T(O,nCP&0)dAA9dQ8>Aq.$oK@hALy`^P_RZTA*D3A#suscQJLxvQk4A/$<]vXRuY=hk>&lN,Hu88ShM)>RsZ&dM",
-	"fsATi%-'VS6ejHA,XdQ8T'w/$bT658Xxm/$bPN3UD*mR#:e@L(Nv_TT2)_8.U^WT$ojm[-$2mR#8qw(bf^Odsp>d0$<4,Ai,tm0$lqsP#`9Y-W^J+*=jXj"
-	"0$0nsyG+w`vv^B3Hs`HXT7ok.1$VoO(4s&K1$f(ir<9rBn)>YVK(Xd_K(5/R'YPmiOY]O=0$#8gM[y.%2$Ta#S[FET^(7n:/(;Q%]ZdegM[;&,N[`w,)0N"
-	"9y8(;+sg(^`ea3rLt(U8.^2$q^P2$3Xe2$Lo3)*NeP=^65lp]6lkY^P:4BYn^cr^<>jR#LEjR#lWhm^EyaADMpaQ#'bTt#4r'h($7sg(@bE##3i:l_s/_V"
-	"_E.ej_tKW3$nl-])=Ij3$kbJ-a=piL`UA]L],-p361a^H)(^[j#T%fQ8Md$4$DaZ*bVTB4$+b'cb;,LJ&,tFQg9wC17a-P*bIG*^)QMu%c8Y2Z#S`9Bc0c"
-	"vN(58I$d:n%5$EuQZdVDBS#=36>dDWiXe#oat#bbjse/5Yl(FX_H)C3G/(L7^9f@v)rfF#xUf9U7:gpwVq#&F+5gI-J^u#=16$lKa=ht](Ugi@>T#$G>T#"
-	"TvCNhWO[#ta2WT#O(5Z##g&q7f7$/iZJhmiVnb>#TIt6$vF#K[8@%7$fQvb6/Vh6$cU7*k.Gsl%n^x,3ZR11/P1t(kbS58]*@IJlcnD5BqMh7$aM;hYc%q"
-	"7$sdI:QPE]:QZ%q7$##xVQ+L*8$H558$>Z#I/clMQ(EHuZ#6wN4]w9i^n3P`jh<R>(#DM>57Fk)8oBKKk(fBAYofQg5(v_lUo<wbj(eHf9pD8KD.KiU3(v"
-	"E3^uCD69$[3Q-QEV+8qVA@$[Ea09$>l[Vq[bpmTMQskq';QI3/;900NCC'#HgJ0rs.i9$113KVd`qXQheYd2OQ$:$(qNe&Jf25^%Y7:$n-:o]t[A:$;#e-"
-	"MDjI:$uh'.uq8OatbK.;RL;t/TV`[:$lfU8..3mR#lqogM22%5p(IKY#)CTY#st+>vh3[P(l#4$vwM)vm'94;$pXNlZ[DwI$`7_1U7E(J$SS)C=/a&J$&F"
-	"H2Cs9f4$$dg#H0ZtI$dI[d^ojdc%+_a0%3ZC/D@>QEOeZ2t@96nH)8w;1(phwC#;Jq:)&qr'=vJ>K$w,j^Qg<(Kr<AUHNuUJDM5&,;R%DZ)R9I7U7NfZK$"
-	"@pQb5kW//IH]*wQL_w2(,0j9Sjc3L$_b^;TdZt(t=Z&XTW/'tRM7W^lwKsDBGwvs(JQ[n1r.W<)S26;(i-SrJml=u;Q1rl2H=tO5]$nk(Eg(.Wwr3G/Wx7"
-	"X]oqAM$tLq%5oejl#;a+K`A,2KXt90)X^ZY:*aX@)*XA0j(s.:/(E1EB4%o_GB.p/)XPWH)Z[+)O#KQWNUt1T$Qp)@N$5pqd2,Qxq*=KBj(Nj9/(q%rg(:"
-	"j9/(r%rg(>mDB4Q;CH/9Xr^R-R=N$fdYN$_:S*O8EWD&bt.kM2kcN$oM:S#twTJ$=uCO$Hf)[)5^rs[0FfjhiT)O$_Bl##BZBY]hqnO(DmExdR<m[drWfi"
-	"DDmrXec.9r]N+oHB_x;O$<>MQ^&+tjU(TXO$nr-%'Re4A#$9C:_E(RN_-RjO$Y3G2`1k-0(%6X0`)b]q`MM;K`6U<R8Md-P$;.=Raa<t+aUQ;F3%4t$VrH"
-	"WP$b(BP$v1]H=U%SP$7ieB=;-Bm#by<.co$s(kaU$Q$Y7oP$&0,`ct^gd3-6gch&fych#@O.KYoCBcqB*o$[kT[#+_`<ePy+(eljsse`^6ue(w[9fqrYbf"
-	"pFQM(:jX6gIMcS#1#U_)csN2$J_[Zdw9bVhjF_;h/&YohY:8k$X1ijhPA%S$2Pb/(]0nLiVF7S$)d6Mjk9>P$y@>P$]`EHj31O6g*AJqHp^x%8eC^akB2P"
-	"VH0/,,$pnNClYI/%<nb=Blp'EM/Ng0-*sBL@mdO%N/u/:>mO]O$nfK9w#FOG<n0R=xmH1KB*eMb/(oBvXn`^C9o,'LAn)anq(d-kH2.Q^PSG^uT$n4sg($"
-	"xHuoKtCl#sX&)k0O>w*<DSN#YITN#eMb/(]&rg()nDB4&k3O/&vt^RY)/U$<;KU$7;W<e%([K&rw5e<_BTU$q$Bh(d/6nBEI<i#EmIl$7yGNq;_;F04aQu"
-	"#)2,U$UVGk$aai^#612l_*+K0r34p`Rd9(/r.B%3p>o4c)1-9V$1gYIsgy@P&4UB)SD,qQ8o(ZV$_3/b<syPV$QAc/(qLc4ph<oV$/%;$#Xr@B4NRrh(,w"
-	"TLvlR*W$^tH^4Mb9>v`Eb.35vH^41N,<-<,-P(dDRZH@hKf$#8wihY`Wf$]8pau>'@,NiN(mN-(a5/arsf$.x-:kNJ%g$9/no$5NZEOETK2%FZvaO]IBE<"
-	"(6dR#Lg;'P*,VM-FHHg$Ji+empDv.cQko^P7:B`vrAWl#JVD;-q`ML(_O_W-o7mR#5LvQ8=fdg$r7mR#BGS>QbQnR#+D*A#j'TDRRqkWR_%3h$:CPASmH_"
-	"N0@aFh$KV2,)O@hTSfV3D=Z-[O#CDaVTx;iR#7edQTTv@7U#CiR#<&E2Ud*CqU3bL__+V6X#g_.i$BQ2##qqoLV5<O@VK=Oi$IE<,Whi%P#UjxgVe=F/(u"
-	"3n.V3icf%leNl(DXcFX75wO#LJUEXUUSsnnXv-o>lKi$_2^`nwb5&Y#_AU#$4>Z#&.qU$HLPj$`ycBX]/*>ZrfA/V5E#n^Z,Ij$>7E/(8-iiDhHL*X%KGx"
-	"QBkON,8-,o)f#bK(1Rrbtc]#ctiOLFty0kc3[oQCu&%yhr<m-P&yE&m(.^[gMb`Z2s1hfW[G,H#]k_YWnMZgB(TJ%&=72Dk$mIvU]N3*I&Ko;mM$W:[]Ag"
-	"#n^G,tk$%&D/(xD@B4XgAL(xn6o^eoV.mdOdKMyXKl#0/hT$3H;/`H-wo`ckFq.xVTl$quwa3QxeL]pVgl$vCM>#to%.bDEa2$NZ*EbPM*M]]gtV#9yFln"
-	"m7/l$5,D/(VIiiDESmO_ZbB'ce_v'`pmAm$;Mh^cQysR#8rLBc9<m[dC*mR#^I)wd-&Pl(Fdnd)]OkH2:icd0Tj(%fy%@k0N4`mnntXB)K,B8f2LsufX4k"
-	"R#OEypf5e]VgZ:kR#I5*O'W]WZ>4Dqn$E6uK(LQtOhnX0xh8xmm$qiLFV2IJo$2AF/(T4n.VjREl%KZPl(Y7ZIj75wO#buNHjUUSsnMCX3o1_1IhXWtV#I"
-	"dZ`)HsAakX)GdjZ[RU#u&Oon>/Uh0uJKEk23+&lERvn#m_GBll`=0i).N*Roy]I_[P,K&'`:2(qhiiDr;v[d`q[H&go92(&Xqd)S[=q.opjT$i9sT$(]LL"
-	"(iQg@QTVp@QXQB$Q`2giDoMQxQ`1ofl-%fmTsT)+md:lZZA#U@mU^M.U:-fp$2BfvmS&vk##I`ZmaW'un$#nk#Hw;8odE6V/yH[]+A@[i(b*4'pY7:q$<<"
-	"Qq61HtpomE;3qot@,=`Tyq$>+lOqQTskq(HfRl-D7r$sYAa['$Br$Ua4r$F;YY$T:-[$PodIs;dh<QZh/.$F'fds>v(P%`Y1P%bV1P%K@FEt8'KN_2fGk'"
-	"StYBX7Lbat2KNQ#YilK(eUI-snv>.:SeBBurivU#EgJ,)d(A)3K1@m/m_`;@Gh-@^7o+O'09J*w4;X5Bdb$iry5eRpthkHVrM1_<1$'k#vyrl#W[*=-gk6"
-	"b/4nSNM;t]NMy6YdW2sT*%K,q*%]Qpm#-t/hMWUy')y0O]#$'n#%gUwu1b9xZQ,QI+%%WI.PF4fZmNMeJPRE1nTBk^hP/)=BP[vE/(_bl@ZtOy+%'Ee.6]"
-	"BUHj0C,C=Nr(,%'2;FR5ZqvQ+Frg([#`Z,:xtWRYUPB=T';,%@qsUSTnfv2WK.#mybp5&0R5qSHg71$w94Q#-q2-%1U$t-m3Hv#3MMk'O[N*h6&N-%Mv2A"
-	"@b`U5VrGHBuI=7F/hH)#8bB6>Ti.BR#unSLVl*a1WN%FD#'o$.%)3XF,rX1O'`Xh-X>nLB#cdYMX$(a##@-D+&s)6F3.W%y(Yr6<-Jvu&2",
-	"lZ_EX$c>&YU]pNLLGeyYs^sjq6h[DZ[WhM#Qhg-$Ob)/%['.)3C]B[M)W3/%Crx4Y$a7Zj'W3/%[(EB1Sl+)=s9W,%kw%_#5Sfg7D9X/%tR%-%147B4oZ]"
-	"+=;Ei/%e3:r]gAD[)Ii(0%Zu#S^;;,o^Do&o+'jcHW[O6r#jbB#QsR'E0>5eN_orq3CI^60%ry/')2NE/`AAmoBU<Rn&ypwj#y;O1am2fV#Wxy0%Kv;ZM5"
-	"(,1%om5uk]v-AE'FoV#j#3_=OJF1%E7Nj48v6X^Qtg@#Wb5$dMxE;SP/MAHm@65/$w;glR&*2%dit1%TF1xdWuYR#jDBL(eSN'cKEM<eOrgCcH,8_e@'L/"
-	"V_kN2%`M$q,J&/te(<NYfPWwQ#W)o2'T[wQ#NK+qf8QlWgIUH,WwSRsgQL<##ejM8htrDgrj95V)bUtKD&o1^M<:H1%(V,3%l0t_cFN_LlyF12%ydOH2-_"
-	"GS,jmGdj2p1#s:fB@Odmj/%ZR2##_vlLiiKgSM,V[KiyO-c:1)uZZtlB^Y5_x3%[<,2Cj[>X$YU6Q#J-44%5$hFA+^@/icCIe#KBeOAwh'(=jB;4%HQ#&="
-	"h[t;-[M@JlGj-KYd:d4%]A#pI2iF2=Ghs4%7E$]m&w05%v#fj(Zj&(nRs)tnUoL;,s#u;-*orUo)mV5%oX_;,NZg6$C'qakGM+0(0=0VA(Hgpp@P<5&4my"
-	"mp3JpQ#<r_h(,cfrq$Oe8A)lHr$V&(@#9fRHsSVmyP=P'Qr0wf0rE]f6%EhiR7ZmB5pWcZW#:iuUod(PIs4XL5%Hg0##J:yy*2N)n)^U9/(9+Pu@qx<7%5"
-	"qL$cBQ@gtHlaHt9k*w,oRkatC^-:([LT*ux560(61[Cui@l7%>'qG,ll:/rRCOM#X8oi(d2>B=sE&Y#`,U7M,B(wvx<&G%JnpF%3p8V)632I)Jr;,swa;1"
-	"(q#r0N80D3$0OpatcERG%#>2P#[E-@#]=k&H>A>G%@V1D&KV`Nq<XHI2J0A%'0N>U$TO8)tmr:U$a4._PFrM&PBY<N,fxfQDa6(7%F=Lj#lj-m#4IXHs2["
-	"O`Qbm-m#>I)N((KZ>H'&;&l^<<^ouHdH%I1WH%5yc-S=Jk[R]Sg1qS)MH2hsV8*:[EZSirh9SIBa8F1AdBYV_Vq37LvB=iiZcRY-NH%WV7I%XNBt-_Ux%'"
-	"lWSI%]10[-RMQG%Prf>QgDWG%)7];[&$#6&aK7kUFrDS$::R)OL9Wl(BMcSVs*lHW'7>J%_o:kWwc1#vI)13X1wCnW(oK&=TJL)X&Wo(=y;gM$gmUK(NjZ"
-	"-W;CW=2=qxJ%^xY=2SX)K%ZGsjVdHMH20C)%DFJVJ#3dQGZs[D#ZP`4R#VMh2(#:_,m#74hV+Crg(f(#&=dvUK%khD>[yCrp77)Zn#FgFu[GmbK%Sh%R,)"
-	"QD,j8QHBr=6>2wW%vZ)`e#6&+QF_7rT9q]gNw>]snkY^Dp5n^tw/v^;BCQ^f$o8_6DRBurG^L%R-AB=Iik5B2c.)3SXp&`6`#M%=k@0Ay/VK(.Yu^51U-v"
-	"TEN=t[U0S-aKu7(ROxJ,a.aKrG7`kO#[()N=MB(o#EpNJbxie.$YTd;R/nK'cy3eM%B>Y46,X*s#7`cEbuiTGdXgQ,dU[L`d((f.$3.f.$3%AN#7)ll(H="
-	"t<e3RDbe[1jEeI#Zye+[fk(tJMH2xli(Dj_WJ#-Q`]fdWS8fP`4R##ci2(XV2([l2D&c.2X6gNLl]Sv]P5g=S@O%.vCtgG<U/VevTO%so6yfA,uj(l_`Oh"
-	"Wo5M%xuF5w_Pl5wIwD3wSZpO%`'l5w5[xO%*@ld2yWY^vv[L'E+yaHj`_Oo(ur`a<7*wO%&YjmBrUyak3Iti6R6u/liqR2koY&g2[:#4JMgcl(qEYCl,lf"
-	"5Cobhw#@-&3(c)&U.oQh[#BEuU]_KrINelqUsML+llF]4+)>WTN(viki(0:41(fPpf)sy01M9g.gMfy#J$.f`l5^Gjv5KA3$5fO=BmlO=c<Kn.Q%Sn)OCT"
-	"[0@#i'61(X'/Wny5<_n@dEE)G&iQ%Y-UZ(o=R2&pw7S82#oWn8#d2&vYC-sQA6R%VBpQ%ZN+R%BxP5p&^I+5DZ.;634/WpVUHR%vyPt8],bt#PEjXCR&1@"
-	"#un2j(MB1_#=B80rbAeR%xQPSrhCD/rxAS@=QiL1$;-xP2[aet$%_`9@w/y9$hw+/$7[QS%7+VFtnC=X_3oYk'AGJB=+'A,s03eM(@GD*tF.A,uF1fOK>d"
-	"uY,eqgN#nhjr7.^q&u34&T%waj4g%I0T%<F-u/(F5x-<kyt74ym#v4`BT%Cp5hs>BhT.Xk+Z#:eo&+GHV&#jW<nMV2B)t[D[2NX8B)t2$s3Cu._,NocPs)"
-	"dQfc%U8Zc%76oi,P[3kh+Wwc%n8XfOp*c_-:n,S$Ih(bk#xX#HG`aY-O6[O#o`Z)OUig:e>j](Qep=&u/#q@QevI0>8e7gQh(ZBuKiT[>P'Nd%EnMHOn%'"
-	"U7)=sBPqv.8<2,L8.(yiS#RJPL$'%lS#9Akt$_Fjl(8H=B=s)JT%f<6rS>A/e%aco;TyBb8]>4y)&/cUG3mdZw(-:][#&BV^Ucp(RTg1a2UIH;<E",
+	"uB)VNJb_OPTCsI-R_7WR]hD;$Q<Q/(Q91BmU)KFE9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
+	"vQ^l4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)OK8^#75H>#;sJf),5(EMg-#;e#;B%#4LRf2Pu.t$=/WI2hvG[,(y9/)qe4=$v(#[,+d>d*7A^%#/yq'+-"
+	"*qX$9%l]$Pd:[#pk(L(*xh>$N)7M(Io6D+e%Cd3rYLk(h81:%rw:L(-0-[$N)7M(y$,v%Sm:[#b,NL(dKSi(kV>`+uGe`+XcCe2S9^8%,F;X%,]N8.m.OA"
+	"$99De2hED:%ECoNM2v.;%F_De2w7];%PX5X.3089.9pcV&V8Ee24DC=%eJ>e37I^9.N=$p'gjEe2IO)@%y;Hq8;b+:.cc;1)wDFe2^ZgA%6.Q&>@#Q:.w0"
+	"TJ*0vFe2rfMC%KwY2DD;v:.4Vlc+APGe2/r3E%_ic>IOH'(,T.m;-:K;l#(14N`fC4N`gF4N`u[$*OtLjX-nWRo&v]v3'.VsX-sav3'0YWx,4]r<-`$B=-"
+	"cs3P'Tp:[#>/nB#v*fu-I4_;.7,lW-u10r#/9lyG6CDC#4QmT/cSv5(b]Fu$;R2,)/gjC#+,7n0oE241(FvH2cDxt$<<rj'4.BD#I`HM2htuH2nobu$H2/"
+	")*C])G3(d2G3)j;G3[(7M(K.AM(].AM(]1Si(n'P*bY^AM(EBoD#WU21)*LvH2dn_v$Gnng(;Y+E#=^)i'RR99S0@>jWxFu(5.l8]5]8t>MVFma#-fK<6s"
+	"&kg60,#AM@fA&6)GS&6,FQY7dOt2r4^eB#Dw678vV0[S:#2OWU.N@%TGW49p]aa5Q7xb5]gil98eb@%@xu_6$D=U(EUnl:8>M<-<J^>HX>O<M0nP6&H7PL"
+	"(6M63<M>)0v:nqF<SBLk,;ec[#XBl=&q5:C=9cL*W<'7g=r/QVssH;dQjKYl&exM(nE]Kd)1hEdMcOWS8wXF@WWfI,#U#NZ6+4/##3t5w@jB'_5LP._57w"
+	"IyAfcbsvSilB]5JaWBqX#ct[Kf5s04mP&]K:ZNFuEbbq,4wk.jT@MwiqmV,]Ff)Y,FqC^Zo0%Nb`S#PD`-#]MHf#33cx&l-fH*k6*e*7pw0EKfUL2R:,o&"
+	"Yh.x5vnJD%ams-Fe_cP#*ibV:g74b6<u2u#pcCv@;C<'+Ox7d$],@w$sf,D+neUy&4^aEG]tLV%Joot$4>:9.fLf^+kK,##dOc%&eqZcGsS'H-A3Sf29a$"
+	"t&%%yu$%you$+DGv$-MPv$+=4v$3luv$.J=v$3fcv$5olv$/r0s]f/**,PF]B,#;D;-5mvP2-(gmCe&mqSI/[&pm_.ULluGlLo.'4MW#h>HB(t8w^U+P0I"
+	"Y,i2`5o8%5KE8%=&5D/Eavp.VaKnB`6+uB8OtpBM+ym&3`*.OG[Wj2ISMQ02N'/D]tvM#w^sGa%*HHP:vfdWo@<8^)8a&#`BxS8]2KQ#PU%3CZw.Q#yrti"
+	"$9Vgy0/&,]Q5.%R2OX1DHb7YvdX<=J+6>`vZToIK:lH*YRpDP#Sj*$l(k4a9S8Nhw/x9vh2s)Ff+,Ok4C(p$T#_nq]-e,yi$>+KO#G1<oTMP*O316.j2y2"
+	"b*,Sr=2'MfoO#`yHb5I)8O0t%)]-Rh_3(WPWNV^<E;-4`tY-I,Ti21tt9%_UVK(i`LocX`6eOeRqg(PG=/(fmt6/^6OgX]1jZm&F]0,Yl(>ZWh.>QBA0U#"
+	"ZibT%Z[0Q#WGxT/f[To/d6Sg5SNFM#O'8Y-.N1X-W[b5(0o7bQE%Ax-g-i2(Ql^Z,]O(QpC&[Q#@AsBMkh4/1X+Yo#n@`Q#lmqv,LJ5n'vGr(OUtPK1N&*"
+	"e&*AXQ/E]=cGclrl2i,@P(<Nas(1r*V]kV@M2+i'L.bt<T]/f>b55R.3lf<I)L$)kymQwHR#MTlw2]a5N_5Hs7_=fZr^'dC<3>N@QT58j_:l^5N_fmK*'m"
+	"rtD#[sT*'*-C9(HyQN`CJV;-g^52)9,_Ia/nwR#fVhT83DNH2PYp*'j7h.bETZc'g4,Kb:;XS#oP0cb#e_Wb79N@M11#w5_ctm$MDK;$U.Oi%gF5k'-GK;"
+	"$bUI$d30X0bW#gEd[q[(10PK;$c#E`dLN>u76fdN9>FM<efdZ.ry*hT#c7c/(`Dexem,#Q&C($9$bS+/(_@2Yfp[.##-m)G3MN4wfZxB1;4/XK(wfY;g=C"
+	"XbdSHnZtIM]i*06]qf&&ol`vaQ[*AEgu/ff:atyDtg2Fg9YR:<eU#)v8i(/HAe2oX94g'tQA-)vRY#n/bs#m.ZLit`=0i:OGse=R2V#bLqv7/8ygiG_EV#"
+	"KOn2(w9<q/`o9,)ahug(7hYab<`GBXY3@;6hm,:B;RkV#i=iu4/^H8%.i1BMECyAl$8h68<gUEkj-B$mn0NV#@a-ImpEe70k^ccm=hYyl,LTW#AJUg<B<["
+	"W#lP)_nto>(aMZpW#`;>-3Ho13WQm+X#$PCS#c,ZO#^JYT#<L[T#>I[T#CkPN9u-jupowEX#I2s6q3l+R#iq`WJ,[g1qeNXF4*Hfrq<dvm/)EvX#7n9:8c"
+	"hZNqw$qU@r%1[#6*#V@yMoi$f0[IsJOf121jNu-n(vr$MP(G*-g@dsg^&c4LB`Y#Rk'htwFO]=hZI8%bhSCu%33N2xtd_u24o>T*vS(vC)mJ]fa@]'MGFE"
+	"<akCI2vkmG#`gI$wvtJ>#5w=i#+2<5&-l_Z>akCI2T4EH#7Zq0N&0K>#98di#-2<5&'sNH;akCI2PZQG#sZ2W93WOM#,lsS88ptM#y-nR8:v&N#BM(lC%&"
+	"Cj#t<Q>#qdMj#%2<5&j=';e57=F[.-pT#8TPQ&7FUaQjgs7fqX,V)B-2>55@OwQgvtT7WyN8%5*;V#y9j*lG&n)3O=7e%)yETSLTPX#9;o3rOYA#mcvdk#"
+	"+$-V):agQ&0@Lt#D_dmThM'UU]#(;(8wDNUjR=l#8L`*3qjd@(grgQ&#x&1WlXNr7Q@^kL`Cll#dBW/Xhg6<(I+u(Xr,1m#29`*3*EWA(o3hQ&,kVcYtqN"
+	"r7O:MXIht_m#t40bZcH`;(Y6NZZ#_$n#=[`*3:vJB(wLhQ&8^/=]%3Or7[`eqJpNRn#-(a;^ga-<(jB'5^+8on#Dn`*3KP=C((fhQ&GP`o_-LOr7OUDLDx"
+	"(Fo#N&wo``_3M#$5Xo#D6#OaqJFY('g7Ha7yto#O;j*3a@``(3-iQ&gXp*c9#u684g#6T,gKp#T)S)d.oQ[(7rhyc@Shp#cvj*3qqRa(;FiQ&aKI]eB;u6"
+	"8B=WkU4A>q#es+[f7ON](H&BTfH-[q#j4k*3*LFb(D_iQ&4>y6hJTu68VUH_Y;o1r#;e>Xhe]B,)4&lci-n%)OvOImi*K[K14n44j%ncQ/(ls0&_+Sijb<"
+	"5f<1]hr#a)iPkG*+2U]):C=K:2l#1P8.l56KakIXAs#Ub1iM+yLs#Q#@s#dY'@H=0MnUj>72CC'qC#f+hs#:Z'Z=Rg+l(F%]<nmr*]7GCns#[U35&SL$;n"
+	"VUtm/VF[dWYeS/=N[;t#>,rU$PbEt#/0`$'bWbAuiLtSpQoRWR$Ant#<xP5py=>b;<k;EXivGlh2,;fMl+(u#LZp1q3=xrqVY4Nq]Y70rv^2)e+]Eu#A.l"
+	"U#5JmRA=GMgrX>U-:F9rh(YC3o%Y%;3sm&*EtmL5V)XrIdsI`Z(tlyyf(%Sn4(/s5'uBE(v#p-_]5M5`'#sTR10[F';(-o'h(o[BB=y.Qv#jtAB=cO)t#7"
+	"Z-&=yx7m#P)[ZH#665/&D(W[QAe-$UJ<W35F3/Mx<,8fqv1D&S:<C=YHpm#&A2mN0jKHNKZ:.$%rFOO5.,)O=A/jOWf9>Z4xX.$dmPn#bPZr7=.U.$Api."
+	"$PA7$8A4_.$_sAAQn4./$[FS&R3:N5/xLxvQ]*+FMirJ/$=Aq.$sG`O$55esRKOsW#J(T$'oWp+j:S&.(fFmo#N,xp#aAbK()7<;S::F;S",
+	"6sQWRMuvnrUE55TL..&=Vrd/$7:F/(Kme1h*+^e%bC;P(+@jklT,usR#:rgD&22Bl3%6rS)*_M=>]T5&A)oh(8r@xUb[40$ix*fA^8jjUu.$9(1JJTAAw@"
+	"L(JKqLV->iW#^c>k#DgEMWy:$9(ub`cF-X=fAH>oh(fff9Xi/v0$s&K1$8Tq/Yh;Wjq8y^CYOw[P$qfZ^Y*02M2F_SN-crU2(ay8h(9V6+Z(0;>Z)J02$J"
+	"`c6Bqo58AY1Yi(Z^eI[ts-2$:ls%`p%]2$h^WT$LR4A#HjX9]6b>]-j^WT$5]+;niEe)08+;v#X/>Ki&v1:$6ULQ^c&X3%Hbhm^fc$EkYYi[)VR$s_AsHN"
+	"_P-IpEwiHk#$.:S%nYKR`GAEK`ZR<m`H7ej_Ara7(X/bcF3stU]%6fIaT1sO[i;24$4Wx(b>&eQ#L(^dakSfQ#^/5A#MRtbb+%v`1N&eQ#S/eQ#1[*l(n3"
+	"8$dR#,`cwXCDd/iXO#O9XZZlH0n/>9RZdfj-=ebII5$oTDd_EOR5$/e4c_%JZ5$b7;/(/m-)3m%C2Am%Jo)Vbka*(ZuZ#1<j@Za(<rfx7LmTK>K,UI_n5$"
+	"8pRq,*^gH)]^ur7<pCNhjdNwtgCEL&dp)R#iT2w.5Hoi(ZiFKMnSeUh$m'2h3>O37]Vw+jlDb37&1qh(LXHe)QMXH)ZYi5(;@>4j.S[giLl'1k4+&e2SVq"
+	"o-ao(kMyoaRi;U4BlI=SclJqLL$&86A#CLeflBtlyl0Lvip_W(jpBnx.0WL4k#]rit#,JLS#%O-;n+5y$oJQ@Wnq+'a5ic@p%wjHp%&n)8o;,@ro[@m9p&"
+	"NR5)eIu/(gR9L(:g&q7BNBQpv1S8qn^c>#l(E9$Lq7M[PvL9$*w6$8_589$:%ULr2k-%'.Ny,322Y3/(H:KryC68]Bffls)>=/D1-8:$'sshY#]A:$KDq<"
+	"Qh$-=Qr[A:$RYHYQ@nTf`;8dh-tX#I/#]NQ(]HuZ#NVv6];yS)vcf&5pTB@(#[,g77u)HZvY:Lk(rE'xvk$ps6D`;HshYBb#8,g77+Ulyu4cuI$]E1J$LM"
+	"Kng1g/J$iGsI-D)i>#-6MH2/;k=*.#UHNT*iU#:V;8]ag`J$lx*cOnEoT#l`YL2c$:%0l8qa<M1/9$5X0d5<yKJ$=oV&QGC23CEG,K$TOW0$MvMBP4=W5/"
+	"to1&P*$_K$J`QK$bK.;RdrD2TCDfK$,gU8.r4mR#hlbWR5nRKM(IKY#'LXdsr/qK$V-2L$4<Fk5IG[X-#BKM=TldK$4OD3Cx1vn#`Ua0$.m3;nu>R:U#ep"
+	"m^e;nVUJ042U]FDvU_vVNU6&jn#>q@L(BrJh(jkH7Vkc3,WBj8M$T)KY)Q2OdWEvXM(:;rFXZXIU#0vxY)(BZY#m6yM$@f>0c6R=U#Ew`0DL9qN%Tud^Y9"
+	"PTp6(L4N$ZIZY6,_PN$KP[D[t,G,;=_.#2C[s-3^:.#2dtxs[AqJ#2);DXR7H3O$3XGN$0RYK(E[0cXr<#S^uuo/3PxC@)ssUM#rvUM#sAI8(Q^yO_j2tO"
+	"$.6sR^6F@I/)u63(%9tL`fp<P$2DrEM;jBP$XHP&#O@=B=S%SP$t>lFbaY2w#wLO=*8SOO#8YOO#1AcabZ6EO$f)0U96fOLSwxpP$F4sg((u=cc6tMn#$/"
+	"VQ^[Kcr*hmQN#2+SN#CUPN#3.SN#4+SN#@3@>d:Qm-7E%`^cA'ZZdH4'N(82diVUAW-.OMwvdDURTfdxoL$GWb1(OKx#T<$UKV:>C<-b+-S%QT2f2:cPH0"
+	"m8LW$Ga9l%ND@m%UPY+&5Is1%XuwR(h&al5u)6*msD45g#o)68t$'R$WY&ogEI[,&qg02hG'G]-=4W,%#EZT]8c:-0Rc[9$3EIKi+]EHjIn%S$bT[,&G9n"
+	"sn[MZT];I7S$`xD[H':65/Ud6*iY^KS$<rJ'iZdTS$$TQ`)*Q-/i)[DD=8$RS$TLCh(s/aZ,oUy%lVxj_lW$bCl)35T$xHKPoy>Tm%$JCh(lJ@&=G[NT$#"
+	"8WK(D`pH)'f8e2aY%b)COwi(CPxugSA/5p8ZK5]KpCU$D9gB=5'j0DIa@)3hL2e`N%`U$U0joqLM:p$[v^k(]E4PrpAp,3u/^ba=_pbaLy_U$Y_hK(g90r"
+	"ofyEuH;QIV$6(D*te%FYH>2a/(u5bFtKgnV$]-[Isyy9P/l793(S0]Cu'%3W$i1sH2$5Qv#fPb/(MyAh(J-8xvlS,o$f&2)bljQO#7jA5^VmA/M8LfIsIA"
+	"UlMc>,O#+rads$tqUoJNVf$<qqd2dy_$+EbEj(#[da3cF3+ikCkf$#Gbf$)/+0O.+a5/Aou^R8yTf$G2qf$<Er[m@qGN&5q6e<=:#g$5(Bh((36nBJuQk#"
+	"asRl$mYvaOyP(I0OYRu#E16U$]oPk$NQ3c#eWO6gAMdEP#'OV7DM>g$=NIg$@]>W)<(.>Q18XM(M2JxQ7gng$_*2BR[0gg$R'2h$PJGASE[5e2f%rUS&9g"
+	"q$NC,qSP02P(B&^6Tcw6R46KoK:]Ljh$3s]VUCuAn/l6[@([ClOUZ6U@1ZF[TfL;uY#`*ek#&W$l$Eb0,jkJBT#SW]KV,9B4WLFyN0$e`i$]EUtki;ii$V"
+	";)p$H1udW.[l7f2K%j$j@wO#1&4wd3n`/(YmPBX6;k%Y6fM/DRH+:BX6_5V]WnE39l/n)P$WK(3DWK(78nCY]v-lYi)1i$2SE%`$Efj$bm9o_FBBB(./$&"
+	"=/quj$f*h<[i-j`[1^wg1ZR2k$fV2,)-$+t[jc3D=/@KQ#x.#v];5jR#mH'q]oaYV^=;jR#ra_Q^'m[8_OV8b_<h&Z#EQrk$HQ2##4]1l_P.;CVf/;l$-)"
+	"WK`+c&P#$N;/`r0]Ia'2wO#_yAL(.U8i`17(4-I_LH2B,sCVfR2t#189t#GxSW$-0Iab^BkoBw73m$1^'C#4T9u#^D3m$Q_KGkYXlabRCLBchj6)3d)5+_"
+	">%uX<4xON#SWsn#PWoh(Ny;$Z#Ny*eUfNQ,8hnh(vRvXR[Dg`4J($VS=T.E&2ORL(uHH$dJ/`LdZ*^g$>WEvk$Jvm$8-Y/(0y9akDRwm$>*ME1Gg9Q(,2]"
+	"9fYTGn$a8ypfaGh.3X,@2Smw<F(:ycRg9x6F1F%MX#[gm1h8*@TfVl4Ph$;Iqhji^,)y7rjh9WSb3-eHO]6OJo$1Q`H2kjE3SijnQ-(udO]M@1T#@1MIjr"
+	"I)Wq3*kdjhnx6hR<fY#pa1n)P$WK(jDWK(MoeFk;U%okHkjn$H='+`;)Gp$P-Y/([w,NqbO=>mHvPl(adnd)wOkH2pZOg0oTBDnADX,2i&Lpn1gEE))h[W"
+	"nM65=os-lR#-)<8oPOvuou3lR#e7Gk'r]WZ>a5^q$`6uK(*<6op1DJ@qY%Zp$O[8IVM:6r$MAF/(o4n.V-E1o%fSQl(7#thr75wO#@YigrUUSsnh4E6oLP"
+	"uKhjidX#'VGc)t:[(t^,f+slmBW#Sp:rnr`')1S.fdshnEEtERvn#KCbat/KWOq/S.+R2lIL_vBpM&BX;2(:IbcF5'8$m#dHK&*i:2(AXqd)G(Q)*>9uK("
+	"Q5Ppo'HsD&lG]D&u1[+(.kb5+fC[Y,8;96+LoogiA(Yp#pX&&u%1^X+(x.n(<AcgMlwbIY(8ZZvF][$wlpvk#0q_ZvurS)w0TO/MTy=OM9dBN([cxjM&=:"
+	";NPAa*%9:,+%.H7+%MV^9$x$*A#>y7+%gII=1QNS2LDv+k(3yM(=DSQ+%:N,2CaI:s$kG[d&IF[d&aJgs2(rRJ3<9YDOCP<,%u)i+j$CH,%Or:,%r5hxRm"
+	"+'Mr-a(8Sw%e+%b@t:S&4V/DX;^)ub%Vy9v7@l)ttxuSx7^FHR=s,%A0R#:F(BQT(wut7WXBhPh@1T#lF)oT&0;-%xrahu&_n+%#)ED&xbP&=sM2m)8Pwd"
+	")Q#W>#I5QQUSm6'#Z>lR+)ium#;;jNU.:FPVxw'n#cWJ/VlE>();x3A#i[A4Ws*cHW>*LlQGC5.%uu+JX8HoS#.n'jX'-W>Z^Uw/YbZWaX",
+	"]yE/(3Q9i`7Bf.%]6Q16xDrdjee9I2o]g]rPC%5Cia2t#o0[O#jYXD#'X;/%UZPB=2q'/%u[5u[f(Vx2*AB0$vEbW#f5P8]ImA1$:-H1$mahQ^=D,S^na6"
+	"t^_5TNe[_tP9EW-0%lvAg(s(I2_;(9r]hS(O@-p_5BIj%q7T`vk_2(>Q`iuFD#Cah0%JX8G,6[Nk'=D*MaYgMB#*Osla>xa##Zv/.&s)6F3dIi$)tk7<-T"
+	"_0:2J>ydaYFYEbpUqNLxf'Bc6WtjqQRuccvPiM#mgq-$m]m1%v'.)3yWJ#Ni`u1%.*#>Z@[@yjBIw1%9r0E1ne,)=Q,D/%Cn&_#PERj7c7E2%REi/%L47B"
+	"42T^+=q6U2%CvS9fhGeZX*oi2%9d<rfW&F6g`ajq+WvI2_xTJr#So(eWl:A^cx>83%q-99sasB3%&]53%#Z6qhV_F>v-Gv9ionvthKuHb5_fGXlpqcmi>%"
+	"$[Q#l)2jw'wgiD1`IjXT1ul0S-4%+j7)k-S3$H4w#L:78cJ'E)S1(FhaW-=8`D*&J'@#5')UAIW^,mBnl^lm[_/(:vh.`t8Km%yK9p(aW:/(H_#h(^)SQ8"
+	"Ln%5%liKDnwk^vmc^C5%A^IE3Pps4]foV5%*9)5]Fj_5%Q'VT7X;^5%KFa_6VtNt#C2dQ9mQyZ#Hr:^M/P.6%*_Y>Z*<&/k^VB5ps%69(Ky_cFl=oCmNt3"
+	"Y#vX<,jWYf]#5#xUfmHWOqS#n<f$DlR#3p]0,<E4O'@o4,;u%o3rG`2M#=G:/rwrXmrCmZ6%)<-&=ia=6%-8.h(a@&&=]$(7%s/*fsud27%=CsZ#IoRw$T"
+	"w-2C8e@X$X#9V#mGO7%<L.`8k'7,sZ_/N#g0eIsghd_u]ta2%E'eIib>R)v]S:_%G56U.*'e&=+ai7%TM;xvT$(8%3.#G%`&$G%j4.G%8jRZ-rkj(=8A>G"
+	"%^DAfNdMSG%mRej(JuD1OBYmEOFQeG%w=@.P6E&RB%;W(&=;2m#7V=R&AVf'QmcI@#r.^@QPY8W2BMf>Q:s^p-C&PH%:=FH%+w`3u)d(Z6&Tid)GVP6CiF"
+	"QZ#[q@tBN`mG%LHRW#=UXHOwrXK(98_;%;f0##=GZo*&(&n)QT9/(3bHoBue:I%qG.I%;qsg6=9rp.DQ<i#3CMI%&yV4EfhBS2Vu`D&@)oh(EY+sU#2Sw>"
+	"6_rI%s&ZXN:_j<);S35&Ip9hM<^<1(2e=iV1w@J%^JAY)Q%ui(y`G1XSpWdWU5gY)S:.wv;[#cX#kIY-0*E@#hJ_JYBIN(YWP+K%&euJ%k=;$Zi%2`YeE;"
+	"K%K*E0`jumcZw43X@5E`+[0Ia>ZG[c9(VJKxZm%cK%M1_pP`2wRXbdjK%mYM/(C/F##AEW+W$tqF%oi8>]&YX)<%#=/(5^D/(6wKH2dg>wN@Y'L%y.HZ#]"
+	"K+:^%M/P#0S/P#dNM:(_%'S^<GH3_v4CU=*IyU$0G=t[l>P2_Qg2hV:@s#WeI/O#'(26Q[soL%B_dS`I6Q>dRm]q`U];K`CxD4aEHyW[ubpNaJgZ%l]9y3"
+	"6M=G)bGIq^-BYMs$=.K,aH0B#H]*(9%M%3#vyW3Hcc#$_c]F)N%5cA7Qyu0A272LM)4CqqD[<Q/DF,u_61.k./;o8l#;6$_csaXyE5H-&=]p[L%m.^p]g2"
+	"D0.d-'(=O.UN%tLtg(.)#&=;0qN%D%^9fqJyZfWJ$2_x4.U,nTP5g8p`Z-=P3^'LJ$Y#giLe&;W$s.kgML(uyBb5PeRb1OVI)VRN^O%e(+)VSTgO%]Dl)V"
+	"E,pO%V`rS%_PI/itRyointVUiTEq0jfYtR#uKtWe`3@e#A^6ueaKbjjHShL%327)`WDDfUl/5P#Y<,4.;=&;(YKrg(=3:.l,cJakX<uP%mH>)340xRPUcb"
+	"76=9V>m[*.n(n@TE3yW`YPffVQ%V6:ZPFa_Q%QkL/(TthK(SnUK('k_@m(&[E20g%R%Sn^E2CE-R%$CC$mG9d9p/me9(a=j7om6AR%hHj5.@8sg(tDxnp["
+	"qjN%wM3+iiOf/UpHZP#)[.6.,LV/VTJeR%k9Z2CiscR%W,Tb#,3an7@8.)=SylR%X6-irfF&/sOWb2(`>>w7Qe=S%7>]p]FDFS%*L[d&J3xdsd:$Otq,<)"
+	"t,:cJ2B0Aoov/OZ6$ZiS%PdF-YxxUQ8HAo9(fZ_vH$O>9nlD2:nft_n[wyG2h^0ws#Z25#v9N6`v5Rfs#mq/N#@)^/MIXh'#EICV%WQyoMA1(LD</(*6;M"
+	"Zc%>:y.M1ugc%mUKc%o^7kN-bQtIi;It(k'T*O,lf5Cs^nw#C##3(`(&U.Avi[#I47ue)F4iVcadXj)e49t4JZW)YPUN(y.8j(-F[1(BK/g)hJ@1M)i.gM"
+	"fy#J$S/]i6$dfs6N]/x5)q$t-jR[Y1Re(d%7u1OCXW6@#ft21(*#/A#<S,;)%qr'=,A7_PXL3=-Oj@@#me;C6]2hv($p@@#@aul6U3ad%T@sd%9Q)jh$IQ"
+	"wH;;]c%Mnjd-2dQH-Rl2j.L$Me%v;j$#fM(;TRt`vSO[.9*aX@)*i%bJ2(`;O7Xqd5T)7*Q)G$%a6kV#29.mDUU8f-_5twS0VI1>f%#VaV%8ZS2W/$LU%Z"
+	"@[f%[rZK$ebef%)Qjx(/inf%W('j#ac<KXGDiW-Ch$i(To;NL_^s+YO5BIX`sZj#UuQ&YhLr^515f4^VkN^5';pHYxrAkU_4Yg%#34f%(Pc^Zbe=&=38ig"
+	"%'Y#t-]7a^1YDPf%82b5,R3EO'-,BkU1@;i%a*+X[TYIK:$>:/(sbM>#QnC_]^YE<]x/[F#:oBSU0@vM$+p0]Z36@e/j#wd)G`yp7juFT7j1U6^#_]h%sr"
+	"'q^U@tk)a;ld206h)U1`#*UYo;N#v'gC1Y[yT(Y$E0`vJ'(,8QbO#sxq5BJjPi%.^,&=5(T,a:NR&=OdRh%cC>q7QPbi%5sM8b6F8n^[cEN#Hw*i%]XXFb"
+	"=Z=i%+)`(XFE'=Xk[Z1a^7C9UC&4AWPU%-ccVYPR5`cPR[$ON#vBF^)]v.3$j-@ZdiMXYFYT_j%O+uR+7T$w-&,[y4&<9kb#_6#60[9'c]:GdjNC%k%^^b"
+	"M2Fe;>3g-/&=r6hj%v5^9ft]2w#cUAk%_s4'5u4C2AT(j8SW2_vfT7O6gu<=qZ1<fk%^%m>Hk%:ngn,^m^TTyk%n3-jQRehqh7C7NhmjcQ9Q],lh6slLin"
+	"vo/3tX=i8g(3n#&h2Nj^>O6gPpcLi77E<c6qbl%qBG&#uF=*6=Oal%Ny>h(%Q>g`ZI(%HB[sl%.*5K&:PK)kZ-AR(&8bT7u@kHjjLKA<$S_H)A'/&=wVN#"
+	"#>_WK(hvkW--2ml(1I=B=9]Hk%WU+xmE>WMgIgqm%@Db/(i=q=v`s,n%h;D9oFXwA+5x[;nV(<tn6:OV(u^&##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_coop 6026u, 11539u
+#define DITI_SPIRV_SIZES_gemm_coop 6465u, 12409u
 static const char *const diti_spirv_text_attention_coop[] = {
-	"uB)VNJb_OPTCsI-'_7WR]hD;$Q<Q/(Gd0Y6$DqB$Dx[;-%EFKrpa)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'I"
-	"Hi62;ZQ_evv#;=&b$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)OK8^#75H>#6QaI)-9-V)[Lc&#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K"
-	"0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA%1^8e<I<K:.%jl<(Cp6t$uYs;$MY&G*h5@4(h0xL#SI5R"
-	"#Z>`>$'b`>$M-74('$^u-0SiO(ZN,++#iI0)58%[$:%l]$Sm:[#C[,B#*Lcc+Q+1X-uiIY-K%0L2X)$w$*P92')Q7w$K_&=-pG'wIaD[S(2W/v%NWv>#S*"
-	"M6&;uWX-=0ZK(s*AY-e6&q(5f*[-HB$y-ceuH2XDxt$T.QT7(rWtA]ILQ#v_BU(.>_W-J^UY#YbWN2lm2x$2)LC++NEC#7dSV/ekuH2.Vl,2C.'L2tJpU&"
-	"Ya0R(0WAP0gmGP0#]K$Q)_K$Q;bRM(ZwN>M#M$AMtNI9TS$$A-$THi1l8b>M-tH&#=rfK2GlxlWkduo0d+b*3JSr@MF)-L130sP1/2224#G`@MB2+o0+d-"
-	"##o&]v%pIs;-q,M^7'A[vZ1YU^$Zbwv%fr$_5$dcx5U0(b#/i0h)w'VA2IV%CMr/+&e0[<q'Xt5TSUlp2)^#N&[%QGn1[-a'+]_pm/]&bO(c'(992'kb,d"
-	"b3],nJPKVi(`fWyxYF*&/.4:)k9N#X,;n&`kvOEEV9T#(Bv#QR[>M;qR,V)[b:Q#nDX*<$RC*>q#WQ#pbrC-&*rC-a@IM26lY1:8kP/:[s)v$]%3v$pC]+"
-	">Rt>%oD-Y.(3%sv&F$bW-/(2X-L7$/=s_f^+v:E(@p#4^>#6>B#Bj7M@4AsBMy.(&,+b$&=qvsG,,SA%AVZ]a@MS3qM>O>d<dL28AgMjuA-&>M#eky>#oN"
-	"SN1$1rE[#UwN;G.@A$]nCoB6-OL2i/_[/yU`t$xW@TBr=.##'AN'%t5$4DP`4K2MyKn&2_jKMB.oOX'Hu+E/ybjDOP%/2@&05B+%@g2#[Dt$hp`t$jyit$"
-	"l+st$n4%u$p=.u$e1YbXpEXTBadX>-65o'H4uJR2aJ,o&1tXRBh/rn&c5$o&&u;TN<G^s%[7%M#Q;aa<:mOZH,cMH2Ky^Q3DogWIY>I#'1O2=JpcqW#XTn"
-	"T/vl]M##d.Y-oqDh(sF=&=EC#t-rxR=KFCE&KPHdTK)`(qK6CGV.=#F:L6a4U8O2Xr.si<SL*Q^b-CrqN#lEm@#;hpL#)=.nL8d,X-=oZk#EW%q%S9GW17"
-	"eSCi_Lcj$p&>M#j-Ah(8>+2C*5xL#)J@OC-B3M#t<]T#<&q(Om,2)*6Z)JOaOjW-xML1(>sT/O3(q(O@c%N#dXGBXUMm%Pe-g8/j`y.2u6GcOJ56Z:Y21N"
-	"#9fWGQ<iiyP;a5bQm(Wd%SpE8%[;=/(H)^8/5ouXR*(4f+GKBS/1d9uRW+jN#Eib9S%[<#S5:/I2;:(]H)'CTSBNP_Hawyv-ZQiS(*1`6T+dTO#hwr8F]7"
-	"F8%L<0UU:WDe.I5xa-XHnr(dNa0V%XgU&yj4R([IryG<<&M;WE3S:`KSgV)5@tgmFJ,Wclk<(gRNP#%M=1XwP2P#<#s0(%kmKXLyepJ@#&cX[lCI2[f'%V"
-	"pKdP#UH,6:9cPK1Ol5eYn=k`U'QH'Z'(gvYaek+3o7Yc+&mF8%U[#7$V-_I%sF#n&4#r$[w;kT$'1tO#y*NgZI=#_[;sOx[A6Rp/mr`ZW2.'L2t'G8%KMW"
-	"K(NdUH2m>^X&C5b^4%UGV^=jdt7>QkQ^BV<=^$6KK:,;fR##n/Q(oa7t-+XE3$IyyH#*SF/24WR,)g-O/(OhL8KPd%q7PNJq`%VpNa9F:3w#aFS#m7c2(c"
-	"R<q/&>K)3<L9QRDm]`:k)gn8+R=T]>_8'cI@-tJ@hTCcb'^fbV8>9(FY8JboE]V#/$%d-K&dR#Ztmg1]F-bdO%Uj%3oG8%cxWBe2THiNiw%]e$+;##x+W&"
-	"fGjfn:`2Se2leQBnarrXfQ0Q<Md*-d^jaoa`4u>U#KWEw7s2-5g3L7Vg&djH%+oK;$RVK3ht=n:$.jdU#2@avQ%P]qdhGB9&W,6M$eL37(ButK(#:558-/"
-	"^KiXi(M/K5PX#sw2M/VSfj=IVLV#bHP:usX,V)'d%/1+;H)k&#ON#fF<U%yj>akU3GP#:`icYvR>I)T@B$m`qLQ#FOKY]Bop)3qvfm%X9q:n928V#(%<&c"
-	"-/Iyn.=(laO3W>osr</(RX0w#2jZuo`7Qr7MHjZ5SNGX#M54tptwE5(1NKmpf7dX#PS^*3jVNI(Zq0w#E]3PrhPQr7b`ZN9Z%:Y#o3+WMt%1w#,b-=-STV"
-	"@#)jVY#:KX,3#1BJ(c21w#wOd*upiQr7un/&=dY-Z#nr<)v4Wm7(ReTyuvCJZ#'0`*33c4K(@#6w#sm)RMdCC/(B)6w#M]tX#-NOi#-JHINNHsfMLmmi#S"
-	"QtgN0^6=O9O6YMFH(j#WlQq2^.3j#/G+d<9s/j#dJwMPDMt7o^/:C==(Cj#k/W.QJx4QpvKnh(^_lp7=.7>QQ[0C=D4Uj#q+Z<R>/lX#$32k#[^w<(7r/8"
-	"S<y8k#8R/XR5Hu^CZ6sh)1fInRefh0,1x-KrN#LTS'OxM(%'f6Ti(jk#HS,k#gEh_';#cg3bQ#`'r^1m3d^5`'/$4;RWII`'i+wN#)wB87Z<ll#+;D*XxB"
-	"y^Mt#(m#XlQk#au]pXg2(m#R6D'YFV+R#nS5BYj,ke-Gf<U#WVsj9n$@B=oD8Y#c:$WZqtog:u4Q.;t,aK:&i7)35xdp+bfCN(H@T<[nVnp+%P.;[*aGN%"
-	"njV>#=1&l#9M#%8&ifs[;6UaqfY_d-vvE5(v3P$Z5Jul#Bw2r]>5fe+j-`j(+NHV^MScT#oQIQTla88$;un.==2(o#GQGP_.S_e81T@@-%ml&=C81o#ms]"
-	"E3Sku#am1Oo#L63oTu`a65o;gm(LT0lUuk'y5ld>'Y.lHa.X=&/V]ZPu#OE7h(.y)Ma;T*1(3tl-W%;ko#1ecIWf:m#)buYdWOnsx(>-=A#k_kFb8/;yge"
-	"&Cfb2Ym>hO^io#KQVo#x8pU%HE]58UllT%rMFJc>#OZZ&Fbfc)`D87=-H$d&Lkfc^qhyc=/Z@dp8rIN/2Xp#mfQM11kR@uW5SM(.,ExdrQ[Ie+=Up#qT:H"
-	"_DF@q#^MO8sj_oE(6oFAfn%BTfRekNJ.<mT%seAVg%mii#LK=QgYFPK`e(86h99E87YX&dMLd`3NBpX,&y+r.ivBc$#o+(f9VEasM`;+wf-]2HjnFkr#<]"
-	"*_H.Sq0(nfplj3$k(k#GFon3GC7-#(C=C7n&j#=E#/$iIg%l&grg<;$@s#H`ug(Yg#&=>6[s#1/V@mf6p[m=Nl:HwoE87DIws#/'X&o>W^aO8YG9ocb0;("
-	"b#M9ofjLWHZa^d-P4LT2$2hH19rSZHLjWt#`kd8-O9hW(HMwnpa(.&0QK8Qp+Zq2r:9*u#`7Xpos$(N#]/&u#[>fl:LLv9ppl*n#`f$j)a<VK(m^VK(x+K"
-	"0r<ibXrOg=t#[Tr_Xn@au#Og]TX;`Tf(.R:/('Nues0k%cN$87`XF)saKExe(t=hLhHfi+v#oj7:-,KjP#^dkj(4g`fusK&Buh#+/v&Kf`Xg[8O#p4o`XR"
-	"P-v#+U:/(CO)y5q6uesF8RmgxN+N&):qh(b@;-jKh'y5;J@*k&vdK&-r:2(My)e)5+uK(t2k[v&+gSodDrv#^u,/M=:&8oQDn-$V`GIouYFY(tu</(RJ3/"
-	"NKQTNME,5>HOa&.$N)A(t7H(.$Il;/(&Q)y5teu-$SoV50abn2C(665/*'p0%'>J20NYq@-&$5g&eM>O%oDJ20nXP'P+3V.$eooOPBjv-$",
-	"r@ySO]0&/$3,]VO)GUZ(TIy%=GS5/$*xHxQTH8RD=(/khMAJ/$$R<wR8FZ)3bU(tE['98SMIr.rluNw:g43D=Urd/$6%-)34ny*_lt40$WpBbZ#GRkZF`x"
-	"/$7.gVUUT12Uc$soU;T4BPDSkd2x<w`_DP54VI<Qf2&`v7(-Qjyl]3c0$%'TB=d@E0$]&,&=k`^Y#[o:RD7c-ea`L01$Rgy%=ok.1$[>dMXm$')X:iM1$("
-	"'bsSvmV1$XL_UUup`1$RbA$7G$i1$Qf-eYQ^=KiLCq1$Jir;B[mT4Q]Q'dgX&-2$k=em*8*jK(m<&78WIsvZtmI2$Zv]m%+cSW[(0HQ#BKl(tw2tQ(uGK$"
-	"QSd^7Ok=cMZ`N2>S.Q-/$Z5rC]>_]Q8Kc.<-JMti%Vj0r]<'#A7D)^#2X:Y4$G8M87n113$Z/0)34*0bXx%O3$fj$nBA,(3$_696$fyrB#I<>7`IGEK`Gq"
-	"j3$^*qFCR%Gp#*[bP(wm`IaS#Tt^L<*fa9KXuFRZM87Ov@4$TL6.cBEps[SnTCc<`cN$ScU^c'n<P(Jv@$d;@Ks4YpM87`J*5$,gcBe*LHWnmLSE(38O<e"
-	"2MME1D.[q$%ALZmN(/o#H7[q$Aa#j)5EuXeg%nK&4G8qMRqj^er=+5g>=)6$T5$h%m^5A#Ol)6$LXRb1;7SJ$f.FR#S'%68%=C6$Sr=0iNZ]e%x.`jh)j:"
-	"M#*_l6$KfSQTOV8R#-Vh6$Tsr##s=Df9ZTjsMhdC8h508EkT]J7$2+</(/eKZH)1CL(r)gFkOTU7-UB@I2R;.yFvmm&=:ihV#[.w^=J;w7$cO=/(fXYK(]"
-	"+_9$UH28$CtcBXllo:n8xw+jD0^j#wE-;nmF6*kT*r%RK)7:Qf62L&1';2(N4+y5RA/ogBnYN&(+lR#$(O877hW8$Lm-)3Y`Ug_/j)I(B5;/(h>I6p-)'t"
-	"QNxgR#M<RW#Lc>VpGv]S#co$j)WpK6p1CDO&VU9qM>FA;p_xYjqaZV9$KFJ-'7m6A#q1W9$8v(f1i,>k#`9/.$CYr+s]6les#k++'fi6HsO@/.$m78n&Mt"
-	"L>>-sG:$`bhK(q2B'unX_:$UFK^uuB>53D]CPgD65K(PyH@vi6/K1a_C;(c@LZd:2vI$YyEZdmu)J$/RtI$Y]KLP,TXKMrC&&=:>RW#nqF>HajBJ$3@tdr"
-	"YtPJ$Q$H:$I1T@QDy:J$Zo^6(mZ*y5q2j[v`Y%lqaZs&O2h[hCmXcl#exE>-.CVX-h4mR#*fT87P2hJ$k4mR#%NQEOF8;/(y'Lj_Z'&K$m[n=1t#x+s4W@"
-	"K$4lO`Q0B/.)gP:/(iYVK()P5>Hm]ZK$WX=R]DGfK$po41XIGSZm@y7Q#6lbWR0II>5Hpgj(ah@^lX6+L$jghc&uLv4gwt=L$VZv;)SR>5TB1:V*&k))bF"
-	"Zsn#UbZQTMj:Rr;QeL$jO,5p+@bL$ktgR`8.]/$4lKr(V1D/(MV*y5]#/`PyW&cb&b/cb6LXFboo'y5x)_CcPlKM;xL[v(fREP(VhXdW^0]W[2cKKVEK:$"
-	"H5WU87Bk5D'k3@58nk7M$&hC*X9Gym#j:LEXnj+n(<A;/(.Q-Nq*wrM$W1y-]aZGGYRhq+W0I;R1ZvylQdKs=21ZR2XR*)#Zx)aZZIcyxBcq`KX80g@#<X"
-	"oN$Y9b=FKO4A#<XoN$ohM26QeA;[hL+O-EJJN=:,1O$2WHB=<2:O$B2B&=>8DO$2]$M(sF'#,:kqm^,'hP#<)RN_S7<I2m,Zinpyt-=HQiO$Io)p`IGNK`"
-	"]JK2aUxTF_,orSBOj6P$:>ccsAQKP$t3QL3D1SJhf@dP$Lp;ZM*ZgP$mZ=7,vVc%cfD';[m(g*cV]YP$hcYP$4fCBcaty_c&)>$dM0+%srvAQ$G3[Zd8:6"
-	"Y#^9@>danqa&rw.;RHC:L(IvExd._-ueM5d@dZ=DAfkY2wHYb)R$c26`]E62R$UkL$+,$p4g[A0R$GHPj*KK45gLB2R1gJ0bVMolG3PQrg(<Xrp7%DUR$H"
-	"Xtrh$glmg.ex6htJ2:(]t(y5QTrXe<sPg`.'tV4n'sR$V2BNi#X^<-cwBi-_JIKiJxM4C5WegiwMNo,+DAS$1ryd31]_r#QfCgr%Da(k2radjl[Mo*c0&)"
-	"kv+XWe9,%h(_^rg(NoM>#BMqS1;0eS$)V6Y1/Mnm/#*L7-FqjN(DEg'm,0ni(udGi:P2GT$+#-xmn&4T$^eG<nEqxS$*,wXn,Rkr0&bRWnso%2-$ensnrE"
-	"AxZsKJxZkQoX[+r'y5;vX9]D#mN&)7Uk$@HG>ZuBQuo;0=$HhI,qJ&7@L'7Kra<[5BU$n^N/(8s$Eb,2mn%TN=NWqCb'N^shU$&d&C#eg.nJ2mcjqF;wnp"
-	"QUh6DtE]KMrMM:rKkRTf.'f.=]#&U$G78h(2s@&=hg4V$DG>-s9nZCY&8ba#H9OI`R6'M$2@eufTr18$t,G6%msU7(okRIsSMvM1<>B>,&M5nBGvYV$,r&"
-	"uB*-x(tb`@l,dXQft8TPo$MFXatD(mFu@u<&#V,eV$>a@c%BWq_uM6I'v_f-V$uQOAu]9OW$Zme)3N]k]uN83B+L]tK1%,j,%5,<;n#vZ/=[ZbKMAn&1N<"
-	"dXP$wN`f$r2Kvdk@kf$4(_f$omXs1y@B>,[*eq2cnsr226WM5_j1O#5NZEOf,hI.2O^at[J[JP@YvaO7:fV$x*J4$n2_N#$U$R#_m[Zm^$bGS+QIg$Y0-2"
-	"QCj:f$Jfdg$ru7(R(yf^c0KY<RMbiS#1I@L(;#k^QYNwa3CjTPQQAx^0nU+C=Sx(h$SDE[ScQbdsowPh$GoIKribnZr/_U>`sIgh$fFrEMh-lh$2BG&#g;"
-	"JNCHpr>#um/j(MA1_#=A/lU86VR=X_,qSp0j6(dD`0VBMLi$o&m0Wx'7w#O3%:3S+0j(&[;/:dhtY-xU`7%MCE2UkiXHWcD;O#@B/j$u9Pm#Dm+j$2X/<S"
-	"EDdDgd%gsT0mwg$;eub^^$W9OO32iemsJWTT<UM$QiK)Y8YW=-kn+7*NSFQgMv*eYCuOUk78do(4yegM`kD/X-O.wZMtgB[f<^ZmUNTB([c.&=3&1k$j<H"
-	"u[tgO9]*e@]'^r[EO0_(R#n5Zp]G[Dk$OR9uV8H'q]Hu/,u,g_t3xrfqMw+5#]E([N_<B0l$vh`tcVD(`(Nw+l_yDy_1_#Q9($,8lhw7Il`goF`#D@E4av"
-	"qOg`H4_l$kN)8$h(.#$%Z71bS'pda*RZQb.a;VPr&9O#Y7xl$qPs+W3QTl$Q+N/(]Q)y5Dk*2`T-AX-J2`K%9mKBcf'ZM()`bK(s>,`c%&D0d/M>m$pj-a"
-	"`CLnm$DmZ[`eOfa(E>;/(yaV<epw7dUdEJa`etTLR$P1n$5OcycVe;n$fBagT'_5P#r*9n$<$JsVp7^TfjME+%J;ypf=)Q@dsm4;K-QMM#rqUK(WaAxZin"
-	"_d/U,-o)-XjK(#+P6gf@P5[&gcn$;RtmgRW[Q#TdYQg`Sykh77TQ#x:6/i:K=P(meeLiMQ:u4mYa87/uQo$AV]ijInU0$w%6A#5ego$cEXc1KmPW#Cw7k("
-	"mt[,31E6()']+&l3;F1(a.Q-jVX2+mBnc^l,U_EmN5oVQM`8R#H[Wp$#FbM(M1Axmc:xp$)F[Wnj5:63CP+^t0^nH(CxG9oR^hH1A:F:(dfi%lFgUq$9'Q"
-	"H)6(3y#EUDrp]EvO#9#W/(&/sK(XOg^=YGyq$U[L/(ZwH,).vG58eZ+r$HGsVrUd`ZmOCK.$<DMKrROcXni4;KXts[WZpt7M&;F;2(X4+y5#G@*k-JNL&4"
-	"0;2(HNnd)Y-iK(0JR3_rN^5_R7dd*lqPM(A:,iru&C9s$Zb3$A>W*Ne9or$5^l>)=(7A#Gq*1tu>FEty7t9ecA40u3*I,3=6prIdeBBuhLV2('[[se5<Ys"
-	"$Oi7g1i=bs$eW0$cf<ks$*ZC;-jgyC-bB#b7-&$wv7Ui*%UGu72w)#nthce@#rm]/ON>M2U.jO=(eF9/(KjnFO_)r*%>K4hOpGZ*._;33C",
-	"3y^*%AlR<(qxli:4C@+%g2S+%MbyHP[A&eWj@g+%/[N$XYdn+%/*4DQL*NP(Y&)-4u-#E29H3,%-SfT#5`<wQS+%AHxC-L(ND<h:*xtWRZuY,%0;B;NvNd"
-	",%O9W,%S<do(IU</(bqFOORX]>QlC3u7L1L.$ye*ST1.v,%/Lk#1b,e=8`=8&c9HfVUrQH2UEnFN(-m9[7SrAtWV[(u2g#`0VULM-%0oM-.Qc*[7Vo8U%b"
-	"dUo+[e$.%wB>YW:U-V)Dp*hVJn@L2u94JAsWHB=w>4.%#,eB=w*,Z#O%A'YpX(,)+a#bXE'5#dlmHAi4S;d>0Y)/=+ku.%FBJBZuyrC=H:&#,FK&&=sFj,"
-	"%=1WK(V]T]Zl<EyM`TE/%(56&>+K-/MFvO/%uv[.%C-bx[W1x_#'-P-WRQxT#nNyt#nueEOUvfKMlks^Mkk%_M,vb/%c%Re/@0*bOR800%_IU-6g$6+*PG"
-	"Cr]1080%%eqa=6bWsR,gB0%[=sN=U(I2_I53N(ODBh(<Wa/(6g<e)[hAb*1U-M(HE4l_B$e3`g6xr$33C-T+1q0%0'+f%Wq+A#wd:4aU'^HaKUyCMm;14-"
-	"opr_=ty&j#b>=B=iktFbd<.o8^JF1%B8_Cc7R>+CZ%j87^ck1%S*6bdMg4t[mI]a(^Sp[d1JVa1nQQ9(NEbyu+SD2%eJOgrl0/&l'=*K$54r7f>U,i$S^y"
-	"q7i):&ch'exe(nxr#;H_i)^Y>xdO$.i`nn+S,Zt'n)jYYK(1y3rfZ46#X&ju2%K&cQgHnUP#b^G5g=N+4(Lpq1UP;83%ReIF1qndHWIF'c(vW'nMi($qh3"
-	"i;,js_x3%vVE/(B+V%lUgy3%a83G1EKyV#01&_#&Snbk6[BHklV&K2VgOVH+9eHlY5eHWg%ePJ:'1#mUi`Q(p%WK(YO^@mU7*5%-I-wmw0rJ3m(jMg-Zwd"
-	"(6GgXnQZqd1Gf8;(O*(5gEd_5%_Ts4gDpSNgFsJNgIvq5%1N]Rpum76,Ea^Qp*YL0(#Yfyl2AA6%>0ht5GfK6%[W1#mVXK6%6=^OjK.+1(+6)y5lZ0un6W"
-	"Tj_vHyM&(7qh(:OL/(F5nd)0wxd)xKX>#.*(2rX:_LryZhtmNJe6%Tp6)3LTH9nrh*7%WBBdm;]BJ(h/,&=tA:7%b/=HtPP92(NJ8]>u[6'uJHKf&Y,D,a"
-	"d0b7%rKQ'va*ns#)xHGv%[katOIm+)W]6t[KP48%L_V/Zw^[5M`&Z'&2g#LD8k8hMof#LDp'b,;]WA&c7DBRN^:P,N1JjZ#>&$G%,[6fN]SdHN1go[7=GH"
-	"G%JXc]95^1bOS8(]-aKTQ#[E-wvPfH-=aOM7%jdM>,kNc6(E,;PM<HE(#A6&H7@Df>Q@1,O(9bdIswd3at0$*fQ*<u98P'EH%nG[;%PbiZ#n7;@%$iqIRp"
-	"wlH%h5/w1wF,qo,P'I%iq/L239M5PG:yE=[@jH%R1#&=aX7I%<3WrTbS.P#':m8UMu,qfnL_I%XbCqUd=tn=9#tI%hP%l#V65UVT,-I29O>nVlYoKVO2I8"
-	"WGTh3,F%P,Wf^<U#RDCU#6ZTJ%cmaW-MEGO-YvoKVkJkJ2x)/m#Il^D=cMWZ5Dg2`YcSwX*ZG0j(0>8DZpoTK2+I^m#m+9xZky0;*QwCy#+/M;*:X)np,3"
-	"nK%+q0K%H2[pcYS#AMa9juNuJtK%qqeo#h;Y8]w[=o*[0w2'Kh/ngU#d>E_n1fW-yQ[B=>iK%41WK($gI,)-Vjd2bTlk-%6*P(TlZ3_GjMO@VmqR^u9Ho_"
-	")w4n^iuOD#gOM@E4N;M4o[S>j(E]@Y#WyL%XHS0(cKGq.)Da,%%Qo-%xxph(q`a/(u6=e),Clq.=lv55)]u=v7dJCM]P:kW)<Yd2BE>-2RN(L((tqg(KQ("
-	"@.md:67.:+eatMYM%l/VfbtWu9.AKLM76lC&c@l(N%*9`*3oerD(4igw#E,M`dB#Pr7e/FBG5]VN%]N&_eX[u:(FwsWengR9fW,*#O6A(O%Jq3qf1#T)Oh"
-	"HkTf:Rqu1giYdNmvG2h9EPl(cMUt-9Wqj#Dixj#+nv'#9iCR[VayO%-tdk]Xd+P%kC75)vuK,a3[[/M(q,D)9<t/=r1*M%*KFw7=t6njPu_oCJ$0*#&h(J"
-	"kH6N^(27tB##@F'lv2iikF#v^lixbG1O12Q%uH#Dm%l5T#>UWj(#Ej^mMgPG4b$GZ+HTyV#xHV>mO0o+:^'yB=E62P%$hQe2UA4N^4#kaEL8kToX](Q(sa"
-	"6rol%QP%l$Kb)-q9T(lTnRpH+@vp-`:X6Ck)eD6t#IE1v1F2uNUVqN:G2qi^1T(78lW7]*1.laY/qo<i60C_P`KrOa/O(xYP6gNe2u,&C+Z#Ex[HsuTC<m"
-	"[bE*j]rNS%:`XH29+^6fVRk-$oLXEtSo&(=BWbM%nU$ir#2;S%VcHCuI@)S81GqY>u)5#vXstj(SUL`vX<Dj87,l485/6wvS+Xy)(GO^)_vF#dZ:o'#o3x"
-	"y49Z7>.(0av7;GQc%oYfc%:v-H=@Sdc%ZF8NO,hS)Ogyb]Y;1*d%dgiFOlvsP#rBwJ2I/Liq85ZD/Hi@8.bFZv#.AS#QP:naPOKdBQuOnq7P-Wd%g=ld%,"
-	">rm4R4W&PZQd5TWF'e%U]qc(^XSm(7kauR'%9e%(Hw]S0sN)bjx5rSsYBe%[g;d%sAv9T;Xq:(FV>E<Hkd5ToD568OjhHjWU45UC$X##u[%PU^#I:UmV]/"
-	"V$yxqFwN.WVmV9uTLf*ZBq8=f%T04iVT5WI.)p>U7%'T#QpcMf7j:9eWS`qj(28SJXT;+L3`Xif7*/>R(GaV*X(C2g%+JEGYa[j,*OgDJWY(#f%-;X6gEt"
-	")rf[x'y5k*NqgUGdq7,Fu(3k7)`YJ50T4PWoh(ETOWRjT<)Z6nf;[``Zq762`g%)p3u[&BAe%/9c8]n)3P(AK,)3KN-US_WJh%-=L6^ZD_EU5G_h%&q&I8"
-	":t#R^4$H+9vU&&=J%xh%7nxO_/Z(l_7l^d53N;k_sjF3C@wCg%R=Fi%c^DB#LuQi%y8G@jCiRRaVyFgJ4Vei%eqMAJ^xr,as#.Q)[Pbi%'aSTAjCiU#Sao"
-	"h(pg9/('^nd)jqB8.f.0j#",
+	"uB)VNJb_OPTCsI-3_7WR]hD;$Q<Q/(Gd0Y6$DqB$Dx[;-%EFKrqa)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'I"
+	"Hi62;ZQ_evv#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>##DT$'.h0EMqJ18.^jRD#-lCe2XR+9%1nSq&-cW8.r7k]$=FDe2m^i:%F`]&,1"
+	"$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)2d`;R'Tn(e%g9v$HwVK(Nn:/(=12##6PwW"
+	"-e$]u-#OqA#49+++_XuH2sujN0U--i2P*RvZ,Z3K2'@3b*1y(X-yn=Y$[w(50V$`L2--d40H>V@-;.cg2W6Tt$H%a`,gquH2O%Jt$y,ng(@f]U.-,H@,'5"
+	"wB#Ehy9.gyJ&H^($S(.NK:&NWv>#N3iR&<$bX-=0ZK(t-AY-`iEp(3o&X.5FCt./mNH2[Dxt$W7QT7+-ttAY-lP#yhBU(),_W-E8uX#ZeWN2mm2x$3,LC+"
+	".aaC#:(PS0ekuH21Vl,2D1'L2uJpU&]j0R(6s<M1j1DM1$cT$Q*eT$Q<kni(ZwN>M&V$AM#ke9TV6@A-'pDf2o8b>M0&I&#A6cH3JlxlWq:6m1Th`'4P]r"
+	"@MLN)I2hmGo)$9*.30-tW74Zo-aV<4q%]Y4B-Lor;-V#oJ2Nyur&*K.5M$`q:$9]F/3RpR$'[dG@rnOS=-`JZF*#MiB$m^=w6$+r97a2bw%p-).328Obb8"
+	"]QYSLiVw]bbih*bWUO2LEQ59aT+(5A,1X-0JDh(^BJP:y.UQ(&XT=3VV%CM+2M'eBa_r'J;jj'mvf'[;MQV0m)=],^b[N(f#Th<73*j*'axL11wDQ#9D7D"
+	"Z$i2E+#n`v&aS`W-&8BQ#2tXd##&+)$[)SS8r3cd;rB88:vL6i<*Csv>-7]$,leur&u>bN27m6>65ui;6QL#R)fhGn),>LYAm(9T2'H'BO2Vqh2%f)Ma._"
+	"G>-OU`jV]hq2OLyly%[mIM#.Ki=-wUbi#]=@%$&RR4CcSU2aP6XSCtf`V#FBF9MF;C$&Nm6M#W<eSDsOsXCm%6J#brgd2*ILQ8Ed&fb&taQ#Z<N@M=Z[QD"
+	"9f.(%RNnsE`u1BM2_TS;kTRJ2,,>#%O]uE3*fF%&1+E)G,O-h(x*a.rqO]M#>4)CM6XnJZ[T2^Bn^%EHmYo^Hqc3#IslO>IuukZIw'0wIx*C;J1C`K(bJb"
+	"H2%KIw@77un&;Te#'Ct%U&djAq&](V=Kr1Qd,lWw;MU,JU#wlJM#$5UR#4kysK`&dI$'C>SLs2re2kX7Kk4,(@--W$M#1it_.4M(3(svDC#t]-M#J`(9/v"
+	"j(D&Y;<KM7P#1Nk/De26NpO0PS3l#ajCZZ3UpHYZ%5FYBmZM#Gwco2VU70Vgw^u'/&pKO>:N<'CS9/(=kQfOCUfqmE.Z58jAQaO;jy30JjaCPNta50sF3N"
+	"#2s&N#2&B$Qq'daPB:f),Kqh+a)k2O;O,_g-)y->Q#'0#mib1@#]$x=Ra/:>>mflg2,DTB0l8y5(RuMH2fYQaObC&O#-[NKRQo.O#_fv58Rj];Re+R6TAd"
+	"KFGY-hw1J_5;SnqPR_>)PR+noSN0#JIO>9STO#+%7SU,bLT2y%hkH8BWW(AACt7fYrLVbc#lH[,WjUou+%8k<.hVfeGP#Pc#3(jsuQ0jP^l0T.KYE&,XL("
+	"fYN*XdC8mX$Zpy.=c[-=qejP#*Z0XY'%tP#[)(cX)dOTA.n:Q#fULpoJ%Tx>RIDQ#9(jK(J^u[Z_uLI2gO@^V/-xSYn#Rn:C9MH2_X7_[hKZmQGDtQ#]Us"
+	"SP/'0=]n0Gd<6,S8]`DkK('B5U7f^YL1jF6R#0.Y/(PdLH2GsxSlc7/RH;>e#EvT']67x^P#wYnu7CdK2_U]1l_ttOS0$Wgb32-I%ehv)S#S[9n`W>pnd."
+	"vxR#./b5()MG8%5/,fa6p`50rQjK(7^IaX=s8Jb;[X*bqXtbbX'5M#Ym%q78]Ygb,6iHcnT'%N*.'T#o=l2(mq8n0D$8q7xvYW+WDY%;yZ+394e=T]H>1x"
+	"dTByNM5H'(,jFLl#;3[vdy@,w*:9w:e2X-ue(OgT#A2^>f8U@;G9'H8%[T4wfeJK=%7iK;$%HVn8)n^s[On4$H(OHH;_EO.u/YZU#+W/I2Pg0NhAdiJ$BG"
+	"aK(KXrp7W7UlM,M)V#elBS#@dTH).S2niRiy-<iu#w5S9*M#ur8S#$#OL(SErK($I8*k<D$fj+uaV#YZ6Q#H;TO(QFF;-%%^[-Y'2WrJ'^mTwtW:$Hmmi1"
+	"NX+ftL4;%F@)Wylg,i)3YjSm%5s7Zme2iQ#_ql<n+_ym%D`PsnldeR#VT[l`H*q)38EGn%x]j4poKGDM`gGX#@#/MJ=B/Qpq#v]7UvF87B,9SqeGQr7Vm*"
+	"t6XmuX#WdhQr(eT6(;4(KrkV:Y#[u^*3tu%J(`)1w#P3h-tm`Qr7j$WK:aGiY#hVA,u0>H7(L@X%us0.Z#f<_*3-PpJ(hB1w#,'A`vuxQr7FLyvH=&>i#L"
+	"o)RM=1a8(lHFKMP'b2N>7j8(aa&,NRsmi#/I`*3B3<=(W86w#ASe*3GIkY(J>6w#V`tX#;y8j#43]_PNHsfMaiWj#Y)B$Q5-+88Ku3t6#MG[.<.7>Qo=Wl"
+	"#[^qj#4b1^MT+%k#_K*w5p*NJ2PpNX#G+E)cL/`IN)m5=S;yFKM*W1pDm:uI;$VTk#UquO+n9hpSIgt(Ophgk#e9$P&rRHQTP7q%PCUaX)TKpVUDAcgMt)"
+	"5l#kRIP&/7.$#$Hc`M$a:##Sq=f;d8nOZ&kQl#EjwKVCDR$Dg[sh);&:bVefh0,JB#Bug`<HW'OxM(=>V*Xur*m#aFEl#(8)a'HHcg3#E;a'',2m3%QNa'"
+	"Ha%/Vd;ba'uPwN#CfOH;g/-n#DS4u[xBy^M,w@n#q_jl#m5Nd]'HAn#_N4r]FV+R#/9'5^vQke-Sf<U#o2IB=#%@B=-%5Z#$SlJ_0H)#>l8]78v$=t64o7"
+	")3Nk%r+n3DN(^WE0`#J/r+=5w.`_=nS%#8W>#JV&l#Fr#%8HNWg`H)nbqfY_d-+wE5(7LAo^B<6n#Z7$fa<)Se+vR`j(Df8JbYxcT#07:EX(]/L$HCo.=V"
+	"%Ap#`i7Dc:Fwf8N_IL23=(D&UfL^c:@26$9rhyc3i_`dob:2(E$y[dQQH16&bK5(8Jxd)g'M/(k9$#HD(qp#hPGusK57P$:7=J2V%py([JCJ)0C6]eJ(+1"
+	"(b>'Gb245q#L.pX[]g=#)Z=8h(7]6#HxO0I39NpgK6ZEWed>evdr'T$'POKs$NUSq#0)@b<piOq#g)ba<roXq#tJug(60&&=u*uq#I8VK(h:WK(Vempgxm"
+	"7nB6T,k#':SM(GD5lhVkL<iEXnq#5dOF`/-Wr#Ca4##^1VIj'tk-=.]hr#lq.fjVGsr#Q,n)3cX^$O4L.s#&4rU$O.;j19$@s#/`cyl_He+>^#S[sdvKs#"
+	"d157(4.X@m&e_7I,6RH;:Cns#^&X`n02H5/HR[H(N_y1=K[;t#0BW9oaq_Uo9T)IFZy28SJGVZQDKYt#lW;;6M;t4p<Z_Y#%ZfQ#QWp1q_9aQ(r[YK(tpj"
+	"Oq_c3u#Qyl.rHiL+=a5/u#Rk</(F_/>H@uCL(IJhLrbj)YHG3PZHA`-HsIU^Y##JX(tSx>dsj6&:Iu_,0(64f6TD`7v#>p510=]:Ou.;5v#b<F>RtQ&Buf"
+	"xJU2bn@)3q*ZV[Xc7'3rL^O#y7jP#NRrh(H]YgMe7W3s&2ZvvEBK7Ml>,2U&:LPMw]jP#1N,<-<5Rl(.oKH2WN>T-,9t0N*bd'#n#JP#8/@W#C.hW.QeaP"
+	"#=Zgj(*R=OO5.,)O.^etLDBIFO/J(/DM(U.$TeaP#wG(&P)mA`vtVjP#5pC;-`&a[#J>)optHP<nE2e4fhq4^XW4xqh;uhW,'4qh(SfZLi",
+	"Lhi],K:`IjB*'v`(8`.$)(imPN2br#DG#/$BmscQYGBEXWB=xQuLwW#0F@L()fh@QOs60ZF:JZmT+FHW@:A/$Ol;/(@r51:)X6/$V3S21DCAU74665/t`D"
+	"daWxS/$[d8U#OcLWem2XjhY*g/$ZCYf$j)^m(rbXgMD]a'RZ^mmTD#I:Um[rvZYOjOUlktM#X)jjUUI;P(6u4589a8q%Q^FPVLCt9.R75+%BWfgV.S(1$V"
+	".cmuxhgx:j=3D=ne%1$E+-)3Osrd_xgM1$dvgB[1LKM[RR91$PFWJYn9#&Ycw'dYM$&5T@7McY39h1'I-r1$Iri'Zrh#G3r$RH(*LBNhVxvcZQ]4/Mmv1("
+	"[&+HZZr;OG[#&-,(_U7;[a6.%]Ou6t-LW]2$JY72I-$48]6%]k#/0PT]kqgO#0<lp]PE$X8]ucsn(9*3$cwm3%)Ev+j2gc<_kM[j#h0MU#mZLQ^w^U7B.x"
+	"_u6`GBO2Js)i%w_;>ZiLG_=IQ`3$CpVK(SH/[#0FFI&>#oh(TQ9/(&Dxd)#tqW-6`8j%)E3Blv._-cbd%4$_.FB++t'>-YeBP(6)Q*b*UgRbgqG0$LwBYt"
+	"si^4$;`l*3)$BGhOUr4$X7f4$#0Q@db#7T#Y0RZdRQAt/`_J9(hWb6^']tbbE)@HF30%d-)0nQ#@Bll(RK@*f<$-5$r=,kAgqjse7&jN$kW5A#JY$yftD+"
+	"5gj)Zt4xxph(*@R@hF[)6$Zp'u4ep'2h'P00(AE@B4xoBL(c<@lh=Ypoi6Gm1hs3DiiNW^OhYHP-=xg5U(EJM-j25(7$yfWdjJ0m>83c#7$tenbk8.[/=8"
+	"*R7$t>G'lGkNCljjPl0RHg7$Rioe%JhD%$OvNGm@nlyl>n#bmZViJUU$qR#FI)8$dyr##(1]g9gyjsM6uU-lNm)8oaOc8$>+</(;eKZH5VCL(3BW9o[Gn8"
+	"-WH@I2k.G#G5&.0(x1JL(h.w^=].89$oO=/(rXYK(i+_9$h:K9$OtcBX'@a.rQ^ivmPU^j#8+v.ry^'unb#<'RWsO;Qr)KM&=L;2(hU71:_XwbkNarO&4P"
+	"lR#=n[H;PZp9$Xm-)3rRnh_;]BJ(B5;/()W9*t9s>uQTFHS#_[)X#e#0JtM1^S#o<%j)q0<*t=5]P&c#:qMeVS0tw^K^umMo:$YR]-'D:7A#&%p:$QiAg1"
+	"uQ>k#l_/.$0nhvvqQ;RM:E[abn'3J$-a&J$)^=4Ng)0J$y6una0m8,N$;U;-kWy_-^]OdROK,cv:MmaOg3^,P+o15g$%l=(0`I'PI%f=11;+nB6I>#$bbf"
+	"'Qxf5g#<65IQAmlyPm6/&=HPHK$T'(TaLuKTo0/6AHs]ZK$Q-8q[ggiK$>sBJ$U1T@QPlSK$go^6(Z#71:auGEP>1n_ujuv_uceHCuY441:*-N@vufCuRR"
+	"Cuy_>H$L$[oXTSw>rR#.3C8S.4nRTC*mR#SbvmTbmv@-h3Mo%,Lx+sQ'cL$(C/PUtX.lUoxq9Sa>E7Vc,ajqQ:<PV1(^d<q[.M$&oUyYN@0M$ZUiZ#%L93"
+	",Ik_^#/^BMWbPjk#Wq8i#OTG1X`GXdW0n`M$'@S$s1tiM$k#5+_wvrM$a)OD9=_MOY9fpM$uAyDYaP9t6KL/<S1dh>De+ak#-.<m)oAYK(OKUK(2b#h(D2"
+	"D/(T2-e)RWBL('_Ue2tOvVPn;Ny1&7Kl#a`6N$Uut5$4^Wa'w<RN$De8;[4Apm#oR%wZ2#S0(;tv:[(QfN$mbD26KE.S#]a-_#xu*y]p)OT]lZTL4k>RW#"
+	"ZStp7jN95^#A5o^v*ShA[uWO$1nuN$VA@<F7ocH;IYpF'F4#p`Z5sselWD`(F4#p`Of.,aAqAP$UXxeascZ(IL(gda@e#m#N4+)bI@.p$OAGEb05;j'tYJ"
+	"C#Y'$Q$N+UYX=*-Q$FsXy%##vp]Y6AH;Xu_^cH;7F=cJ3Q$g%bT7uN1]dt[=o*JLwvdUJS+Z%*B]eP4[p8ebQWn>C&Of/NhZQcj;Yfms78f*X7U#5e2X#d"
+	"B'e2+dB>btDU>b,iDR$lPWK(1O_K(6a8ogmGP@hHeER$md_&sO;tR$17^DRAAA]#s8ST%ITPl(7SO/(_mrg(aS$&=/c,S$1>QPjuf6#HS-/kjS6Wat&[AU"
+	"#>+Vej9PPa=N_]S$OIVT7g<BEkc.yf**x'P#pcBS#%Vy%ly(E'=@<wS$9Z-)3MnZDE<#=h)$fVK(XRjZ#k+O6gYS_'m::7@-:-.I'ERI&ja8GT$vZ[a*UX"
+	"PT$^S@bMmmYT$=ryd3JOws#3_$/M6ejT$KhaT$IU5t2PnjT$.sFU#wmU9olsqUoQf5^lVtJuoZkYNU'jh9p]'y5_CB/k(A%e+aLeFrp8Uni(4jW$>]%`U$"
+	"D:ukq#qLU$v%80rQd9U$CDhLr52hs0>GDKr(c=3-<J`gr'^1l_(d:l_wi`L`8;41:H6J-aPm-P&5]Uk$X-82_*ZBis'3,c<(b]KMiSV##LtI4$k<<Etf1K"
+	"4$@+.A#G],'utQN:6E.')k@o1cu>or6.OEpestK@V$V4O/(E.&%>djwV$XA+#H19DO$[$>r=m-AHsFHXQ$VNXQ$x;mvvaYhO(>8N/(,+3>5His[vjU$DZv"
+	"=25311W:nRG;f$Xi1S<GbBf$bd8f$#AsJ2u@B>,XWPj$4Sw+N3RqE9wOUf$yFTeX5-ED4k,qDjJ7jf$N[sL$f4#eNB;b`784qf$:6$g$:6$g$@^ffOy)GW"
+	"$BM>g$BLCePc<-wZ-:CZ(0Y=/(UAK$QZsM4GV<0>QGdTaOL$Wk2M$Wd%KB%>Vt]7M$.Kxg$a,5ZZI:O]RM[O;RwO&h2trVK(FnADQZq75(@nsUSJLl]SDB"
+	"0,j[PbK2c)N>#jn_=TX>hTS-<B8TSdN/(SDnd)DGXQ/M4+2&EKXi(U^ZgMEGe*Qc+aNU'6)sU:'`We<cJ0VMbiS#=n@L(T:[QUYNwa3]f1nQ^39`0oX+C="
+	"lkAi$l[5OWp(')tl;ii$YR+Y#up+Y#;k$S#v>9)X@B^0,aJUEXG7@>#B<F33`GWZ5B^nCYaY2w#^al:*+DwJ=y,gi$hWY@Zp0qA:Z<N>Z6@nj$rt:/:$R/"
+	"m(PG+Y[@qg6(cL`Z[ibxWR-F4j$,quj$em^a<mX],)Yn_T7H/G8]-7:HEH+CU#rOpk#ck.8$[o,R$o4E+%bR.h&%U)''NlhaXj>Nk$<t28^hI(+X9SR&N3"
+	"Tbk$`_'j&6$Bo^BMV@_'HoN$%5s2n$m8l$%d_g'Th+A#i@>7`MSWK`Uesnmg)m3-aH$`=%j>k#,W,b<cR*Jabf9iM7%ol$%BsO;U'cFb4@#+Cd6mH;UD3m"
+	"$]knfcs'NHjk&5$dRVJ9(q;>$d1[ZGCnd1r(>p`H26i'E15);D=1n;X#l(uBeyw^Zmtm`T,lp-(=motm$<^0sL'wIueV:^tUn+B8f+g6]#2_i$eRmW2$<W"
+	",j)(wC;-M2`K%qvgW[4(ck$.k8_)5txr#wuph(0IZgMkGi<g'%VNhY0trhLq:)Xo]=0iF6(S#wlBL(a0rOhPfYLi=OU*Xh.Cli,oG`#y,54j8fIgia:uiX"
+	"/i2,jC[BmX1uNHjvrE+%cxjdjJAB3h)gV<K9vMM#rqUK(px1l_uawe/bQ-o):XjK(;CA*kr2i6[2Y$p$b7fak_%]Q#mIKEklkj_l77TQ#9x'#mGp=P(.&V"
+	"@mYDSv4/InH;Hhjp$YnM]nU;V0$,K6A#BW(q$$8qd1W:QW#OE8k(s&],3BDO))@Btpo4>F1(r]-ckcp#vpZSTQp8mO8q[+0XQS-qR#aNpq$pHbM(fI1lqo"
+	"-9r$O+MKrvZ:63[CD_t<P/J(O88-s_P)J1M`F:(pfi%lRYnr$F'QH)CM3y#Qm4ftijvO#9#W/(2/sK(eOg^=l9:s$b[L/(gwH,):vG58&NDs$U_dJvnIQN"
+	"q[hK.$U)>>v_gSLrv-^LX)gtXZ%hPN&Hk;2(rU71:/_0un9<gM&AU;2(TNnd)g-iK(IbC'c(gN)cS:dd*ytPM(YRt[v9Dh.w=u#5$1y^*%",
+	"nQNnM50*q]0ZFY(avomB64#+%Qr>]-u22Q,6e_K`hG7+%iWm^8=A5+%Aa*cO>JbB)6WdEOBE,SC$NF;nFg+g&*y`BP=6O$Qv^n+%CY,DQAM;n2Vkb^'sV<"
+	",%,rAw$J_PdNT9P,%dWq_'-J*A#L]9uRb8O/6vjiNUcCc,%)P#C#B@ZeQR,qTSK##YRX2RsC'a3o3ydb+MBR5qS*8;'=_Ls,%O]Nx-hLE))7w1nT,G><2M"
+	"xC-%Y]#03=Sr5l_wU-%)vSy(B*a-%mnU-%EVh-%S<M4Wb2VgVEd]PWhYF,WP0.,;X-wV#KF.4Ce2y-%t(JJ0MnqTS=T4l(0)B1XyO_EXVh@7=D*R.%rWv)"
+	"=aSQ+%.[1#,aU']7cPC)X'hZCYP<Bn(Y[sfY,6;#Z>.j.7HL)/%[BKxZ/f9E[<)O+X(V-FMtZE/%'@54.btoW[%h%m#/*4t[kg@D=`ZOi#h<1r]pX(,)DF"
+	"lT]RUQ>dx`aBi=38e><'*/=D^60%_Y:5_v%sC=T:&#,RK&&=49+.%J1WK(otEP_x/^#NlG^0%=1+tA7K-/M[-i0%wGt/%PERl`dVx_#3EAxZRQxT##tyt#"
+	"h3`Q$A'/M#xp0M#ws0M#L7=)bAXRL2=LKGJhMQw5f=,famAUJ&E.xT2/`0%2+;'1JXidU7hLf-aoq%Dc<7mdsO21]05'q:(ne<e)xD.R/M_7-%-9AO(PGS"
+	"83jNp3NhEnZdrpE&e:i/kUkFJE(f2H&=m*C2%J1&Ye2[-ue9gbB'15W8Ss=(M#^g+I)@ubB'_>gTf/qnL(^xY6g1q'3%gW'ngI3D@8'P#3%loykhRVJ9(8"
+	"p+lhAa7ICn_E*$.<'Pi-uc$$+Ln#%h[G<PuTmP#sVYIUm/Yj&I(n3%jn8)3qHyhp30o&2cxKX(i:aK(yZ(]dobf4@$.aY#+uVN(I]-fj#CE6kEL;2%.oj$"
+	"XKWP4%cKk'2$26A#E;-.lDnPBl_hb4%=W9$mg'_47/LwH;Hn%5%^t(Any_,p#*B-A#9wADnRmeWn'JAZl;3R8-MWE/(EIjW-$NL7+,;bTok2.w7ZBg5%Jl"
+	"oRp2)s5%<$Ut5&gxQ#>$rh(IHj[qj$.6%>c3$4=4ZNqNpohrcb0;(x1yhrqV[XHGs,,$qBtLsLtH`#Q4lesS=lIsuag-tX4L3(RwXj_+PF7%ja9/'`Ew$$"
+	"r>DJuyW/&u9#Zku7gV7%>l>jufaOt6pAG#)cV1i)x[VK(sIjZ#.2eRp,bGN&JSs-$Mo.N#=sOo#B_Eq#]4AB-ZdxM(JxW@v6E-`v3u'o#A&T/MaVaa<]n$"
+	"8%Txsp74(qF%LSDUM7s8hMRj=/NSV92(7E-SBWB7fNKNTf&;2eHaTV]G%(V1O=BSZG%+L=B=DYdG%WMbCPGg@G%Iw9vP>19hM`ft<(04._P>*(h(K4@+QN"
+	"Lf>QAwEH%H1PH%ttc*=L`mG%gNjZ#Kp;H%8muXRma6G%,8JN9*''XRVK$_9NC#USP*;l(cf#&=Ivti#H0O=TM#>qSG&lj(Q^pRTxG<H%+L,87`HX,=dkSI"
+	"%3[X3UAbmC&xKqP6gNaI%^VgoUA4LU#=K7kUVybpSwCP/Vhcs4&OP2bOkP.=.8Y5I1H%P,WwkHJ%P'M>#D,SJ%]*X$Vw.]J%*Pv3)NVhEX@9RQ/26(n#I#"
+	"od34v]=)i>W#>C*)sL2qZ_YJ`jm*e<E#Z<diJ$j6)_Y3v]D=duv2'sZx@[H&(&#_^*Y[vp'mN45Y8]el#w[E^5t76w9K%nyTu]5`7w#QOP=^nqYv]lY-<*"
+	"`uY1(`'$S^G>TL%*g1S_:o7w#=`+o,kr0j()Qra3$XuY-@Xl_*)xU5^I:2k_VYYp#e;'M#_c0U#'&X#>e'sd2^,v_`6(4sJ4l9u6o&)l%_O]c$XMQ^V,h%"
+	"/bFQ=t[BjX9]Ch&Gb;pJfbv&.O(6&dFb[bxl@V`1b$GhLM7L>(N%BVbM%*k;HEs+WV(K==(drE37$vlC#Z/J:N%Pvo[>.m$8%CW-L(Iqwbk:F9Sess.M^#"
+	"[a%d6[X4%$o,lPTO/J$)'9;e<YEs#:BCCM/PDN%f(NdCi%h_8I6aN%d4gxe'wu9.3m*T7K8T8f+M-O%cZ':gJ;Pr7sg=;I=6JO%mAV8h_)V;(W+M2hPwfO"
+	"%4X`*38qXF(EChw#_cLlidPkR#D0mt([]bgMompCe;<B)k.6MMkqm&LDBA-/(v%`u7B[yak0b-Gr1[tP%Pnj_l>R9EO<1[l(](RB=HbsP%d:I&=Lt7Q%0X"
+	"d)n1OqZms#@L(,w7xZlj`Q%8n%TV;>iQ%`rPO#$psQ%P']u#YsZ)F/B`UoY#g^(Dta5$PQK5pPwmX(0e5+G^9%366s+np8w,roV$D[+R2eEb,TeR%(t6ro"
+	"#r[3rowS6(<CTylw_xR%9G59RWV)S%4T7h(p+norqq@,ssxGc);_((=fGMS%7%:*t1#AP&f`>W#Da9teEohi(.i_/uD,QS%]C$/D]QS;n[a;a#G<Kr-Ghp"
+	"]Gb9TBu=D*r(#gbfu,25#v+1&K1*7UL(RI/]vaY/&ws5;I)nx>W#T&hHj+2Ic%sS/N_)`@hM@ZGo$0/_,N*jr-$3svTfY</I;Loc`-(0cq#u='[d7jXa-Z"
+	"qq.=Cf(d%WgsdO=2DGP+n+V$u-sBPBWOd%9gdGQ=hoNhbfcd%390N>][fm(3UexQ&jtd%]'j]RGe2H=XF%e%s^)BSEMEtRcTwc%;2>YSEB2<(SA2&YJd`D"
+	"bI*Le%Mw</(3E6ZZy96kZeoiQ%A4bk5d-EE.#>6H&L8a2UsgOqUejHqSb>7f%f,+f%GC#RV]lA#mit6R4o>4N)v>(1WS,xG=uEPf%IE:/(nRyKWXif6TAY"
+	"g-XH&r:(RV>E<aPU)X)'#'=hOY;n`(F/(DNX>#G8nCYj:9.Y.<N#Z0l9sF4AjKZo-sgX((tD62,Vg%aH%]Za(pJ.o1w.$t:w.$u4c,=7E$h%Z]+Y[P)8h%"
+	"SQVY],Q>R('c_<[*]cK.t,en&48Th%m_-7^xN-8GsEtQgW)Q-q^3/]X$ERRr5_bP%._C)m4ddMN'y>U40#9Q(VlZ3_RZO^_4:hh%O13i%gOtQ`)a-US]Gv"
+	"C(iEd&=TDOi%,XK-aop:.3/YAe%Lv-US(pu$2;u^L$P:pHa(yu,=`]ti%C<xb#30oibdqL&c%Ew*qmH(T,gK:;8huBj%172IdW_H#dUvAL(q+2,)aOe>dy"
+	"Qx6$;htj%ef&j#Eqa;e$7#*f;i0QRWcUue;;sToTD7U(v@XK(]0W0`$V(l_H-b_na7Gi%Y*###",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop 6265u, 12071u
+#define DITI_SPIRV_SIZES_attention_coop 6345u, 12225u
 static const char *const diti_spirv_text_attention_coop2[] = {
-	"uB)VNLt>0QTCsI-;U7WR]hD;$Q<Q/(_mLu6SE+K0)Kkb0L).l$=mcds%a)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%#H_T.=snQ[^8sjqwV7"
-	"/%x4-Of>k@Tv4eylodtiatWQCo*SQ^)gKnr.oN^3t[gxi-$>BR$'6h)>MbJh1q0`r6%/s$X$Bfbq%RXH3'9^-&NuJ03(88(EMEZ,##4>)i(-9-V)YLc&#*"
-	"P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA"
-	"%1^8e<=qG:.O$MH2Ap6t$sSs;$KGFf)h5@4(f0xL#QC5R#Z>`>$'b`>$M-74('$^u-.MiO(V;LJ*#iI0)38%[$:%l]$Sm:[#AOqA#(9+++AF(L(`g^T7c("
-	"H@,wa5B#-U'(,*-*Q(cn3A,b9dm94IUp2Vu.t$D-Dq&$.H:&N^:[#c2WL(n=B)=w=cc-=FhT2Q1]t$):=5&mTmB#_Y.u-ZItdXct;tA<1kP#e7(2r)j4x5"
-	"@Ptn/us-S&B>;=.T41X-)&lc-<3&Y#.Dyp%FsvQ/EEO>MwC$AMm)itSTu_@-cj$I2;f0/%HWu4TQoh@-yAh01;QaZmu`TdWfW9P19'tI-jAQT74(NJ26(("
-	"AMtR:02`9a3(Z<E3(lG4s/mF:p0>#t(4#%5o0V0[E4MYyR0Rt]p0WGk<(+xnkVemOf;PWjC#i`$F5VNo0%B;a/VK]FB-%WX`5X)3g2JT=r&5$9t$XE,Z-w"
-	"@1S#dukm&XpE[%Fa#Q0A/8,)l><@8A/:c%uZb[8V%rp7P;R59We&P9*BLc*ZbVQ#AkM2:d9RU:RpR$'Z[LH2sj5DGk`#f)&Ckl:icCk(.d*J;RS)h;jUWp"
-	"]T(em^KlAL<gf&*>>UGT(d6F.=daU=8y8)m0e+M+*7gVv&M[iE=:_$b=^D4&>E1lo0t>kg2dTGr&QHw7nq]i0(9Q%l00u1e*v.q'+*6%a@goqJ;^6cQNY_"
-	"0k*+Y1TfMV1X0ttDo*]r6N(o7&W0.Em,#]*p8M:bk#&I^6M#Mf0vBiYh#Bh^_I#_$LH2CTtm&W)0R8xs/H3,YIF[)>4I=Gvh@$bEwLD9lnK2y..V1'f`t$"
-	"&/t1D#H.##,`%(%'eWiEO]4K2RyKn&D.[>QM->JZ,vQaF1=#HFJyHQ0JTdjC3.@g2+kDt$m(at$o1jt$q:st$sD%u$uM.u$vXJU]rap1DjH]B,8dK]I1lJ"
-	"R2fJ,o&;Z50Dh/rn&c5$o&+<kTN<AKs%aG%M#ZNaa<ED,8J1cMH2ZP5R3NUD5K_^w#'6&grKurqW#UKnT/$%^M#$Z.Y-$N1X-GP;78G''w,Bm^UNZEghQ,"
-	"qyL#>>9PMQEp/3FRh58W9Um#_dCZZU2F$ZVj4&Z@aHM#Cquo2;*r)kI/'iN'(gvYCFR>H<[h+a*Q%^Y]p_IOQ0Q<MnKh[-89,v#D#M>#GHafONTxl$@jx="
-	"d7W(N#]Lya<dGQaOLyUt-,lXq#Q2CN#bne-+Zi@^QV<&)<TmXgM^'XN##6RH)hcoj0Qv14)9xE8%7h1BMX[bsR(BjQ#Co7Y-PA#O(<H/[S4&qK-L*_pS9R"
-	"Ze2tJ>WCN^bF-H7:P(BwkEQ'&j-2]7F8%v$wOU$4<s7_=F8%2b=`UnW:>>IO`R8K8aW-v3eV#4%D>Zm&Wu2Ld'l2fD129ePF8%6,M*XKLxd*2>cFXy:E]J"
-	"q9WY.qg/Q(6`&7/PPmT/k_WrX180PM@VLN#tgsU$IxsKnHBKN_7fr_#s]XfM8W1K`H)U(ZFei,)<Z7]ZFOMK%SWo,)E(Pu[JhrK%Wdo,)LG_6^7/5M#RcH"
-	"o^a5SL%^vo,)Y-a0`TNxL%b+p,)bRxIaXgFM%^X)OC[*dS#wkcQ#0/`:.mo$k(Zwt$Ryfo)3-fKj%_4y=d,jTg/6mf)39'qj%jo9We'g,k%FnjK/tg1R)N"
-	"Pc6gJ$.F1(;Er('ygiW,yXdbm$<&cuI$5i0J:la3;nQia:</(@x/w##rq0jMWPr7=dfW6A6NV#(=K/kw2b5(dua(kSwjV#S]^*3E>UG(H90w#5eJclUpPr"
-	"7Qr:/:HeAW#f/wMPbE0w#5b-=->tU@#nQ^W#>WX,3UpHH(PR0w#1=JU0Z.wd(SX0w#S`tX#NU)X#>9v5pMHsfM`(HX#YAnRpuf^mp8O6YMQBYX#EFq+bs-"
-	"jS#S(W:Cf-[68.mmX#`OnI-wsGjq,ks(Ot')Y#M@.M&k4(Kr4D+&4u2Bgr&wWi(-I=E<_M`+sFZf+36$/J(^p/O(kPs3`1ou/(Z.fa*T5*N(TjRl`2ru/("
-	"@69^Yk:dY#[^w<(]9X%u-Sqbt('RS#*BafMGn[i(n#:/((7CM(j5x]+-j@ds<VQbuqLMD*LG4MaQpkN(O-<$v;9P4TqLaY#1V^j'u@Igr-UGi#+RPi#w`0"
-	"C#kq5MN>kwI)o,n-OyeZ-)*22JO8<V0((*sg]0yl,PO;=^uhp'<R+Z9-PYQw<(:qt=dhCFj#@.Lj#P<Vj#KdWGQGm>i#'rPeQAy0>QO&-)3-rTZ(RBqj#n"
-	"s[-cEU/DRZWW'RW<ud2_o4,.sp9M#=avXRsb1%.PMHk(gKHASG0syPk976N5=t;SXyE/(Jk2##J-bWS4I2L<yi[BL`=',N[bbM#tD>58upln(JD7ZZNif9"
-	"(UEO>#>n#@Dy`c2(2O*STifxk#.IuQ`WL5QpGi*l#8g8NC/$B0=`@;l#w9.1V)K/x:it(2U0[h'&_EAKVAL(O$aQ]gV,-pi#D^x+W:uJZ#w7c*B(s;/$1^"
-	"h68%gd:[tlsVn;V[UjYx_am%[Gi#(>,qPmXAc.uYcgMf[NX#p=',Nf%mg('pCHN2ptu(U);J2cL&v(5/BJ)OIHfX$e)1(V4*cOF<ik$^o+>d@8(FMvXCm#"
-	"nk6>Hqk%m#U:`*TZ)iQ#7ZS<[&i68%Pwu%#^nLQ#T[-DZFl[t-nG_@-V6Rr#GsTiY&)vR%riQ^Y(@vm#tumyYkTim#79mm#x9jvZtRgl#En.j2r=-cTMGu"
-	"gh-Omm#kSql0c8RW#^`j*c[FIk(1w_K(m9qX[M=rDbt[9n#x;gm#@.T&(s6Rn#q&'5^wvv/$09cp]LE_V$OX+A#Cefn#w)%361GkO#mIlT%h8`o_'og0$r"
-	"([j_YFPK`I=:O`$c@58AX&dMXiKfP;TX('Ha7Ha#U'A#1w$mar6[p]ENuo#xlpogZZv'DL7Pab[^Dr()ib/(5rxUJWu(nKbFk&c',VM-#(Jp#W-:]Jp<6U"
-	"#ZkK$#%<PH2rIDU#`hfs[Inp_c>U*N([l'V].(L6^>oTc*(Ua8^fO_K(&#D/(;O]$#+)mDMJ3m/(N-s@#gw4$dv__O(8_WK(W#O>#.@HW+Ssgq0vR:q#W$"
-	"<S(U4nNR,amsRPkDWeP`3c<0Y<q#TP*VfF^qtfu:on#g:Hg`)Ydq#>Y4*3Kc2_NKnwq#Q]uTm.stn-UO+&=y60r#>Eylh%a=0iT@)STw1F6gdK1yQaUYUZ"
-	"Z2+U>udPr#m#vl#_9c+j<<)t6LHM<ev3gBX[H'HjsAh0jSeaW#b/h@#_2%JLoYO<(S8VK(i;Mh(R651k50/Ek_4WM/EwZ%l$;5i&C<HD#G17clM+ZI-JjV"
-	"pM;u5s#>*Is#DBh`ju,/2)+/i[mZV5YZ`ASvmb8Y>#`s.uei_Ce2n_I6PrYZWcP4a^3ms6m#Go4t#Ke#s#Zy5h'U3Pt#.bs4pQwqBXL>ct#JT*pSX^lt#J"
-	"TVH2^Z'O&=/E/(EI&A#rr5:q]l4NqSKLXQ#wd7r+eMpop4[q0'DWUImp&Krg1Mu#-5l0sncF.%)Ti+sVrGKMAOku#cD2P#04.1tieIdspR_FtXq*1to,*E"
-	"tr@wu5G$WN2Un(v5PA$4rP7LV#-^D[#*D@ih>8=t#s3@8.ca)5(hb9/(Bm*$v&F2:n79>m0B8B>,*8Hlr;e6p#l<.n()Ea/(I5P>#:mG[f",
-	"e.T^Ynv&-:<51Zv22P(klwgO#U2YDkgFj,'cKtRgEt62MJKB2M*NQWR.%uTq.a/,NwG7)3bq8OdE%2.$t9]p#`ZOKMK/]p#26qB#,II*OWXnf6y*6;[h@O"
-	".$tNb-$HJ=*PP_RgrZxa.$%N.Ne=yi.$1KV)Q6kXgimb&/$AAq.$@rPeQ'&(BQN%qp7AM,/$.x0iM]U*U#h3[gM.RVK(s=EUU_o=BYstB/$ITAWRGS%-'P"
-	")XT7/PoT#l[(O#2`<q#FG:`&,w18SCM53(GMg_g<0B[S]'hsZ5%o/$cRl]SV>qpSqEDb8e*5*#yibN#Z-)0$_DB3hM(5HHR3;0$'i.<;Yb8$#L.)#5.I6o"
-	"#*O:NUPTD.$>s`/MCSO0$o+12VcVnw#eRWSVw4IO#&;`RWeJJKV.e-0(91$Bl_AfRl)niIMyf3HWSC)&PPNdN#=c%1$,ZDIJ1n<7$2q<7$F0lO#Vwo4gl*"
-	"#-)me&e2Jp[AawLy3XPC,*3@m8`hNJO1$eyWX#d:Dn%#1Kl#n1cdWeYak#4Os.r[&i1$#X9,)y;=/(aX8,)T>I$Zjq_n[.ZM:t8t4j[Xu/2$;bkvZvX+M$"
-	"lCWZZ@ID0(jfY(k'HJ2$]+WB1sX1;ew5P;OhdJZ2v/PT]cfyh(^/,y]:H05^)0)3$hY,o^Rtxx%(bhm^JYh/rAt5n&kmYBXMLwyYm;dP#$Z2N#u*%7^nl3"
-	".'LJQ>Z[/rQ#:aiK(rqW0`e(-P`qN033oE2fKCNEK`-EWQ#Xt+A#^N'4$%:P`1U6DEXyB:4-l(Ax7Bp@4$Q>Ccbm;-R#^tnT.;'Ar#0Su%c$4<5&T`9Bc6"
-	"O,m#x$C^cy)q:+qHps[)Z(5$js-0Zk=<bd4QXjqrhVpH^I2;et$ys(Jl(_eSkYK1]'V^cXJBS#q;;xdDHgT8mRc-b#cYD#lMd5$lO>rf5Ye5$C*:e0jG&S"
-	"#-lHWnSoH-=g%J4$ZeM>,[xe6(&RW$e)rG(#12OO7ty_jh,[.O(FXK-a/]3ReW=u9i0<Jq*Y7$/iP/CliBLcO#`wPB=-Vh6$>$PC==UwW#54Sijv-m3+du"
-	"WdjWOA7$4(M>#$hK7$x'i*VWjT7$W^p2)jOp%ln)5ZZbK@R#wHl_lX$*VJRno7$1&2,)A8[H;+%-vKMl%@mAT,l*R6MZm_a[)3OVg4S_=>8$<'x9.[W7n&"
-	"F9ixnbgJh2OEt7nX&'8nP7@M#(Y(&k0nb8$t]T71NO28$TwiU1X//9$A@s6q/--1(p=LEq7U-V),WBQp@@(0(/].A#U1`9$'Kphr;ef=)Jm16sa-v.reFV"
-	"gr)O=V^0F6p#ADkr(it658G'rIlINBispS7Q#q;'5tvc.lstlw<HO;N9o/P.9DlZp9$c;VK(.^SH)[did2=HP7.s-[4(03;##supf(MJfU(G@RB+bQ<N(p"
-	"WRS0qZq@-cD&F#uxY7J;S`F4V^d9n08=0oiU*;$#UWP#%_/p$74(F4C<8*_X%CJ&Saoh(Tl;/(Ogt>#1r[qhV'mgM`2R2$eV;CpSO/J$F$3;nTr-rpc[9o"
-	"_1V$$w_G%J$sCUa4WO1;$'8>>#WimX0:DWZ5Qv`-N(vu(OT+VLNGE:J$_vtuN2pTHN[wGc%tg>v/iEu(3Ws6-O*hKHO(lsdODL+w-^=Xj,0Fn,)UDT$Q=-"
-	"IIQ/KEH%5Un,)ax9YR,djH%U-RTfS.*L$7JKwS%6V/(XsIw#n-NVTf@Nr738&#HY$YL$SO'UUWh0;(:,WNUleuL$0L`*3spd@(a4Jw##x&1WnXNr7@^=;I"
-	"p)MM$3jro#N3jmgZh]*gB'UM$q]JTXLDjJ$w8pM$uVLJY/7,nB42w_Y/5[h'tx(#ZsP;]-F1pk2KhG;emdIN$nkvK$.jN]--bG2$$=E>Zu]t#8ddYN$9bo"
-	"X[[[hK+ZfREO0nTs7gplN$s+Y9]IX5c<ivuN$EMj]]T*bH;IDEw]f<qE0C'tp]CjiPE/ubEXrd;O$1pd1()pFjhmBNO$hn5C$-95FUn(BC1'.mO$Ror3`S"
-	"osY7tVrO$&B5o^.$vk-'Uopf*E/P$$L^i`=_9XO$46Y3wKuY-aXd/&J#nQ#WYnyu.(LP$nG@t(iwvlaU3+)b<7f])a55%#Mjh>$yEC'cA8SK$g_)cb<pE:"
-	"P@--Q$m@i,+*vhB+T[[a7r@21c)AdSH47oj#sM7_#uRil-uGDgKIS>>diGJs(rWkcdhKwvdLGDE1KBSL(<j7YecwZxepOvi(^JC8.&*WL&J2TTfwBj9g#U"
-	"AV#3KRB=v09R$IOxug=UNQgLqK]R^&CT(p,;;f+DG/(OFG/(whsOhR*XR$C7oU,C;m23h%qN_5@.S$N'/1jXg'L=1i5S$VKmljK^CHjHNoK$=ejOh3>bO7"
-	".Me/3`/x*1k<BEkBwpS$f^SY)O$6,W[Xk/*&irOh&oj_lpkQ@*sf8S#*19S#.$N2(7%</(=:hOh_A]K$i%]H)<T$e2nT<K0L]jM#LB]ZdLEcT$jT&%o,9."
-	"_+yQS>45'R4$9#38oGxpe2aD;)Eg3An(C=Kro,e9U$hN*VpX<79$aAynp0DY/L3Pdmp=yI+Vkmt,:>L2j(A6xTqhm2)XU%iU$E+-[#*^.lq%eA0ryYBj_5"
-	"**-`l9sU$T^tL9i20LHVnBV$OtfqRtGknsriF.%OlXV(>=H-s,0Q'brpfo7j<XatQgtj(6M<GuP;+L3`Z*p7,6BR(Ku@'u&+3W$-^.Dv_cm,*S$.Gtw/g_"
-	"O0j@SumZ(.S^6t=*CS$l%>g(6/)t#d&]tao#.C*L&`^Oj(tWyt-B<AE&6^j8%Xe9f$oDojM@2yjMomlsRDqB&w6.#eNSj7g2PdwgV)jO=(`LAs7=MZEOT>"
-	"-g$]'>)PIu29.[>c*&e^M]-Kr>O#Jm:&PoApQBjf6#QiEWd%.UQl#x.xgV`C^g$8fhy9p5,qS9kXN,hd$<8Prvg$#tr&Si[fWRV.KL(<+2,)]*0tRj9m^Y"
-	"_CPh$pO@'8eL,qSDXG_T6JS5G&tah$0rC[)0Uc^Qu[6fNZcEcSX[LuV':gm#tp^HNDa>5/^Hgm#0oxs#Z)im#tikh$Ia50-*CJKrKU)oU@xcqTshiZZKf/"
-	"i$_jI/$,J#]1w7E]-;FE5,bQA/V]kAi)gsVEm*^Jv.:Ci$1C)ku2KEfL(aY7cXfDT9$v,gi$Mk1^Mih>j$w2pi$X$mk)KVqHY8$Ej2&b^m(wUl@ZNTpy(K"
-	"bD`-5TbG1p)X7$ap3k$dZd>](qdGZdaEk$&g,&=puSw#'-j;^o_yvmet-#Zp%r[#okbY^Cm#n^=5f,^2:'l$_lBp4)71l$DB6[$1m#&=IW$l$QBtZ#%mpB"
-	"`QyOn`8tJ;[%<6*#<BLu<GpSHank-O()@-q7tq0U%N=%4@J'q(=Cecj$6[Dl(Qog,=.]0%26gQKi1V>m$LE)Y,glLBc6u=,WD<Rm$:6H&VBC[m$q3Bg/#y"
-	"o_#BVj)ef>eZd>Spd<K_Yj$VZ'YeDSwm$mgF5@$xr5$QQ[XfEtoAZFV$yffd]TfW#F][ph1U#6e*0)n@yx>A/Xvk>$<9gV*2n$+Efj#*&GZgAUK'eQr`n$"
-	"67Zm^V7_J&%Aug(#qQH)6_qg(xBy%=&V#o$na+Sh'&r2=0nbM#E:dx[G:MQ(M`>lhZJ28(<c4<(/+sTh$4PehIk@6R'####",
+	"uB)VNLt>0QTCsI-JU7WR]hD;$Q<Q/(_mLu6SE+K0)Kkb0L).l$=mcds%a)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%#H_T.>vnQ[^8sjqwV7"
+	"/%x4-Of>k@Tv4eylodtiatWQCo*SQ^)gKnr.oN^3t[gxi-$>BR$'6h)>MfJh1q0`r6%/s$X$Bfbq%RXH3's2J9f;&A5/w#Exdrp.A#yCT$',h0EMoD18.^"
+	"jRD#-lCe2XR+9%1nSq&-cW8.r7k]$=FDe2m^i:%F`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK"
+	";=n=:.musi)'T*I2c`8E[pd(v$HwVK(Ln:/(;12##6PwW-e$]u-xB_A#2'KJ*_XuH2qujN0S'-i2N$RvZ*NxJ2'@3b*1y(X-yn=Y$Ykm40Tu_L2+-d40F8"
+	"V@-;.cg2W6Tt$Fj((,gquH2M%Jt$`#nn#079R&Aq#%-sUIP(cw/=-Xl/t7/'uo2Wu.t$=rCq&&7dV&N^:[#d8aL(iaI/;rs*c-+ECd-r(lU#,D=5&pg1C#"
+	"bu*r.W$AkVf/XtA7g2P#`Z/8p*p=x5AStn/vy6S&EZ7:/T41X-,&lc-9fEX#1Myp%I7sN0EEO>M#M$AMsE-uSW0$A-cj$I2<f0/%IZu4TT*-A-%^d-2>Qa"
+	"Zm$jTdWl.RM2<'tI-pJQT77DJG36((AM&3S-3iU%4(aXa3(ruLp0stRm1B>p%5/]Ml1YLWB5Lt@P19l8]5xC`@MeCX61*^-##uE3w%oIs;-t+IO#2f^ZR#"
+	"Go^6[jqx6,B$$H<nN<M:(95TyE7R1RpR$'GR<uNmCA=-bD#f)'f6C$q+V887UgT8cE5q83uPG9sYY>MOTcBMuNkY6wxT`#eTt@%7KjN:EE-k:4Il-;Zfec"
+	"#1c/G*P3Ii;#xDo*iuUT#c2l<-8BQ3Ch&WQ#c:&]-_E=2(c2Ti('AG([[+-Z-qP6P(=8D;-d6cP#:K;%H$S;'+@Ou^>T&id2[n0t$*Iem^X,n_@gAN7:<*"
+	"/S(nnUAA$ihN<7euY['Gr_+]:MYAS`t^-I]%k2,B*v$iJ3v$6B0-#wcMC%/12<Cr0Ilu+HMSCxJ&T#1q@w$NckP#a+]M#H=k&=)c*#,2=y^,S+XdWnhGQ^"
+	"2k=rDmEsS#KLl0=#A.2C:m$M#:<'68#b>HE)R)4OQ['DACZNK1Jh7JFj)re2&vdR:H(_fb//bQ#ZFN@MM]^/F93g(%eAgmG`u1BM@T1Q<kTRJ26Ed#%TfY"
+	")303'&&<]3#I'K5t-kdeP#gO55OnDhy^e`IxI]1ucIdbCA6r)1X-v21X-x51X-#91X-%<1X-&6m;-U>8m#2qCJ$TaQ<-6_[C&BBcoLHXkX-cA1X-SN2<C*"
+	"NFM#IF6C='5xL#qE</(%k[5Mb80K`@^>M#jm4V#S2I;$u[1Z7fE]<$PjQM#PZpW#bPcK2=&q(Oi^]2('xYu$)[.)*y6'`--[20(p,).Oy:TQ$B==2';T(N"
+	"#6h_cP/2>o(XJqmB^2KQ#jevR#jHwR#TAym&#H7DQlUe7$ShMN#]UsSPD+@u1EeSCi$;^>,]EE0VLSaN#t_'f2'UvOC3wiN#d(`K%EWEabF,7&LQ_,WoyU"
+	"-O#1p6&.ZP^u#h+F8%T]ef2R>w0)qUa3hZJU5Tclk<(UrQO#8bC;-6auN(lGu6/w<gO#7Mua=[-nO#3Ax3VLyV9(bhM&,Of6iV]g%O#osmu7k<.hV+s-G8"
+	")Sgw7oOfHW`kHP#&iAeZ)chFX2@hl197OM%4%D>ZsK7v2Rv'l2pV129kcF8%CdE$ZR,U&,GyZ@ZHUITMOtLH212#U4$,th(jBP;-F(@.X_m_)3r*QUSyE1"
+	"Urn:[mTwtW:$EQql0KFget#d7Ne`l3$]Fei,)I:0V]Lt-L%XaSh(csAqBZ'e3_Q;]L%_yo,)Z0sL`Ag1N#aL]-aha<M%e4p,)hntFb[ybM%iAp,)p;5`c`"
+	":0N%en)OCmtMT#-RMR#7E`:.'.%k(hWmuS)%p)3:95k%l06Tf3=>h/=+g)3GRZk%wkNmg.:nk%WaTL/$&2R)]9wLiQOoF1/QEr(4Y`cY37Ydbt$<&c'@KK"
+	"kyJgja,vxgkhP</(B0tV#hNg68eC^%lV2/W#Vf^*3KQqG(KC0w#<)G`mXyPr7V-sg:L#^W#>Lw^n-,,7(#O6Wn_dyW#a-_*3[+eH(S[0w#Msv9pa:Qr7i2"
+	",#>TTPX#O>P8qZ5i;(3Zg1qwomX#nbUK(7sGjqkM(Y#_QF0ra3(KrU/`$'k^&^uKq7Ps+RV/(=KG2,e2M;$Xmtg(:AWY#LH_]lujKFtr`+>Z9G#ft3B_Y#"
+	"(w3V))6Cak2#i(bg:QR#(s7Vu9R6YMcJ-Z#YrvH*pc6^uM1j-vNI>(-qeTyu5^2&Hy(>Z#AWMD&w&5Zvd<y&=R6QZ#dGlla04v%P.OGi#559.=+HFi#saQ"
+	"/bfR_K(%C*/M_.>V7kQXi#uJkS#tWjINNSG#+Gr:HN0T&T#HY>T]QVbAu6J:1O:^`yl+lVP+Vli4pShGc%d9UHOw#:/(c>_i(C/1j#Ayri#9BEN1Fd;X#t"
+	":;+777Hcc3mgN(k$uCPd5Qj#/aki#NRO^'=T5i3I_b^'U>ZN#r6OWRL77k#m#%:SEaxmc4Hmi#F]ZuS)8&2(6*sg]B_YXT@`v%Pip'<RTw#ZTYQw<(Iqt="
+	"dgkpk#+(o&L]B>j#G[D>>E7h&=[pNX#=(-)3Cq(](aAEl#0ak.cKNenVaM,RVX@ud2$o`-.WN(8SnGj-.k5f2(CBZ-W9Iml#<`7(pmF/k#c/X-f)+'T#'+"
+	"Jp#CR7'8q+u(X.&2=N[bbM#+p>58,Emn(vb*:Tb2_334:q>DOb0V(et[CYvrJ..R]5BY>,2`YaW5+Z[fP^YOy;aCv-NZZ>XU2*Cbm@ZP`CH/a^XgM-8%n#"
+	"A7_6^^/-n#m)1EOaB6n#5%C$Q=+3)CN[kyP2iE7:syLo(Dn@xQ`>l-;`puxQDMN3U>nHa.=X4;RaCC2$Cw6h(ma8Y]//*1(r[$:SpHRn#pLrUSYHTy(I8i"
+	"pSC$[w(2`<A#RJ#S^32;ygZrdr^kS[N#Q6cp]2t*8]CN=V^g%Je2kY(H%f5u4^d;-R#i;&=]T@]t-tG_@-itnr#_&#>_%yoe%7h#2_+R:n#9t>N_$8.n#I"
+	"w1n#=8;K`L:yS#SB/j2f+q$iHTI<d]E;o#+bvo`['jvQ;i#AejqIk(8w_K(3kK-afD*hS9tjvZH`Sdae]E$Hc;ME<W'ZG'Gb_H2&*yCi%2(W$_25A#Rd9p"
+	"#=2lP6AxtO#%'1q%ue0DdrNor#7'->dZFPK`Z#($e@WME<OX&dMuWSaR6601'e_ase0&(A#AJMAf75-EbTMIq#47Z4hiYJ)Di5y4gj1Er(;ub/(NtvLM9s"
+	"P6%'xkq#B2Wpo&c-O#v$lq#ocKH2_2</($hwMhn_N1)KYNH2I4Z6ZP*Vb:c6G*bXtx@W=hS`V,X*KNd+/p#04P(k6%O$'CP`$#2U`aiJ3m/(*^#A#xJ^Oh"
+	"#i#l(IhWK(i,O>#<>sX+l62s0**aq#fO<S(jlfHTAlfmTmim+j_34c<EXhr#i#S*kWC_Ik9cCp#xVDda7X7s#Bb:*3k&Z]OYmKs#uE^lo<rHp-XX+&=>6["
+	"s#[oJAm63g[mZwxLV2lnbkhdVyQoT-WZi1VV>Ewn:n&IciX9E6P#HIws#%]D/(N63[p*<FP#-kqd2@uY-oi[AI'G-H9o45n%Mc/dO#T@PG%D_93=QnWt#1"
+	"LM6p=@HP#mAyWl[72F2n(aH2*9_,M<h7Q>-O8Qp[cp1q%JdOq;;E>5kx:5(L[B;t*i[O#a;8u#Nv83(_378%xh1EX>`4lhE(=-sXEo[YXPAOs`RLpokqe("
+	"tBZVItpDK+#1opBX^G6v#>bM68WFb%u]+1cu'K1$#<u($vd&Lj_ukJv#moiG;p;#k#;Vgv#sub$P>V8$wwNH53id2B+Xr$2hXdd-$Wau.%",
+	"FOOKMfFHKM$Sx-$wijP##8MRN/a/,NXDgL(tSpmB4s8.$*4Jb-QATN)IpOfO=p7)#pPfv#3OCV#`GI[#Mq0.$tH8is`NZO#%n%#5U#DZvG<.5(RdX8PLSC"
+	"o*68`>#GmeZ75:h.$)U-]c7-]0_k(Rum006,&6m:at5n`K(,8$&=N:q.$0EojCVA#/$:eqr#lEC$#</.*iG><ZMF><ZM-'L$RvkSv#L`H/$[,qxR9jbp#8"
+	"rtsRu4WH2U<JE&QjE/(L/u=d'pAe%(++_-hNym#5Vamgq>6S#1L55T5UVrT^T4Y#epA7UZGis7_9;0$><2sU^sMNUScJ0VS`7lU6Sf;T=CITf.pmsE7X32"
+	"99T>/$m'@rSGlGP#p;yM$pKJKVS#3S4p^#]#j0cIWJZYsIGUOdWNh>HWZt''=Pi.1$r6+rfXyV&N#9:1$4Ywl$1-12$kA_aX<O96)m$B'YqYs,>f,^1$1s"
+	"D/(`THZ>),H^YQ>7BYV+2h&jYiZ#tQe$`CGAO#Y4[uS$;u]%%ccBZ+d,<-bPvc%x_8b<'`JLV4vuKD%R=2$#3Y*&tp5]#oQoX[4$n:s_T8Q#0_G2$5TPET"
+	"X4hs[)-wyYd/,xkC45xkXGiFV9-@U#86Wl%_$A9$);>9$3P0%I*D-P&g/PT]-%HC^,+I^uahE(q9*j>W0y33$xkK)UT2)3$Y)M7_#T5Y#5Z5Y#n_6V#xfF"
+	"X(#]I*kKf1l_<d:l_inR<`YmTs#:/S@W(pt3$ri$%'Xw4A#g[:4aOlAHa9,/4$#`<*bxkV0`Y.C4$m#ah&wZj*=V+S4$KJ*)cilB0(mLTx>7Ph4$#[]i&3"
+	";o4$7t$5pU3p4$uatEZ2YUdQpq.j)-p:WnZ*T8%dau6_=wZ1$,-.k(u=MH2lAvGCAXNWekJR5$VRlb[gXfE(lZ,%fnv.8fBsc5$nJ*rfS+5u9@9SpfI1'J"
+	")AKVo_KT)2$s%^Bj)c16$CvP>#Tw;6$m6jWYhpwR#>%_Oh=Pm5$CXJohAR0l#$ht<(l+`jhg0mLil3X6$GEF6ILA^y7b/vn#)L&7$7:q_aUvbj(Va$0(2&"
+	"4Yf16ZD##M77$1#hFkDX87$`)ff0yx/S#E;=Nqa@I-=,%u5$ieM>,jLf6(C%)Pi7FH(#@1#Q79x0>m://O(c+tXeD;WMgoHCgmg##w*v5MZm`Yk@nPwcO#"
+	"c)QB=JU;8$P<PC=U5tX#R_$=oUlE9+)t)8ofNl8$C(M>#2gv8$='<,Vfi(9$sV:4)/NBQpo2QvZiv)S#<s<3qd&(MMumC9$B2NH)Zr0w>T/`nN%+T2'q<Q"
+	"NCrY`9$y/V/%Y5&KrTOsor+V0h(+mr9$%Q4I33/Go.]TyGsj='fs>Z;+Qm,3EtoFn+tSSSb<AS:Kr2Y(OCLR/BueBw*3)=g*)JwKr]vM-FMgiw:$)+op%M"
+	"IML(bve$wwxHV7S<m:$wDZ7,<_0>v(8dvvAXypSv^'J$F:uesYhRxcCv1J$hBAQ#patgM$Q94C9KuN']/n69Ocy9$JLqIVM%;kNOts(trIUFt/dK,Ov<VT"
+	"7;4hJ$hS^S3K,2n#D5T*O75iJ$)M7%CD([)P=E0,OyR&Y1M1/9$xGE+76'*`P#M+a8(>qdN#:0h(m.tp7qCp-#KEM<eR8K$Q3k[R#hf.L(q<.i`np=3emr"
+	"abh)`vw(TG3K`9*u/1spK_)BPp=v7dJCMW4lgWR)H##DjS$'&#jO#m:NQgB33'R,QL;-)j)m&H5]K$ZN<8*DNkM(6=R<-)kaJ2uR;O7FgF;RiDMZv<;P5="
+	"kpyp#0i;m2E1Ft$Ctna-fw/s,ri3;nJ1KI%>kRh(U32eF'Fg0V7PyI%E,o,)(U'JWGxKM$_t.s8&d8k,Z70)XtR7hX_;r;(OPhaXvK$N$7b`*30WjA(kSJ"
+	"w#4&7DZxwNr7QGRQKl;RN$xGhB[cT@<(`[A;['&oN$:eDf2$7(>s7:FL$s7uU]ay&V](0s(^hk=L$<8DO$0*uu^Hh<)FG]H3_8mWi'9wQN_*%<]-T1pk2Z"
+	"nP;edgGOekmvK$<=O]-;bG2$A;nj_,1u#8)d-P$K4A-afBnL+wd$qS>BUs7,p@P$.V*faIX5c<.vIP$Sw:1bnd6w>jnmKb'[EG0`%FEbLf^GHMN<q])dgP"
+	"$JGe1(GL3Zmki31]@uqP$J8aGU%(mD1>IAQ$pBD`dRg/j21g1susj6m->ye;.2^d$*ALwvdEHom-,Z-j#AHY4(8s%&dh`/0(jb`W-P0*5&Tqsse'*%Vfg]"
+	"wQ$L,Bw3(Vvi(naSMbx]lmgs^Ln@mB-tImo*F(<:Aj#ExMEX_GNs.%sOj(ymlTh-'l#*2(8;(D#`K(#GPQBCvi>-bi&3=nOhR$HdpLig<tR$LlT3.IN4P("
+	"t0dLioaK0T3IAS$RriIjn[8,k9S+*3.*p<Y7_fS$.kO>#gB6.l[gf^YmyyS$fFUc`OF9M$>wF-jcuIS$^oj_l9/Ji($88mA:':>m9wsj(ype$nBb$l$yHr"
+	"vm4LcT$IL.%oiP'wZvYvT$k2pmA6J08o].#Q7mU3O)iN]uoqf9f3;@vQ7QH/5p>G^`=rkcN$RlYoph=RDavr-@=>RN.)-%4)*4Wsg(pMXOq/+VIjKch7-;"
+	"-ENqxlAlqL&f3rUA5l(lV>8.F]:,'AS`grATAV$cOmpKr@Nm(tt-q7osGV$9vTiWAcFV(U$iLrU[jr6K9<Et9dnV$dac>#VkJ776>SO4OKUA4nQvO#1Xg6"
+	"(.ZgLrpV3W$+6eD'SwpyuZd`s[2B_YvxKuPT7'mR#D*vR#^nA/MJ7V29Yvwvm]VNf$UW9sRA>Z2NT7TEX'tUf$[^DdEbayT78)nda',if$>daf$xPjc70h"
+	"Kh3ReUU7oYvaO>*&d7E+Qk(7TTGP5=#I3c]pG.Tci,*,LaxvwI#S^7)L6^7,Mpf`O*_hwB4n%S*iaXw>&xe)S.vfi%Vy9`]ZEO8geg$nn-#R%qPY-`>c*&"
+	"ZbgZ-mmGn#GpgE<N'2h$j4Jq*Fw(h$r96rS6$Aq*[>Wh$HjC8T,^5t-i>c*&-NxgVZ9#x1#[H5Tl;(i$vq/OdAGog$_11lU>E(rVtG&xVnB1i$Ue;$:'b,"
+	"qSHj,P,s4AX8mqJi$4GDRWZ1<,WW1KL(L.2,)h(YHWy#vm#Yy&QXC,<>MK50hX=0NoBU84j$@;(N=1VqaXM/m]#;u___)(pE&bsDO#iVJP#8tD/(DShW$+"
+	"STtS'bha<Gb=##:Ird2YoOt$rNU>-'Z=D/;.[j$N_>j$4dNE'#-vK1mXcK1u#<P(v2E>[O*q(=0ecj$iCHY[+E1u#M+N[-MjNx-DU&m(NG9r]nF];X@Yck"
+	"$98Mk$Y[)$_<BcT]Q4QQ8s#vw7k12>5T:nq4B+wn(W$W0`JH%`:'_k7$B:,rlwM5Raf45r7G:xpAncj-b>#wm#(K#m$se_*3b,d'`1P5m$%Tuj&j55&=_P"
+	"Fm$^Y.`cCW/+dH+@2_tn,KdFm,u-IEwQ#]3-#dc0dp#'F`CcTZx[9dD3m$DDWg8PG'Ye=Swm$4%<2._sj2$i]:n$dx#Vf[cY7,V.</`DF#$1vOku7yQ=5g"
+	"HA`n$ipCtgMC<>v#etn$w0Cn$D6bVhl,mab;6&shkAUNhW`(i/(Wl3C,],o$#$g2-^Axj_FBvp($Nsoi5$kdj1VH0g4X:j1w7&#,/m5&=,7Ln$0K6e27>H"
+	"lf2cd0/6-Wf)(UD-jP4*k1<ckNjfrb6[xhw/lGKwQi`q3p$E7Zm^e62L&%Aug(1qQH)E_qg(/Cy%=CUNp$34T'mn@i&8X(*q_XT^l$.ku_lDEId(fFMi(r"
+	"O/xmn^Pp$:3^R$VOPK$",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop2 4358u, 8325u
+#define DITI_SPIRV_SIZES_attention_coop2 4449u, 8508u
 static const diti_spirv_module diti_spirv_modules[] = {
 	{"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
 	{"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},
@@ -30075,7 +30660,6 @@ static const diti_spirv_module diti_spirv_modules[] = {
 	{"elementwise", diti_spirv_text_elementwise, DITI_SPIRV_SIZES_elementwise},
 	{"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
 	{"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
-	{"weigh", diti_spirv_text_weigh, DITI_SPIRV_SIZES_weigh},
 	{"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
 	{"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
 	{"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},

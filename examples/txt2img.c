@@ -661,6 +661,10 @@ static int run_job(app *a, uint32_t picture) {
         if (result == DIT_WORKING) show_status(a, &status, picture);
     } while (result == DIT_WORKING);
     running_job = NULL;
+    if (status.reruns && !a->o.quiet) {
+        close_line(a);
+        fprintf(stderr, "dit: fp16 overflowed in %s; run again, scaled: %u times\n", status.rerun_op, status.reruns);
+    }
     if (result == DIT_OK) return EXIT_GOOD;
     dit_job_status(a->job, NULL, &a->err);
     return dit_failed(a, result, NULL);

@@ -24,6 +24,7 @@ layout(push_constant) uniform Push {
     float scale;
     uint q_offset, q_pitch, k_offset, k_pitch, v_offset, v_pitch, out_offset, out_pitch;
     uint items_offset, item_count, bias_offset, bias_pitch, bias_origin, lse_offset, lse_pitch;
+    uint guard_offset;
 };
 
 #ifndef MATRICES
@@ -35,6 +36,9 @@ layout(binding = 5) readonly buffer Bias { float bias[]; };
 #endif
 layout(binding = 4) readonly buffer Items { uint items[]; };
 layout(binding = 6) writeonly buffer Lse { float lse[]; };
+#define GUARD_BINDING 7
+#include "guard.glsl"
+float score_scale = scale * GUARD_FACTOR(y);
 
 struct Place {
     uint head, first;        // of the block's queries, counted in its item
@@ -69,7 +73,7 @@ void store_out(const uint at, const uint quad, const vec4 value) {
 
 // query and key: counted in their item
 float biased(float score, const uint head, const uint query, const uint key) {
-    score *= scale;
+    score *= score_scale;
     return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }
 #endif

@@ -30,7 +30,7 @@ void main() {
     uint own = gl_SubgroupID * own_rows;
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
-    float factor = scale * log2_e;
+    float factor = score_scale * log2_e;
 
     MATRIX(float16_t, TM, TK, A) q_part[RM * (INT8 ? 1u : steps)];
     MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];

@@ -17,7 +17,7 @@ void main() {
     uint own = gl_SubgroupID * TM;
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
-    float factor = scale * log2_e;
+    float factor = score_scale * log2_e;
     MATRIX(float16_t, TM, depth, A) q_part;
     for (uint first = 0u; first < rows; first += KEYS) {
         fetch(FROM_QUERIES, place.first + first);

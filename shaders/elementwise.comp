@@ -9,6 +9,8 @@
 #define OP_ADVANCE 2u // *dst += 1
 #define OP_SOLVER 3u  // one step of sample/sample.h, see solve() below
 #define OP_GUIDE 4u   // how a guided prediction is mixed, an image to a workgroup, see guide() below
+#define OP_JUDGE 5u   // looks at the records of guards, see judge() below
+#define OP_WEIGH 6u   // rows of a prompt times weights, a workgroup per row, see weigh() below
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_MAP;
@@ -23,6 +25,7 @@ layout(constant_id = 9) const bool NOISY = false;
 layout(constant_id = 10) const bool CORRECTS = false; // below h2 stands y
 layout(constant_id = 11) const bool LEARNED = false;  // below the prediction of each image stands what it says about the variance
 layout(constant_id = 12) const bool MIXED = false;    // guide() has said how
+layout(constant_id = 13) const bool GATED = false;    // the record is the first one, see judge() below
 
 layout(push_constant) uniform Push {
     uint first_group;
@@ -31,7 +34,7 @@ layout(push_constant) uniform Push {
     uint add_offset, add_pitch, add_rows; // add_rows: also the channels of an image
     uint out_offset, out_pitch;
     float scale, offset;
-    uint h1_offset, h2_offset, x0_offset, noise_offset, health_offset; // all with the pitch of out
+    uint h1_offset, h2_offset, x0_offset, noise_offset, guard_offset; // all with the pitch of out; solver: the last is of health
 };
 
 READABLE(0, x, readonly)
@@ -41,14 +44,15 @@ WRITABLE(3, h1)
 WRITABLE(4, h2)
 WRITABLE(5, x0)
 READABLE(6, noise, readonly)
-layout(binding = 7) buffer Health { uint health[]; };
+#define GUARD_BINDING 7
+#include "guard.glsl"
 
 vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
 
 bool finite(const vec4 v) { return all(notEqual(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u))); }
 
 void map(const uint row, const uint column) {
-    vec4 v = activate(ACTIVATION, load_x(x_offset + row * x_pitch + column, columns - column) * scale + offset);
+    vec4 v = activate(ACTIVATION, load_x(x_offset + row * x_pitch + column, columns - column) * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
@@ -76,7 +80,7 @@ uint prediction_half() { return LEARNED ? 2u * rows : rows; }
 // With c the conditional prediction and d what the unconditional one falls short of it, the guided prediction is a * c + b * d.
 // b = (scale - 1) * (limit / |d| where d is longer), a takes out what of d points along c, and both are rescaled so that the
 // deviation comes closer to that of c.
-shared vec2 lane_sums[OP == OP_GUIDE ? gl_WorkGroupSize.x : 1u];
+shared vec2 lane_sums[OP == OP_GUIDE || OP == OP_WEIGH ? gl_WorkGroupSize.x : 1u];
 vec2 sum_lanes(vec2 v) {
     uint i = gl_LocalInvocationID.x;
     barrier();
@@ -117,6 +121,22 @@ void guide(uint image) {
     }
 }
 
+// Rows times weights of their own, in place, then all rows of an item times what brings their mean back to where it was: how A1111's web UI
+// weighs the tokens of a prompt. First (KEEP_X0) the sums of each row, and of the row times its weight, then the rows. A row of the table:
+// weight, its item's first row and number of rows.
+void weigh(uint row) {
+    uint at = out_offset + row * out_pitch, table = add_offset + 4u * row, lane = gl_LocalInvocationID.x, summed = KEEP_X0 ? columns : 0u;
+    uint sums = h1_offset / 2u, item = KEEP_X0 ? 0u : add_u1[table + 2u];
+    float w = add_load1(FORMAT_F32, table);
+    vec2 sum = vec2(0.0);
+    for (uint c = lane; c < summed; c += gl_WorkGroupSize.x) sum += dst_load1(FORMAT_F32, at + c) * vec2(1.0, w);
+    for (uint r = lane; r < item; r += gl_WorkGroupSize.x) sum += uintBitsToFloat(h1_h4[sums + add_u1[table + 1u] + r]);
+    sum = sum_lanes(sum);
+    if (KEEP_X0) h1_h4[sums + row] = floatBitsToUint(sum);
+    w *= mix(1.0, sum.x / sum.y, abs(sum.x) < 1.0e6 * abs(sum.y)); // or there is no mean to keep
+    for (uint c = lane; c < columns - summed; c += gl_WorkGroupSize.x) dst_u1[at + c] = floatBitsToUint(dst_load1(FORMAT_F32, at + c) * w);
+}
+
 vec4 guided(vec4 u, vec4 c, uint row) {
     uint image = COEFFICIENTS + row / add_rows * 2u;
     if (MIXED) return coefficient(image) * c + coefficient(image + 1u) * (c - u);
@@ -153,17 +173,26 @@ void solve(uint row, uint column) {
     if (KEEP_X0) x0_store4(FORMAT_F32, x0_offset + at, start);
     bvec4 real = lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns));
     if (!finite(mix(vec4(0.0), next, real)) || !finite(mix(vec4(0.0), m, real))) {
-        atomicCompSwap(health[health_offset], 0u, uint(coefficient(10u)));
+        atomicCompSwap(guard[guard_offset].x, 0u, uint(coefficient(10u)));
+    }
+}
+
+// Notes in the first record, which is diti_health, that segment add_rows must run again: one of records x_offset to add_offset, each of x_pitch
+// cells, has something to say.
+void judge() {
+    for (uint r = x_offset + gl_LocalInvocationID.x; r < add_offset; r += gl_WorkGroupSize.x) {
+        uvec2 peaks = guard[guard_offset + r * x_pitch + 1u].xy;
+        if (peaks != uvec2(0u)) atomicCompSwap(guard[guard_offset].y, 0u, add_rows);
     }
 }
 
 void main() {
-    if (OP == OP_GUIDE) {
-        guide(first_group + gl_WorkGroupID.x);
-        return;
-    }
+    if (OP == OP_GUIDE) guide(first_group + gl_WorkGroupID.x);
+    if (OP == OP_JUDGE) judge();
+    if (OP == OP_WEIGH) weigh(first_group + gl_WorkGroupID.x);
+    if (OP >= OP_GUIDE) return;
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    if (i >= rows * quads) return;
+    if (i >= mix(rows * quads, 0u, GATED && guard[guard_offset].y != 0u)) return; // something must run again first
     uint row = i / quads, column = i % quads * 4u;
     if (OP == OP_MAP) map(row, column);
     if (OP == OP_SELECT) select_row(column);

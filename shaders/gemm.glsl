@@ -40,6 +40,7 @@ layout(push_constant) uniform Push {
     uint tiles_m, tiles_n, band; // tiles are numbered band by band of `band` tile rows, inside a band column by column
     uint in_height, in_width, out_height, out_width; // of the image; the input counts after upsampling
     uint kernel, stride, pad, upsample;              // taps per side; zeros on top and left; right shift of input coordinates
+    uint guard_offset;
 };
 
 READABLE(0, a, readonly)
@@ -49,6 +50,8 @@ READABLE_F32(3, bias)
 READABLE(4, mul, readonly)
 READABLE_F32(5, gate)
 READABLE(6, res, readonly)
+#define GUARD_BINDING 7
+#include "guard.glsl"
 
 // Tile row and column of workgroup number g.
 uvec2 tile_of(const uint g) {
@@ -105,15 +108,35 @@ uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per
 #define OPERAND(NAME, FORMAT, AT) (VECTOR ? NAME##_load4(FORMAT, AT) : NAME##_some(FORMAT, AT, N - n))
 #define OPERAND_F32(NAME, AT) (VECTOR ? NAME##_load4(AT) : NAME##_some(AT, N - n))
 
+#ifndef UNGUARDED
+const uint guard_limit = OUT_FORMAT == FORMAT_F16 ? 0x477fe000u : 0x7f800000u;
+vec4 guard_fit(vec4 v, const uint i, const uint limit) {
+    uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
+    bits.xy = max(bits.xy, bits.zw);
+    uint most = max(bits.x, bits.y);
+    if (most >= limit) {
+        atomicMax(guard[guard_offset + 1u][i], most);
+        v = clamp(v, -65504.0, 65504.0); // so that what follows can still be judged
+    }
+    return v;
+}
+// For kernels that compute with F16: what was F32, so that it fits.
+vec4 narrow_a(const vec4 v) { return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), 1u, 0x477fe000u) : v; }
+#endif
+
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
 void finish(vec4 v, const uint row, const uint n) {
     if (INT8) v = v * row_scale(row) * column_scales(n);
+    v *= GUARD_FACTOR(y);
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
     v = activate(ACTIVATION, v);
     if (HAS(PART_MULTIPLY)) v *= OPERAND(mul, OPERAND_FORMATS >> 1, multiply_offset + row * multiply_pitch + n);
     if (HAS(PART_GATE)) v *= OPERAND_F32(gate, gate_offset + gate_row(row) * gate_pitch + n);
     if (HAS(PART_RESIDUAL)) v += OPERAND(res, OPERAND_FORMATS & 1u, residual_offset + row * residual_pitch + n);
     if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0))); // keeps NaN, for those who watch
+#ifndef UNGUARDED
+    if (GUARDED) v = guard_fit(v * GUARD_VALUE(x), 0u, guard_limit);
+#endif
     uint at = out_offset + row * out_pitch + n;
     if (VECTOR) dst_store4(OUT_FORMAT, at, v);
     else dst_store_some(OUT_FORMAT, at, N - n, v);

@@ -66,10 +66,13 @@ uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low)
         if (k >= K) v = uvec4(0u);                                                                                                  \
         else if (INT8) v = NAME##_q[at >> 4];                                                                                       \
         else if (FORMAT == FORMAT_F16) v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3]; \
-        else v = round_unit(uintBitsToFloat(NAME##_q[at >> 2]), uintBitsToFloat(NAME##_q[(at >> 2) + 1u]));                         \
+        else v = round_unit(FIT(uintBitsToFloat(NAME##_q[at >> 2])), FIT(uintBitsToFloat(NAME##_q[(at >> 2) + 1u])));               \
         return v;                                                                                                                   \
     }
+#define FIT(V) narrow_a(V)
 UNIT_OF(a, A_FORMAT)
+#undef FIT
+#define FIT(V) (V)
 UNIT_OF(w, W_FORMAT)
 
 // One slice of K. PER: elements in an element of TILES.

@@ -29,6 +29,7 @@ layout(push_constant) uniform Push {
     uint cos_offset, cos_pitch, sin_offset, sin_pitch;
     uint int8_offset, int8_pitch, int8_head, mean_offset; // the first three in bytes
     uint weight_heads, text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own
+    uint guard_offset;
 };
 WRITABLE(0, x)
 layout(binding = 1) readonly buffer Weight { float weight[]; };
@@ -37,10 +38,12 @@ layout(binding = 3) readonly buffer Cosines { float cosines[]; };
 layout(binding = 4) readonly buffer Sines { float sines[]; };
 layout(binding = 5) writeonly buffer Int8 { uint int8_words[]; };
 layout(binding = 6) buffer Mean { float mean_key[]; };
+#define GUARD_BINDING 7
+#include "guard.glsl"
 
 // Two neighbouring channels: F16 pairs share a word.
-vec2 load_pair(const uint at) { return FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]); }
-void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v, 0.0, 0.0)); }
+vec2 load_pair(const uint at) { return GUARD_FACTOR(y) * (FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u])); }
+void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v * GUARD_FACTOR(x), 0.0, 0.0)); }
 
 shared vec2 lane_sums[gl_WorkGroupSize.x];
 vec2 join_lanes(const vec2 v, const bool largest) { // sums, or the largest x and the sum of y

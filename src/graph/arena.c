@@ -1,13 +1,12 @@
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 #include "graph/graph.h"
 
-#define DITI_NEVER_USED UINT32_MAX
-
 static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
     return (value + alignment - 1) / alignment * alignment;
 }
 
-/* A run of repeated segments is one loop: whatever comes into it from before must survive until its last dispatch. */
+/* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
+   survive until its last dispatch. */
 static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
     size_t i;
     for (i = 1; i < graph->tensor_count; i++) {
@@ -20,12 +19,12 @@ static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t en
 static void diti_arena_widen(diti_graph *graph) {
     uint32_t s = 0, start, end;
     while (s < graph->segment_count) {
-        if (!graph->segments[s].repeated) {
+        if (!graph->segments[s].repeated && !graph->guards) {
             s++;
             continue;
         }
-        start = graph->segments[s].first;
-        while (s < graph->segment_count && graph->segments[s].repeated) s++;
+        start = graph->segments[s++].first;
+        while (s < graph->segment_count && graph->segments[s].repeated && graph->segments[s - 1].repeated) s++;
         end = graph->segments[s - 1].first + graph->segments[s - 1].count;
         diti_arena_widen_loop(graph, start, end);
     }
@@ -116,7 +115,7 @@ static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *
 static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
     const diti_tensor_info *tensor = &graph->tensors[index];
     return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
-           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_NEVER_USED);
+           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
 }
 
 static void diti_arena_copy_to_views(diti_graph *graph) {

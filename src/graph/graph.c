@@ -1,7 +1,5 @@
 #include "graph/graph.h"
 
-#define DITI_UNUSED_YET UINT32_MAX
-
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
     return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
 }
@@ -22,6 +20,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->tensors);
     diti_free(&graph->device->env, graph->dispatches);
     diti_free(&graph->device->env, graph->wanted);
+    diti_free(&graph->device->env, graph->guard_records);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -48,6 +47,11 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
     segment->first = (uint32_t)graph->dispatch_count;
     segment->repeated = repeated;
     return graph->segment_count++;
+}
+
+DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
+    graph->scope[0] = 0;
+    if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 
 /* Appends a tensor; the pointer is valid until the next tensor is made. */

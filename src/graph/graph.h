@@ -219,15 +219,17 @@ typedef struct diti_tensor_info {
     diti_storage storage;
     diti_element format;
     uint32_t rows, columns;
-    bool rotated;                 /* I8: in the basis of rotated weights */
-    uint32_t pitch;               /* elements from row to row; multiple of 4 for tensors the graph makes */
-    diti_tensor parent;           /* views: the tensor whose memory this is; else itself */
-    uint64_t first;               /* views: element offset inside the parent */
-    uint64_t bytes;               /* of a parent: rows * pitch * element size */
-    const diti_weight_part *part; /* DITI_STORAGE_WEIGHT */
-    uint32_t first_use, last_use; /* dispatch indices, set by the ops, widened by the planner for repeated segments */
-    uint32_t block;               /* planner: which arena block */
-    VkDeviceSize offset;          /* planner: byte offset in its block */
+    bool rotated;                  /* I8: in the basis of rotated weights */
+    uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
+    diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
+    uint64_t first;                /* views: element offset inside the parent */
+    uint64_t bytes;                /* of a parent: rows * pitch * element size */
+    const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
+#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
+    uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
+    uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
+    uint32_t block;                /* planner: which arena block */
+    VkDeviceSize offset;           /* planner: byte offset in its block */
 } diti_tensor_info;
 
 /* --- dispatches ---
@@ -293,6 +295,13 @@ typedef struct diti_segment {
     bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
+typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+    char name[64];
+    uint32_t segment;                /* counted from 1 */
+    uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+    bool has_result;
+    uint32_t exponent, wanted; /* of what is stored with it */
+} diti_guard_record;
 typedef struct diti_graph {
     diti_device *device;
     dit_error error;           /* sticky: the first failure */
@@ -307,6 +316,11 @@ typedef struct diti_graph {
     uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
     diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
+    char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
+    diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
+    diti_guard_record *guard_records;
+    size_t guard_count, guard_capacity;
+    uint32_t guard_judged; /* records of earlier segments, and the first */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -317,6 +331,8 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
     DITI_PRINTF(3, 4);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
+/* What the next ops belong to, for messages: "block", 3; NULL: nothing. */
+DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                          const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
@@ -340,6 +356,8 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
  * size. */
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                                 uint32_t group_size);
+/* Kernels for processors, which compute with F32 and know no guards. */
+DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
                                uint8_t word, bool reads, bool writes);
@@ -397,6 +415,40 @@ typedef struct diti_attention_tiles {
 /* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
                                               uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
+
+/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
+typedef struct diti_guard_use {
+    diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
+    diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
+    bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
+    uint32_t binding;
+    uint8_t word;
+} diti_guard_use;
+DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
+/* The dispatch does nothing while a segment must run again. */
+DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
+/* `to` is stored with the exponent of `from`. */
+DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* tensor, or a copy for kernels that know no exponents. */
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
+#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
+#define DITI_OP_WEIGH 6u
+
+/* ================= guards: what overflows F16 is done again, scaled ================= */
+typedef struct diti_health { /* what the device tells of a run */
+    uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
+    uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
+    uint32_t bad_picture;    /* not 0: it is not finite */
+    uint32_t step;           /* steps that had an effect */
+} diti_health;
+#define DITI_HEALTH_WORDS 4u
+/* Before the first segment, where activations are F16. */
+DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
+/* Words of diti_health in a guarded graph: U32 [1, words]. */
+DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
+/* After a segment's ops, and before what must not happen twice. */
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
 
 /* ================= ops: each creates its output unless told where to write ================= */
 
@@ -690,6 +742,10 @@ typedef struct diti_plan {
     uint32_t segment_count;
     diti_tensor_info *tensors;
     size_t tensor_count;
+    diti_tensor guards;
+    diti_guard_record *guard_records;
+    diti_buffer report;      /* guards as of the newest finished segment; only where guards are */
+    VkCommandBuffer restore; /* guards as diti_guard_write wrote them */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
     diti_dispatch *sources;
@@ -773,6 +829,28 @@ DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
 /* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
+/* Guards of a plan; all do nothing where there are none. */
+typedef struct diti_verdict { /* about a segment that must run again */
+    uint32_t segment, step;   /* step: how many were done */
+    uint32_t record;
+    const char *name; /* of the op that is to blame; owned by the plan */
+    bool lost;        /* running it again does not help */
+} diti_verdict;
+#define DITI_GUARD_TRIES 8u
+/* For the next run from the start, or the next restore. */
+DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
+/* Raises exponents so far as that report asks for; false: it does not. */
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+/* The error of a run that nothing helps. steps: of the run; 0: has none. */
+DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+                                         uint32_t steps, dit_error *err);
+/* Nothing of the plan is in flight: what must run again can be submitted after it. */
+DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
+/* diti_plan_run for one segment, as often as its guards want. */
+DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
                                         dit_error *err);

@@ -25,6 +25,7 @@ enum {
     DITI_ATTENTION_BIAS_ORIGIN,
     DITI_ATTENTION_LSE,
     DITI_ATTENTION_LSE_PITCH,
+    DITI_ATTENTION_GUARD,
     DITI_ATTENTION_PUSH_WORDS
 };
 enum {
@@ -111,7 +112,7 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
     uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
-    if (!device->is_cpu) {
+    if (!diti_equal(tiles->module, "attention_cpu")) {
         tiles->constants[1] = 0; /* kept only where there is room */
         return;
     }
@@ -255,6 +256,17 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        candidate, tiles);
 }
 
+/* The result is a mean of values, and so it is stored with their exponent. */
+static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
+    diti_guard_use use = DITI_ZERO;
+    use.operands[0] = qkv[0];
+    use.operands[1] = qkv[1];
+    use.binding = 7;
+    use.word = DITI_ATTENTION_GUARD;
+    diti_guard_pass(graph, qkv[2], out);
+    diti_op_guard(graph, dispatch, &use);
+}
+
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
                                 diti_tensor out, const diti_attention_shape *shape, const char *name) {
     diti_attention_tiles tiles = DITI_ZERO;
@@ -269,8 +281,8 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         return;
     }
     if (!matrix)
-        fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-                                     : diti_attention_tiles_gpu(graph->device, quads, &tiles);
+        fits = diti_op_suits_cpu(graph) ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+                                        : diti_attention_tiles_gpu(graph->device, quads, &tiles);
     if (!fits) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
@@ -278,7 +290,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         return;
     }
     if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-    if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+    if (!matrix && diti_op_suits_cpu(graph) && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
@@ -301,6 +313,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_LSE_PITCH] = desc->lse ? diti_tensor_get(graph, desc->lse)->pitch : 0;
     diti_attention_bind(graph, &dispatch, desc, qkv, out, shape);
+    diti_attention_guard(graph, qkv, out, &dispatch);
     dispatch.cost_kind = DITI_COST_ATTENTION;
     dispatch.flops = flops;
     memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
@@ -339,7 +352,7 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
     if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
     qkv[0] = q;
     qkv[1] = k;
-    qkv[2] = v;
+    qkv[2] = shape.head_dim % 2 ? diti_guard_release(graph, v, name) : v; /* the result is F32 */
     diti_attention_operands(graph, desc, &shape, qkv, name);
     out = shape.head_dim % 2 ? 0 : desc->out;
     if (!out)
@@ -347,7 +360,8 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
                               shape.heads * shape.head_dim, name);
     if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
     diti_attention_emit(graph, desc, qkv, out, &shape, name);
-    if (shape.head_dim % 2 && (desc->out || graph->activation != DITI_F32)) { /* odd heads begin inside a word */
+    if (shape.head_dim % 2 &&
+        (desc->out || (graph->activation != DITI_F32 && !graph->guards))) { /* odd heads begin inside a word */
         diti_elementwise_desc narrow = DITI_ZERO;
         narrow.out = desc->out;
         narrow.name = name;
@@ -400,6 +414,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
     uint32_t kinds = desc->kinds ? desc->kinds : 1;
     diti_tensor weight, bias;
+    diti_guard_use use = DITI_ZERO;
     diti_dispatch dispatch;
     if (!diti_qkv_check(graph, x, desc, name)) return;
     weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
@@ -429,15 +444,20 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
     diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
     diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    use.out = in_place ? x : 0;
+    use.operands[0] = x;
+    use.binding = 7;
+    use.word = 20;
+    diti_op_guard(graph, &dispatch, &use);
     if (parts & DITI_QKV_PART_MEAN) {
-        diti_op_emit(graph, &dispatch, desc->heads, 20);
+        diti_op_emit(graph, &dispatch, desc->heads, 21);
         return;
     }
     if (rows > 1) { /* heads workgroups do group / lanes rows */
         diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
         if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
     }
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 20);
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 21);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {

@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
+#define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
@@ -54,10 +55,25 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
     return false;
 }
 
+/* A copy takes the exponent over. */
+static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
+                                   diti_dispatch *dispatch) {
+    diti_guard_use use = DITI_ZERO;
+    if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
+        diti_guard_pass(graph, x, out);
+        return;
+    }
+    use.operands[0] = x;
+    use.binding = 7;
+    use.word = DITI_SMALL_GUARD;
+    diti_op_guard(graph, dispatch, &use);
+}
+
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to, *add;
     const char *name = desc->name ? desc->name : "elementwise";
     diti_tensor out = desc->out;
+    uint32_t rows = from->rows, columns = from->columns;
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return 0;
     if (!out)
@@ -83,7 +99,8 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_small_emit(graph, &dispatch, from->rows, from->columns, 12);
+    diti_elementwise_guard(graph, x, out, !desc->activation && !desc->scale && !desc->offset && !desc->add, &dispatch);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
     return out;
 }
 
@@ -112,7 +129,8 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
     diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
-    diti_small_emit(graph, &dispatch, 1, 1, 12);
+    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
+    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
 }
 
 /* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
@@ -181,8 +199,11 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
     diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
     diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
-    diti_op_bind(graph, &dispatch, 7, desc->health, 16, true, true);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, 17);
+    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
+    dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
+    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
+    x = diti_tensor_get(graph, desc->x);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
 }
 
 /* --- pixels.comp --- */
@@ -239,10 +260,12 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
 static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
                                       uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
                                       uint32_t patch) {
-    const diti_tensor_info *from = diti_tensor_get(graph, tokens);
+    const diti_tensor_info *from;
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
+    tokens = diti_guard_release(graph, tokens, "unpatchify");
+    from = diti_tensor_get(graph, tokens);
     if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
                          (uint64_t)patch * patch * out_channels, "unpatchify"))
@@ -309,9 +332,12 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health) {
-    const diti_tensor_info *from = diti_tensor_get(graph, rows);
-    uint32_t pixels = from->rows;
+    const diti_tensor_info *from;
+    uint32_t pixels;
     diti_dispatch dispatch;
+    rows = diti_guard_release(graph, rows, "image");
+    from = diti_tensor_get(graph, rows);
+    pixels = from->rows;
     if (!diti_small_begin(graph, &dispatch, "image", "pixels", DITI_OP_IMAGE)) return;
     if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
         (rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {

@@ -33,6 +33,7 @@ enum {
     DITI_GEMM_STRIDE,
     DITI_GEMM_PAD,
     DITI_GEMM_UPSAMPLE,
+    DITI_GEMM_GUARD,
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
@@ -248,6 +249,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
         !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
         return false;
+    if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
+        return false; /* what lies behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
     step = coop.unit * 4;
     while (step < coop.shape.k) step *= 2;
@@ -284,6 +287,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && !gemm->image &&
                 (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+    if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
@@ -293,7 +297,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
-    else if (device->is_cpu && !(half && !few))
+    else if (diti_op_suits_cpu(graph) && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
         diti_gemm_tiles_gpu(graph, gemm, half, out);
@@ -451,6 +455,18 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
     diti_op_bind_rows(graph, dispatch, 6, div, rows, 0, 0);
 }
 
+static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
+                            diti_dispatch *dispatch) {
+    diti_guard_use use = DITI_ZERO;
+    use.narrows = diti_equal(tiles->module, "gemm_coop");
+    use.out = gemm->out;
+    use.operands[0] = gemm->x;
+    use.operands[1] = gemm->multiply;
+    use.binding = 7;
+    use.word = DITI_GEMM_GUARD;
+    diti_op_guard(graph, dispatch, &use);
+}
+
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
@@ -468,6 +484,7 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_constants(graph, gemm, &tiles, &dispatch);
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);
+    diti_gemm_guard(graph, gemm, &tiles, &dispatch);
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
     if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
     dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
@@ -589,7 +606,8 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     gemm.multiply = desc->multiply;
     gemm.gate = desc->gate;
     gemm.rows_per_gate = desc->rows_per_gate;
-    gemm.residual = desc->residual;
+    gemm.residual = diti_guard_release(graph, desc->residual, name);
+    if (gemm.residual) gemm.multiply = diti_guard_release(graph, gemm.multiply, name);
     gemm.name = name;
     gemm.out = desc->out;
     if (!gemm.out) {
@@ -647,7 +665,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     gemm.depth = weight->columns / (image.kernel * image.kernel);
     gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
     gemm.activation = (uint32_t)desc->activation;
-    gemm.residual = desc->residual;
+    gemm.residual = diti_guard_release(graph, desc->residual, name);
     gemm.name = name;
     if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
     gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);

@@ -116,6 +116,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     diti_tensor_info info;
     op.name = desc->name ? desc->name : "norm";
     if (!diti_norm_check(graph, x, desc, op.name)) return 0;
+    x = diti_guard_release(graph, x, op.name);
     info = *diti_tensor_get(graph, x);
     op.x = x;
     op.desc = desc;
@@ -146,6 +147,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
     op.parts = DITI_NORM_PART_PLAIN;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
+    diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;
 }
@@ -218,7 +220,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
                                plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
     }
-    plan.x = x;
+    plan.x = x; /* with or without an exponent: the norm of a multiple is the same */
     plan.pixels = info.rows / plan.batch;
     plan.columns = info.columns;
     plan.groups = desc->groups;
@@ -248,17 +250,18 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     diti_dispatch dispatch;
     uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
-    if (!diti_op_begin(graph, &dispatch, name, "weigh", group)) return;
-    dispatch.constants[1] = is_sums;
-    dispatch.constant_count = 2;
-    dispatch.push[1] = info->columns;
-    dispatch.push[3] = info->pitch;
-    diti_op_bind(graph, &dispatch, 0, x, 2, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 1, table, 4, true, false);
-    diti_op_bind(graph, &dispatch, 2, sums, 5, !is_sums, is_sums);
-    diti_op_bind_rows(graph, &dispatch, 0, 1, 1, 0, 0);
+    if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
+    dispatch.constants[1] = DITI_OP_WEIGH;
+    dispatch.constants[8] = is_sums;
+    dispatch.constant_count = 9;
+    dispatch.push[2] = info->columns;
+    dispatch.push[9] = info->pitch;
+    diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
     dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, 6);
+    diti_op_emit(graph, &dispatch, info->rows, 13);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {

@@ -20,6 +20,14 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
     return DIT_OK;
 }
 
+static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
+                                           "guards", &plan->report, err);
+    if (result < 0) return result;
+    plan->counters.allocations++;
+    return diti_guard_write(plan, 0, err);
+}
+
 /* --- pipelines: each distinct one is compiled once, by the caller and, where a worker lends a thread, by that one too
  * --- */
 
@@ -146,8 +154,11 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->tensor_count = graph->tensor_count;
     plan->sources = graph->dispatches;
     plan->source_count = graph->dispatch_count;
+    plan->guards = graph->guards;
+    plan->guard_records = graph->guard_records;
     graph->tensors = NULL;
     graph->dispatches = NULL;
+    graph->guard_records = NULL;
     graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
 }
 
@@ -158,6 +169,7 @@ static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error 
         diti_plan_take(plan, graph);
         result = diti_plan_create_buffers(plan, err);
     }
+    if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
     if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
     diti_trace_close(&scope, 0);
     return result;
@@ -223,6 +235,8 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
     if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
     diti_plan_free_blocks(plan);
+    diti_buffer_destroy(device, &plan->report);
+    diti_free(&device->env, plan->guard_records);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);
@@ -235,6 +249,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
 
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
     VkSemaphore unused = plan->timeline;
+    diti_guard_inherit(plan, before);
     plan->timeline = before->timeline;
     plan->submitted = before->submitted;
     plan->counters.dispatches += before->counters.dispatches;

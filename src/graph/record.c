@@ -33,6 +33,39 @@ static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, u
     plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
 }
 
+/* After the last slice of a segment: what its guards say, for the host. */
+static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) {
+    VkMemoryBarrier barrier;
+    VkBufferCopy copy;
+    VkBuffer guards;
+    memset(&copy, 0, sizeof copy);
+    memset(&barrier, 0, sizeof barrier);
+    guards = diti_plan_buffer(plan, plan->guards, &copy.srcOffset, &copy.size);
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT);
+    plan->device->vk.CmdCopyBuffer(commands, guards, plan->report.buffer, 1, &copy);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+    plan->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                                        &barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
+    VkBufferCopy copy;
+    memset(&copy, 0, sizeof copy);
+    diti_plan_buffer(plan, plan->guards, &copy.dstOffset, &copy.size);
+    copy.srcOffset = copy.dstOffset;
+    diti_record_barrier(plan, commands, work, VK_PIPELINE_STAGE_TRANSFER_BIT);
+    plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+}
+
+static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_segment *segment = &plan->segments[slice->segment];
+    return slice == &plan->slices[segment->first + segment->count - 1];
+}
+
 /* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
                               uint32_t stamps) {
@@ -59,6 +92,7 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
         vk->CmdDispatch(commands, dispatch->groups, 1, 1);
         if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
     }
+    if (plan->guards && diti_record_ends_segment(plan, slice)) diti_record_report(plan, commands);
 }
 
 static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
@@ -145,6 +179,14 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
                : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
 }
 
+static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
+    if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
+    if (result < 0) return result;
+    diti_record_guards(plan, plan->restore);
+    return diti_record_end(plan, plan->restore, err);
+}
+
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
     dit_result result = diti_record_create_pools(plan, err);
@@ -156,6 +198,7 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
         for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
             result = diti_record_traced(plan, i, set, err);
     }
+    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
     diti_trace_close(&scope, 0);
     return result;
 }

@@ -128,6 +128,7 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
     memset(&use, 0, sizeof use);
     memset(&keep, 0, sizeof keep);
     diti_graph_init(&graph, ctx->device);
+    diti_guard_begin(&graph);
     diti_graph_segment(&graph, "encode", false);
     use.batch = 2;
     use.rows = use.tokens = count;
@@ -137,12 +138,13 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
     keep.out = kept = diti_tensor_state(&graph, DITI_F32, count, columns, "prompt embedding");
     keep.name = "keep embedding";
     diti_elementwise(&graph, encoded, &keep);
+    diti_guard_judge(&graph);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
     if (result >= 0) result = diti_plan_write(plan, use.ids, ids, count * sizeof *ids, err);
     if (result >= 0) result = diti_plan_write(plan, use.items, items, sizeof items, err);
     if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
-    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0) result = diti_guard_run(plan, 0, err);
     if (result >= 0) result = diti_plan_read(plan, kept, rows, (size_t)count * columns * sizeof *rows, err);
     diti_plan_destroy(plan);
     return result;

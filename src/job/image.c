@@ -66,7 +66,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-    dit_result result = diti_buffer_create(job->context->device, 4 * sizeof(uint32_t), DITI_MEMORY_READBACK, "health",
+    dit_result result = diti_buffer_create(job->context->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
     for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
@@ -167,7 +167,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
-    buffer = diti_plan_buffer(job->plan, job->health, &copy.srcOffset, &copy.size);
+    buffer = diti_plan_buffer(job->plan, job->health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;

@@ -32,6 +32,10 @@ static void diti_job_rewind(dit_job *job) {
     job->submitted_us = 0;
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
+    job->last_segment = job->tries = 0;
+    job->unjudged = false;
+    memset(&job->health, 0, sizeof job->health);
+    memset(&job->verdict, 0, sizeof job->verdict);
     job->total_us = diti_job_predict_us(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -344,6 +348,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_plan_wait(job->plan);
+    if (!job->recording) diti_guard_forget(job->plan);
+    diti_job_verdict(job, NULL); /* learns */
     result = diti_job_take_request(job, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
@@ -363,6 +369,8 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     if (err) memset(err, 0, sizeof *err);
     if (!job) return;
     diti_lock(&shared->status_lock);
+    if (job->status.result >= 0 && diti_job_verdict(shared, &shared->error) < 0)
+        shared->status.result = shared->error.result; /* turns out when the application's commands have run */
     if (out) *out = job->status;
     if (err) *err = job->error;
     diti_unlock(&shared->status_lock);

@@ -118,18 +118,24 @@ struct dit_job {
     diti_denoise denoise;
     uint32_t encode_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated */
-    diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health, step,
-        preview;
+    diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
+        step, preview;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy;
-    diti_buffer health_readback; /* uint32_t[4], copied at the end */
+    diti_buffer health_readback; /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     /* the run */
     diti_job_cursor cursor;
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     bool loading;                         /* weights can be loaded without waiting for anything */
+    /* what guards want (graph/guard.c): segments are run again */
+    diti_health health;                        /* the newest that was seen */
+    uint32_t last_segment;                     /* that was wholly submitted */
+    bool unjudged;                             /* what its guards say is not known yet */
+    uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
+    diti_verdict verdict;                      /* record mode: of the segment that cannot */
     double total_us, submitted_us;
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
@@ -166,6 +172,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
 /* run.c */
+/* In record mode: whether what has run so far must run again, which is then an error. */
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);

@@ -63,8 +63,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     diti_denoise *denoise = &job->denoise;
     job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-    job->health = diti_tensor_state(graph, DITI_U32, 1, 4, "health");
-    job->step = diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+    job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+                                      : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+    job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
     diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
@@ -110,12 +111,13 @@ static void diti_emit_step(dit_job *job, diti_graph *graph) {
     solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
     solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
     if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver.health = job->health;
+    solver.health = job->health_words;
     solver.channels = channels;
     solver.guided = shape->guided;
     solver.mixed = shape->mixed;
     solver.corrects = shape->corrects;
     solver.learned = shape->learned;
+    diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, job->step);
 }
@@ -138,10 +140,13 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, image;
     diti_tensor text, rgba, rgb;
+    diti_guard_begin(graph);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
     text = diti_emit_text(job, graph);
+    diti_guard_judge(graph);
     diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(job, graph, text);
+    diti_guard_judge(graph);
     job->step_segment = diti_graph_segment(graph, "step", true);
     diti_emit_step(job, graph);
     job->preview_segment = UINT32_MAX;
@@ -150,6 +155,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
         diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
                          diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+        diti_guard_judge(graph);
     }
     job->decode_segment = diti_graph_segment(graph, "decode", false);
     rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
@@ -159,8 +165,9 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
         diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
-                         job->health);
+                         job->health_words);
     }
+    diti_guard_judge(graph);
 }
 
 /* --- host inputs --- */
@@ -349,5 +356,5 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     dit_result result = diti_inputs_text(job, err);
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
-    return result;
+    return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }

@@ -8,26 +8,27 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
-/* After the last slice of a segment: the next segment, or its next repetition. */
-static void diti_run_next_segment(const dit_job *job, diti_job_cursor *cursor) {
-    bool loop = cursor->segment == job->step_segment || cursor->segment == job->preview_segment;
-    if (cursor->segment == job->step_segment) {
-        cursor->repeat++;
-        if (diti_job_preview_due(job, cursor->repeat)) {
-            cursor->segment = job->preview_segment;
-            return;
-        }
-    }
-    if (!loop)
-        cursor->segment++;
-    else
-        cursor->segment = cursor->repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
+static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
+    if (segment != job->step_segment && segment != job->preview_segment) return segment + 1;
+    if (segment == job->step_segment && diti_job_preview_due(job, repeat)) return job->preview_segment;
+    return repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
     if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
     cursor->slice = 0;
-    diti_run_next_segment(job, cursor);
+    if (cursor->segment == job->step_segment) cursor->repeat++;
+    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+}
+
+/* The slice at the cursor was submitted. */
+static void diti_run_pass(dit_job *job) {
+    uint32_t segment = job->cursor.segment;
+    diti_run_advance(job, &job->cursor);
+    if (job->cursor.slice) return;
+    job->last_segment = segment;
+    job->unjudged = job->plan->guards != 0;
 }
 
 static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
@@ -57,12 +58,15 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+    float fraction = 0;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    job->status.step = flight->steps_done;
+    job->status.step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
     job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
     if (flight->preview) job->status.preview_id++;
-    if (job->total_us > 0) job->status.fraction = (float)(flight->done_us / job->total_us);
+    if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
+    if (fraction > 1) fraction = 1; /* there was more to do than planned */
+    if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }
 
@@ -75,28 +79,81 @@ static diti_job_flight diti_run_take(dit_job *job) {
     flight.stage = diti_run_stage(job, segment);
     job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
     flight.done_us = job->submitted_us;
-    diti_run_advance(job, &job->cursor);
+    diti_run_pass(job);
     flight.steps_done = job->cursor.repeat;
     flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
     return flight;
 }
 
-/* A last look at the latent and the picture: word 0 is the first bad step + 1, word 2 tells about the picture. */
+/* --- what the guards say --- */
+
+/* Steps may follow each other unseen; everything else waits for what is said about the segment before it. */
+static bool diti_run_must_wait(const dit_job *job) {
+    bool steps = job->last_segment == job->step_segment && job->cursor.segment == job->step_segment;
+    return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
+}
+
+/* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
+static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+    bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
+    dit_result result;
+    job->tries = same ? job->tries + 1 : 1;
+    job->again_segment = verdict->segment;
+    job->again_step = verdict->step;
+    result = diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+    if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+    if (result < 0) return result;
+    diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
+    diti_lock(&job->status_lock);
+    job->status.reruns++;
+    job->status.rerun_op = verdict->name;
+    diti_unlock(&job->status_lock);
+    job->cursor.segment = verdict->segment;
+    job->cursor.repeat = verdict->step;
+    return DIT_OK;
+}
+
+/* Nothing is in flight, so the newest report is about the last segment. */
+static dit_result diti_run_settle(dit_job *job, dit_error *err) {
+    diti_verdict verdict;
+    if (!job->unjudged || job->cursor.slice) return DIT_OK;
+    job->unjudged = false;
+    return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+    dit_result result;
+    if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
+    result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
+    return result < 0 ? result
+                      : diti_fail(err, DIT_ERROR_NOT_FINITE,
+                                  "fp16 overflowed in %s, and commands of the application are not run again by dit; "
+                                  "restart the job: it begins with what it learnt",
+                                  job->verdict.name);
+}
+
+static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_error *err) {
+    if (health->bad_step)
+        return diti_fail(
+            err, DIT_ERROR_NOT_FINITE,
+            "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
+            health->bad_step, job->request.shape.steps);
+    if (health->bad_picture)
+        return diti_fail(err, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
+    return DIT_OK;
+}
+
+/* A last look at the latent and the picture. */
 static dit_result diti_run_check_health(dit_job *job) {
-    uint32_t words[4];
+    diti_health health;
     dit_error error;
+    dit_result result;
     memset(&error, 0, sizeof error);
+    result = diti_job_verdict(job, &error);
     diti_buffer_invalidate(job->context->device, &job->health_readback);
-    memcpy(words, job->health_readback.block.mapped, sizeof words);
-    if (words[0])
-        diti_fail(&error, DIT_ERROR_NOT_FINITE,
-                  "the latent is not finite after step %u of %u (solver step); try the fp32 rung or another sampler",
-                  words[0], job->request.shape.steps);
-    else if (words[2])
-        diti_fail(&error, DIT_ERROR_NOT_FINITE, "the picture is not finite (VAE decoder); try the fp32 rung");
-    else
-        return DIT_OK;
-    return diti_run_fail(job, &error);
+    memcpy(&health, job->health_readback.block.mapped, sizeof health);
+    if (result >= 0) result = diti_run_judge(job, &health, &error);
+    return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
 
 /* --- step mode --- */
@@ -111,12 +168,13 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
     if (result < 0) return result;
     diti_plan_learn(job->plan);
+    diti_guard_read(job->plan, &job->health);
     while (job->flight_count && job->flight[job->flight_first].value <= done) {
         diti_run_report(job, &job->flight[job->flight_first]);
         job->flight_first = diti_run_flight_index(job, 1);
         job->flight_count--;
     }
-    return DIT_OK;
+    return job->flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
 }
 
 static float diti_run_flight_us(const dit_job *job) {
@@ -127,7 +185,7 @@ static float diti_run_flight_us(const dit_job *job) {
 }
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT) return false;
+    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
     if (job->flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
     if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;

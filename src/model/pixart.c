@@ -397,8 +397,10 @@ static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph
     y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
     desc.name = "text_kv";
     for (i = 0; i < model->config.blocks; i++) {
+        diti_graph_scope(graph, "block", i);
         state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
     }
+    diti_graph_scope(graph, NULL, 0);
 }
 
 static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -568,7 +570,11 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_pixart_begin_step(model, graph, denoise, &step);
     x = diti_pixart_patches(graph, &step);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_pixart_run_block(graph, &step, i, x);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
+        diti_pixart_run_block(graph, &step, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
     x = diti_pixart_final(graph, &step, x);
     return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
                            config->out_channels, denoise->height, denoise->width, config->patch);

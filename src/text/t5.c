@@ -333,8 +333,10 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
     diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
     uint32_t i;
     for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
         diti_t5_run_block(t5, graph, use, i, x, diti_t5_bias(t5, graph, use, i));
     }
+    diti_graph_scope(graph, NULL, 0);
     x = diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
     if (use->weights) diti_weigh_rows(graph, x, use->weights, "t5_weigh");
     return x;

@@ -76,6 +76,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
+    device->unguarded = !diti_override_number(overrides, "guards", 1);
     device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }

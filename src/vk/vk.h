@@ -261,6 +261,7 @@ typedef struct diti_device {
     bool is_cpu;             /* a software driver: gets its own tile choices */
     bool has_dot;            /* shaderIntegerDotProduct is enabled */
     bool dot;                /* it is used, after overrides and the self-test */
+    bool unguarded;          /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
     bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
