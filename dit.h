@@ -767,7 +767,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DIT_IMPLEMENTED
 #define DIT_INTERNAL static
 
-/* ======== src/base/base.h (edit it there; dit.h is generated) ======== */
+/* ==== src/base/base.h ==== */
 /* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
 #ifndef DITI_BASE_H
 #define DITI_BASE_H
@@ -890,7 +890,7 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infin
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
 #endif
 
-/* ======== src/base/error.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/error.c ==== */
 
 /* Names from damaged files may hold anything; a message stays one line. */
 static void diti_error_flatten(char *message) {
@@ -965,7 +965,7 @@ DIT_API const char *dit_result_string(dit_result r) {
 
 DIT_API uint32_t dit_version(void) { return DIT_VERSION; }
 
-/* ======== src/base/memory.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/memory.c ==== */
 
 /* A hook's free wants the size back, so each allocation is preceded by one aligned header that keeps it. */
 #define DITI_MEMORY_ALIGN 64u
@@ -1076,7 +1076,7 @@ DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
 	return true;
 }
 
-/* ======== src/base/text.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/text.c ==== */
 
 DIT_INTERNAL bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
@@ -1178,7 +1178,7 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
 	return length;
 }
 
-/* ======== src/base/clock.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/clock.c ==== */
 #ifdef _WIN32
 #include <time.h>
 #else
@@ -1197,7 +1197,7 @@ DIT_INTERNAL uint64_t diti_clock_us(void) {
 #endif
 }
 
-/* ======== src/base/float.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/float.c ==== */
 
 static float diti_float_from_bits(uint32_t bits) {
 	float value;
@@ -1261,7 +1261,7 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
 
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }
 
-/* ======== src/base/json.c (edit it there; dit.h is generated) ======== */
+/* ==== src/base/json.c ==== */
 
 enum { DITI_JSON_MAX_DEPTH = 64, DITI_JSON_MAX_NUMBER = 255 };
 
@@ -1687,7 +1687,7 @@ DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key,
 	return DIT_OK;
 }
 
-/* ======== src/io/io.h (edit it there; dit.h is generated) ======== */
+/* ==== src/io/io.h ==== */
 /* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and
    tensors by component. */
 #ifndef DITI_IO_H
@@ -1976,7 +1976,7 @@ DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes
 DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
 #endif
 
-/* ======== src/io/types.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/types.c ==== */
 
 typedef struct diti_type_layout {
 	const char *name;
@@ -2200,7 +2200,7 @@ DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t
 	for (done = 0; done + elements <= count; done += elements, block += bytes) decode(block, out + done);
 }
 
-/* ======== src/io/file.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/file.c ==== */
 #ifdef _WIN32
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
@@ -2484,7 +2484,7 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
 	return source->open != NULL;
 }
 
-/* ======== src/io/checkpoint.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/checkpoint.c ==== */
 
 /* --- memory that lives as long as the checkpoint --- */
 
@@ -3151,7 +3151,7 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 	return meta->texts[index].text;
 }
 
-/* ======== src/io/safetensors.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/safetensors.c ==== */
 /* safetensors: a 64-bit header length, a JSON header, the data (models.md 9.1). */
 
 enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 }; /* the limit of the reference implementation */
@@ -3323,7 +3323,7 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
 	return result;
 }
 
-/* ======== src/io/gguf.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/gguf.c ==== */
 /* GGUF versions 2 and 3, little-endian (models.md 9.2). */
 
 static const diti_format_type diti_gguf_types[] = {
@@ -3701,7 +3701,7 @@ DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *s
 	return result;
 }
 
-/* ======== src/io/zip.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/zip.c ==== */
 /* The directory of a zip archive whose entries are stored as they are (APPNOTE 4.3): where the bytes of each name lie.
    Nothing is unpacked. Entries must stand one behind the other in the order of the directory, as every writer puts
    them, so that none can hide in another. */
@@ -3938,7 +3938,7 @@ DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char
 	return &zip->entries[found];
 }
 
-/* ======== src/io/pickle.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/pickle.c ==== */
 /* The part of Python's pickle protocol 2 with which torch.save writes tensors in dictionaries. A pickle is a program
    for a stack machine, and what it may call is the danger of it. Here nothing is ever called or imported: a name is
    looked up in the table below, and what is not in it is refused. Every opcode makes at most one value, so memory is
@@ -4479,7 +4479,7 @@ DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle) {
 	memset(pickle, 0, sizeof *pickle);
 }
 
-/* ======== src/io/pytorch.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/pytorch.c ==== */
 /* PyTorch checkpoints as torch.save has written them since 1.6: a zip archive of stored entries, NAME/data.pkl, which
    says what the tensors are, and NAME/data/KEY, their bytes. Nothing in them is ever executed (pickle.c). */
 
@@ -4828,7 +4828,7 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
 	return result;
 }
 
-/* ======== src/io/i8_row.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/i8_row.c ==== */
 /* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
    how files hold them. */
 
@@ -4939,7 +4939,7 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
 	return result;
 }
 
-/* ======== src/io/package.c (edit it there; dit.h is generated) ======== */
+/* ==== src/io/package.c ==== */
 
 /* A component that was looked for, found or not. */
 typedef struct diti_package_part {
@@ -5183,7 +5183,7 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 	return DIT_OK;
 }
 
-/* ======== src/vk/vk.h (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/vk.h ==== */
 /* vk: loader table, device choice and feature ladder, memory, pipelines, submission. */
 #ifndef DITI_VK_H
 #define DITI_VK_H
@@ -5677,7 +5677,7 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: folded bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
+/* One embedded module: packed bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
 	const char *name; /* NULL ends the table */
 	const char *const *pieces;
@@ -5694,7 +5694,7 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
 										  dit_error *err);
 #endif
 
-/* ======== src/vk/atomic.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/atomic.c ==== */
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
 static int diti_atomic_exchange(int *value, int to) {
@@ -5719,7 +5719,7 @@ DIT_INTERNAL void diti_lock(int *lock) {
 
 DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
-/* ======== src/vk/overrides.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/overrides.c ==== */
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
@@ -5838,7 +5838,7 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 	return DIT_OK;
 }
 
-/* ======== src/vk/loader.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/loader.c ==== */
 #if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
@@ -6032,7 +6032,7 @@ DIT_INTERNAL const char *diti_vk_name(VkResult result) {
 	}
 }
 
-/* ======== src/vk/features.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/features.c ==== */
 
 /* Every optional feature that dit uses, as data: in which structure its bit stands, alone and in the structures of
    whole Vulkan versions. Structures newer than the least headers that dit compiles with are known by number only; all
@@ -6226,7 +6226,7 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
 	for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
 
-/* ======== src/vk/cores.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/cores.c ==== */
 
 /* How many multiprocessors, compute units or shader cores a device has. Core Vulkan does not say; where the vendor has
    no extension for it, a guess by the kind of device that never changes, because results depend on it (ops_split_k.c).
@@ -6274,7 +6274,7 @@ DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device) {
 	return cores;
 }
 
-/* ======== src/vk/coop.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/coop.c ==== */
 
 /* Cooperative matrices: which shapes a device has, and which rungs follow. Vulkan's own declarations are newer than the
    least headers that dit compiles with. */
@@ -6457,7 +6457,7 @@ DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *prope
 	return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }
 
-/* ======== src/vk/devices.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/devices.c ==== */
 
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
 	static const char *const names[] = {"base", "fp16", "half", "coop", "coop2"};
@@ -6717,7 +6717,7 @@ DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_er
 	return result;
 }
 
-/* ======== src/vk/submit.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/submit.c ==== */
 
 static void diti_queue_lock(diti_device *device) {
 	if (device->lock_queue)
@@ -6896,7 +6896,7 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 	return result;
 }
 
-/* ======== src/vk/trace.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/trace.c ==== */
 /* Traces: a list of events in chunks, filled by any thread, and the clocks that their times come from. */
 
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
@@ -7235,7 +7235,7 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 	}
 }
 
-/* ======== src/vk/memory.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/memory.c ==== */
 
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
@@ -7556,7 +7556,7 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 	device->vk.InvalidateMappedMemoryRanges(device->device, 1, &range);
 }
 
-/* ======== src/vk/transfer.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/transfer.c ==== */
 
 /* Copies between host and device that wait. What is mapped is copied directly, the rest in chunks through one staging
    buffer that the device keeps. */
@@ -7708,7 +7708,7 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 	return result;
 }
 
-/* ======== src/vk/stage.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/stage.c ==== */
 /* Copies from the host to memory that it does not see: a ring of pinned buffers, one of which is filled while others
    are copied. */
 
@@ -7872,7 +7872,7 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
 	return DIT_OK;
 }
 
-/* ======== src/vk/pipeline.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/pipeline.c ==== */
 
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
 	VkDescriptorSetLayoutBinding bindings[DITI_MAX_BINDINGS];
@@ -8060,7 +8060,7 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
 	}
 }
 
-/* ======== src/vk/tuned.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/tuned.c ==== */
 /* Which candidate of a kernel is the fastest for a class of shapes: found by graph/tune.c, kept in the cache blob. */
 
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
@@ -8090,7 +8090,7 @@ DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t 
 	diti_unlock(&device->lock);
 }
 
-/* ======== src/vk/cache.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/cache.c ==== */
 
 /* The cache blob: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is only good for the
    driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
@@ -8287,7 +8287,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 	return DIT_OK;
 }
 
-/* ======== src/vk/device.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/device.c ==== */
 
 #define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
 
@@ -8704,7 +8704,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
 	diti_free(&env, device);
 }
 
-/* ======== src/vk/extend.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/extend.c ==== */
 
 /* dit_device_extend: the application's pNext chain with the bits that dit needs set. Its structures are const, so those
    up to the last one that must change are copied, and what follows is linked as it is. A copy needs the structure's
@@ -8926,16 +8926,30 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	return DIT_OK;
 }
 
-/* ======== src/vk/spirv.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/spirv.c ==== */
 
 /* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
-   from '#' on without '?' (trigraphs) and '\\'. The bytes are a sequence of: one byte, its upper half the number of
-   literal bytes, its lower half that of copied bytes less 3 (15: a LEB128 number follows and is added); the literals;
-   how far back the copy lies, LEB128. What that unfolds to is the module's words as LEB128. */
+   from '#' on without '?' (trigraphs) and '\\'. The bytes are a range coder's: each bit is coded with the odds of its
+   kind and place, which follow what came before. The bits say, until the bytes are full: a literal byte, or a copy of
+   earlier bytes: from as far back as the last copy or not, how many, how far back. Those bytes are the module's words
+   as LEB128. tools/spirv.c writes it. */
+enum {
+	DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
+	DITI_SPIRV_COPY = 0,              /* by context */
+	DITI_SPIRV_AGAIN = 8,             /* by context */
+	DITI_SPIRV_LENGTH = 16,           /* of a copy from elsewhere; from as far back again */
+	DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,  /* by length 2, 3, 4, more */
+	DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER, /* by whether a word goes on, by the guess's bit */
+	DITI_SPIRV_ODDS = DITI_SPIRV_LITERAL + 2 * 3 * 256
+};
+
 typedef struct diti_spirv_reader {
 	const char *const *piece;
 	const char *at;       /* inside *piece */
 	uint32_t group, left; /* decoded bytes not yet taken */
+	uint32_t range, code;
+	bool failed;
+	uint16_t odds[DITI_SPIRV_ODDS]; /* of a 0, in 4096 */
 } diti_spirv_reader;
 
 static bool diti_spirv_digit(char c, uint32_t *out) {
@@ -8961,47 +8975,89 @@ static bool diti_spirv_group(diti_spirv_reader *reader) {
 	return value <= UINT32_MAX;
 }
 
-static bool diti_spirv_byte(diti_spirv_reader *reader, uint32_t *out) {
-	if (!reader->left && !diti_spirv_group(reader)) return false;
-	*out = reader->group & 255u;
+/* Past the end or damaged: 0, and the reader has failed. */
+static uint32_t diti_spirv_byte(diti_spirv_reader *reader) {
+	uint32_t byte;
+	if (!reader->left && !diti_spirv_group(reader)) {
+		reader->failed = true;
+		return 0;
+	}
+	byte = reader->group & 255u;
 	reader->group >>= 8;
 	reader->left--;
-	return true;
+	return byte;
 }
 
-static bool diti_spirv_number(diti_spirv_reader *reader, uint32_t *out) {
-	uint32_t shift, byte;
-	*out = 0;
-	for (shift = 0; shift < 35; shift += 7) {
-		if (!diti_spirv_byte(reader, &byte)) return false;
-		*out |= (byte & 127u) << shift;
-		if (byte < 128u) return true;
+static void diti_spirv_begin(diti_spirv_reader *reader, const char *const *pieces) {
+	uint32_t i;
+	reader->piece = pieces;
+	reader->at = *pieces;
+	reader->range = UINT32_MAX;
+	for (i = 0; i < 4; i++) reader->code = reader->code << 8 | diti_spirv_byte(reader);
+	for (i = 0; i < DITI_SPIRV_ODDS; i++) reader->odds[i] = 2048;
+}
+
+static uint32_t diti_spirv_bit(diti_spirv_reader *reader, uint32_t which) {
+	uint32_t odds = reader->odds[which], zero = (reader->range >> 12) * odds, bit = reader->code >= zero;
+	if (bit) {
+		reader->code -= zero;
+		reader->range -= zero;
+		odds -= odds >> 4;
+	} else {
+		reader->range = zero;
+		odds += (4096 - odds) >> 4;
 	}
-	return false;
+	reader->odds[which] = (uint16_t)odds;
+	while (reader->range < 1u << 24) {
+		reader->range <<= 8;
+		reader->code = reader->code << 8 | diti_spirv_byte(reader);
+	}
+	return bit;
 }
 
-static bool diti_spirv_length(diti_spirv_reader *reader, uint32_t half, uint32_t *out) {
-	*out = 0;
-	if (half == 15u && !diti_spirv_number(reader, out)) return false;
-	*out += half;
-	return true;
+/* 1..65535: how many bits follow the leading one, then those. */
+static uint32_t diti_spirv_number(diti_spirv_reader *reader, uint32_t odds) {
+	uint32_t size = 1, number = 1, left;
+	while (size < 16) size = size << 1 | diti_spirv_bit(reader, odds + size);
+	odds += 16 + (size - 16) * 20;
+	for (left = size - 16; left; left--)
+		number = number << 1 | diti_spirv_bit(reader, odds + (number < 8 ? number : 7 + left));
+	return number;
+}
+
+/* guess: what the last copy would have gone on with, or NULL; it counts as long as its bits come true. */
+static uint32_t diti_spirv_literal(diti_spirv_reader *reader, uint32_t odds, const unsigned char *guess) {
+	uint32_t byte = 1, left, guessed, bit;
+	for (left = 8; left; left--) {
+		guessed = guess ? *guess >> (left - 1) & 1u : 0u;
+		bit = diti_spirv_bit(reader, odds + (guess ? 256 + 256 * guessed : 0u) + byte);
+		if (bit != guessed) guess = NULL;
+		byte = byte << 1 | bit;
+	}
+	return byte & 255u;
 }
 
 static bool diti_spirv_unfold(diti_spirv_reader *reader, unsigned char *out, uint32_t size) {
-	uint32_t at = 0, halves, literals, copied, back, byte;
-	while (at < size) {
-		if (!diti_spirv_byte(reader, &halves) || !diti_spirv_length(reader, halves >> 4, &literals)) return false;
-		if (literals > size - at) return false;
-		for (; literals; literals--) {
-			if (!diti_spirv_byte(reader, &byte)) return false;
-			out[at++] = (unsigned char)byte;
+	uint32_t at = 0, back = 0, length, history = 0; /* history: whether the last two were copies, the last in bit 0 */
+	while (at < size && !reader->failed) {
+		uint32_t goes_on = at ? out[at - 1] >> 7 : 0u, context = history | goes_on << 2;
+		history = history << 1 & 3u;
+		if (!diti_spirv_bit(reader, DITI_SPIRV_COPY + context)) {
+			const unsigned char *guess = history & 2u ? out + at - back : NULL;
+			out[at++] = (unsigned char)diti_spirv_literal(reader, DITI_SPIRV_LITERAL + 768 * goes_on, guess);
+			continue;
 		}
-		if (at == size) break;
-		if (!diti_spirv_length(reader, halves & 15u, &copied) || !diti_spirv_number(reader, &back)) return false;
-		if (!back || back > at || size - at < 3 || copied > size - at - 3) return false;
-		for (copied += 3; copied; copied--, at++) out[at] = out[at - back];
+		history |= 1u;
+		if (diti_spirv_bit(reader, DITI_SPIRV_AGAIN + context)) {
+			length = diti_spirv_number(reader, DITI_SPIRV_LENGTH + DITI_SPIRV_NUMBER);
+		} else {
+			length = 1 + diti_spirv_number(reader, DITI_SPIRV_LENGTH);
+			back = diti_spirv_number(reader, DITI_SPIRV_BACK + DITI_SPIRV_NUMBER * (length < 5 ? length - 2 : 3));
+		}
+		if (!back || back > at || length > size - at) return false;
+		for (; length; length--, at++) out[at] = out[at - back];
 	}
-	return true;
+	return !reader->failed;
 }
 
 /* The word at *at, which moves on; false past the end. */
@@ -9019,8 +9075,7 @@ static bool diti_spirv_word(const unsigned char *bytes, uint32_t size, uint32_t 
 static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *bytes, uint32_t *words) {
 	diti_spirv_reader reader = DITI_ZERO;
 	uint32_t i, at = 0;
-	reader.piece = entry->pieces;
-	reader.at = *entry->pieces;
+	diti_spirv_begin(&reader, entry->pieces);
 	if (!diti_spirv_unfold(&reader, bytes, entry->byte_count)) return false;
 	for (i = 0; i < entry->word_count; i++) {
 		if (!diti_spirv_word(bytes, entry->byte_count, &at, &words[i])) return false;
@@ -9130,7 +9185,7 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 	return DIT_OK;
 }
 
-/* ======== src/graph/graph.h (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/graph.h ==== */
 /* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
    replays them.
 
@@ -10034,7 +10089,7 @@ DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
 
-/* ======== src/graph/weights_i8.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/weights_i8.c ==== */
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
@@ -10105,7 +10160,7 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 	return result;
 }
 
-/* ======== src/graph/weights.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/weights.c ==== */
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
    memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
@@ -10830,7 +10885,7 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
 	memset(weights, 0, sizeof *weights);
 }
 
-/* ======== src/graph/upload.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/upload.c ==== */
 /* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
@@ -10887,7 +10942,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
 	return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
-/* ======== src/graph/stream.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/stream.c ==== */
 /* Streamed weights: the slots that a model's jobs share, which part of which matrix goes where in them, and when. */
 
 /* --- the slots --- */
@@ -11341,7 +11396,7 @@ DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
 	diti_stream_leave(plan->stream);
 }
 
-/* ======== src/graph/graph.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/graph.c ==== */
 
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
 	return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
@@ -11552,7 +11607,7 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 	graph->segments[copy->segment].count++;
 }
 
-/* ======== src/graph/arena.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/arena.c ==== */
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 
 static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
@@ -11720,7 +11775,7 @@ DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *o
 	return result;
 }
 
-/* ======== src/graph/slice.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/slice.c ==== */
 /* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
    gathered into command buffers of about that budget. */
 
@@ -12036,7 +12091,7 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 	return result;
 }
 
-/* ======== src/graph/profile.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/profile.c ==== */
 /* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
 
 /* --- layout --- */
@@ -12322,7 +12377,7 @@ DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
 	diti_free(env, profile);
 }
 
-/* ======== src/graph/record.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/record.c ==== */
 /* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
 
 static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
@@ -12632,7 +12687,7 @@ DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return pl
 
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
 
-/* ======== src/graph/plan.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/plan.c ==== */
 /* The life of a plan: memory, pipelines, descriptor sets, host access. */
 
 static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
@@ -12994,7 +13049,7 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
 	return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
 }
 
-/* ======== src/graph/tune.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/tune.c ==== */
 /* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
    here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
    the cases of a graph, which is then built again. */
@@ -13180,7 +13235,7 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 	return result;
 }
 
-/* ======== src/graph/guard.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/guard.c ==== */
 /* Guards: F16 ends at 65504, activations of some models do not (kernels.md 1.5). Every op of a guarded graph that may
    store too much in F16 has a record on the device. What it stores is scaled by 2^-e, which its readers undo; what does
    not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and says
@@ -13434,7 +13489,7 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
 	return result;
 }
 
-/* ======== src/graph/ops.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops.c ==== */
 /* What the ops share: filling a dispatch, alignment, views of weights. */
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
@@ -13546,7 +13601,7 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 	return diti_tensor_reshape(graph, diti_tensor_weight(graph, weight, 0), 1, columns);
 }
 
-/* ======== src/graph/ops_elementwise.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_elementwise.c ==== */
 /* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
  */
 
@@ -13907,7 +13962,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
 	diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }
 
-/* ======== src/graph/ops_expand.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_expand.c ==== */
 /* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
@@ -14058,7 +14113,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
 	return out;
 }
 
-/* ======== src/graph/ops_gemm.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_gemm.c ==== */
 /* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
    any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
    the same bytes from each). */
@@ -14734,7 +14789,7 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 	return gemm.out;
 }
 
-/* ======== src/graph/ops_split_k.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_split_k.c ==== */
 /* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
    shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
    alone, so that the same job gives the same bytes whatever the tiles and slices. */
@@ -14788,7 +14843,7 @@ DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, u
 	return true;
 }
 
-/* ======== src/graph/ops_attention_matrix.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_attention_matrix.c ==== */
 /* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
    which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 
@@ -14890,7 +14945,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
 	return true;
 }
 
-/* ======== src/graph/ops_attention.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_attention.c ==== */
 /* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
  */
 
@@ -15378,7 +15433,7 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
 	return out;
 }
 
-/* ======== src/graph/ops_norm.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/ops_norm.c ==== */
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
 enum {
@@ -15658,7 +15713,7 @@ DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor 
 	diti_weigh_stage(graph, x, table, sums, false, name);
 }
 
-/* ======== src/graph/joined.c (edit it there; dit.h is generated) ======== */
+/* ==== src/graph/joined.c ==== */
 
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
 	const diti_weight *first = &joined->layers[0].weight;
@@ -15691,7 +15746,7 @@ DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, co
 	return one.out;
 }
 
-/* ======== src/text/tokenizer.h (edit it there; dit.h is generated) ======== */
+/* ==== src/text/tokenizer.h ==== */
 /* text: tokenizers. Apart from text.h because they need nothing of the graph. */
 #ifndef DITI_TOKENIZER_H
 #define DITI_TOKENIZER_H
@@ -15914,7 +15969,7 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
 DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif
 
-/* ======== src/text/text.h (edit it there; dit.h is generated) ======== */
+/* ==== src/text/text.h ==== */
 /* text: tokenizers and text encoders. */
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
@@ -16006,7 +16061,7 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_bert_encode(const diti_bert *bert, dit
 													  const diti_bert_use *use);
 #endif
 
-/* ======== src/text/unicode_tables.h (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unicode_tables.h ==== */
 /* What tokenizers need of Unicode 18.0.0, as unicode.c reads it; made by tests/reference/unicode_tables.py. */
 #ifndef DITI_UNICODE_TABLES_H
 #define DITI_UNICODE_TABLES_H
@@ -16163,7 +16218,7 @@ static const char *const diti_unicode_lower[] = {
 /* clang-format on */
 #endif
 
-/* ======== src/text/unicode.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unicode.c ==== */
 
 /* --- the tables: expanded for as long as a text is worked on, since most texts need none of them --- */
 typedef struct diti_unicode {
@@ -16589,7 +16644,7 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
 }
 
-/* ======== src/text/normalize.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/normalize.c ==== */
 
 /* Bounds that no real map comes near; they keep hostile maps from costing more than the prompt's length. */
 #define DITI_NORMALIZED_LIMIT (16u << 20) /* bytes of normalised prompt */
@@ -16781,7 +16836,7 @@ DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_norm
 	return DIT_OK;
 }
 
-/* ======== src/text/pieces.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/pieces.c ==== */
 
 /* Pieces sorted by bytes, searched by narrowing a range one byte at a time. */
 
@@ -16878,7 +16933,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 	return piece ? piece->id : -1;
 }
 
-/* ======== src/text/weights.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/weights.c ==== */
 
 /* Prompts with weights, as A1111's web UI reads them. What it writes in Python is done here sign by sign: text becomes
    parts, a bracket that closes multiplies the weights of all parts since the one that opened, brackets left open close
@@ -17032,7 +17087,7 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
 	memset(prompt, 0, sizeof *prompt);
 }
 
-/* ======== src/text/tokenizer.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/tokenizer.c ==== */
 
 /* What the kinds of tokenizers share: their pieces, special pieces in the text, weights, begin, end and padding. */
 
@@ -17282,7 +17337,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
 	return DIT_OK;
 }
 
-/* ======== src/text/tokenizer_files.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/tokenizer_files.c ==== */
 
 /* Which tokenizer a file or folder holds. */
 
@@ -17485,7 +17540,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 	return result;
 }
 
-/* ======== src/text/unigram.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unigram.c ==== */
 
 /* SentencePiece unigram (models.md 6.2). */
 
@@ -17631,7 +17686,7 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 	return result;
 }
 
-/* ======== src/text/unigram_spiece.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unigram_spiece.c ==== */
 
 /* --- protobuf, as far as SentencePiece's ModelProto needs it --- */
 typedef struct diti_protobuf {
@@ -17825,7 +17880,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
 	return result;
 }
 
-/* ======== src/text/unigram_json.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unigram_json.c ==== */
 
 /* tokenizer.json of the tokenizers library, as transformers writes it for SentencePiece unigram models. What its
    normalizer and pre_tokenizer say must amount to SentencePiece's own rules (models.md 6.2); anything else is refused
@@ -18051,7 +18106,7 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
 	return result;
 }
 
-/* ======== src/text/unigram_gguf.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/unigram_gguf.c ==== */
 
 /* --- tokenizer.ggml.* of a GGUF (models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
@@ -18179,7 +18234,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 	return result;
 }
 
-/* ======== src/text/bpe.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/bpe.c ==== */
 
 /* CLIP's byte-level BPE (models.md 6.1). */
 
@@ -18579,7 +18634,7 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
 	return result;
 }
 
-/* ======== src/text/wordpiece.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/wordpiece.c ==== */
 
 /* BERT's WordPiece (models.md 6.3). */
 
@@ -18747,7 +18802,7 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
 	return DIT_OK;
 }
 
-/* ======== src/text/t5.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/t5.c ==== */
 
 /* T5 1.1, mT5 and umT5 encoders (models.md 5.1): RMS norms, no biases, unscaled scores with a relative position bias
    that depends on key - query only, and a gated feed-forward. */
@@ -19091,7 +19146,7 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 	return x;
 }
 
-/* ======== src/text/clip.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/clip.c ==== */
 
 /* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
    causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
@@ -19477,7 +19532,7 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
 	return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
 }
 
-/* ======== src/text/bert.c (edit it there; dit.h is generated) ======== */
+/* ==== src/text/bert.c ==== */
 
 /* BERT (models.md 5.3): learned positions, norms behind the sums. */
 
@@ -19715,7 +19770,7 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 	return x;
 }
 
-/* ======== src/model/model.h (edit it there; dit.h is generated) ======== */
+/* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
 #ifndef DITI_MODEL_H
@@ -19966,7 +20021,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif
 
-/* ======== src/model/common.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/common.c ==== */
 
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
 													   const char *name) {
@@ -20199,7 +20254,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 	return x;
 }
 
-/* ======== src/model/joint.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/joint.c ==== */
 
 /* What transformers with joint attention share (models.md 3.3, 3.4). */
 
@@ -20488,7 +20543,7 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
 						  diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
 }
 
-/* ======== src/model/pixart.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/pixart.c ==== */
 
 /* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
    block, and one timestep embedding modulates all of them through small tables of their own. */
@@ -21077,7 +21132,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
 	return &family;
 }
 
-/* ======== src/model/dit.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/dit.c ==== */
 
 /* DiT, class-conditional (models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
    timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
@@ -21499,7 +21554,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 	return &family;
 }
 
-/* ======== src/model/hunyuandit.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/hunyuandit.c ==== */
 
 /* HunyuanDiT 1.0 to 1.2 (models.md 3.5). D is the width of the residual stream. Blocks of the second half also get what
    their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
@@ -22277,7 +22332,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
 	return &family;
 }
 
-/* ======== src/model/flux.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/flux.c ==== */
 
 /* FLUX.1 (models.md 3.4): double blocks, in which text and image have weights of their own and attend each other, then
    single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
@@ -22843,7 +22898,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 	return &family;
 }
 
-/* ======== src/model/sd3.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/sd3.c ==== */
 
 /* Stable Diffusion 3 and 3.5 (models.md 3.3): every block has weights of its own for text and image, which attend each
    other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is. */
@@ -23371,7 +23426,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
 	return &family;
 }
 
-/* ======== src/model/registry.c (edit it there; dit.h is generated) ======== */
+/* ==== src/model/registry.c ==== */
 
 static const diti_family *diti_family_at(size_t index) {
 	switch (index) {
@@ -23436,7 +23491,7 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
 	if (transformer) transformer->family->destroy(transformer);
 }
 
-/* ======== src/vae/vae.h (edit it there; dit.h is generated) ======== */
+/* ==== src/vae/vae.h ==== */
 /* vae: decoders and encoders between latents and pixels. */
 #ifndef DITI_VAE_H
 #define DITI_VAE_H
@@ -23542,7 +23597,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 										  uint32_t width);
 #endif
 
-/* ======== src/vae/kl.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vae/kl.c ==== */
 
 /* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
    columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
@@ -23944,7 +23999,7 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 	return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
 }
 
-/* ======== src/vae/tiny.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vae/tiny.c ==== */
 
 /* AutoencoderTiny (models.md 4.2): convolutions and blocks by their numbers, where a missing number means something:
    after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder that halve it
@@ -24147,7 +24202,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 	return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, height, width);
 }
 
-/* ======== src/vae/vae.c (edit it there; dit.h is generated) ======== */
+/* ==== src/vae/vae.c ==== */
 
 /* What all autoencoders share: which one a file holds, the scale of its latents, tiles. */
 
@@ -24355,7 +24410,7 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
 	return diti_vae_run_tiles(vae, graph, image, false, height / factor, width / factor, tile);
 }
 
-/* ======== src/sample/sample.h (edit it there; dit.h is generated) ======== */
+/* ==== src/sample/sample.h ==== */
 /* sample: noise, schedules, solvers, guidance. Plain arithmetic, no Vulkan. */
 #ifndef DITI_SAMPLE_H
 #define DITI_SAMPLE_H
@@ -24498,7 +24553,7 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif
 
-/* ======== src/sample/rng.c (edit it there; dit.h is generated) ======== */
+/* ==== src/sample/rng.c ==== */
 
 static const double diti_two_pi = 6.28318530717958647692;
 
@@ -24614,7 +24669,7 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
 	for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
 
-/* ======== src/sample/config.c (edit it there; dit.h is generated) ======== */
+/* ==== src/sample/config.c ==== */
 
 /* --- names --- */
 typedef struct diti_sampler_entry {
@@ -25136,7 +25191,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 	return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
 }
 
-/* ======== src/sample/schedule.c (edit it there; dit.h is generated) ======== */
+/* ==== src/sample/schedule.c ==== */
 
 /* Where a trajectory goes: the points in time of models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
    kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
@@ -25537,7 +25592,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
 	return result;
 }
 
-/* ======== src/sample/solver.c (edit it there; dit.h is generated) ======== */
+/* ==== src/sample/solver.c ==== */
 
 /* --- what the model's output means: x0 and epsilon as mixtures of x and m --- */
 typedef struct diti_mixture {
@@ -25909,7 +25964,7 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 	memset(schedule, 0, sizeof *schedule);
 }
 
-/* ======== src/job/job.h (edit it there; dit.h is generated) ======== */
+/* ==== src/job/job.h ==== */
 /* job: prompt -> image. The state machine behind the public calls. */
 #ifndef DITI_JOB_H
 #define DITI_JOB_H
@@ -26089,7 +26144,7 @@ DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer com
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 #endif
 
-/* ======== src/job/probe_attention.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/probe_attention.c ==== */
 /* The proof that attention on cooperative matrices computes right on a device: shapes that leave something over on
    every side, against a reference in double precision. */
 
@@ -26207,7 +26262,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, boo
 	return result;
 }
 
-/* ======== src/job/context.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/context.c ==== */
 /* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
 
 /* The self-test's matrix product: tiles, fragments and slices of K are left over on every side. */
@@ -26509,7 +26564,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
 	diti_free(&env, ctx);
 }
 
-/* ======== src/job/model.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/model.c ==== */
 /* Models: finds every part of a pipeline in what the caller names, and loads it. */
 
 static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
@@ -27069,7 +27124,7 @@ DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
 	return model->tokenizer_limit && (tokens == 0 || model->tokenizer_limit < tokens) ? model->tokenizer_limit : tokens;
 }
 
-/* ======== src/job/conditioning.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/conditioning.c ==== */
 /* Prompts: from text to token ids, and to embeddings that can be kept as data. */
 
 /* --- text cleaning: the pipelines lower-case and strip the prompt (models.md 3.2) --- */
@@ -27276,7 +27331,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 	return result;
 }
 
-/* ======== src/job/classes.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/classes.c ==== */
 /* Class-conditional models: classes in place of prompts. */
 
 /* Class-conditional models take neither prompts nor what stands for them. */
@@ -27366,7 +27421,7 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name) {
 	return -1;
 }
 
-/* ======== src/job/request.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
 #define DITI_MAX_SIDE 16384u
@@ -27799,7 +27854,7 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 	memset(request, 0, sizeof *request);
 }
 
-/* ======== src/job/pipeline.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/pipeline.c ==== */
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 
 static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
@@ -28160,7 +28215,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }
 
-/* ======== src/job/image.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/image.c ==== */
 /* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
@@ -28349,7 +28404,7 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 	diti_image_record_copy(job, commands, job->preview, &job->preview_image);
 }
 
-/* ======== src/job/job.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/job.c ==== */
 /* Jobs: created once with everything they need, then run slice by slice. */
 
 /* --- creation --- */
@@ -28764,7 +28819,7 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
 	return diti_job_give(job, &job->preview_image, 0, out);
 }
 
-/* ======== src/job/run.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/run.c ==== */
 /* Running: which slice comes next, how much may be in flight, when it is over. */
 
 /* --- the order of slices --- */
@@ -29239,7 +29294,7 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 	return DIT_ERROR_INVALID_ARGUMENT;
 }
 
-/* ======== src/job/trace.c (edit it there; dit.h is generated) ======== */
+/* ==== src/job/trace.c ==== */
 /* Traces as the application sees them: its marks and ranges, and everything written as Chrome trace JSON. */
 
 DIT_API void dit_trace_mark(dit_context *ctx, const char *name) {
@@ -29483,1168 +29538,785 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 	return writer.stopped ? DIT_CANCELLED : DIT_OK;
 }
 
-/* ======== src/vk/spirv.inc (edit it there; dit.h is generated) ======== */
+/* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-	"uB)VNJb_OPTCsI-x^7WR]hD;$gpx.rka^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQv_5[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)(v,d*i^3>MPD.A#o^'"
-	"EMf)e/(D]_$,/T1EMx`18.yCT$'$1f=-/2je2_)Iw$)=4U%GU_W.4G:O(&x4=$,drT.iPiX-[$bp(mJ&y$3J21)N3bx,/_Fb*(i0_#1M)e*)d=j(n%*X%M"
-	">[]-`:9/)Bo]u-pJQ[,AdWy-1_GM#31ZN(+F-7&HrWX-J[HS&Y_#o&(CVI2[*Bt$b5%i(^2EP']q>o&+LVI2`0Kt$e>%i(dNAM(<FBY-TE]i(a2eo&/XVI"
-	"27VdHN2,uKNN%:X-Oh,R#Y.E8.h%3%$5-De2c,v9%;g,L)v<j8.@LG[.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:["
-	"y9.^Ywl(s7Fe2XBBA%1^8e<>tG:.r'8.*,jFe2mM(C%FOBqBC5m:./MPG+<DGe2*YfD%ZAK&HFK:;.%<bK(JTWH2Y=ot$QckL$;ekX#-le7$kQ%i(=XtW-"
-	"Q+hL2[7ft$w;Tp]+gjC#',7n0CMiW-.d#s#NfQdN#NxS&70gf*)IvH2fP3u$iC*/:S.1'+6:TD#2^)i'KF'9S+xgiWnPjJ3)=]'4]8t>MLo=a#(7o_4nO6"
-	"25+,#AM0a5H4xc()5iuW26eg^@M9.N%60hr+%%Jk<(HZmjW/-V)5:P1L26[c1)9dY#5qup68s=ae4Aq+q8(&Wj4*vtnb+vML(3y*=$W%I6M$`q:$Eg(P)P"
-	"4_N(B_gZ,E7lh(T-^4;2j*usrMo0OJ4;P&40LyhJOK6&4_#Wma+ED=mflbouv]h<#@d-AM-p:[K].H=`Yo7S+O>a6vkJ(>AwfD>y:3NX&o<K(<T%R#jwsy"
-	"SlH;:6Mo[@PO8>C=`.W'^EXOMAMUn0pQpR$'t%[F^J7D.sy&^w&im.L(o%jd2ntus$h$ra*M02$5kr>E4R@KB,%f*x&PydrBrKre2QfAg3it$i(#gI9.$N"
-	">P2nHcN(kf4L(eqnM2pNlN(wAbn&w'$4DJO6J2r-*a>hPOy-B7Z2(=)1u-+Af$&eckx&0P)I*A8M9.2-=A&;B/2CyWft8jlTO#&AgsI,7-e-kB1X-aNMt-"
-	"b_]i(hW%1(`,[o&wJ=2(mOBE<T5d)4O@y:IB8MU.YHjS)$OqdF=]y*G96kX-xW1X-xT1X-'e1X-)h1X-'_1X-/t1X-*b1X-/n1X-,D_>H;yaBMHuLU&wJj"
-	"t$:<P6^OWqH/rwDo*1KOQ#.CX(.R7#R#,Nq_+^M[v#5pu6$hEme$=MRqj*^7x'A<-<r-1OQ&x8#M#8ECPMJxoU(b^_lM1#LR(Qry14r6ST##:l9MV8TQ#F"
-	"D1[]XasU/:mA5&Zj%V/I=ZO(9lfFOY>ZM#kqv01)1oM#(GN-FWwuM#6'e&6(Jtb*Z@sP(IhC$Qk^1N#AG4DQj&(I2tgb9%*,WN#Mvd<RUEVN#rD3#1(255"
-	"8H6W8*88un1P*VK(o=.O#Cqo#TQ[pj0>VKq7UA&q%A%1M1/ixWT9FEEOW0TO#fA`:$kqNE*fGl8Uj9-T'3Nt.M>lq02Tc4Q^U[IO#lfBhtVOiSUQ90(#<("
-	"PA$c%WA-B-3lU@6V=%X&WjU2U5x7g*N/VRS4P#Uf+g2f.^.*sMF8%Z=6f2hp2q'fSF8%$5tKXljKB@,lPm#21xh-@R)&4W*pHYc3ZintJvcY0ugd2o<;$Z"
-	"wX0Q#%drp7d[TB$cS)5,xbhd2Kked&p@tm/(>R@-KfOq#o+l][Jy)5Ko3>C@Td]L(58h>]yG`vsld$R#x2,+%$c<T]-C/##1t6R#VBCM#FmYW6jY$X^DS="
-	"#aa]*s^j,WE*DH&#53;fR#j;1]7rV7w54HxR#Y'Fr7Fm+/`ht)S#lJQq7r:;#5)*J-ae4j@>2^FS#eU:a7dF//:akCI2-@,G#uy%Jbo_J>#vDkS#$2<5&g"
-	";DE<akCI26_ZG#yG=ccuqJ>##^8T#&2<5&aC329akCI22-hF#wZ,V)7VUa3o9CwdMBWSVKqG8%U3GP#v$#.X)%p)3J95k%,'7TfldeR#brs/8h$<&cKD[]"
-	"gT>4na3b9tg[+</(LWTH)PD=ShHHPr7%/5DG;ovU#ufnQid8v:(Y7-KiNX;V#-f_*3:w&G(TpTH)V6n-kaFY'=@'v0MEKNfkTvu68C0:MMGU%W#3o'elp+"
-	"7<(n[=^lX>BW#Lk`*3O^,H(_7UH)g;'AnZ(Qr7:K1AHN/pW#C_W>ogK:;('hn7oap4X#CO`*3`7wH(gPUH)s.WrpcAQr7GpIYIVacX#SQ0qqkd`;(7sGjq"
-	"iJ(Y#Mn`*3pijI(oiUH)'y/Mslcm68`URfNf^g-toov68f#k'PbGiY#j`J,u):0Z(L@X%uu3.Z#_Nj*3.Y4g(#1VH)J*A`vv'[r7^=brJ=&>i#Mu2RMDW5"
-	"h-lHFKMQ*b2Nnpr;(aa&,NSvmi#wl4h2C<XY(Rj5EO:;LR(j:>EOH^:j#=UX<#;y8j#pX*(4=(Cj#.K:D&KD7Nh+hs(OuXbj#@4Uj#Nvij#Za1iM/<uj#6"
-	">hj#u>[;R2365/3Eqj#hI1YRVI5C=LS,k#QC9CSI[ksRkO/VS<*VfMsG:##3XHi1Vxdk#hv2@TThGc%rtNSTa@XpSefh0,xH0HjCTh(kZ,g1)j_BSUIY#O"
-	"(>wX3U>icF&knj4(G5lOU>3J64:OAj2/lMi-fI)P(+h'.WiB]64wOLTSZ>08S4MwW#fj<HWH)qi#gvXdW]vi&=Ts/j#xy$&=pesl#0*_'YY`Cm#v@gCY5A"
-	"iG&SQoh(23>$Z;E$dB3l;k<$3Tm#2F&]Zy0^j-uUpm#f6.;[0tFT]PM##]ZErd2];T9]PjbmB+xFT]i,3P(D)<r]'p,U4HK@586wcn#kg::_cd6)30/QC("
-	"w6J3_v.KC1'wT8$]/3P#RA]T#j<v2bkV1o#Nk;/(f7'+FE7fhATdoh(C:N/(m%nd)FcVK(feN0`sL6-KOa@58<KMo#Hg@Ma:&)R#Xt+A#XEco##.4D1ox1"
-	"P2V3%j-*,@&=+(nk#+3W/(v`-e2j7BVcjvTVcscKp#Fd-`cCl1IdtO*Bl#micdud$>d<P:p,(fD2(T>#]mdF$q#A>ip,>okO#&:IZd`8);eT%wo$c*7q#F"
-	"ir#s.d:@#3^dWGYvGq#V`yUfAYRq#*O8Tnc^_2AouPl$vc80(j6*vgP+k4p(-F:hsMYmgAr(r#Kr&shxi9Nh(MB7i3nZsn*8Gr#@&bX#Rp=r7)DCr#60Wr"
-	"#-*wNCgMRgiucA3*:J*.k`.Yi2--4YY(fLgk.5Vt]uXd=6.70r#Q)q3fsTdP#Fr;Nf6[As#OvlZ#pgR9fZp/J&5Qqt#0B_t#R182$wRVN(U<&`l$&=0m's"
-	"ko#K:lJ_n]qs#WijP#'IG<nE6D3$AL@WnJ1Zl(^2D/(,f&PUGEGAodOYsnH@Gt#@1$@#eIduo:.U5$BqW5$))XpoWBwRpfXMrpm8=o($HLSqlfF2$(vF2$"
-	"bhpN#QB&k(0^80r0la8$h9j8$[Q&k(02qyGa5/u#TPr_<Dv6&=;TxT#6@ld25TqL0Sj4l(Z/:/(sDod)7>ug(c<KPsoRyy=[kflsshG>>Id`3^*'*m(fxe"
-	"(t+N%R#4:+R#009v#`U7'u8BoP&0MqtM_1J,uypy=vydZcvxlpyY79%xv&Sn4(;S.xv$4*^G$u.EtCm%Q#t%>KMo8Y-$):LPM^_RV#`sKg)PL1xvbc9W(u"
-	"HojM)LxjMU#3;Ne*.v#3m/.$&iQG%eybN(s_LHOJY`W-g;5&8a`DBP92V.$6VThPhU$Hs:#4cO@E`.$oc%p<%t`^PM:(n8sc`S#C,0,NN1H58>:]ZQ81HO"
-	"(VT]xQ>8A/$i0d<Ris]E&6VSnM6(wBRR,UTS@1p/$NmAQ%0S*A#g_0ySXK55Tc4*0$j+bwT/adsRu$@Oh@emmT7U-V)Aq12UhYk/(DVgIs",
-	";:U5VY;98Sb;FQVb4./Vs]]*/&ka)*gkCMW]-c&HkXj0$I[5)LdWJKVC,XnBpk.1$-0n&=rq71$Hosg(3S$&=v2^1$#V_W-a:Sh<dZ)X#`=<$Z@#e]iTmF"
-	"N(5HWT7^V_aXC#;$ZP<Bn(^nSGZ*<WZZB=%/7H@[mp7C68Gx_>b#:7s.7Z<;>ZbiH2$wwlZEWd/ng4kY2$gGsI-kVa>#-6MH2]8k=*2<lp]:8kU#:8/H#6"
-	"n23$qeI3_nEoT#C<[L2g1)*0(QL;-K^ej#b'(+=sW05^:Zdq.$8+n%A>)/`$Jkk##It3$odA'M[N&4$QHslaMfAHa+6W#77]2#O'81W$rEps[#0(Lb:c)>"
-	"v>fL4$@N2./;SV4$[9h*ct^3W#U-2W#$2(7(aT,e)(jqK(tF$2U'gJE&jMph(]OugMhvZ&R`&6>d=uDed8+Qds)IV/(yZ-QgA3-5$9xUa18Bus#UHur77r"
-	".8f%mFBEU@'^-I4Xi%FVb>#V_i)#)6]Q-xKV5&f+rl<ruk5$(moa*.uDj(5h5$d/JI5$Mi)CN@CDUQi^]E`u;ub(ds[Vh'+`jhqQM95&1qh(5q.uiA[W6$"
-	"e7Vu4`V[gi<J6*kdM,o$-.8Ek>Z4P(xSsg(f-Zn1LmdD)&:_o#&A_o#L=-q$)'p7$)/B58ysT+dA,b<#C<n7$ChSCMWB48$hlDmJ^crm(7pEYn#CP8$@%t"
-	"9oFZd8$.PkW5L;&5p4io#Hds'9$juoB*]wybkX>I25QO28$I)&9$<,nTqH.u+#ek-Sqru3R#PZ+O%8(Zjq&F+o.ZO]UR7DH&8IA:Krudc3/a]6HsT1UO(Y"
-	"Si)5x44CFQ5&+*)HG-soN@:$ihqE=6/YFta]]U(^M`Ij4r3rd.F#lf<9Uxp.+PV,I<VL()HO54=sS/kw^K^u]MF)vq,o(tO9Hg(qL/&=%H(;$akt[v#t(("
-	"wC]V%u.404M*Aym##y#wZc$3J$-a&J$<BF/N^PhT75yKJ$[tCJ$gv91OC;ogMDWK%5J1/9$YTHdN.93J-b(gK2a^QT-6t</NyiryG<._J$&=0y9,_kCPEr"
-	"Dp*40.K$$g-#QP2>5TTfJK$e3(S#N+j^PusLK`3FA5+05$&=MldK$rU@iRGHXo*GC:#>q+Xg:EW&j('V`dSU$gK$X3;L$CGGL$^YyU$2Y*A#k+^e%qy:]-"
-	"S^)X#s,q%uN$hpoI$cL$E+Msn'kmL$5v(L$:DuEV]K_TS89uPV[;'tRy[/C)k*:;ebg>0-`Y9M$hT[--tj3,Wy;xs[QC0M$bZ8rSY'l$To4t;WyY7E&Fd8"
-	"2(BE*+FoQc<R-yh]P$c#.r0:quZr[c'fawWJijINL&40;2(Z>Ie)<`Rh(['bH2DnO5[+JLc&0wE5K-+.h(pf5&=t2gM$3'0cXFAiG&%1Kl#=2R58yE+N$I"
-	"%6)3lRg]VF;8B(l;,&=+_PN$crBxZxkRH&F`;mMovT&[4#=8]P2*O$2OP'*LO+A#yn@h%$<Ol(e@F/(qWq*3FK`>$:ZFZQ:%PO$D3.5)6q9Et0Dnyuh<&r"
-	"+Dc6:*_:F/(Wm)Nh2:uO$7/yBbt7&P$P=JKMFZ-P$XyQN_y<v1aPD4p#+kBP$6MZbql=/P$m)ym_$lQ1(@-)+FI%9r]J)E$ZryOs3aD&gS-f#1PT`EQ,+O"
-	"`K(SKZ@d%R1AdL_:xdZU3faRXcw.w]Wf/+<]O(kqkFbMZ+ob,4UP$:uxoQ/S,Q$wBE4%a85A#3qp_c.7:a144xj##8Zds,=7>Hi#JQ$&(r0fe2/%e0cFO#"
-	"`Lwvd^o4T#>O;;eS:l];w3yV(6s)/MS%CJ&Ys-P#HelJ$*;L'()m$b(1Huf&'w%Yef];*fI.;.$_7laV(`1R$8rO/(K4n.VHh2R$HF$F1j#CT(6a8og^jY"
-	"R$cpLNheVh.3[i'Ums>lF(@P@0i>@fF12IjU#cihd#g>_0j)]pC#kZ>Mj9m'8$Hs'8$l=//%@>+7$vPjB#dp1Jk:dGW#2lQi(wfF'lOD's,mUy%lPPCs,i"
-	",xj(k#'`lZ,=T$l2h[mreQd,J)&k(Zs8Dn5Dmmg^`Fgn;U=BlHH6;n60Ni`)3jB+c38)31lpp6Yx;k))NYK(`nYK(.;xUfD*>Hhl6Kfdw'jTdORLHMxP%b"
-	"o3@RM(7Z.ro,K&q[BU<U$>HKQppi3n#CN/5pI(G1([H@B4:fCL(>s3opjv(6ScuM2T8(8R#x:plq,mdGZb9(/rH8OlrA0fr7GS`grumQGZh_$,sB1GQ#jZ"
-	"yU$('I<,Fx[dsm8Olr+5v7(Wh*+FcMaOqkh/BY'#mN&ICrh(I)MH2wm+3)AHX]YXx)W$)_:/(.='BYw&+W$Pf7g1$'&Y#Dqdc<+qA/MNx7xvdQEf$sQ8=>"
-	"&9h[-@sa8$L9^at&ywc(bEpaXw.0[,H%<TW3mBf$[wTf$u]`%.29Mm24Rol=MV(P(]$UHOBIVh(qOk4gNS7g$rl6P$E/%5*%lugNmf(`PFbrf$]#6u[I_u"
-	"8Q7/,)k`ft<(*47#Q7<'>DBP3wQSXAm(gBUDR<2LHjJ+WH)+PuC-SYMM2ibIB0T]NuRB]+h$r-H,.N5nW(^XaW-EskM#:hBEtjvVgVitPh$wAxgVXFYh$D"
-	"ak-$g:%5TP5m)80skh$PW=oToMPF&1.toW:jZ58c_.i$lu+v#]8aNUy_%v#8l*A#N$gLV^Iq@19a:>vI+n0-'a%I2QsP-Sc<ns#I%YHWjEC*XbE9fW1O_F"
-	"XL9RH&^.MaX@rpi$Wg^a<UVqaXAq4>Hp>=j$,ajwVX&@j$GY;/(>e)+Fj#4iVo#hyYZ,]n4R^Oy1Ppsg('qrp7K12#Z2R#QQk69plMGIx)^1&#m&UhuBuG"
-	"/Y#p;o&=2quj$qvl&]1efW[9(tc<6&1k$&b+2CVk<e)4AXk<l;cT]t>1AmpH'q]M:4V)hFn^Y`W9M#cKMV(c4PWRjKeB=8W$l$8%n14ygtEZFUg@#Ar%i`"
-	"64maPUD]]Hb<65/w`cAoTc7/`'UVTomhCC#R-]IaJACY<;'_P#:vQ9$[4pS#@:4)brE@E=snhV#M6,+cD5wQ#5`0&c>Qtfc`shKcvCl'dG>wQ#J--#d)%P"
-	"b3cA]p#bB=2DHQyZ#Hr:^MYXwm$Y@O>ZW-%T_iHeZdMe49($g'+FGNEiaMt3Y#+K`Q^WYf]#f2N$ZHX-ueuM:VTU+kR#bnga<p$0n$Yf,h(hx$&=&*Ln$P"
-	"M4rf8;X6gt5PUguXmi([0j6hdQdk#AUPw-k<5T#jk/o$.+Khg197o$EtR6gf@3C2;xGD#3(1iij:TZ,<[%k(``<KM$(*vg70/)k^tQJkAUjn$X>W+s^v)D"
-	"sYT@Cs[+>p$+W)Ds1=c:,sq9/(Q0t_leSl*DfoRKi/LqN#<*(#mCXEr#iHj5&:9Kr#xB`Zmii&An9>Kr#'[@;nTD`<-VO.&$T=Cr#h^,eEUi[ZHE)8q$FJ"
-	"%MBC)pg)]n3)*Kotg(ZD`a<Ac5o$sDRalADv3Cm.C8f5lB_#sywUfU7Bb)c$rpoVjC0='8Ak0iwhupP.%KYq0sq$BaiNpVLW&kj0sq$FRdU6X-kM#52=u,"
-	"2+k.YpLJr$IC30UOTB&5Iljj0/_MS#)RdJrPM[r$dGkm*X/v>#e*OM#P@REbSJ#bOkRu$4gnTN#2/Vp(+HTT7OL@$@cs[]Go[BBuSgkj(hnU/(f9q<@DGo"
-	"4&4bbj<,aD;$@h/4,cNv>#danablEL7M$AS,;y4b*%ldT*%+l(D&>)u>,+n/hMN1(5CrxrS#bs=R#R9$@#d%hHNQH[N'R&N*3+O:d'c]:r7w37T#pd)cOf"
-	"B@+%BbE'PhjIY-k&E@#9V)gP%UpDPZ=o+%M5a@Qy7o+%Bg1)*AG]>QU`u4$<>D>vm'OycT-=,%$kSA#TSuXRVy;,%oCQ,%i+E,%r_5'u,vv_u94a>S..hw"
-	"S6:b,%ZK-CSZEqTSC(JrS[O^8T&-D/(03l9A%T/-%^9*M#P[/M#@/*i(xP-&=e_7-%mIiyUFF`RUc&@Zd<^jm*U(%@#[#UM#X)UM#Y&UM#",
-	"[tQ5TN)UM#EdeWS;tV/(8X3cuK&,f$#c>'uO'xSWi+HBu_42O#_:/h(RALiW(GlN$KN,&uFXU*Xe+`MOrCC)X@=>.%XBpY):iQ.%OP/)YoQ1C=[+_f$s0v"
-	"2CxogY#-Z5C=,el.%4Kga<_vkM#_KLxZaQ*/%kb:26(dREkw:O/%tcPR%H$n2'#c;2qija/%%2VK(`u+Y[30`,/J^u/%gcb,/f5&0%Ij2^+@#I2_uTkl(K"
-	"kOH2LEy^DP](.#`d0s*/i4Q#EF5Q#@I5Q#AF5Q#4NE/`uKGU.a6qj%4)0m(i`dUa(;].%_'HG'9&>1%(^tabEtKH1VWKf&c4qj%cSYEbfKN;er>d7,pi</"
-	"(o2#`cHUm'D-yaK`g;]T#936#d'L4WeJO)2%sQ0mec,/%eoGnSMN0;2%0r12%9siXedj`wff%<yenjjWeZW^q7ou/2%#neUf$v6ec*al2%t6U2%Nl@p%PK"
-	"+qfTD`<-s<T+$cZlrBct4eEXM_lMF2'ngg[^Ha1RtbbUuX$pO(I:Y%##=sM883%a^>E0&9oR$Eu(eWv$B_#_WU*X=Xq_);(WNhcAWK$Tc6Y#-Y*Ki1b.O("
-	"L`1ii%))0j&iQM(<xhT7j68)kWDl(O[%>4%3GlDO]+H4%:&t3SLZP4%f<Om&pb4&l@Wnflw^bKlvC]'m74;M#lt&p(B1.Am8L'5%Gv-xm_h^%<&U-wmKq9"
-	"YnHb0unn'/Bb>RX5%=_aTo;'4$H6bg58Q76L'bDO/(PcK,)1=7&=_Hp5%MGO/(Ic*BcGC:L(TJ8roX8I6%1w7T]_uR6%mLC'''TPk'H_K6$ASVKrXHk0sl"
-	"4.1$Gl6,sTD`<-f&/&$v]%1$x:6eE/#dZHf:17%fRYNBRWpg)]n3)*ytug(cD`a<_bj4%%ykOqh/citQ*NEtI8dv#<Xj2(6<j7]$;qgilqZCus0p`RxjKB"
-	"uhL1d)27wr7Q>dZv8)eJVbenMhW=G<rgydZv;ikM#qZX/M'af)3Y9fmc+26G%HA/G%;GHG%b8@G%svf/Oh&pQ^mb^G%wOTG%O/=hOJRb;R(T_k(m9l'PAt"
-	"ELP$gX/P]H-dP*(y^ck_4H%E'k:2>s<#d>G<H%YTE$Q`OxM(0trg(Fuwp.c2/Q#mx3Q#9Vy5&8fFwQCQqT.[ST9$#>`o(lA^FS,O'8%c2'C'h79I%XIqQT"
-	"%@T9$&#.@#(*A/r'wVI%beJI%nVjOU%4RW#;h@L(VQKrSZGhI%KNq:eNLqI%O6V>#^OaSV5b^8Ve4c,4dvU6=KKn2W_1#nV[+t/([2G^c4TJJ%s>=J%EtV"
-	"/XGXR8fofMJ7s)wKM$RYJ%wEGJ%P@1+Y&v:##^iXLY@95##[x/gYB4yJ%O96ZS)rH&YQTmN#SYmg)9^5)*yr$h(LCya<ix:H%6.[QU(,2'=)PM7%s&CKMW"
-	"sP7.D%&(=Zt9K%r;6h(k8&&=ovUK%ABF>[lGQ684&DK%wV%%]1>wB=;`fM&VKKxZggO9]OeY7%72VK%'skU]UW[*Ol_3y]cLET]T>p9^v-t/$HU&S^MCrq"
-	"^1gQn(:&qd22<N9gcI/r+AKN/`iIij(IRTE3h`_HgKC6M%J3-M%p.o0alx&Y(w2tL`9bRi.5C^0,riUg2ndSsRBq;.b#2Kjai<lFbaY2w#wLO=*x,Sr#K#"
-	">+c]U'bb0lcm*W6DU%#fqK4`K<1A^ySL(dq75_dG8h(eZk>#V2Q$dV5d@d>T/+dlW;wdN<D%jxOKFeC/Z@d7w+HLEY*O#8r0u(<%=:f@jeUfW`w.p+v0O%"
-	"uI#O%QjMR(`gaT7&$X;e##cBEsykRg5kdw*]bP5guYL2h&=<$Hwwo58'[fI'[7b/(2V^,)`0J&=1udO%/:b/(wvo4^jREl%fL<o(NBM/(yc%h(hf-&=9<;"
-	"P%S:9*=2cHO%NGJ&=nfXqAu^UH2D+Y*`2md2DQs;yg0N1w#_<&v7#nWR17KB08a#1P#yrKo#<r4wm(RP`k/7nuQr_i']pg5W$aE0/`IpT)9eI80%@QCCM$"
-	":kY4ZBtHN^D(Q%#1k=d5<cVd.HnD))HIA#QKgT8ceT@m_E<%niHl##*[42&t8_V8*UrZm5hG2&_+_2%Rf6wmRmnWnnTlZvd=D:%sH$R%H_jd-s3hW(kAt."
-	"rRJ@R%b7`aMlPIR%BU3_JA_Ve4nos))GXei(%QSoq;F-1(^fOrJq*xR%*/HA3J[IM(xrk0s>28N%J;H2qjO`KrW>Wq)JTF8pQHyesf;NS%PY_Ft#]l;K0r"
-	"YG)itp.$N@xds=(=6EDYqrA.Jp)3ng1+W.O9T%@,+(k_'BG2L&O1%+Qw5/yN7xv`xBT%JE_*#q7DV%s;Ic%nUv5NeKDqMU8H+5;GQc%cQu48F=DL);L<<C"
-	"jI*qAVgoJ4BYmc%%Q+d%AfE:2,_lR%kG#INX]wf6phqg(.IwMP)etat/R,'#s7mEP4iUH)eOYK(geC;-dBBQ#$@F,sBYbd%h$5]Q%yvBR_8F,sfw'e%VC2"
-	";N.T7yRBOBM#ODqTo9RqV(;2/#RRokd20k[/sm$Ow:Sbd5TG7hj(^4ZoTuDw;U&oEwT-W,TUnjGR(2X*STtVA*/5@7f%H2D*/Bo>f%4o.iVx9GMViVKe%q"
-	"rwW%w6.iVErkM#bgsJ2x075cPl*G/-rqd)OMXT7Sj*87+Fx'5J61X-LTW]-b&F`9fC([dJ92g%gs#h(xdrp7O<N#ZnkDg%9qIDZ%p:##O`79D2,Vg%.Z*%"
-	"[(y:##r(Qj=52`g%t[oa&Luf;['w(C=tmdCY='Ng%1AdYWbm.h%0A*fW2HEP#2VKP#5u34%U9gO#v#3l(^R558uNViMau-:^nKks#(h_5^#+'h($N#&=Hv"
-	"nh%$'S3_UFFI&iYsK`6N+i%lusH)$Q:/H]*x58fd'l-cjQ0`C$###",
+	"n0C9%1VZI/*M>.VZ;PN#(@Rr8q3egEc(t]N<thb1CU`XV1kx5qQ:fc`hX9Sr-@nC7c]HN4JjH7r/2+h.-P1`S)2a@_=vBXa^QOeeRpDJD,E]K6#<_-w,Dy"
+	"^k#VI%@GU.Hq.g'f$*RNiqp*h0*R7`P+hJ-=j7j&q^UCW`LlgN[492Fvdf.@hoo_ZpfN-sHDgxvZc5%rh'K]/J]YxBmUgE6`:Ian;uiY5Jaff])*f*4L2V"
+	"H/GmeB3,9QbLbSA5'ejsun8vWEy<6:2eRKIndg<@&cde-jGZ&4htW=/Fom46#EdS:<jW.Wc12pN'&LE+6$>Rl2[miC7Uh&d4JfPMik^lNv4:NDqnyX>'C5"
+	"A3$eI;t$S@951:7T0:*;(voJGKu5knjDk]sOPj1gqv$`XJxGETreptm[gPE4s*'mF#+0:3ORlk$/B>U2j@@j)#CCIXQ%aDh,v+ngSnCY_,@$WQ*BqeiEs_"
+	"D+1W*f0t>STwM^XLkXkQgv&t*d;u%w[*5,vf`ojjm$]`6>c0[G<SG_#*.i^W8-XULgo^2;Jyjdtm(br+0(6mNN451$ItaGG)(wEp5D9EwPGU2ZKu'@[A@>"
+	"hb_ZOw=XP2qtV(FwGeiG`[fT<XN>Y*6S;f]4O#n(7,N[(DR_7oH;MD<hnb#IK#;;'iLHVDrt>9uIsx`e$:mu+U0`IJR/T7j=*1gI,+tBXk)nitOlD3#U@f"
+	"1&q+BomW$JI2yDE-`Ut4T-i5.0s+$4bH*rei<:uu;/FA)u<JqFH4g;m7rlBM1i6_[QqQ*F2VPwg7(#g,,&lxffqmu0'r>K[YjtFWuMGAl]UyXOeGk/V)j;"
+	"cnx@j19r*G,6/VV9*c`St8ah(cO^fqog3K=xRPr>*N(vA&M+.t1-BGFYj,.ZBYmi4x_*;.j42e,-C1X[pc@uOX_;1#`-^LIi9]:E>E)9O%,8A-sjM9ig:]"
+	"Y]D''OPuP*(@Lfk<H7Uom4.egn2#yE9(ga;;[hhHcacG4qR,y5llUmn+vRx_E.n'IM/eeX(k7'vC=N>=nX]'[BC_y:Ov6(kvsy0LQq^9N&l^(%Q'eI-:BQ"
+	"Z%LhQ>X.#pfy8Y#]`Lqb`0kf_QfA8)vJUEBa5L[ILr<K@]5EOSRnVHC[b++SX0B'EtbNTEkLhVFxZF6-#@%pjHauiuXY^yqj-(;=e=GL2*]H#S1,*:PCVL"
+	",0`T+6IKvXPf%4)#bMO[CpJG0hx2JLl9#M5eM9oH/*J:F<=vY#C=#9@c]Y60S)=EJ_$[=>]x%`u9rbOf0)d(8PKTJ>Z=^AVD]QMcgZmq&F1U%,$K0wtr;X"
+	"-`RCXu;@>QC4;TAef92>#an7>sOPFk5efX/W+[r(k&hFF$49Ll3GbSCt7lBXra&tm=kootXA%FK1:Ry](F^tP%JFDDJr55dUv`7he68Q`QKf9;d>hlkd8J"
+	"No;N'xXZIccDL2$;0.>WQW<vr+>Am6@T6,'FGv/s7K6-i)<9*k^EIC/;WrNa]](FL1$b17Mo'ZKxt$VID:<D&>0E$ERgn&Lw;5_VLid/[^5X*E+uHYXAsU"
+	"(lePq5OBA0Gf,=3vwfVd$v%h/<]=Xr72u#%;/TFQMNc/:dq0q4+H,K[M[fkCJdEPGj6R.NP(2$ObnE@x`2`&(WJikSKB3HWeCp57,^T%AA7F0&wQU;#Tij"
+	"7_/wQ9/D(jSA2#W63Shj`vd(As)F0MJTS&@GZR1a^#$1xQ@XR_.&RipunP+x_g5S8B'F@oCWm3r>P*,$h4f.6Kj>[<MF5XATNX%`:Ob*[OHeE1C_ak0O7P"
+	"AD%fo^I[psp7tr&mms#_9_Z3lM-U5iW0&<%8=X8i(J^4G30wig&wxP4TxF6s@:KnTj-XMUIAl8^sQ`B#0xNQK1HjG#:FJ0n8nl)rx'c5;c_ThMd^dKY>@1"
+	"f(kmPre1Y8N5iL-IqQkZ^9JPDIa^u.v.*N6'6WNi)EWA-4SLcQAmV5T,.AV-NN9eqQSr<>,Uv2_Xgl<>phab;,*8r1>s5[ZRH(YH+Y%POOkdihqG`MA;[r"
+	"6h;ftpPf%705Ugjt>1AgbeT9hgMmK`19RY;&j`U[%`sa@KuAOfL+^jbJhw:Uf.h[cIO)eA=%8+/tSF>(xY6cJTAxc`+QuIHFBvs@`RtTx'0Y+e2Q+WThYv"
+	"7WuOV-jF94]1373puC9EaUOquqQ;ZZgJCWY^Tm7v0bO+.7#geJT()Ys+pCPZ@K1_EV)x0*fRBuY&K-'l-7RUwFfnG:qFj1ROCK<K+heyo'vo1rVpa9R*BY"
+	"k^_ZR^K.+9=oT9AuKGfk,=<H+YSJD3Q2]qp=6dx[/0=Y%BA<Z`0UH/sqAPHR5At;J@b+Nym:T8(5w0q#pgee&O#]Uvjs&]'>&;2aG'K`DD-k9a/<OV@A_j"
+	"qKD-br2bI6UQk=3Y7&E&pwVAd`J4k(Y4AtFBAb3Jt<k[u)tISHmRXZ$]>bY:IhA-2&t<;]Ghq)sv9INbgUnq.$corTb5*eutH@Z<s5Hks`.&HK;EJlZq_K"
+	"RO&)hXOP8^FQ98DbTV(g.E_G+Hb'fB;+`+AH+xi.%cSAOtEaCSjAmgF8N60ZiuleSFpTLWeB@[(Y_Z8(Droum6/'oab^X-A=WYss,N6=)HcK*Gyh)H)ciw"
+	"7S.5f13xL9@Yt0#t;d]L[V1.+h`Us<jlkUAc8dq_qi9mMG09>2_Gb5uDa4,&U@GA9S-D*N)I*GE4#VS,;cEUjqxG7pnP]0R8FUbfVPqI=4+$v.rt3/ad`T"
+	"e,@aA<8O-<L[49aBO131YtBW5$aN^xbs`xod$ir9NChcd9'*)Adt=Zmf8C:4;S]'3o,l)HD615Dq^=D'.1k4/hw0vpfA#G'fi+_IN#h)mjrTVo%GQ/GCA_"
+	"G-lP9LOZQelL7vH7Hpp%VW'/L$CRHQRLsvv$KnK-K7i4kmvc*]9$E^'5^1G2[R)m,Ys7'19UCTtL^Wsq<77ywe<gT-go7G*FY&06NIZ``PF]EPtL0$[F0#"
+	"qvIS>>CF4uIZ/c3/:kpWve@_:KK@d30W(I-3K(KuY_pcQW#gmX3E8IIf^KGPnDE*AaXISu:YbIC[i)5Af(=6YpLHUR-lUrE`NZkXCs=gqqS3d7CM<bTp+f"
+	"(.(&e2Gxv@Bkjl_vATJBjcUZ`v&`eE_Nke*3jV81EYL9KAZ-o+k_#Qh[AH<jJ,2S+Bo'8$`U4(w&]@*@W5fuN1:MF$yIvyqb4]gVqeKgv3`qY['chnfUa:"
+	"309&trdhp'[pHTH5>>08HiUG(TvBvLr:c8I#mLQ2v)oJQw`>o:By7X91XVh>8E;^'l=<-uLCPTU*1drg+2ti[x6vP*esv8h`>mJgOng,gL`;F/tvXEEZI["
+	"d>neuA(64/c=4B1QULw19cTtB5;>'F:cO=M4O*/<&AiwZVfGC2emSHy#Z>S%[-O=WRA6s&>1ksPbUGgSg<Vh=gKeFxo1]FJ$UI;ljZW6#BndEbLh3h99=0"
+	"Q%*+pOOUPT1d_XS(Lp@PIobD@sP_niO$(p>JIF<<Kbt#IjAv1p:'cfqM.)_J.]&dP^.G`QPh`[hREW2sb_$#m^7S'Y(Q,vudd&G.JF::ZiHl1xGp.5f&fU"
+	"7(y4P%6Z>:LCYW,gtK];m9>Wf@<soMkfNgu=g$['.b,[/kT$MKYA]oPDhLLh4F_B8&ymkASrqX.BP8xI^OH1*@wm'q&'qls=&jx7H*S2gw78kre%f02##j"
+	"PHZ$(q.Bq6RQfJr0'W.TDg_V0ijDc,`84/*Se;DXZY.x>uW/j-khg'lf9Ab%1cO:oq^-R%$CY`wsjk.57mlUf`5c/K/=<>dk%oc/D6LiXR_L9*s]1F9,(6"
+	"qmLtH7[*PiRav0dsR4S@-TAK4@XZ.e^gC/-m@;`oNO&f3%t1DN9WCiD%Sh6*IG.s%RC.mrRD3/9BvsgbwT6=vOE#EW.DOQg5TBL881odeD<N4Gc&(c9u[C"
+	"P0mPcipA9wUlNA/MK:NZiO6FYjc`Z6sOp,]gmUr%OtU7IorV&*cV>eeUyZ-eb26QBsq(+[DSrR9aFKbkeoF>`Pk[x<GK8yoMXuwX)@sN8c",
+	"[Qy17Wb*vDRCX-9VsG[Y.tEwK5b,dNQ00POn#6BV&Wl6'O,_I,2y0+b+#s6o/M6x1KAS&W23Gt/wAg^@2ciJ)YQCGc6-[`7i;^9&YHiIi^1R^pN'k1rSMY"
+	",R`m)g`M6T=Qqj0,5BUjp*8ln$``ke66EV@Iv_T0SjF%f&$Fq'@P78284&vu.Ty^mRTH,i_Ox=uA)+/H$Po*;gbJy#sQ'9l@qY'<PdIJJc$6uPps]s/uUx"
+	"JNyk5m[*pl)E_VlpuZ2`(-pN(8@;8HhhhvlqjMORd<DsY#riH/,;oKyjjlY,]`,IMifc=>7,;-8:1<YRMDV,R*xYFT(>/&WHp#iFKvBM^fZq-j@D41`whO"
+	"]KAG9pK(cFF.V-M36`wf_N5K'YdDH`nM*S<:Xx&M0m98ChO<,B9$dNwiGx*KP4gjrG%'Da1$L%EtRB*x4eaK%u[d_Q6qAmYv@IRu-4QL9YKwOaDu&Jh`X<"
+	":=EDb,j*NyP`)$h.N:Jd/.*c`OqB`1y`ImLP__VqH2^.:w7$V%Fm2jD`vlL[S#YkA&Znj:0^]G/b@l`_ga'fL<Kt=Z]3)a_E.Z/k<j^v*/sU`_Zi;2Fj%L"
+	"-^fCvL07hX>1V,,OReIdb>hu/4fKB;'D:ss4dp;jp'=SDH<8&[T/[pQEr`nG;Mh3C,&+UniI=rG+#1nX#tBOOKR]&s]%/>i='rYWpSeU>2P_dVngBcu:t6"
+	"UD`.O_p-Rw,#x;W=vEiy`.BRrv#+0prVd&Z_^L<&YIA#j)7t;)(Ahi'pRfyB,JV<+mp1l/NZJhxM-P852@;>dENaB47^`]7vAAq*cu$b,Dbl)$7>KGJ(;/"
+	"YEr.(sZ'B*3^L]ao-ip(2N^^3r/fYZ1]LsE=s#ERo>Mc)0b;.%B;/,@Ei1([Fej_1I:e(M,kvmkQ&xKWNk.)Qa-v#_/ZPT[yf7gtaVPra7mf.d&I4NbFTh"
+	"FVIn-e1;s.H9:8b#I_lXp]BamWBKo;>[F,SW`8XvicJ]W3Cy7sA1&CpGdF6j;uMfADd=EyRL;cV(jNjuIUP2=05Nd)I8lN-A#MYG%pRcMcH_ZWIpeU/k8w"
+	"_T8@`lV8)qSUBwQA<o;bqeKFD8id/(7GtVo9y`uXx/4wY7m$-1==6AGBy@=%ZiHvm@v&bJUAMZO:9`%*B7=Ng'57:JxNVVQX_.&[r[e7&]PgnB(n7jN)hr"
+	";Iskjp8X=bq<P`53owh*IN'8Q5IOj8(HoS6l,]*qDA71SM1Nl+G3<Dt9]hATRQBYOW=G-.;;Q.=y3XI4XHIiE<wL@H3Oaq3Zrg=Uuvt`aAViya]4oD$x$B"
+	"1;0HX=*M;-P32`UdH](,1U8#o[5lN+4**kP:DOueLj:q.yvM/[Z_(($jrT($e-^SH.@3>_`D('e-f)d8mB3%q,d'1$oqo=QI2j);OXP_RB7INEXMe_i]p7"
+	"WF$[fQ+XvCPOe0Rs'L+6`CXTb@&kaD)Ha&mP63&jhdBe5@o+iW_-4<(ZQ$]TIvtM)%2shw;KD0`#N:Y>B&0c*O-'N&v@&U`.',H]b9@tL8rFJU<o[&'EJe"
+	"NP].a>I:6j8rm2V8ON(5X8Wq2ZPmE*hX/Me2Ba_srmSdjN1mQ&G*)oZk^KwWHAyjA;c1dPc*3;C%m=-latK>QmykMX@0/lk[rE-I@TqamSKB82UuQ($Zb,"
+	"U:R#p$3PEYsT%vO$^bbd'.0l[PyTP,hC2b4rb+[:soDd0CJJS(>A,u%;6_H(<f#@Z_Ko1LAv)w/.(]Y_/`<-rj_m;a=grB>iMXeRo&T@6q37^7sC(K.S3J"
+	".3:u/3'Odjr#ychdx$lK^r=vr4$fi&h#`m.>LI3g[Jupg2E:@3LWvyX0F$;DbVJvLYtU2N&crf]L+YxHtJU]@+u[lBZq^Q+yj9nYDUeiAe/UJu9xgX()Tr"
+	":T;7:u2qDZ>`<L:**Z3=Xd%.HT/YXO&B3MD&US&%l2K4IOXA*+vd)J@#[X8:NXDGf[#A#Ea3DhsLef9we/Cc8G)V/4w,CK_Q^YYn4%aX)7Y2t%MT1tFZNu"
+	"G6ANWQ_m](HTh`5T.TePeQ`%j#[X&IC:asmiB7'Y11`-_a`.LtCo'bt49YvvUPf6o$a('k@.]@om#@K>9ce0in=2o<b']NR=R*HW(H2N]N/jcNfTPb]pc]"
+	"ViuSE)rDe%_GD7uoD(IQBm.vRm;J@t5FY+j8KR`;Gx)HunEi/)o-T>mgtUcst0ARoS:Y8xv<kooPoSxav#i7/tH3^cLo`h'F/nsJo^hUt<t51Y1@=2-l-m"
+	">'(5ce$G)B<h&ik9+Q6ek9Km2nInx1q,u4CJ;RGO(L18(SkEBWqS$h-c</Fol(*SH/+i_L$4L=ys<`y_QTS'+,*0n4j4YjIn2jB,BT$6R@H62-[ME5C>;j"
+	"&MBY>Z9t9w3;)6(.>mM[YGf[XbmV/p-c@/PU]lR;WtOyDU1=q&*fFR_a_ty2Z;M0@_=J#90Cb57*i[L:GRyu)w84Bt5r/)c#cpdg`SBAa`f[x;]X3/8+fP"
+	"[*E,vi88Xc:_DJ'jnsAp0Yyu_,FXugc25)n&YhSA]jVpKyNHZnhhZ%TfV9(o/eLBIu_Ik6&sn)kpuxc%#,,J+U7IVBK:J:]CBqYnDS1K3]aFMsSdK9E.e="
+	"Ah#n[E4fYS;UI5<.QlXX:kYlhTi4l*-E31o,la2Lx13F9b2=^Y>J@(x_%nbFr)aCiHB%$U/a#h*:9*g9%k9LK+;6t0>3[/=Ou&7,o=b)&u*@RrRK=at$qC"
+	"oN[;)_&K*+ds=No&rOq/&(CG&gR<PUDLmQ*@)ZH,:*CJtvm1fqA2PS^m#5xYqm4Ai)]REjZ+wc3Ex&n7e8e0xQBhn;2s3(]qmv`'1y4jD(_m4-.x99VW/E"
+	"wa4wbslY[VhM0Gg'JWl`#o7GI6Hrs(U*bsrVUQ5/oACpH=FV#Um.ja6PH68fD^H9OWWiZ#>BcNpEkkeb54#Y'VEQB-p-T<ZJSYYh9R`p,E&ity'.F;+;3)"
+	"Oq0wrp1o-UK`P6C90[Br;Y,/o_wHDn;na]Y#G]y%6C=@JLa^^,W)<0wa%_m,JCsI-&Vk#tbmM9'_J6mV_6]stOVQU&d9JqCt#Xvl9l)##",
 	0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6206u, 11958u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"&],VNJb_OPTCsI-Xb7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#]TJe$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*4VEa+OK8^#75H>#C]_$,-;1"
-	"EMjT]a*I'IA,e@Lvd$ac^#+v1t-t2_x#Dh_`,icUk(Drsx,GXhW.qVUk(d)QY$x$)X-GALn&&]lB#c%cK2BIol($yB=%sgX.)9SAY-odOb*$6VI2o^yZ,3"
-	"1ZN(unhr%<w2C4T,uKN$FG_,3=vj(0P>:&aIDh(XnHS&Ze,o&/3i>$Uk5o&b5%i(_2EP'^wHo&3F-[$X&Ro&e>%i(,YRP(dRDh(gW]i(b8no&8[Iw$3,Or"
-	".]n@8%p1nW]7.X_#1xCe2^kP9%6>l2(.ia8.g5Iw$>Drp79`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)"
-	"t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%AAD%Up2eFFH1;.=cCD,7wfq#+1dq#.Dyp%TkVnU>KKlq+fB`l[K2p&.oe7$CuON00D^T%"
-	"$kEIb45nl0JpPl09bmP0=qe;%1s%D#9>oN1t2kW-0jIY-vK*q#wiIvv#dSD#2k(.3V:1X-ju(N2,iUv$A6vm&(Z3T&9CGG+@h2/ru/ZQ&xuI_44A3$5+&k"
-	"<(k/1QT'cCE5IZR$'%Cb/rKbVB$=05Y6h$%AMAMWE5.R5=7Odt&m#wNgV2C-F5e=Z>Mi[mg2SSya,%O;E5E#f39bM/;<P3xl2`O(n&=9't$ElY6MRsc%'="
-	"q*=&O.#3CF1Q<M=R10(+hIrSU,G=&MKV*<'>aD&@*&Vs26PF=xET@P*l20=BC%^s2mqJ=k%bUvml:(nK8Ld)muy@`I:iL>n,]0,c1HH#.g_W-/U3a-HZev"
-	"-gH,L=l/0LoJJl9A/U6#6(:rg(^gHyAq:*<u3U:eZ`%uP&QYGEg5/MKV_g->6]kt/(vKXT7j=c.aS(7EbMRg8CWn]QC&d`oC`AN@-p:N@-L;%J20o(q/t+"
-	"<n&'0Yx&da.[$iQ@w$.l%=-h3cx&1e'kDo<AY-Q9lx&Csw0EKkDS#O/FB$EVjB5P5Vw-:F'y&CK$hE_FB,F&l<V.7R9y&PS8JF3)hY#KepY9^tx%S`xvJ#"
-	"w9q#Hn:7u$/LwnKi^]i(hW%1(`,[o&wJ=2(g<BE<Ya-C5O@y:IFKiq.]Z.T)'kmaGAxu'H=CkX-$X1X-$U1X-*e1X-,h1X-*_1X-2t1X--b1X-1em;-%G&"
-	"k2G(]t&0r0s]o.1</)hhb%<7K<(0gOT]*=%CMR:_hZoqEEI&L#4_iy2p&x;vBv8D-9j(F^5MS:Vt-/n>7$<:uj'gi@M#k.Z:w4kuNNdqCe2nB:hD'>B-)x"
-	"qLHOjTdyv9qO;-8wFr#,*D<SDymM#K2(43V(iun6NvM#JNo+6FKpnbjQlu-]O[L(]So01D%1M1v$.K5$7ST#3Q$<RK4`vZNJMN937Ni1&qMN#AZs-2im`a"
-	"/s^<3(G%m$RC<[j(c3WbRo%NH2xV+wRFwAq7ZSym&kL(U3&KU4(^xIYSd[Zg2$bX9%PrYN'=JUsTi'rO(Lv#qTPxkOUq]]O#+B/lU(4+4:woxO#1d=PVjY"
-	"fBHp2KQ#t==KMRiQuo;XE](^AS<.7lWW#HhngWttT>m&F]0,Uc(>Zg]3HW`alQ%JrcP#*U@83Y:k<(7WA/3,80.Y&vjP#q,(Q#a5_68$0_BY,nfD#yho8Z"
-	"k4HQ^gm8Q#rQ]6:Lhw]Ie(xW(f8-&=Z_#&=98$F5kXgr)mo*r2I+Ji(3Gr(O#po:k,XUy[x)iQ#w)P9]e,rQ#$4((,WJ/P#)HQY#hH0M#da=;6YB3M#siJ"
-	";$U9,U7I2l=$pQIR#%oeq7ep/j#-^(3@&-+#HB=ZgMo^2].u]N>#=`Wo_nR+<8n1;>5(q3ve*G'B$=D$iJ7qEB4LPCn`>p>=o+jsRQ&7p1$<[/P@`N(B#7"
-	"C3fa&%M2:f@qp77`4ka%tbS#1*AU7-JLq7=%uS#2=Nq7UjrS#GC-ecc/:p,0fG8%n1(Dda_1,3$2Vp,4oG8%1K/AeEN2=8jeP;eDZ-ues#%M`+aI9f,d@u"
-	"eE.yf*R]vM(Y0@wfbv'[38iK;$msWT7iE0>$M'IU#N#0pBxNeQg4E*l$@Tu7$rxdU#@t-qh_ra(,C@H8%-.</(-(</(53;##V;LliKPjj#tgf@F&tfgu7*"
-	"EV#&2<5&&tdd;akCI2LL>G#:wvIkvtJ>#;CjV#-2<5&/WAB=akCI2VqvG#>E7clx#K>#@[7W##2<5&+qhg:trdn8MF8EOt7/d3@&Cj#LA9Anekap]Qib`4"
-	"W8(gt(=(NprWvP#qF<U%;Ml7ouDbS#aPPccI-q)34KPn%c,.Qp/VQU##ZOGiq4I8%@mq$H3f(4Cf@#q7Z#bX#hDvX#>C`*3ncaI(nfUH)wok0sjVQr7KTM"
-	"]H^4MY#rF+1tgt*M#aA`Y#gP%htp+7<(J3<atr*%Z#<<`*3+JgJ(x-VH),u$DvtuQr7Wg-=IhrRZ#Jfe5Mk^V;(j;*/MOuEnMld`;(_TbgMQmdi#G[`*3@"
-	"-3=(W$[H)gHEJOSfMr7;@brJG^:j#2juHPuD]<(o`:BPZJWj#l09R#sxryP]Sjj#1r_*3Tk8>(cC[H)7+V]R`<s68RWRfNRDAk#Ix7[S)4'Z(,-LTSf0^k"
-	"#`Qj*3fNH[(k[[H)=D.7UhUs68i*$:SZu3l#Ykh5V6-I[(<8%/VnbPl#imj*3v(;](rt[H)/3_iWohj68#'p0VsO'm#iW7hXr1A<(MDUaXu;Dm#-=5h2/Z"
-	".^(<GeyYAZqR(l3^m#.KeYMt8im#'C^Q#sfJxZ1yp,3hmTs.%P.;[1>[%H.R+n#NK:D&pq.KrT5'7C1X4n#pVIJ2Ioh;*03l#H$QKY#vjT:aRrgn#=N'Y#"
-	"VpBo^VI5C=<&mn#B*HX_9W#2_76=l_(kkI=B2(o#T,EU`D7;K`Ynwo`x/:;@Z=Yo#L<7q(5Zs+a-/5r$MW`o#X0`$'4WbAurl1S#Sp-p#8d>HbdIL'ccSu"
-	"Ece0mi(K`C)dy+mZ#KWJ&cy=Kp#)o>p#FY5B5^1Sp#Jnnecj*ip#vPRm-*FX,*khO*bEnsp#[v6p#R8A7)QPC]ev/sN(I.8ue4Dvd0@p<q#XqATfQ(HT]v"
-	"6d;g]CTdaXQw<(ln%A#AyQk%(V6iWFJ-FMDumq#:RI<(Vf9ogYM^OhHST3h')cohNOOZ#k1x.`=ZSmpO/Fr#U)YXpNXghp.x:r#]A@B=R+>Z#oTQB=,JLr"
-	"#[e'h(/*UCc^Qtr#SVc$0,j2HjI[ic3GYTV)14/Eko9xM=5]hr#ww*#H;$@s#,`A+NGkSs#uYxCm;6n[C)rcyl(+B3*OO:AnkVu-3m8JN/yT@WnMS*FMhm"
-	"=t#=<es#y']Zm%_Et#0Z<q#X#>UoOlDX#LVIY#fCdo#yRmp#`=bK(G;-roP14/h@C]t#w/7Qp:;tq#OBt4p)Ydq#3^-A#4v5:q]l4Nq17c[4B-rh(k_dXr"
-	"_V1u#C$0]4^A1KrMHp4(bE@B4B$DL(JM5-sY[=o*7^pu#tHJn.Ikhd2e[j7V51<i'`K5T(uO,op;u2e`Q;N&OMu81Ycrv5SpUs6S5OSntBqRM(X@7'ur*6"
-	"=QONCv#bRB^u[tBN#QX&BuL-a[vn&9N#v/Zvvcr5P(Pg82M'9A2MqlYZMpbov#/at-$yv(.$mu$T#vu)A#LeZc%]5v@-ou$T#d.=.$cv=v#lorS#@8=2C]"
-	"w0iM('L1=+yS5&TxXr(IZ;/(f#nd)H`VK(Vtt.`7.SP&U0%m($]2HWC97Lt<`DBP^W9M#FTdaOu)),N':CZ(g*&&=CG#/$Fv+DQY'V2((a&P9SPPxQ#7//"
-	"$e=ON,p)jylm]cBAvy5L(k91YRB9V/$;r88SExvV#;xtsR7wi/(V6rAl'vJe%pyD]-hHP.%1(#&YPSx&0L%t%cyT>0$l020$x8eVUs(fW@",
-	"AbQ0$a@)P#ttS0VY4Te<dFN0$o#qmButl0$v.^-#F@u0W80s3C&`%1$66Mn#Dd*,WykA)BMZwP#)'Vn#H>oh(N)ZgMQx<<TsC_aXw:9.YCL-8f5hZCY;Py"
-	"Q#H5AL(Y:7cX:2E`Y7#;$Zc41gA8L(R#9I(R#x0;>Z&tvP##=WZZr`IU8,R42$$vxX[tZu6C/X=2$%`^d3[$N^iv*wQ5FV4y]4)PT]UcO=^cWn(X6[PV^["
-	"L-V#7K#_+3u.)3_X_,K]/CM#t>%U#r%n.$,[-h(A@tg(bsF##U`vO_='C:_CyHN_sEN3$mf$])Hea3$iUsL`a$A-a$,a3[[c$])gnU5&Gkvm#wa%,a)3bN"
-	"9CW>faUN84$8Z-,b]Gpd)GK,fav.B4$;Uu07OGYabp&Jk(4Xba<Y+S4$t'$`c;t@m-`VbN9XDx4$/.JE3nWr``hOfa(Y_4&=g]F5$K4&Ye:vRue7gI9ff<"
-	"imR7YgWPwxipd(Ym5$%n62C[B:o#2qoM&O*4Blu(46$s6v5$fSod)BIYVhj7'2h7g=lhW#l3iwfjV(V4tmBjI_6$G/CN#WTMr7QJVIL<is6$JrOb&7c$4$"
-	"wULG&ai;HjNfn_71]q6$e_SFk&sML&oax,3]X:1/R=8EkcV58]=Ieflg5A2CrSq7$e`WhYd+#8$ujR:QQKf:Q[+#8$%)*WQ,R38$I;>8$)Z#I/doMQ(DBu"
-	"Z#JuAyb$VI#o5]$/i=U>(#ESH57HwEToCNKk(hK]uoPhf5(xh0ro<wbj(gQ*VpE;KD.LiU3(m@#KrFJ@9$d_:.QIrcTqVA@$[Fg99$@uwrqGQ3,Nv$80r'"
-	";QI31BC00OFC'#IpfLrt4r9$E)t7]ef#YQheYd2R^-:$xE)E'AdyyY(`A:$+,-]cubJ:$=)n-MGvR:$wqCJusEk%ubK.;R`9gtYWfe:$RuZ8./3mR#g=)2"
-	"h28AQpmHD`&N;C6$VDop#utgyu[nBj#mtBj#]h7/MG(1n8=-L;INOP^upN%I&3^i^PT$778-bKWh-8OJ$3sBJ$a)VJ$QQPRObGf^-j:vR#18qdN-Efb&9v"
-	"&K$'StJ$ZoLR$BjSCMZJ7K$EG,K$kKR*OU=qV)71`aQ7MsQ/f60,Or%(8S+7.#QB-fZQ,:h`RObF;RvB9O(xU5)*lW.xv:j=M6QldK$0s=TMO)6I24Yb;Q"
-	"dEvc%+-C8SLmp+0a(tR#4Db+%)BC3%a+&o#O5eW(^PFP5y=8Ce[dvmTi$@58]3;L$jijOUo6E4%Y/sjUg.E]-uaG2$p.[akUrO'0BTkTA&jD>ZfN]gre#:"
-	"M$+Q-0%8UMK`Q7[akh/MM$C;E4%M/j>#:%ldW79@e);Y(jX;CDEXAxrM$mI7oQj:WYjwvrM$CJ7jI41sv#rJ0)XRs`/$b_cWRYhF=-$4Mo%m@x@[iR#F#+"
-	"#fN$k^2O#'MaZZ*9m1$w^6y7_<up]1i&qYgj;O$$mQB=S#;4C_J@)37QBqY>)UqYT91[alv]>2ps,.$R/nj_ju:w):@m1$]#62_=jQN_OOxM(L7t$Z_xS."
-	".sB2/`1WsZ>wqymB%wNX#^IN0$yMNK`tVx&0%VYQ#Bg/q#:IL/$Dbh^#H+1S_lrjk#:J<Blt%Q3e5P9P$uVNf/*9]O(NQgIa0MO*bmKDRbl_rj(E_G/(yr"
-	"h0:6Hq/ckALNh/vHJc3RkN9ATLO(q=GWRWS_NLV=xP$VSJ$d-+-Q$(QIm-qm1V(xTv[d7=W%e7l>Q$kt8N]6$nQ$$RFb(gH,A#>=(%fp%88feeyW4uoph("
-	"#xUCg>@)R$TWGX4`Q45gn3#1(=E@B4ufBL(l&xpgrsVc<;e2X#MgTsRB'u4iDyFNqNB0Pi`o259e_.5pDYG2jh$_o#MxAS$Wsw&j1<.S$O'smhg$51(HJ$"
-	"(G:PgOh;TrXe<@&w3Vp^%a,T04ku%sT,&=YK(2V$fj'NlF`0JVS$eJAEkjr&S#07&)k::yR##,-A#c5-.l@b=Blx+%Z41Sqh(JyZLmR^+T$$vIZ4w5:>m`"
-	"LcXn%Sn4(^hlXnHt)T[>-I8-J;OA+InnsnwoI3&K#38o`(OJ2qx(qITgGr7ng2soE%)C6gYa))gTMU$:HRGrHpLU$K=</()c%(GQQlXndDE3qn*NnSEnbU"
-	"$DdcjqY)5O#:(HNq7sohrvW,O#`V$,sYVQl(Tty%=vLpm##;;isHbqC#g]RV$8t(&4U0.SSe<fV$t8,O#LFXat7F'm8yMFsM_pv2s&&5>vt1FW$aOC/(OI"
-	"O^GLCDL(`XO@v/<K(6R6mV$Wco1dD'12q'OV;@0lgmMxyk>,,$,#$#,%JNv,wH,f(_HNJ-SM,gykj(xog0:Vs-g$c`F'Pqa8>,3'LB#Y,U(6DM>g$p9Tg$"
-	"A$o/U%=[V7HYQg$S3,16@T')3CSHg$`i=xQfrsf$NbX^'$h`C=6.hf$d$vXRnx;f$Arvg$vSU)QZj`NU,f*a</Y*j#tN5k#B-rh(qNM/(JPyd)87iK(xUx"
-	"bk9:cV,9k.r#PwyV$Ld0P%+noe&b$:w(Y9sU*,toe&:Vg5&q-UToP(Ah$8oTTSW6UToi#Zh$HJJI_<'R[(cx.&=^Ljh$LyqpTaCY3Ug;on468sN9c_.i$+"
-	"5%RVi]<,W:Iw@(J;cSVmcxgVluTi$<[nKWd#ZB=/H:o#5LOH2-t<VF'x%LX6K>N_4&.j$K`ZP,NVqaX`M)t#n;/t#*7f@#:AVcYTfL2(6Np0:rfWm,.D5,"
-	"3F@Wm,f*$k(]Ug<[trjm,abJ;[u'/n,j/xj(^iGu[HjFk$IfqBWLbRk$*ecj$62Dk$uXE8^Gqde2Z4G/f$Q%ORD0J#_OO^N#bWtk$a<wO_lUOM#dd/l$eO"
-	"W0`Mf1C80H;/`or6])oDE[7g@pRH#X/HaF1wj_Nc7,a'&n&=jvel$e:+;Rk%ol$S+fl$:,@e2N8>ruYUOM#::Nv#gY=./.8OEb.3,Q#J_,Q#7Z&Bcu/Jk("
-	"TT%q7Hb4n#^e>$dB*k:4fNZm$N6eZdOjj2$N@I>dTss/(Z>7T]^Sqj%:to3(_+5>HM92n$k,N+U)S1n$B9E/(Gc$(G1pcpQb$nK&Cw.&SLC^m#q6Ln$op_"
-	"YgbF8,a]1'og&&eO#rm92h8HGP(hLiOhKH:95q9uN9)c5o$I94niF'G2U%L'G(sq9/(A=D-jD#ge_4O]o$C>FZQ30fo$_e_4k(YtKjI`rX#y6/)kb@lC=D"
-	"^,k#3lP,l5utQ6FSgak6eI/M7IFp$OBbCl9R)+m:YMjhqAf'm>;83(0L&(GZ'D-jo,T@my^R7[9-fp$*'$wmf:]Q##I`Zm.X'un67TQ#2MCL(-&[<n'+O;"
-	"o*)b1(6,-)3+NXWQWDMq$[*,W)GEv^P8qsf)ZN>B=[;Tq$'4D;-HCFB)(Ygb<YvmK$,9;W['j^q[,'of08]6r$.BtZMk]@r$#'6x+CV<B#dQ3C6*3Ix+VK"
-	"bj(8+mesOTIB0I(or$<=MFtdqnx+JrX^#fR3C67bE=,^dkj(9U8tRrg=r$q4vr$VC*$vQ>p[mOL/T6(TMs$xB>=6*ZVs$e(7)39H$abTp/TRY,f`]-Vn(a"
-	"f62L&%*xJ&_Vks$7>'3(NyN)*H^sK(J572M+@J2My.'kMFbjn$5.q*%&<0y$8;Rs#w'F]#M&TT%^>:]-ycrA.&<r[)Y&d[-_>[/=@G>+%]>uBH4^&tn[I2"
-	"t[Mc]+%LGl.'tqAb*cZpQ#sx`BPqVGl4Lrs_/I*SU,9)Xi(76OdWo.ZR#Dr(,%tLdh-CM]>QWfaN#+D*A#14TDRTwtWRPPEH]E,7&LbuD&PE;Ck,OI5qSR"
-	"eK>-%'NT(nRe6TDt)-%Ik1nT*L].3A*kKn56[@(ql</(tt7lU5Z&LnfrBLnOi3c/5UrR#A^fKVslCI2Og+iRwhEf-jf9.W=dgiWut%78-_uiVwK@.%(nP2"
-	"$oP_EXNwBi#NS#bXj-`n=BnhO#w3pP#Cgka*Vm_K(v,.#R./X1(8u<:AwheZR2[eKML@65/1)dR#2))DYtY,gY&oZBY<QX)ZmI;yM[>w.%",
-	"n;fpSd_v'`dB)/%vX80(7n;##WHZ%[VRb9.+E-f2@]54,Ndp+f[;p.fP2<V#T3cgJ%mNk#QQdM=>E1o#%DNH2wCxgSlQIJ2CrZ;'PD.&=AKr/%/P<j(w+e"
-	"Y^Es,n^aZuw2cMe^uK.3xd<JL0%QP7$qch4o,spCM#]n^0%FT%h`dG2$HgO&O9Ux=G'$bJ/b-yR5TmPp<(N%2;@b+BL(P72/a$yxbbqwgbCTYuabvu)O#G"
-	"f9&cweyB=%;Lj#O9Z'd9@LP#:J/I2mBGaT4m71$FZaK`unM2(VU%(G4ObFbM11Ha4-W#WBL)2%Y+;&1,#DQTSG-t*Vd_78cl&2%6OpAeM1uI)366]emDO*"
-	"3XjAnd%YM2%q`9##Kp[9f[4(%ft1K8fj8Aq,FqN;e<m@TAmHS9fage;g$^r-$*1K'#s#>X4qg'ng,R.O(B1U3hvLI[hw[mi(AnC/(];f%uYv%<u:^&@kvo"
-	"Z[b$t4v#]V[Ki4<MH)7Q@/iyynZd`8y3%7#HW+kAHe)vJQP$8*44%qx11-L6=4%8gf4YZ(H4%t6+Yu'C)%FfX*Z#5H0[>7[a4%gJ.K5$KIUhq%i@#QW+xm"
-	"vQ`<ewNG<nBib$nF9)f&dfs4%'H/f&XjLj_yWym%'[9p(fW:/(L[#h(c)SQ8V5T5%:v'yoQo8Toh%r5%F^IE3Z7K5]k6.6%5OW5]K166%W0rp7cZ46%lEf"
-	"oqqT=##VtZ9r*95##&6G-@#@(:r7(iLQ5JQKrTHQBl<ZCW,0^'W#r^/eN:-<lr#m2&#nf#s#QY6Y#[<&j#tJqgr>rb6cvC.Ss7Lo#T-bB78NxRHs#W^-tC"
-	"1vHH3mf/1%1#S`w&G7%mlp9['-EcsZuEN#qIFA=V2xi(N5Xn170(H)kn8N#FIqQTynFpo^I/8%qdJNCp4=R&bgvO%nZX/M%*VK(`hX@vS,-G%LUgu#q,td"
-	"seOF>-DpbZ-cp4R#2A6[>aKQG%cI.K5M&0Fvmoe@#X_KLP*Xk/N(s=2CFYdG%$_8@1/8`mTw_0C#oK[G%LH<H%]f^sRb[GH%PkOeut;QH%$6HH%GtmBRh("
-	"QBuT<cH%e6Hv#-''XRTD`<-]T+&$$#Hv#'48bFh6Hv#duyTSJf5eN8AoM,_lgR#Qf(W#%0Ku#^KuKM_J0eN`/>ZZp5:I%/Ed,.Rs%h(<DoRTb;83%FJ9Al"
-	"S[RtTfcv^%Drh,26ZQnBfeJI%]%Xt#WuQV#_NS/VBbUV(j9C;-<6hZ-t8a1$^/wQTeSsk#HCINWLt;0W3cEdj_L]i&Wq*:*7;)/X=$6gWi8tPXTwm(Xy56"
-	"0(]AjFXa_7lU^^kkm^y_,Y#fiKGG8Z1=)k'K%]'haYIVZ@Zv(`#&NKJL((m+([/AZZZ((3>6S9rp._n_V#ImbK%<4SMFaZ6s(RNS9]39UE91<Y8]Db:E=f"
-	"thV#)LPdWgZ')3=Q-L%yv6i(vs+:^)f>i(0+%X^4AMjh+lfk6.g`HjP&>CDfCpm_n9eyP%RanmaRK6,x7R2_-+yO6ySN/`]*nc<S1*M%Kf6&=D&DK%-(.q"
-	"7W=<M%t,CN#)9fk(DoUMbEYF)btpdCY.0N$Zi&1hbKT:*Z(kQk#Uo_Bcqbij(y_pd)9/D/(cX,SBTm9N%^9*M#'81M#nc+i(T@-(eWLi5Bbp#>XF[NN%vt"
-	")smA+d=6aTid)-O9/(1bqg(qEy%=mi&N%x$iZ#AtWVPNPG):$xR8fFF)P#$^tJ2aMZrYC_wjSMgO5$p:tJ2L5^i[-x-O%Ju7h(W=$&=7OHO%MM0og/R__)"
-	"n6]O%T<NQh@p2C=$.C2%)r2C=G=wk#0$gB=3*wO%%l>q7@ZhN#aKjIj8k4P%qu)76GjC4%vu)hirL^&=wL>3Cy+Kq7x[yakO0`Ij[x(1/Hfw5C(q<O'/*o"
-	")=%*v^lA4L_>L#BQ%unjIjSPO$n(^w9(/6`a*0$Ej(bA3)*ma:/(psrg(J-RQ8T5^Q%G;r9oD,iUoFqB);Bp9[>FT4R%rJ.K51Weqh&Hi@#I^WOqE/`9o5"
-	"Dnrqd*dNqKp70r%4RW#<lCL(X]pRp[NwR%LOq:eOS)S%P7V>#;o74s5uPqrqTtLsG$pSM*VFS%`3<S%8`0*t*w(xfk.QMtu8<)t=/HftMypR$(*8R(RN2["
-	"H&ZiS%nBFxud@&T%.VKN'lvC%GZ9Yd2'c9T%;RIp%0YP>vn*0qo`=;3qX0u$p&87@YS2iBs%RCT%gq-J0TmpR$KDR5gNXC_#5DtRga&:c%GxfI%66r5R'/"
-	"@c%CEAwSo=N)b%8Ac%)Yoi(*4Xn1Ib8:)#(M#ZIam.O/]#XeHa-jOZ1X,WCO&0PT-[aOYb0IPg7V>vZ$Gd%KrZK$)7$0(Tfk;RS*Yd%;W3M#ny#p(FB]]Q"
-	"<jkd%K/]<Rasjs;;xk;R&OpT.@RL6$%vx^-)mVS#Cu@[>O_Je%rI.K59BpkN'Gf@#L;8<U:4XwRew@2Cgk]e%.Pu:*Z`*BcGC:L(XZg6T]V5f%3v7T]c;@"
-	"f%qQC''*f`k').1R#V-Rf%-H:3$X+Y,WYEwa3qkal#fgUKEZKxZ#pK5&=3-34XBwcZHn^uf%lcfEBT]mg)`n3)*$tug(DxMH21[@yh7UJq*pK5&=Z45c%A"
-	"<6Zv0CX*.uDOJ2%&sY2r2I,)ydrp7'62_YjW=Z)4<tr7[bJwZb)ag%P.^1hPLNie-y&h%R^bsOuP/h%Ol&N%T4BkU]4'V]h+9h%w/j26nd_i#mBGt[6$0v"
-	"^SLI[^mgu6_x$<O#seek(r&3P_sx1u_WkEX_'sp4`aC$6$2)>i%K:Y@2W4=T#xA[2_3.4l6Lwa@ZLIOpYIa5rYDT>rYET5rYu'di%>w,e)<RlK(<>mFbd#"
-	"+j%E+L&cm]2$Hpq8O9TR(H'(GP/(FeL,)'@8&=juBj%CIP/(B0OvmYG_j%Tl2o(C.u@ec4%C#<f5]e-4]j#mITB=jhd3CinbH2j2E;=&PZ[f6uA>f]+t/("
-	"23G^cT>Tk%Un0qQ06]k%[4Y;-y&Jb#2Nj=h)puQgM8eM$Z1V2hTD`<-$JT+$T0DG=pQDbFh1mZHv/2l%Q9clRmN1T,;J6X#Tt>m#);>Y#Bl8h`jUtbb>Yq"
-	"''PeoBY%1B_#d.2`YBq>`)`k/hiNvbb&l6&&=P8al%pTcgjmGQ68;CNl%`T3OkfFC[>]XiZ,`o$6(L3EcY3og'#>(#m7y,9m%y(@El[bbY-p%pY)5ZU03o"
-	"etcMQ(Vm%ALJI'<r+bkb.dr7[U$[mnO;MEFVp/M;B^0,0n[;nDrkm&IEU<-,P42$496n%;N#n%jBxm+N;X8oE@(0(N3[yP^FiN8%>Q]ox9It[CdUYpm%X)"
-	"X(23opN`UYpex4nphJN3qBV=QqQ/ZA#qPskqJjbTqL)cnS;h4o%Uk#V90plp]$%<o%:B_m%;L=^X5uam(i<=/(H5MH2Cg&i9%Mp7o,j7y*K/3U#'p,hrvS"
-	"sJ1-k@h(lYdB=u38m#^RX-tp=Ji$T7+'$J#>ftx2Tn(3L,e2.LLliS8Fy+v/>#vXmkj(BxgE3NFN*j<;ip%=8`p%=VS$w[E)Y(TFX@vG/R'&LDym#5W]'&"
-	"F9k$##Y7K5@SWZ5+i*j(+IxAcRIeA5X9:AN<R-V)p.LhMkmat@3%5(&mIT'&Sp3(&tN%U(7wXFtQY.p%RpTHO_&'@#(pydOSc`W-gdpQ#K+%CP<V.6/O'e"
-	"8f.j(TFLaP'PQb`AL_N(O#Rg.u(p[1yQYJY<Rn9/HSOm5KEV@%)&JahU9ogN(&W[yNE]u/ZD,H'.#NRAq*t:nYR^XJ)&Ukf)&sL.K5>j0-P)P*]#O7cy%0"
-	"m;(&M+Py%h,4*&eDty+`D-$#uxn_9TY4_cCO`o#U]4_clLc/V3uVR$Lt5US_8u6C@7qq%jW%l#F%GhV0:WY.W#S%HpXdZ#v0Ry2Wux/:AY4oT0e/]VD6H*"
-	"&=MUFtbTDW[Z3(UQf9]RPR[cb^c+GRc7yOZg8ckOQO4+F&N%92(=jSi)8Xh3M@f.gMfy#J$X^AM6KdJW6MSk[5F26,X*b#&=%_'+&tq+C=",
-	"gxos6:>@'Y(*&u#E:i=)>gs'=`u>bXTor;-h`A@#(6x&69yJy(NKJL(.-*U]3,`+&28r+&hU.snjQZwHMBM##@VJD5FT(L(r01w[K&;*3nB&CP_:9r#4XL"
-	"q]e9rj(:H]Q8BQ@,&l3Yy%E'$-&9cEt%.B`K(jL`6^8O6-/VMI-&f69-/s%Q-&%DS%'(BS%'qPvU].%wB6XmP_DUl(.#@9Si`;oMl_=0S-a=3fIaow3]Wu"
-	"01.&=^rg(+B#&=aoB.&*_0cbHKV.&wcwtCWxK2C4A-C6&-mSH+<fk(9Zw@d+UvedZv1Id7R^%e@ILP#IOLP#C;ll(amLH2wr-aDeC).#Om@Ye>WqEQWgkT"
-	"U)7ZH0UBE.%x2pZfw4Ktew-5wfe/x2CH7':8Z^Gqf'-l&)Lwr*34qk&))Vdi(sOrThJ(=npZF9')AOMf24Bs,_2QEQi*yCng2S[/iUR#lJPKM##=%j>6QB"
-	"`K(dPZIjq4ZO)_bEtnH[01&Toal#`;il#uwB1&jkxbkX=sLl]e<##,*PREJ#T1&h8y'm`n<##wJi+@M)^1&`O9''cOi>md@L[>MO[FkuqK1&aA1JUdl-2&"
-	"dF#p-a>VP#jQVP#=Hxc%ZLpO#Up4l(=V558Ywn*O/*#=o0@w4$/Bb8o<,6roYDY]oclyQpZIrKCJK_X-:39(0.2f;nxESM(,/2K5L,+<pJe5(#b^;UI",
+	"n0C9%1VZI/0.ADt60/bS'12YF4&9d-l^bSEsvSDe[7Ds5$;y#sm;yGDZs%,osEjmI]rNDf5_)ODbAWv#<]pCeTE1oX*L,;onToXfGfaV.4h%&iqXiK$acM"
+	"c>9oE8B[j&$Hww(v`vHsK`;ixp=3/8Af(s]p5QxSEeTIy=7kU5*POwSc)g'xo`l46oOn-e+MZ-2UNo>HYHs#KBM^&x.nJIC+9>`/r+w6*r>&ni`q+Wu+uE"
+	"rnEs5GXR$A^V;sdyDHIN;dYEXBl209WYPLB&EE+5QDLA0gsYIH^:aVg_^h/0auVgu$9J35RFmvHpVe/JscGW0Aok]Kk4:`@:;1unTkkh<]Ul5`F@`YEwLg"
+	"43qupN^q^/5)jyh1U1_kFpL6cW&7N5YvZ,VC%]S0d-[0MVrW0.h-tDPd<DPf6j.(/<x5u:FAj=>@2,)'^lSruLCqLV.PWjh*'A.(c-ayJv.x+8Ru>knZ-w"
+	")eS,<L.s5FiUHRYU;&77s7MrA8+pq6,r>AZ/lEtsaA$FU4]Nvb0<dwX5saq]y(Y<'6JPO#6Sfj47TRL^*@A6<Ltq@@DX4*dOx1;kE9rJ:.Y#:YO(6R9Z,f"
+	"'RX-03t&Heoj[/<rEjm,*>>q2AusYo,g&JRh4Sf]IC.F2rWS=MyY+R7h%8xjE=QQ]o4WW'2h<:cN*DqI,^>%9'#_asWbwy`q^3PG[0qI`m$RpcN^qfCHh&"
+	"*hH47wtDXFF7a2^ME1:*Yj)^yiNr.A%mU:/KXUwZs9KSC5Vc>P<K+F`5dYUg>RJ%V5ff>p_ei//%`>358b`0iVCA+YB&Wu1&4LC(t<P1_3It,,''2g>Tl5"
+	"$b^[l=GVuw5'+gsfw[lpM$SN1&B9KN=I;:WfAsZ2vb5X-5IwFiQ%Lbh>=BGF_.W''PCs=.x,,CIE#yW*&fy:P*o[B%tk+v<>@-iw9fBO-WD#<kf^NWdD6Q"
+	"7eOLR<o''tNj7BFo6/.8IT$xn58tw>@#*q@BX:KFpJ]Ts9%W7m6nHBWO`/);KP[mG7GGqjtU$Joql/PBKgx6dtSewe=Cm=8(S6j`Mce3nQ`&1%XQ2G]vJq"
+	"Lq;f_F8=0+&r#880B:m3Z;GSUi5nPsH4b&r:0@+WPWfeyyS=713/00ip``oHZ'rXZH4r=gxkU&K6JZVUYO>S$M(FeVnbk>raoZ'9`>`]XZh@Thdoh8Of>g"
+	"$F$l--$g.:ocsCbQSu@^tRi0*rP3_2aZ+=E.`%<v#A(]/g@vwLUPW@]NK2x[mSgB)i@JnCw&BsDGg02P4sFV;Y]hAnx'culU.#,%co*5vk&Y)),):@Yc`0"
+	"]O_)[B&Bd%g,a:12i_X7hU(EBLmMr]fM=,`;ko7&[^7;*h@'9r$Q..$di'YkZPV*):MF'#s,Mn=5E]Jywvd@9Y[M<<'qYkT):oOE6(co^`G0l&PSJV0,X8"
+	":2@V:cXXky#MeFP:cg>cJo9SVhLjML:yNs^iS,pLK3Mph=Q=)x(e[0NVc2m3t#:q-lGM;:C''u[AXh)mx_[.O'e`*[@5R5JgQ0,=+[N#JG9rJ4N='F^E1="
+	"'Fd0*Z64-IS]gm+AnuJe/i.([``vrqjOET^E023ejtDFf4^$BARN^jRc3^:)Ic+^qNUN#H:<qvfdbD9%u0NkQF3@e5;rDnTa6/,5%uikJSwb'``(CfQkQ'"
+	"YSkvat,G.`b*vw7VLBI1`u7P6+ssH,B<B'UCxBvA3oqkd%Abbg_pBykN`KQf2^&7UjBUdI%X#UE*h'%2O/nNjk'Z@K7`1cjvTdY(AxjxcUa-gU*1l*:u>M"
+	"667=#UYQ6Sj4*@)k_]Ou_bnA0C[vLjR:L]`i0]$kM<qs]tZEEO.^0M,P^hnSAiSO:G,o(:9V]fm#C/*))e74UK[b&=a1vmLqKZKTkGSRK]GJ2N7C^qt3,X"
+	"Yd1MnvoFVCO[4:4DRrD[x3O&4Xd#Aj<`/p2oJf`,J6tL%F^9O@0XhU_a13k+H9XYn/b^&+g5YBmX&;TWMFqs$8YWHFR[aUHgTo#h&(_y`PYubf3]:dLW/b"
+	"pl`p<n`=ttWPU^4Q[9tSvy(tg9]$wLFb^4=opITROy-8oIGTVo#@y-s3>i9A(^6OUe@]R(YRb1/Tineit7obTv2=T1m$^#tox2`]66s`'Km<XJejK_N'@0"
+	"lOiHpOjmmdBLiTH9jq+3W]EPb8S1Xc71qra6%yFYVPeh-=g*t2(&Pq0W6Dwm&-sFBmhKdFkuj/ODu7u6n5dSd&I9_=L_jLtfh7]P8C'w`[OsWP*tD>oVO["
+	"%7_[Hloq.3%1EZ70'#C`VO+uD5ESvJX_i^aYsI%oR;qgH3_%vU]/TUU^)LHMDSgLwK;)8Z:UdMTL5=a^s-Qt9mJR:SB#vYS;wEF0qY$dx^$'[tID<BBBYM"
+	"I+Gsu3xo*lEAU1D.NfoC_s3]hoN$V[FQ1+L&F6`$g,`vMg1'r:.lFL8TCr<`ob($Ymn`i(lcM+jH`;qWR*;nGsoIK:PJZ+6eT-U.tT*k<TSI*D'qVjB3V#"
+	"qD4yot4vYu`Tsa+]:k7p.NRlO;'cQ2ah<@VU$k#QCj2SW'WKMTB]<Pj>#CE1c4DTVnsT@2=-O4AYobH,EiLVUF55_(q<Xu9Sst-K]srn#,R<x7q*CC%UfN"
+	"Chwi`@Ii#lb]<46ZU-goxtoQI0QWiMy`%3s0Y5%c_OQ)#fL)Hn^5*oa;0#Ps)]jB$1-Var.Mm_*Dki<F%`.QviVVGXG`)YHB_AKsd2NT%4v^Zu^CJ5FDiq"
+	"Tn=AC1jD5P$(]20>lNR&>LoF#o;qL-=fR`yq3H#Qph8]8(T#<coEfGndcr6mKh8q^:8CBDfiB>fKrrmynfG>I=@d(y>YL@w4YkP#2rl=2kk%%7U<9jmC_F"
+	"Z88==Bqvh8D<d&V1gN9m;1@tyVu7F@jZ3#Cktt4&X3EPovL9Fnd^0GSvF^no_G+AZof1SEdgd&25K[Eh<'w2itgK8+@`ZJi+N:-7VRnJgMjgNhvB/$J-YK"
+	"5y_G%(R(1#m3M)>,*;Y]-WEq6wO*FQ6k,;nk%;D8M&H]g)SW][qL1R1Kocm2].R1r;Gr0+UCt(@sg9oCVj%AUn[EK``'Rx90w6Q0Sv$q1.;x6otsfo^bp-"
+	"4()j_pnPwK#Ms)t,niY#bS+Qg#cTNWq;VVm$EF4XP2n9.3bY,SlQ]LYp&`v/'WyKE=q<jZ.At+DLI54bPmPKx3<*RM$3X-eK,Y$-a>Z=tQmAXu0EygqaR$"
+	"+fTdxgMeXLCrTe;vl%.6)GRA8$TB=<Stl.^_&cK)btt0ios8Wq;8401cr4pFfWF3K;``2.Qms(a8JRCuMm0>DVYy6Z42iZi[/t&dxrJO30.+vKInX<-HnN"
+	"2*Qt)Wcd]@P=t]<bf=UJ'MIkf^oC'_'$<Yf2lLXmsH3&mr[#m-_vXU2&tyiI,*T_B>t=lal[b+J69KtVGXp%KBB,T>Z(VrjSx+f4=NMU*oF#oVopG]S-2,"
+	"m;Ktwvt2O*fiQibJ.a%s7-cGEw>f1t/J%<cvFgBDu,2Pnc;-Mib+R10.bBUJyu*uY$/lp^]w3>:*$djM;ZUgGNKM-Etg=3oYisH0oNvqjV=&4HS137qEFW"
+	"U,eo9:x%.gQGAmI@(W>9aOGYUZs0Q-,0YUh9ZEvaMOt`LPU0D1>vZt_hBFeXf,CICNC*^Ane30[fxP4`DsRXOhNNTo1U)gpkGAE-9-Dx1&wRakK,'T,r2b"
+	"3o1QkV*lduBv#)na+jWZo8I'=LUWX=fTWwQ;q-Z&ns<l%r1LpY)aNl;8iMp_+3K9/&G7#&iU_chm-f&0ZW7(/y%R$mTkIsT$MEx:M;1,pk^X@B`oT)tq@%"
+	"ay]r7o+<duK8EuSE`Y,eyF:9sDPWe*==PEIfn>KPp'T2eiM4ee(fN_MI&Qfe9QdbDtO<ZcU.xY.]MZVa,G2]>H^#[BOdoQw&@$'I0/*60jGFl$0I:XDb(T"
+	"D6p#b<<^e&#:Z;LshO8[DScvLiP:d(O3lC'V8MrS(Odm<5lbm0&WSIu>7D-A80>v'Cg7T>WLS$i7W7(.t0,MI*%qtMIfE*;J&Um7:m-TYY",
+	":Alo0Y)gZBR`m7+7F.y+qdhwYS+.gRvt<^K5sV,u$8TADJDo_18G'g[:G9rrVKAZuZ>r@MCdvvO;IdYRpRg6M]tmXfw4o*5B4*iMAboqgpr(GYUnt#ln9k"
+	"ou5W6k3_;P$(t$WIutDi--Q'#E<%:tfWH8:fF`3Ukq2KqADvGKv=9p,-XCDZgRI.EIZ4nkW'(2q0vv.imv&1V9AOE^PU7$Ytr<=P'jVnL)JQ[mM6R3WdeG"
+	"eyX7^g;rtkN%62noCq&wPc1vqg*S=Kix-ZVVYw_a<FAg1bdW43`r;sud0):$PTZN,x)r..<=kP<wtvjHlh)ib'FVc[]H@LHbxYI=Z`hnk%LvTVWu#,VdE#"
+	"N5/Sb+;)rK&tX$%O'MI:203CiTx[x)[85gQ's:wSl6kChJpf;1`$<J2j/OH]O`f=GXD;#hc>tnMEEauE_Ux/9ReBdq7D*mt*Ha^Q7k$e3W)uyV4':[I9K*"
+	"S/Y)NwS*PLxd(upuv$_@JcuI.Sx_.qEumJP8sP+8:D7]x04kbOjH(XC6a=IGW.Sy'qSDJi+)<mX^<4-xG75u:^/Y$^SA$dg-CDV1VqvTi5f3iaGd_lGykQ"
+	"e-XQNMLX%&q<Yc4f]Q#oR*(SCpXZR3Zc1=mm[ZsJb`lw3.I:SM^k]#.i*IWl^LvEl5+@L4RxSnlc:bOr(Bjn5)DeaWa7^GMm7Gs`LiJdOM;L9wwu.8Y.aH"
+	"#]'ybNgm*G/19Z]:$MasQpv&yNrDE$ra9E]a`aLQ8c^@`b>U&ex48]]hVw].(oZ`VZVs,+Vv&neuZV):AHvLMk8OyJ^aCQ2p4mu/')oC/>:S.pjk%JTT(T"
+	"^cWe9`4H@<s`/JR9aTUpU_yk(l]N1T5'g24*4JI:fBic`Pwa,HXND_+v,]YQXE'Qt#E/W+T%29Ca4XQ.eM3_<mB(,UQ3dQgP_@.Xf6O`0J^jVX@F]XGj@Q"
+	"hvr6ru[=%kheGQ8gTdSU-`gyx:xIh>L.jJ%BV#Pd/4H;95_CnejrS0MQc'iT@9M<EY,<<Q-'Pw`/Y46(7eZeA7K/#-ZXHgi[lBcVQD%3tR4dg$P5F`u2TB"
+	"TA%p+6<PIhkWd1Pin6M,K='mMaM_:6j8oxa*KKWv)MoM%LoUB-'iA-;_$c_^S/TE_QISU>V6=8opQBQ<ptL.j0hM#c>(Y)Lg&FmKVBl@0'1i9b(3bO0hRY"
+	"hf^u9CbWOZNHyY`uh)jM*)U_vj3'Chb]4)^Hl-Z)/.SVN-5/FsfF3w+0<T$o$/mo/#,,cUj1^)hMLsF5IfbkiWePDPk*sj5:@DBd#o['^2%Tr813vBc`%*"
+	"h`jZ-T9K-as7HYE0f<$9U<I(BlarLm>n<Mx6'.Pn%%9ZfMOq$E=[)ho,D%Lf,#81h(V6YC*uTauREa3.Gek@i#]XcMm$I_qFd5RU%A%1.0aPL*94:[Oc_*"
+	".;m]TRIU'Z'>W16n4_VbSJghgdBQc(bv'Z6HO*OY%x9hG6wRk`+'gk<'Z/`&^V/P'0[Sm:Cv.d`]AIX>TfWN2t(:ch'yrQOJq5U<UHwBFh5yAF+@CXsQmP"
+	"&8N^yYhDXpN>C&nO'jNB=aWJfVIZY2(ZajC%8SK8e6.1.L']T<XFx0yk$^5c#;r,]X#WcllF9cT>C#1d&Ps'cbaUOh'(_LZh4fPS#GdTCT*e;Z,Q:q.XE5"
+	"9wT8hV0f<Y=%$`STB>>r@)t']lxMOKfd/uWqv:#iVwb6GGyey[nbt+O`Tj63<3aKK<q,5._rU1Pmv4c,FZqs<FOAxo5*]4>54`a<Z%ZE3yWhu&`=4F5k5P"
+	"3Q]U^7^8Dq/`nAR@d<#d=pR/O%vTrCrI'p=CX3rA,8Lm%.p/Pu@0sXS2nC-AW5H5h-;T`OxuH-XAuncfoQb9%OHd$qALb<+1>GlI_hs9GnM-Z$7r59Bmy5"
+	"W4;sG-<S;J+ryIT,Bc,t%/GgGUPk^j-,32MI_Yem0E4YN)UY3lftv%8oYc5c8`P@$Hq$>t_4G>2vvTCwIUc&LHM'IhwTL55d#h*E7B/1jB./m_Xu`N'`Ni"
+	"FvQMg*57+3SC/(=]ah(I'Eg-(n)YLUiBq$@Onw_EXB<vkx9K,^J5^#>)Dfs'Yv]G*g:]@@DHmPCLF>BIwZ0[cZHnZ8:IRcX)Qx0VJyD:_(-wJn0km[Q6=:"
+	"fUSg:<bGHmGZ5BT([bO>[E4>GhsCp[']aNUtYRudicNb;bUO'KvGgevoFGvn=U4Vhqa`/qY_X)v2w.`t54u]#_4ZH2I^6xJW]yI(L2&2AHN@j'A$LJnGE,"
+	"SAP];ZnS<Bo1NOr8^A85CN@>OPNsuo#TFIna6n=L8y+oSrvqmnikvuR+e*dTK0;0Y&$/DgT[/e--[%IZbYOq4R[I^RLxM(<pnhquEiTi_C3cYoSNYfrn&#"
+	"A4UOioR+:RW60r@eR1OWq<vOX>B/O&q1yI/WNSF'Zu:hV%6<s%t]`q1Gq^[4:.8w)ibcEXhC>Tgv<XEOo+xoR=Xj4T-.T)qMKgRjd(@Jj^qWVl'NBhjyl4"
+	"]/B]AE:u5aPuqIO_9L3gcAyuQ^,t*cjJ+1NK^uEoyXd&97nqKb9tUJh1o09odc%d;rRT8V^1v0AwgWxwl.yjr=7+2e4[5Q.>]La)OhLd]_%mZGXMfS3v8j"
+	"THg]Prlv58Oiev0;$JmZM$VODi#ZVF=7c#_o/w3<X05veEojWDUyL3:3ukKy:/4.6FA&;,$Kd:-UUB;r`4;IFy'=BHVS/D+^DL-9t<=msCy'QX>O3Bf^'#"
+	"jnHAr@U6@-Ld,Q.je%Qrl]b8fU$3T^[hy+X+1<2o_6FgN*x[ldk(YQ&GdsL9RfLQ)*VoBERd4_'X%/DA@Gg5R4k5X+@%b.wdWO8;I;]'5<p,D'G]mLw#l*"
+	"y$=xP+3gCq-2<4#>7PGRhi;b[(-)CmwG']'f)_a+I'UK5HbA#>Gbkr2a5KZYNlMb#NmmiMLkAnUf*8n.dFb3H-1l4FIC[fKevbYZ6;N`2^+sHJb@dV'Kg'"
+	">;et<5C4OYtZr6dR#ZlE:a$<Te.QC%)nXE_)c^,.t(S'RSgH])AvJs=Go%(3Mj`,uyN1&=N]iiTOR3k679DyRZYpFKMS,@skUAfCyMEOffkf,GMGYjMe)x"
+	"t>Rd<FBuN<L2b<<9u0(7A8d&LSu;=>#Y0gL9^)T@atYL1V[ZvA.8](NQ[N1yEOClq1.va;:A(6C:IKkuoHu9Op>;1kGcC4bk)fEJ+MsQ)oR9v%)vDnApZ1"
+	";*`g-.=%j6#[V/3VAfvF^-p,Io3m$ZG5h&c6dRcok[yq0j&h.Fk_Om+AZp4k.xZR55`d4s7ZHDU,cKA;le4sJU&%JR1F4d'oXe;_TQO(5'1C;QYWaRN8+C"
+	"U6fvaa$`/a>Y)s.cl#k.*>CVavWU]U`<^Xv#Gq3))=Z)9md^9VjkI9^_%IdEueEeE^Hn(X5]*Ig:&1+[4gW>D`BqY,efhAu-rb7UfnZ8u.b7X7%rS7H&i$"
+	";^6[%a4@qn0prswXV]VmlatR+8F6G^l$R5QBL2Ztc^:xe&/trQBjC)VExF4T>S29M'`@hlY+ImE*[JoTSlsb82`WD.tQ$%(d(jV6%PLDZyniFEB8ao5mYL"
+	"Y9BY0A6wT<Hi^e%fLX94:[qUngARsiI],Z6gY6;3ZpdlG%Av'WUhV%6'J_:K^6t-Z*%1(.;6cZ[84`J7`%,W+R>fL&_bg#-1dBq2%]_5DNB_Q45B(DBsOq"
+	"fcxa8Mo@^Zu3dHm5,q*]@]Sq#EVm@']3HCm-F36B[JE7$Qee&$FG(P8+ot3yQgwhB4-a.)cq.[_J7Y+g$APCc%$,`sRtbDylZ8xk.kS,W#.5/R3sou8XR]"
+	"'^lik2WwMIx7_-=%;B'1>>]2[0C[.4HRr$`<bCN%NfxCbcs;ftV$&8aq)B`[5Y'U,o<m)%`Z,QThMWpw6FsI>@$<gn.`mo.c_3:vt<tsUY8)Jue$;9(:q3"
+	"likrJH4exn;wlsiK_:EHbi7hXjBYgVU,Q;nf-$Aiimi)+(Sdy5+RRSM1:>=IOeQTfK`.Y&EwNyKkfX9y^F^_]nqI%0DSqQs<I;S9<.A=$v",
+	"QK55,0/pQCB[hU-#J:gRogI`Y41$QF9a65#H6#6a<`w_T5`eX/2`bZmAu.M_wA#f+,=/l^m@&_^#####",
 	0};
 #define DITI_SPIRV_SIZES_gemm_gpu 7229u, 13919u
 static const char *const diti_spirv_text_gemm_half[] = {
-	"uB)VNJb_OPTCsI-uW7WR]hD;$Hy=_P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#Dopb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)_N3>MPD.A#o^'EMaqd/(>.+"
-	"G*/T1EMsP18.yCT$'v0f=-/2je2_)Iw$$.4U%B60W./7:O(xw4=$,drT.iPiX-[$bp(mJ&y$3J21)D]-D+/_Fb*(i0_#,.Rd*$T=j(n%*X%m[hr%4lNX-I"
-	"R,7&5rWX-K[HS&Y_#o&(CVI2]0Kt$)FVI2_6Tt$*IVI2ef9nB]pTI#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.g5Iw$d[sp70`]&,1$&9./^+v%NwDe2*jO<"
-	"%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)(^Fe2h4ZB%A'*XAB/d:.*D4++87Ge2%AAD%Up2eFFH1;.=cCD,jG"
-	"tm#HJXl#b/;3$qFum&&%^T%s>w(c)0^Y-grE^c$*fFO1@8Y--5wx-dc1X-KApm#flc%Ynp:C#0KZ8/84XH2bthv$52LC+t%NC#i`hU&Gv370%62/ribYQ&"
-	"l^Xk0()C01v%k<(_/1QTfW9P1IZR$'e2,<R(%hdWl.RM2,2nA3Z)X>M*`r@MJH)I2CIc'4<Rf123Pva4w2'82tutnb+vML(&y*=$J,'5M$`q:$7n^N)P4_"
-	"N(4_gZ,7gkh(GdP%72j*useTM/OJ4;P&'`KyhJOK6&'6#Wma+ED=`flbohUPX8#@d-A@]o:[5b.79RYo7SkPdL3apJo9+%g3:lBiLX&o<K(/,%R#TfQxSl"
-	"H;:6@G[@PO8>C=R.W'^77C=<MUn0pQpR$'a,cL[Dpl-sl-;v&dm.L(o%jd2WLus$ZSqa*7mXI2^a7j1HJ@d*ol`v&=XWc=rKre2;4Nf3it$i(#gI9.v=>P"
-	"2[)4N(^=4L(`bnM2^/=N(jpan&j^n$@BO6J21gJ6h6%aa@xaSr9b[tH#%y7L:Dp;F<`/%i(Un(4'O&$c<gU*#,^K,##k+W#&Qg9=Aa#aE-,3Sf2ogYr&h="
-	"xu$]^1]ZD6(sBeor_%x>U9(]/jW-Y@Dh(N`YK(8ksd2qQMt$N=Tn#IYj'%tb7D%AWbx,r)qu'F$=iE;ut9%]dX>-3lF;-WnlS29.aQL3+Q<e#g^J,&5NfF"
-	"w^sGaG'h*G24I29wZo`]&=%CMJL5+e2*ev%7iE+[sSVDZTp*H68H:9.7Jm2(k<Hi:c.l+[9@Bg*pVF(=+pxp.15/YI;t1.3wXA1(xIh0:rMC,[>OBg*&mA"
-	"u$'vJu$[/`b%N0bb.%Nb)=v;bmK:ckVLIOMb4RvxX(SqyL#:f4WMJr[T.(sUW(fabH3Dmt6/.mV0NJIO>#*XGM#Ap7Q%M=EN1U,BQ#+H<M#IH-U7;g%q%7"
-	"xoKOE.JNUF%nM#BI]8$T`UK(DPs*Pkvv/$uK(N#ns]i(TURC#MT]GOV#bb47VyS1)%Fv/-[N'Q7SM^P:AZk(x^;/((or'Q*0BY-t&s0()b7GPkv;0(n_MB"
-	"Q'IF;-*l75(7k3KVeKRZVnmmh4']K@ML60,28NGAS6V7202A.[SUI4)TRu7O#F=7O#viQaOBa:VTL8jS#BL>QT0kQ3U8_1N#9wASURN]i(*A)PU8XYFB5t"
-	"VjUt*,P#V^L6=_+J;$NSXT7/k<=$t[=P#=]7s7mFJ,WeePP#-hoN2UhU]:#cCR#5LDR#6IDR#@H,fX9<rn==PAT(9(qHYxW)p=g)SH)b61Q#P<8s7&9#_Y"
-	"-fh(0ZOJr7*LZ>ZoqUQ#tyMH2'dNmdW+H;-lI%;[T90)3'rNpumg$R#Cp(u73hV;[vs6R#;ZCl2Oxeo9w0G8%7J7t^wb,]Iu^od)SJ'(,K;_X#%avb4U%1"
-	"S_c9J>#mdnR#m1<5&Hd^Z5akCI2sLkE#pKIl`jOJ>#q%<S#r1<5&RPVT7akCI2yX&F#tpa-b`0J>#u=bS#i+35&'glS#N7MH)-CYaFakCI2VouJ#B(.>mQ"
-	"mgN_:x6`#vfXfM93Cl#$5y=dg,i)3>r^j%s-Zvd`qLQ#+F/=],IC#mOJoT#+$-V)^nwj'jqix7jPxT#Dr5U#&`_*3&9xE(E#xj'@1^rgFBPr7f3qRB9cdU"
-	"#qS6qhTCp9(UvLjhLL)V#$Y_*36kkF(M;xj'M$6MjNZPr7sbM0DB<WV#*GgKk@vd7(f*&EkT&tV#0'`*3GE_G(UTxj'Ynf'mVsPr7+LbFFJnJW#:9@&na5"
-	"1;(v5Vvm]WgW#@U`*3WvQH(^mxj'qa>Yo_4Qr7Bv2rJRH=X#K,pWpWU4:(/B/Qpe1ZX#Ee`*3hPEI(f.yj'eSo3rgMQr7PV+lLZy0Y#[vH2sP*K9(@M`+s"
-	"&=NY#wXUK(Cf@dsw6xM#dpa'4H1]P&_,4V)E3<atrWI*OEDoP&#KEcumu'3(g*Q0MYwBZ#EW*U#Y+ecvqGPmgQ'TZ#50Md)+bUvv+k(D&@y6Nh3PryPr+6"
-	"uMrSd8gb4ljCJ7]N0k4JRN-TbgM`nhnN,^BHN]%_*O(kkI=4aki#3/0jO<uRZQ%h;j#i5$Y/5Tv%P'P+D==(Cj#sKWp]@.Lj#yiGc%]0(s$BH;fMSmij#Y"
-	"2hvQjqET](a_]RV$og:>5>uRlZgAuI'-k#y)X>1f)NB4:nnh(]sF'TFMAk#4N@R4O@hpS@wo4(3k%A#Flpk#0UB@1m)8Q(x)BlU%n@l#=8AKVKq@g<e@;l"
-	"#4$eIW%Sn4('LlIW]3Ul#j'.sS8c+>d@,l5CgL^eW3]_T#Jg8f),*oIW2B=F&pi]l#QkTM#9wvP#R:UN(/kU*X8H+m#DvTaX*n&5^QCEm#X4Uj#h38^(_i"
-	"%&=x2Tm#&ka'ZX'V2(vT].4TLR[Z=&am#D3EQ,CwaylJ]No:'<.U(K.g<[](0n#a[fs[V<$V#9cJW[jm28AMU4A#gmkU]rp7_1IPt1hCgT9^RnNs[iKn)0"
-	"LBsR#%kCat^hn6$6[_m^g+<E=>,vn#%#mK(lh65/:w>N_xCkk#Q$SP`FHBW[wmJ2CvA;K``qtj&yMWg`CtQP#Yu`0`pS;MaNky8(S]xu@A%9r]2@*fabOm"
-	"C`i8wo#x]3EbKs%S#M.p(b-q$S#_25A#Z[8'c,+(a1[s%S#a%&S#2_*l(p<T@d`,H$dKggcdj0PQKBp+(eoW_N0Xc#q#@-+.%iTHA#sF6q#m;Qg^*G>q#4"
-	"fXK(H3D>,ht%8f'&+W#eRevdoQ*W#M>y4g^bfrg*/+W#M^^H)Y9/)3KV[&N+s%7QjU58iH5g`V/`P2$fFIV#MD-9$[A/h(o'7&=$=9r#RlQ0iAfYLi,b(,"
-	"%0lmi(l9cgM^>94i/iNdjsIsr#27O/(SWu4TTNtr#bBbc1VXck#Y[ck#MW+l(R&:/(YE$h(#qQE3p<:=lkS_s#:/Rs#Kwacm4Mc^4`L+xm)^*DmP<<R%CW"
-	"OF=8DCr#B%PxnpC5L%&Pnq7fF<(o3tqUos:=AoR4t4pk_aQf*)vN&>OeT#HR`vmZ;5T%=G3Hjhc:78BLa_nn4mYqXYp1qPc$m2au[.j#g1'<Y11Kr6FSO2"
-	"WmjJ/Yy4Nqvw<7%%Kau#DiG*N,4.is+F=K`44U-tlnIdssTWF2lxMM)U8PL=thka<nchO2@ZC4/J/Oq#<^Iv#32LCul9@t(M+o&-DTYs-ql,P(YWiCvVV9"
-	"a'-^jP#1'*Q^_0/8M,X`W@Xjd-$Q45##cc+:$qE3/MU`9>Zr/r0NSHG^um0%o($+mIN86gv#GfD+W8VG#+u8D29Ce&.$XoA&=v6JT#],sT75m/.$`3s-0P"
-	"HpH-Ix15$%]KK$w%]C--6:<-@)akWh[:&48,U.$Vk.1$'TdaOA;j/([iUmT^$k.$oh;Z1o>mmT1W-/$aJ=xQTQ-/$vuB/$[N5/$>4;_RVer.rt)U/$C]H/"
-	"$1B>=SKwUL$=U`>#tw88S-q2e)v.W=T>MjpS1p+0$kOgcf7730$0lhYT_vMNUejQhe-GGF&Y8@8JTFUTSFLYK$J;2Blmq778N-P<TZ]cqV",
-	"eDJKVAR,e2uFiyQ'-Zu;esbdW-xc_-X;n7$VdfgVrYG2Cx%0b<_]QK$^J_aXbt=&=siyu#C6pIW5$2=2qP$7C&axW$;^FS9T$wyYjV9ocA_B`ZAUc9(A[D"
-	"8]<toq*TWE29pK+2$le%1$QGmvdQyEHW^5@2$=:lCPN-'v`7+>Dg+$J>T6U3N,aVTh(Rpg8.>%be&`lCU#*r38]db[O(]+J'YVjDZsaQe2$HIDr]PZf2$^"
-	"g>e/vn[O(RY#S^MG:$_hgw2$533Xt0+P3$Ev`>qU:dC(h38&=FQ`3$(FkL`/k&J&T3<mM&N[P`Or]da^(94$#5lJ'Z#,A#0nki%2hOl(/&M/(K%uCP4E<."
-	"c9Gi%ubsXJc0DONU.jg4$UEa(t5Mq4$$r$r#)By=dq9/AHED*5$N^8uXx*,5$A>D/(Hgwu@,ObFb>B:xdIX)KTt(B5$:<NWe3oFO#RX2;eFgf0(CTu4TER"
-	"[5$C6iE1FxFO#B%.Bu%A)Q2E0De0<Fprg7x<O#T^cmg%(-UhL8k/T,xM6$M^K0ikOA9H`E=&4#Vh6$xH9Mj/7%j#us,A#mL&7$^/3G1sqGQgo:_Q#-:0r#"
-	"iJCV#@2KV#B,ZN3X3#p-jOp%lMjMdaAi<+MMj.h(mP6&=ACw7$Hy-]m9[/E;1nOT78`6O2ILws#AXS=)*H,R#-KfT#E_GUrj[l7oH4(#QsG_Q#CO')3I[E"
-	"8$<%XK(L.j@ma(%[=Q20Q2UqWt#r3PdNhy^Q#Vtj8$9w9$mOxDD[T4FToh4wnp'DkmB:XVXC90[7$F[OM#YxWM#o4%e2B@QU6[f6n(.+O/(-uuu@6=$fj&"
-	"vdK&-r:2(D^)e)qmkK(*SnO_jU^R,3cKl#`bem$rCVN(x+K0r/obXrn4X3$M$.oSQA$:$Y_U/(kB=TSqI%:$@.2J1t@;Q(/m_Ft0TI:$;FV#$-+FcuCEX5"
-	"$B1.A#o1Ap%ocq3(7OWT7F1n=vTdSLr9g47*rB1Zv;>$)bPcB$wiqT;..9'k(<D*RMw+Cw,eVXKM>j3V)/whvvOws(tGQDJ$:bfm/uNMJ$Y,y2O4p8,Ns<"
-	"$q76(UJ$sV,'ucJga[@k8.`3m-P&bUKj#_P>W#lJ@i#e[Gc%gCA<-0Lrt-72sh&;^+v]>fMBP6Gpe2D:3;n,1'>(D)yq7F-.#QWQ@K$YaAE&'Z:mM$nXDQ"
-	"NebWR1(pK$NlHk#-J*A#Zd.e%lj:]-%%o0%@e>#$=j]wSP`3;n_F=L$=I#3%0R>5TrB#3%&inH)UmjT$5kvmT0g7O2xltn+Y7lL$$_xPuL0lL$vZ=/(y$x"
-	"u@^l_9SqhS0V$>b[VI.*M$98ogVgl.P#RWSKVy*P/(u<2KVqWDM$C55A1xu.P#0xHQpYbhM$[V2,)QPhaXHFVGYlx%P#%6S,)Es,)3kOTAVY,@N$VN)]ZP"
-	"EGgJ5xE&4%eYN$*9ox[liWk#JI+A#dc-h%0aw@-*_,`'YR)O$bMQ+%G-Xp]2V[$[d$q>8gBup]x<BR,NN<j(Q+Hi:,#XO$hLeO_rgB>,bZMB#fj%32a2gR"
-	",sOrj(d$8i`#-#g$V>8P$tRX/(vRX/(]UM>#:(LP$.]JI%dRTP$k:&P$Z$Zc'TJbC=FWrO$m#ubb;yFO$V0mc'UGF'=92:O$NE>)3/A;:P2,SW<su)j#y]"
-	"2k#F8oh(9t+iVi-uu@wE0fW;HsD&CZ82(K/#e)48Eq.Z#^i$s'_Y(+IJt)j.):+t-_Y(0Rxk(T1fgMtXrcY`,@>dlx:H'`)h@#ml,Ae4+@9$eB,A#5&HDe"
-	"ldWWeD)2,Csiph(q,['d8-r+3%0Ae'65G&4$37I'my_rg_`g3$mZ,A#Q.ek%TP@2)ulE/(#mE/(*9u=dO5kR$X2XM_^vcjh%^[>*BTqR$)58]HuU220Wt%"
-	"0p1xIb1#x#Y(;eUK(wQd@dwO#K^udbgljicQ$'a2niXWZyl+i6S$7lpoi1c),jy(k[t:70(4/v)V.W0=_*%LX4(DkE;-EZ;m(_Wnlj70&)klZvx3Ll4a#W"
-	"^mx3hj,[-BGL%8;0eS$iN3s56fY^lCa+P(Z9jZ#$iXCl.mSE&fDS0$(;:l,o]]o,gJS0$Y=(m(T,egM&F5yRFBrvm&#BDnoI72_#/dXnYW<q#EensnL+>P"
-	"(X`O9o`i3w4t.H&4R)/U$eH<Vp@]j-$1W-A#FsDU$.Q5I1vD<J%6f>L%G)UEO1Uep#8.djqih32(VdU[#nFtorOO-Krj=6V$%oo+a<[^Fa%n0K'l.A)31b"
-	"s9-MeRi(-Q`Ftj5ku,K9<EtkB/v,[[wj(If@'uuu)W$Ju)$vel/c,ey&k((Slav5RTN_d1O$wq8Xat&,QZvyBK7MJLfgin.]NMvTsmB0sKf$+C'V#@/0[,"
-	"Gf),s*K$r+0[SNMAy*/MbWF/MIT<,N@cNm(a[ePN94#eNG/rf$uf-H@gi5c<;&>c%.e-g$@M>g$1q6g$f`3r*%%%GP.H6g$,;4V)9>rvv^Qun(OeBeG/+y"
-	"D8EsJBcp#hg$W^4V$sV[&R#>RHa.-#h$hLpg$4XE]Rcd^atdlbxRK[kWRuliZ#C0$ZV_,$=S$Jtf$N`Zg$oJ.[SG//]%2K)U.m&e&=Y3Eh$,G-ST/%Zh$B"
-	"DKL6=KDY71VIk:`TL3,]BA/VJJhj(h;6nVK.j(,C4p(=n&^i$L=SKWFj$&=d-;h$*ZC*X/Mc-u8G-JX&&)KVc2KfXUm=JXUM*_0pVqaX*$]ir)As>#dA3)"
-	"bs^kyP>wDcY:-2DYXcs,Z4<I^Yh$TGZyn1#Zo@`dE`CwV#V.vO2DO5aL=M8lUBqE0@h;0M#PQJL(lrc`[/S:;[eF,4,_Ys>#a+WK`EDKA]q*Dt6_uY>E;x"
-	"waOO/*I&'a9-=<8Mk$4jlY^BQu4^R:,o^K_h#^HP7,aPvZ3_t%kk$c*wO_t(tk$Tx5=-#qpN2'p:gVT2QCDhUPN`l9eyP6VLl$l#_6,#Ewj_/74P6$asg`"
-	"]*nc<S%]l$aEq(=Dquj$0[hs7W1ol$t,CN#+@fk(MIe.cEfkabxfAlUU'yFca%[.$O8;2$9(xRTyfT,o9vhiow#MQ:%x4$d8&,`cd:PAsB<Rm$_FlkI<9I"
-	">dE;1xdF>(]d&w/>F>cOk#H.[.*=5,ST#i3n$6`.i$NUN##6v[9fduW&I7(3n-OR_Zm&:]Qeoh/)WY#Xn$KS$qd-o`n$fB&@#>_SrguSh/&<%#,=&V#o$&"
-	"hkmhC]T)3[i0qm`vsSiYP/7i5j=p1/i>o$5O54jOUSgi<GK3hhLFC2L9&7C`,j5&nFHS9d*kdj1x,O]5bxo$Jg9*kLMVo#xT&te(DB_#_m[9fH>w`)D&ea"
-	"ky;aU#YbYO#nSIp$l,'`l.Nf'mgH,l&/Rr(=Gbap$)KsymTcC2(`@YK(ng@L(x=%_m%GT@m(dm[n^ncx-,'(l#Hh[Wn_K(l#NB85pR2(l#<)<8oCi+F3vJ"
-	"JNghxVq$80VNgHs_q$n.$&=NC2p$W0fpSplE4AwU_b)2UompnukR#lHmO#,o/r$5j/lq,gFLUCGr[G_A1/rdhGm3@Tf_OQJRr$3Ltg(BR04sq,*)t@u.cj"
-	"Viwr$IbPB=*_#c<-@>)3N(P`OeSc`OhlU]PZl%G2p-NM)X8PL=-Xqb<qchO2Iv_4/0.+R#SnBBuTWM(F^oA&=rNpq$M&BT]H)86.t*:2qMWR$wFQbU#f,1"
-	"nT^Y-M#3y^*%E#i*%1hj2NHwlQT$u&+%t^26M4ViZ,cg+U77$opBM2#+%T]Tn(NMi#.Y4kf-`'A#Q3HI+%f9UyuxYS+%J<Ja&*mD&PN:vq7@f`BPkkv+Qe"
-	"0:#Z3)<HQ'dsabHa9W7uF]>QDrkm&6XI0(;,3gWZJ<,%7.*,%Ox22.HlX;RC@(0(U.PpSPJBN1S'3_Rk=(#vuwc,%sZErjo)dETgwc,%Cg'bT8Jt,%/UYu"
-	"$tL.HWo:8XWXU'-%ZlqO$2x1nT);S=Sr%(XRFnjj0yxrS#'Z0[#JYI>r%SekZ7p@+%#<_a*w0ug(pQK0VN.9PM*a9f#_Qw#%AgxCOuai-%",
-	")9,lHVj*hV:6,e2x-h,Ou.]'Usj$.%dEBA:ry9,jx(J.%gtflsAUF+Y.L`K(AH:@HTG%@#vWb)*JUcA#O%gf*l1RV]yO$FMl5w.%iAk`qi.F%>,;Cb<i]#"
-	"d(ZCW>Z$@0fW7[y-A:H^,#SLZD[,&)([P_:>;UR1fWWA:d'bVXM$_98G(SDe)(PAe)()&T[()S`](4]qh(n/h[m.Yuu@1w_enVO/J$kjSQ^y;vItenUo_6"
-	"&*][GODK],mX/%;myJ`ousY]owG>]b+v>)(LF;-0KPM(ZA&32e9a^i*RHr^HYxp%qaL5^[E<-&_JiD('XI0%CW-0%Gd@0%eT9k_H)'##",
+	"n0C9%1VZI/(:_MUD,nl`4#r.*m6)-3<s.9[FIg6QHC*#O$CM62#+pc9K49B;UY-]=`ukyf:1:[@.W3iusg/*n@2hUgn]'x>a&$8b`yXO[x+'WojJ'*r_fH"
+	"3npmBV:kTWntPw;>W/Ste+J0h4dqt.xs%m#Hnk416r_M;v5_[D(:A.fjhq(lK'qa28[vND;-H98%n-n'x4/rOX1S;6]7c@gKRP&Q=*#ZB6/i[ef/d`Fq]9"
+	"T*u_ykR'_Nlx5uNIuUAHv*OOM[biSWeZ]e[hU;1@J^`##Eee3Q67,9<KQm60mYI$1wnj,EP1@9^:FI6URc'htnww:Jn>jb2+=%<<g`iS'QB`KAH@:OfuX)"
+	">FjYnH#9)Vh)j8t8%m9TB>q@I]SRoA2>#w@vLvjM[xZ=>=2;drUXBPr%NDI`Z*y-b-sCjBqM[V^<3Kb,.%t@BV2)ilsrF'@+kiF*RvH1PV3m5*t$:B_qt+"
+	"/@/i`Gj^^nxPgSR%w:xHBM%Yca*$c3vmc>*qp`/5f'2q:0Cqj'@84uVwN5iTh0NMC#a_u(^&qtt2xrhLDAGTpg,_tR7OdGINRuyRADIPv#L4s%k/_.HhI$"
+	"m5qr%Lal@stm]U=w)cE.par1PFEr`$$L%t$ENP'+^Zgcg)Ba3%=_TNjgQxml[Y+RUX..x$/p_f_V<<LXB'Rbe3h$27TQwnFqWBBBDfyY5tH24m%YWGvJ6)"
+	"h12RC<3Lpc]V/Sp+G(m@jJASDBW+D$l;jXv#$sx'U:/Fegg7,)>YBdr%'DG8__5.^10]vo*X`r(MAUgA=Zleh#mxIKmpTXXWF74Wf*$^ZZtZ>_<.Fc,n3E"
+	"t7GqqwI&8jDkCN$YlV'_`h(k>v;5-])fk/#XIlCt><dQ<TEO#pwq9%C$1;[Sb7u`e4[HqQSqAm%I`TZ>P4+Z]XQ18aTn4;]WA)-Q_)bhs(k6327ej`m;%h"
+	"TtTeyBte9M7IufTP9%fVN<(XsVgw=/-hmL#*Mmo5;QJi`-5CTH`'ZH<;NtUV/@LL12<a/AQ/(o$ea>:tHx+yo_ykn2,t;=)*G6D/n2uI.=T=Xgi67R@(/h"
+	"]7PKgYL3An=#RB&)R>>J;QsLQV6Eu7.<Xh_R'E3l+yA9<Kd*oH'llK.3rrEYC7JU.Ql''XAOZ7q,*1QsH:fVqk9<%D6rIv&osP1r(c&/*TVAtW,bC5U$aW"
+	"Ft=4qG*ubg<5g,[O-M0]L]Yyb*E8Kq@Ec4sAS;hIJ553&wfZua6p@89R]4n@Pt-Pf-,OgqNuUt+`/)kCfM4g->gGmk$gW[W$;kmHj87K+rBmh<ryL$#Xbr"
+	"dV@W^G/0W]>cQW9EMJl]55=*qtYK>y648li0'[@Q>r3dhf8q;fGt&:2gD.ow&0M7%h'&+iw5aYj4`:P`eYNBa)8ERJO*ooFtH%H(imU4(Z@&<.1sNrRdpn"
+	"]%B/k@9gBxy8V$r03O,[1C.H7(Lr0GbI7)J9#r.Hq[)b/x6yVxoL03eP]Ni[#w1;n9]ECqi,8@_s^X,ohastT1#dWWSWf&&)]a^f@(CkJ++6hB,iTv*^_X"
+	"65LF;mQ@kC,:XapqFiRQ=]hFP3@Sbp$49G$L*QP9%-.^v/T0mY<V08br#N]6kO3y2H36ZFS/`iM:(#(5]c=b(U0,A8#K0BJtm4iFG,`v=^_c3(3MK14:WV"
+	"eC=(wEg89K7J_e:dOdI25l96pbnRC'/$9'sRKEL.P_H82ZcX#5@'ad@d:BC+jAc0o':aP61O6THM+XoJ1xO41te3::OFLcx0$Ak[Oug3AXs@IKbghvfS;,"
+	"-8xpIV1Ek8)9RseVQV;UyQASv(w0aJulNa,[5NI@5F,1'sSlCv]4.x$p.;yL`rjw(o(^36*WrH$fVWkk0OmI3$Pc`Ur-,.v3<I>5p,p(:<_C4O(RI@TZ5'"
+	"J7t&#t4>:5->GOXIk>`bpk&@4K6sfDs:^aIXSt)1-w,CI=^s=CRkfrEhewS/&_`OehCxfk2ruZxn[jSmluY`CVG8Jgq+0oS9TSMEc0DR:u%`ZLt/1vr6T&"
+	"n)2NrKIk=SkooV%).p;cTo9/o/3Z%p1wMfG9;;><+ZC;eOT=#+7-e'lAE:@3I=8ej*H49&HGVm//(YesKQCIjsSs;C$PYsUyF)w3Kr$wB.w>_WX;g:R,Ug"
+	"mU/r9r504kSoZ$jaSE;-8lQZ%[/j#R0/=%1,KjwG`WVkCO7cWi5:($-G3KmT3vN&Tt=M_+6ih8xZjv.X;TByRqMY(t#9g'7P(6%%oF>*UPpQmma1SCCm^T"
+	"NUuf`WyC%VJp8;%-#/gGP6Xwv4]dq`C.gBu(ck3mDjZ7/[G<VNcD9]dJ'^09&Ac;<jhql%D8h$roT5>nt^I<ieprV-*Q+KoajW<kI[vmO,pb)U%hGC&`Jg"
+	"I9AwAB'Fuak[g'bHKsI.[C+:`rg+Kc7UZInxwhtq#J4yT+UspU>pX*YT==^(=Th)f'ED/0Q=)T34*_R[*'B.FlxXgL98v:VuE4^Z]iX5[HH)Z5xxx3tcqx"
+	"]rjR%)_`EnRtEnt3>RT4BnR&,)(mUb>0-7u6Zk*RN#sutKcrmgL5uMLi4Pi>-_`9bJ0^=pQ6]sr24#T_CR#t4ya>QMqd19,.l-0'r`(2bk(_2jmPiH&F<4"
+	"WV(SA=Zjrl0x8tP>B:-C#6F%XY3LIo2&Mu5LN.b1m2%8Y[^ypu0u)uw8h6Fe'X>sBqTnr/h]^UN$^/V(/$vHQZ;N'(AP,WahfY#(Od5etIJRbLo=ncxpVw"
+	",-ZY+Ge-cy:IG=e7@xDbh=7#9],_0OkO^ME*KIb'I^^(U^4AA@CvQT2RRB*%1)nm'gj-=*l^MWin8uq]XM`rQE8jq4I@>ZrF/vfCqnfr^W1N'45Dq0CMfW"
+	"T6X#M6dM&JOWfg.;:<GLWh#ewbdDW%uIq=s/mm^bMiW9pUj5$Tq8-MjMViWg5%m*6d,:'8ENr%b]JFuZYDVWFBG=W.bQs>aD>G;'uf#CjcxjVh9`Ow)>%V"
+	"^C%JkXpPX=Utv:u@uSpCYm/X*=P4$*E/5_JwE5wZ[fk3:Y@r)pWt(gB6TgmOVc4efEr&K=OmkpWak*%-[q)O2B,Mx5DaZ7uV4n_`Q==Un;0Wwk/)<_XbVI"
+	">tnDxX[Elwu*uDfT&5IC(>0X9+)(,OgHkX0i5=bT:2SND85&Bd_nEHLS,ZGiB:`@ROJfLiDJMVV<_Kh41G&UGR8S_Dv[G@WFLSeQKbWN^/RVhBWfX<O3V<"
+	"f1h$jZ;gNZ'g^RE5=U<C.-aZY.dxTt7Pe1)iy:2AFAx'7G)*&x^KhS<MSj.&+9Ur4>KJYy51R9ckYBQa(M8sVwipa#[K$EYuHB$iK7f4$umU6`weon[qnv"
+	"VPrPpY%q)^KJDtc%5KG3JV.v;(@*GwK%`PkND9QsoMdpxu_8qn[C'_GrqvYWQDr6n;H(gSWd,3BsO8Bsq<)pRX'K0X'x/mN.rLy85k.>(=sVD_)Q]l-8ow"
+	"`@p_`rf1YxN]k<+'C6-l%)c8hKpQ8]eqM3*9P/nBraL@T0)9BLKx#.E_Mdg9bJkGo.QNv)9r6[Xlv#e:as,m%p-i^1tm_AEci1a7<tY#1W0*v>.-a`Swv&"
+	"/'Hsg,-^;o_Q,P'C2Pvd@m]AaM'0cH0.KyYMSfJdhkfp9.SZS^0W%v&O;n$hMg%[JjopZeo.K)mn%b9+^XdtUaLt2HvN(=616lbN$49dj_YM+fWjw'mn+."
+	"bX=9tG.$4%F`,ek'iE-ZbjH5Jfm6KcHDaQYL;66bgu<<uF9u#R8(Vm>yTx1l='7,&'gHJ%i0%5Wh_@4K+C&dQB3y#dHB1UKvZ*S-Sc@7=B(30s2Zt/pHjK"
+	"+Aov/AnJGK#_^68gl^=-B%==QyHy(mc@m/Lsrpd$0rCObMh2R`HK'LybY1_L'&odigJnkIhp<MRw.>aD8JPhjJ<DvgwZ(:XmxWd(JPF6VRwJQ3o;i7x9HR"
+	"j5r<mk-]$+us@j$j5+y_vQ`<,C*&VegxtvK8y`#.I,96,$4&/Ws$3IM3Y2Du<-I4Wp<oI_Fyq/J[vW(WTcnT73K5.ILJkXy)BJL3HqEsxu",
+	"T)xN3hfFHCv5Fy#M&8:2x+aHX/MRq-@s>M0aX&Mt*7S2Vl>8./w`RiHKvu7'PJch^XP[+pn,uFah=t<U_WKn9Vce$1wo:Qh=waMU`QSRdhSo*-&@;c,`O>"
+	"LeS5clr)>:9p%lTTnFo*5([EyN7*@GqFTXU8]]rX^;ScR/Vg9Jy#7t,nc0lZ^+YY^1>@P5:DgKTrNu#R7R=6rqiTkVn=^p2NI]Se)tgsxs@kEtY)W'fOSC"
+	"`F<53v+n4ma9wiBLBbL:[tq@]$MNF6byQ.M-+SFHV<mK.5b#S4;WjYv9upNVI-R[tCt''E.)(]f@ug-,'<T=tVEunMjq1b#[[ATQ*22g9/A1;bO.cp8a8y"
+	"F)'cW-Ktp&^#CsDIl(K,i37pRqN@g=awr2xr.iIDQe/@pB.=H@$7`D+Wq,v-M8WQj%,M:GTkd,@iw^htmq2Hyeg$G[YMYCKktD9'X^w;e:/e<4b$i=BA@O"
+	"wC$ih$JfTqh)0=/lnN^H=/*2s0jI<fQfZ4qV^+y:MIm@Yj(9A(cMTOHIWhbAw`=+73>q>yc:eakWUbcVxnIt<rf-Q#Qh0-lD'&72Y/QVGv<Olw+YVdjUu2"
+	"HiRFTFO,^R9P9On&WlG$IvwwXQoS/JKj9`oMEU0uxJ6yjb8KStxd'yMr]:Js&Ys(_ITEkGBm9m3y/6v(G,b7H1D9d<K6@XC%NyM@Cix&KEh@c6Phu,4Ke#"
+	"D3P1X#I#a<dFN#.j4t%^wThcNoj*/_8q+#u0$PVR01+'fbus^J%`If)xs[R]'Y6+8M#oao+YTeqm.sVUUGB;osCc-Y;^Y/&uQmu(k>:3$FNLX6OAd'RJb'"
+	"Hkd1p&Vfuc'EEhg>GvW1U/c'%5mw)eua9O[(ASpm&G^)E:R6+;Y>Sq-M4HLig'cAw$D`Cou)>DYZ33']WQFm,WA3YrNi$,sv=>$%ID/T>hi@`U>JJI`@>`"
+	"itsT/Bl[p@K_]+:I2hPCRFDY&G*Enel-v@#t$bfNHtm&R=,6A.-aMI%L:Z&)5yEP,kHYHb:1`:B>`R$v&fIT]/LsYBt+-;TZFJi73gb0y;^1EX)BZ1uuQ6"
+	"^]<9&Wbm/b4YB*8Y%$)a@_QFgfHXwqo$4F(@#Z0:lcDeeeI_QoLLLaD$&or]1(d0Y2'iY*=_:kaS+le6l_kM3/iYNA]3Idf*-uObh;HXQW:K[PeJMJnpZ0"
+	"yJ7AXf%9p.G5lC8snE3hg,VrkN:7u>9;lAO76xc+Pw6]Kt>TLo(B`Pnp/enShfBEVldrW;VkEA;UbANn;6XS#rZU9u'0V.<0=QGCvP57hqtjp1G-xWAt]#"
+	"->D2'[qCsBiI&m3d0t68B'.HX&6:S8w'WG$:p^[e]8<lSLre;lp,'eZ6g8ctEe[o;S^",
 	0};
 #define DITI_SPIRV_SIZES_gemm_half 4777u, 9088u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-	"uB)VNJb_OPTCsI--U7WR]hD;$PK]]$/w#:2y2emhIsBs$Em6Wumw5Jh2y(5f(JA;n*bKs$[e7YXdloGhKPCo*SQ^)gKnr.oN^3t[gxi-$>BR$'4b)>MvJh"
-	"1q0`r6%/s$X$Bfbq%RXH3'cK.M(CB(=R$jZK(D4Tvd$a0v$;9-V)^Lc&#8dA**[5D#$<S@4(.,WI2hvG[,(gYN(e@4=$Mp#X-)ll<(to-^,)jYN(snPY$C"
-	"S)X-E-lu$1Y2X-(P6D+Pw1Q05i6l(*4C=%bLDh(q]^Y%cODh(sfyu%dRDh(uo=:&B0O5(-uB8%dy7e<AlP^#yDqp7rmSq&t0W8.GPRe+hED:%08N)GU1s8"
-	".*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.hlWM)$QFe2cs4B%;Vi>@A)Z:.%:pf*4+Ge2w'sC%PH"
-	"rKEEB(;.9`0(,DS+I2aeIQO.ktGOjgrv$JI1A,KO:A,IC(A,V+@_utOjX-Uk5o&yA@;]]=$;]->aQ0:x6l(8uVS',fuH2c<Cv$0S5Wek^vB#-/_;.)XkW-"
-	"2XH/$32h_+vy6S&4L>t.]@9:/(FvH2]Dxt$2]YQ&p^yqBgiF@RtJ$lD,XZr(nq$.)0J<J)CXwI)Z#O>M#M$AMsE-uSW0$A-L+k<(nZ(5TU06A-.'212ZJk"
-	"<(`*K$[L5VD,eA^`#q2rD#wci&4Z';G4rnnrP,EB`4MuX5&jXN<MY5X5&=Aqi(yH>]5_p<2(Y'<cOB8mjN*4w00,=Nurd[+3C5vaqd*k5C=Ve]Djt>1^7q"
-	"kMWv`/Y/XWVM8M=d1BMKI5<8igHO#fdO+='Aye+mF/xAnAK`_+w6M(AjD;-278O#h[RH=lg>=iq.^4;Ub]Tu#f(AShXr8$dY%f)i+q1%/[q@MNr>**_jC#"
-	"$R_UH2e775/HBK+#G#3d#$aMv&e@fH*dI*e*y[:G=Q36M2<:,o&6^xh1=Br'>;*VI2_)bx$8^]L14k.->)+Q4:$xN>@1li'+v:Aw&UpY]@[7m;-_moM(nc"
-	"mx@'c]u-Yh3j(LC_r%YSi>&nv#M#yLO@#FA1=ASL[i2XiB_GrUri(=aAL1nk+6)gepq(v;A&,S:aB,BTdrBGgI]->m42$axWkb^ZVVCOxMlCo%G2DUgSUD"
-	"k.Z:w$)*4'.%j'%e37D%rVu'.3Jf>-P&jE-gclE-APsQ2At8,3F'M*3'M'w$LpB:M[x0D(AIlA&v7aBM7$48^4UV&#I%wM1&ZaW-Mi804Yi8BGu09&H*uf"
-	"u-6dYg,B9()=`-5>HNl*:.oT1Ncy6eT1WMBN$$>A#'B_uW1@]o98j[isIl&w>'&2E['Xmb9K0JuRKM'Ob.IWXQ#4[f'=7mA8.u)bQL/$%nLjY(4MlfxBHR"
-	"2KQ#@@HTJG0%I-SX;M(*u`P1yb<U#*bXKN:yeZm&F]0,+a'>Z+Tt+NpdsP$9^aT%8BdM#ifqT72Se$$_L&0PZekM#m04n'EY7GP&7p1$vQ1N#la%1(YI@C"
-	"#N^xcOOLRe3@VyS1(je=/5ejCQ8]iyP;DZk(,/</(167DQpMTi(Rq=xQH^1N#MhY<R4>MN#2.fN19I[<RxIN@M*cYN'-ZTASk^qN#b17b/SP>3(2I7VSXm"
-	"@O#E[pt7ZJU5Td-TO#GF:b<XrQO#=d'UU9B50-_=F8%u]VT7Lp/j#>=#RVlgcK:ay;<(5@C4WcDSgV0cGP#nAvY#mRVK(G'(fWshkM#fSF8%^2sKX&4=f%"
-	"f=J;$nDrg(eUM>#KxdA17bgs7xtBBYB]0Q#2B=$Z9msP#[iF8%B%O$'enBvv#MI0)rC#n&TxJ`Z8$dJ%,G#n&_9%I%JRcB#:uNB+Sfwn85ZH6(_8I#]Q*="
-	"/.E3$R#j1<5&@K^Z5akCI2f-<E#hXp9^c9J>#iKIR#q1<5&I.:87akCI2pRtE#l&1S_e@J>#mdnR#g1<5&EHb^4pMLU7Gf]dEkQIJ2MilJ#qTe0aE`Vp]E"
-	"Qql0KFgetT<C-p`@&O#GF<U%XTe(bOffO#l$#.Xv]o)3CS/j%xk&BcoKGDMZ31T#xH-PR-:9T#9*Ir7RVOUA-pKT#X;F&eIc.9(<9[vd@YhT#%i_*3uwRE"
-	"(<I`Q&AdEYfB5Pr7`-,3C5J>U#i.vWgC=N8(ME4QgH3[U#(r_*3.RFF(Eb`Q&LVu3iJNPr7V>_b<=$2V#yxN2jRC+:(^Pe+jPeNV#16`*3>,9G(M#aQ&_I"
-	"NfkRgPr7,/1<IFU%W#2l'elaBV;(n[=^lX>BW#>_`*3O^,H(U;aQ&_;'AnZ(Qr79^eqJN/pW#C_W>ojyR<('hn7oap4X#Ft`*3`7wH(nTaQ&DSe*3eMNe("
-	"aZaQ&1>.Sq/pl3CK(kX#0^t0(okZ1P-K]Ore8l6%+Cnh(HJ$q.[D=/(Xp6P&@>[%HgHBY#yJ:D&4hAZdp+8G=jNKY#XH5ftC#S1(q_B1u>P:at/1:k%='Q"
-	">#bMV%ukm2j0(o,+vsKtAuWae107tPo(*J)/:Stp=v,D<5&*X9ZvgRnm/qA>TfXyAF=+HFi#B=H4N39ma3pjhi#AU*-u4ski#uJI0'9BEN1FS;Ma6AZaOm"
-	"L5V)l4#)OZ;X(tQ/0Z(GFjfM+6@L([GTrO6U-V)Z+E5/.oE$QP5Mj#OKaj##(N$#f-kj#e3d3)m8Vvv=Wd%l_9&k#](afk9&1k#1^rj#E%SH=LS,k#6/>B"
-	"=3f<U#c6AYSgFYQ#+iqd)L3,@TR2hpS,4:Nh%RRdam%n(bJ@ek#rTiFO+xQdd&,Dj#6GGF&K4UU#uo5)3M3)l#7'%&=_-wk#F0</(OdImg.J4f%h[Wl(PU"
-	"TH)O0</(GK>iVWuF'hlT1fSQFll#M^=B=KB<i#vnJE3r:1-hU5l'hQIul#A0AB=sq.m#w0AB=M3uU#6QkcYI`UU#$W_I=#-Km#E'%&=:ZVS#me.)3DA%NI"
-	"cV4r)UqWK(O9XK(BgJxZ$NbI[M*Gl#SJq(h&HAn#uh1UgKapB(Gy$&=3kPn#oR:r]'93I&Lr;mMiEgu]<a#2_ds*o#7[MF4Rb+A#(<xh%(<o3(Afx.M;)m"
-	".`=)&;[1O#O#`&ME<&:,o^G]RK=Zh=U(H+Gu[<QoX[nn<=@6stU]ldtI&`)$UWo;KY]K`7Ha^&W#CKKMo#4G-<(Yea$#ZKlo#&=Y`1n//;[4R`P-xsOfMa"
-	"L#)=V%Ap#Vi7QcCev<(R`yO#f47a(,.8qM444Gc`,IZdJfq$eENjj$eE5A#'<1xd2P`a1/e<7$4n<7$8q*l(b:;/(4o/h(6H5&=l]<q#SN%yf9_<29X1O6"
-	"gX7g)=qiOq#s_4/MFxkq#W.Sp#D[aSVuVYmg>/nP#.8kRg'q<Sh]&08(a1A=@PKV<eA]+lhp5[k](j=r#Lj5KiY.3R#[7r.iG6VIj<V+R#$yBL(iU2iioL"
-	"@fjl<6*k>dNlAm=3R#n:3R#/1/EkmK1Q#1=Kakc4IU89u5s#L2t_le'1G=<$@s#ysmE3kY/(jQPx:5ys8(nB)DZm3,TDniDh.ikuK]n7>8V#a4'h(hx.)3"
-	"n6ANK9yMM#`[-U#Pu*/$.b-h(uCtg(@#G##3#rUosA=AoPy;Ton2;&O+51O&Srsi#rg8)3T#kt#jdBSqvIC3$5g6A#A'RVq_xPjqe@t)a&YkX>dijj#gkp"
-	"j#lx(m(h&:/(v`hW-GA0V#D`-HsEu31tf[IdsQE$v#]^'$#iX#ctQwFMtsK&Buj7[YQ84]P&0/`7%X%5k%v>GZ#<ZRv#P@lCvjoT*#$Ni+[80D,)d)2l#["
-	",>Zv/8t9egu.P#UE^Q#yAmv#cLdP#_R*%;q<`T7+NX-$#t#-11w'8(0aod)k]_K(TYqjM(FojM=aS]1xyRoq2ygdNxR6583at-$TWeFOsBqj#(-@L((xlg"
-	"NTX4K>p]VS#[WyQ#$NdaOB[QE3jy46vYxj.$aiP(/.2$&=mr>G<pcbSVB'%#QRLdP#]s*p5[Vqp7FG#/$T85SFt'3N#qLCR#^K`H2BROsO",
-	"/^6/$enI>R8K-&=K`H/$(x(YR@&Of/5XRL(pLMuRWldFSB:A/$n[&kdeey/$t+OFd1u5@(<Z$&=Y320$;q<oTeMPF&2%;mM6girTc7./V;cc0$`R])&8l*"
-	"A#fP=f%hXNl(g&=/(M9;Ha&R(1$G7,9n&U11$v$H3)F%cdW[lRl$vq-h(MHLE3mCe3vumV1$)^h2vUeU1$+b=/(#Q@=@a#4iVsmdCY&27+TRck1$KYvyYh"
-	"Y;O#fuZ^Yw<90(wJYpS#5.2$Vp:B1#d;O#o#Tgr#:)Q2Xjma0qk8=]lc2O#h#48]YSVw]'dxgSbZw2$`.uR^G)OqG:r@)368:3$3qco_cshi#Se+A#dC*i"
-	"%9%x@-j1,+%;2c3$%4AdWy*/'i`+3)#ep))<KWi3$fcN+<KQ`3$aCem/+I*l(tkP*beP=s/,.y(b*oM4$Rv@4$*7HNCIyAHaRng8(nXD^u6ce=36E=.366"
-	"e=3Xf9Bcq1TG=^+S4$I%3xdH0:)3BHlP(BYJ]evGpc=hP35$>3XAfgZjsenUe5$pkplm+4,i2M<+tPPh'=goy.8fm5;Yf&q+=-<x;h)2c`K(H+aK(=Tj@Z"
-	"4cvinCP4B]VfNQ,;qnh(%orUS-s<=@oeNSTNFoIa%6A-ad-==@EkF*b:GkRg]:3_N'Z46$=&u1h++..$SdcmgUd=0ih_&.$x:@Ki8H4P(4n*iiMN(Y4_/B"
-	")3-c#7$AVo-kh*q3$wy,A#3X87$b;FG1XkCL$p4FN$X-cvv_=*R#l[4Blhh32(0t8[#l(OGm4H`ylW#+8$]FPW@KrP^l/;lyPYWx:Qd758$JVET@5k-)=I"
-	"I)8$;on[#rli.U,OA=oCUQ<(k47B4QY_+=Qtj8$+;AroW(@6p<=&ogj-_.$/B&5pOw;I(Eovj(.E3opgsC9$/Ttkqfr8c,WQ&k(V24PrF>F2(6_t39g#Ou"
-	",C;.)=iZp9$^+#W]b)&9$aN^9$F55UnuM6:$yR=/(P/0w#Cs&mtDSvDtJAx&=OLFi#^,_MusEk%uD(]b<w.Z:$28je>)CLF<]dYU1$;m:$7h/5h&Bv:$y*"
-	"NJ2wm4:$K&$e2Q6(s$=9OWRsvlQ8Be/J$R1=W1tEZuofce@#(f*3O7X9Zmbc.AH+965/jGT_eiIkJ$7._J$,hE'PVrcn#*3@L(L&@/NqJ+2CCK)8$f4mR#"
-	"+mMBPmq9D=49uU#If-FQh_ws[OiJK$fTpQ#%dY2'`fws[Pr]K$hTpQ#4`F;RSGvm8&lbWRTD`<-2+t,$)^eP&GWJ[SmqyK$BDsJ2C')L$E8dCBAylg)6&O"
-	"H2)6CurXFbpSWsSKM0n]0,y*vN'1f9Zm1QxUTYtpo2G'i&9csXL$oWA#5n4BXU[g:2Uy86h(3gsp7$9sjU(eubB'2[akv3DdaOC0M$6)-2CtJ*X$%*SS#Y"
-	"JCM$5;jC8p>WNUR'rdNs#km(aqF/(ax@.PkP7/VhFR.42pY59$niM$:)<g%nGLEXSs2t(5B=.Y&$)#ZIFWy13p@t-E</]Z>8AN$G<;5,>nKW7+*5e3srN5"
-	",+x<8]jZUZ-NSoT#x`0)X4s*0(;W'J;/<;8^PG$2QSP5V^dI+:^eR_`06[UQ^qRF=R`hjj0@5mR#>N5^H&#bO$orW&i2:lO$]f,Ig3=uO$oQ#9lMFur(mX"
-	"</(W1#A[`HP0#f1is*NI'n)rB9/(DEGi:1TCP$g&+`MifBK2b0rp.Cn=R#WcUP$3@82E5/DS2#m`D&gGph(;]5.c-x6q7Z'$Q$XdnxabE*yaKIiP$K#QR#"
-	"mxDd'(E62_n'Nd'9QRN_9t:/(tKwCdtJj0$b6)J##dYQ$h&9N#EPk>#VC$,3hN3Q@mPhN27H^gKX(W]f[x2/`D&*rf+C2S8wWY;gef4e)oe9/(OJY6gK3O"
-	"R$W4N;ut%EjR+rVR$$hL/(N<E##bpCs*tWpT$H1i8$F`lniFw)3S*qbnITr[u#S>>8]'jN53qi_bVTArbVxtQ@F2%/s(L,D/(u5t-jDYP:FD/12hZ4DHja"
-	"Cc(OF9#AOcU%Qk5wAk(1nuB=<9e7$6nuB=:x#W#RMsH22*T]XEw[P$WD3wH9[B$m<),T$&=Xs5e8VZmC8PT$L^S2Ch,e8%>Tip$t:cT$GkSCMSElT$*#JZ"
-	"PFHqD2[GMM)D/40=hwkE<^chO2xT]2/sG*R#*#osnA9K&F3B-&=HuHS$9&BT]3],4.1F((=k:KU$>Gtg(CDqp7(#HNq94_)s``rU$kqPR#@,s(=fa+V$J0"
-	"%/swbZ1(p@YK(`__L(B$.kr4,^Lr8IvhsmHdx-9X(l#hx[dsU2(l#U#WZmcd(l#MABn&@i+F3>S0Pgw#yV$D8<PgWu)W$'/$&=mBTU$h0fpS)x+6A0bEd)"
-	"Qcoyu&PlR#%#nO#:nQW$VO8xvkN;f$aA'[GJQTTo`uf5&qZbKM93#e2SFYwh$&`f$F4Xf$94qf$a2rf$#&+LO7:ZEOlU/g$`o%g$#8Y,P=MZEOm_Bg$IE5"
-	"g$E8rINp%3:2TQ#7Cf:Kq%u^ES9t37#QI&`f$=OF`Q&Vb9(Tf5ZmdOpg$+ky+.>5sg([4</(nd/XqAG_HN)Crg(K(#&==r1h$X7,wR_fd58Rrvg$cgR_SZ"
-	"]vQ8kWiZ,9fX9('d[cvT)0tRM&He7xAbh$>Q_TT67eX-Y9Ja&+*Tt7aLjh$B@'UUe=A/VrB1i$ly1x(kR:i$i36L'QZDi$*E(S#jGaj1hOEl#Te$i(7nJ]"
-	"#:X/w1IX220mwSi$LW;kWVAeak&NL-XG(Af.GM+)=s2pi$i9qq7W6$eN;BR'Y]1uiX$c5&YvsmCY-+^aY,]]@#(#;$ZX;*eYX)p,`X'_j$72N.3,8iK%gN"
-	"s>#UTrg`v7hT$ldS'Y&@7xZBK:VTwK;+#&PwW#Jab1(#GNH2ugj%Dl6F%#Z]jOqZF7%]pfCW[)f;k$88,e2.vT,O.:C)U+mFk$,N(C:pnw6$2<G8]q9NY#"
-	"R/tk$8<j$#o1GW1qGWZ5]]*j((XI^PF1tM1[[/&`8R-V)s4[N_'T,u#vJ2p`0jku^)7lf2@KF<XB]V/ATL+U(_%PT.Ca_l$VlKi.AN^`$k2*I&-/FM(8D4"
-	"M(I]-fj;]VIjYQTP9a-]Fk.PWL&53;2(yhhf)vR%1M%a.gMfy#J$$%OY2ACYd2A;#i1fcR*b;&JMbA'X##uEbO3(mos6t;9'cr-IW#MRgA)L20781YlabL"
-	"DF/2Y[.A#*:Zm$$hm[dC-Ws[BWSvdb&-#df>eZd]wGc%e@:/#",
+	"n0C9%1VZI/FAti_SLijZcM@n-6b0dEVWt^$H,DXgyp=C7OcZvH4T4S+rP6:hZMOo-XibM%v:TOU5BLH1CSfK>f'q*;vFr7;k/0U#PsksGbf,i>kVyrA-=8"
+	"sKLQn.fBTe/XJkTS07d+Yvp07tZ9Yew6u@+9Q&(-A3DxOb3/_mLir./nBmE2jP^PGcS]`C/WMh1SC/,+NXZPZB[j'#w($a>bHX^7j8N3WM%DFhHT+AtP2L"
+	"bhP<6)YUOFdpBi)fFhme'OmlgIVUG7qrnghHEUYeq3&PN:FSq7e<.,XD:C<b+4*5K]w([o8`3NePu#m`fudY`Op%9OA%f&)AW=O@u]tGP'cI>0()->:VdY"
+	"O]gG-)%3q2$]GBZ;l[F+;$mCl=9[e+GGlqi>U_RSELg'62-7o*0j28@YMV%W:(%&t'aY-b=>ZlBV_ZCrG)HmTTogsm0O$=p%i]#SSp)%1iF%hpM[4<O0*P"
+	"vtHP:8ehrIIOi'.h68H2SPTTJMVU@e=]M$KQmk+nyiiUa5Ud9G6FasQY(OS7&9Sl[hCgSlZpj/i8lA<^$x.k;o#Q'I4,'BBt[LP3CfBTnS@6g5%6LUd='o"
+	"oDi,^Px/JlRA8Ucq-xAb_gdM#XP8hTCfTc%+UN8vO_gRUCa=k(I9hf4EvP1MK#`rqC^C9(k9dpgE8-H%/82TK+sgrIMFu3n97ekHT&>vNoHOrm,.W/;61@"
+	"-EG5_qFVs;7LP#oqOPC+p:UKLjaAE%gL--.5(8O_Y.ol^WM5)WS_O]SU7xA_R]x<mvhvI=@L4.Yh$dNo7;o*GQJa;QAT(kqnmAlfO/%xj^JL;oXn&W3q6x"
+	"3@:Wq/5>]BI;t=X)oyD%os-E6K$Mf`;mQZR9tL3OpX6%TRA;6vYnlYW-TbfCkAAkdGqn^T3.H,U>LHg9.;;2Vk;7322-;YE-R#UUngTA]ualKH9Q&.8x#7"
+	"sfJJbQ,gkY.H^el+RAkDR%Un*[hC/s73y]ynDZHTLj_uoXlhk[PZ^:a=$2O,H#[PwQ&bgiN`UMm;2.lkY1+^ISt@LNvPCR&O(w9<@DcQE`xTZRf0obx.fg"
+	"VlmLn5A2LOlbZLuiSA&t=x_L.Hy%iRw;]^t9aS8)<>Sj4>Y3Q:xR>E+5P8OT`fO^f7QHXCdZ3r@ZsZ*XjW.*)Fss`Nuw*H%1Gp9RS[U%Z38%,X:o)67Z)8"
+	"ajXFhNHYZ[_/]TH5$EC%b;/lqn=A_JS^qgIBn-]G=7S[kGk7%+gP,[[jfG1HXKR`^(qgAfYgOjE`$C<;vq%`*u#KKs*wJD`^UVtLsPcbKhHv]S1O]@4p9u"
+	"=ajPe80V+(a3fj#t4M/o.p*uEu+mBMO&FhAuK_T.F[Z8(dGc/4Q8:&DX-'Sr(8`cJ>FL^/qA8fe+.t$,Hl`^4xaTG1#@]^)W5egWnf^:kdR,B260-]Kh>;"
+	"y@^$`:*#NKR%70@QA=ZG9;J`oG%Z$`llSa51XGM[/L6&r%f<=R<1SZfUJM;[4<0q-avj>sG34mCX;s8dBDrM#b6ch9iw)p8ft.@L>bWPIu2._fq:'s'LyD"
+	"8wKqBW;XJ4wg=k;BalY5%s/YsCj1UAX7<rs'KHM`bq[`xDsd1Y#$l*;v-n%;gZ;)J.cu]9-[]p3j.Z^MAJ3a/.F%%E4ElRtHJVY1<-*-8*N_)SbOO5@phn"
+	"mule6bm-j.4nklo<&MJCm;6IE27e%N4>-+&+^ctBD4)iN5)f+me19`$`Kh4J(dIw(2V8yo3F:[.%]mhUHbga$><%UIZQHqS6jTK$ppS2rPTNe(v0WEiP3]"
+	"ESbBJC(*$$I6B0`X6)V2NXRm@jym0Wa(%]1[W^u,gM#(q3RK=/dDCgIPk7npc.I<>R3JD<tZdGTyM5*>bE^t=fV1__ROa95R325AXIU*OFJNl9,bKp&-XE"
+	"&`Ii$'O=t8)FXx[DitqdTswYxM]>%Y%<rc>7qF=D@Oy`9Xk;q9H[C(%;k<9M[J_p>A=UZ]C+3Vxwpcu@#.S^rMGx]B_(:-w-fm=fuo+[J:QqxfOsCFUk[8"
+	"]7mcibvj/.Y@uqr&h6*oQ.b3fyk]d%5*]k2@3j74]`=OE@JwN,Cg;vS+u5R8^#,vCj'G>/]LO-F8rhF3p1>GsvaC_P=s=A=;N_)195QsB6L:c<4s,6C;&C"
+	"SA&.$b^rU9;A)0rvWE]VP4Z;#1cBwF<b0>RSkjLZ51bL/w%2/.w7H])he6Ivl7':dJA4:%vA@L*AkhB3Odo]b5DFy.0aKFXAZp*r*-;3Z<,WH*V#PXr+Sg"
+	"#Xr2]+kJMI4i7l<-Pn5)Bk:r-XO5nOp;PCJEyaFfA-YmB8&-[V0AhQ2BFB9]%S7E2AKEqVVDsUL.M7]r,ZQ#h($4lO5mVVW^8JAw$R(LZp>=M-/'aK]_-q"
+	"2--/vWBi1-Tm0g2RsPsocBkk+n'xG'UxGwEX@BhB@qdnLO&xZkOWPsUG`oa%tlK3S[7(ZY],]YIKFOy))<0VEJ#'O;fj_#*t2%LN(x%[u0jru'aII%)s`A"
+	"(E79QN3BxNcfSFJ+>X]YK1yhOxf,=0Zg,&r9I@m*yP/[2Whk+UVgrC:+tEA;x&bDVM,b*wB'd`TGQKFK@#kV8wjO>`$#%CHvVIGq'.;3$8HhwiwW`b,>uK"
+	"J]^)VbYn)Ihwa*Me0kv]dE0hEEv7J#$%A^f8.B*fl`LM-SJA(FARp2$RtaseJ/2sf:wPj[^'6gLesi&D.;_qgaR.DERT=2:_buDOC4OJ1gb<5k[jY(0(D7"
+	"7O<Vb.qmc&JK4Hc(E=])TQq:[fN<XoKbC<i8v%LKT[i)0Vry6-$Ub(Rao1O@'I<vlO3EIyE13hx%RjM4Qy3slWPb+9ud%s^amqy^*:`/c0$d%B&$=P':,b"
+	"N%w@G+x3En_MW94Xl[6mV-beeBdSFmcUe#0751R=W2:maFD09VYGg_YTPt+(s6M$;D_-QQkrHgmm%bpJM>)LZLGK#1XcExshC8cIJKDq2e/'3l+Cck]oIi"
+	"GdQ/%:Dt(XV$Sq5@A[oe*SqrhOjgoXtILI/_RGr.Hw:I8Ml%iJ[io`0msAd)6d6i11yHMMOXWUKJiMSvuduP_,_wBLC=ap@:=Zw2QgXo=F:hE63kAVh1Bm"
+	"mp8[T.Xw1X=^7R5*'^nkUBMKlVgKGXN6>WAqk7'vT:Baq+'/i)y[mZc8$>@yn+W:WDVH5NA+[/geKJ;1[HmQ3HZ*Dsu3a,Ch@kgnS1)k(3E(D>d-i3=VeL"
+	"^T$nlS=ZL*LX-r^qBN=_MrotvETEv0hce'mu@$)yMa=ko0RP+h5.M((8v'UK,HlY57l#vXqq=2LJR`D1:fF07MoLHrkQf[lDLW>_#_a1ffssq2$PM#e$G:"
+	"vEp8LN,J`wN8b3e.OxE;+17lWceLELpI:6_5:tsBtKAyX_Uuho[B1YcTV)#>4>J=K-EKmLRvHPM#rF>%Kfp.cvYqQ&@WO`$0:2$F$;Gj.2C#x<sW^De9OW"
+	"TWT)4G'&$Zp=)eV3fD8<IwKr8<wq+,iH#UqRKCZu(.-b@HS_K7sP`a@yuNpW4^/vavTYmb,H*+,9w5X`,<&2`Ev@*0<Ic4]Pr:UJ;cFUq[iSYI=$[$Rya$"
+	";B51+@LV_oydSFE[7-$&<XLUq<wPyXR'KL<W`x+W%_)QA&:M:7Qtp%.NR^.LF`j@jjgr62%yhW6_$mYEWNA''poeFjmVK`CYs>0kXF4otx0BQ%W-0eY(Dd"
+	"12.^x*R07G_u&_nGPG6ZD$rG7`E2Qk,:5fKdI/:f=7b;7>cP$6psQYZ/NQiJ*=wp[3:sVoE+-@lHJkZmu%oMcTcya>0=3ymn><l&X@5AQ[_Wa'90$]Zpv)"
+	"U-aW[]U%2tO/e;;y;mOxOLr5rlMr]SfpZS&kb#mXIElh<ICtQTPJwIsg]J$hrBN'PlR9'=S2;c@P(Y]es)76Fqk@k>TKaVh:q`.[F'bfY,v:h@22s:Nj4d"
+	"H#We<&Y3'eByI*.f%T&'i/&fdNK/'/_k[WR]9E+g&*1B,Lfg>9fyAOZ],o[.2[%(GM[,y=rWFe4p0'Kwn1Yq;Gu_KWA$:-M.;Vl:j$Bum0",
+	"e[H-J%Cx&r=8yKoVsVC1h_5WBgEV*eL=K4pnVyK)#>%o[U,-2EINDgEfraiVWl2589NGqE$qwQZS>478WoK&9sb'S2>1JEr@ObCmZNo+=uxdnFpyWYKAu2"
+	"aUU8.g8Rj<HbEOPdv]rI+@ZZ8Z$y$%J#NoxH@gZP4u2(ys&I>f:q6+`=/25d_4`-6AAk#'up2/vjOi<o%Vd[Wy@oU0CH)Io*04rI3j*^9yDJ'aGH3Q*/tt"
+	"t9Z+qvi^^K_-GG2#F^1Gu6&kZ6kV)K=e*5d4<k4F3w%cSHv'w1+TnhW<F@6h4f_h6F.R_2s>H7:DZY1:o0`)3#e<*:e*L_Xv``dB#B=PnZ74dTK_%@1yDH"
+	"X-a7I8]V*Uh%w[Nj,f$$:+p+UTjjhbZxqZt<0O*WA9]CTDvNWP@V#GDap&;t<I2s#;:IB#iNB.8rr*WZgHSTUT/1-@9@Tf29-Z*@QyMERe0)pi/:qfp%i["
+	"*,;1^S13o1E=(q4bngowF;SFyIo;K<dwe5j5yIj'IT2[huj4_L(7`t9)NEq,]%f8-to>l+:*qtEV),/n^Gt=D&r^n'aZ7J`wGR*)mx7g@w]uB4q`.AHl0Z"
+	"/RIB`1wq`4dlsn'jc9VJ-;8wC'4>X+A=%##",
 	0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 4151u, 7807u
 static const char *const diti_spirv_text_attention_cpu[] = {
-	"uB)VNJb_OPTCsI-RW7WR]hD;$hy<KrTa^=MH6a+U1f#t[0WE.%hrmbM5Xw=Ml6avQbx4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)c`Co*8gH>#,9-V)^Lc"
-	"&#*P;8.csn`#1xCe2^kP9%6>l2(.ia8.wA/y$BRDe2rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2X"
-	"BBA%1^8e<>tG:.g<5@*<f*EMf$_vd&mCv$Z5@4(j6*M#UR>R#fVLc*,%;t-u;#=$..E)+Pi$t-/Mr/)77-D+-j$U.)-'@-%+-W#ACLW.2A:O(&3mu$.p-U"
-	".#3VI2So%t$]&%i(S[hr%WRhn&n`iX-H>0n(XnHS&Ze,o&-x0_#krapB&Z=j(0Y:7'tjX.)37E],u10c*p4Y.)5Aax,v79c*13M#$mQdB#_^Ji(3@i>$nW"
-	"mB#o^vB#tImQU.JjQhI5q88-p=j(QqSP(CEOK2*v6^,57ZN(58^i(PLKY-tX21)*LvH2dn_v$.wfa*Jj0'+u+WC#GaaC#3(PS0ceuH2_7ft$Pd$D#A,:c%"
-	")&S$'@ac>M-tH&#&g(J2m8k>M61uT&16wi2ZJk<([7MiWxc2j2Rv'MWF)q=%-9X<DAF0/1/d-##p&]v%rIs;-nq0^7'A[vZ2cqy$Y_wv%XRUp241Q<MOAV"
-	"X--)Ep2J0(n&cu>TS2@_QVL'J.2i.V/(/g6=7m.>l2ay>68A2fg(H@snB%/b)3/;4*#Jlx+3WJ.##bBX@%V4fQ9Itqo9vq$i(.1cN:K`qt9.'N5:J8J/;9"
-	"3^c4QtOG-O]QG-p;kN2WOU+FX>C)FQjxg(6v8*3].4K2HxWa+lYDv&7*[f<sBVI2i+vr&R#Wn&xift$O,rt$Lmkh(t'.=-2FbQ(wD=G=)cAY-PL7M(hpXc"
-	"=*fAY-RO7M(_GOH2`HcN((O.lL[:=h(tP_5gKJZ%@s0t/$vxLA2eV%CM6(x(eQ=:#&u`0)[2/jZ.tqEc*ee$N(oDawAE,Lk*[<H$>g5k5(#S,V)lB;Q#gT"
-	"S$'8TnS(S+ic4$dw4(lhh0:eq$*[`9Omr4Cqdk1CgU.QiKH2NoTt7POCrSg&,V(n5Qr(oBv6);<lx&dHqIEQAp[74tWQ#j)dQ(ubu-F^*0#.R>k^-uQm;-"
-	"r'C#H74x7n<;eFOJKd72DUQcGAjXL2_%um&K%/,2g_KA#*AVE/rtDo*sRP[6#gY42dZ3'#'JBU^ns;TNyG+o'$/L0VW`982.t7AI$bAc-r)m;-0N*Z-lZ4"
-	"g2N*wQ3tcJM#Z&TJ2`TYq)NUD5KOZlq)6&grKcxeo(fTia<S;SN0l/>SLtM4K24J:$'migd2nP)RMM3y%=FHE8%j5D;-Bhwf2Ej%j)HNE8%P`v01c]ZiNg"
-	"#De2hN<9%=%^Q&+tlM#o)s*P)F;/riIYN'GdQM1MRyet970N#jojBIk;x8%Tw>H%C.[t-mod)3@*sd%o-FWRMYC#(*'F8%_$CA5J42#5XjaT7PY,O#rj&>"
-	"Ty>t5(-KJO#O<GtT7j18(3XZmTg<gO#lO_*3lZQ@([s-w#PeFPViRNr7kQ3)<]-=P#`/wNW=7j8(Dd3HWonYP#se_*3%5EA(d4.w#mWv*YqkNr7D^YWIe_"
-	"0Q#pyO)ZY/`;(TodyY0#NQ#jUUK(X0EZZ$X`Q#F8j*3:%g^(nS.w#$^/=]$3Or7=xPKDoE6R#-(a;^I$y9(i;u4^+2SR#x^t/3KVY_(wl.w#RS`o_-RXr7"
-	"LXIEFwv)S#=r8n`OIY:(yGNg`3dFS#jX6.3[0M`((./w#]`tX#OWVS#kiSbbMHsfM-mtS#WhB'cvBmMc>Ak^-2S'Bc+d8T#8RX<#[%7T#jx1.2^+AT#MVM"
-	"D&[-@Zd8#m#Hb7ST#TiiD&#7>1(#P(%fc:RZHLC$U#I2j<)rcTL(T>W*gLBjfM_n@U#Gx*@gShGc%2WtRg8HZh/ZSDogk(;fMBSZU#Ac<U#<:^a*1'Ej(v"
-	"ToyhjvSpf%1-KiRd$V5T.e+j1<NxFVAEdj=6WV#D0xFk]W&4S&G5U#$<W*ldiT0()+sg],ecdl#jl1hhp'<RC;&hlXQw<(&_7T]Xj8W#g-S.L=_EU#;RPN"
-	"9T%@B=Y`aP#/[/pnSg0/:k/As7]x,V7&`8)3X30w+HqEN(+``UoTl9w+wu2ToNxZ0,.oO>#$<(l#wW%%8[5k4pyKxgqfY_d-[tE5(CT[<nrU%W#f@>3q8h"
-	"-e+P8bj(OnSoq2_eT#:vMjh%>ip(W257ra3(KryrtX>%xA6(%cg^HKtJPsW/]W6uaTis,-r3$Ef@dsqXn_;vLNQ(pnnLiBVP9Zl1FcQ7h,pe>No/2LJCV#"
-	"QIG/(o++iraAiY#R$SFk7,-()+6Cak4&6()kk>J2fW>()3i,1(0Yt=d[@ilgSLwPdte7Z#u$i(dO=O=duh7Z#;cEyGm#CN#hGph(V[y%=wlsP#%<$&=R6Q"
-	"Z#y;$&=mx-T#KWjqM&6@KMc5>4N'(A20X_ci#Ybci#8NpsNa*AZ#5m&j#[1riO*+%n/[hE'P_<3BG4W:BPRK:]-)A+P2UgEf-]e+&=XipY#:ndZH/365/^"
-	":k.-W_yAun&=M=FAhj#d.>B=`#/Q#3NC]RrPjP#+xi&SJXOWR,:D2h54syPlym(bF'@k#@x'-4YnKZ(Yu%&GTSSk#2gZuSyMxR#Y>>N#0I$S#%f*w5K'nk"
-	"#,hhmBZxdk#b:(S#6i3A#yRjOU[@q[1]pE<(4DWK(dinSVH>$/VL4OlVN=b(#KOw8W<GI$D:yvm8ReSU*hbeG-1WML(OvwFO9hUY:IS9p#BaTN(+XuIW1>"
-	"5rWBy:j#U4:JSs^1m#%EyFaF&&^(any%=t&Bm#YGfCYtL$H&BVEmM[n6HY&0NZZY/sm#,]SO4G@+A#fD7xZlHEB1VAlT#h-iN(/Z9/(G#.Y[C#t<]mvp8$"
-	"y2M/(2wfpS(pF,TaB@n#NhP=^&Y[p]oibY^`ucyYJUGV^Yr'2(&<OJ;pM]<[+A5o^5:'IT`X#o#pQ>N_v3FO#rm#2_4r`L`xd>O#@EWg`sK3P(6wK-a1V2"
-	"V4K),w5K^io#(mKMbe8_N0:mVD(*<ZFb)mPD1.%fN#N)5+cnBp1_/IqN#]*]Q8.6xea9au-=c&5U(Z';l_EMdO_aVLJ;>oiL`uDqJ&I/AtM3p;Q`^w,>dC"
-	"&hp#4&V/(O=0^u@*ip#8uUa1FgCQ((w$YeU,8q#Ke%8f$WKg<lV3q#epG6g:PyQ#kB=Qg2>Pl(/@9/(&`9ue[O__)vaCnMY5=Wg%+r.io'Er#YaD/(LJPT"
-	"7$Nn+jI*y@-pAXM%EP.N#ccir#Sx-fjPLRFksiMQhj7x)3k@i9mI28s#aIe=C8o,s#6#5c%da@/1t<B$mBnKs#+xl18P_1Bc*,qs#v7D]fg32DnOf5&ns-"
-	"E]n]m$Q#MKgk(&/Nun8]AAoS-2#oI/4Yout<K`)wZuoQ%<TopsOGi-b<Vp+vw9(76`a*79Ej(oS3)*GQ-)3Y.Bq[+sTq[j$2u#F'o/Uq';u#HtTX5sLsm("
-	"0_wtrG&tr#rc2M'g5iu#2vd(t4JPj$.1Yj$8)ZN9--citl#*Et:],'u,`;X#F0DL(kXeIs`W@v#]8.QgukJv#=]63r*uSv#KE'sRUi[v#s#$/Msrev#P&D"
-	"Cv9Q,[bXdZ-$&85##NZdRMw%vZ#C=LgrL1n-$Ga9>Z81l0s+E3/M7:f9(DWMJ;F$e'ue7iIj3ob7NK5dylX),O#Hp^T7):XWRm`yJ`Fs(.$9khO(_6R0i)"
-	"a8@O/b'JYV01f9+yS5&iA`N9(M:.$k&BEOQhn+sH=W.$KM=R%$.*A#_G@.P@fDBPT;i.$rD:&Qca-e2V25;)Lk>8Jnp7/$=m8.$@#wBR9n<KiZm9;R`8yL"
-	"&l=TQ#,tk;Sn[=C=QfQ/$/)CtS6S>2CUrd/$Dk>S$eK9Hj:GEXETh12ULDhc-RKws#FX55TUPA&=bL9U7Pvs/3Lw9FpI:%*/`3EL)Eg30=",
-	"fRCU7j/wP2k_s0$N>PmW`E@HWO)V2v9x$.X9Fu9(E5`a*ATBj(Jw4)*%u.)3sySi[WkU1$Z@</(_Rtg(FyW`YK^>+ZyhZ^Yx:w]i3g.2$&Fy1$Q'2([xk("
-	">ZO(<EC2@-XMRyQbQ2t38]+v2Y]IJ./$e-t.MADy2$Oe52$iv>[^7>05^ttL/(2T^sRG)]h%Pev_-k5oR2Tex..aj858A8:3$_E,s_$)oT_svh3`,(eY#l"
-	")7P`hU_/((it.Mq=k3$CUKN'/>e07Uas.M*v&4$Z5@f$Z>AHa</TW[g1/R,B%=S#B@Hm#3#FT#,+()X@N)`##Vtu*SxMMroMB4$ZQWabi4'2hUXpFcr,Ep"
-	"f<xh4$xU).gi)q:+VYA&=_Dx4$.,sOdFHXo*jw^K:O,Xg:#J(j(+'_Ie*A#5$Xv<EV8xZ5$qOZ/&hK,A#Ig5k%@8Pl(QbG/(prAh(yVMH2dLL&;$Ci/(KW"
-	"Ih(nGkmgv*'6$)4jf2x006$p54j*ks>;R=BSq,6yM6$DI@i,/,`jhlEryc1uD6$t-lXe8k=]SLg0&WW=hJ&$V:2(W2PJ;L'>$d9;aD&AT82(QDnd)sP0L("
-	"TooUf^/xUfLjI9fGvLJ;]KO6g=BZ@dyZ:T,.2>i&;0O,'*rVN(%<oLihw,ui+Dqp#kpW3S4I.7$J&D/(M/^sRTQ/7$`5<G1gkOZ#FfJ7$kt99m6_S7$@OU"
-	"K(eeXCliDCcle=l-3@1Is>PM6w5ITCK'Lj^Bn[NEEX7KRH(]uDDnLZIWn0sd%kcSZ8$(H3K0It)8oU@K#*ovRi$L8&5pM(,l(w9%vp,IOgiiqG5q8K31(&"
-	"MT)3WtW8w%Ok8wxtZ@Fl2_a<aBK9$Rg/&=cHT9$fj-irc#x5s(5Dp(boO/(whLh(sTpB=#YyQ#Q0tItN0OM#$Jlit*uNQ^sb'.uh6>NqL:eLusP7,u`ge:"
-	"$eT]2Cvon:$wT#V(m#`K((b3Jswn<0UB2#;$qZp9$lPg(OLvL9$;&.ro=%Sw=2/1j_x]y(4ZjS.,Tgcd*'ZNH2p18ZHH6^'m/ODbl*:oN0Sm=l(ps:/(9s"
-	"MJ;Z^uXn*E)J$a;e9NRJ2J$p2X76s5$1Nrb@jM#EaH2Csvg@MQCMNl90D-[RE^-_ZyQ#t/mQ8C,_J$YDu72'X>^nkre@#;K9eP&.YZd(1'>(TsN/(UAK$Q"
-	"J+=1>@SYDQM``W-pjv&8HS>K$iESK$$j^<RT_RK$kxh_#bQZH.-GZ2C9(UJ$).7T#3ryn)foUK(AIOfkXhbV$'PfZQ:<5=S9JFw7EsBJ$+kK%TD05=SV'>"
-	"*#qMoK$D0XK(@e#h(Q5D/(:u=e)wY'L(ckcK(lMh6Ts9%`TAk77$7Gi5l]_cL$^'NA*j(Dakr-4/VWL;P(olrLVkT<o4.0=w5ik7M$3Z<kWDb25gNbEA(c"
-	"w+&=r,^M$S.sFXXU#cXkT:f7V1ui(2*lOYa&`M$dk@g7eoHBY.Yl/(vIPT7LBAL(pb,&Z4h`/(oP3Nh=N]N$Sxap=(]A;[@('5$O.qN$w=ej#KUwN$8O>)"
-	"4kXkK(EfZ%38&(O$$=.+38wuN$uQp;85QX2,JO8v-2+n6(2hOJ;%;%]Z9A5o^DeOtXbkZO$pWQN_/3qP#,#62_`Yg0(1dCQT9=fg`-(x@-n/)4%M/;n#Gq"
-	"AP$nkfIaLLy/bo>p1_v`%32qrCle;rhP$5%LepBxqP$Zen])S;*2qK--Q$l#*^)v[kN9v#,2CaD*Q$jLM(((oCBcvcF^E_O;;e&'jc-O;nD'P@@>dKPO'="
-	">cUU7)ws/389&/gyV&//8nFL)ug30=Ci_U7C0wP2v09R$s_Ovg9D>Qg(FW7vjv#7hk(w9(u5`a*q6Dj(#x4)*Uu.)3&CUn[19sR$3A</(7Stg(OxVii$]="
-	"4j-PegiQWxbie4LS$1o>S$+011kRj'Hj(E=JCcy.XM]$Qka=[=Bl[t1cl$pKP$OuJsnvi>T$)3SS$8=>emC&:>mutL/(cT^sRwE^m%qk3o(%,o@n$4&C#E"
-	"$)_n(tDBcqVmT$d)Kd`AKuT$DZXT7_T'U$C2D9omAM((./OToTD`<-B#^&$NAM((ZK-h:9MM((e&KQpHn^ak@N0W,B%=S#ryIm#d]GT#6j12hq0+`#Sru#"
-	"+11#gW+x@w5,NgU$@MM((UEEBc%G.V$+v*3gBFr@+VYA&=jm=V$d,BKs9b*V7TB'upM&>S(8.D*tBO_V$Q6XatoDAi$M@<EtLxd_u0@&6(3.n_uWe<]uD5"
-	"QGa7oIL_W$<W$`A+Kr4lh+&Pn4>vZi[$w*Pu.%Goads+Su.%oOK8SYKNd<`ZbKMD5d#Hbg&hMjWqg`GvDf$^3,7(H_PJ;2pUpJ$VI/rDZgbEJr^o)(gYK("
-	"S]2l_k[gR,%^[N#wor5%+#D>-.Ort-s5si-Kx;Q`:GZEOvFQ,3WATEXWAA]#F&TT%bK:]-4UCV#4<#_#Ml)gP8G:BP4T_)QRE(nTrd$FQ9NtgN-fVT7J`Z"
-	"g$=in,R75jPcAGog$vrJ*OCM<VL1:g5&j+wN#'JyP#92t,&,lk3&(PyP#@&oh(-<3oT>Evl0M$8lUvW#Ai&](Jo@Lg-]/(][[7f:Jo6)=BCRx1W#yeFw5d"
-	"u1h$v;/)3.+Vml/i#@(AsI&=Y@Wh$8ef6Tyx+^T>-OWRR[:*=_Fah$UiGi($;.vTc%E2UX_0C_kFeP(u#8lUCVaXE3>9i$NH]KVH'1#CHV*8U,`f@#s`hi"
-	"$ALG*XCFnd&i7yi$(b-JXYuL2(De]ZRLSU'Y4$.j$='2m,NRlU(-)I'Y4U804aALN#[7smBU$n^Yo1gg<*XPj$^>0]Z^B]j$[AA>2mC-3(9p*cO`QH#][."
-	"*#;g9w+*B^.]Zf#t<]/V^y-TL#l3tJxACi;cT]2C_)9J[&S^8kYx^(B#n(-sHB=/yyY#Q7ZB=EQrk$4/,C=FE(S#iJ&9`6J[^uR2-)392<tX5#R*9Ed7,a"
-	"L&w_-;qQ$(81t>#:Wvq$$bpl$557`VetGo,i:ph(c+MH25_JS5lnBrYlXJ.E;9@V7=*/e2&v.+0'_2)*3OsZ#plJk2+IHLeCjIH^b8UN#ftss#7E]2$WG,"
-	"+*P`[^=^D3m$mtD68U@'Bc&aPm$jyKGdb&-#d@x9Q6A)T&S[]Hw5Dotm$h+K58likm$%5J9fr9[W#h/^Tf3;Yl(pR,rff8<Q^h,)h^0;H,LMQ=5gW(+.%Q"
-	"v=e)C[Iq7%Jhn$lv*Shb]8S#=;%h(QjM_-u5[C;Cj.=8d8t&eN2Uo$vnHo$5m,MjS8fD'9Qk*=60no$*/(,kUY:687uQo$[Z-.lS=ygk<y`*ltq(U#E/^k"
-	"(j&YCl='uEMxeHv++iX##D8Io*9Fu>#YVZ)*>@nM(yj4=-S@pr]]M$FMQ;lp$#&f:Qj@EDnVSYHlIUup$MH'fjsUaL&pVtR#,1uR#(4uR#cg^EOqf:q$sa"
-	"x=c7R=>c7UG>ceiDq$8o8X5ACyyuAF=op$w,ropP#UR&57[Y`]>UR:c=C*(>.Q#KeR1(bLh%Y(+Ar$da4r$CTMR(d_iT7PvpmpHRTFEAj=-sZCV$+Q]igr"
-	"r(.[$C&k22:qog3dcl(O=X4s$759q$ko)LuvN&&u,T:$#Jc=R#H6DL(pnE*t42M'v2]&C#O[>GvMpLt-v,[cvyyY##i:w'wwoOEvXPI$w5'vR#a:bksSe^"
-	"r$,W:w#0tf5Mx]$U8==lw.II)P#ZQOq##yTL((w$Ye+FQscx6VuTy%sT,9knh(x[:uR)bLJ;rgKtSNx`3MfY.gMfy#J$W_d;3DO9E3CNZI2:N3Z-YHTQ#)"
-	"ekKMG/]p#M,%+%OL(:)y0FA#rbR>6Ty6fNQ5>JO`+`###/E(&s)6F3LX&v(-@IL(mOjU]CG>+%BSQ+%Pdvfr'<>wHRynv#R1sp2A%Xt$/6-L(7$2#R-r]<"
-	"RLBx+%W`7e<Qs/X6m(k&SRqtWRbk=&=&V]>Q.#$b<Qfm+%5:rLM/FqTSV,9tR7IlBC",
+	"n0C9%1VZI/8v^=>OXdg(G*,6A9AI8*,dj3fJ;QD)24BDLsZo:>S)BnIodM/a/@%y*CSDR:cdb*^Z`cs6=ddjSx'j=b)W8`)(+pq3T%p&GRw]nW&tOJ:G<h"
+	"W-m((BvtnI(I=GZRtg3%<XS$$BGvaWNsZ'C+mbDj6<nVWl0)mv<jV[99k;;_'%TxcfMOrhxbi[FZ@^h,I*[Kl#6,uVI=lK43]9Kf0II&6FJKu>>nJQ4]El"
+	"uWT7ftRXPg8x#^md+prlcX.ED$Z3@XWQKa#S`Bh&E(<<+u^9g>:-`V/1`G9u_rtC/o/B9@%1>ObA#sK,:1hqso+_pUoF,o(Fkw1gs9,Xha<uGIq>>A&&VF"
+	"&@*s2#+v,IHF1j.NA/Fj&QF.9voM`C.N.d*Z0`mdE/;hu7PpZxsorO]jTl@,pi@%P(ko*7.mw-J&-kEJ#h/q]2G4CCWKmXFfBVpVu2TMIPoaq'^#aG,X,G"
+	"vf&nT@S#w=3@EZjh#NS(N10GmYTDTS:o6:ifvp>Cu.WmV^_12I+Fffo1XD'`ip(7anfEEdwcQr-Zo;Nup@VB@C[otvT1'P/VWtfH^*>yb+.Phj-knGWWV,"
+	"I^dJM55:gb&triq0dvWcu3<SE1Kd-7MJLZfe8Ox2)j+Km#w_iIZeVH6v%;p^`*1:XC^;V*W7s(qufGa3Ryl3rKq.SiH_cL<_L(5Viarm^ndIM3*DF#1qmr"
+	"S'@gH)1uCYdAt^@e')k%DgRQ24EbQlq%*'q_,ICya.Y9Y&3vvyIjt<]cCQyT-fedP=/tlg-#e.Df.*PZQN>Z(/'EB)C-kM/EITN1/K^-6MPY-w:6J3VgRY"
+	"u[HnD.<u0o]'K@gyy<$_WV%vl^Zev6FC=8V.7tP@ZU%#D'1m9)5Zxo*6*jQhkFtK-yrWfFK:2,fMqW#]PW%@j[^<rSdXL$sMGCtuhrhF1](-[<g52`U%lL"
+	"N<J'5,pfSvUQ$XE;$-4>0T-s/-q-mGA%]w&OH`n,%1bd^5#ISipQ>JT@/fG/:c5J/E7sqYB>KW;&SskXS'3w]B1CS0(Y4x@-yH(<1D7aL+yh,;7R<O^G$O"
+	"deWh4.IHB>K_I_pal>C=y3^Xd$FbF/BXQVPL6U:uxEJ[V]jXK5o<4/gkxN]$Dfh'2<Hv4F,F.G/x%sIQh;]:ns45&%8yDNW3eX-p1J`UAwcP$#OneQ&qcY"
+	"JbDU@y0%^a@CK`@hUuRv=k1dBfNOyuMQPSs*fgt#I#@WWsn4/sJoTcf<uBr*NOYk_-@yIp/p)/pmlDfbTNjAV]i-QgDQ-X7^'x]s>tr,6x_L^#ceNr1tw$"
+	"t'Gh'u.3C&wU%UGd$_BSlU#)6;i&KjEKrFN+-sIwF]-TGbX4BDw7rx8w82(n'1b;rc;C#Silg`yhC*(q2n^Dci8+Bov8$(E)L/bi%jw$/T8aEqY;2vdM(C"
+	"QyV3DKw`mluFH3a6R]at_aZ+w&9qRToeI9n2JiX-HAriB4*^WW`=bA'M7iH,Ik7V7Mk=l_%>3A]gf6'7P]nW6OFNnu2[a4*-^QY1YKyp]&ok`W+7kgIq:U"
+	"]d,U)>['N5t%yk8)x`Cb2EMy4sv6=j(Fx0:Uy>P+5xDOV$$I^2MtKXDS^l$J'lvTxd8HoY+v[r8V,_U)4@v[TEGWsSKB<bkA+4^wO/ZZMn:[NQBJ8sj4qs"
+	",UYQ[E<+@+sMWF:*q6x*1=mB^NRi'axgW=TBD&N5=xQ#W$p3BSY]9YanTCh;xjIDF'EAa3QO&>)*u7MlTF-^kYbB5WsEM9d;k65U<i99Y0;F8mRT5ELi+C"
+	"el1%qQe1%cRKy'2o;jU:`;YGfpe->s$X<ps;gHY&ho);+4bGo:BPdL9%7kK+LDLGKOiAYZ.+c&1B,6YYp.PIfXErb6xPZK,r'gus&,vQVf`/0RS9$ur4k1"
+	"JV0^j@_8o)#^<AkmJ8Qf'dX>GXp3`0a7@sCc4=w-Nvs@NnTJ*'6@<i4bSg3a.[n-V6OR+.euPd/'4mJpu(PsN._$r`KmJTBcvAc3H^3Cl@Z8]7K&1=4E$F"
+	"KY`0C/wrbgp^bK-25C=<J$Kb$LKc*@YHu50h@.h;kw>St%n;E3[wTLdmoaX0ajE)Jpatie=fSSjILNb^%1XEw#=E(O1b>AS9DK$h)bNJI<.j.*'lO1TY1b"
+	"K:JT,5nJ^lc$q6U2Ild@R8>i<KT`JeOh>D&Mq$]L[:y#D#B@>&KcZe:U19m.BcjPLXlKQU&Xt+p=4Z2l+l4]@K<#1xg26doA$;S10T+ii[=3`f6wD>FjTp"
+	"L&@f77D&*,J:f[/x7Yr@Osvo$fZPU.aqW5:)^'ZN>%#6>2)o,Duq4B]bN$3)31E$r*hT0'>h^Y2[Ue=/U_;*ek6)uhEGZ9/_]GDE'th6O6NMrMy6c<^QxS"
+	"t9u_pe'ap`wQT`1/LNF[DvLmk@B0,5o9q9^6;c6==@Paoq0^B_a'_sd8QCsSUxOw.'AEO':1i+mT5J5uJ0>)Afc*[r&'ZT_<Vc`fR*2edkjYuUq.rs0xq6"
+	"i&`(y*ajN([tGfo3gBMM=s.;L>jt0KHUU<`'l@@yF-b[gw);._S[FODK+>'H=q:;N]>__/5r$Ha30/K_*/5n%A%vXA1pRLEr:ktYaJ9iJufWd(J6p%B;jE"
+	"Vda95@V*5IuuhgMRLZ]Jb=k30M1j7X)C8j[7w@Gk&-;ikLlaGpceh'flQ3Ko$15sTT3#;;BUR#su@aM1;QYFnujN6r/BT+Iny6.JBoBrH$32%I6n%)Uhjc"
+	"3$k7)8R]:1M(we5hmMxf;I5v>cSlash#-E#s2NEa7MTqEOS(ID<y&2)1_nMyQeb^D&vxBA37]=cnra6wEU5Tq*_;H]D5SkKW+DHuTc9vc_jV8CY4lVjSNa"
+	"37d2-fA;)umXKAtc0e8*&&rDclUh)nSqB8#$x#b/h+llSipBQ-Glum8,$%E7kSE-'f-&Wx-d*pws]fr'@cmpf>4'Y#)u4R,,r@7s<7kgN3&D@$PT&#*GOu"
+	"7h4#:#KkqqO<8y>_;Q8206.6kh2y10>8Zh&/25u7$iO$`cqLHiaGdtXKD]FlPFkRHULX6lF2iJAe;[QV[OP,bB&sZ=7Ik4OpAxkVloySH'Lo_d`OVxD45^"
+	"#ql01:6',7q*B1UC4<A@)W`XG%`/xf)GJe0tsxErJ39hjjo+K(e#@p.J_EEs<=Q4&#+*vhW%w]4DM=+sT/1km/]jGM@hiI@1%f`0s*up:B>%GSvW-9_R1h"
+	"PH3)A60;sBv5s;2WrI7B*q-T+.ua'Q6v*=Zxp8B>.o<_F'W+oEwdK9iWL6:(GP(UAOx;GliE+aik,rJ,&YECKcruiJHwV1]HZA@HS5R3Yu_fh'xL34pDFO"
+	"mnoNFr]IrNY#L;H`A:3vH^hDN*aU+B-@u>n,>FU8T&k:`J`h-5ba_br;Xpr)f>]7CQ9Z7,J6f2s2J=@N&3Rx*Nq#Rjk2m+WjV4^Fu0'&-%qQ&ZSa(Qni]F"
+	"]d:gcb>Vtj+hg-'iWj08T>Hv[L4XZ_54]yA2'=nM@(+l*_+6PWFb91Qg6u_l-=rHaaRLZ3JwpA-MRVEwY[*#alUnAgMgFSKCm_8_(+I_BjY_eu@2A3KLom"
+	"2^r'dd=ppfEx.BFu$<p&kQhNNIa^C#AnC2`LOF*msn;(g#=0OQWdJ9N%O'jlm#0ZT5&x#APidjGn._^oBL8:MnWh_F.'ZA@/f3/0E3a-(jfZd24MQ.oy87"
+	"87el;%vbO^0HH2<WSY$jfc./n19X_Eogw_$.`-7mB<r-o-:`2q3m+H%x1x:>5A%rK.eWv*]7dxW$q7PsLJ5eZ-7j38vh+h;c/5Q=HPdTA04viFmJDWpt2D"
+	"n_e=K+u-FANpnr]#K@k5ob2cJAhgf*O38.xHfr0$>tTX[LoGZ3rl8W9kiLC6x4-rt)ou7%;ABJc[YmnjEYIE0H4dmG&Ls9t2btG32-(EaR:Um3D4VeSkvx"
+	"S#jy0eIPYgV`d8BNHFteg<EnQ$.d,x:,2xg2+V_J1g:0Qb0DBfFweOjL+fyhU<[`8F(`BFCD,FBh,x/naH`Q,b%ql_24aewoYI1yoS5;s=",
+	"CS[<jFT<Ld(x=`a5hf]UvZ8ua50t1w#.lqP<v1En45K+,tPNqB_Cjgvvqlc)H+#JEC(k7^d9VmLa<,O%[yD^UvI;v5tM`r(wo@NX'uBGvO+>6m994Q-lWL"
+	"h0Xyp6=9i7-@iQl8_h1&Z,-RybPEY%NC5lZd(tT)C2Cu`FKuV(T,:Af$/2^$%HG@RU,_cxAAx;#yiKa^_Sf*;u+*9`U@tW2rue`0n8r+TRmnb%<6+ZM)KW"
+	"'X;D9K=FEY4M%cHl.dtZCd>CZrOWPa8GM5UyxuS:TT59UFpEPa6`8ilg.f2xt55FG;TE&ES+hRvx(L`T1MyiZA$wUDyMwhU2%d6]+6;NGdf-EM=ib*`x22"
+	"LwXrR;4JjPMxHPJ%rrAeg6M(t2Y+aIdRm/Kj3VC)4:Z5+`(YgV+1pQko4Bf$[qkflp^i#Q&PZfob38Q81U=Rdkv;=>E]$_1baA5'Iv6mD*GLr0Ma`B0q0Z"
+	"$V1t,f))^FX'<qU>M-6feAi7;1Jtl/:32tCK2;/toaV1gO$p&;l#XuEE;j[iKuk@/[[H[N9LmB/7VUMn7y630@t2%][%h-/X8rPbq^XMbLSqT^_Kt1YRF;"
+	"j4xDCow>3b*seME&Y5kC@lG30gY1MhKfq-Q(@E>dK,G:OPgt[n:=L+nbs+xK-btym7ArgODjs0h&=CM/A7oA(Psf%`ew>P:+c'ZGne2pEdo9pr+m8Nei'h"
+	"bu]fP_uHYL>+_]y*G'5O5[e<98l[9j-9$rUJQuv_lpdPxXX.s`NbfN-sl/wvv^sD@V]rq__qHfxGdwJ>YHF%xmuuj/OW#r3T2jw@-,SXppOOuGu--dn0vD"
+	"lE5]t+kUa5eZ9g>31:AJH)Ed3/ULBYPdNcw&UoPUY)d,:Y)QGVyml1Ql7ePSU+2mTHc,<p[IXo@A=X#/dP2DmG8Qt^HaWuTH=3;r/e>,wV^>rb#ySU'WDK"
+	"L/W<Dv)a^$p:aLe6kJA8.N+exS<nSxOQ_l;@`CV6XcjS*V2B1mObNs<9P8MasT8[ar@]NrHIK-U9Dj.$)18G8joGT+frvaxZ/R3H'Eb9g`7ojK=r8+]Z@I"
+	"gm]+xTo`)MRLGN_5[aLE`;9$JVJdk_B47g8_&[_euCF+f<t9JU-P<,UxdqEXJW,xZEr#3ob*_kJ.+p5Ei-c+%SAOS'[xuS6b^)NE+.PUg:,Fb(paECVss>"
+	"tQ,w(R^GD7M+F[e*EDR=v+,V#ne65gSg1)RBWCP'SxwVdp8:P$cwIBXQCFBoSHwV;U(h+#",
 	0};
 #define DITI_SPIRV_SIZES_attention_cpu 4600u, 8735u
 static const char *const diti_spirv_text_attention_gpu[] = {
-	"l$,VNJb_OPTCsI-ZZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#X;%e$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*Uy`=R$jZK(E=p:e(Zp%#)`C"
-	"e2S9^8%,F;X%,]N8.m.OA$99De2hED:%A7Ee*0us8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%'e`2:<h4:.h"
-	"lWM)$QFe2cs4B%1Xi>@=:u_+(il<(%$uM#T<_Q#er(A,&%;t--k#=$,fuH2a<Cv$++PBc09t<-2t6,)J*&=-9JtN0r/Iw$lnQ$.7fr/)H*^u-.p-U.*0'@"
-	"-'`Xi#It>X.:Y:O(/<1:%/v6U.$6VI2To%t$^)%i(Ue,7&XXqn&ociX-I>0n(Zwdo&[k5o&.$1_#sLTqB.s=j(2cVS'tjX.)D*u6/v79c*q7Y.)F39S/w="
-	"Cc*26M#$u+WC#`dSi(4Ci>$v1aC#w7jC#%$aRU6$^RhQgd9851>j(S#pl(CEOK22v6^,=PZN(>By-)QRTY-ubNM)*LvH2en_v$0Xng(3:bW$&^JD#O[/h2"
-	"7)cW-yo[3r371'+uYMb31%7'4(&k<(h/1QTx3+H4IZR$'yBb/rFF:B$:l8]5br$AM:g5H4f*bt-mx)<-/WZ5^=9Qu6,c`@M/q*E#kr+E#pCt>7`jo0%]%q"
-	"2CqZeB#6E/t7`72:86a$$HK#O<MgWnaF2^(B$kC9$,keRO$KAcK2vGv%5U#;n&i-M*#RMW0*idTx%xRAG4;Bk&cEuvYSTCJx]psTc,W@Aib/*++5Y.@#-8"
-	"8[>-;x#.<uD,P29=,o&9Av>5k4V+#QU5B5s$K>#'F&E$K8Od#LEt($86FF>bC^+>25,5;]JV&@d]wZ-Gg;w-j45A@rWW%.u;nO#]4yg(I*N@5lI;b4XE$<"
-	".wFSw&;3S;A+9OYAOyse2f[nb3f71X-]EMt-LU]i(p:T5'L5Zr.qSfw&-i2tA$lt6/aYow&/rN8B&u8S/0QGVB43^u-3(*f-k`uH2MZuZaZ%5FY)$+TC#x"
-	"Do*0`VT#oEt2C*eWQ#odE[-mw]1(Ri+M:;eR*[o`i=-UGSibDR_n^n0NlE7hh_].[p30Sv^I<Y3XG$dwvi4f=Gg<SM<EFo.=/($(cH2me4$R#_Ly&w9G)G"
-	"<Z_W-vQ1X-wKm;-L#lg2p2EZ7MC<R($.7(I92FT;-'Y$6Wc^L1_HJ8)`ToT)*a<q)JRw=Jr0Ilu<o^H2SD+n/G*HTJPm<U)dLQ8Kv=#X-']AM(>m.e2Q5:"
-	";]FZA'm.;/6OBwO7VlH=05TQdoL:oJZ-gPhh2+bIu-C6x.M*kyL#y97M#-;*M#M6@4N6>5M#HdHM#2^r+=5RlHNictK(jkS*Og-(o#SUdM#W%w5OTD:E4X"
-	",BQ#%WIK:%,wM#-w$P#kEI;$s-Oi%,h`TJ+^Bp#=dE8%=a:N#d[4DQ]tTf$]eZm=S&R&R_E[W@>q)b-^-BM#09A>5*kP#S^S%t;V_NE*t7,=Sg#De2ImCI"
-	"2sju2))h;/(>$tg(nyrp75si:T2ZSO#pyrp7_]5nTg<gO#33w=8comNUC5H-7_1</(,e,qKq^@nVv#U*/`.J;$q[U2WPb5k'P1J;$V[A[7-UF9%Y*#n&5u"
-	"cP#X&Mu7rXFEX5xlP#CSnV7)1PsKy/(Q#kV&g2'qj78lcF8%-NLe26bX9%dRZN'Aa$:3rtDo*K+ZP:uhb<#$E(w,NMfc3T&dftBw$/7;gbQ#>pdiNcyn)3"
-	"v4-h%M-x7]am6Q#I$<&cW0Nw]&d4ka$TV;^<&;/(r>JR#lZg68oH9Q^+5]R#Zr^*3LSGC(wo.w#)Y$4`-OOr7CS82Cx%3S#@$U2a9vD8($Tj+a3gOS#nU_"
-	"*3]-:D((1/w#6LTfb5hOr7R<MHE)W&T#Pn-ecM<G:(4`C^cLrCT#phUK(8x#>d@PUT#LKj*3rt[a(3P/w#qTexeB>u682wOTS4=,U#fv=wfQUl:(I,TpfF"
-	"'IU#-C`*3*F3F(:i/w#TD=ShIQl68HA]dWnovU#wowQi0Ca](Y7-KiP[;V#iJk*3;)Cc(D*0w#A:n-kQgYr7#_YWIDIjV#.YG,lY/`;(Ko#W#&5NfMgw3#"
-	"#OOTI;ekc2$sZmZRnZBW##>SR#pqXcmZeSyua$:o%B0IW#J6L%5b8VympJBYMW;gW#c]ly<,arW#;S0'mJInW##cFD4LOwW#@4IL(9%vs-WVqd)-THX#Tf"
-	"Y3+`B/QpU6A8.RNKmp9s;C=XtWX#wq0lq+w:D&WsGjqRb0C=]#bX#LMphraIZ'`gy=Y#[^w<(u`@ds4h0RsShGc%)Z'fs`,`l/gxDog:);fMpM`Y#0HBY#"
-	"d:^a*XEFj(mWy4ua@`+ssQ8^uyH)Z5KOp=vXxR%GMbPvv9w=i#u^oNM;^UlMY]Y-)0eq0N40V0($*sg]4.HlNr2xDthp'<RDLFoNYQw<(x]7T]d*xi#7m&"
-	"j#L$1j#k8c,P%E'p]iFFj#tv8j#V:H^P[kc^=t+5j:`a.P9l71o#gSryPMF]m+`U$2(n3q@Qw0tj#[fI1d:XTZ#1^rj#r_I>R9JKkE[<QWErO1NqfY_d-W"
-	"vE5(8$vCPn>di#[gX9SEZFf+K(_j(TCKwS/V';et5_k#bjQk#w6r2>QUdmTux)1*g=,STUuyk#,,;md[I+l#vyu2$hwDNU-Rh'&l@X%uW_WP('`'h(fR=>"
-	">wy4Z#aYNT]$+;fMs0=l#^G*PpbC/k#$cvw(>;+/Mfk.u#&wFKM]gOlVvT)1(cn[rS^0Yl#M^M-N1jku(^L%X-<VOQ$HNSS#bW]gV/+GS#A/JS#h.9EX&I"
-	"DR#gg>N#KCdt(*A$&=:(7T#0<$&=sq.m#dhMH2+QJY)0,rfYbuAB=<Ji+&:TIGZNA/2LmU(>;eKLM#pv<%[mBvl#246H^&B7n#k@;7rLZgB(S&Q2=1eGn#"
-	"lCmU]p(;a)n[.;[;Ao(be1Qn#(TW6^I[>b9SSPH;7&mn#6V=X__9dgM3'+l_7e^6(Vr1l__qv&:>v,7`+v(S(aUt3`>xLT#bV9f)AP4l_sWxX[&um1nxPo"
-	"+TG*$;_b%$)h1GuhSRGKl`Y`PM(0eK-a2aW6Q5+wbq3:Po#GsTuX,('p#2UEO#Jp7HadhRn$gg1B#y]0p#6U.s4dKgs[pd$Q-b/]G=[+Jp#:[Th(.rPdN>"
-	"*ip#,2T+L%35w76REWeWnVT,B(6U$fW+8]f5ad_T%fUhk^Jq#nl4q#.].yf>F@TfL`[q#+%m7dLeeq#-jRq,oK=Qg,#>88fgTGdRo1Nhv]u1hy/Eo*^+r."
-	"ibI2UmnIZsG4[F,*U.Qii@SAuGZDRgiFXJuG=n=j3H/JuG:M^s(+yEJk/iYp)K3:.l56Kakty#(a8v(1KU_4dl9:td2_lriK0k3s#m0^s#pJxp#X(5##Rw"
-	"=IQvL>)*;M%e2jB*K0.R3l(Z1$fa>f6_Q'IiK(_TEW[QdtI&3SUL(y*C25;.`W`JZ[snk:L=o-yFo#w57T]eSQt#[hfe]2sEe(nC/&=Stat#G:pRp#5wnp"
-	"P-8Bb'0xWv&G6rpCev<(#C;KI]%qk(gIvkqIo_Ypa31KrOK>nrOVVZQp9Wu#h2iOBE]<B#u:Wu#I<q<5j/QK$N<L#$7%>JtZ2QK$D=SA#O3'.uo2FatotZ"
-	"CurjIbuq#/n(l:jCv_MaO#_^-`vcDtE#i0pv#&1gWPR:[-$d:gv,mB3/ML+H58J5litu$x-$-Zk-$5d>MN_IBT%-,ymB<,,)Oi:=2CKQ7Bc%gN.$ybVae("
-	"n@/PT_lhOubTb<uY(&P2`YK(irxFOdKZ(/rMt.$$7](/':%/$CgSCMXD./$t)&;2RtTdj@4A/$^g%]Q`OxM(U:tg(.4wp.1c3U#8fXWR8ISQ8PfQ/$BpqU"
-	"SRxE;SPk(vS4m8U#Is8U#aCqpSm[rvZjt40$.,Eh@R>ns(KLs[UxqSv#mQhC'lAc0$dk`gVZy&6$8w`>#7<QB=#p9RWhY*,W5hM/(na-BP",
-	"3cYf%-N1o(`fk-X6n#C#`)YMXS/$e2XSuiXoOJLX5>'I4b(b$rOJq%5y8g1$*jU2(]R4b3y)Bm#Aw+q8gZxZ#%wsmB'9N>>2ZsA((>P0$'@p1$%G.iVjbs"
-	"4a%sTxVnL;:R(872$go9A0$*yvQqg@2$vT:,%[IsvZ##iL0b[^j#90@P$jP3i$7A'k$M94q(A;OWRmCsOs3)PT]fmtp74eP2$'GL6^Yv+K&2LLQ^m53P(N"
-	"Q8o^*+IU4V`YH;>>D3$r1A7`wP65TI.aL`'Yw4(Z-jL`hhOXXA7Dv6;RpQ#GhY%Yj4k3$v6:/(U6yx>HJ*iAWmoh(8e=/(p%nd)2cVK(l)K-av_R-K^uYH"
-	";Ej-4$n;WMb6C$&Ywbtbb8D+2$OJu%c%h<P(Fd`Cc938s4e3ZH;[=o4$qTW`dGK2R#dB5A#W2m[d1JVa10tfpf5i>5$Dh-N#+uDTok#7R$iNx1qS#J9fx#"
-	"I]em^NF=niX5$t]qH2M<+tPeN5/$OvcE*s7@e2,Xb&)Sl26$@T17v*i16$ux7$dZfy4WRV.TZhINL&^KIQ#tbZH;qCL6$*E-)3`/$6RtEuF(vW#&=,]q6$"
-	"g[N-j$_PPje$BB=-D.7$67@g`I9#AOtrxIk;Epk(7M&+lSQ-Q#oOp%lCC0eln)ZYY9qo7$COUK(s8ybkI]Dj8ue*8$fty[me%KDnQqFdjdrnZn>FD0(s;5"
-	")3gX>8-V9-,Whpx]8PhW8$is'yo,_1Toeau8$RCn58xn`Paxl19$PK@wYg#fA5c%r/'P];M#Cc^s(+s8Pq^HrwGr[p43$@E9-R<_s(V<flrC*';(6q.iro"
-	"G$:$<HGfs4Z7:$cu[$=t(Je%8%Hb7voI:$IB5.tWBwt(v1Z#Hh589$VN/YvmsQk#fhpYR[<n7$U(Q:$*`n_ubqI%+B)o:$Lf*>v-`c2$Wwgyu_:04M/fl2"
-	"$n3x=-yOK-XyM-FMKQ(J$e%E,%wJ;8]#'5#>iKb2NvmF#,*fBB#=WFw6)$<`=R^VJ$^JfFOoZ&#,0rBB#GMr)5VdI1,A^KN(2#9`Pc7et*=>7K$mxQc<fT"
-	"pQ#7JM>#gfVZQF-.#Q6:V%R:4AGPG<fZQ57l^'5W1&P*e[0(E=mPNC<F;R7D'_'7e8,N$BIHaRcAK$YfL/'4O$y>Js62Mn%H0iS6Xko9Vt#Ofl<Zgge'rZ"
-	"U+LJ&xL:2(LH6e)aQ8L(Ql`9Sv#F;S-TQWRup@ibWK>5T33A58X')L$AA2oTU>op#Un:2Ue(E]-He#7$*haQKcvoyGX^)X#OokW3[8sjUoPgl$Opedaq>v"
-	"L$>B(Y2w*TP#;kRL(&IP-WQn#PHB%cH;lwJM$sqvKX`I08oDnWA(4x]MXwOhaXy2@4H/]08o[t,N$_V2,)vud^YnSrV$U*)#ZM`T6(*ZE3q:vJxZQimcZ0"
-	"b]W[)'5N[81pN$v<+N$+<[;]uuwZHU965/PkS2-j'18o$X@3$JHA3$Y)Ui#uO-q7<2:O$Tk'v^qqPWnXC[3_88VY_LeGq(fd=B=-`al#)e=B=]l<U#8A+p"
-	"`BWup]O*:P$b-cU#YWCP$M,B&DeiMP$E(%GC+(gda8PXFby`^jCHeQm#^8r2*WfQ3_MBI25W+]P$B>MO$g7rs*Ydoh(3d53cM:62_[u)&DK/FP#WgJAZ*4"
-	"+GcyKfO(NpV*Xj8'fWWixx>q([cXs<e6T6XYQu-I&8VASOL$dB#`ctP<yEq55Q$T7NL$WBqYt3lQQ$()C')eE5A#2s+(ejW;;eAjcQ$:5.ue-$C')Wqsse"
-	"w_di(w^kyGx)88f(Y%)kCT-R6cPDR$h@vRgTkV5hF)2J2`Gen6:X(sh*Gegi`l$2i*G/_#jn%S$N4Mo%=T]B=<Bs5j-Pegi0Emu-<)C')m(10=4$RS$^r)"
-	",k:tk685i5S$9k-.lW`Yhk3f,F5yDKPS5ov0/KNGL);v`_A]OaO9]q3g4DI2T$Da8dmG..>m1aR'W-CN%n&aw9(06`a*-rDj(IW2)*bofa3l%a1gDQlT$="
-	"(</(B:tg(PbRYo3h;U#Gn;U#N2OTo(*el$)F%#d#B$U(jL5op_fXU$8qFNq@94$HFmeH;MVnL'r$c/(vvKt-P)C')oA(/rpB8BuW3Y^#;YST%+I4o(Hr;i"
-	"s5i&C#NjM/tLI./i-f]V$]5N-r>DoftgesX#^BE+uuL,1(iab.ijuwV$-VKN'ncU77TXa.i2-4W$N]./iF<bU$#;vV$x5WLrjbs4a#hH*Wx*jTdx/=W$en"
-	"6J0CXwl$i#1ZvwJL>b^-FW$y^w[dm(Kd9eY=P$`j-h$,$aN(>Y.xvr:n4Mng]Q$1sKf$5Pmb$G]XQ$FY;>5-OwL(:C42C7yTf$[QHp-wi[ylnv'<-lNg_-"
-	"Poyu#Gpl^Y:J8I2hLR=1MAS&=UG8(PyU6U7DM>g$i6c05(Onm/:^mGAIVih)ou5,)e84+Q*@xW#daq)QvobZdC=%9(t:,D=qrfg$O+e137]L^9DGS>Q$Nv"
-	"78e6V=R_Y3h$rVY9SXHog$h9rUSI,ys#:e7rSEs-N3q>T&+bCOVT@s&2(=0b$>v_uh$yVp+3J$DF8DK'03hB9''7DY>#+&%kUOWWK(Xa#h(7JE/('[QNCT"
-	"qJi$qj`T*F'4*^=eW](ybO%#cnmx13CVn#:LVn#J=9)XaGZB832RGX@'7j$l7M0d),Aj$p,e(af1L%5B.b^+oI;l#Rom^Y*u*iVH_dpMB*hi$E5;$ZaPKj"
-	"_XT)QHy@jZZWuqj(_Ra&[[16,;>G.4)/w/_[s&pVOuN)k$MWkZ#(oZj$Yy<u[*V_pl]O>k$$$cT]f)*W#x5G8]COM0(;Mh=v8yXk$iP.C1u,xV#VV;>vr+"
-	"&l$ryAEF<WqB+>*kd2V':$)-kBl$=AG#)3TWK`8d2'=OpIl$ICkd2-VS3REV5V=IBxtM<]Ou^W@PEbUK,m$k^90.^/5A#&$'j%#%p'#YL90.vTgW[J6#hc"
-	"=lLBcM:4V)@xh^c$&>m$g]E/(qqyx>w%#sGXpoh(_llU]Hfxx>l9qR^xV5K&3y@N#jImH;Tikm$wZy%=jcbm$M]B0(NpoDtFX)n$B9ra1IpCQ(.;xUf[ZP"
-	"n$fE=5gdY5K35D(tcn/cb(O^;/(4^K3hKmvWcaZ06@k1[s$folQK=Y+2C<b)X#,u10&,F7&Y`<Gsi$4]2ip>6)=-V#o$88SNC:nZo$hXFZ#cuNHjm.y0kS"
-	"&Spf/bm-k@Ty3(37&y>RGK3hgL[Fkq&:VZ3`-p$$4+&l^sIQ#nUgakX$/$m3%8Q#;-D>mHvPl(p:od)$YbH2pZOg0aUnBnBO/)kDH'q$(CkZ#O3E#oj(a."
-	"qEW9q$%O3w6w/1h(M%mxoC8fKMc^9=pU+<8o9-5YoRbyN#DJbr(%(YgMDInFmaxPNq/#]oq(i_o#6j6A#dPskq[Awe1I3rE-TGaX#jbd>8GMMKrH<X0sx&"
-	"%I#s0PIsnvpdkoNCisMGl>CO'fdssEm53^8>fVEkjq-i=-M#^I8N#/Mqh(dX3'lyfxx>t&8$m$jQK&+l:2(Ghqd)=6sK(YZ1unUa:unB5`Uo>mri1m:J6p"
-	"_tUMWnd_3&%W*J%8u0L(hk%ctG]:3ucJZt#qKO]uY-Os$iqL/(,)P%uy5Ps$Rf%K10k=v#t8#/$LC+&ucEqN#,:Pn&;(^b))bkKMq*yE)v]YBYh6k*%7.q"
-	"*%`,$+%<_hM9h21nTZu.+%eg&1UYu7+%OQAo52HH)Oqfmm(j)bMODr`BPdNR+%`>Z(/'O24$:N(R8=95cO>WsD&a+J>mI=x+%ioef<Ic#O#e>F,W_[jT]c"
-	"[4,%<T0VZgb=,%VBkj,HlX;REGI4/nH4R(#IQS4<%MiOZK5qS3Oj-3nS`Zv4'R[(SI+&=`X.-%=#GoT[i9-%$0,J=Yd)X#2y*sUqC>&Y$p]0V)6)sUkPJ/"
-	"VJ6X[r1rgG<i$>^rClDEgOej1W*h/q].B%.%^lv+%;@.:36S5.%X4W*XtUI.%)_J<Ch-E,%'reP&+f+O05C2`YP8].%V1%>29j.kU&#*/%",
-	";PG#)Dx1O'_U;2q`K2/%#^`K(VMk@Z)Vlg.5C^0,$lBW7w@>>#(.;N4jJWZ5U`*j(cA1_#STlU]L;]/%lib`4:2M/%P;-2CH@Nk'R3qK4=<V/AMHSL(/tq"
-	"FXPP>S^L:,o^]CWT^MA*C=P47T#Xu7,)Zlsg(EP$&=JpR0%Ej,2`jSf=.(*)R#g]ci(1dja*B^:/(.,rg(wQlfaE@<*bYQ,VY*&dp8W1x0%+^AP;Xsj&im"
-	"HOhbZHv9(d5`a*wIDj(R`AQcSY)k_d,6#dI^YDd3:L0%:UCmp^232%]g70%N_%FeiN2wdn[U/(ivo4^[Sqj%Wx;o(R3OH2wT'0.Q=ja<r0L2%Y/s(=E6VB"
-	"cEl$5CREk/(9U)n#J>gTf0:WY.bYT%HEPdZ#v0Ry2-L#L:iNo[d<#(bV&YOjf7'DG&OjsK(rC@rSKU5hIhVxh$O`Cl$Q`Qr#6.]f$g]&h(BQ#&=&]53%KM"
-	"U3h^3A3%R)L[#K]By$Cj5d(ZV`&+^C^)31*2l%Fyh4%OCO-jHA2TjT']n(5=O/(*4g,)$Ps986oEdjgT>4%Rfal#E.Nfki-ZL%JP,,=AUW4%-hPCl5fGo*"
-	"DL'@#hoQHshGv4%UE#pe1G0s,5Pqh(G..I2'43W5,:oon3NM+n`l=LkJYX$n6'#`#D'D-j]7'V#0Cxj%4H@p%dV#W#gK^/&,(w^PdG1W#aE0/`J^xO6;L7"
-	"/$ATCCM6nem7-8y^YecM5%^PxDXhFs@oPivynCyjE)3wb;-)GRM(eN5-5X5T5%(C[RpHYxp%3N&qo<;13&6sxB*`_B5p_fympsdcZv7Huu$sO9dY*Cw%I+"
-	"KI6%28Q6%c>)Y('yL;-Oj;o2u_LmR9jPKrtDm>3fo6,sXqP+%F%37%@G7&=ngG6%kn;EHwA:7%ym)MC87;0=@*=##m_B'u<wV7%NSoU()[`K(:GN@v1K8P"
-	"5x_#+v[%T/MfTFS4KBL*v3^X/MnF+_=*C65/pj7nB7.#G%H:Kq$,r^^#8LTT%lPi29^=kWnk[TG%X,#G%A8`MO^Z4&u5w[s:T&nN9N,m3+(g1bO68I%HaE"
-	"g1$$RK+.J)na3C7Cj#Aw+q8nryZ#iyR(=E-b+Q9N)^Hjv:H%5j%gi,l-M,OSPS#kI`Nq'u#jq<O;r#E8KW#51bt$`y`O#am^-=A`*[Q<-Dh(k-$&=WFsH%"
-	"%ri9STPSwST&CtRs5:I%]/K/[Fo9WT+=DkCT`dk(4nXoTK1[;Ug=utT[M#TUA7UU#-3PpUXWMNUeNJQc;lm4V73u9(sY(HW=rpI%q'###",
+	"n0C9%1VZI/I[gJD9fy4#@f*7e0[p@8^KL'A2)gyjsMSpAm%TC:64ZqY[$2`^FN6,UIWJ5q_gbfZIvhbS,o(IrXfNi&>IK=McurtNjL:t/cfh]a_Z@=%o^C"
+	"iobQcBtyqGZ8vCV8nrdCWpx,d>$KEA.BnIJG`f#iwuP5X+2sPJQeLjoWVd>dP@k2C$`B;Q2shV0e1]o)oF$:wWCx/kaePZr4L*eSgZW10^+sN),;q@*TE2"
+	"CMgZ6E'fdMdvDhou0FD5WCmr7/D]jHY+K@O2af%8[+:E:aMLc=c3VIxAj'W:h+i.f:]fmxfx0>IE`;&6mSK)D--:#^Z^-Ui7Lrj-5eER+pxUg(<CNQJN^i"
+	"1pn`yb&+ud.xH_w&=nMa+FomO1pf^@::#qn5oL3j0a[..1,EgN8xWgBh`M[I'8Lv;Es,4>`[1vOXBXXnWbpn,M25j1S:I,W4%*lpcCQJ'Z-CC%o;j&dM=S"
+	"dpsZAS$4JdFfvkp8%$k>=H4lC4xFFT>RpNiD+UrrPe_prpa&UMMOVu;29BiP,ii'Pdx:'H2(:aOjdpW)lZen3;R5:jiqO]U<Sv]=:8T8H9LcOgEVOp..mJ"
+	"GKn<q'5RAe0Uoot_#uuI4v$T[,yS=n<8Fr_0BF>n`2q83.&aNc1$4iIg(&=gf/w/1/JCa`@-9ge0W*@MfWPRb/'A11=w=ECf;WrNe'&U9/k`cegf*,QQXj"
+	"KY;S2,NYQ:L(6'=[L^1HW6HkU[3.2VJtx+7umvm7hsQNy2k^b%8L>=diV8W61n;];[#Rsm.E@Y/Q65#dLNN`@b_QY+,OSN0`5loB[9lGpfAqeK$;J-eNVq"
+	"v=w-e$'F_]p29dP9^o>=Pn&^#>Ux`_`MSYEUTeO3>7K#F0+[K;)d>^[JJy[D3T.wZ'aV/]ymYV;nUV/bBrn4p7tj2W^l;vC(.K+orco(aNLRfU*_#AGQ1R"
+	"sVw&Bu/2f4e#I_A_=3f=[HZbS.ndM&=d01,P$6Aa<HDGJpiI2>mC];Q)dP`5en,sd$5hNbjw=fn:@vCCgxcQUA(x`ebp[Rxa[BowDtF9un.Fx4o#lN1Hyu"
+	"Gj.V(J>6A8S&ueAQ4XBHj$`0WuOQfhB0G;AywNl@4$>A6o+kICll7OS'tH_8D]$=.P#A,>>#BX5;VA0M.G3S';)iqBa8Mu]cw)`x#J9DwO3K-Wy<%pj&uG"
+	"A>5u&>hW^6E>7n@oUW<$0@x6Ak#:k(6-TK$Ef(>q@.,@,r*c&Pgn^BHRTp890SG.VHSjh^(qHLO[K+mJ$PQMKBJ-`_J^3ON+WYD0iCTTr#4rS+9L>P&KO#"
+	".ucOcH9;-79`+S>$mwuMe5sNlpWLkj`8]+p+NkQ8yVyhq#n/^Z(:WhA2LU]20m3aFCcim$ooCMO+ny&yuN5aiCJ#'B0De]9']&&Ko$frjBl+0RxOq]x%M&"
+	"4=O1C/;BhjRw^fKp]B(HrtM]_JOG,/)pyU85.4=O#+i-,PXJ$M3Zu%/IP]:Z07uW.=wC#xRP;irdS#2Bc0'-K*.6OD$d.V5_=DD=m^m_>25JBR]mu<v=0P"
+	"SE;&HnPVx2%PG@X5+:%k]yD:g:EqfxS<HD9aP%i$vER0Qdep[3R&X2kV7X=h8dw60C</LA9DW,fjPg-:=%h$<b#unXui=`rW28O)FhnvMdD[RU@+B%ZJQ`"
+	"x+_VTY)'%5O-$#;)'Q6l2@77fVsF/M=fL0Kw2gwTRshp$)t#L)#_UES[;Q+dIGLRu^>B[:pXMaHFfTEoqxoF';&g[`GrKWDc3I78gapVEjp)PSg37Y[@`@"
+	"a']l%+/1cbRV@fYbg.VME2@u5q,=Jud`x#w0II_Z<sKo>:Rm0cVCk_)bcHj.VbE/i`TyUQi0tJ0Ue<d5&930$REACJOQy55^-I5rZhd:-FyQ9]-[H7J]i["
+	"$`%^v(exCp-q:<l@;i+tKSbrMu4mtlVed1uVZVq-]d&pHiXG+E7#3el*KKQ)buG#K-frItn^b^q5j(qOx]-=yu@_x,<8@U[vRgwhR4WiNvE2caxqZkCab3"
+	"76.J4Qq%6a6%t8L<nJ&'tf[kYu2n(t_@a+%2+RnITb-#bP3BQIdY8;0R6o*]#74)h3#yiX3N>k-Qv_FZSJ6oOaElTNY1fk4a#mC4q[O.c(C4@kn(CGaC>I"
+	"s82H>LF=YvQxN2B,%OdvPr=kUqa/dTCmj4sKGqBU2[07.c,0b$Yc9(&rH&O_;+mCjvUObd*R.SyLoQ,>/cwLFss:aFB1-&4jw<lf^E/O^KsU1)b@5no`2U"
+	"Q['k;05EaMnUUFyXfA(=i:L4-Pm&s[D,URPG5-']0nqqK8PWjF@dLuGb5O+(0%[+U0'A.B:#;/Sxt<RMP9I7Pr8p.BhAsJYy^FBwmB6n*Q3)C4McqTS5wg"
+	"R;ew^bMMxiClopoJM.<)HhV`C<FR%p#%n9DiMAdb,RlXb(pRl'^VMhulp.8aD5E).B'B&pKq/R4:^8,l]yUK`A%'3.d3%=Iw;#Hi*e&c6(9ef%hH/Hu@yZ"
+	"*P_Frpo;BZq>4SLXVOO0;YR79Ykb,3](btZ@Cg,T&'l79p-NV`Rs-]ASnLl9`7+nd]%Uf+R3jathh:OY5uI&@u80VR5wIgMy)Pm3E8Xxg/MH8@ge^oTEvU"
+	"D='.yVuZQ4nZQ`#`KX)`aK)<ejk,@5r;w]bpAv56w9i0Y^W2S8YH^)5)*LDNv$drBe&5ixiNh_/B#LCe#7[bAT)F,YixD(v[9%bX,8cmWhXKPeSGy2y77N"
+	"'@2E[fyf&hfspfDfZ3[YZvP](ANPjAUikIx0$^%g)PGhX9JK-nlCem<O$]c<asB;.u^_sr/Xq,J'(kXUeRLpvYo_Y1@x6QG+B'rso$)fVa.kIH&8c7>eQb"
+	"j[ixedA'NRNevd*w$R^SypSS)s=*>(5X$-X;hKdMAhKnB%2=JfmGVb_w8HUZytTULu>IBm=WWti0RCY&4sQ5tbg5njLqumXZOG4_6Da[>2*v)Q-Os2*B]F"
+	"d^P_2;3IbC/.rs72#_(+LqAg3*L3IU</aRd0F'ufOOI#17`fv5/]:87Ik,gD:YZ]A.Qg,djcdf-hDM#=uddY_V7lD,+3aI`ITdytCuRS5*I5FWZ=fpNDZQ"
+	"PVgt5ZhLyKYr%A)c2u5bWmW<4.mqe;p1%yDeGOVYs8l80u+,y*WmT)`keCSZ$i&o0GVJ3Uvld7MC/kb3,<Z<[O;wIKPI6slh.j*.NYE(v8#kRk=d$vdSUR"
+	"`DkZeQ7>*@]8_:jeI7GX-6LFY)oIn-Q>f:a]s)[ZlCYVMn<#O6Dki&xNm)lTW<b^&BW`nWCnt6DP,l@$`D1(C4LuWJj,Q#/r9)(f<HntM6>p#3X$y.S(4U"
+	"6DU':S]MbRW$&YO_%ERAb2%C'9<cd-U:n'dSJpbMX#QY#q^S]DFRj-%cmB.v8g>C,oePXQeG.I'GDKHpJNS,7Z&l.8JCi#(w&s=Z26I#%Udl1t>e7pc(r#"
+	"'E&rFs.+;I_VZKBAt7Zh)#+HM=m9AwAVT,9-w2AQKZf1k+ZRyG4[kSDR1Jud2YQhB`8U$4(gfo%D&_Ent.l<$%3PQi%:v^W`i<-GYmhOP4M'k+x86xnt0D"
+	"s=7O`ry<--ebl7Zg]eIiQk%wgOJw-B*OnyK6;rNZddT,*/tBY>vr[J5M=JvdQFeHZJYPcsSCAE;Ce5-7oo:0_^7=R,*^yhtQ2&@;Vgjv.U@LB6/4fipAdY"
+	"pQ*,=_%f@x)_noI+m^=fBj#Tq5CP^O$-VB9Zb(PjT/Z(Uh+qN8tjPjT)O)L<mndBl[tA$eha,XA.ljDrSAIZH(&Fw4Opv935Mk6(&+[/VMV$,4F7HY_nkZ"
+	"q7`;RDn5.M%x>m2lN(Xmj]HiSNeoX],QkfYC7On81hQ)vSDG5WD`9:k_V3wUKj+(xP1gU2'$7YU_4EU#keaI8iUN9D*VL*><YJaS6MUcIMeeKxCriX*DNk"
+	",mV>KX]/So5$tC*%]y0kIAP8+3/6T@'=W=%:545o+X(E-u3pbsYs1E1JryZ=9Hc[/RRh8kX9;pUow1l7U1rLf,jGCvvWBy8EDMopl*YRk8",
+	"&rFtky/fcv05d1@/,4=K2$&-^9>cxt[$h=CDf;Ds.obf0dFBi#m(ub_A#QqUngdZ&))KII96*su75NH376Bu,-4OLBYXbaDmbwfhX:U,ZC`XB&j=[u`k2-"
+	"bA%f/@c.4Lb3EuDgoYO;g=o&:9TgVD^S:9Q5GYV=<foB1uZ]reiX2MxttVyRXPDeJ./s=)53Y%DdHNxXGI5Z/NrXiEBr2EFwKD1_@=InO1,<o=1fHnJu5*"
+	"KFOJytXxgrY<)LBfJ,t#wOb$Q602aT$;MI%h55^'3_ps2F6:Yfw+eWp%>BQ9@rH5*dr3LFDDfCQt(49m`l7CHhgU,p--ZAh;hV*YZBiOhv52`;Oq>pR]yq"
+	"J=KjR:WOsiv(q(YcYBodF=(xsa1rDmB_^TnID/VL,*49:fC6mw];$R,5BH4vO+F41C--*;hXJCs+3pI$c;b<1;tSxaW;n;Z5IJ+qWf^'d];2fVVacCer7w"
+	"HPYSGwI@0ET/hL<&h/1KY/]3=x/uS7k*%e@rxeqIby:%VdRm=@-Tvxw^[]b`n#hyWn0X3TW5MHPJ#u-3L:0,NItcZ(nOJ&rCU:#&u$7(<MpdT#>k8u5ie:"
+	"#kiCVY0Kb;dvPijEoo1$b:Ltk&Uw.5F=1DtBA#8BD*uT9Hp#J)l81Y]E7FtCj>0C&_Ho^@(2]avO1viZUtZ9&fSI':a7fs_yqjrFS(K`1#>EA:v*_Wqo7,"
+	"G/`6^N/H;531vUay,w,B+0PAD'bSkQTm:PhX``g=6.Mt'4C>kkWOxT]Gn+@wtd9q'`t<yd'=c;jW;vJReLmQ#yZ*%u%f'P$1:QFQEf*.qlO-N5haO]psV'"
+	"CXyvW.+K8Zdf.sH0U9D0N^ub)`e28%WyT<k_EATpI:,Ws6TnCMG]sobmk)WHQRI3GCHaCuXg%gW%DnH<5K'a0@;<db^&T3&W,i5baikog$d/%6.U-0_>NU"
+	"@Y_#p8`lPg;f:&Z>JLi^(#2yNP>ZxA4kJ`LbvZXTgUb&oeV:Dl43M(D*&;vIdxngGq2PK0HqYEP7Q13(l66Q<YkT[j8we.(`su4kPU8FVZ.2p=pt)OvML+"
+	"A<hJGwJOJ3+bvKk1j>Y<pRJ[Zy2aDL#xlvCjj@k#KDUIU`K&1t_P=:WGXC357Rqf*Xb`=dKm8000'[ExpL0Mg#Efo<_CdBJyg-.Xu<T],S%Jr3@h]t[>)<"
+	"^bn+.Wc&j%`N)wgjQa1,nMKR@=@BCQ8Zig&FAibr,Xj8Md'4qjAy09ry7K`9HM7t9P&YUA@tja.R-pMS$2Y>)`':%%0qN]T0jn8]C2kH9dkg0FKHg[]YY3"
+	"9]nqJY^MpM#X26VxD2DeA/pr2#f%hKNr^]rJh;5Jj#SkYrreKOnD3I7hZmyZo]5tT@XT'N77`*]n'2Z_nOK8Js^%Ftr=n/mWmfb4Fq(]rSqm[-m:J:O(44"
+	"7-]gabT,[j9;sC3S0KuM*n$V]>Uuhge3aBe%0NEx$pKHAeCBSvf'L1b<DdkYQ=l.LQ]`2b>GYngT0h'c(M:@s-R7<9k6):*prL5$TL'_pDQE+9McHQh3bb"
+	";_e0wK=Oce<(wdSk[N7,H8FNn+Y1_dos)Q0+J$ux/>a0gb%vU)^wk)P)eG)vFT7rp`DKpvE=+LRvGZu1r$*&:'slOFdMG[wnpS%9Iyv7o9o)U5liqCUc9x"
+	"fDK$oQuUQV.-E(``s43Mk>:_oYAP9`d1=hns(W$ibY0[tS.Au]4+$RgK:%P',^Y0f<n4Ey/^'SM&`=LUg/X<LNvU7]WUv@2Q,HOYWoE&2m)*w;6/IH3v/t"
+	"ldTrYmbwpW]H`D1Ma@ZVA3`@F07[@;a,&vM#o]pJ(I60>)].gESbkM@><(tNnSvX,Z;:R.R,yWXMxKK8XxFaIOHx;IjXVkXQ%hvX+9&GmqF6Ok9s]RdClS"
+	"7*YjJ2Hy81J7xL<wj)6E>19d$i%uq'OFc+(KTEZSEm0vN<j'M+wR7f:P+h7(3qCXT:3N_-9P;'G<Lo]C@p+&f(`bGTl<rql'*Fb8'#,&k)3VYs.(Jip@q4"
+	"J::vMgj))@Y8&:3v.61S/ZoB^R%,aU<Eg.fr3x5FaT`NIO*0mtd1yur26PhFn7tJ)Jq)*>Q<Rm,P)&EIRs<_QU*M@%CW+TwD7cU:Vl-CUxOcL.bN:]heTa"
+	"Q5%xl.H4'D/njNe]A5^s)JLk6q1FNDJy'ywXy%###",
 	0};
 #define DITI_SPIRV_SIZES_attention_gpu 5347u, 10194u
 static const char *const diti_spirv_text_norm[] = {
-	"$V,VNJb_OPTCsI-LZ7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#T#Wd$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)$d_G*gZ3>MPD.A#o^'EMXfs;$CSC"
-	"`+/T1EMw]18.yCT$'#1f=-/2je2_)Iw$0-e/(FOUW.3D:O(%x4=$,drT.*A4U%H[hW.5J:O((*QY$IS)X-pU7=-/G)e*.#oJ2egfa*+^yM(wn0:%n^Fb*,"
-	"ayM(ywLV%07EX-J;hr%%C:I2_,%i(WnHS&6xaX-Kedo&Ze,o&)FVI2]*Bt$c8%i(`;al':9/Y-Q2%1(_&Ro&pu%t$%TeZ#3,Or.]n@8%'u#@$+VE8.h%3%"
-	"$5-De2c,v9%;g,L)v<j8.3Vcw.rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`y&L26CT9.I4`S'c^Ee2D6[>%sk/X7P3Xr.-C&7/bHnl(ro1X-CKEP#Km0'+v1"
-	"aC#=rOS0bbuH2in_v$O^rC#C,:c%(&S$'=^c>M,qH&#%^d-2l8k>M5.uT&xXQM2_o+V)8oVl13+%G3r(BJ2A-(n&G)0g3m_i41'LSm1Y)j.5@^Y>Mx-yc<"
-	"Axrl1$DC#6;YhI6OpR$'Wo5uWd@mJWS1At&wIs;-(I9T2Pjvs-&]d)#Tw]t&ZEru7n,]0,.';F#qPiT8gdvr8-NiX-;ql;-DY.qB&(KB6AqHZ-6IHZ-/(r"
-	"F-K4qF-.KHP2Q*y1DZ2;n&X[[c#jAvu&a[y^,`e=#-$._i;LVuK28=,o&b'[F*j8FN2b.eH*aNNn&92;q/&3lX-XTgA%'9RHb^`Mv&-Vv*=`A1X-<BMt-A"
-	"-%i(Ywdo&[k5o&c8%i($2f<(nSS$'J<S8cX+s&#`mvx.3x6M2Zh@TA)Lhq.8=3T(YY+b=fh+&=O1Q<MEfOH2U(>H#;dsH/swDo*`2NQ#`KHi#1]q$$0&cH"
-	"#=h4A@eDiX-O&sv76%3j#qQRC#sLBy>AyRB6>/#=A9we.VEWFk35bhuA>+#N2O79n&A.'b3$fq2O#i/$7WLcX'gX/u'ihT9(3Ao#p[f:c$8SUhjy`yF-*0"
-	"D*ehR]$&QKR*[%ocs^Zg8NE2/Ki=I7yH21<WS)WaXf)hB:v$XC943ST3+=QDx(FClydFmQL'GSpih*+,XQ#9wsaGnk^$H6dYg,[*<88`-5>H5CLB&vQq^&"
-	"D/W;(Hc)b.g_t88j[isIV$V8N$,)@'@DVh,UUGB=/TXQ#5#rp7q)FQK;aKUNcF060-2Tq#d6>I2(oyL#;ut9%27CPM[;In#c,I;$k-Oi%W_dn#3/I;$KvI"
-	"RNjhn3PBitgN;)N/(0dbK2$&Xdt=,.t-L9@0(gN$e2SABn(uHvM#SC9e2+AAm'eMk7owBU'Q2Z_g#m=@Z:6GhQpr.N'#clscQPRTN0jerq19NFM#lj>T]U"
-	"s`N#_4LN#=L(/XN]jN#:8r:$R^I;$5(id2t%RGXOf%O#vp)a-ZF-a-Wf@n2B,Lq92l0`-hn^M#:HJO#P3w]-sV@S$NNSO#=@B,QG]]O#Qw6SUasVAHP``v"
-	"ZXDUZJ4rV&87VHB6UjPl0c;ut8E><i#RNpk2Mj&j#7MG-W$CQ>##:GP#ac$8AJyKiW^#7VN>U7CMg`6##(fGc%`:GDM/UdP#9Km-BJ10EXr)vP#l$_*3+H"
-	"aA(.iVK(WSe*30^7^(xnVK(4gs[Z'tPK(ytVK(TuS<[Ak4/($$WK(#Tkx[#0Or705c-;m;-R#_a&sLgXyOLWcXH24_4R#^HGR^MHsfMwsRR#(A5o^PB8;_"
-	"N#tj2dcq1_D+4V)mm5N_AGY+3fLZ(+</n.`.2I%HE8(S#XJ:D&0HNg`JF<##(^G`1qx6paIY.HahMcnB5r%Q#h^Tq#XvN>#srf(bHEkS#$Qc>#5.#T#9di"
-	"S#N'CA5%yo'1[DOdW8TbAu7bW-d*YFO#;,G4(0MHu[yAPT#C+AT#-QaI)ltExd+;&Ie*)Pl(u/VgewGoR#sU>te9CwT#=g]g2QtjBel%TpfYY[9gdEw:eY"
-	"Hq@#dNUU#PX+R#(qF3h=2>7(4^K3h3m9U#RJ7g2x*lU#y<cZMcj;YfpP0Nh5.bRg,37<DQ2ETSjVc3in<LvgnxLPi;Lsp7-HtX#)D9V#MG-FMB*EV#BOQ."
-	"r^7rejVwnY1*a)HjrhQT#hs[Q#Masg(kuSH)%ZWK(X<*ckD_A3l/PUT#F5uJ'5oQ-)+qNn13(+Yu&,`g'$^JE3dTmPf+Tnd(Wv;/(^hlXn)uQPf>H;Qf.u"
-	"Ayb:bj<ojNW,_GB+X#L-M-N@HlxoKj2To9Jhf2$&0L0Zxt@mR[2X#sQe=MXeAW#vP&i(W3OCls`QX#*wNSRHNq(2oFhR#YO+k#]+qO(+`WOq:,wk#T^g1q"
-	"=RIF-:X1l#srIWR/MMO^s+<K2b>Bu#yr42C=.d.rOXpJ$FX@T#,iOY#$W[xs:&Fo*;_tp7,4MdE@gYIsv-Gh3MZ:6oO:VY#Xxja<mZ^Y#xH/t-QRi0(Ntc"
-	"B#ebyFu,r'S#(wLJ`BUD0(-_<2,S,Q>#4ntp7@$SR2wy4Z#wCkm*U2Q>#A+p1$f$##>CYrW-%ed/$x8$L(P*`W-C0nO#@h<KMhhZH)tcLZZU:Ri#8L@ecR"
-	"=[i#+HhT2L0TZ-WBy1$j-*w5/gti#R+3cO,ZfA'-,ra<:s/j#0<N/(l]5>>8pryPaAAB-]YTR([Vp@Qqvij#0^u$R$:1oB),u(Qr3f@#@vAk#`$Q:$/S3A"
-	"#PMBk#5jW/6uHHQTr^-_Ughgk#[QS)^XbMU3CPMZZ6)L[MD*t(Z3u3TUIpHakkVVF8Y/%/V38GO2>20,/C0cU(C'rZ#iJ><NsrLmVrJSk#w37B4^&]+=hX"
-	"al#CKvIW,No6Pbr%nbm_jl#sT&dMon*$AAmSJ.[.y#S35+w5ow7m#9]`a<uq.m#sk;/(,&=E<tx1>ZcwNl(sQA`ZG&hM#O9NxZ@,jm#IO%n,Xl1/DjG[Q8"
-	"/__V#snwk(-%2[]SeW=)=x*8]^CDHNPi^n#Ea`S#qebK($'RY[%w1NRKj[r^R(4&.Hb*H=*fsl#/ROS_kpm9C@,vn#ekQo$8e_m^#,7.%%%Fo#u::o#u<P"
-	"h2^Zew^+BQ>#:c=b3HEDo#iEAnBKQVo#`CZK&;@IdaM#2o#C^NiasCuX(WBrCYesd]M%x.lWRS2Q,fAph(KsD/(%0I58UFl%cq=FJc*$]Q8Pqp_cp5_j#f"
-	"7BL(<>M'cXC7%a.M_p#iat'=_1Sp#GPFKM7F);e19]Q8Q^.(:P^IV(3RvXe%lMTHYT,w5c]<q#c<eufsl7;(vZ/>HqYBL(SMyUf.G.UH&Y]Q8%]F:htPYm"
-	"g>GJUHIvWWI]J=):fq.A/6svK$*PQi(rrP<i1oZq#JmgOJZ7r.i>S0G(./>-jBR*G1X`xP3lAXps<S*GM##6D)1$^Q8:krik3*/Ek=X2'l_lDfk1=C1(S*"
-	"SM:qIrbr1'Dk$E/SL(S3bCljWb$R-g+n$ohcylwP_s#8dAZmqKqN#t&(>moNG<ntKqN#AL@WnVx`Q(U2Ih(`_I:UNs;TohW]ZPAEPt#0eVyueVZt#T)JKM"
-	"6[3VpYH(P#)#2rpWJ8QpG^V@H>P220,G3[PY6_T6*hCp(y0RJc^xPjqjNEFN^4G@PT&r_#tVhtQ]KPu#'_Et#>ik[4]$`+=fT^u#ADdIshu)ps+%]mTD1x"
-	"&=kZgu#2Lxd)/ZIB=napu#P2Q*ux'gQ#AM2Dup@*euEkbi_UfRv#UhrmBQ&>Zvem$)&fJEo*o%oT%2)qn$U##>vXEpvHLh[T#70Rp#$;4Nqm[6#R/i8$m>"
-	"3-dD97Bo)'pcK(sPd<RCqXN,vhQ+&&NV[#]@-VS'272M4l%$#)Vc7f'1RW#4RkgMtmX>,CSdpfSJw-$)M0B91b]NM7]M*Oc5>YS'RH'#tp_Y:*(*9(p]ee"
-	")0Uxh(G1`nNqiyv5g@x2Oq&WdN&4$GOf^;.$3CSP=`F2cRJTV.$uorS#)2:)*'v)U(<7fL(U]/`PRXD%LrI3w56D#/$)&c$RYiGr)(4o@#",
-	"j+2_R^TKat6V_>(mZs`RPqtsRlp[/$#<tWS$b2M(ueIrS-Zx/$IlNVTSKnI2d)9_'1JS$#r:gI%/,xL(GEU0V8xxLVhupO##NAY)/Uo+s8W)1$cy/N#=2y"
-	"lWWb%#QQq>l,KrT5&*SEk<ok.1$KaZ-W(.6OXgi&)Xkf[MXkJjjUog0s*Ie9^#x:nCY4oV1$@3Nm,.i=m#2$$2$niW3UL_c:*SKSL(K;Nk2W:]v22T-j[<"
-	"/Hj[[5@2$XST<[PJhf2UH1R7aH`'=-L+2$0UiZ,05q5(E3<LY/X7;[IKN/(PQX>#+4Cr]sZf2$dAj&1MJqFHMbw1qgCKZmT->3$<Dx/$;[;r]r/)3$FsdO"
-	"_QN.;6%>=,=DKV3$obN0`SGGF&=3hP#B6hP#%gAHa+s;*h%86YO:=<0$c,71b2n=,;_o%Jb`49d-^U7-%PouT%j132UuYK4$Sa0i`$2u<<18.y7%fU^cYP"
-	"9y;INXG#@G'Ddw-5U#t5n)=cP35$BdExdUDI5$><]xAJ=R5$:=./B't48]'IXj.3IAO(3rSYgm=XYfyH[2$&ct@H#Vb>#DgG)*;BvY-OBJ1(Nr,8gs3$4C"
-	"J>gpfZDtR#So;6$:.E2AU^cmga^>K&iJph(T1sg(RCN>#VA#lhjoy.`q1=F`q4GF`N2X6$[H8`2*Pfyu`IsIj^lcLiR0#]O`l6cVB<>]O&>2A*bw0P#6'R"
-	"1(D0h%YfBT7$6$I7$CTMR(nfpT7yx;Hj3.IDE,`t_lFvJy*y`4Bl6X0>m2o<$HuO6w5DZLK'snO>H3765/S-(LbeJQ8$YCa%b=oU;,=);/(b#M9oBV3smA"
-	"Hc8$@BJmgdYm8$_rvtf^NT9pa/G##S2[RpR&-ro:F(Vpv@uR#Iu$Fm<.r7$,W:w#HD5tp&:xU8q#'0*qy2)*<G=)*3/rK(]x1l_<YCITOS8&`Fg99$10lB"
-	"4SMqtO+E`S%1KAD=%589$6Z:/(`GNe)dF]h(^+eH)c>Ih(;7%&=`HT9$3gK0rdrSLrxL[6TIFoi(Y$a@QZxO0$W%^a*CZBj(Z^]<RGw-ug8jR/$qpPqr0."
-	"&Bc>nf-svwJPsgRr+s[J'fs2K%:$E]f'37oQH&8rQH&tQ<e#G7_9[d<LR#aE0/`Zc8k,0hmU#8;CCMZMI:$_S[M0k5Qg$v3rfu3xhg2-EB.D-nE$8I8dvv"
-	"T4'^YQDwI$j/x@u0;(J$dBcW-/vSqB0m8J$IAU[-s9f4$qT</MF*@nBG-P87RULj<h:5)OsnUK(cV%JNa8>(/bpsJ$lf@(/2n$K$Z0Z:$8mMBPmyDh$K27"
-	"K$W&s:)*JFA#:xyd3elg@QXye$Rd7M##+a7)&r.tG3Z,qv($j$$#OeB6,&]*wQNebWRYOse-/q10&ulQEO&gU9SHW[a*kr>W#nx>W#X6;W#Ef&I2q&*Q&@"
-	":xRT9'AR4._Q58pDWL$k:Ys1TCX%w&Sf@#jgPUV:Yp8Tyj7nBgRjL$a7Tq$Gk_^#@_ST%:$v_-V8oR2*=d,.P@+&=oqAM$*sJ&=c'G874S^T7G70)XFs0d"
-	"3&dbW->cp*'um5@-YC%V#(ThaX[];BlTwFcYSu9,Nd@a=NjK8^Mp)@N$&F+N$m=&Y#[6E>ZTD`<-+p@+$bTcrBer.k91G_lMJu@;[pGwmTbbJ0V1FK@ok2"
-	"U0R.k*%u0NfN$i`u@0LmMZvk[*&cV%HX#mJ8P$7:&^-Bj6P$cA.,at43O$t3;L$8%wY#@@EO$lIrR^H93I&,+FO#l/ys[S6*M#.bbO$;YrL*qQup]E;op#"
-	"5#uO$ES$0]H*(P$y1->8bn#UPFx0P$@8NK`snQO#6JXO#+1;V#HcSO#^=c*0%ErM#OQBKr&m``(mlYi(kFqp7TAGEbMF;GUS%CJ&hoPT#w6rP$0T%IcEBB"
-	";[[cvoB^5T,)Gx[p%0%/,a+Y2Q(KyI$d_<<NdK<`P$f]OQ$jl>De,P>w5TUiXeG381=kokQ$[@vveM*#)=f=xP$$9iH2@x'e0u/rg(6fa]ft=ppfm#O/T-"
-	"AQh/9M*O#SLOR$P[hL$q'WR$f+iTh]['&cXSooh%p02hLY+lh,gxs6VeUP#-_=Y-Pv83,]Xpl)0Csg(:=>0icigEuPh%S$i%4o.Zq/S$O.]L4o=yhT+ksR"
-	"mRaIMjfjAfbundT#)i#e)UfZ8.T$hj%(XHt$Qvll(%(qT7wRHoBg%G*lVjPr7#]d3CJw*T$4uC)mV6T9(s#vyl=[FT$5xc$n=mv9._9mL/$U6;naylT$89"
-	"`*3].[H(h@SU$,/OToe::U$;C`*3eG)I(hJuK(s7s6qgDQr7G^i<IZ+iU$UZL5rmgr;(<:(/rml-V$Fb`*3;*EFjex@V$@X71&upM0$f$x(tTM#W#pQdk#"
-	"G<rh(h1WH2#o6J0Ev'fsi_,'uHk_>$_y8xZHpwV$ZKy_uhxxV$KD2j0>OXatrtS7SkjmK$U,yO2;ToZ2y8QZvWXOr$I6:f$J^5&6=YDUMVjA/Mww(w5qs["
-	"6NT6mV$OkBf$HaWf$HS0K_i<bf$>wTf$ijLpN,R;HN<s0T$NBJ2Ljf&g$h;K_-e0v(/c6oZQb(7g$c%o4^#4Bg$W1O.-PO;e)_:Sg$&Jyv,=yVBPktfW7]"
-	"iY]QqOpg$4T9^ULn$b-MR7I%j*ttBdjmg$<cet(1;,LFouyg-BHki(.#,@.gdv;)@qYN_i&Zh$$en6RcRch$,A8*'sig5&Sp=%86q(nT[y^;2cOjl(:kKd"
-	"WU30i$5TTZ,WS#k(p@<KMI]SwSmi<,Wq2xLWT0Ph$vXJdW8Ksi$Al/i$)M6OXr39)X9#s/(xJBWR5uuf%0W1o(RGg*Y;w#C#ZDUJYeJGw5ulqfYnC]HY6]"
-	"=p1(RGj$JytEZsd./rVRI>Zy+iO&cIxZ#c+qq7w.oj$V0SsV/LjZZ4r39(A:QM:A#[cXTsh9S8(a`[]KhTSo@,j$bvQ_$3&=/.Rs%h(BrP9]kosf$;[$&h"
-	"S@`Wb0m4%^bC$O(Xl_6^OelT^XYli(4w=7_PVvs#ty>2_j<,s_*2fT_I)r3`U;(V(x&Ao^Nac@2vF#e)*$cK(w2T-a9,bUa$Wkk$^$HG'1_yl$.+labn<n"
-	"s#0,us#,nts#RMPEb%,us#l+a^#ttST%P`2o(:a]'d[(%C#[R9Dd(5us#MR-R&e8us#>FeZdZl,Ae+>us#E_E;eTD`<-pO-&$c<ns#(*9k9G<]ZHc*9n$d"
-	"K&JB&*og):n3)*.otg(=D`a<_d6l$:Mbac5gX*=V,:k$,u*Bca_Y/.i<'(=76Ln$gI&h(Kerp7;_YQg9@9C)]Zlr7H1rjh/S$o$-RB7iK<ijq.[^SiE0./"
-	"irLEniQ*EEt5RSo$GXKB=OoU97&-ud2S+#PJ]'xn(+)q*kA1di8BTWX8;6wo$P&b'lMnWClF9VVZ5oIp$vU'#m2f3$HvXIw5CZCK'okL/(U2I,)6e4&=Lb"
-	"ap$RnL/(6a,K`yWym%tt3o(+Hk<o(=&C#<9HYoJ@p.$syf2'/Dp.$/Btpo%U:VpMIp.$5ZTQpTD`<-<e.&$a2h.$L>:k9i8cZHSTyq$TufMBJ>pg):n3)*"
-	"gUug(^D`a<M*eo$o.;un:7U5rg+=_trIAr$jc>-1-]'h(x@qhr>mFk$o]IbMK%bUe'VQTsOd&O(3v'fs<n4,tF#oi(T:F/(XM&h(=:JB=o^yU$7bda3^Of"
-	"oS[*Fs$_2QB=v$i97=_#e2F[lSJ*@yn(upC]vfaUm8W8lh3>vFpS'&`*%_1ojMUpyjMZ/MH2*0n&62#AA'Oe6+%8H_EOujd/$lB$@#g_pTSmbT+%>MH+%V"
-	"paCPQ6(S#+6@L(EqvgNIZMcPy&#C#ET_)QP&qTSr&#,%Zfo+%5g5bQR,qTSS'4,%P$e/$(`<wQTD`<-5N+&$jjd/$U.Ak9S$e/$_V8tRDGL,N64]M,9TfR"
-	"#xwngrm]J3p/#[,%y.mr$76M>#LRl]SaOO8S4lWt#]ak2(SK9[geZkds@os9._w8>(<Xut#I9Z=(cB.O>plSP#Wi0-%C2Fy)jo9-%V<gXW",
-	"UJ'SUkibHW$kAoUFJpW20>U-%DxB-%@GA1(>2K]#9`c*&iL12(]9GPV4>*p#w<eU7m,p-%pLEiIAqC##wB7k1SW-,X-a>t-'<gF)Qj<M(;ER'YIjBb>3s]"
-	"=)TG0U#Yx[X-)<gF);qSKrm8n.%$Fc7NAm&F*f4L')gM'eWo9HM(h'0]Z6P#/[4^S.%4,D/%jdH#]tNwmp]ZgB(5h1%]:5P8]'9a/%WyMw]qEwmpvss/%+"
-	"0u.M+Hy)=BW-0%qe@o^4n'7_ox.0$,h/1)Dl458Z0NP_0HT0%@e=/(fKLE32UdbUaTTRd),:L*8aVK([9`Z[9>x0(s@:49Ipb9]_L3iA%O:D=Q%f0%X/&O"
-	"abZmCD/(^HasZqFX.A<*bO((GYa61U#(f#e)jJ&q7`8NZ5>[>Hb)H3k1;BD'c%xpCcDxy_cvVc1%;am,dv5jHNh(Kh2,j)N.L]nY#_O2wd(Xok(@aN<e^)"
-	">D/CeN;eq0/#,)>:M#*8I85<[jWeP<Bn(JC*%ft1K8fP`iE1jMph(8wh/(Ohb(b8[t2%)3h2%F6SYgj%G5ghSWm*,r&@#&4i2hM073%&o-3%eF;P#2m=k2"
-	"bMen6.xJ3%HpdB=-iH3%LVnE3#YswXo[a0&6:,T-8dwgifat.&*^[Ki^7tj$:LNN(ok11kmNxNCu%>4%OY3:,.ya^#sLl/lBmcBPxZxJl>X4&l]qgCcLQB"
-	"hl70a2%,U3##T08`l2N^71<m5B4M-B$mS0T@m.2#QS<d9(ngH;+3[@N%bBQC5%B>Y>#uH<KVd`D5%(QH)2>4FV(f8rUois#ro55C<3eH&qo=d+#,JJ;M#b"
-	"w#6%=HB5paHDW$>wI;nSbVF=aT+6%DroG=Ubj4%I&m&=ea=6%>rE0rUIRt(%K67rme6,s=Er[G8Qw6%MIUK(1yl-sJ=i[G8W)7%Yw+DQ@HXU#9L;/tb)up"
-	"q57s/tmQ1kUn-N@efU#h(ZO_K(fe.'umAKw1(lEb*iU[58RkKBu&[5+vwKkat0ot7%Aijs7,gr7%RrB&w7r;4/L6TEtK7p)=EQD1Mj_FnM-yVq.'T-O9Xk"
-	"p'/K(Wq.aeJb*@._/O8ptKMe3^G%[uHyPf9gG%Hn^V)H^mEOO$,qobFyG%lBmdfx:*H%H.AmghXX7%,1s0(UW:iMl<t7%``^@Q76;+s4Z$G%biy[QS05g("
-	",:*[Q[g9##",
+	"n0C9%1VZI/'09m8:x:<Pf@F0%(cQyr.94u-Wy-UlkUCFayMqCY7+%wUX3lXltSMs(_Ants29/ehduAREv9le>iA9Hlto4P/dFgok]Ais(x9%TBR5Ec2W+W"
+	"#tCYM9*(Z-JpegoKk(FLP^k<4cLF=L&g@SGA9IWR<O;)6H`:+E%80=;fP-AoCoP`D.VaYw953pjdIM]Rl4sIV>(L[Annp<t0Dpqap#`n3uRo7OhO@d'F#Y"
+	"`nAe1blwTl$'&m%g,PSWdaPb3gXK6k=Z[T@Z039e'8TXLUPTUo<BVXG_d^c4&e=5olZ'@DY1kS#YbUKB*(A$sXg,mFu%39`4=`dKpbk(i85M,s:bY%1om>"
+	"S;:c*OD#$jc;BFTK>WHrOY@noUPaC85]4hRUa,7y`PZZcCtRKZEIVksI>Sqt_x%K[Pu#O2N3>&//j:xX%0&)n^kPW^R0]Y/W/6WrM,hrl/oZef)B/sw[tA"
+	"_dhOPR%8aj)aRt'aW4Y0OZZ$*ltU=_yT)gH_d(3;((crGOfkA5(I%Cy<vg>Ac3k84>'6KTZ5ZVd5Zh0C/9fG;,/MOy.1Tv8O+#Q5#7e'-Bg2owBM,9P'KD"
+	"5<na-B6<d,]0ggpf.2ffENF1H#.n/:':LyYwe=]sV.ap%`NfCNgN'@X'gkN%<1ZB-&m6P'63Kq>9`Gxn5p%K.JuV$A0IIwc`;$._/9X=QCpv1#lufh@O:3"
+	">v-jCh3l5S`)<VLFJVJGZ:PAY`1&DRDEgAQy*S4$Gas#RHiqANBQ_v$eE[6F;iu'Cq4E;m5H7EG7Gd8,;/m+TEnbf@j57JY+:[0F5fRAXk2y8-d+UPp7ar"
+	"GdrG6.Ro,=3*SA:DXs<^xHLamKx]suEZnBQj80]vPggHEBBc*@0cnn4K>B`iMD9[g3=mO=jghtjSOVDSF%0JOU%Zns1)ep=(IHF@]3DZYMdsn2U4:,0Vtv"
+	"r4m:KJAkW.a1XZoN,uI-`wsF%5P6)+RGA-]*qsZ`uWN)e$ug%l9ql`=lT+0Pg-e$&k%ZfuNFc-tl4v9f[GP>e2ndX9e@3(NdjLr=cwT4_^n1q$e`(y31vX"
+	"[K<3BL>-/VaCCm>JHAdaWU_0u-GJ`kj*T_y_b1/A'8GfT.dFw7%:Ar^_alIXS2:Li)>pMWyfX_kR*/Lv4&c=tu9'XHP0rTiKUpp.g'e:ZKFr]CRpuluND^"
+	"ny5>vk0wG.V^2,,/s`XVV3scj142vD*`QDKHT)`0c24MPpwE#5,2GjYS`[<mv2sF*>I8;9S%D2VL607,:[WGfOwGSf'[fX<TAK0.^Tg36oNRv<c5oJDY1Z"
+	"PGDUxDkIKRPs`04=,Ob8gg4P*7KnPa;=r(Ndc<%4+ri5*)CB,`BkP#pG/X4<BWIwv4jR2v[#(>0A&@jR,0:N/W=*E7T^Ji-wlaBrBtLslZId6KuTe^cwS<"
+	"(Um8$nRpD,1GTQKvn(P#Cv3sMmWZ&TLVqkWAteL2JXFbjmttqJAC:._>D=##D<$2C)x(Liu6$dBmt)nSh<B+cTMCpD,<>8+kXQgB@+kRUDr6k*D>M+eaeU"
+	"WLEw/eknJ$s_-%g[NwDG[qSl.89gc;:q,uKg-'GPGr;&4j@RJkUuc,]Q@B*O7y.7J_TE0i`0^o_FHqA(7jNY6JiKe.itO+hAvN2lcTKD+c`s]Eq1(bD$@("
+	"&b+:U:#)%^.3NVgf1vaddfZ_W'7Hj]/@HevUPo_og0og)`T2U-qNI4UN69F7eJjiin4+-4/O+tYfxCnO9V>nj1ymE$wvt3<ud%G@G'UEhSr65&nA^yPhnX"
+	"Ow*1E3*fR'B)8XFT`C-c2A>.`p<67e`HG(H$9Hef5GAbZ]&^Khv)V^m%%ud[J->5NY:4(@+VT^L`]aXn4dG]iO$=Y/_R*rXSlXX,KUMrB/ca:>I[.0UgBA"
+	"i6G^5l%6JcQ[*AQVrwkL&nw]Mh)[79iW`.s8ZJ^9Rj3N2Gs;rv>(6##ZlU]KmDq9hR#5gP#UdeP2bYUO6R^;M%nPV.)0hW+g0E+PAH)hId87op*d0W7OSR"
+	"V'h=E*`$&x9SZohs%(lM->taZGt5KwtHJhosPs8c3Ik1L9V'F4-m(Gsjkk3D]xS.N2]sc5JC;.@C<Gd7Qlw=t,b_Z_TgubZdSpfUPLw'y^481-PgLdmtA-"
+	"O1Da],2w<lT8[W3#tA+T+*3q_N(->uQcp`G,3/8bpPaO@_]r)tiWQ0[@3s-$B]&TyAj$2[TEw4(o.p742V.Li$_:swA,VvWHc@'5-U1b0F_Ss]irtiBGjJ"
+	"JLSQD>A[]Vf2+*/n`4(Y_92%b`Mqchh0U`ZD>A8C=j.UQo&G0jCJq`%Sl<OI3EWmQjbJc<w:d5PXf+BYoeXw>Zfl(ThFtyc*X>7IVOUAXsTZ,DO/Hh0[$'"
+	"s^cGTI,Wb.1stW2iI`tb;)UmIngWsPv,i,ohU/vZ6<809eb7N)Gp%0Iu5-9Cg3f.iKNQVMNLcMIg*nDKNJF;CY*VrnVdlQKkphcr3#7ehRI3bV^*1Y,28K"
+	"DJ:9^Fc3Qf$AIu<opUrD&r=m4DNav'v@sR;v#TQ6;Wt=yB0)$m/7.`*2._DO,,sIg8^kL#+Z&xGak;Awp'mps9[r4jk=q<+%9:>IaqKGNt#v/Swk;mLJQ#"
+	"QUCY$fbHGYr#pJn;J)=vIUl1Z@Ex+@@#3$d:Pjj@m;_C]YGhkeZ83r<Df]ZtI+JS:A`A_LBN7RxFa(=G7s`8/^H3+3]s-o0$Aksr&%HU$r,GpTXNJK4</O"
+	"m/pra/ZT1Y[QpugC*_``$m#%$fG'2Xb9]IEDpn0&oqu_%Da)Mk3VDt*:6_Dm9nw2AsAqF91,57gCZoK=sHue7E#3CMmIY0ueHi>-so4CA'lR8ZmLPBS>L7"
+	"f^C$IA3gu'5YX(4(9W=W<D*7c%WFun-WZQv*&[@@8sWOX3i99h:DR,r7<D[RRtv:q($sAZtHD2`S;de]rEp9,&3`wcIgjC^'k#aR<)E0,gR]63VQ=V%jA."
+	"iriD9xv;Uc7UrZf*OCZ:8fK<#eS(N<B8iCD%Qq#rJ7I5;MZ*<%$7Y6ho/6J1lV(+0SP45$=yVtI;Fsd;,<W99N3N9Hi+7C^X:r89FVU8Aha#`HT19=ZCV%"
+	").nM1.,mnuF$ZdLx$]FF_AxP==3YDcLmNGsaJ^XP+gi8h$QZHm>pZZ'.tD+ur)xX3feshC1mC7j_jIeV#A3AUsf8xLbVnNN5IseY6g](kP:MeW.QT3I5`%"
+	"f$6mdI']LIaa=Cj0[feWb,/1Qstt3Dg]/`yHx92yw:eU4'nflSg'XOZ27FUx2CcJ$C7h*f/vuD=eN'@ptb.OetJhh=a_2$)WHk,CLh;tltE]+T,4rMFF,s"
+	"OFmUh1uN_<gZvF9Ms8g;B3&KF]CuV)bR-Pe2)9wIRLlWX(<Dd+u/nRKm3APxX]`-$.*;hAg[^IJTw83EXb)'u+9ADpIHkHf3')*ko.PvT^xp]R25[Dlcf$"
+	"yO$)C7wD3#RlckO_EIg9Nb+q4>dvGhKp[[>a4CmHik+CQykXCi'%N7$;lqdkwrdq<)[Kp;KIVSMQO6P.gwV2'xNLgRa.>O+Io'wgZpp8UA@p*>A2$9r@nl"
+	"KH8Aut^Xp7BoUkBYhH-`r0t$Pn0[>OP(bWfdrJOQ+G/EZ[gnS$Oj^J-`*CbH'D/d02bOMO@fGHtxyT.7Z@*TU$hTMu9$GLR,VYM]tg</FlT_[suT_#Bo`="
+	"G%w4#EX1BEf9cas:l/HZkFRal*qj2YTXG8yj+y51ls`@jT)XN/4WTg@F(m&c_JF5x`Yu'B>$@$snNuGFwo(1n=5/6U7YWow,wf]&u9dZK4eDV29ri`.I4:"
+	";#m$'R#vs`yiITdgd)f4x-_*v>1YO#1i)@03xf+d>:$v#hH04dH=C*FVD+0D()_fFvTirICT7QV#tX(#LG)fDX`gRm^,R_eiFT=^asJi92$RFReVy7Z'ca"
+	"4Q`BhW2T*JcHKBD1m<6%%0m@10hj>,uvmnuPrf@Hu/bC]ZeuVx:>`/6mBM(tbQOKndo*6p(.Ax9Uoq9eIVBnVOwhS9;mOp,>>n8%p[m2Fh",
+	"qk@d-@ObY04wG1Qeq4`0a%5b'TBc4<,Gb;A6db*0_*Lc5csYbBb#*D/(Hx0EDusT`D[njeEsHB>$KD.VPG;M7rW9r>O(aC7Uk'=t/RDC&H(-IDiS<6UCbv"
+	"L1XUKeb*y&jA.-^FOB1Wd`M')_32;)Kly/XwI-]2xb0`q&%:T2Pm9Tk^&K3KL(ue`3^D;<p6Ggy4$dFsVVI()]<5=mGfY:OxBsRby9iMbyWx.eUKRqQY6:"
+	"4CfQ2ay;NmixnhIvp^]go'_]5RP^K+:kjRg/ZKlo;.ADAWC-OE#3v*%C@;J<Di.'XI1sVE2RS<6ae9M4S_^1<vAJ8i)Sr;-Cjvv4ijQZ+#5;:&kdG;1)[5"
+	"l0-dZUrcdm&H.==qG*KSnN-9WWh_$+d=mwZ#X/9w.IT>]L1:X1AUP>R%:mMebj,*/_HoC(5VkDBkI1;lkd$e3u)J=IUM.INS7a8p+vn6#@P,N.`q5m3:Pc"
+	">O./*J@@0iL@>%;%%m7UJJ`6e;FSh<V['T/3AdFX-9*y+$<mvP*@+^,*w%;gx/lBSdSO2M3BG6MR&,Jiw/Hbw7o0(AFLZaNSe()bJ>s*>q(M`aQkeNo/B5"
+	"^^3G$&Nj6Ix)='g:rgkp*VOlIwPL9@`*9Ev//=Fk=Z%dR+S$vn_E3UpX@9s,2DDAj$SbV@VFBT^C-P-trQHFoB;+,u8*S]K3aRCrHWp/ilV:'[FwxOeMGP"
+	">Iik3ZcP@.r'GNI3PId,h(hS[Ojy5t`^X$clNxFCc_L(*Yn*xXpIXYbXk<<j=Kw:Uh^VH%h%J+XQ(_'LUhOa9]((ga8k#qyH*YbKJC^2#S,0kRZLc_2H@g"
+	"7`r1*NGYY2KnqnXDkvUODiaD5fHFr3g6e(iU^B=vi_]iD2hLHyvQv7<JE<E+maOF.wp7Ls@09d#I)$DE]Ol0UZoFf:_sQE1do+vvh`##ox7=mrx=S3:;D7"
+	"BDq%JM2u2p[bmj0_CnVZm3sFC>9;9Svr+A[[RkXTvRC1@JA]6wfw9h4FrA--DCSQA>AVC&4U$r>k&:w/)x5f4bU<:w31B7*R(jPll^D-r5K_mq'$v=0-h'"
+	"EqFoH4&m'o4[v;DjCOvClk,pKlO<9haZ.4h5%SVsvE,a5['Ac@PxoYY,X3Ppibfs>>4Lfj#;lcYd8.4VK>_1c863_S9/1#6EwpmZjlVc:@q7dbnZj-)6n_"
+	"C%yeN.f-1MJytrm:b:c57M7@%cbuuLWTGsl;qqD#uVTK,@'$n<c&j&'h/oOAud#s8#W#`6F0x%Akfj=#>B@,%T2^<&aL1/G$cOpeQ)q0'']gl<D;Lnloa="
+	"%<jvgeG2AtC-Q5nh5>ETG+[_&KLs%QE#MRcbL08*4`Ek2M:31R]_ixTCs.)5T)uqsX.bDk.0ID0wA*HX4+mPnuAxGF(X]jDxIX3ka(&yX9pn_P;#:BhERw"
+	"@xu[)p:>(l;Cb'+oj4GBt*$V'fNdR@S#BZ=%l$=in1T*aeHB]Vi8Y%)UT,UBRYf(x'w<7YpF$CZBRVd&'.V3P$sxcrOfj,;vWOI$C]1G]yCP.%KaY]J]YU"
+	"#i:-rWAr30IdVQ'KeVCw4'YA.eP+GWgpo17Z.lH)C&.^M;2pu9g`$F92$QRiQeQ(Nk*kRusct>_XF>-Jda3_tqQ`5Zc[OA%f/fKb3m&E5S^(YjTOu.iJnE"
+	"8un(xeB6nn3^^f2dZR;sYhBpO;IQSKY_dH;IL,Av4U^nEXVhSj,esQPT:-EK&3HtBca43+LIo&A50D<sDgesyh3>gOSNO`sb9-@x3JMKd+g%6U<4Tv69kV"
+	"ZxH0(H5-Wp.F`V'#DL.Wq,d]En':2XR.pMQ=UJpvNcl6lT=A&HsaReY0n/*g6g=')G(]Amyc]nEmW0<]]oxQ0T`mukm(K&(C32DIk46x;`p)CDV[ddPhS]"
+	"..i6SeGgo=1l]Lxmfo1GLCH%MGdK$@S^RQT7bFCqp5STYAgC)7QaTlLwveIY<pGRp+FyeP*Zg0=MMOKhJUp5:R*'Yai]QhZI#K6`Ib_M`v9-=rn`&xV:D("
+	"=hDs2I#-0qya/opQj>&ly%FP=D-Kto#79-TA)$G$oliI3a$##",
 	0};
 #define DITI_SPIRV_SIZES_norm 5246u, 10067u
 static const char *const diti_spirv_text_qkv_post[] = {
-	"p3,VNJb_OPTCsI-LU7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(b`4;e#;B%#9['"
-	"EMZkvg(u^.U&3;mW-xvDv$'v_c*3M.^,2BOK2i4Gb*g_pA#qu:8.p;@^#1xCe2^kP9%RoR#6Qv`8.wA/y$BRDe2rv6;%K0u>-2*/9.4gG:&R,Ee2/+u<%`"
-	"y&L26CT9.I4`S'c^Ee2D6[>%tk/X7:[y9.^Ywl(s7Fe2XBBA%0^8e<Irg'+j4GG+dc1X-nDiX-1n5O#nm%T#w4^i(Umsg(trtg(NrTH2Wthv$x)ng(CT0'"
-	"+&/nB#a$]u-Y8@4(Y@:S#XaLR(Sy*4'aVsX-6r>o&6D2e*soiX-M>0n(qDP2(jt.L)e/>V..KUc*7XIw$y4SS&Ibvu.uIr/)NFYr.<oXV.XI]Y-E,:c%y%"
-	"S$'2Ql>Mf_UTT[b.r/N%k<($Glm&rb.`#0Z511XlZ6'QiH6'$W9P1ga[925C$YS<nYV&5`1P1`<L:/gYhH3CA64(O1n;-(iF$#Jo5E4x6%$[(24E#7N%)#"
-	"dY%f)))NK$/[q@M94>**_jC#$Yc(_5%eY`5C4*Z-k&@q2o;%b3>ND#H6nN<M7c3t6+a;#7DOU7/d]vb*nv/C$VF(cAa=cT0xS-##o8kw%)^wu7Z;.F-s8m"
-	"<RL(tt]PVGG+TVHq+rwDo*DRMQ#HjtE-;BtE-]Y0L2t4>E4W/Nn&o@-c#E-.-c4wOu&rUi*#LFQB#Q+/cZ(FCy[vJGV01LDM;.gGN2.Wtm&9=nAu,^aiOj"
-	"6x0-rtDo*:1na4mj3b09/J&#L1:c<OhaL2THI.4]n0<$cv&E$l]-g=hi02:y%bp(_3/5)^2aa-0w(O07m1#&a<V>@Gm3Y@.bQ&%Entx@LRDh(cjAq&*yDY"
-	"->=ZX0jYaW-B/vP22h38AUt8w-[nF;-(FON23hFk1vM8o&vXow&Ok[S0$^[4((..SBbnr)[62NZ.,w,k##<T[,rH]N([>NDDmyG-5<dQM14Gh-+q(JM#o0"
-	"R1n(OJx^Q/<MEHK_3*y/DD#^$]R2O:]dE..THF(n,eF,q>)G+)iCG@.-a.;/XQ#J:Cw7XiT^GB69B&tE_^&4o_pNsdQ>'il`H-qmJ/5$,);8j[isITx<n'"
-	"W,s0(1#gXJs;g)=u4BE<_9m6K(LdTKx$9oKx7=h58ZXQ#Z)Z0,xPFQ#C`]4VYJsX1.RUT7(isjLxqyL#g<ud2ccgj_iR4n_>T5M#J=Gg2v.JiD#I>M#*.R"
-	"KN5oYK(Lh_iNKAOM$[)ZM#)3a`&NCdM#XZXM#4PnK;;j.e2g;y>.I7Qk(k$cCPI#vM#&NnfPMWZEZ5/K$QXB2EQl2De2umk9%fm9/(Ap,50U>,G#t&VK(`"
-	"R.U7<k)r.T^jN#U4;8(TjUK(1mkd2LHe(bM99R&;twh(IXZuSv&;/rG.AO#<gT0msX,V)t4IQ/=2(RT%$-V)[yeW$v_)-3hN>@([(fW$IRfoUgLNr7ckmN"
-	"9Zx*P#[t>nV`N-<(@KSgVmbGP#;h`*3x(2A(dAfW$dE>JX(KW'=R<=,NdYv*Ys#t68_BN>Qf_0Q#r+Y)Zu$UZ(TodyYyKMQ#faF0r&0EZZU/`$'y]&^uBd"
-	"/^[B;WK(<-5m;iMW#5sp)R#3HeYMj&-R#bk1)+rB7,)AQAR#qeY3+Q<u4^DM9HND7TR#-kZ5Ov(BC1J*iV_:Zq1_j$qR#`9)P#u]s8`kDb^4*XYKM[065/"
-	"@2vR#Bw2S#g5;HERIK@#h=GS#9ud$D)Zp+WHfBD=KE:S#BaSMbMrf(bCiFrbLBjfMu2wS#p;aW-R3j8(O^PvUoQefMKlm0rBv=ds[ey&dvctS#^1JT#E+N"
-	"J2^%7T#a.EfMeE5A#ENhj%<2Yl(#llXeh+Jh]'+>,0<#;/(ApK]e#prM#Cks7f^mGg`#=5U#&ENH)K,Tpfa.bRgb1X6gWn)OS/]+R#6I4Qg['3K`<0XVhw"
-	"`l1h7u_t/aO<9%ti`Q&d7uo/&1uU#)4F2jdH7e_T8FV#b5rUQl^%mjX(yT#IGQej[hF7(Isnd)TY@KMPU&dMirU0<lCXV#5t/&+;INj((uOH2bMK$k5OsV"
-	"#,xOH2tyaoRuZgY#&86A#OIefl=hYylQiuJC*%8`67o,M(Y;vZ1P(QImFH6WnbgqW#&Rn7oYW'M3bh*>c0m;e(h=bUob6Ct5nq*Z#BoK#$9F(VpfkE3MUt"
-	"dMM#7YK(O4RW#-8D$#Z*]2qV*D@+@Gh1(8,x%+BTBU[)`b7/_5&Y#,6X>#-e$P&pfF/(c$'h(511JsMc]lseR$HshbDN1kZ^Y#C2Vdka,SNCq5VvmNjk2("
-	"`Nnd)&)OH2nVC@GsadO#BPXH2pj+v#Ql14(ZCA'uB3jSApNk%Y[_LI2x,Z:@qV-V)GUtAu6@:S#9MTZ#xmgP^XrRZ#oWL7M]nd^4bZHi#Uo#W#xdRi#IB>"
-	"i#b^Qi#)>*M#A+2M#Rdy3(ADLJNv)8$mKkRH&LoNZ#w@-Kr&@S-a`pcPNfh+EblZtgNxdsmB7dti#LS#]-[HgQ#6T6/:Vi4cO7#1j#CgJ3Pj9xi#I<xA'^"
-	"XVj#5gti#'P(HaOVjj#;sKJ$*D3A#oKad%^,-;^AdSCMYy$k#GQ;JKIP_seaF8k#d&op%,[3;R2Le=MP+Jk#-OX2,CHOM(3aR6TDpRk#;#Vt/4]YW-=nI0"
-	"(GPN#SXXm1qFcxk#/w.@#Pi*l#ClL>#o[.lU(eYQUU@C)3.*]F/Z&ENU2S#2(7qyLVxeYl#p5g1$g`al#eRWl#>(wM1PdbM#SUal#1]j/(]Wqg(dd9/(s/"
-	"N>#R=5x/qk%m#+9gJPfrTaX6ZFjHEB)m#XU.X#`QH*YTGF(#Z.4TSUbLm#2Jv##m2N$Z]PqfY$umyYuL_m#w4N$ZdsvcZ5U)>Z=y:([#$EZZm)$n#.A`@#"
-	"Ip.n#*Lym#vD.%]jl't6vE'C]yx:##Bj`]]w)TK:UJkEC/9'5^[VYF-*(dV$TCnn#8OiV(^6IS^Z9M;bE;$6_*7kx-lB[43]ESWpftcO-jOts]kv>N_=%;"
-	"K`>Ncp];=Yo#%9<DoFrco#GQVo#1=xeaZk42=Ndro#>EQ*b)RXFbilUocJg%)=Tv6p#+kL'c0;5DcytV0`fqp_cpA]-+)YMj(j;UE3MT*%W^P#/&REwE3p"
-	"n[%)[b&$#.cj5,30->db8evdvW]V#^.*cb3Kc@0,E_N#(8BKKA5E/(M=Yu6N/0TfMk$8fJ:4V)<kaseU-rQ$Q^29g*V.vf$EMF6Efux5N$Be2k/Nw<R0Bp"
-	"(@Z:/(tEtuR^PEiagQ&X#M2HT]EBpW#EguW#qg9Nh*h3,*:l/h(Wv&lh^M)2LC91u(McSE3@o-9d'MA9dEsLyuOu+4jrjevd3Kcr#<W#O#6eBij_B0$#$/"
-	"TiB,(/Ekt=[U(KaC*k<L.s#IqO/(l/1h(jgUGl1bjj(2s,#HF^,O#plnV5l]</(LiXK(c</)3o2m]OIh(^OAS>,fl@MamMDYv+C1)M#a@aW-r3*m$702m$"
-	"OisM#AL@Wn-AT3*6p.>n<b:un/[QDo:#XN(49G5&Qu%N#l@Gt#Gm88J0K7ro3NHt#s,;U-s+7m#*70O$lvpP(17qTp*9-roeC*6qtru-3]D@wYj$w5SO#&"
-	"r-.;2wR^/&u#YBBu#lqB&=c;8u#q^`/(B0SaFbcIdslNmx-DAdg&/+5frpy2S#d8RH)1@hd2:>G7.vnA9$uYKF#6.kJ1pB,O#fMd,*0gUFta23'v+jJ#.x"
-	"S;5(Mpa/(;[@o*K2Zvv;JIEFvy/0MLa#RM6Ur^4U`EN0.['>vu)Ja&4Cmv#S1Z:@;w72M45yhr3^X<>`XKN#;`wX#&3pu#P#n=v7dJCM,HZr](qC##>jS$"
-	"'1T;t$1hkO2X4lP6B8,)O;g->mkIX.$C%N.$5klHPV8/EtSs1cPF'YHP/YY/(-Kwa4'>7IQBx$#QH(A&=ioDBPme_/(:>V$5'^x.0JS5/$",
-	"FG#/$<Ik;Rsa&T1;#^g1UsXNH:gx<Ci0g/$VT,S2b;q>(>08;TQ,jvSNV`68)L55T]D40$r+CvBt)8pT_ecl#txfl#H`P0$p9omU0OYZHrfLHN)=ijZoBm"
-	"0$Z.8N)a[&v-+d;e&_Qa0$)s`K(KZ_0Vo9'fWWOAx%F2JL(/PWT7qq71$$bO2,d]<t$R4CEXR+v*YxuVZ#0%WZ#D*d_-;ob5$4,GHWm<>BYQ6](XdHG'Zl"
-	"A22U(<a$Z8ke=/U*y+2&3a@Z^4oN1qILxZ2bx<[RuN][x]dY#0ddY#4l'8ocnjs[U9KY]$gdY#T8_B+xe@tB:SWZZc_-)O$>*3$f;j0&I6^[#;]M@_<Zhm"
-	"^=drONhsE3$@Y_h(+^,&=DKV3$w$R0`_Amm`MD=T#.m<J2dZmK^]``$)dYE###rmX0uAWZ5q,4faH8uAu-8*-b$&Z3e$<OZ6Qd$4$V%l(5ae9<OetegbWH"
-	"v9(d5`a*wIDj(R`AQcMGej_^qqyc<kACdp7O3$EWAdsCF1>d#&f'**U%HsRC:L(S.J$d9l5]eHHrB#34v$fe3$_+58&W0d1]4$#9S>6Z3i;-J]6p%Ew.8f"
-	"$:WY.ZYT%HBGdZ#v0Ry2n=u^4YNo[d/]-nRmi=5$PayS1S;Yd2A1O6gdRkK2ZOnpg/#xh(KB*N(A+hOhbyu)V/$Q6iuXQM((-N3h+4atc'l0Siq5+T8+P_"
-	"6$G,%)*MIt6$Lh0P#W^+5g+Y2Q(t,kIjnA^sjQ2O6$5u>7$CH`ik;l9#5E[2'lG381=:0[7$-K@ElisR(=5Vh6$yEVH2hB3g0u/rg(`p*+mD)1>m5]K%X&"
-	"V5$nbY&o#Y4QP(B;>B=h2wT%;lUxnVr`m(e[^YgR.bpoqk9;dI^u8$g&sT7RbN8$o;L+,<_c>#vj(noF2G/0^=(i)9pbOq2l&c([jy1qMsTO(%RWT7,d^m"
-	"pDLL9$8.=$4q;e0(*IWaO)Gs9$By/xPwO%:$ZWr_Xr1'M9_]PE*r+aK(c/CHk'VC0(:`pd)An%h(roues<mAgik$7:$kU61,o`A:$hUaX#N33EtYST3h)i"
-	",'u]yb3iLyBr#*#Oe)Q`Qq7ICu(3y&[Cu71n_uM9G4TmLx:$_.o<8N&,>vy[3;$lI_*3dp=K(EE)X$NvEnMiRU/('Dws[RQDJ$(;BkN@+N8(g.qdN75`J$"
-	"U+>hOqyHHajRtJ$$H(;$LduHPP+KEX1K-K$QpjD$DG,K$Z61&Q=l.#H_0Z:$*W#e/u9J>Qy+uU#F.naP@;:$HFA#K$:VGT3]in<RIGTK$mu4,.+-4M=CsB"
-	"J$a)>&=I:qJ$mWiZ,%%+C-&eNJ2$wuT3OI62CV')L$<J=rBI(UJ$X0)0$TB;L$Zl*XTW4DGY8AOL$ruw#:Y-nV#`=*X$A2/)3JiYI7jwvmTfS3,W$x6lVZ"
-	"yIKVd;9v-87*Q&>WWl#,8P.&fdogVkfTg2Fig_+I70)X>Z%E=swJM$etm*Y*/13&pShaX_)bW#o/bW#oT7N$YNI$Z^3FCZ+_hT2GPAjI0(^D=r@4x5B%5A"
-	"[`Rn/)(,Yx[Oa-C##/xN$h1>[*y8Ol(HuEw]ekREO;G=O$4,1O$b;aU10@yM$7_sZ#R<VG^'F5r^'3dL$i+5mQ%NWnQ(KGX_g[@k(w;uo_M2hM#A<wN'O6"
-	"c23b/T6,y:nj_+^Tr+=iq+3mqU0JVWNK`-:XNUTcUP$g&i0JCL^3_(5f])DB*)bJ]JHa7M=PRssCnh8=SGPxPTG0/se.$:TqT$4fCBcb;(.dU]97E8'$#d"
-	"%8Dcdbpw)3Aj7slFI[Q$Ul'Nr-3/$oX0vK(%J>i(`^sp7weWWeP_u%W8*wQ$yoOO#&Mmi(a-=KM%c3'fvPPQgWSnqgnpsse_Nq@#]E5Xhl>`^cg]/0(Wn]"
-	"d;viBL(k@vRgbvb3ib=%C#]oYLi^rP0iAaI=g$.IKi@>79,-nF(.S*p&*=^uAusbj0&G:*C=0c,S$cJ-&=3o>S$_GpAHV-Bm#:VH]//1&)kj^Iq,EPsM#["
-	"RU(=:*[S$QE/X-)$[T#iVXK(u0/h(:]qp7Oc=BlEJ'W,w0bClaxM.mZ2fQ$Tb4l(bv*+mF/:>m%Z:jTafDjT.dEE)41+yRK,cKDKnjT$i;iUo:Q$L''L9U"
-	"$B:^Rp.m.m#2K/5ptA;3qL1j8(nZE3qB3EBOug`#YsT:#Yvmi#Y,.Qn]Id)9eP1$V$pFv:[tI.V$uKY_b.o2U$^a+V$Q9Ad<BR')3q#vXnWO*L9C2[P#I,"
-	"Xq#Un>`#N+PIsTgOq#ec$,sI>32(q*1#,6W`[#9ofV$VA]3punoV$T3%7SE1tM1<]td2l=dImM4XYdt1FK2y.Hv#F*H)=$;vV$<E%h(<Xsp7;9QZv)2OW$"
-	"hI*9Muq<W$cDiZ#D+cAY1BDf$O60)3+$^+NSVNf$:Ks:R&qLf$*Hfx'Y4`(Fqj&hM[S%&=,2r>#KJM-Nr'gp/n1mg(([DQ#1B>)OtDVi#o,[eO%RBHOuIt"
-	"a<$)+hO^Exr&(X$h#/_=Am:.aKtuP0(d/K@g$y+e+%P7Eq.SFsmg5jeg$,-u$R@os9.K^j4%'fO;Rc04h$1I`*3`5_>(Y.3X$ormuSe9Nr77d4wHXxbh$O"
-	"<GtT^)M;(Gq(nTd*(j(0*6M(ChymUvf@>Hb<EL$^13N,PvndawwBsVLShN(>]WK(1BVNVLCe2CYSHg$RGcj&WFlWRWrJg$ws<,WcE*,s/Hsi$d,gi$U5gY"
-	")4H%(=kFah$,rT'Y0@]NY.:.p(%Yy_Yr+Pc/>fJ@#m2[j$i)]pSxJ]+TJ[Zj$GWJxZHt=o(kE4([2bJ;[>r(k$8N;R1*&b4ZZlIY-`#@7$%T<J2PZ#e/.["
-	"`]]yhm^YJeGo*H6Ek'=wpjhipWk$<].X^'AygVd0kq+F/_s7CKik$c9hV_Am>2_9>/l$kYJ7`+/]p_:EBl$;Afl`1g,6(sw7i`2W^l$@6[naOlSHa[r*'="
-	"G,:k$yda;-1:VQ$'3ZN_pBxr#Yfqq#-qOW#2r]7(Q.sg(#SXCc5hK'cq+Hm$'f8$dx68#,#WJs(cW*bdMg+t[POnm$EjIAabfQK&o:S)3x/fa(w0>M(_q="
-	"B=ou&n$K/H_flQeZdHJ8[>oikm$9h9/([$WH2vBY#3c4OEb=w)rf+(#Zv'GVn$1Yo`#dd2k$kVpk$u`Kh(4agOh9$(Fr%i6o$4i:Piyk:J)G=sH2_S^[kx"
-	"$GN1Pg^Y##Jhn$4Y/h(%=7&=6#no$-hK*ko2VMk,S2,jI3rik4-KEkAn3p$2i-Zv[.>p$N[Wrv;)Gp$2Dp'm:YA.$Chaj(4MG`m>fA.$N'd^ls[]N_iPvp"
-	"$&21jpMFur(h%W/(CltrhCR/)kYRlXnc(###",
+	"n0C9%1VZI/yZooog1kjZ_+:q,0OC5`Rh;Ary%ib#lVZm>nl@9Zt7.Z+1_nkhnst%bN-gN#hZ1AEjPfk;ebw9[DT%hIpu,#mS2xm06bhh7ivla[EYM6`vN*"
+	"p@Uk0ltfp<<O0[43`=r7C0BQhG7K89(>v'tNU[8>s[J*dTh2NZ1q39^8nrZWO.xZJGOhYDV9V).Cg$rhom9:Y*H;T%_=fO<w0PbkbTCbT$#+mHHnokH:To"
+	"NV*K6_`OuYkbQDoWG#;f&2C-pP.A4&mh2+]6rCS=YUD*ZBye4Kc^Nrp=WqQ]uG=),gc881M8L'8kr8)AAs&VP75r>7nEQdp:5X1-BfnX#pMq(<Z:G;2iRX"
+	"cDEToko-7W#3vT$0._5CV:%-IA4:,qkcoIS7;03*3i%D=':61jebN<*rY.>I33pHRmjMG`#`7s+fE+n,rAcYu'dX;f;iQ5,s@AqPiS[F`aDqj%^acQf^=B"
+	"pU&M:bwh_mSQ(w2C,K`[+-KPxFphst6kE(^RsX)k7Gua:kX$Kv;:r0[m$w,I3`mq$ssGE6Q_S^R+_duB@AmNWLG7]mD6ur%j<Kr+KIP=M+*BR@-pt:AXi5"
+	"lr3J+o(iPta(/qNqu=y5kChXZOeX:[&($1XR`nP/@@7@jB&lX*3hd.0xJk<kpLNin:g73;4f_k50V=DTRZPr^9OoaI].jQsJ2_uXV'`eHTs`-LhyW[=smS"
+	"pUjeQ.AXYvuPJ9w==lV`N(p*hgrA,gOKO$Lh<r0;OTso(+F`E3xKOAFQ,;$A#D>wf9(NN_Klx6R_rf(cHeE^42RU)e2;wrq#'v<_[fAi-B_u<BVDigA*39"
+	"SVAvH9nQ#wE>o7b:[TXp26ulQC;Ri_##=is7(l'fJ>.2l`l)G$VwJ#E8(fV$T-6iL_NLO9)URvledo]h<Dc[1j%6gVT^m#of0NU#=am'QP.L;=Jo7T+Z9h"
+	"S>q)B*_^ZNL`Mg*+XUVxB+]7GN$cuo0f>YK*DE]RE]TRWJy6]1*Rw9Hm)`B@^(ket//SS#a[n9_pBGrkCI4YVB_t47owq:lTr2=+5`8GtPa;5J2-GlTt4Q"
+	"rHrHZ@Y.63p:E'(t(@/N<9nLk[`#FQD1(ASEP<RpqJ-y'NXS-qo/6ffAhhIyq*q_b.wFOX6B-dNy+gGM/HZJ0.d$X/^k>Z@7f*DC:qJ,`]W:`/b]02WKY5"
+	"RZRn&#^+Xj1(DULOv%w$_OL@SlVZjn5JeN%i'%Dc;i-H$,)*sbJIuUYbOO4hHm@1RqjdvOgFe0Q,fC@EJ'i3=LgSbFk9gH$KcB3;oUnPVHMkSg4/y+qK48"
+	"k_PxN6vH(Fcb/@h=4g2Y3tOV`1o)m5RHidykR.vontbeVwXvPwilRIalP*aoSM/#MEjI0YeV[RH'qG8:*E^l85>_X=0oiX>am8HSeNCIdmQ4Hki^*PLfeJ"
+	"X>HX7`^`nLLu.TZWK>@B;1(l5Wo/Kr<Z7tgB96veV.=SGYd.n7h^p0+a.24q<lL_=&k%'P)#_[*bu8BMF=a/0jwvEg,G>`kx/$s0a)yswXv-Qvh(8FX7NM"
+	":B5+SJ0KqCFvjwA@=oDt5E$RA=/qy;oD[7KUKGe'bED=1(Kkow^`0;QLvP$C'A-Z]W^e'kp9m<bgBKX@#1wHofByKM0Tn]hEZJXss/x^@LyFtA&WC<@Tt>"
+	"NjRlB'(QEx#($6#3^Sp&oR#&xp<g9fwXUo:=d8)S_8QaY1o`>E'QL,.W,GU:F9ef7>)G%`XIlcaewFjan7oawJ-V%-NKX_rgM>aK&W1CJpKV#cghnsRa29"
+	"+0A^8ZZ=JAI)r(>I5-vp.Rg+O3G;kc(lHNP+ltftLsNHF5A.Eh%2#9o:$PZG>-E5YtYc'oAEi4(TFkDP8E6>sx97e..Gr094P+QCL#-:#,$skQ(@uP2MAu"
+	"S=Tl#pHD1DmIBZY'7<-u<l0nOHS]sB4CV/$*g>D#*78X=P<HQ6R<ya%W]m4xP+R@8N7X%ml=**k:$q+6CUu)]Gs8>.1XSGi[U%ryv8C*ov.Ro#t4GmTcaY"
+	"B_#&5mTV$#/CZoQbgFcVOtnSLNYZXYd%Fp.gt^;C[%pTM*/ga8doSBwDDS4h'mMfv])>`jOl#k37_h3aDuCZUbCVS1:@_m*xexCeWbr[umiP2Cul4MldS2"
+	"Y,ZH<hwZM>Iw%P)c<M[TKSv45+<+J9K&-Y#SMekk5@=v.qDGRtc]XWBubG2DWaIXD<rv#cs#>@oRwms5JMX[sRvh>p[Hw;3$>uSD`;EpuTTR/TT5:Ve#EC"
+	"Q,T3S3ygi+Xy`iG6&=XPR4l[M..(W(@e-:,dT7FC``*jVvA:CrdL]*%;EoV^Y/R[dnK6u5Q<PPD>3M)rg+-Kbi[_<Tg<iq3y4<T>/C#%=-ETDy<Iu`EU@q"
+	"KG)l'bE)hF,=w%jq;*j'-sN7u48iPSF4J^c6`rZUY=V(cL-w9cU6lqn,55x7-BQ#>:kaq/xGf8X/1KyOttIER,)ePfW<VSj.CL52Vyv($L6eq&cwd31%,e"
+	"@Pj4O-)K=XIN)Rn6*7EsJ*`ASFlRkFt]Ng((Ck,<YDoPORbOC-E[nKYoE>w=)W^s,<V_0PlI6qe3ptWc5hNy2^%3lRF;;a/SA)TeJLd@:@>sMm1>sFFcZf"
+	"1EXE@*E8779:AEVGbnDr1$3q(4]2;bn5Ab`p4//WG).Et4=]$%w*N[un33gvX=KDt]tZhc%:N]k)rG%]hQmR69ZQ[G;lf#Z=pY9ZYpJ^IPDV2;BNFnR.C<"
+	">3S'.mj/5orH6r4vXis4SN%t-uFkpIol:PL/bQQVvW6:L]h%xHuV+<5B-ALh#C>Z,*X1kwg3lLhAD-As%0vBH2N0'TK*ku%2oFR6<C/(Eol@0#6l*1/2&<"
+	"^$]$Jk-jRd>D7OfO<Xq<WfZiA*vNjbhki5w%T/&Xr)j&R/'4[KDq7r6<cKx&3i$v#WVH:`y(V&l#)BuKWiRb,#.niMK-/;-usc-M0Bn3fO:OZ5[XO7]5>k"
+	"/DYtT5N=fvwuw.4'XL#@bE>h8y3)V#>j^BiQR;(Ux#yW7GaY/EEIl5RiB$yu<L09Ok/cM#8jAgc+MC*#5XeLY+f4d<Mooj2s6IDKZJ<c-;a`1gQt#qu5s@"
+	"(`xIBXs2lc^]%B^EHmu>L&bFZ:*jG+w9Q*gM'/T(QG@IQn8&i7KvpQL^c:02xX:DOLa`1@L0^kW'SmOku2u](8VYQ:6WXT:k)>y$bOg7h'W3JEt+%DaKIP"
+	"inmmjk(10/U/.[(HS]9<p>vCx:<;=br#cHPu1U1^s.r`j.]VIgT*8I=5]6eSnpw*p-kN>8[([tC'EG,P244>f>XTF+E,XSe8,n8Tg,,QJg'^)6Sw9B=yT;"
+	"KZsf6M'DPrVu4+X<axK%*vI-h6o.KQ<fajkX[+iKub3I/2kZt1-cGEl8'GS9*BdUA6dEW2jt+oxeq;'u:[,88I6RS&R@Dh;MnC])Wya[H6GQid24:)%.Vb"
+	"5JpI:QL^G8hqb38n&IqA;%SIMOl=/jPJU#m5hQTgSptT+&[P)3b4Xco4vCT3Fxe>v0&S;9I/#oT:uG;dD4O]58v)TedY52Zd1aWQ$rUv#TRf_X/%Aj,^j1"
+	"16L]N#f.xq)coJ8Xu`l`&r+JQ](xC;;s4y5ifPHbUQxXZ'TNWfuGsZItsCO-5):yd7kZ0k&n&[[dWyjv@a<(>rn5sqUr5G/m@6ssmr3Q>mu2H#Dr@4dNMA"
+	"g.Lrc*XumFn`3TD,Mo$L[S3Wif[]$*xfjrM1GloC-%m0^D;*bKf,$-By3(,8F<#K&d(Q]b@gLIwfV>0Ngdq/Y_q[>a2liYa[3:KoM6wLdXajjY<B'&lh$d"
+	"jY60VH+9<Ee(I]f)$cZ#%y9vpKQFrFEN5XQ*F__qAJe0*VErSDKiyvkW(uD#h+amvQc,''_Qd^54^:Zq4nE^%7frK_-9/2SbRU2=N=9sGVv%Tq.FV3aXZ6"
+	"rQXC2mgn.n8,+%$sb::l*W_7]H8+[O$+H#`S`U_)*uhvGoKq'>@loh*_EY1I,L7[]q;+QRK4L;,F,2]]M[];=p+F4'F]x5rEKQjo+&H#R:",
+	"(Ky$&WI>J@fpgGXj2B%<]np-`gQroj<.51)KYGH5GuvVhcFjgVfn@&.ubyfES]Wyo)_D:9IaWr/V_LJ4eQRF/a3Nw$PM5@<U=I)BbFETE-4l2cX6FJ@v3&"
+	"t[%v8Pp)yV]hUTob3<`m,iFbEWf4-m1.0f,'bR[bsGtF4ik.)bip2Xfn+8s'I'xj9KN-[dXDT>ATh%FRbIVj]*Ww@qI9ys4lrQt:aoySx^kU<uEZ#NrNZY"
+	"'$TcN]6MFG%HIVI@>GS6Sq^fo.b_[UhgI+n]7MSu[/=sI,lF^=#)kAb'>;4:WLIF#yG%W8hnc7[<^9%a@c9u*=Iv=ow=:4BM,'='VIf^kgRpn]%ep6@2BP"
+	"mR6cuI<Yd'KCB,4qv-K5K/NvU@UFa)6jbGh[#xqR4E6VgKPx*TlY(E'VF/W4:Q;9MYJw8^'vYvRL9MyhpkynTI$5/62CU%`SXw%VpMb.3vj.9@pI;oDR_,"
+	"A+#NPp1:jKU/Nklg)GY0=kX`QBxqNb>]$h`VFJ_J]U<JX5TD^lS5=wQ3^G@^`,VuZ2J42*rv^E2Y.]D)ANqx]U0b:d&<RQ8sk8=vs,uX3;YQrA9o(fwG&Z"
+	"NE]^aB@2u.G%s%LFYVyL2tp=QxSS%-C=*FqmL)FaBI^S_sc]b=TalDM,j^YBgs'c#(U'C3OHv%a]<mLWCI_hs'q=$YSp(oiR]/ECj_fA+eJR-_(F2EkQ9*"
+	"QE&p`JWi=*6eYEX&8OZx+KrHl<sBWx4PLgBy7NN=pu#`_tN0FwD$2<=ws:9i*s>O-Bs]O8ahYVN3tol5hW#&aZ$uE_LTVCfmu%T#,:f)t='tJK*v_pWVE>"
+	"r6u6w2R]lcV7aN1M.jSe&hWYY]:5v6fUvfnvcT$^7hYUVcA/Jul%`>2aeNay,dg]2Pw#5p].E_PfKIG8$###",
 	0};
 #define DITI_SPIRV_SIZES_qkv_post 4200u, 7856u
 static const char *const diti_spirv_text_expand[] = {
-	"ei+VNJb_OPTCsI-TU7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#jLf]$&XG:YwSvv#9Ao8%F)3>MPD.A#o^'EMTLd/(6/`S&e@LvdiHj[#%v1t-t2_"
-	"x#Jcvr&dG9/)nZw3'w+#[,=Q->RZ`4;eoZW$#,5kl'6M*V.9j/L2ca]a*^CpA#pr:8.aG91(0nDy7gmSq&t0W8.Mx>Y$-a:X-,<Qx7$`]&,1$&9./^+v%N"
-	"wDe2*jO<%ZQf215<K9.D+D7'^H)I2^.q:K&,ft(:^NH2@p6t$*hKC+`XBA#KTNM)(FvH2Xthv$pAaW$rB_A#IIhr%OAEt%*V+i'&f*8Sg(rfW6e>d*b0YC"
-	"+m+k<(H#vpSFv3>-2_XN,e%#AM4$t%,Fn8&,.5@A-@OvH2JbLW.BUdB#DC&F+^#ZV.yeZw.2a`j6J(5TSr`6OV*$__+(g-/M`Gk<(u%j,aYX0n&lMb50us"
-	"iQ0Dilo0=2M@-@8M@-'[$J2;V/o/+-:n&UPR@,4+I$,'_)P'I6er&_`Ov1T1_@M@]=B#ML-127vtg2kaXqA3k)h(BsYb*YV6$,b-:H31(,e3=<.+4M(:X-"
-	"=`9e2q<$)*`;CN)Nm7w$@kZu$*'I=[rSJ>6H1%&6xXA5Mo_Dw-',*y-]nIJ2s:*9%c+f5Ms6bIAk@6K,PZEv$S70i(et(f@*a.i*SgCr'd=V-49Y<rLk'b"
-	"'64UT6(eQiIjO:E]J-dWP)ePXrh*IQA7XKK%%I7Ep(NFwD-go7M(ej8a=EQ0(,Ef3X-Hl3X-de4X-X@4X-_C)L(K#;(,yL^t-2L05(+%p1vi9,V)TW>h=m"
-	"eX=BdMDg3MjY&]^9w,HiZf_710gR2SjQnC#YsJimOsC%Dhcc+#L^.rxwDo*b%tQ#sMdBMtc@o^GF$0EGWp>HtICiYB:6P<piTk'..Y,/SwCJFd5;a-lUA1"
-	"(V7EW[:eZ:MxE]0,ZyEQ#cwvA&K&FQ#soMj+Ho8:wkxJ@m,4,/,Nbh$I/rw8$$_,@#+'bK#m%XdWm9sBM*L7.)hN@Z-rQIJ2wHDjRBg>BTbJC+*%+]>vv^"
-	",_&k>Q#')5P6B5xxi#RXxX#LCYe$$.1.W2B$'&8xiwKU,N9.AD5t.7;jE+ZsTH2B,hF#71b&-D2qF#ApUlM0RK>#B)>M#=7MH)*Ay%=akCI2>RtE#O]n-O"
-	"[$J>#FBdM#67MH)iO(&44[r:rwguM#,Z,V)Wbw%+0irBPsCrp7rdE8%#j@N#+$-V)>a)t$vM2u7B.CN#[PWN#h9_*3UnB>(Sm)t$cVqxR^0Nr7LGN#5QA."
-	"O#IxJwS6Zd7(-3_pSd*KO#7X`*3fH5@([.*t$yIJSUfINr7a_>n8YrxO#Yk#RV_Er;(=>7KVl[=P#As]*3vy(A(dG*t$-<#.XnbNr7TTuH2bLlP#j^S,Y$"
-	"Ck5(NJh%Yt51Q#wh_*3/TsA(l`*t$L]tX#$-BQ#UUnwZMHsfMYX_Q#tP]<[dGUd[tHU[-xbpQ#)hhXMZL#R#d4LN#Qu,%,>L.%#j54y]0t<T]5L@R#=)IV"
-	"^f``6C6_4R#nLS&HmA_N#HVMD&7bq1_FycpB>&dR#lkl&=A,mR#N=[S`Ijod)Y65S#>8(S#/LS-aSShEmIE:S#'G5V)pMNg`hOcQ#@k2##of%faOxf(bK1"
-	"9ObShGc%UhO*bEF8+0[')l(fCw/*rglS,F$MK2K+,0-vJEo*$x'q%t:6N_,ACT#%B_N#ix#>d+o;EFZ-@Zdm1vn(I6.(edEw:ed%hT#_6)%f@`;5/N(,h/"
-	"nxY+&dbWse#miM#:9yQedfh0,6I[vdaT7Tfe#Ho(Z&'yfp7p4g4F2h^e62L&-RVK(yHg),7@c$jy`Tg/%+O8hK,w':Yuwn(7r`n(Qt;'2SbCl#5q()<F*X"
-	"H2gk%0p,,HS(T*w0iiNPU>VEIgivT=5/mwaIj<f9I2agPx3rL&&=.JCV#u;^Fk#Xvx3XWiV#Uv]%l.x/xHS@DNL:;'K'H:AW#XM9ZmQ2EymridU#,40]nx"
-	"kvI)0Gh<oUA^0(m+lAu-Q@h'(gPAqiM>X#ejwaNMYg^`_EKX#Nb;X#De$op,y5W#PQg1qDuaM#oeJY#4I((=<)kX#);&lquMaOqI2M[ck')Y#YutRc$]2Y"
-	"#YBeW#9crOBLt))<P/]_Pv`LP(OldIsuH8is%*Fl2x$ki'-whY#u9I'u:8MEu'xZ-)fGp.,84V2rnB'uR-9R%,:nLc@om#&=yy4Z#ZT-)38pKiU0RTZ#)B"
-	"<i#(MGi#x1xjM75_n(AI/:)mna(t1>mi#C><W[UVwi#t&VQPVY)j#]]vPf5&Z$0JG(l(CrsH)Pvy(Own<j#2TXi#Y^_pA`Ba#8Qa:BPJJq:)33^m^/DLZ("
-	"9#<M(dx^9$Onhj#dGrZ#K^SWRj^5k#cSgK23Y6%ESu-Krg%$N=bhjP#))7@TGuv%PvuuNCAhW20kZC+&Uwdk##0oU7Z'nk#X=+]QoT$k#s'0UUsH2m4%%#"
-	"V_PdSCMF1<l#03xb/Y-sh)DEH-Wxr<c/dQbl#jRWl#FZ=1X]D't6`]'m#NeNuR60N=2@fq*=u&Bm#]X8,)o#YK(vQa'Ze8n)=xw7m#YApcZnRWN9d>7xZ<"
-	"ncc+$DjvZ0m*0(<Ng0:JkI,&:.UL%)ifs[&0=p(Fl-&=3kPn#`-Wu]d8w)=/@gm#3Mhd2v9oKSN:Ip+/>/#5,f.;[A5cm(nj(v^>g#2_)h)o#xiT)`[C`d"
-	"N6)K1`*U4,;&u#N`a@%Q2Cx4r=jRH1aE<Tp(%r</(:3*J;Jkrla'r[Q8M^=D1<uBl#V</T(BlxibQ-4Eb`g8p#21y_Y4Z$^.byCQ^[$A-a,[8'c$xEBc(q"
-	"A)BnlGp#ioGp#JF]j<^1Sp#m[2M+bDop#eu#]QCDgH+:QKY#O-wk#[+cb^)$,m#&%Ap#A=fp#x[>r$6^WWIk$l,R4h'k#[IjmK2J,FSDj@ue#.d`e)P_se"
-	"IiA8>0C60(N5%4,)R);e`wc^=qF%b<sHJq#9+Y##eB;Yf*kfO(*1@X-qr;-&VC&W$Zl+O$k2^pfpRY-%q$qS#C6egM.EJU,v>b3h7YgOh9b:ILb6eLrxk."
-	"lhXG9r#aW1q%-8gKi^YCr#jy-n&8s9Ijex_r#Nsll(Zg`/(*2rH2nG7tueQ&s#,nY4N&WfU,:Osj(D(%5K*4CL(]AOClWBq`2HDKak74td2nGXR#(/ZmgK"
-	"/84('_9$m1*)^mZ6^@mqdWa)2ME6(Cg@xme4^`nR^uj9C*_xnh`bN$EO$;nK+,4(Lot@>$tQ)2sAOJ%_AHP(m*<VpZGb'HThNt##'v+)2TTmpUC)WqSJp1"
-	"qO-M-jd>,*;:x%7(b91lqLYgF)>a7R#/4=R#<mRb<eHKu#+n%h(*Q6&=hZgu#fX)fs'E$v#y6DQ8'D1Pg@tyFar[7v#$9(lEd=#l(O3]CuI5$P&oR&BuDq"
-	"74(`Xx_u5qdGvw[/&=uT6xc_oev#R$KBvuB'xver4)PRPN7MP6qa3soe-$TLX-$Svn-$QQb-$sr6M,PVFL$*h/,N%Lo3C1Zk-$5dr+=5m/.$.NJ&=7s8.$"
-	"0Z>nB[<dv#`g'/%y5V.$L3nO#D<`.$H9wrqQH9eP$y3>dm[t.$P8h.$cyHFQ8vkgMSaT0T^6//$CQ5GZ_98/$E;GQW0a@/$wi[ZRRufZR35ia<LS5/$AmF"
-	";S4>-&=Qrd/$4)cWS,K]uS*@_B#8+R6T9.IrS`hhYTfqTE<-u40$&X8+,Q=hj(oy[VUi#UE<>'4K,^-)0$P4CN#$K$p(_S`0VZ0@F3F=/l5uWym(B]C4Wf"
-	"@%k9-S9JWds,4,7Xrn#h%cdWhhpk#K1')Xa:'jXn-CEX-2L45qp/4(SN_0Vkth1$*,&(ZOkr*=#-T1$.higD=Y_aXklWO#KP0;e/J[yZfyYY#-^mY#cfRG"
-	"+9T60%ls$(=-R42$bpR)3p:Fdp*W]2$Dq,8cR&e2$h.0r]&ud2$C&^#2AVm-3gV]#2DClp]h*3Blim;3$DI`E.:kY2$,r71$aK@1$GPES(",
-	";:G0`@J3-Biili(ZmUJ)f8vB=JQ`3$#bL/(@m&t-#,4N&'c$4$Y6#b<Qj-4$,B>&=Sp64$:'I)3(>P`M;oU4$pQ).K7Su%cQ]ykh=ujI(RBg4$J.'r#-=9"
-	"r#2DCr#CJLr#VV^u#rY>/$:*#4.XZ]&dr4+r#IjlmKOSLti@K]<Z3+pmKjGfh(@v>&=k-uq#oxaK($DXK(2RE3h=F5;.`7f4$sSdHd8aZL+dJ*5$ooO/(w"
-	"'</(Zk/Ye1j6ue6RWsuGR[5$FfTR`cuZ/&nAf'=pob5$dXF6gCA/N'ME+5g]J/ognTBVAe5>t$'qaNh[PL6$egV5&3WGhiduq6$qAoN'@=-*k0(Ckfh#:V"
-	"Zbe9I2+_W`;K@62CXU4BluhQp#A4f7$0<xL#QXcw.W_<:dncbBmp4$%#+>/og9Wgh8]IEI=FI)8$'aI<n5ddAka7ry,1mOq#5S,2ChQ-;n75&V#:fX8$@r"
-	"gFA(t)8oqF_$/Rna8$<p7lh*gyQA)`5d3Y@yQA8aRq(t5E4qo(E9$^R=RA9s=NqddV9$$gDp(LUVLrEB-$&@A:KrvAf@=>(&K+^^rlsi_6HsJH6:$M`BB4"
-	"cMZo$InH:$N69A4OCOatEbV0(>I8w#R$1G=L,F5BhAKGvxggyu(c+;$TO<M#esS)wX4PHN5a^2Cjqs(tKsy.&vn'J$6:Uj#,UXKM;kYj#e:7:CBoMQgPRA"
-	"R83m8J$s$fnN8)OHNPB0-OFx,2C8yKJ$b,5^8;._J$$bE'P$o)i%TUp%up,<g3@.Cj#=7%'Q5;$&=K[^,QUR(dQE0J>QGsSK$tM:S#5S*wQFx,2CF4hJ$v"
-	"M:S#;lbWRA/WK($ZC&,ZPXl5@RNy,V-2L$=SUQ/3<_TS]xDi/YrZO(LZ3oTtPSb/6kvmT$j6SU,%`J#s//lU,s`Q2xGa]-p<QZ#'aVZ#p@2&PNm,P,vSfa"
-	"3iRNl#4H@B=k_%M$]lMH2&G%Yal2$_7qwJM$vqYw.t0y-AV#b$/lLaL$q:rg(N):/($vA]59nG.AnP=G=<iHBYap*2C$9pM$e]#O#xM)O#y-)#ZgM)O#uS"
-	")O#^ohq#<@OQg`f,BP(TfN$avBTPq+oN$#oJi$htxs[ROh3JmD*X(oIcr].l;O$RxoY^9E95^/#m/J8_UQ^dGf;(o]_3_7E10J>,RN_4A8n3yV#uOW>dCD"
-	"`qXU.1dq5(CBU-amXOfa6s..b=uW>#,m_P$A77D:1AGEbM<++crSIJ$LgNK`sVIJ$9fCBcIO&,kMg7$d,hFU_ZMq.&OBhcdJVT;@%._vF]c%&=mim,dwt9"
-	"/(FEVK(&O>-,iVFQ$R3h>fhCP8,gkWWePV<C=r$'R$a=;/(jPsg(g=;/(l['D4$$OR$^/o-c.'WR$eY[%cM/bR$yM#3A`JiR$<bC/(iIn39f<%S$P==B=,"
-	"VqR$fm,1jtAn9(JTG-jHt^+,Txq`dpp(.kZtX>#]k^S$67;PA2=BEkMy@l#mI^akIHRJl23y%l):Jcl38+o$>oY^l<$]P%JfSg'k0M$/YjgY#+Cw7$:tj8"
-	"$CHT9$+e/J$<pmK$B1;L$Q0gM$^tuN$sA*Q$:F2T$/9+i'R`kWI@(p>h#TG6$ImumKNM0Xi'ml6$MyumK$JmU7+.:7$nlrymtr'oB,aF5$4_'W(eWiK(>_"
-	"mXe[/ns.HO;T$>4v)nY6Y[mdT6;nL:4V)faRWnB>]C'&L]Zdq2&Y#qh&U$JrlLM==2U$Q#&U$05M)Qy7cKDs>W$8jZgmpJyC[+.fk%#GwEe(MKB6$7dmmg"
-	"YZ/q*YT1#QU:OToF'%mq,Y9h(5)OEXh=rU$ZCV8pE&:^#1F.I+-o3Ert`MY#_Z'uR<3<atC:x:nDcy>.)7/j'a&%5pF*E@vf>%duRsY[hoVdMrio9P-.bY"
-	"7(Vo<)=bNKY#eTn<-,=AK-#SVd#XTj^m&YtkqpR'uRFTcKDaQyU$DM@E=,I1S#7`[B=r08Q#K]Q58T2y@o=9TV$msGV$v]#JtgU86,vj(l#lIt%uMptU#7"
-	"Y'O$K2)W$:`@Orw3y&vPXGbuW:V'v`IaX#e7_k(R@O@v='uEM')cy+KnP##fnHo*EHm>#xXR)*56W)*aX@)*c&r>#HOUK`u-Of$YkBf$:PX0NTn'CvL8Wf"
-	"$nKAq(SY#q7>NeW#,+'hN78#X79.hf$B2rf$P&+LO#%cZd)y[Y-WDg'/T+@h(X8#g$Kg;m(g#&jOBf:&PKK@g$7/Jg$PjuZ#[i4p3Q7]W#=#hf$;yUN'l5"
-	"<HN[N)FPIhWCl;W7;R<Vivu3UhMs1mHqRxcXQ#aE0/`spT$14wBm#$UBCM3RwGAHPZV#:7P`Q%x3u7Lfdg$M%wBR7USNh+Y+h$m*QH.,pqxR=JX[RyMk>S"
-	"h.Z^uGvV)/m2-2$3'nE3-^W=TWB,qS+%gh$Io[`vJOah$pONiIUT;t(6r;PUm:0i$xB54V3B`N=h_.i$9'/iVj0)iIDdxgVSjo*/Xf(68IfKMWUqri$0S,"
-	"4,k=9)X@J4q)Z&3)uRc0cXrbsiI0KN53aOM.7T`qaXEF]j$DM7jIg4<t(wkr$[e=)/$mOIO(hUY][j&*4(l9,Y[@kA#2Ebs-3gpbWOlyS#2I6>*3t%-_D>"
-	"l.wZHVSHaE.lk$U;S7q)/tk$1iEX_Cs>2_Nw7pBDE`k$LpiS#]1pS#w-]7$[jjS#Z4pS#>3ZWnDPLl$s9,*Ud7ry,LTMo#]U1*-QvRl$o^p+-S%]l$^-mO"
-	")=yvJ+eVPW-*LWc9A=2V$AhXBPt'%a(X^WR#QD4)bLDWN#UlLBc->oD-'%HM(@ULGd+Ah>5lLo%)LUsn$M<I>dv5Rh(RPI&=ku&n$x;[Ze_CJs7kcbm$2-"
-	"EAf9FAq7YHFYf*)4W##9^TfY1Bh(S%Vn$jY%L(JDb<eX=bRgh<7H=Ue].=$Pqn$LGL3h6DEL&>DS.$DKuh)]#9og;Nm8i43sn$:iEdaBtAo$s]uS.1y.s("
-	"JY:-j`KNo8ha^o$WoI*MhuNHjfONG9_ono$@:jd2'm3qv#^uF`:>I@`;IJJ0jwkv#O9wdWnd*3C>>*wdG:MM)MaR(-6xLT.YLFp$Q(j=4F,.#d]mcp$Sok"
-	"^'1C`Zm&Ec3CHOEp$tv.&(7=b^#u]1q$Nu.5A<x8q$`LhW,XBNE#BBMq$I[3*(OBtpoa-x:$3N85p'8v:$O5<8o5hE5$BFqq$FX<iviCJkT$####",
+	"n0C9%1VZI/0.ADtSjpjZ_+:q,0OC5`Rh;Ary%ib#lVZm>nl@9Zt7.Z+wA3FjmG@R/#v1lu$ko)`Al]h=q#ix#hIx;:$ka9PG>D1Ud#QFYPCxhTTskZ1nu*"
+	"mLTyVj8%vbgYws2sD)[kF<Us<y,N2cyf(#cU<;0CBtu-B(ZhuhCNKA6mk@ip)Ic`Nql5[*b'D8XG].7YGq/aOiKN1UkoTiBL.U2dQuu7K/83a_/X9aq2GV"
+	"tKsO#F-A8%ARZ30n%eNx4apQ-<cVFd5Hv]USfrM/,-C9jI16MD9U),%<tt;4mD@S[e'<VgR';vgiU4DmN2/r>;ExgN>d1=j:y%ws@%uLkPfN]l5ani8wtP"
+	";'rNT,3j7ek39%H1+L3;[+Mx;s6H(B#:G=Thb&=eb,%+a[w)syQbE+gZ:549,2G*/ASB0lnR,x*i43BYcP&WJ*DhkpJmC#653/X4EbkqsHDAtkH@0x:K,/"
+	"Wp7ZRwi6)j6Y:Xn*Qqr`@0&8MC0l,n9$P_;/sg:gCBLKP;@Eaoc45T3.YvK[78a7fI5UVZoXBtc2cB#(I+dO5%R&@+aCGI/jH^mbRN5lD/<)@KQ::w'xw*"
+	"S%2n'*/:6k:Bu40/$id-p]gd9vt*+b99*4w<Z:)/HBgnK)aYJ9#dZ*M8CJd9mS]3;C--RT4V9O^]1,@i,yL]#>>u5'fnSFbh#Hc#:g_235hJ1dG@ISb.yq"
+	"#3UCAd#.eAPZ=CmO>*)s&P'>`0%ro>kChu'M9UE`R#/R=1w+@uSPkBTxmS,ja5,umo[+Olc]#@QmH'>KRhg.RGMw#tF(k'[PS$gCcv=yVKX+ECn4cd%WkT"
+	"UiI4d$=Rs%]=/K*uM#C05Bq1VK`02P]b(N1#-)A0HaD=T@c/_>OY0#>wjo^f*GD)%Cw).[]AAk#/6KPSD.R`f>>aZM0/W-oe<:5BmcR:]K*H>qd%[SAGgT"
+	"d_;p5KZ=a>5^]7=hJfYiSyk2fp(a5XfX_0bG3)5j&jCD'c@xq.$K^3)GUByR;[vigtxxM`HinBX0GC<$hOAI1)KFMj#N$mODQB19+FOewjDgh=_`Pp1cKr"
+	"3-j^&4po#yIwiyR^h7,gUXegiDcUA/KEQx4v@)a8-O7Fjy`m8Y+mE(4G=hK9ZW@-EW%G+f$mXxSNaO<l`-eU*EU/DlF7QZ@&/.ZJIis[6C^cG;TC[Q`iSY"
+	"cT.a]VGhwppi@iUgZ:=_w%OwBUHl08&(q'C`;U1NOGIb+H+exVV+ZLb)Cqk/iKww<cHM,J-w[y[sd]yL5'VUH2^S/W)_e5GjD>`8M8@r:uS,.S=YYHc+j2"
+	"pTA7b=2h#aPVWO*B.%4WAGBsoTa#2]PblFj$qZt-A$F&3.9;&R$,MP;h&HgMw(k7-kQ0lkfPj*/e%=S`jMTqRqZ.b985J`$s-.9ooMWXmMqpdaw7IwZ5HS"
+	":Nd)IGnBMl<&/_j+cil.Z88ZO)InfwS,5kl(^elV7VB^W[EHEl^/VY5O``Lc5+T>b-occh/>/OcP-ea>N2x-p<E@D[CA8JS,([U-OZ(fH@wTR4xgCpNw#a"
+	"22E%BMg;(D,ls3W`ONiw(QyQ<PH:W'6uD8Y2;T5K(>xVZSBlY[@86>%02:=nLK$9F#Recnc$1Whi]&IX7m()H4W7rbpcI`TYAw*l9+$yd,KSD`ICGCl#m@"
+	"aye4]gy+Cy;b_J$&;^A^x'_N2YS7#uj`#&`S[VKe$@/IYpX&4#G;W^5*Ut]va'5]<L^f;SN>uH@V,DkTwZd<KaX6blamm8t,4a(jY<Z7#WB3@P1.$Z@d0u"
+	"lx,t'^V0wgEjg-v2L@hR3o+W`#NLu9'IKf]w9cKZ^03W0+')r*4ASun`bi4u`_iuiZ0eZn('`SMb',l&H_T<dINSH:l8K[HoW'yvT>Hq9KipA6ZD3fiw2."
+	"s5rDi'1r)a-o4JGbR2p;dHwFCa@Qt3v4T<S<N$xvRCnnJwYlpmEHCN;=gcb$LuiM^SPe<ibOy&*`aI:Ti]6J@Q^$JIhgE8&[/`()A-WmUC6Kl4qe(Q*Y+q"
+	"o&q`wxYfA8dmIH0GU7ZL%eCHPHi-[lS$,[`cKSO.k)M</H`V6Z9k&i&+Sl=xB3F=a,h)B2U]&dFGS.hU.y`3Q3Rj8umsgh._w40bt68q]Ybqmi)pFP$/7O"
+	"%&qZqChIrsF.;A=JE_NI'Iil9JeO,9pT7b<_JSb_[7T1Z_orZ_UM72e6qM-UdMQ08_Y*9/1n3)<6;J]B`/_g77$r,Jdf&N@s4.8-S^yyBYFO<aDr8ySQCb"
+	"MY=vZNZ^^^'_0-MC:@HQc.(Q,y<o/1S:o>mKG,5Pfc4AY$MF.tsbi[dgpBac_:L^ofU[B`rhB(LitP.;l2)v7HYuHv&5qShjK[x-cVcst==uGuLwIXhb0%"
+	"'D;r[Z$YE]_e=^fqdy-tE1SkOCw5FP+iC-&ZDL'C^>q`:SQ>6a*%^0:+V3g1sVauDCHo)BKyTpTZ(+TBrYweDL5@EaP<cnjU`9-sxDU9s1crWeUtfh<ce`"
+	"G1C2pku^d5=Z$V:=vVpwO`Xx/3Z`,q#78y1D`/)]*jMQBY9O:Tk0wL#4n+l]4j%LuWv/b-7sEnFOiu^,oD<LS=nu0bdnsES$%Ct31gWJgcdq7%kI(%%c9m"
+	"(,iuq<AA:@%lym$l9),=,io*/N)yUEyn>K[Ryx+dxZ7L;sUi6ocPpli+%JHmVDO[g@0)'HsDZ^ncn(u7MAL$:H8I0XK%7$w,tR^N9d8u4OWqE<QS2&+Q-*"
+	"Zn9i[36,$vrXgyR%#cJ^7jQO.gtk6k#rYa+Rqwdw[,'_%w(1Ok(bQL3^.wy^I@2aXJD)jAq^<]JK>r$A<a:fVKQ(iH2byw7piQ``_293r04lMGed0y7^xg"
+	"$*V-F)%MbY>qOi;9-*f$+E.8Wt(apZ`.CU/4=*Q[9b6UNY[RdLeVuku4SrG<YyKS+48',Qe;4`_HpA+yge@bsRh82Imo`WJ+6:X>%u9834:]ab4#[N2Go6"
+	"4P0Y/=Gn9j#BW1$y%;@H*XNiMJgn<s]R%FJSP,'w#sdU]rSKjgZ^BYOBgbiG$slb*Jq-1LPR&Gnn0OHg`S>I:bAvs':RFRk8s:,&8e1C#OMqyWFVk:H3b="
+	"h_JLhm&#B:0MB-tTWYUJ&qAYq$[,pm4.84T8.)oIZgpE9L2k@EgkHtZZJSjF$n1#-RpiMtMeGR.tsYS[%phSo)ZBvK[]FY,88pKH.Rt[xh0)S#w5M0kgN@"
+	"CQVumZ`3<$9nI4k1QvQBB_KdpM(:'^(6#O6_#n3ZmJ:Z*Ix/A_4+Uk6fq@Cc2TBta#6<2(P<--G<DmQ^-o1nGA=R<9]g_&cj4:O_mekZ0BHh&fF0tp'7r."
+	"@igLT,1dfRp+C[DJl#aW9Pd>sm`NC,/q$(Oh^.w1MgfLjO'=]3>-EDrglXD6>qJA-6@Y)oIZpqih1<#dqXp<F&/JVEBku=J9vxSGtbX4.;mVU#<;R3%VK$"
+	"APIf;GelmS]0Kf8eB[iES$Bc&ts/FPy&IpV,)TGR&UOEn[-CYVLb[SdOg25qA3K($;xA9-gqjb#)bcApiRd7&5_<bI4ElPG**iU=G.I2+%v*ukD^J(3'rt"
+	"o,Xpih&AX('gB$s:KJ/FBQ2'AZOw:]J@_Z;YJY2oEBFE];hmBtUthPscRyNH;lpT%'-hF](ojfJD#Vu9NcWRKU.2$3W+ROXoh`acL@#&c.x-8a4'HAV1=4"
+	"9w%uN6sK]aKvH*r0%m_,-v6GJ4]R>EALa8epM#vyd:U1qh)[tDE,&VCHK]T4^(5Htj`k<;Q8%^ABIRGDvrc.*5'F[+4/aunp&a[]='gL%=rDj_J^H&d#&7"
+	"/<9C`^w<;9WV=_N09Y_6<oafWF3Moh,4-R[tNQ#GB3mldkwwsi[@kGkuM.p:_+g2P8/b6>2u,186uf7aJQe#u^KiQLt1_u)V2<]oc.@NqXR:,nx$d`xc4j"
+	"1#Xn'j,<m/i`qe[>/PT7$7JMNqWc0@/[`V2h7T$&>dE+P'u.e,]jgk;cuh@)IC*P&h6uI#@jCPHU/hTsl]sgl&Qs5vasJSF=ienQlXk'07",
+	"FH#r<Ttm&AQY4JD]Hn8BC3yH>rB(jeo=TW87,M4mSp0NKa[C96.p6)ff8q-#JSHL18K9%vZV8(h&*aYK#/iCI-if$PFm@&v:%pjV.fJYPK9P'WGOM1ZeDN"
+	"q/Z%&I+3,)G;XNIVWYk2k8m.g'I&$%s80RH_^U0xIGxf*n1pZix/D^nd^f090[[/Ebi+3,&:bIWGF&9>h%p`i/%6bE<*PQD+D*MYvKX3E'EWtlgJ6Qtm.:"
+	"tr[PkK,tYsb$tsdVGjJx8h]V5G:1OL/tobh^+XaX`cEFY].o,DlZLI]%3^3sfqldI/(iao4MIIR/IUNyuH0LV1XpdxfcV>G<d2X:cd3Cg-rFiKs4;#g1bI"
+	":.9oV&]C1J3Y=4R07y(UHtYvTOaCd#Fxl_+uFa9Ehn>:)6._J_%8fT;USwVbGikPT:)R^QB'QLTc`mUkNu]s#I5+&m_ZCB;2b+$5ZX`mp=T]'B,N@K@YY]"
+	"Z/-(0(@Ud:JFO72v3qJxiCHwSeLj$IS1XgFUUoiGwvnu$8j4)uNgA4AOOL[xO,>(+U%O,^6,%Fj+RVi8IjDYhfDUDd9E8'5=vLx('EXv@HrjM>3vY6dq8O"
+	"ILQ1NPv.44@>DkhZprO]-R1FFqf+Ej`q_IuL7ciay0gWiN.F=hL+Z(([hP&kvFTd'YJm*90]iF<CdGF./:WsBT2x;C@CyN'()`P4=9SoFL&v==`Pw_L*AE"
+	"[=Vd,U,<&ZT'lXO81jA42h]FtA9E/A[ao>G&NUGu)Ai$MO'',MySp1_%v.>TS>p_jh`c^8'+kS.O1eE;2C:%###",
 	0};
 #define DITI_SPIRV_SIZES_expand 4140u, 7793u
 static const char *const diti_spirv_text_elementwise[] = {
-	"vF,VNJb_OPTCsI-2[7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>#'il<(b`4;ev.B%#D9-"
-	"V)^Lc&#8dA**bHD#$<S@4((_vH2v03V./Gr/)3%Mc*,drT.8g/L2pV@U.1Mr/)77-D+-j$U.rYUk(^EIw$+:4:%2`;X--r[`+[W3K20)oJ2hmoa*&NyM(t"
-	")ir%pjXb*'QyM(v2-7&2DWX-Y_#o&-'M#$Te,o&a2%i($4:7'bLDh(&=VS'cODh((Gro's.1X-kv0X-WPpC-0bHk#4n'kDOeuB#22o`#1xCe2^kP9%6>l2"
-	"(.ia8.g5Iw$+btp75`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>68Rp9.=okZ#yn[u-P`,L)B+YK(&bAM(i8RP(,fuH2g<Cv$/1"
-	"YycnvDC#`VSV/gquH2cthv$9$%7$JXHH2Ms0'+0msC#8:041XA1X-phAO2dDxt$7`yp%#;]S&C^)i'KR99S)lTiWj1wi2'+%G3]8t>MH]+a#&%7'4l<VQ4"
-	"),#AM*;Cg3VU(#5[o$AM22uJ3Wf$AMYRr=%i[$>%2I&k2UAyYSivU80vvc1)'<yK3k8h,4WGk<(o51L*'fUw7BwsT88_+q8&kv14*vtnb+vML(3y*=$W%I"
-	"6M$`q:$Eg(P)P4_N(B_gZ,E7lh(T-^4;2j*usrMo0OJ4;P&40LyhJOK6&4_#Wma+ED=mflbouv]h<#@d-AM-p:[IPsG=rQX%Y+O>a6t_7(>>kSD>y:3NX&"
-	"o<K(YsA/(ye8O#h[RH=$h>=i)cJ%AUb]Tu2k]BShXr8$dY%f)qJH2%=&9Y#7J@**_jC#$)6kW-:$YX#fu(-#t0xw&N]crB2D*M#4De[8.qWg+9$WW6#,6^"
-	"6CF9s.0rwb*>WmF$K92tA'-WH2CnWy-_1Fy-1Eg1(56XC+6JNc$)j)1EFrvc-4NeA-l`0O(HfKH2p/=N(r'>L(,1NQ2r5GN(t0HL(sy^O2t;PN(HO;@5k."
-	".u$to/o&[hDh(iOLx'nSS$'iE@qPhRYj`D.JSWTA]Ebs,]PFa=<vIdd^@MqpfD#cCr=%$Ks*Go._O29CK[5yEc+$4Rc%&IT.&HpkE;-2A3N#Jx[,*JTM9."
-	"F#NW(fRL`Hk4fW(;m*#IFh6AI)QbL(ySYab2`*n^rhK>Jgk&wIVWtYJG&:iMjJpuAx51X-JDkQ(FfdTKx_(qK$iD5LJP`W-xd32(F;qW-dk:N#St@NL]W="
-	"u(7K'4MlvZO#*',M#Q`5]-lZ%=CS2KQ#hPPL(8*JuI4$KM#OB3M#p`)LW,:sBMdgW60mc=d<.Dy%=$>`9$PEZM#TNFM#5F#6V<7cM#G+sk<8[LEO^o7hOK"
-	"R5k'IBI;$So/GPg$^[Rh:,V)BVy%=q5_W-dZ=n#%qDN#:nv14X5wd`mxIf2-4JM(v&xGsl]d_^B+jN#V3hxRn<MV#H^7*3t0t4^0U0O#`@$Of&_m01eD7O"
-	"#uH):TVWJM(n,P[TwF'BOH#rd2H`$;[3.97U[1YN(a%&PU&BqoUk/De2+hb9%X6vj'BM3P#0Dt0WwbIP(xh[KW93D,)U`3,XM$S8.&,B^-=D*5$m3#n&ha"
-	"aa<C(RQ8-b+q7bU/b#YSqK)cJbK(kt&h(Lb$DZuSZu#kI0J2_DIT+=pOL(o&+To0bCB[KjL>&SZSL('n.I2s8#G#e<t<]qeJ>#f8-R#x1<5&Q3gg:akCI2"
-	"'edG#ib4V^vtJ>#jQRR#'2<5&WRGH;akCI2x&_F#m/Mo_n[J>#XVc:`Q/$rZg.kc3D;:o#.tb<#+>0&+K1jf2QkGftPr<0ogkrNaFei,)feX*bWGgS#+$-"
-	"V)fU;/(dM^v7SdiS#8.'T#Hk`*3gLiD(:b;/(:#1Dd:wOr7v$<rJ.vTT#ZEbBe_&m:(>Fw:eA`qT#;F`*3w&]E(C#</(ZmaufC8Pr7w:(]H6PHU#k7:tgk"
-	"p-<(OQPmgYkeU#.*VK(Sj0NhLFwU#,iCf24ebF(lB4V#O4i68_DIgiO_EV#AU`*3^HB`2QN</(4L3JkRml68S+R6T0PsV#2llHl<eW](lOyAlY;8W#.HG0"
-	"r=hYylU/`$'Y^&^u-8R&nOgaK(Z>WNnLBjfMHv2Wn.<[M(xC39Mw@UH)@RE9o5wnXMU>+X#$OwW#cy8%pZn#>dW/>O#+)OpovS/Qp$wkyPx/Eo*4Tg1q%."
-	"Rk/,,3To`VcfMTF%Hm6);fMhvuX#Nd'Krf:qU79HQ^PZKOi'M_[-)GK+L3pDnh';pr@#./NG;SI<Q2oUB=>KO5V)V0xDtn#](t+6Dp.7K$&=v(>Z#EjQ@v"
-	"a9s[vZYO#wf_>,)Ny=EORZBZ,0>u(Ou&Hi#a4w%=&IFKM_^m9(T(jiM8jlDOQDei#i8`(FIA</1,nBHN*`%SCxFfT#U,Km#Gl#h(1xVfOQqxQ(rc/)P91,"
-	"74_/tX#[&Cj#=k7[7rcEi'X&nI2voWi'SSC0MqVZaOa6jvQeSUV#A=SZQsN]V#,J3A#6KY<R&3RK@P>.2LpP#)O6$tt#Y'LTS]n,b&Dmht-c$pP#1<hpSs"
-	"<2oT%Pdt26_dmT1`(u2jL',N4r*pUV208S7@5E&V;KngppqXM^Jaj#f=;l#vmgLVDVYF&VMhj(.+L4WeJ]gVh*^j#gPWl#0IC)48K')3Ln+Y#iDJG3F(M'"
-	"#OK]mGlsmj#6[RL(G&9w#SShbtpwMPCs]W,vq'T$',qC/(2<%mW2sRda]AJl[Htr0(d+-,bh)fdX:rN##@sbS#JYo1(`EcFbs9YGYDNrsI<1dvd<tlf$u3"
-	"`dNI3Lm#2N+>Zx$W>#,0u(4OFnm/kFx%'Xd3%[F8P^Z8Y(W#1(nyYIVM;-6EW>#--j%V'E7n#Vit)v(NAn#F#[pcCf-hA2D<U(J5*V]reO=^3w*8]5gfn#"
-	"EaH4Hk+JW(90K3_u2t5H>akV_;^#2_%O3o#G1Vq#qLr4p8Y-5CmfYdWnVIN#%h#P6e`WvvEyn0amQOs#w44rlD_`L(T&@)4C[U6p=A<*bRSop%c+/0(yxm"
-	",4,l5=3nkS=3N44Eb'SXO#%H[j_LP4*=SW`o#N89+dpTPj_<y^p#QS@B=`7]p#RM3xd$mCp#tZgv*.97k(B`kXeA2ZW-s2eE=fP*q#@5D/(FH$h(a=`K(G"
-	"H$h(x$F/(u/ld2Fy/Z&x3ZI)rBga<qiOq#].hf*+Ytv#B]xj#pWYmg)CG8(nQl]fA)uj9;%Hlh#D/7iQZOZZ7LKSi@e]Q8>71ii5RTSi+JRgiA7M-j<*VI"
-	"jNiLuRju7kjIJnsmvVur#/]hr#UN^Fk,;NZ5IM,,=6u5s#-qcClJlj_lQSgOh`bwbk5LgM&.'aM%YXuj9jv+a2M58J&m8-+ry<rSBpYk5B88,g$s#(>m.0"
-	"qs#<)jk;q=om#hmb-3spBH1X(5P(LIVxnkkRe#mu'iixKlN&vlg+&c&ZO#^Y0To>>B/)S6>I)n#5)3a;)eDn)0o%k-WQ(4Z3opbe0BqR(<To]rPjqyL27r"
-	"8:_pf7ySLr/N_.=bHKu#IV,irs34-s;Z]e%<d>Qgk1hj<iT^u#=Zy.Mo]pu#5oju#Zh*OtDi>QgCxZftg@m.r+4ZvZcZ/Q#qm+v#<YT[Mo'Av#,*dR#;MN"
-	"0=v.Qv#:E,$v'H'(,c<#6r:Xom88S0I3$5Zv#^hBect4SR#V'o_u9W%lqUSl/h)sf$w*^WOq([]xvXj]Lrgw8j#PwWc-pUWxB,Nb-$2/xu-HIEl#ftlmTN"
-	"pv-$O8FUCoorS#VWUc&Gf&.$8L;68v5WdNZ4E.$y7_b=(c3U#EBJ)PIkaT7=.U.$:F_:Evdr.$qlGBQiRUK(]fy$Q3Bi.$Zmb-$$;q.$fg7Bci98/$7_ca"
-	"65X3k2uh[B0/@=1=F(L.$d2G2CvOX5BWp&p2Jn]8<V'%-*crl<Rw@#0$;0qpS4k82%d_mmTkVD+.WY,O(nKaf7N(0N#VFN0$T;&WVEC<;R",
-	")`o@#xgu5WVk]ZQ4fP/(dQeyP1]Pf%#k4n()2LH2r4/+.C],,XHf@X-$u[p%sP%k9AtZ:s4BN1$qq71$VagtUj'_aX>JR8.mLW0$wp'/*ggUK(02eCY%)s"
-	"fScK.Z2m`vyYTCf<-BW2O#N$svZtW,O#$AWZZSp1O#II4A#wGS<[&4WN6vS2O#0fpl#DQc;-+jpl#2fpl#e#48]Fdo2$rYwH&g;lp]Hxx5CNl5n&VMZe<o"
-	"TLQ^SKg58&bhm^*^>+Z1>,2_Pf1P_A>7xZ%hv2[K_H2$mT)MaO2Ci#L[3q_2j6HaA+a0`r46P`lw[k(mf(i`8aHcAYEt3$u9aIaRV9i7Usg9=s<O0`Otti"
-	"aS1FQ&SU^[#+K9ObQ'y(ba04C=BYD;$iw8'chv74$pO4*$(%S4$m:JgrWLYabA#<>ZcE1(dXC=EbmX4'=1.)0$#cy[d1jgGh$ipGhR<Z3$h]F5$VD:/(V,"
-	":h(6O.&=iP35$1YF/()0Uvd_f5k%L+im(so;/(LX0h(EOlK(MX0h(p5y%=t$u5$`jsp7PQGQgoyZ[B`]k5BX6/)344HwbyrZwb<;-27EJAN#d/h[#e$Z0M"
-	"fo4lh<uDQ#82q_)8IaN(Digh(Z._Li01W$>FbyoiUfO>>WJ`-j8a5Mj1hs2(pSSh(Y::*k>2GJ%/yWdjL5RI%`;RI%jCTak/t^7$Rebrd`vg7$Tx;'NE9C"
-	"(NyRqCm412M#:t,;8/^,8$bQWZ5-6MZm4Tn&=,Civm-aV[#dWSJh/cV^n-uM6$Ao_Vv%+mxnSHgQ85#;&1>u4Bl%NRq(LLAAoR(FTo7`A>lhVXdrNBc/0c"
-	">+&P5>:O&dq^a<X)&9$`NP3q]#NQ#>0,96/VST8Z#t8$fY;7r6QFjq;GWSr^c^mpRsohr%>)op2'+P4iay9$,gSRfS]pRfPJ6:$hRI58K'o(t18@ktF(@:"
-	"$21e2CKir+s:wWM%ds[:$C4[CWA58E4SVLV#o=%-%w(o:$w4d:$+uXEvNsP^%AXY;-#'e&='Bv:$3&cW-^sGR#_tSKMcnSQ^xg0J$XH:J$3(hh(DYH4N74"
-	"5)OJ*71,fK_;-u_<cOslaJ$VdI1,[SmaOZ'&K$/>9#&-9-0(R(0e2KGyQ&ov<oBBEi>#Vb)i(%#$&=HS>K$b7*/R7.o_QBsQj_qF;N4#Kid)uM:S#w*XT]"
-	"RMmQ8P+NBPCPqdN^pFG-#Gx4$W'yZ:rO&tRwOxM(X7AfNP6IVSLx5rS>V[K=vai>#FSUHN>wwVT9Sg8TOY(w,T_ZQT@Z-:(2'tpT`L%<-g)oh(EY+sUm5#"
-	"b<1<vL$ZD^L6HWlPV#-eVU&hTQ^4fmE4K`FPVR:=i(]n>nV7t]s[iAQi6sRNBP.%-jWhjIY-*xD@#R.cMX;-R+XqhhM$'fB'Y8chM$Zg1)*`],&YCP-<-'"
-	"YDR#wr19$X66N$:eSA#m+W@ZU,f7=i#`TSx`vY#N/1k#YCaZZslU9Sx][a*CYj=-^i)FH^42>vF;Jpiv:%/SZ4^jI-TZu#+oxs[&gN53#-Z^V-]m^VQ8M;"
-	"Fc^-s(%,D/('3jr]ttK6F.P95^Yx#wZ615)OvTu;OArI>_fX@k(xG>B=A8DO$4>D/(hVHP_xfD0`yi:l_hCQS`^PfTJocEm(Os'i`>swI$FEVO$yc21a8Q"
-	"L((d'wvdDw_5&IsJHaxL_k$Uk2&8w3+)bH,^P$1etbb;-vs+RMcab;YQH=ef3U#nE[cc7v,n(-qPb,EHu46,R]V#o]ph(HJ<KM`vpcdljsseK+6=f5iHQ$"
-	"e=Z+aUrnufBD6kr)X_P&y,88fHlVat)2%9,RcH6gRS+I9HprS23T[1.HpC<-wLM(([SA5T5-aR$[UKN'Dk)o-O-@mgN5N7i_M*6[Tcr]e((MNhGc[6(/tN"
-	"PCO4kRgN&>$d'(>Q$>fZLie_una0i(ridLvTirk7O9cVegiC7<.gRQBS$jCq=<1US6$d`kg`$:B_#VOO*bE,[`)^^`djeLM5$Zn0l#jOy%lJ].=c7<-h2@"
-	"C)T$TZ^grMY`Q(^O*ckmO]'mA9[S*H7L+=EUET$pB>xmMp7DnNUE/Dj%[m3NnjT$'=(d'$Ra5&PR6;nMNuT$GaV@mvNh(2LL#(#N;-$pyS$_omj0U$qa,A"
-	"m=1TM&l$UL(E7/h(056([UG/5pQ/tEE+NNU$6UA8mjvUU$vKoQ8_BTU$lPwrq6H*Nq4;_5rm88BuIg#V$7&7srg<v.rOC8j#qnH#80r[dsdDG`3`Ugf$I7"
-	"AA-6<>k#S6^i0engN#_yTk(Gl$ctrybU#NFXatX`HCuX]5'ua9;Dubm-P&B8WK(5j#`u;0aQ#4'1d)R2fT#*,*U%j=dT#W,5>v+=PW$akmn:W;mvvNy,P("
-	"W4C2MxEIb[+NF/M5hfNM)b<h)>jnB=3sKf$:ciR8.C'V#y@kf$5(_f$4MIJ6oK$g$:hidOpSU*O08$g$rYZ)PDt*R8BG5g$%+'`PVgM%0yil^Yb9Tg$T;("
-	"p*'YR_8HYQg$^$ZeQ+/0>Q[8e&ROo88ot2#h$7+e&R1<5h$vmTf$WAs>Sr2bT]wHHh$#9>h$jQmuSmCVe3d&>0/4XH5T83mh$Jtu)/7q(nTs9'i$KDpoU:"
-	"f0F=0*C6B_I=PV^8KX#m>KX#6DUi$I/aW-=_f..@l1#Zwehi$ur_a<almg$4kUyY/+BQ#3J+#.BeOG/$bgm(%s;)*c1,&=&L=j$YT7+ZeuG^YwX4ZEA-ej"
-	"$dot[Z;[*(40quj$_M:`&j7yi$+($&=.RGj$NFj>-GbL>-yTIi,IRCn,P596C:2Dk$Aj[L%/$gW[#QHu#;DAp(6wjR^Z2:N#)t[w^(68k9Q-Tg2h;EbLhu"
-	"A3=F^-l$7Hqm_3&oh(8FN>#a`sR5.Md1q>Ol]$;-8f(DN;/`EPme#BQe)hADLNaO3[j$x02B=B*].=T1ol$,elFb#_/cb[+3Q^[F_f^>0@m$`eTf^a9S%)"
-	"^XKT(=Nv*b[t/JBr)p=30fh^cOB'V#.pnYRQ>Vk$HVOm$LOl%YD>Pr*&F%NSKDsf$WU03(Tpp-OS)q@#0EM<eWB2S8n])n$EBFB)y<QM(D#NAflj%te)Mi"
-	"]foyA8f;/.U,I1lD*mEypf,kWa*;54W#paumg(D+t(TfL3h7n;2.ev92h$vkb3&:'r#)gH0i92&d3*G9r#YUbXR+ljj0#],o$j/kZ#^92h^1ISo$d`_8.m"
-	"Fs8(J<Y$>Z3rejo6iIj4#@D)X'11(rAsg([.@B=9*eo$aX3'lG'Be]l.>p$R$0s,7Vgak5_E2(UiJuI$BZp$l,0W,=$d^l7b;2(%Sb3UFTvp$tHhs,CI`Z"
-	"m>^+7$nnxY#*O9q$t%sg(a>`/(CJKh(VtxE3pjQTeC>eTeD>[TeMs_q$c6#op']nk>U^TQpj.HK=Xt%q$/Ttkqdg,l,]J>W#JU@1(-S^0VnxfC3WfUG=ia"
-	"4r$9+QIsfs>l,c`HW#FKJE=osPr$@GMFtgyHl,goQW#ITJE=u.mr$FcICuh(Rl,jxQW#Z0spB$B1s$.<@H&>j.R&[p@#mSQSZP119yYK&bn$+6hdMd:8gM"
-	"A]B$w[7Ck(G7W7M&GYHWl[_PM:^0l%qakKMoA42Cq8U6B9:Lj#tyK,N/&anN4^O/MvCN,O,pJI2X6tH;u9tH;q+ro(cQ;R8y-.T#;WRJP)q<&P%`iD4HmA"
-	"m%i-K9CH`d+%d=Wx(pQ$@#<dsab+-,,%Clv+%i&u%=:>;)b-iZW)oJsZQJ`B8oc_=,%-t+,.Ndsg(kc</(5OLxnA_^M#4i=/(tE;##Tq/[i__Ce2NCCNZt"
-	"oLNZ$tM<S5qwa-To5O#)QJ>m.LvuSVwJX#v61O'8C'l2^5J9dxjH]-1-1`(GivmpfH.;6.i1-%9Q_O*xcP>dt.AdW@4$WUc%N2U'MX$HgeA-%w(%maEc%9"
-	"V=$1wdLU`-%x*>=ULV;pV9I/bFs7fq7o&g-%qlBMWXERe2pp7i[1IKi[tp-.%F9,AM+e67=L/S%.u6V13qG@7=Ti>&YV9e.%L7u'ZL:Ml2",
-	"vErVXy>/R(YQN;-BS*R2f*k4>ClMxZ1R*/%Ot*/.EaLEti&E/%493S8Ta3u[Lh5cX#Qd>]W>*qf@Bb/%v[^//xgB2h2Y)Q(-,xAu1q9f$I%dhmSO/J$SD6"
-	"/V7<:v]o;6p_By=:^+L%0%$^7t^$dnQTqP$W7uoos6^-eO_Ee3:*O6X@)QM8D=y.I2_2XW2('3PpoCWg0%eXA-a4MUw+qXE/`O`%h`@xaZvhH%]#Xrsxn("
-	"0[%IWLn3Ixkq^c5'fKbPZaK(sleO3%KWZ5yQL'cDjSdW[=>GcD2^om5tec3`JF1%fxA`ckC3(d`Xr+=TDv1%_:'2%lHHU(u8j;-8wWR#3+f.$CdM2%YgYw"
-	"f3IX2%p0L2%X:#[fR+mT]^#k2%m%IbQ-5u2%v<_2%4hw6g^yJk#qwkp(0O2ogyV63%3-OVh%dcQgH]am*a6_w#Z',8%sIS3%hl6b<QU]3%>Y>0iPHDP)x."
-	"qJ4KJjv5HceC;kkko(lSpp75$e3%-0J*kHollj=OpakC6[`Eh'<,jBy36EmSO5B2bJh3PnQDEl;4(mm@k^lNJ@*kq,CD2UU&7Cwn#<$.cHS9&IiZm;bEl]"
-	"FK95%_M2$m,IEP#aiMX##P>QpihKaWLmQE2pj4K=U/K5%H$&&=yYX5B,-AL3@Zijpc+%kpAQC5%&3t+;=A9A.q:do([$H3qgH>F;Z%>2q`B8J=+gk5B-g5"
-	"PrwN47(),Grp=ub&#mgdF;4u*T$cr-o(kkeIs6T(7%uQ$:@H_Ip#Ix6,sJf>'u2-cit&qg^uP[mV@0-s'vbOw(t%T$Dv(:Pj$)cy4&SucKM2<H>vsP,R8>"
-	"l5'uRXhiU_C+9M9'Mh(8Ycn#7;&G%WUV7%=]_a*:[Jb*;[Jb*mktKMZ7lHN.U9$H'B1R8d1SA'8X3QC/C65/&bXn+FTQ)OQ5Z5TK<]1,-O:/(Q.kCPoBIG"
-	"%M7pA%WKQG%PcE+Q]2<,s[cWGQa.i##jtPeQtf^,QcLx;RNx:H%N;OqBbdc7N0N1w#aLK:8Hld2stjeFOE2OH%wI1FP>K#9.p1mV$77bt$[bT>-og4n#W5"
-	">N#u:&I%t_@rSh:4F&Es8U#4BCI%Vq:nTB51$H;(2R8jW_C'gM</(jG&t-ChUV#`EsNUN'[V#E_CB#'Q=f%*E1o(uqNH2'(5,.NK-BHcuHk#0^S/V_wHJ%"
-	")UKN'iBmi-qUZ.r;/]J%S*O5g@QNI%xEGJ%X(1lUWHmqV'VI3Z((pE&D'3&JB_'XRCO)t)2_RS#qc,bXt$pB-E-'R$6BwQTrywj$<^Zi#m_2l(&uo>.V]+"
-	"-7Z<E#Z<[FK%(AgM@;bNK%J=&]ZeV]g7@Z]k#Z7vm(0qsZ[,e<k2U7l+g<'#2w=b=X]K[GU(yyUK(ZC[W]j]rO98of%]xDw%iQCDL%@K$L%g5VjCJk/l<_"
-	"p:##+B`W-T*oO(]'$6M)N^KrWEkL%Dh&dMerJTMABB[7dEGO-uR0K`B_owWt`yL%iN.EFD1nn(b*K>am/p1_W3+ea9/73$K(K,a$B*3$Z#,A#>t61b^RcE"
-	"b9NcM%By]*cYjV&#xqgCc]9nM%$2:p,GIhl#q:s^#eS;N%6wO&P$PDN%P#F&e0E&kqukWN%K[CmRJbLys()Dh*>EVK(&#iga[cl1(FN$y>Q[tFb)a`N%HS"
-	"kw7UwsWeIa6uen*###",
+	"n0C9%1VZI/KoPGaPx3>+;t>wJT4l2%FeB;)WMY`KM2opDNq/8;5khB&ou>_rFM$ii&8c.]YQ9L9)s,x3#]nSa]gsquE+2W'x4`;-M#+,%<xXfq#a;EsSjb"
+	"_qHO/qJ&x:p8(&q-u8jF=8TJn=8vGR#U)86RD$AYiEmh]S$V^=^e4#Yn*a$-g%iGtj^)9'o5lEAL/m]rpBEjSwn+&#dC*JuK_3vdk@l/F[5Hxw0ULJ^puO"
+	"6O_q,i*e-(9=.T2DKpax0UAJQor-aiKY'L.^3YH>Y33O1tOyKEAc0mMF/WBte=QE>;@r5@j=0i@WN9Ns+5w8[It6>Hnhk8[,g2/qsqR.he02<-/8-)63:8"
+	"+a#oqccl*aQjx@[5y6>H@X_G2G=l`D`KkP'F$DXta>TX`#YEnQLw7DtGC9W7`fBc/RP%YyNVtX:KA<eH^=j<u6JVaP]Z=EWkUs$=FryOnRc9Sc.8oFgjm@"
+	"RELQ5p(gy>%8lO[cTgutST;6nhvC4r$rd97QeePk]stfhH9R0-BLs)3NxpE[#xW9Mlw,:IwvG4'ELM^:0a#XAB.A1RNT%MbZjq5-5qGs',H]@DX36Sf9F4"
+	"VH=8='L:Etp;Nar6Rxwd<l;I-WO-lOh80h$lVyOWGsp3wneL;[*1+bC%Lr-4Oo=weA9X[Lr-'-87eEM6/'Zm.C]s_W9a-'M;DD[qu&0yufK#-AE8hloUBs"
+	"_:JxV;::2Da;(Up:ca5S]n1GmFT4>H4L1retO$;>tDjQaA.l/sG[c4$<;FrAE]<HVY;x;cJhUTpS<uPGRaCaTWtU'p6d4n@`I$DihEhCjZi`B:ACP6WXOc"
+	"4aUeIM;cpiFL'2,WCfKd^h)v-v9Uo4q`n)>]v>XosO>d[LRuc-t4=o&T9v[CS<@GSpF^9Y:jcMAQijBFCM58MkL43K0%cIu'*W/b@ByfQ'8]tm-efICqJA"
+	"(FG4xe@83D'Q9/Om:+qbIKLX.Rx8sQ%YC6<-[xVgoB.NG)M(jg6f]CE^(&M/=R^^gC/P-_%(Qa8]#2jI^$]=@;kuHy:-=EdrsFTA+t';*Sv'6AfM@8-Tkg"
+	")T-tPBpk[arPKDSLUIh`e)l/;Eb*q-$90oUC27^5Lm&nY1,dK'3K@_X4K:L]7`rH`a&fK9^hme.Qbcx1Uj0H1<Co<wN5-3Q>q7Q&RcV;[[O5Yo^N@R/pUK"
+	"9#%@IrRrGa9i+PLK#U[vFAAM*+]3+,w[t4`N'^EGU+Fx*'aa<'r<qMUMQ1*W:Vh[QA_lE5__O6IxYbVQpmeMg^vrlgngTHqf(iC9>Oq]EH=]]LUGTDHA1l"
+	"MO=x_t,KG2F%W=L=.H#C$v-0&+iJhMZme)o@;NAeSXXr`^MPw1s8xfxA)rp)_4hu+4X,2%5lK$&21>T>a%&)^%qCv2'P(DU5KO0*eYe]>WP6CES9Fyp#d."
+	"=EG#Ln1&Ir846/6ek=`V#b:o)Cg@&7Vgy#P.&;L(fvC&Pcc/I<;2p^lmDV9#xgy^yhu(K80WEj@QHZY*/So9Q*SN3u50)*p2oRm;e&.V1km$OM/*[vfx,."
+	"LRh34WbM#L%B.6vVWxN5U]&4R*8e,N+3FcFYLc-34[t17G)xVTcm7WXFquuN`+8rHbq.81ZaY^>%'O.:=T.As>@i.*<-[kn[7+7<aqc,nkw=f:WakO(G@4"
+	";UcPr*=f,UAcbY.s1[+XheNBWkk(Zfne8qrk(2=MYxp0;C)C(v.E0@7DqH$-5WN'fn`QKrJ-*VQL0.Cr;3LrZ)iZZQb^59RHwY$lb$W9=^&fxbwuN]/=B_"
+	"=vc3<JhCTg8/gHAIHE_r5Eu,,Ds0N=@>*)[u#a[2+t2;ghmH0]G;#w.jw#&E#)^F#bPhh:qu.H3xWL;XsUPmmtl`o`7/;E5p3E.TUqEvZhcwrK<),f0m/G"
+	"k=hJt/Roq>3Q(b2_&LLP;X;iWYj_/8dX2%&2*g2`c>J^1&Z#,%@=aQk&7a)r8-yhe@MA7wn5gUL(TTD*3[;8X.'*_9w>.elBjf,(%D$SCG,vfo:VHWveVM"
+	"M4RNIylS8gJQ[G^U;P5TF8eHI@w5C=j9#DAM0]csI^9L%P.8k)U9-t5UQYYsX2RhW^k%<5:N(lOn1C'r*0M2Js;`)E'>4u4('+pj,<4SAcVb-d5jt6X;d7"
+	"<t5eck3SO*)ygebK/*P-+unq3[+vbi;F;NT5y.d>oZELaFyfk<rodll@JCqNTQ3Uw2itRJqq5B%.=ixLi4.H9&tpt'J=N9a]vB2WJA5WR^wqJsmT0oiUf/"
+	"L=ctiHokLV(%9Qx6lhLq1<tl)P9/&/+2o^9eMrd):V[DR>^jZEji=xw6q3=sDNqD3jlt:m_:D,_)bk^Ms`i+hwhW;dBEiHIVW$YP47<AvniNAgBnI/@&]-"
+	"4fZH<&-=(SRfEp$6_M*k4^r+tXHrDrIMS$e#AkDjH7^E(p3:A=Bm8(*l:0pMkc_I&J5`+Da_UZ,@6R6W1=*RKe<6^8qeZ$E^hJ2[Vdcl;VV@K-VX#[d2jW"
+	"D^Qfg;FeUi)hk<lL.m&6a[7c=Tfuu`nUUw:v10Q^[SR<E80BBUE:q/*RatigF3.mj>P6/8Q+,1DwSN-3k6CV,IsKYXXm:#6@py6Tx`F1G91:5Zv%)MnYD1"
+	"I.w6>0SGIBt9CkL3n/3sOQ7u;O[MLs-^[%)<(A/TZ=]@so_4[b1Xt)FYw(kxbFE<vKTdQ9/`'98G]1BC/Oj5W1C_/,8PJpBSTyq:dTOQ=*@.-MP6@IY$H."
+	"7Ah)xrcmlNClQRF_wf`QGi#Iclr-I;IEnp%AVNc.#A]nasgn^^#3qSS_0N`PaJeUb2vm0#ti_@us_Bma2/uXTv0hM2.2)69S]5FboWUJy:(61;Cxc/F5Tn"
+	"W*rm_9w-,$t>El*9gj$9AA>1CbIZ1:CMs'9V'hlMl_e)7+^[ix8R79)K`U`NZ/OBcaV=)8NDO^GW0Fe/d,LLs'pRL#U:@ys$#UdVmuBVJ4EM'.6j/=&kvA"
+	"lp3h'5%m<I)Q<f`(i603H6&9SpvX#6Td:8Pls7qLj1/i@YQ&*j=VRsY%AZ[*+RZ950&ExRjsr9sW++ON+l>3brM[tGbxu_8J[wmIpO6:^VVJ2Bv*@cVqx;"
+	"J%FaXEDlx&0vpI<kukY1G$]KTcH%#=PLD&N0RLwZKdDdRH6pwR)FcNqgAgg.hpdlt9^Q*;%Xh7aZQ$9Za(r45Zo[+HjVZ=',Z5x-&a(>F+V3FyMDZj_g@v"
+	"h@0-2'rZcQL0c3l*tS+j*w/83Rp7FSuf^D4a4vLTsZG1)@$Q_h't)+XQO2shXFspZa<7edaR>6K27QvtvuE88HR6dvk];UiM$8h44+(=ELX/4tgD8(Zxva"
+	"H<*u0*elpamma&NjpOQ+8yZ]*6l;I;]a_dPMHC3BE#Xeb5H@^6;0$sqSBH.g3Y+w+Ut2]9I%s^t%^gf+v[Dh_3:=dkjcNqiR%eo8J*dXGf;J6Be^/_,igh"
+	"EQf)^tc;#WOBhG[H=XFF'/6d)SZ''F)Gb$Y&GbHmX/qEg:c6RoaeAI(8VNJvh=8b.3TU3]c'uCoNlK&I@S5O0A5XX%[FBii]mcU[I/;+j>6U5<Sck^*3>S"
+	"V6E,myT_*2X@I.=<,8s](2T[(luux3Cc0+YA%wIjH>gSaj6ZJVAW(=FY1]0cS1kdGv9TGJ9q)*/TPkH[)HIm#'.y^qyVi2TNMvX6yJywMt0^Bm:#/QH)T("
+	"(nxOL$K,@Zuf1EKJ:dZ*WP2q>HK+YYE])u'fvc7f1AS,mGk.Amih:FVHf4ylReEY'uNS3<vOkmL'u&Q6fsl<7%_W@ZgBl:s@G]+DI'5P:*nBNf$WZknG[Q"
+	"hpD8VDwNG-fOh[<gq.RPG]J&Q#;kJpcbPN$ny)Ssm&c*f.4C%uQPO8tq9cE]'A+3xl:7SPQ(/OG`I7H[tgkLWORMAuwSVvfe,N>JIRAU)af^IgUS)N1j:C"
+	"M$>2`#g]:p,97uC'G'C<59dfC[N)6H)W>9k,J9i/OsvJZ+f2EQ1U%*%oyeQ-lK0mTk5c=&rAcRH1$.eN=#fsKaSp]GFK=&_rxtWSO.QkdB",
+	"'k6IXvf2/^w]ZaL%u06raWg/bgNu.4-jwKuEMh>Aa:0.@REr%l^F6nI$mmO-,<o2Cd.]iP=pflfGv<:O._P-<+j-t2g_;6SFlAr9i<:.IeVx`.wXFco#3W"
+	".]Zs*RZ:WYmBo6+`i,xiA5*cXX(#8mxRfTpa>tW3OQ`=AMXvY5`Q79TKEoK^/Tl2UMmY1FhIrkKfo7j1crg2p=DE;&((bRY62o>rK<yYYf6Xe[wTv@UEpD"
+	"<Ap&%d=]7>#E,=yO*uCE[[^:*a4A@-RMdXaT:UA;WTw&aWm'%KN%Gd%eDfP^S0:FW4+W3hI3VpSK'0T0tqD7hY6nbPgbZK>q-YjoN8Cj>7C.Dh.]KPG5lR"
+	"hOMq%<EgoS2<R0U$%eJ$(rjJ_jI-;mL[PH3YTGdGLmYBx/oNjk3r/09w8uxUCb&-w1Q-bIuS^h6PyIG.O;<;A)EtDWV[pa^j4%s>Ba-3S7j4<GaWa/q<]_"
+	"r]T]/Vg)o`]nep=&m]GrJl`0wT*B11`2v2QSg;U;E;MD`Y6vCnugOUE+s#w,Tf]FLs+I.<Lia`aY0>[t,oC6P>/&Bq2+EkP4Q7>skR+V.$'JC$pdlwt*9$"
+	"vw9(@Hu[mFCLmn^LT]V0%68ks=nHjBhpOl+g32%ol6%naI9hTc#2,%'/-P1oCVk;F25dKOb_pLfS:Y%1Wna$g>VC2Pry8NqqW>lJSF5&v*lL'YWo-(2ciu"
+	"HK][BMf^:LZEZ)dQ'uMr/]/fj<C)>#ZC&uDdTATcL95XnH^R;V]NbF(X=wW/nND03OcMX)7E)fnGZ*kukc4G3$GsDkc<L-GE.Ba2NcN'C`c3xAu#4-$r&w"
+	"l1EpIrfwIix(T&UOI'/*KNq2k@hG9'x<3Yp3)jIIZ1@l.jPCRAc3>aa3*&E,PYU*&G#HgbCGBmVB`2RV5@b/r1jKl<dRLJ&MpBhot>VHo].xct==.Pe32X"
+	"4<.+Q_Mlxd',h+jgB3J4`l#F3MIfK>2E/%rJ<DUV;-i+'Em[+Igfq>h1D9>srmN+N2^GD0W`du&R&=x/XZad*<j4c1JO^k>;C<*VU+C8.VF5p1Mu<0$RO."
+	"6^U%c+.hCS`_XAKH7jFo<P;.,ZW&j:H+'&>^p2+DYO'cQTGY$8.TQiW0/C5jjN,<R]Ho+3<0cJ[UB1>j2Q-]pUPTg'OtTLWfI$gY4Nu`F/cEgT;D.v(n[b"
+	"BrI0(c7(Ejh)31mP2/XMytld0R5KxBo0P&GRKr.ss<5]j9cM&w=&@1p]Y`)6iTo$X]%<tr+(8[,W[kvP#4rS6WVckor'WYH(Yy)<5J@^R0-*1,)SI),Axl"
+	"@E+v2>s@079FjbeG;b4CS,_BFhNI7jJV&AiqR-XFWmt4o701<;M:Ya0eO=yFY(-<$F8hRoY,[VkbmI&y2Vf[YW5xN$'tWuJ1;GWka#tX:@W(.x+cWk[YVF"
+	"ZDa)ARfYg6MQ-E(Z8xBOJGvrt'dEYovZ7ub@.d1/&_jHrl&s>h(f>/su`DvEAtPU$JcuVM^bLF)`(9=@%xO'mcQWg$X>]E2Q3kiWr,,hkj3L^-SP>uk[Q-"
+	"8lp$#tv9yEZICZe2TmQ)>>,$N%[2Z]hnK5<p(:6l>yx`f:=Ioocl=6p)K7AwthAQ4r_'MA1fcV@0in#TumTG1tbI__o0p$/fx^]fV3X_XOXC@RET'-D0HV"
+	"cK:/'nL`fV$EIv:R]-/A%mEIRyTqQ;E-.,8qmq<+89VW6#ln#^yF45^f$0`@_j59A*S@l5sP.,u44()62XZtQU;KFPsaVbsnNnAQ[@t6&c_i]GQXmxZh`M"
+	"6i43g>9ITtUGkn*^BhnnduikDalxOm#4j]6[/qvNJ%$Wrvm3PVhu#]t/F)L:l*GTk@0dSDe_8x's@^7wL=*$0%rL6*vc-eEWX#mGe]GWEI/CfnoRJo8m5@"
+	"wlc*TT+$X$u[4xCb<Y;WEPjtdTLfl34H3O3-.^>qj9M&xe-Vq@42KW0pJ_yfe+x$oXBA`x^dpCa,QUVBPkP77mBq/^qto.nE*IAdPOw,-N5D#3sTEVsIq>"
+	"uC,>'_q1Al^,X`+c)WPG%89T[2EY-,f*ul$k(4JG.99p./A_qf,h_Wdl0`5r;)`me]Wu5q,B9Otpg:a^mAC[k/K/&eeU2p7^jX$;-w4R*uLCKH[acAGC&L"
+	":ZnEN5nM8T[uVo.9r7G,96Ix(m<R2)nrf9D(@Gko`j9.knBpmG8Dl-'#NU(JAFtT;=-tg<9e.%;Cc9fKeUj>n_g:IlpDNL'h#-1KlCD1=*t`mQUg;JB@fe"
+	"@'On83U`fTZMa'A6t^MSG;gnTK@c@nDCOdinQiUXa=QSl.Pln=wM<<uLC^pPy9gn&^x%YrZ(F5rb=aD5I+1mvjXr/sKv)c2(nQ-A$CGc0cB*o[pHuWd/5#",
 	0};
 #define DITI_SPIRV_SIZES_elementwise 5503u, 10481u
 static const char *const diti_spirv_text_pixels[] = {
-	"p3,VNJb_OPTCsI-0O7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#'qq_$&XG:YwSvv#9Ao8%J3UR&0bG<R$jZK(D4Tvdu:Pu$+ll<(kq@=etma$#9['"
-	"EMZ8oa*u^.U&3;mW-rQdu$&K^i(;fFV.'+Vk(cw4=$;_vu$w]=J)=rXV.)1Vk(e)QY$m@Ln&&]lB#>xbV.*4Vk($yB=%sgX.)#El**odOb*$qAq&%)_Z,l"
-	")QB#*P;8.Qb'_#xy(Q)omSq&-cW8.r7k]$-a:X-.21N#R(s8.*TgY%JkDe2%Q*<%U)Nq/46B9.>y's&ZEEe29]h=%jrV&58Og9.SG@4(kvEe2NhN@%&e`2"
-	":@iKc*T++++ALDh(%VjW-t_bM#e82S#+%vj(a0aW-Ni0L2O1]t$y]aW$`vkb*kAcU#$j%t$ZE%i(.*M#$mQdB#sgrR&0''[-9mwx->e2/rg.h_+dk(9.w5"
-	"jU.n%k<(V/1QTU3nt.IZR$'hBb/r&WJ@$)&l30>=$AMY1xt.1c[0,VTsu.2'<P(0lVP1p:Obbi)X>M#AV@MXq@kVJgIx'/g(J2WHo0%WE]X@Q,eB#2L3.3"
-	"J[EJ3HQM@-PZM@-1k$J2Iu^o/DF:n&H+=a#ShWs&LMM/)KViK)Yh]c4A4uK2y<,o&knG6/WlLn&Qf@:7Y+#f)Au>>%4&%j1[7>**c5fZ%&1XO#TUEgV5XE"
-	"s.vs%Fc(y^L2TCZ40M_mq%RaC&$HIEw%bbmi27)1X->;1X-0Y(L(Tk>:8$5@@HMGaBM-W3T&JO]/DO%Gm^0O%79nfIj1XNY9'JZ'V'u8Tx%#qUr'iifk:y"
-	"#JY/Kj7f2TZAk'LV'M(n8G1<_+sk;hiaH<]-hd2D]r].fZ/s#8fU7MwFL:$>Q^y.FWN$>MP*Q&_/PX-TDUN#:*JP(*kWH%h'*a=(9Zd>crE52%9`K(W@_H"
-	"2=RT4qUS`>&2x5w@C-*A,o'6,*yIoY-V,1X-Z51X-I,)T(s-[l'4E+n')BaK1:,@]-Wl(L(*7X;-;/uk((&jW-w_,k#=$_g1#JG8JdJX^=P6u<'t`elDCP"
-	"PK2Goe;XT42[-gw=Z-2,HZ#$G*j#X`+0(`(W0D21lM<.GtJ=xZtr:W*Xq76lg+>#^wlF7aCO_2GD_#nMXfM9FQ[]Vn@&cfirdG*Hi*C14&>'Wuu)3555KH"
-	"3k0&&',P>IKAR]IaWuX-N:(f2c/n;'B'q>'4h]qAFYX&K;E$'&.v(qK[3+7LjsuX-_S(f2O7x8'V)]jLKQ,M#e)Br7);*M#O^>M#w__*3<$*=(Jd%q%*>)"
-	".OQcMr7JC'97ENmM#0aY,P)X&6(lMm%PW72N#ar^*3MUt=(R%&q%j[tX#B.CN#8XtwQMHsfMCm`N#dg`NR:g3V)L*pyGciGb<JGhN#s>3pDGZG01tA.O#O"
-	"kH1T,X0O#Zqxr.2KY&#MBiYTR8#5Tn^DxT:lQ-3,Ct#1dR>QT8=[T.mp0;I<&a^MZixO#*vIFKu[1##M:O0Vc=7KVMc5P#6@OwQCD*P#%)c'0rfm%P@$:G"
-	"&]1rlW*A(/DOB,16r;eP#V4jFXt9`G&hcjP#1Ols.nRNP#qq%Q#aH9/(fk*FDsJls.K065/DZ)a]JE;lZvk(>ZXQw<(AB&,;y@%;[Ny%CRbaSCMhbhQ#1+"
-	"n01Q23e&*>th(Q98)=SM&/r1_AW[0t<T]I:4V)-0Yp]Wx]'&'*HR#UYh3b'4k]^RFsI-)TN>#o[x(Fu9x;_/K;>>g8$Z_2Ct1_lmq7%pm5N_xnV0`WORe+"
-	"mQ.'MbARyu]G#V=j.DaMH:=S#67NdZ#pAQa8ssv>)ad-27MZFqex,P(^nIWR-^h^+:QMS#Q7nFb+HYS#r(rl-#)Di#,hrS#-,JDM2Z&T#yPtS#(byyGWp$"
-	"T#JJp3:tkcFbrec46I)BT#Rf3Nd@guI-LNRj_YuR>#h(TE*6FJH-P.0(=W1JT#RMb<e/d>Zew>Ak(n/O#f8p^YWF@$U#K$op%)98<-f%UpBlV*U#L>3C=l"
-	"PxT#LGcRgpa/#,mE4QgUSv4Crc<U#QBq&=vuXU#LvhmB5/-*3#l,s#Rj0Nhnp;BG*>1M#7d1M#[:(V#HMdLi2i%M&Gl3K$fC6/1)JCV#Ng4:$'We+j'$/:"
-	"$wy,A#Lljl%OgPl(ElX/(XLCoK[0P,lF3Yoe4O%W#LgG##Oy;@8KZ<7jEtAq7c[=^l/UYw.VSo=+oHP`mBN.Gl(SF`mKAd4(e:44CBL[FkPG#2Uk[jL&>u"
-	"*x#wsZCYV$bt_;M<puib<SP[%UW#jySC/poKTJMC1]n+_sm$&Jug(^Urp7_n2ToM#osZS%nE2h3,/%+,M@#QZHX##]q-6PB/QpwEDD=VnNX#Ue[VqAic1q"
-	"OalX#QBd:nCWU3ru4Z6C/y:0=`;/Y#HS@lr_&[e<a)kX#Vk.2CU2M;$+SBj#/tUY#7BWK(ADH-s$,14/cZiY#y024//)rY#k@BtI]4$Z#J]SG2qjV0$4B6"
-	"Z#58LCu5ZWCMkD@Z#'#$&=8s&N#ia%xvOZaQful@N#gw3V)wNu=voH=6%AfGi#O@<i#tZ4pMJDMZQ[_s2N7a@ZmCpdi#fDDo#vUQTJ[G,C=3aki#,tP/(A"
-	"d/GPDP#2%w:>EO2nbW-Fd;X#DW:BPHq+5T'/Dj#/8Iv:n*PQ#9T5)Pv0l/(X]yOr.kH'#/A:Q4<1SZQNw4[-tV`o#^ZL;-0d0YR#:&k#iJX2,r>HQTT$Kk"
-	"#lV`o##2O8%T>6HaT*^k#/qxU(*3j9Sp=s)/Xvok#qCt)/6Exk#'W`o#i5>^uTRNP(3'UT7*R,5TFE;<E0Zp2CmAGKMJ`,O(#uvxQO:*>1[8%/V0e>_#`I"
-	"CHM]5LTnt5Ql#c'@3v%yAm#%M4m#$Vhh(7#vIW>FC*X[SAm)V1'j(:;$cXjRln)<Ge*tF#Xmg9I5FYiiXdWrFq%Yext7nc0Pm#S:_j#ox5h'LC[Mn9p`j#"
-	"v)t>#ABs@ZAE.]Z)dQGZ*I.;[AKJxZ@&X][.kin#C&jn#'j)Blb86n#8O(]Z*Ylg.Y6He<i=EN1s)EcY#8-P&>8Ft]hh=Z]Vs_6^aY2w#jS-<*;CHQ#=NK"
-	"q^7ECQ^-E=&5*3cK(p5P7_Z]L#/aJdG%2xl=v7dJCMsU,fWIw4##;jS$'EH@[-Fg)-&:w>N_8kvWCdiW>#=T41(xe4HN-/J0alfr@)[qao#=**5&1a'.&_"
-	"+HR8s`s+ae%9.&ILVo#Tq7HaOxo(b;l;ZvKw]]#i'_w[n00$I=28p#x/<.K[vsR#'j$)d[ya*3l[$E(H,9>Q/(qp#-HmB=^v6p#@sQB=c7]p#jV1%f`k0B"
-	"cMADAf`cYE*W``]f&1)=f/kIy.ncFq#f%F6gu'hsfHsU<-_A7@-QgVM#%Cy4g:Wo1qi8l5h5.@q$@+'r#<33^M8P1r#x*uq#j]od)$0A8.$nGR#k:OR#k="
-	"OR#]5iP#=nevdC9ar#_)ugjpck*3@/9G($uXvvFR.s#gN5)l)=l*3HH_G(.aHT]JkSs#6'`Em-kB6(s#(>m<Oos#+:u@nk[=c<^52q%9DMX/XyQH(X;2q%"
-	"RfsZo:q-/MsSQt#JhK3f#i$wufSQt#X7^5]v&fWv,51O&RE&k(hZn2;n$TF)[AHs#Sfk(kN`h+s-`Eu#C;8u#&>+irtQIJ2*FEu,=aPIsYNHA3*C,BlUm<"
-	"2(EN+fs@+SP&r4ue3wYRP&EASA#PiAv#]JUG`xnJv#+YYc)Gli+sT/;D=y.Qv#@ia[vdAMG=%5Zv#6ZC4MPe<6CUCmv#W=Ub<-Tb-$:_vHW>wu-$&%Hv#2"
-	"nqV#U>m%lj`,gN8Em%l#q0.$I4`MO7j@/1ZIbkO;(EJO=O%q7;(L.$uDuHP:DHEOtRk.$74_.$d;rINW>ND&WZiyl>#m&Q:7hdNrTxM(1Q%h(&6g[#YpYc"
-	"QXW1]-:WXi#hhx.i[QO%u'v]E&n:fa3Bj#7[t/_/$;dQ/$H1yE&*]:yS@Hq(ku<y/$LHeW#QCqpSuQYT8Z-)0$8%A7U+(GE=^320$]4DlU",
-	"nwYU8cFN0$w<GMV>Cm0$L%:*T+inOZL/GOWteGQ#,]aK=lXj0$$HZMX_>YWR[-P-Wj4el,un1'$O5R4,yy=u#NV#&YAj_O(53+/MBGCEXrL>BY`xK.$ipQ"
-	".$EDZ^YaEQd.6Cwx.],eS$uYEk#6OTS8*L+2$;hw@[a+Rj#GQsg(8h)/:[A(P2fHm1n9DtT/`N')3jW2t#wxVT((Q/`/-@p1$t5&5vnvd/$p4k&'a7n2$:"
-	"g&.$iG#/$r;R6ptL#3$d7ep]MY`P%.d6EkmCJZ#+@xO%W3=t$XaJh(RcmO_kIN3$Ke>7`=d,2_exrL`M@>7`KY%,a/2k3$ApW/(U5RvZx6Lha8TRB=0gY`"
-	"1uW`'=Rj-4$$XUK(Llf0a8fVW#x+im^l1,R>PGYabECpp(O66.c[_9BcxIsS>&fD2(9s;DdQ[88(o`6>>[06>dE7hd#[yaVPRn@5$Tumvd=c9s(DR6]e<q"
-	"QQ#UA_H#[$RxeICX>#(eI9fP/DhFjEL3*unjse2pvsRAO@2S%####",
+	"n0C9%1VZI/O<i`bM-EOaFrODXY+l+'RZvF8)dSDDU.0qL2cO3T)m^)6.7W=m+'o<hMPdPT#P>E*xSG*OPEk4d.9,SJ#CmaWGW3(c9AbXZe&1.h3vDO'ggn"
+	"__:6CKA=cMl1aC.tu3=+`H#hL0:aRuV6s:_:R,`HN_nNZ9aH2-+,rQ`-W/=S#>Y>*_QQ4H$l4RA>b39u>oEdaD5Afac8^mi$tn6c2';t@<X-R`e9prBv7y"
+	"dJ'[A7jQCopGqQQMVnDfxoa*nf=bmx@x9pcEkk%jk(/&HTWXo[PAlpNcxgkEOAw)DAi/9$+C`<thPR@H3Jxbxk[ug0dEOa)2,RKOEPTD[&p8;(L19_7iga"
+	"&M=qAjg,;Yb/bmDF$YgPA@pq2153]3,Q'$-_;8m>,^5=Ig&n;#$KJIxK2&VyC.R5e2CT1/`&VGFQ4/[#$t08K>)xWIkw`/g/fNWO]y=I<hFZp`15A0(@5t"
+	"sDD`X5*M&11jUaOHyoKF$W067P'<hF[vJo@hjdjNcS9#xKa1@3e=:9rxQ:E_CmO=&KTlc/VH6DC&P)iuUO)C#Z$+7YSi_f.NU_fl`LE-MF>t.ZG<Mp`jEP"
+	"1F$CkfcEGXE+Zl0U.j+E43('bY2A%>8@.Y+O+&;$t$x>51%%laYm#HP_Z._d>M/XgmDs]NcA>QQAJXy6t;seC'`^pGUEGR9&bU:Qq[m1B=aEZj8$5U7YO@"
+	"=$)0Id+IkxOt$d<hN8jg^$8Os7l/Y_vUvKkf^k71q0LE^N^BCB:ZHo_(8Xo.DUv7w-bRUO87dce[IHcZ^'2c8[p7q73N@fMF:^r2srvIDZMRyrQAIs>qE'"
+	"sJZ^ge(,K3e'XuH<q(CYOy,CdoD<^okgUPDNNh$lP7GhVt#s#gm]/ccm52mrKcMNh:GBHOgoSd'jm$MQVu.ekg+D^*7G(wK[q9_G>mF-n=YI2Iw-Brl+fL"
+	"VaJ;kh^NQS]IW180VB#2n#$b_b3>s6OJtN>]k(9_:+PXX35LDlft7G-G4`pZ-oU.AA%]<GAD;a,L55bXdG>,]==oSx6I>o:K,5-S`.4$yb;*IuR#B_3B_O"
+	"^BT9_7mZ$9.5)6L9E3T^^0vR)ByHl+A#CFMILYUv#3n-3jF9(M&9><v=uc5sTBYmD7+JP'sv[EYXpnN[,srn)^i'D)S-g>b*[#UnG9BBSjQCIGnX*_#bNP"
+	"/Rg.:W,vjCx`^'O`n.]'^##[4NawMo`HlpP%C'ariPKiQ:WlttxJ6dq2OFHaPS$q>W.sO-3qWY`qO;T>FN#e`0O7kuU7^cnQkbkCJ>9pTe_[vTT1MiKMq%"
+	"*M3E<JTK7fYOX`c-OLI=(s<c#vLNx[T$hyS#FaX@Ya8fq1iJt2;[ALIxpRn=H3eN:oQyso)FUo8K9idU$)n%;iQ-aoCm/&m&nb'-F:hC/]Cr:vK5VYC1CM"
+	"(:B9SbH=E(U#1jLc^q3*h%W]K+AgoOUM1gN(98M%Ym-vZ%BwJL]@^Rg<CpslDH@O<diFnwom[Cx+G]Z^^Jw93MQuQ_xg.LT>R,7m4_K6H/7od8>jtIcLqv"
+	"Wv#D04Hn+t-2nJe#-qHdAh.X%7p(Of=/Q:Z%<]BO#Wo8KCsm,.u>3)2JtY3[mAyn0S.Z<o>l:N'UwT:xrvl:oFi^HG)Ki,vMfkE3%,1_;@Q=p9kRmH0wT8"
+	"NBg*@r]p5uHl#X#@Z@4_lm*-k+^^1;BW2,cyP%CA=3$CfGr0EayX'4QNqbZWYy54l9*ql1'l*B_Ot]S=-LRL8S'Fq5NLGDLW8w9Tvk_8HDUC#Cq)vp57bH"
+	"*QQ>Lg8iDe#cY[ZhUTc/4S@%VoI`VSK3nG^oI)h=]DO(5eyreP]nr/OwU`$dMVj,0w_b>LxyGR$WX,kBdJP=^K6_BUwaHc3A*hQh2n@gKweQ$TU`'+TI2i"
+	"op#7NnVTOR`2&#`V%oA:rSCPqn9=x=vXLSR;Qo(UY1b8bX1h/v<[aAA>.XmkIDb`@FB5ZsT@VKy=i$/>mnMQ_4]7(Av)6bn(E73mp;uqriH210f:wl0U.d"
+	"#&s#=-]B5B>%8HG'iTN:7Vw-W9K9qKu(vZX7q/[0c/EfjD@>;8NmeMn`Pu.@P,[XD302%qtbso<QfmjF8@y&C-qYTYWG$T5`UNvem:kqC1t/L<bU4KW78I"
+	"lC$*V)l>Qfp0_Bgr`GkkXGFLHXf$8C@G/CsO6@@QpAiCT7#d%;N3Q*C&v2KK1Y&sJk@05_RE+Z4m2o]CB(4a1>x*MA4ck)pYFp^<RQ8Vg);`Kr`/u4&@/Y"
+	"YBWGp.DB=VQY27r;De2DO)2bUOj]ZT+nO>jBq@yY6-v5Y>&A)UZ_pB^i+59O:B_(><<>yE+Op[<&I)s/yE=2S=F^c-=j45WDw#*%txmyKK9@%V4+;jLh/S"
+	"bx10oLv%k7e#xEKueN)vcx+^Pm62k5N[GK#3&.wZ$Nf[K2FU6SZ]4A>8YYbXw+$4QMh1AL>p2-vkbYRXhx/Zq2pVMh)P*UaSZwd&M=t8<w09Fp1Clm6-S1"
+	"Gdgkd^tqcPUf2)k7VNrU/@[.SsI<*2/ZyVvGqotvspp`$7BM)B]A8ZgcUq.eI^HkWt<BW)/UxNHqUI+LiIP;@56*wsWB-7&0<aBm^RXt]L&('l3Yb[mP8r"
+	"At->I$X3T(^;O*g]9w5uwFm5q5S=(->lb6LQLyZkPa%YEPEBl>^ObXj:M0UlbtyB.K>y:d(+3C=mgw11$Wu-&t5b33YR_*l(A=).],i<t4o>957Z@JJv%R"
+	"%sqPv^=%qu*Zt:6pr,S7gvAW;PP<*66^/uj^/OUyXAR*KYZKHmF8ekLPld1:npKu6:3_&_%O:<=-i=vO^3cc`k@uX*S`<]Z37GGl(HS%e-ZG0#'dbXC^a'"
+	"7$XUtp;ekO7NFa%x9g:<#1N;7&rfB%Xy+%FTar3)nI1G*C3&D+UsbLASkqXUFi=4wNbF8mvpg_kg;d7Vw^jZ=]^6UBev)hd>IN0n0QO.aJGscdd2qI8q/%"
+	"Hy2Hv48%`-XQaL=,gXYeJHP;>NMahge.e.BhlZd;Z-11#",
 	0};
 #define DITI_SPIRV_SIZES_pixels 2638u, 4819u
 static const char *const diti_spirv_text_group_norm[] = {
-	"r9,VNJb_OPTCsI-.R7WR8,I^P/&Uvdr_LT$.7D[XA'IHi62;ZQ]R>>#/Ke`$&XG:YwSvv#9Ao8%J3UR&Z&;l'^`Co*8gH>#'il<(^`4;erms$#D9-V)YLc"
-	"&#4>)i(bHD#$<S@4((_vH2r03V.+:r/)+W4J),drT.8g/L2lV@U.-Ar/)/jl**-j$U.$PP&#(m,d*wG=j(yo&y$rdX.)'WLc*n^Fb*ivX.))ah'+odOb*g"
-	"^]1(_]A8%'u#@$qxD8.u'KD+^kP9%6>l2(.ia8.g5Iw$q+qp7.`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.WJRP(rYWN"
-	"#4/VN#.#h_+h25B#w82ac$cEA,V@(A,VeAX[sIaX-qEQB#4(lT&cn(4'E-tX-'#@A-2rPn#aqQn#AY'b#CJxU.19i>$WwHo&3F-[$o^vB#%e(C#V#7S&C^"
-	")i'2`x7Stx;hWQ'nt.rj3S/]8t>M/Ej_#qdF30p0L`0t+#AM_SkU/p[n51v$cg.c@Mh23o'n&II>TS;e=:&qN(4MRsc%'%4Q:&>Iq&=-1Q<MIMO50jgIrS"
-	"<Gm:&f&q@MFn0O050x4(>f,G=vbL*W(OuG5r/QVsXVOaQjKYl&J/b%nE]Kd)nnDdMcOWS8]XF@WCt])#ByHQ0M:.###2tW7CAyT/uN)U/Y40Z8fcbsvC%9"
-	"R`_AE69wX#ctAYy2s04mP&BR9ZNFuEbbV,4wk.jT@M],SkVn..M(_>,R:YNo0%P]Q_Yl>-D-qUcl:S4*Z-pW2l#xrK@$U)rn;i.br8EWXH<@IN/)kRjK)1"
-	"3[f<MP&_-RSOi#GT=d#pfVv&P`-h)OiI,*xeVc=C:uK2>=,o&h9[F*atEN2_NhG*gaNn&0R>p/#Jwb*_yGB%MM/pTd-.w&r0:#@AX(J@t3`@MbhMC#F>NC"
-	"#ujO]@Kuqh2imc,NO%5b$w-W#&)PnWAI:LrAC=bl:T_*U#2J0$$(WUI#D;erB^M-u-&P#]-piuH2`r.ndc)q%#yn><hc[t<'s0Z$,NZR@,Zl]lDSYb^-(l"
-	"qN#GmE30b_]Z,rtDo*E54/2C`Do*cda1$R#Eo*$dT(-Q:k<(NJXY0->:)FH$9y&a#TfFC^.#8C`3j#;nN4O:SKOEtSJu$yyX6B2M6I-K*c3M#qNX]V6@A-"
-	",e@Y-IZh$I@2Mw-=G0[-r@%i(*1lZI)uqg(y0aW-w;1X--).=-GdKh2Lstm&0L_vH-6&hZ)G_u%bs#$#5Se),S,sD#uXZTKe(xp%J,jD#wk:5Lg(xp%Ujf"
-	"E#y&smLk(xp%fe[Z5akCI253FE#6QUlMXrI>#7)>M##sPc_4SV_#pSXfM91QaO];9jNoKGDMqi[M#sEIlRDvdM#R)Ir7g6]t@FTvM#2juHPEPs8(nY1BPX"
-	"=;N#l<_*3O[&>(S(&q%S:u$RZ'Nr7s[t5BN.jN#C]N#SKuS9('fbsRao.O#'u_*3`5q>([A&q%c-NVTc@Nr7+F1LDV`]O#SO'UUXnu:(7q:NUiIyO#3<Df"
-	"2pgd@(0@6P#F.i686KSgV&cGP##CE,3x(2A(hf&q%(F>JXoeNr7H+:XIcRuP#lgoHY`B`;(PV,BYu;:Q#:RDf21Z%B(,UNQ#c190r20EZZ:g3V)O<avZP&"
-	"tDtaggQ#[^w<(Qix7]+dWH2xWRM,HS%;[8Jm%PQ5*I&29l#H4_4R#<=(D&ynGR#gd=R#u]LT/V065/C6_t3h[gvQT#H43Q,3FFkn5N_ShGc%-w3o%U(;fM"
-	"xT)S#6LpQ#GE:S#E+NJ2yI_<3BRw<(#iPdN3:GS#$=l$2BpRT2UdU;FY;MH2n[coHMw<.c&^`pSNc'T#8kw])RrNo(Z=9+dWXC^c.dBT#C=80rESC`dsS`"
-	"M#g)qT(Z5FWRUcvs6YDfT#=RE^/1EE-bU8h@#a2Nuf(0()#A%F6guKqN#j;4Qg>4`Q(p_1ogUSp,9<Fw:eD]ZU#qYSthy@HU#Lo,29TyLjhJVK6(R$-29y"
-	"rBL(q[rOhSx9-jQ$.T#kO`yc6GKI2d(:Y4PbSCMAxVV#Kx)gj;j3V)q2$Q#@XN2($sIG<8u'ii6^6ue'#jT,g,>m)12OH2bk#j5[):P#3U]O([IF'l8h]O"
-	"l2o>U#H;'K'6rQ-)VRE^/Z*N9gn+i@#RuK]n8Pai#,K6A#q(^`nJZRsnaQM>=9lqh(bL9clQ)s+3^+Ih'ptu=m>gRh'T3PX#'Eg1qd=-N3<.HqR6:te(x<"
-	"ZOqw7he:`e4k#Fv>,$efSLrfiJ0rRs0Y#3ECWRh02rRJs0Y#'FAB=eB8Y#YBD/(3N;/(hq<#HX&4X#X<p0'^M(5(VfJG<yV%lqt#8$m=S0W,A]po)s@$h("
-	"6Npes``a3U5GWY#rNPc)Kbtp79[YitkwwDt)@/v*;)bQ&'$i(b*YEJM<Qa(=pagY#P.G/(*fug(r/*$vy+1p.PX8^u$;Mp.1Z`c.jJ_k(&b_H2Rrf+2Cm$"
-	"&=0q#W#q)nKM&kU>#c8&t6<;Ri#g[Em8kHFKM6nVK(+0PdW2G-FM9nYi#Sa18(K]Hq.0nd3%+hOW#SZSL(s4BX-5#@s#vroi#4k6=-@,1MMT`&^uh&2fO5"
-	"#1j#73j*P$.77%q3Uh(ySMH)=#6Ha1BVj#bjqEQB'7>QOYjj#7y4c%1:SZQ%qHB=OoHO#`2q`RI:Ej#,x8k#JS,k#7gU9SGiwvR(>&90MFUNZG2.bKs>,5"
-	"T&0V9ToO3j#d5CC'hHxk#=s/j#swFaXKo3l#v*AaX:F)](=^$&=bFEl#V%$MV_/'`LoZ<1WN>qM#_EqM##mTK2<oT$MKCD*XRiU+&do7>QqL5BYJx/m#3q"
-	"qFXM>;m#X.Lj#HI:GY(L:R#8R:R#4@:R#ciQ^YnHQB=$3Tm#cppcZNk9,2)V',/GQdt7*Fpm#V@s`[(C.;[,iC,/Yb)3(e'Hu[,FIn#;/D,);tcK(kQE;-"
-	"NM35$e@en#Qf*87TOCQ^-,_m^%s8:_q*(t6h`3Xt-pxn#p'c[2Vyfo#Xpoh(2bF0`u[-P$D'KW[ZNx4g5eqI8CA-;R*qWo#i(Fo#yNkj0tr<`#=vXna@KG"
-	"T]3*qH2KEDo#uy%JbbQPL#`fE:4YW&N2E*6nnQ1PA;-.Pabg&]H^p3&<;$+l%c%W[a*Lp&N(l4>U/5/`/(rv>)*5*P/(ZI$#HkkMp#/%+>d8buP6Lfv<(9"
-	"PnG-*$sN(kU8e/LGM:Vb8evd'1NZ#Z-->dND@:$eB,A#l$HDehWEWeptagTTG;;Yv'fMfy7Aq,g)^pfy8%k(Vt'h(XZnJreEcUgS^BC8&hw5g9cvq#hU$P"
-	"h8`+lh05VbVN)<r#T'op%Vmu1h0Xyoi'76KihJq0j5co.$yuR1=.]hr#w8&fj@QgOh]$Hi8JtVE#`oM507SITSX^/s#r:TlSa/OD;DTPs#JmPs#gCg%lyf"
-	"_3(9[+q%TK7b#NgNGm=hcylyL3`m[&Y>#Dwos#A4M>#@:,57i@Jn(bNM/(tBVGl>isM#Tnh0$J2CQ25h'>Yn,&u#<S&_#SAOVfMF:xd^,[:uYixP[a;VeP"
-	"y-,q#'@=/(4aE/(VPug(Q6&&=OhNt#$w-rog5WD&MTTr#Na.n&+#*61nQhWdh'a2Ty5<@rdr]jULUy.$6ap1qECnrqnyqUqhiAlq2G27rFS<,2V;qQrl`0"
-	";[TEyR.%;g,3-noR.]p8O(:8QIsI1Tm#D-ML(K:JB=jT^u#uvha<mapu#J3N[Ha4-v#,$rIre07v#+lh;(xt@-sUj@v#E^WK(KTrINT.ViQqL)vQG6>g(d"
-	"Q3G-mZ&n$_4</(tB60(^DvM)g6(D&.h_vvMVMUMSa./MZn+pMN%qp7paG4NDjG58l**.$.at-$;e@fNvmb-=5m/.$&&2JOCue`(wZ8t#>&LHN1T3/M'2V."
-	"$L=XkO=Y(&Pw+C;-QF2P#kwKN#.u.5^)_fAC+l.5^1Br.$G05/D.i8y#tVy[QBEDmPI)YZQRIPB=T3nO#yfyXRoPMd'Jx88SkkCR#IrtsR",
-	"85at(=<3C-wJ:eJBPVZZ.QDVTA%e:$:pf(=[9;0$OYs6UtD^g<YlZ/$jW$#Hp1];$Ix<;R.sTOVu#(R#Zrdk(ANQiVI7a4Wl6EoVd]>LWLZu+jqQ11$r&q"
-	"=ZZqW-X^MvjWS,K=)Z9W;-qvOM(Vlk:0sq71$nyZCY]M53%QP_aXMFi+&aX#_s(V'2$w2^1$J9hDL1>dyu=9b_Z#@MR#>q`R#6d$VSC:4F&R^oh(vUYI[U"
-	"0y/$:jaE'o*[2$F3OT]iu>s#r2Fs#&2H58vw#@^52lp]ln,0((Xi%PF#Sh%@.2o(RcE/(4^bW-pLkY(.uIEOd523$O%VS_3S;##WxUr_J85##GHKu#o#:)"
-	"<`e1^Mm&I2$D>D3$,<nU]D*koVL=oH^urC2Z17c3$=6<C0dV]da58QM#t&/i`-'d3-Vus3$PE@HaBK48]7Y94$uUdG][oi`(:w:/(gebFb4/]xE<%R9$]2"
-	"TW[>oU4$e>lAU>r_4$Gi2F,gE>;R50V<MX<r4$n&F-^V'6Cdq<B]Hnw-5$RBU%)L9RZdVi3C=dDx4$M$2_et5jdN1gB//W&x,37AB//e[2;e'O.3(IUZdN"
-	"5(h//kfet7t$u5$%4*vgrDGQgq#<6$OO47HZ/oN'DF*-3>v@9,*6%&Yl;b6$pXU9,YD@KiU&+O-(ub>#Sv_jhN>-m#Kvv+jc^_Ip5T;D[&4`]2v]u_j]'w"
-	"o$eO8t-C((1k1LyHY]^B7$ewYxO#E4J_V^B7$pSrY4l132$lFDs,/YJbQpIs&m7OP^lCO<Cm3k$'ms'N,w:$+8$^@>o*5Cc>#Yd+&PGR6@n4f68$v%jQ00"
-	"/R<nr[wbk<8U`jTmP8$^p2s(Zt%%oR.bpoMqb8$[5;b2=g*0(qw.P9em19$ukCkB>,)6q9^4qpj.*)=]589$Mc<qqQBt&F+ovmKD[PSrX2oW6xfi9$Ae]Q"
-	"#ssMl#]DVgrq>2i(Kbb0sZqa9*u<Yi'2RSKM%HU;-LEs^-F+cU#7[]I#S%I:$c_bM#bMqV#')&,3qey9@ib@,=u(Q:$X.r*v3X+/`We>GvU5O87Hctav<F"
-	"-e)Hv458Ml6hvIBwI$K6NvQhVk(sZ10tQAj(J$[sij#ZueZQbu)J$1g/J$=n9J$EWtKNtnC/(b1g0:h)VJ$UN(o<7Q')3LXiIjK5$jOPV-k9Z8vJ$1TiJ$"
-	"LlaFfRWQFPs&t'PT@y%=fS7OPWwr,Q;`i^PZvhZ#3i0J$U>^@Q3Ol8$$A@/VpLDZu,ILK$>pa8$KkeW$-c)ckU7SK$8KeE30x45S4aRK$)=^DRYi9>ZWXV"
-	"bRb8+;R]NW#SI1syl_^imlq8ZWSU-2e-O]Zg$pRJ>QLoFL$;/i[#3xGL$*ore.x<LToMT#tRlF^b<kuHrUft$4VNKQN#YlZk(;/qLV='uEM'^Mo+EWM##d"
-	"3N^/XDWZ5DY*j(C5K]#4QmT/<AP]W7R-V)<p3,W'Q3t@+u`M$o<M-AO70)X1HGF&9knh(%=SH)347,)3+sg(uf#&=#F+N$tEEcYT[Qe/R]haX#9Ky(kA<<"
-	"(DKIcXs=7xZs#1;*QwCy#uPoX[2,WjR3yWg;0_PN$/-0P1d^k`Ue9'A]Gku9(R5`a*flCj(/qs(^,*IBY<TUQ^(jWq^Ue#N$PVDdafZaO$ZWWt_BvQN_%I"
-	"60(Wvo4^JB*i%FD;o(4TM/(W]%h(F`-&=K^$P$*0vb<D,1O$uf42C8i'U%oMkk#%g.,a0:WY.Y%T%H1JdZ#v0Ry2VwM,2P`J3_+i7`VV3#'`7.xK$VbE`u"
-	"m4'LNOLe1MRY.gMfy#J$$4xE0+Yaj09RfR/SE(L(Ij1cbx73.cU3+)by&VR;8@7,;]lgT7*fCBc_h$q*r@k>#G<wvdFQ/K/3imE:Z*$#d$y[.$kvPQ$GbG"
-	"2$MA6R(Wdv;RjcXQ$fVFQ$e+IA#F$###",
+	"n0C9%1VZI/Jf4+aJqHIaSQoiT^d&m0JA-gqZI+*:#@EL<EWd.=_.2AO)U^s>4&,hm-VluTa'Ge]>_T2O3,3=(iQass_9=wm#5V*2CnnodR9eTM=&fD($T6"
+	"STK)pYJJ`&E;^<Jwk1+l^ex(T7/r^eMrq_$k=Aht#pG'S*IQwLXLuX@(##hOrU7tJ0%F.Z;[cxYDn7cK2e#Zf8Xh9&W%fqckP=S[T^85<dO;haHdrp07R-"
+	"c/hFNF_)UTSMyXFbRZsg'>tE6Z10Q1h]r:q@Z/eAZ1&/M]E0&fdOD/]aQr^$guC/%GQy>c]^8*8YOI&4S$-+KtuD.1CmPE[TDeRI11<A%yH[GyN5ae__MW"
+	",N9HcNiB-4#v>#S0HmD4hMmxN>Xh8VOr@,AKje4;81BvN1v2i&=]NnT)SToEoRF_u&Px,tCuNe;9%,A;U1EEM0%t5$+M7M:5jxe4$N%cN#`jLWRdA#+]kR"
+	"8[^Jq;ko,XA4C(1_KYFS#ld/GKB*#P)2IMEo]nA$Ad^]YN=C9HV[iA;%Qd[y]sG6`V_@y8^ico,r)4KXxXkfg-5USO]C(2Zy6Mw0Xd1'^9u_r@>TX)V%+%"
+	"'[t^QXBQw'Jj]Xmp]xh2j1DR)&C#cX`bnvCVS1kZKgr8W.*;KZyD.TH@tmtbA+59rfovWC29N,d3#401/8XP[mU<JluSyp6QP[ub9d*-fhE]I;@^+P)FG`"
+	"wJ^#&=vUO]NQuQTBbKmy_82%>)[57/y=8a[H5tvKogrQ]Vi90wDp3.k)W-hu0Mo-];djW#c6;d3cdt-_N3I6%yqhM.d3VR(0&Z:5fnAsfc/>Y'q.Qe]u>U"
+	"umqp%:dk==KspY'cFWLF]V,F,Z)ntgappXTJ3e4Apa;mau9L^S4Gaj8#pyX#Y[`G('YMpK''W+J)MQ0rtLkm'58oYQVZOhVousA6hd[65,u_d'gYv4m$#C"
+	"Vq;ZH-3@;HP+[lpHSPgVP8tx,w><n`h_JExMW*9E#H9r01<JpmT:yh,veDicATe-vr84tho@CYjr<3.08qi+^Hc$S,6Dh@paD92/TBwM6q':n[exD'XbwZ"
+	"r3_.4Xc60J+0fTkx]7+RXSP.e^^2[AN]d+mw8md6Ui+gCLCYY[Lu9h5Nb8eG42t4J+hMFRjYimFlLf/fM5rp4Wnb$Q`HUY23#qr0$X8s$PXLBnV65]8PK3"
+	"^DxbJp)Y'Uirxoh57I%dqeHJ2:w)@p2C*)*R%@=Bm%4cs];E4+XPdUaQ<e6.Z<D&WrpM@fRT#MadK(hS=b'G<u>Pnr_dy`h5-hcj'r-=dd>ChfgPBL(Yar"
+	"SG<UoP_4g$LehO(&lrjoh6>`Ad$Xo&yEu1WcIX`8tukyVG#s#+3Q4Jtl*[DH3dlm=R6#0xY*kaq89muL$_Vq8BlL%F(ER;IN`5K-Q_^4>#634%&/yK,*8s"
+	"MBb+nA'w$6b8[YE/1)MKGKBost)AROUIZNkFi**hV>-q+a^P,Y8%PF,`p1vnC#WoZojMD9Mvtj9Q^56=M)pZ`%RbWcq]&[_</R32`QD]yUPU8E_#5W16n8"
+	"2/lu`7;MqdFmYv'$kD_WNX5@Vi34gwZSknf=^]I-CQBg%@T:-$6&+=6K1]b2weP%8dW,b-cY-IT#FE8X=D%gf[XZMuB;=VPeH+>R)F76ZKC]/'MQae_qf]"
+	"CkmP]03&#%3Psgv^W=xT>dCI4neDkLq1p]1NweE&ynS%b*dGoJTl*2djT]4+:2tBk$'d<co>Fk1,(8O'flQ5gMZVo4=05L;T>:/,AZhSy1U/wF56:uvu@["
+	"NWI5um]j'M&aI+k-<k]R^7w)2QDId6/0V0reFiSj:e/rLL:MrIl5d*/@8t:p+eZM7lXT<Y%rZ@Gits&VL*UyrcW=-2gp/XWl3tSdK6DxA,&.NZ^e[ZHsiy"
+	"K*uik0VyiX>aE#=>0<T)c$#TUpj48tx-HcoeDjR(6utgyh&F8SsVwmGaNE_sjsvkMP;,,t*L-o>HWK-(acpfFl_Dva]mDFkZJ=pi8.,9(aig8[BHPs8(kS"
+	"TboF*O.hKgL+rva[vZvYd.d#+5&0L&qpe1t.u%g50)0-@H's#mmtIDLq;4l(:P(Cr=%C)-6Mg<Fp,`:nciKI)A0gpC=]P^B(+_aL&Pu'Fgq@-DYdF_h_LI"
+	"E)r-<hkoOrkL+e6g]Jb@$<NBtB#t+IDBmO)e_(wZJ`2%3vEbI=iYb)_]U6#A6y6M$-rdwAvOV[/Ra8&f-4:r@U3x2_,DkLuVgqf8O6.q+8]t+a:ntFHR5B"
+	"jd@Nsjpdg[qpq1IO&3]t5,A<y4E%T>Fb6iVV2s+E`QIuMSD)Holj'*n[]+`4;&LP*^)qlMUsp2'@Vo&yEK^XpRhV<1>)T()n-aZ.O;`MWYG<i95i5c+n6C"
+	"9GLQ^NuSW><4U*vTP_bS7Pw]B_AtI&5OTl>Kv6sE(w7:%TOjU'Wa]h^r(hj<YjW58/Z0.]``duIpG61GdYmPCQ'AQ`tvaZI(A+fu7699@oDBY4kZ$u[jxs"
+	"$TQ@[C4nAhQUyZ7^f>OQ_IhCSI(-^P)Tk.,]l,_eDOZmq0[IF-bs$l^x9UGn3cS6hesJt`,d[]mK;3c5@VP6`1U;6hjg(j+pmWPD^Mx*Zjqi*:I=/MtoJs"
+	"DtTK*q@ZjKjNmVj)Z7v]sJd<_D+8V0A_ZO7x@'P*I_/nq=F6rE*XSGZ_ln'(j]I'nEQc&/DEsIpT*9o&M2NiLiB8tU#8%CvvyjH)-ZX4;VOqt='Zt3ROMv"
+	"0FYkog+o4B1u'(*mZ3a0IuxBEZ]Q%:B1>sQjBV36PH)k7@W+CNLM[.3_n17'%0a)53^c#U,y1[^QZi%WSk$=%IZm5p6=kM(Q5i]CW-6>Dk,=;6ev)S$_jJ"
+	"Vhg*QQ'vmEd&qofFg0v$oDjcDRuv+i0;*/TE'<_;5yibT`B=)bKI'^_,8Voiuweyg_S`yfaFmU%I#@<h*(0F2PBj=)Jr*hMIG@SF<s^UHYRdFXo+B*fc4E"
+	"%ey<>3Dl&)Pi9Fd#W7%U*]yLU--S=O<7Xt2Guf21llTFQU5KJR-'B<c&fJpI7$HG^$`9>@rjU8*@e%#I-AxYSVjpQ.X[_,+.s3h]-9GiNiEgUtGNVk+Scm"
+	"[NkqN<het9)%O=hZP$ffOJqd%V#j0`/2TmAGY+0=h(s<7,(3kaBBtTV-3x+Qc^>,_m^17]QXj/%&pdGuO/C`pQPn<n=fxt)dUSD$:]l$L6OPA6*gDB1Z.:"
+	"fJ7otU&l>SUZf0w*&kql.Oi=-rn+.K'-*8aS'icj2O%/P:@5]EcwA[]jt:UcofvU0h6jin#&J_H/1;-NOAFZ`oK>M_o#=[jGq(&7pe8*&jU`0(5B@ljn7w"
+	"VS'+q'5`7pJ5.UcZVr)bn4aWgM+pf^Rv$xB'AFYFh7;s3HC8*f9@)@'3@]P<15<3%c;]cpKg(8ZZUeoT.Zum;Sy8*dtmI$f>Hd6M.bK-[^5hxMKhXTM8M$"
+	"1&C4.=Ehy.P%n>,A&jD]0N9*&ZZ<$-%4;,Ok2;Q2+(a'P^nuufCCg+L1*sOk$##p2')UQ,,n/;j+:5;Odr-]lb*>F509]/M4^.j*H2kot[,##hm-X;Gkq`"
+	"KV0)LO]w>86r63,A(GN8(fGxrV_COtgIuvOZe`CXq3s`C;@vcZ;RGW*CQ/b554E[<7_g)'3EU/WIdqh^0']F_6am_%kAAO'q[RIhc+76T:sm06,Zu.OSLd"
+	"VG_2I&-J]*FsbH0qQX$CahWqe5cJp]bp.J'_rSk:O8ZpTuCLvpsg-=PZ*B30.31kS<v@m%2%M=DWD.f_#Aa:#@lT7o1Rpe=A3&_G.BA:Di;q-C8&T3.2C^"
+	"6IDOAUZvdd$<(9w@TfpkC0t@)Tf^LimOirN3&a[6@I4oN36j]>TVAd@BR9s[n&*Ko+7wb01dsoX;q`)4u3,CljJEb=6hf$bFegt&eBc=li((bwaYUl=7M#"
+	"rgMtStaPFF]J@X/>D6[4=x6V;q",
 	0};
 #define DITI_SPIRV_SIZES_group_norm 3416u, 6318u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"uB)VNJb_OPTCsI-R_7WR]hD;$Q<Q/(Q91BmU)KFE9$T=M<iBuj*lUQR&=%wmKc;G%nh9SXBdh2T*R0[c$I,qoxK[=MH6a+U1f#t[0WE.%hrmbM5Xw=MnCs"
-	"vQ^l4[#o@2=s0ZV;$=S<U%NF#o&_8a0(o+GJ)OK8^#75H>#;sJf),5(EMg-#;e#;B%#4LRf2Pu.t$=/WI2hvG[,(y9/)qe4=$v(#[,+d>d*7A^%#/yq'+-"
-	"*qX$9%l]$Pd:[#pk(L(*xh>$N)7M(Io6D+e%Cd3rYLk(h81:%rw:L(-0-[$N)7M(y$,v%Sm:[#b,NL(dKSi(kV>`+uGe`+XcCe2S9^8%,F;X%,]N8.m.OA"
-	"$99De2hED:%ECoNM2v.;%F_De2w7];%PX5X.3089.9pcV&V8Ee24DC=%eJ>e37I^9.N=$p'gjEe2IO)@%y;Hq8;b+:.cc;1)wDFe2^ZgA%6.Q&>@#Q:.w0"
-	"TJ*0vFe2rfMC%KwY2DD;v:.4Vlc+APGe2/r3E%_ic>IOH'(,T.m;-:K;l#(14N`fC4N`gF4N`u[$*OtLjX-nWRo&v]v3'.VsX-sav3'0YWx,4]r<-`$B=-"
-	"cs3P'Tp:[#>/nB#v*fu-I4_;.7,lW-u10r#/9lyG6CDC#4QmT/cSv5(b]Fu$;R2,)/gjC#+,7n0oE241(FvH2cDxt$<<rj'4.BD#I`HM2htuH2nobu$H2/"
-	")*C])G3(d2G3)j;G3[(7M(K.AM(].AM(]1Si(n'P*bY^AM(EBoD#WU21)*LvH2dn_v$Gnng(;Y+E#=^)i'RR99S0@>jWxFu(5.l8]5]8t>MVFma#-fK<6s"
-	"&kg60,#AM@fA&6)GS&6,FQY7dOt2r4^eB#Dw678vV0[S:#2OWU.N@%TGW49p]aa5Q7xb5]gil98eb@%@xu_6$D=U(EUnl:8>M<-<J^>HX>O<M0nP6&H7PL"
-	"(6M63<M>)0v:nqF<SBLk,;ec[#XBl=&q5:C=9cL*W<'7g=r/QVssH;dQjKYl&exM(nE]Kd)1hEdMcOWS8wXF@WWfI,#U#NZ6+4/##3t5w@jB'_5LP._57w"
-	"IyAfcbsvSilB]5JaWBqX#ct[Kf5s04mP&]K:ZNFuEbbq,4wk.jT@MwiqmV,]Ff)Y,FqC^Zo0%Nb`S#PD`-#]MHf#33cx&l-fH*k6*e*7pw0EKfUL2R:,o&"
-	"Yh.x5vnJD%ams-Fe_cP#*ibV:g74b6<u2u#pcCv@;C<'+Ox7d$],@w$sf,D+neUy&4^aEG]tLV%Joot$4>:9.fLf^+kK,##dOc%&eqZcGsS'H-A3Sf29a$"
-	"t&%%yu$%you$+DGv$-MPv$+=4v$3luv$.J=v$3fcv$5olv$/r0s]f/**,PF]B,#;D;-5mvP2-(gmCe&mqSI/[&pm_.ULluGlLo.'4MW#h>HB(t8w^U+P0I"
-	"Y,i2`5o8%5KE8%=&5D/Eavp.VaKnB`6+uB8OtpBM+ym&3`*.OG[Wj2ISMQ02N'/D]tvM#w^sGa%*HHP:vfdWo@<8^)8a&#`BxS8]2KQ#PU%3CZw.Q#yrti"
-	"$9Vgy0/&,]Q5.%R2OX1DHb7YvdX<=J+6>`vZToIK:lH*YRpDP#Sj*$l(k4a9S8Nhw/x9vh2s)Ff+,Ok4C(p$T#_nq]-e,yi$>+KO#G1<oTMP*O316.j2y2"
-	"b*,Sr=2'MfoO#`yHb5I)8O0t%)]-Rh_3(WPWNV^<E;-4`tY-I,Ti21tt9%_UVK(i`LocX`6eOeRqg(PG=/(fmt6/^6OgX]1jZm&F]0,Yl(>ZWh.>QBA0U#"
-	"ZibT%Z[0Q#WGxT/f[To/d6Sg5SNFM#O'8Y-.N1X-W[b5(0o7bQE%Ax-g-i2(Ql^Z,]O(QpC&[Q#@AsBMkh4/1X+Yo#n@`Q#lmqv,LJ5n'vGr(OUtPK1N&*"
-	"e&*AXQ/E]=cGclrl2i,@P(<Nas(1r*V]kV@M2+i'L.bt<T]/f>b55R.3lf<I)L$)kymQwHR#MTlw2]a5N_5Hs7_=fZr^'dC<3>N@QT58j_:l^5N_fmK*'m"
-	"rtD#[sT*'*-C9(HyQN`CJV;-g^52)9,_Ia/nwR#fVhT83DNH2PYp*'j7h.bETZc'g4,Kb:;XS#oP0cb#e_Wb79N@M11#w5_ctm$MDK;$U.Oi%gF5k'-GK;"
-	"$bUI$d30X0bW#gEd[q[(10PK;$c#E`dLN>u76fdN9>FM<efdZ.ry*hT#c7c/(`Dexem,#Q&C($9$bS+/(_@2Yfp[.##-m)G3MN4wfZxB1;4/XK(wfY;g=C"
-	"XbdSHnZtIM]i*06]qf&&ol`vaQ[*AEgu/ff:atyDtg2Fg9YR:<eU#)v8i(/HAe2oX94g'tQA-)vRY#n/bs#m.ZLit`=0i:OGse=R2V#bLqv7/8ygiG_EV#"
-	"KOn2(w9<q/`o9,)ahug(7hYab<`GBXY3@;6hm,:B;RkV#i=iu4/^H8%.i1BMECyAl$8h68<gUEkj-B$mn0NV#@a-ImpEe70k^ccm=hYyl,LTW#AJUg<B<["
-	"W#lP)_nto>(aMZpW#`;>-3Ho13WQm+X#$PCS#c,ZO#^JYT#<L[T#>I[T#CkPN9u-jupowEX#I2s6q3l+R#iq`WJ,[g1qeNXF4*Hfrq<dvm/)EvX#7n9:8c"
-	"hZNqw$qU@r%1[#6*#V@yMoi$f0[IsJOf121jNu-n(vr$MP(G*-g@dsg^&c4LB`Y#Rk'htwFO]=hZI8%bhSCu%33N2xtd_u24o>T*vS(vC)mJ]fa@]'MGFE"
-	"<akCI2vkmG#`gI$wvtJ>#5w=i#+2<5&-l_Z>akCI2T4EH#7Zq0N&0K>#98di#-2<5&'sNH;akCI2PZQG#sZ2W93WOM#,lsS88ptM#y-nR8:v&N#BM(lC%&"
-	"Cj#t<Q>#qdMj#%2<5&j=';e57=F[.-pT#8TPQ&7FUaQjgs7fqX,V)B-2>55@OwQgvtT7WyN8%5*;V#y9j*lG&n)3O=7e%)yETSLTPX#9;o3rOYA#mcvdk#"
-	"+$-V):agQ&0@Lt#D_dmThM'UU]#(;(8wDNUjR=l#8L`*3qjd@(grgQ&#x&1WlXNr7Q@^kL`Cll#dBW/Xhg6<(I+u(Xr,1m#29`*3*EWA(o3hQ&,kVcYtqN"
-	"r7O:MXIht_m#t40bZcH`;(Y6NZZ#_$n#=[`*3:vJB(wLhQ&8^/=]%3Or7[`eqJpNRn#-(a;^ga-<(jB'5^+8on#Dn`*3KP=C((fhQ&GP`o_-LOr7OUDLDx"
-	"(Fo#N&wo``_3M#$5Xo#D6#OaqJFY('g7Ha7yto#O;j*3a@``(3-iQ&gXp*c9#u684g#6T,gKp#T)S)d.oQ[(7rhyc@Shp#cvj*3qqRa(;FiQ&aKI]eB;u6"
-	"8B=WkU4A>q#es+[f7ON](H&BTfH-[q#j4k*3*LFb(D_iQ&4>y6hJTu68VUH_Y;o1r#;e>Xhe]B,)4&lci-n%)OvOImi*K[K14n44j%ncQ/(ls0&_+Sijb<"
-	"5f<1]hr#a)iPkG*+2U]):C=K:2l#1P8.l56KakIXAs#Ub1iM+yLs#Q#@s#dY'@H=0MnUj>72CC'qC#f+hs#:Z'Z=Rg+l(F%]<nmr*]7GCns#[U35&SL$;n"
-	"VUtm/VF[dWYeS/=N[;t#>,rU$PbEt#/0`$'bWbAuiLtSpQoRWR$Ant#<xP5py=>b;<k;EXivGlh2,;fMl+(u#LZp1q3=xrqVY4Nq]Y70rv^2)e+]Eu#A.l"
-	"U#5JmRA=GMgrX>U-:F9rh(YC3o%Y%;3sm&*EtmL5V)XrIdsI`Z(tlyyf(%Sn4(/s5'uBE(v#p-_]5M5`'#sTR10[F';(-o'h(o[BB=y.Qv#jtAB=cO)t#7"
-	"Z-&=yx7m#P)[ZH#665/&D(W[QAe-$UJ<W35F3/Mx<,8fqv1D&S:<C=YHpm#&A2mN0jKHNKZ:.$%rFOO5.,)O=A/jOWf9>Z4xX.$dmPn#bPZr7=.U.$Api."
-	"$PA7$8A4_.$_sAAQn4./$[FS&R3:N5/xLxvQ]*+FMirJ/$=Aq.$sG`O$55esRKOsW#J(T$'oWp+j:S&.(fFmo#N,xp#aAbK()7<;S::F;S",
-	"6sQWRMuvnrUE55TL..&=Vrd/$7:F/(Kme1h*+^e%bC;P(+@jklT,usR#:rgD&22Bl3%6rS)*_M=>]T5&A)oh(8r@xUb[40$ix*fA^8jjUu.$9(1JJTAAw@"
-	"L(JKqLV->iW#^c>k#DgEMWy:$9(ub`cF-X=fAH>oh(fff9Xi/v0$s&K1$8Tq/Yh;Wjq8y^CYOw[P$qfZ^Y*02M2F_SN-crU2(ay8h(9V6+Z(0;>Z)J02$J"
-	"`c6Bqo58AY1Yi(Z^eI[ts-2$:ls%`p%]2$h^WT$LR4A#HjX9]6b>]-j^WT$5]+;niEe)08+;v#X/>Ki&v1:$6ULQ^c&X3%Hbhm^fc$EkYYi[)VR$s_AsHN"
-	"_P-IpEwiHk#$.:S%nYKR`GAEK`ZR<m`H7ej_Ara7(X/bcF3stU]%6fIaT1sO[i;24$4Wx(b>&eQ#L(^dakSfQ#^/5A#MRtbb+%v`1N&eQ#S/eQ#1[*l(n3"
-	"8$dR#,`cwXCDd/iXO#O9XZZlH0n/>9RZdfj-=ebII5$oTDd_EOR5$/e4c_%JZ5$b7;/(/m-)3m%C2Am%Jo)Vbka*(ZuZ#1<j@Za(<rfx7LmTK>K,UI_n5$"
-	"8pRq,*^gH)]^ur7<pCNhjdNwtgCEL&dp)R#iT2w.5Hoi(ZiFKMnSeUh$m'2h3>O37]Vw+jlDb37&1qh(LXHe)QMXH)ZYi5(;@>4j.S[giLl'1k4+&e2SVq"
-	"o-ao(kMyoaRi;U4BlI=SclJqLL$&86A#CLeflBtlyl0Lvip_W(jpBnx.0WL4k#]rit#,JLS#%O-;n+5y$oJQ@Wnq+'a5ic@p%wjHp%&n)8o;,@ro[@m9p&"
-	"NR5)eIu/(gR9L(:g&q7BNBQpv1S8qn^c>#l(E9$Lq7M[PvL9$*w6$8_589$:%ULr2k-%'.Ny,322Y3/(H:KryC68]Bffls)>=/D1-8:$'sshY#]A:$KDq<"
-	"Qh$-=Qr[A:$RYHYQ@nTf`;8dh-tX#I/#]NQ(]HuZ#NVv6];yS)vcf&5pTB@(#[,g77u)HZvY:Lk(rE'xvk$ps6D`;HshYBb#8,g77+Ulyu4cuI$]E1J$LM"
-	"Kng1g/J$iGsI-D)i>#-6MH2/;k=*.#UHNT*iU#:V;8]ag`J$lx*cOnEoT#l`YL2c$:%0l8qa<M1/9$5X0d5<yKJ$=oV&QGC23CEG,K$TOW0$MvMBP4=W5/"
-	"to1&P*$_K$J`QK$bK.;RdrD2TCDfK$,gU8.r4mR#hlbWR5nRKM(IKY#'LXdsr/qK$V-2L$4<Fk5IG[X-#BKM=TldK$4OD3Cx1vn#`Ua0$.m3;nu>R:U#ep"
-	"m^e;nVUJ042U]FDvU_vVNU6&jn#>q@L(BrJh(jkH7Vkc3,WBj8M$T)KY)Q2OdWEvXM(:;rFXZXIU#0vxY)(BZY#m6yM$@f>0c6R=U#Ew`0DL9qN%Tud^Y9"
-	"PTp6(L4N$ZIZY6,_PN$KP[D[t,G,;=_.#2C[s-3^:.#2dtxs[AqJ#2);DXR7H3O$3XGN$0RYK(E[0cXr<#S^uuo/3PxC@)ssUM#rvUM#sAI8(Q^yO_j2tO"
-	"$.6sR^6F@I/)u63(%9tL`fp<P$2DrEM;jBP$XHP&#O@=B=S%SP$t>lFbaY2w#wLO=*8SOO#8YOO#1AcabZ6EO$f)0U96fOLSwxpP$F4sg((u=cc6tMn#$/"
-	"VQ^[Kcr*hmQN#2+SN#CUPN#3.SN#4+SN#@3@>d:Qm-7E%`^cA'ZZdH4'N(82diVUAW-.OMwvdDURTfdxoL$GWb1(OKx#T<$UKV:>C<-b+-S%QT2f2:cPH0"
-	"m8LW$Ga9l%ND@m%UPY+&5Is1%XuwR(h&al5u)6*msD45g#o)68t$'R$WY&ogEI[,&qg02hG'G]-=4W,%#EZT]8c:-0Rc[9$3EIKi+]EHjIn%S$bT[,&G9n"
-	"sn[MZT];I7S$`xD[H':65/Ud6*iY^KS$<rJ'iZdTS$$TQ`)*Q-/i)[DD=8$RS$TLCh(s/aZ,oUy%lVxj_lW$bCl)35T$xHKPoy>Tm%$JCh(lJ@&=G[NT$#"
-	"8WK(D`pH)'f8e2aY%b)COwi(CPxugSA/5p8ZK5]KpCU$D9gB=5'j0DIa@)3hL2e`N%`U$U0joqLM:p$[v^k(]E4PrpAp,3u/^ba=_pbaLy_U$Y_hK(g90r"
-	"ofyEuH;QIV$6(D*te%FYH>2a/(u5bFtKgnV$]-[Isyy9P/l793(S0]Cu'%3W$i1sH2$5Qv#fPb/(MyAh(J-8xvlS,o$f&2)bljQO#7jA5^VmA/M8LfIsIA"
-	"UlMc>,O#+rads$tqUoJNVf$<qqd2dy_$+EbEj(#[da3cF3+ikCkf$#Gbf$)/+0O.+a5/Aou^R8yTf$G2qf$<Er[m@qGN&5q6e<=:#g$5(Bh((36nBJuQk#"
-	"asRl$mYvaOyP(I0OYRu#E16U$]oPk$NQ3c#eWO6gAMdEP#'OV7DM>g$=NIg$@]>W)<(.>Q18XM(M2JxQ7gng$_*2BR[0gg$R'2h$PJGASE[5e2f%rUS&9g"
-	"q$NC,qSP02P(B&^6Tcw6R46KoK:]Ljh$3s]VUCuAn/l6[@([ClOUZ6U@1ZF[TfL;uY#`*ek#&W$l$Eb0,jkJBT#SW]KV,9B4WLFyN0$e`i$]EUtki;ii$V"
-	";)p$H1udW.[l7f2K%j$j@wO#1&4wd3n`/(YmPBX6;k%Y6fM/DRH+:BX6_5V]WnE39l/n)P$WK(3DWK(78nCY]v-lYi)1i$2SE%`$Efj$bm9o_FBBB(./$&"
-	"=/quj$f*h<[i-j`[1^wg1ZR2k$fV2,)-$+t[jc3D=/@KQ#x.#v];5jR#mH'q]oaYV^=;jR#ra_Q^'m[8_OV8b_<h&Z#EQrk$HQ2##4]1l_P.;CVf/;l$-)"
-	"WK`+c&P#$N;/`r0]Ia'2wO#_yAL(.U8i`17(4-I_LH2B,sCVfR2t#189t#GxSW$-0Iab^BkoBw73m$1^'C#4T9u#^D3m$Q_KGkYXlabRCLBchj6)3d)5+_"
-	">%uX<4xON#SWsn#PWoh(Ny;$Z#Ny*eUfNQ,8hnh(vRvXR[Dg`4J($VS=T.E&2ORL(uHH$dJ/`LdZ*^g$>WEvk$Jvm$8-Y/(0y9akDRwm$>*ME1Gg9Q(,2]"
-	"9fYTGn$a8ypfaGh.3X,@2Smw<F(:ycRg9x6F1F%MX#[gm1h8*@TfVl4Ph$;Iqhji^,)y7rjh9WSb3-eHO]6OJo$1Q`H2kjE3SijnQ-(udO]M@1T#@1MIjr"
-	"I)Wq3*kdjhnx6hR<fY#pa1n)P$WK(jDWK(MoeFk;U%okHkjn$H='+`;)Gp$P-Y/([w,NqbO=>mHvPl(adnd)wOkH2pZOg0oTBDnADX,2i&Lpn1gEE))h[W"
-	"nM65=os-lR#-)<8oPOvuou3lR#e7Gk'r]WZ>a5^q$`6uK(*<6op1DJ@qY%Zp$O[8IVM:6r$MAF/(o4n.V-E1o%fSQl(7#thr75wO#@YigrUUSsnh4E6oLP"
-	"uKhjidX#'VGc)t:[(t^,f+slmBW#Sp:rnr`')1S.fdshnEEtERvn#KCbat/KWOq/S.+R2lIL_vBpM&BX;2(:IbcF5'8$m#dHK&*i:2(AXqd)G(Q)*>9uK("
-	"Q5Ppo'HsD&lG]D&u1[+(.kb5+fC[Y,8;96+LoogiA(Yp#pX&&u%1^X+(x.n(<AcgMlwbIY(8ZZvF][$wlpvk#0q_ZvurS)w0TO/MTy=OM9dBN([cxjM&=:"
-	";NPAa*%9:,+%.H7+%MV^9$x$*A#>y7+%gII=1QNS2LDv+k(3yM(=DSQ+%:N,2CaI:s$kG[d&IF[d&aJgs2(rRJ3<9YDOCP<,%u)i+j$CH,%Or:,%r5hxRm"
-	"+'Mr-a(8Sw%e+%b@t:S&4V/DX;^)ub%Vy9v7@l)ttxuSx7^FHR=s,%A0R#:F(BQT(wut7WXBhPh@1T#lF)oT&0;-%xrahu&_n+%#)ED&xbP&=sM2m)8Pwd"
-	")Q#W>#I5QQUSm6'#Z>lR+)ium#;;jNU.:FPVxw'n#cWJ/VlE>();x3A#i[A4Ws*cHW>*LlQGC5.%uu+JX8HoS#.n'jX'-W>Z^Uw/YbZWaX",
-	"]yE/(3Q9i`7Bf.%]6Q16xDrdjee9I2o]g]rPC%5Cia2t#o0[O#jYXD#'X;/%UZPB=2q'/%u[5u[f(Vx2*AB0$vEbW#f5P8]ImA1$:-H1$mahQ^=D,S^na6"
-	"t^_5TNe[_tP9EW-0%lvAg(s(I2_;(9r]hS(O@-p_5BIj%q7T`vk_2(>Q`iuFD#Cah0%JX8G,6[Nk'=D*MaYgMB#*Osla>xa##Zv/.&s)6F3dIi$)tk7<-T"
-	"_0:2J>ydaYFYEbpUqNLxf'Bc6WtjqQRuccvPiM#mgq-$m]m1%v'.)3yWJ#Ni`u1%.*#>Z@[@yjBIw1%9r0E1ne,)=Q,D/%Cn&_#PERj7c7E2%REi/%L47B"
-	"42T^+=q6U2%CvS9fhGeZX*oi2%9d<rfW&F6g`ajq+WvI2_xTJr#So(eWl:A^cx>83%q-99sasB3%&]53%#Z6qhV_F>v-Gv9ionvthKuHb5_fGXlpqcmi>%"
-	"$[Q#l)2jw'wgiD1`IjXT1ul0S-4%+j7)k-S3$H4w#L:78cJ'E)S1(FhaW-=8`D*&J'@#5')UAIW^,mBnl^lm[_/(:vh.`t8Km%yK9p(aW:/(H_#h(^)SQ8"
-	"Ln%5%liKDnwk^vmc^C5%A^IE3Pps4]foV5%*9)5]Fj_5%Q'VT7X;^5%KFa_6VtNt#C2dQ9mQyZ#Hr:^M/P.6%*_Y>Z*<&/k^VB5ps%69(Ky_cFl=oCmNt3"
-	"Y#vX<,jWYf]#5#xUfmHWOqS#n<f$DlR#3p]0,<E4O'@o4,;u%o3rG`2M#=G:/rwrXmrCmZ6%)<-&=ia=6%-8.h(a@&&=]$(7%s/*fsud27%=CsZ#IoRw$T"
-	"w-2C8e@X$X#9V#mGO7%<L.`8k'7,sZ_/N#g0eIsghd_u]ta2%E'eIib>R)v]S:_%G56U.*'e&=+ai7%TM;xvT$(8%3.#G%`&$G%j4.G%8jRZ-rkj(=8A>G"
-	"%^DAfNdMSG%mRej(JuD1OBYmEOFQeG%w=@.P6E&RB%;W(&=;2m#7V=R&AVf'QmcI@#r.^@QPY8W2BMf>Q:s^p-C&PH%:=FH%+w`3u)d(Z6&Tid)GVP6CiF"
-	"QZ#[q@tBN`mG%LHRW#=UXHOwrXK(98_;%;f0##=GZo*&(&n)QT9/(3bHoBue:I%qG.I%;qsg6=9rp.DQ<i#3CMI%&yV4EfhBS2Vu`D&@)oh(EY+sU#2Sw>"
-	"6_rI%s&ZXN:_j<);S35&Ip9hM<^<1(2e=iV1w@J%^JAY)Q%ui(y`G1XSpWdWU5gY)S:.wv;[#cX#kIY-0*E@#hJ_JYBIN(YWP+K%&euJ%k=;$Zi%2`YeE;"
-	"K%K*E0`jumcZw43X@5E`+[0Ia>ZG[c9(VJKxZm%cK%M1_pP`2wRXbdjK%mYM/(C/F##AEW+W$tqF%oi8>]&YX)<%#=/(5^D/(6wKH2dg>wN@Y'L%y.HZ#]"
-	"K+:^%M/P#0S/P#dNM:(_%'S^<GH3_v4CU=*IyU$0G=t[l>P2_Qg2hV:@s#WeI/O#'(26Q[soL%B_dS`I6Q>dRm]q`U];K`CxD4aEHyW[ubpNaJgZ%l]9y3"
-	"6M=G)bGIq^-BYMs$=.K,aH0B#H]*(9%M%3#vyW3Hcc#$_c]F)N%5cA7Qyu0A272LM)4CqqD[<Q/DF,u_61.k./;o8l#;6$_csaXyE5H-&=]p[L%m.^p]g2"
-	"D0.d-'(=O.UN%tLtg(.)#&=;0qN%D%^9fqJyZfWJ$2_x4.U,nTP5g8p`Z-=P3^'LJ$Y#giLe&;W$s.kgML(uyBb5PeRb1OVI)VRN^O%e(+)VSTgO%]Dl)V"
-	"E,pO%V`rS%_PI/itRyointVUiTEq0jfYtR#uKtWe`3@e#A^6ueaKbjjHShL%327)`WDDfUl/5P#Y<,4.;=&;(YKrg(=3:.l,cJakX<uP%mH>)340xRPUcb"
-	"76=9V>m[*.n(n@TE3yW`YPffVQ%V6:ZPFa_Q%QkL/(TthK(SnUK('k_@m(&[E20g%R%Sn^E2CE-R%$CC$mG9d9p/me9(a=j7om6AR%hHj5.@8sg(tDxnp["
-	"qjN%wM3+iiOf/UpHZP#)[.6.,LV/VTJeR%k9Z2CiscR%W,Tb#,3an7@8.)=SylR%X6-irfF&/sOWb2(`>>w7Qe=S%7>]p]FDFS%*L[d&J3xdsd:$Otq,<)"
-	"t,:cJ2B0Aoov/OZ6$ZiS%PdF-YxxUQ8HAo9(fZ_vH$O>9nlD2:nft_n[wyG2h^0ws#Z25#v9N6`v5Rfs#mq/N#@)^/MIXh'#EICV%WQyoMA1(LD</(*6;M"
-	"Zc%>:y.M1ugc%mUKc%o^7kN-bQtIi;It(k'T*O,lf5Cs^nw#C##3(`(&U.Avi[#I47ue)F4iVcadXj)e49t4JZW)YPUN(y.8j(-F[1(BK/g)hJ@1M)i.gM"
-	"fy#J$S/]i6$dfs6N]/x5)q$t-jR[Y1Re(d%7u1OCXW6@#ft21(*#/A#<S,;)%qr'=,A7_PXL3=-Oj@@#me;C6]2hv($p@@#@aul6U3ad%T@sd%9Q)jh$IQ"
-	"wH;;]c%Mnjd-2dQH-Rl2j.L$Me%v;j$#fM(;TRt`vSO[.9*aX@)*i%bJ2(`;O7Xqd5T)7*Q)G$%a6kV#29.mDUU8f-_5twS0VI1>f%#VaV%8ZS2W/$LU%Z"
-	"@[f%[rZK$ebef%)Qjx(/inf%W('j#ac<KXGDiW-Ch$i(To;NL_^s+YO5BIX`sZj#UuQ&YhLr^515f4^VkN^5';pHYxrAkU_4Yg%#34f%(Pc^Zbe=&=38ig"
-	"%'Y#t-]7a^1YDPf%82b5,R3EO'-,BkU1@;i%a*+X[TYIK:$>:/(sbM>#QnC_]^YE<]x/[F#:oBSU0@vM$+p0]Z36@e/j#wd)G`yp7juFT7j1U6^#_]h%sr"
-	"'q^U@tk)a;ld206h)U1`#*UYo;N#v'gC1Y[yT(Y$E0`vJ'(,8QbO#sxq5BJjPi%.^,&=5(T,a:NR&=OdRh%cC>q7QPbi%5sM8b6F8n^[cEN#Hw*i%]XXFb"
-	"=Z=i%+)`(XFE'=Xk[Z1a^7C9UC&4AWPU%-ccVYPR5`cPR[$ON#vBF^)]v.3$j-@ZdiMXYFYT_j%O+uR+7T$w-&,[y4&<9kb#_6#60[9'c]:GdjNC%k%^^b"
-	"M2Fe;>3g-/&=r6hj%v5^9ft]2w#cUAk%_s4'5u4C2AT(j8SW2_vfT7O6gu<=qZ1<fk%^%m>Hk%:ngn,^m^TTyk%n3-jQRehqh7C7NhmjcQ9Q],lh6slLin"
-	"vo/3tX=i8g(3n#&h2Nj^>O6gPpcLi77E<c6qbl%qBG&#uF=*6=Oal%Ny>h(%Q>g`ZI(%HB[sl%.*5K&:PK)kZ-AR(&8bT7u@kHjjLKA<$S_H)A'/&=wVN#"
-	"#>_WK(hvkW--2ml(1I=B=9]Hk%WU+xmE>WMgIgqm%@Db/(i=q=v`s,n%h;D9oFXwA+5x[;nV(<tn6:OV(u^&##",
+	"n0C9%1VZI/'2LMqy#kZREaoH=6%(6_@PB=@DI7of1wh@c-@YwSBBdZe*K^CN-)/,b_[t]EGF@1jC8pL^@'3Zu.%Kv%a.r1>gwWs-u#QkBbtk<87DHG8.[N"
+	"'p^+gG(Is9b3PR$IEQ`BC&X1r;&_%rUsFi2FJyIA$-j1uXd$l:-0L3cRZ:YTsi[$eEo3$i*3:]OJc1;[=TX-;mb+NI/PDq02:Ru/j/9h;<fEPa)*a)[:PM"
+	"cT6wUlld7H$qXZ&Y>>`bl:<Pg78+%*c/ig0l358GO24q=@-_dWXe(Lhh_4d_ihUZ5sZSHSP't*`4paka2*(GQ'IWaT@<_FM<Gwl4lS9-w@st9S-fKH6sp+"
+	"^WV9vDJNqJROD3;'GH[e:yiw3mTo8:uf86^am+mOZL`_5O^>;8PV@YbM<b$ffVt7gnp`Og,_bRqf1;SRhm95a^um_[F]owJThR`xR/aF<ApH:0Xo[JD6Nt"
+	"G(k=ZJpp8EKt-a4/gPxc@D:+@]o3&HAh3W_*YjkjE$sNuM2`wtsZnxxel6>:u6264Bu.p`5',-_gP0XiJ7Tv[qE2Y#rYIrtVJ''tk@1J76g_/a@hdApYBk"
+	"GcV@Xe`>*>dkb=Ktmc;gi=0LhXi`2@u-^'fBn--':qDIJD:)vC:jM.5P*[)hO%6geV15Xc;lAID;CV)q<wju3$8jP4GbN#if'mHrf1QE5*IfZi/NqsU;w9"
+	"(R'QFg&4FZ$e.o8kq:`-_RNC.kY4vVu1)(+<^AVD43R]T]C,D^^%Y_d=RJpN<@m2/jm6nXeq2qEdk4<jxr/o*:OAA>e*7#RWQ6C<oohG#l+oekAar,9Sq["
+	"(PS=RBPpqwd[o`Fc,WSf=_>Jy5o[WJ9-UTVR&a8(#Fu0b),6.[$B[du&Zwn#'ZfV,djU(,k<qRn)@G9-G1p&5$ngd%a@bG0*lJcv)d-^3*^'(ghGbVdQH>"
+	"U5dQDjiKGyQ2WgasfV$hRglL7A2%@eY^v8i8QWe5R_e9NKIw4xtJ(g3Kcxklu:-E2Ap=XDa2UewRM.'j*.n;`RT]O*NBjKL^;_s;&Sl+AsZ%0hcg/)-a6L"
+	".1r-8uFCcWtIrO/1xJo^P<-Jr:ZX[FXD7CtinVTMdB6(lIKoGhN#BJk6oUrh;,oZW#804bKrE%wok1,y';ak6*ccP:$VMKb^q.I4O=U_nGGR-:O*-bXm)G"
+	")rE8/hFC])MDj.dL8LeAd8,0a=S0W[k8%,_)S0/oC-HMP9)0ku*TJNR*']%4'-xp34$achM-0N.27t$5Me>Qv`XnO^:.v.OERUFPWJO@W`0hDdZ#KUtN4("
+	"^1>la2lDmOJDHjNhPt*Htuxy1v#fLRb91yk_:Rh+DuLKN4IZE,M[1g9gqr3O-Rk'.f[d@kV3[kc99w#5kd*lB6gGAu%=iU&mHyN^FOjI&pXTQQ[<VGbK>^"
+	";3IdV<JXFi_m%PADd8=LR;c@:bSE;&Uu&9I-4G$,-c6$U*0$uqr)&eyOhQ5@ul]A)Z%Kuhu_X/0Sg/15'R5W'Ve1g.>pIHl#%Wg;SmYRiP5HT[&=sr`9;'"
+	"[^>jFT*=am=^`PR#Y5P11cufbhGcx7Rj*hTcO+gP]1Ta;ayM2w@lc)mdV]_G668f#rCPTs4nB/3mUT+Xu%3tkd&$H<:XTE6(CWr:DWaWKGXR&m$QEP74uJ"
+	":0DEB:Au@c$F8uueY`Mhr1=m-]9wBs#JsBe*ip3Ot-<=CB^lm)_u;(X3:#'CJO*TRi`=0hFEE)(j=VsVhx_+)T$]=p/7he9=xg;61,oaj;H.JM-]K`g2u%"
+	"VD$MD+(evI(/L3P]2Ojn<NLE$=aE@-A/Ph/Xi^_bmFX(@q&R`HhOCrb:dy(uct:RY@W2/qg40F*3+O#,<+8`7J:;H7cJ9DlKDZ0S/Th*2uLrvo26+A<2gW"
+	"nOq0JtjN&%=3W#;dXL%.g4U,M@nw4IgZl=mSL9=1FLuMWNKhCGSrYwLxs'j_*#aY.q&63Lys#&mNB#0.a%fdUG^j`B)1`StmN%'7^+L_G.[4yd`E<J22aH"
+	"n8:Vys2nr`6E.n,Z1rn>[[Pt^RMQ4#GF4Bn;Z.W(,+1J]%qL*W2GWk,;6k8t,osfto&A`oX1HfxQNKOo/-lPGcFW01IAw1OjE^1Fku2=>';FVu)i=,rF_Q"
+	"^]a-u816_U-6h<8f%*3aB-]i5u+/W/..lFMq(='I9gkQo(rE_,F4F&SHlKo$Obvk*o89qkW+>mxbEukL_%o^+.un`@@snv1]O-4X9'kG`iNm`f1v)mllp8"
+	"/r,c]Mmg^OYS9mspyo6H5;2lewyrn_)bk1S0;m`5CW&A-nlmUh_'#V&^K1$L;nPDjoJDBc26>obIZTm#_<C:jSv6<)Y+7MVf)7(%)6Jmp4y8yIMW<^*#pq"
+	",J0$N`,&],03hgG<J2I#]/FOKmNf-;j&t[$QWojH)/.RNIr8i[Hy/]=L2DxgP%rXW1=([q_e<EQSk/cQ_n4j.&C,TY9+A</RgxbZFdNP<LAo9]1dJ:<FBT"
+	"T(u-S:RXS`ia;dl'c&g.:_HraS@:p8$i`lxnD8:Q&aEGxUkm9e$e-N-0r1Mqf29nb]Z)o*y6jXZG-$ES[q[4q@*,:^ha*/TQGxsEn`EWF-q*V(,o6Z`RXp"
+	"&K`e5-j=J'f(H.MXd5d%WhiaK8+tpM(+Fsbims:nJ<89Aq;GR@aMSp'2PwM0sjCOaIqA:,BJ$u3nkhfDigLubSOgO(sa%vA8]Vclg,0P@hNDcfiI1.Q9:*"
+	"rHhf9VKRbWOJ47X3f_ES%g]fD(o:/5&h80($)>',WH*hJIN5Vy>XAV.(qR_RCaSpHMJbv&%J<`FLMxYC9$]ybEq7AN=@y)ovW2bah;vEfA$'HE%lX`BO;^"
+	"Q^pd)CH9S$ZNq>,&u]rjWnG[U`:g4ZQg^>oLx>;<FfbL5[h>>Ybef-u$IA$Qb9V8iL+-5HA-QODv28Jx2yi'A+2WrbXo@)8aNG36TH>))-+CHDk03j9.L&"
+	"H:IQ>jrKVum2[nN&`e-P'a(I&4q:uM)O328nQ6N$sHwcED&6xR+Yy03w;Jf.gU%/D&$G['oy^`DOhRIU^5I:CUZc8d5$]'[(TnPoH>qtqcHfvP<PBWCXyM"
+	"OMQqc4Zn+9i<^ClI5ckm[Fe6VP,MQ#<I.R@2G$sy'uTHsiPd'-N6n`7Mb.d^KFu[Al))nql52;R^7L49gZtfC+=R4,I7pN*[6/+)uTXI`4lj(ZIZ*EnGqr"
+	"C:x@dRy2=_oL1%J3LTvLJZV:Af6q,A.uml9a'Wi=<T,]lU@Jd8:Bv9$MSsJL,F;-*wk'5'8'T,GVg;p55ULWAe20NN'QP.>VOw^gDOi*[ZHxDF<.g3uuN4"
+	"^[ulq=aD$cIckeuNKCjC4%`$sEQ/XuG<3dIHs:B@='k1McZh+x;T06:&CP.RlPDCS$1$OyR%_`J,l8Dc%o>gTI10_x'j;Xej2VHiG$&R6.**Z>Kwl^:2[J"
+	"2^&3K0VKOamxNtA$FLTxsvh`oZmq5i]Yt@[y6*)3D8i+JqT#03K&#-:XBH[vIyBfy$T:UhB(&);YXB#&0xb$wGi#RsW..ao<@B*upg7842E:P+F-:w/Bgi"
+	"c:K]F[DW0Hg.wvq`O'4F+dS6bQaR8)Rs*@bs^4/dT`Z]eAO*8BW:4:&nAg#8hGIJNo:8AcOxT#>Bcx0SEFhAhu2ML57IqQ9qxTXOPm^<ge1CeKHTxf27oq"
+	"V)^f&n4[U[&bqshvOv1Vw/@45s;CE$$idhoIG0wP8Sw(U3'pbDLk(dr8UU9=><Qu@r$EHHQp^9A#>+Kk&1;<*]0EH3hYx)oeQt^2g#ekbVQ2-.UWUxbeB<"
+	"4ak`^CiN&x$17n@%wRNyZx8e;SneVF97#A0wfh+P>$-2;TF8;Hs@AO&bx)F$Qf9dW[.KpG$1(Z[;i`eKm7F+ybODP`_SKCaL:6Rj(ml]7NSCQ0C&*Q@dJC"
+	";ep%g4bQB&UAV1X;,HN+=K)iyDWs3xt`$1a2<A]9W^vZuSM<7Iec<6j@RJZLrvTO61Jc<L^J$(36;5qjEmQpoX4'@1wwv$>AA.g5tT#t,1",
+	"-%LeU]jUT-'NjR*_YG=>+'ruvhA>6Vcy+[@a(g4M`TK>'fYeH$_Xon#Kw$>-606WrD^pSN@))4AMOak[p&O<%$ckYEMj`HIY,>jhVRZCQh3Q_BK#i8isHr"
+	"DC1:42BeX58`v%c)8YSJTP-CJk7pW/3eq+l(50Je;Na/11@-e,uqlM4*`qWkElo0VVCAk#dP+s4R:#JnCV38Ml(cdO7hjw6e3vYc9)5FGsYj7Y.M]X96%v"
+	"]TTJSNZ#gy_Il4=8+3v@9Wds`.g@XFWoCKMQN2ArJ0mnNu_#:**Blrbk&u/S'YIXH`]2sdd[K=D;Cg(;aqI_D/ZO]Gi)6V3+#_oh`g9X(Bxr<jt4Fdf(Yb"
+	"]3c:4q1&XUlGHnRCNb9FU<q_>$_uZ#g/]PVQ80He5iG'DU[<DS+qMLt@]Tc0_+EVL4(nEfpu6A8RBx:0G@4S)]SNCc%bBuF2n60.FOVXkm+)N#DdUb9dTv"
+	",-[T14vZ(.oUXLQi*=P5SMXYW..^VJKX;1hp5[iPsJN8W&*2[e#*,U+JUeY]`BupV+qe6qo90HMAP[jmle0_gf2Y,,kc1R]5^7aD68X3,;/1TCji<W,Yu]"
+	"[(3CfhHe>&rnUSTEu4g5qK)FrijBmPZ/s*+qB,X72f/auO;`,/)Mu%-:BT%[R2iJv#ifJ`;cv/^XTY(^okH$3,c1&[Ek#N,j*$PP1KAV=P&u6HDE]4uU+5"
+	"yb05NO+1mD2Chdmk8Ju-:@moTZVa#['ZPhJof<;hFBid%kN$*4OR79OZpdK)du<M5f>.8$'8&a2MW8N_*$3K[c-XUB$mgvh.K+EgAV/DqME^cRYWx[a11("
+	"q]1]yLAoURcY+P`lB%TUUyh&u>rJioR.N_W>,7GpET&hF..[>Zyd%s3Slf,8VnWjO#N%Q`vb3'yC`ydk1<6$rqY=iD-=eK(.-tGJeGu#ZG56`l*>F7Ji2="
+	";KL6oE$BZ_-2wLmXA8TY]W@UPJa9*B0ci$_(Fl>j319/fNe1KL#oi26-q%@LYXOCNV+)E;J.>v+6>x^d)Qh%*c.2u4su0n-I]IAF:Gy(C7i.*`N2k0;YnN"
+	"xKS*2BVr0iD*0ljchDEv)(Uc/07%wnO-CA_T34lyo'Y>L0P3Qf@'7$7Hov3O6sZWW,j(-#_XBQY(B,X8rb12],SVX#<>m[K,^j[d,(m+*4SkW,'7,qV(N9"
+	"Y;p1ar[50cj'AF=ZSZw1$qhAQ-'0q]:h^xPC=Zc9K5wFMOC)1>Zu_rUjf896@6N9GeguxKGI*'adyOUqy'0+[3AWQcmmxPQi6+>Wg_]`WE`.ycy@s%kc[:"
+	"6VmOpHDca5s6X#`qe5A`E6KWR30e6#JJWxqb3ow,gbE$.(Z($S7t.<05aV+Ja)QoQgWP)Ofk`HUh:D3aIjEj)(Sn<a&SZFx9S$@k+a/;RsmeQW_bb5jj5("
+	"`FsLf)wo(B/fVD1'Cd=fu=R^o7ak=E]BR4P(P$g#21:IqwBGR52i->jTa[iq%wdC16#,;4/hiRpy>n76/l3/6o=s#S)vu7d>e&;+E>%X<k'wN'_`Ja9.IF"
+	"9AB%SkB$urnxIg]_O'OHNNtwK+.Mmd2bmW[3Q-l@p=93iCy_n5v'5W=tx&t;Nf1u$l($To`'^J=`R*+HeB$yGRt4+UBi>Kjj%t5bGB]tcLRfXk*`^&2@xH"
+	"<$_PB`nh^9'C6h=yRV5Guos`<WMGDTq<k81R9u4:jLBv^`jEO:O02d):n5PaL%4cD6&rlZ7xbvUH;#9]sJR21+Q)X)ms6dK>QSwe:Cc&Vwu]Sb1AUlvVmV"
+	"I0y'AA>>pW$$Mg.uu#]u$[$p7y-Y@#<ArgKCY%W,8+R*4`=DI/A,6h0Dva[rqBxq/O>mTIfXfYO.8A](2L712w^;:)VnaY#:V-L+_#t1)S'BXe]qia4lhU"
+	"Y)m>iO='dA'eqEWXZKPpTUjjF@Fa:RSg8Q`p+$Q9lD&dbiN`K&[PPehi>+g,WOwU(4D]6-VKbrJ5*I5l]C1=j(cftPI5nQmE)V+,M<K>J6^UiA[kRRo:o%"
+	"edZDeHx[JpNT:QMO#F*Ls)/t5dp<,jxooRb(>+:r>t`Ha0QWc/yi8;8Y>GfAb#r^`V>:/81eD&`X4MP9yH-.b'iSXoh=>_-RNxmh977Is$YLNbwMDnt5_^"
+	"+Fh(5qW(T@:W#p@IVgmkc_2[a(w&1[vGe#[BR%5w@c#P10b8FvdL7]&49hsYZ_TxSs'lQANI>GpX9%F`(u%XHCG48`_WRa^/]Y8J87L-G;2Do1G#7%VTCK"
+	"d6cS.8jnt6(i*,RmEUaMl2GJRNNq*q3g:0i`n.OJ9KJD*M]7cESSv>DA,o;%tW(I:bUn6H5-QU%>PpM3RGn27<KHpHe/r-WJc_@oN*p+@(dr_5.aBaRo=A"
+	"o/_QaPSRQe0[uSb:@K->nujr>c1U'eHsMYpYR&8L=a>AMc`rK;RJ:['I+iA[BvD'X:VX`]JXo-,h1:H.JPSQ@fFP+CywTJfQIU]H::>>^6_u20vlE]'9RN"
+	"tqiV[<@w'@K5xY=4mep7;37v.<Jb3*Njt<BkWM(iqv^N)pjl.22*c5Xt7&eL(uDR=cP8HJO`1MPOA_h4)hoMS)s%Ogl$4bCTeTAeAF^]9.)rGVw#KZF;>i"
+	"H)+0%ugCQ.Gy`^;oJ8v]Hu'2rgGfT[vXuS2spjJTDQ.Z'yi&h;QuUZ0Q]GKxX#6Hnw/>tUc<[enG]ifp5T+=X7P9&*a>>MaTX2EUK_`T(3Ij4(o/TG7-m]"
+	"7)rda#*aAZ4;9b9`7EkxMwr$aO^SbSJ^%uSND4SeCW7JWd:3:6PWh7j*%PbO80+r4lfdN,,7p#g5iYj*e^%#;SFue3]'m-FoPCe[BFKy&'/@`-fGx4y/`G"
+	"sW;NO'.3BG=Ba:)GfWeaFib75EpV&CoM=Dqc6%cN#nXRq3c-JoIh<X79^A#CEVMUQ,:k)6Q>r1XdLQI`S6;ZP$/K>)pE(X3'eUQ0flp7(hZ,8N-4i$XN2`"
+	"gM>UbRHv$+#;7-kB=u#NP$tg1`lf.[LRL%Sx5mYLNaEL[>`#;IrW,gV[#@o_EsP@5;*#<3_NGA(M$#fL;DxHeGmr^_&[)&ZX=%lH&f@UM>-jfPR-Hd0jYZ"
+	"LB_<`27&etkRXB^`;$+w3pm1k>6gtV#bO;geOcS7[*S_O:p%Xw>rt8C>^n:CG=l1DnjhT+RJf%ZkI1_<PU9p.keIM,(w4,:*;^ay'J^05xGi'K;FbREvHB"
+	"(tYu0Bh%^BH15/#tyRQS+7$U'--m(QIS<.]bvF=va0@k(:-MgCc+04]ZB<jEDcn0(G@GqG223Ly]4&j/sx/.@kq3^8iJ/6SXHU>H3=0Zk2H6GqYsKa&aT-"
+	"ccZubAjswk2Yt*X]S<4U<#####",
 	0};
 #define DITI_SPIRV_SIZES_gemm_coop 6465u, 12409u
 static const char *const diti_spirv_text_attention_coop[] = {
-	"uB)VNJb_OPTCsI-3_7WR]hD;$Q<Q/(Gd0Y6$DqB$Dx[;-%EFKrqa)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%5AQ^P/&Uvdr_LT$.7D[XA'I"
-	"Hi62;ZQ_evv#@VKb$&XG:YwSvv#9Ao8%J3UR&Z&;l'kpx-)b`Co*8gH>##DT$'.h0EMqJ18.^jRD#-lCe2XR+9%1nSq&-cW8.r7k]$=FDe2m^i:%F`]&,1"
-	"$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK;=n=:.musi)2d`;R'Tn(e%g9v$HwVK(Nn:/(=12##6PwW"
-	"-e$]u-#OqA#49+++_XuH2sujN0U--i2P*RvZ,Z3K2'@3b*1y(X-yn=Y$[w(50V$`L2--d40H>V@-;.cg2W6Tt$H%a`,gquH2O%Jt$y,ng(@f]U.-,H@,'5"
-	"wB#Ehy9.gyJ&H^($S(.NK:&NWv>#N3iR&<$bX-=0ZK(t-AY-`iEp(3o&X.5FCt./mNH2[Dxt$W7QT7+-ttAY-lP#yhBU(),_W-E8uX#ZeWN2mm2x$3,LC+"
-	".aaC#:(PS0ekuH21Vl,2D1'L2uJpU&]j0R(6s<M1j1DM1$cT$Q*eT$Q<kni(ZwN>M&V$AM#ke9TV6@A-'pDf2o8b>M0&I&#A6cH3JlxlWq:6m1Th`'4P]r"
-	"@MLN)I2hmGo)$9*.30-tW74Zo-aV<4q%]Y4B-Lor;-V#oJ2Nyur&*K.5M$`q:$9]F/3RpR$'[dG@rnOS=-`JZF*#MiB$m^=w6$+r97a2bw%p-).328Obb8"
-	"]QYSLiVw]bbih*bWUO2LEQ59aT+(5A,1X-0JDh(^BJP:y.UQ(&XT=3VV%CM+2M'eBa_r'J;jj'mvf'[;MQV0m)=],^b[N(f#Th<73*j*'axL11wDQ#9D7D"
-	"Z$i2E+#n`v&aS`W-&8BQ#2tXd##&+)$[)SS8r3cd;rB88:vL6i<*Csv>-7]$,leur&u>bN27m6>65ui;6QL#R)fhGn),>LYAm(9T2'H'BO2Vqh2%f)Ma._"
-	"G>-OU`jV]hq2OLyly%[mIM#.Ki=-wUbi#]=@%$&RR4CcSU2aP6XSCtf`V#FBF9MF;C$&Nm6M#W<eSDsOsXCm%6J#brgd2*ILQ8Ed&fb&taQ#Z<N@M=Z[QD"
-	"9f.(%RNnsE`u1BM2_TS;kTRJ2,,>#%O]uE3*fF%&1+E)G,O-h(x*a.rqO]M#>4)CM6XnJZ[T2^Bn^%EHmYo^Hqc3#IslO>IuukZIw'0wIx*C;J1C`K(bJb"
-	"H2%KIw@77un&;Te#'Ct%U&djAq&](V=Kr1Qd,lWw;MU,JU#wlJM#$5UR#4kysK`&dI$'C>SLs2re2kX7Kk4,(@--W$M#1it_.4M(3(svDC#t]-M#J`(9/v"
-	"j(D&Y;<KM7P#1Nk/De26NpO0PS3l#ajCZZ3UpHYZ%5FYBmZM#Gwco2VU70Vgw^u'/&pKO>:N<'CS9/(=kQfOCUfqmE.Z58jAQaO;jy30JjaCPNta50sF3N"
-	"#2s&N#2&B$Qq'daPB:f),Kqh+a)k2O;O,_g-)y->Q#'0#mib1@#]$x=Ra/:>>mflg2,DTB0l8y5(RuMH2fYQaObC&O#-[NKRQo.O#_fv58Rj];Re+R6TAd"
-	"KFGY-hw1J_5;SnqPR_>)PR+noSN0#JIO>9STO#+%7SU,bLT2y%hkH8BWW(AACt7fYrLVbc#lH[,WjUou+%8k<.hVfeGP#Pc#3(jsuQ0jP^l0T.KYE&,XL("
-	"fYN*XdC8mX$Zpy.=c[-=qejP#*Z0XY'%tP#[)(cX)dOTA.n:Q#fULpoJ%Tx>RIDQ#9(jK(J^u[Z_uLI2gO@^V/-xSYn#Rn:C9MH2_X7_[hKZmQGDtQ#]Us"
-	"SP/'0=]n0Gd<6,S8]`DkK('B5U7f^YL1jF6R#0.Y/(PdLH2GsxSlc7/RH;>e#EvT']67x^P#wYnu7CdK2_U]1l_ttOS0$Wgb32-I%ehv)S#S[9n`W>pnd."
-	"vxR#./b5()MG8%5/,fa6p`50rQjK(7^IaX=s8Jb;[X*bqXtbbX'5M#Ym%q78]Ygb,6iHcnT'%N*.'T#o=l2(mq8n0D$8q7xvYW+WDY%;yZ+394e=T]H>1x"
-	"dTByNM5H'(,jFLl#;3[vdy@,w*:9w:e2X-ue(OgT#A2^>f8U@;G9'H8%[T4wfeJK=%7iK;$%HVn8)n^s[On4$H(OHH;_EO.u/YZU#+W/I2Pg0NhAdiJ$BG"
-	"aK(KXrp7W7UlM,M)V#elBS#@dTH).S2niRiy-<iu#w5S9*M#ur8S#$#OL(SErK($I8*k<D$fj+uaV#YZ6Q#H;TO(QFF;-%%^[-Y'2WrJ'^mTwtW:$Hmmi1"
-	"NX+ftL4;%F@)Wylg,i)3YjSm%5s7Zme2iQ#_ql<n+_ym%D`PsnldeR#VT[l`H*q)38EGn%x]j4poKGDM`gGX#@#/MJ=B/Qpq#v]7UvF87B,9SqeGQr7Vm*"
-	"t6XmuX#WdhQr(eT6(;4(KrkV:Y#[u^*3tu%J(`)1w#P3h-tm`Qr7j$WK:aGiY#hVA,u0>H7(L@X%us0.Z#f<_*3-PpJ(hB1w#,'A`vuxQr7FLyvH=&>i#L"
-	"o)RM=1a8(lHFKMP'b2N>7j8(aa&,NRsmi#/I`*3B3<=(W86w#ASe*3GIkY(J>6w#V`tX#;y8j#43]_PNHsfMaiWj#Y)B$Q5-+88Ku3t6#MG[.<.7>Qo=Wl"
-	"#[^qj#4b1^MT+%k#_K*w5p*NJ2PpNX#G+E)cL/`IN)m5=S;yFKM*W1pDm:uI;$VTk#UquO+n9hpSIgt(Ophgk#e9$P&rRHQTP7q%PCUaX)TKpVUDAcgMt)"
-	"5l#kRIP&/7.$#$Hc`M$a:##Sq=f;d8nOZ&kQl#EjwKVCDR$Dg[sh);&:bVefh0,JB#Bug`<HW'OxM(=>V*Xur*m#aFEl#(8)a'HHcg3#E;a'',2m3%QNa'"
-	"Ha%/Vd;ba'uPwN#CfOH;g/-n#DS4u[xBy^M,w@n#q_jl#m5Nd]'HAn#_N4r]FV+R#/9'5^vQke-Sf<U#o2IB=#%@B=-%5Z#$SlJ_0H)#>l8]78v$=t64o7"
-	")3Nk%r+n3DN(^WE0`#J/r+=5w.`_=nS%#8W>#JV&l#Fr#%8HNWg`H)nbqfY_d-+wE5(7LAo^B<6n#Z7$fa<)Se+vR`j(Df8JbYxcT#07:EX(]/L$HCo.=V"
-	"%Ap#`i7Dc:Fwf8N_IL23=(D&UfL^c:@26$9rhyc3i_`dob:2(E$y[dQQH16&bK5(8Jxd)g'M/(k9$#HD(qp#hPGusK57P$:7=J2V%py([JCJ)0C6]eJ(+1"
-	"(b>'Gb245q#L.pX[]g=#)Z=8h(7]6#HxO0I39NpgK6ZEWed>evdr'T$'POKs$NUSq#0)@b<piOq#g)ba<roXq#tJug(60&&=u*uq#I8VK(h:WK(Vempgxm"
-	"7nB6T,k#':SM(GD5lhVkL<iEXnq#5dOF`/-Wr#Ca4##^1VIj'tk-=.]hr#lq.fjVGsr#Q,n)3cX^$O4L.s#&4rU$O.;j19$@s#/`cyl_He+>^#S[sdvKs#"
-	"d157(4.X@m&e_7I,6RH;:Cns#^&X`n02H5/HR[H(N_y1=K[;t#0BW9oaq_Uo9T)IFZy28SJGVZQDKYt#lW;;6M;t4p<Z_Y#%ZfQ#QWp1q_9aQ(r[YK(tpj"
-	"Oq_c3u#Qyl.rHiL+=a5/u#Rk</(F_/>H@uCL(IJhLrbj)YHG3PZHA`-HsIU^Y##JX(tSx>dsj6&:Iu_,0(64f6TD`7v#>p510=]:Ou.;5v#b<F>RtQ&Buf"
-	"xJU2bn@)3q*ZV[Xc7'3rL^O#y7jP#NRrh(H]YgMe7W3s&2ZvvEBK7Ml>,2U&:LPMw]jP#1N,<-<5Rl(.oKH2WN>T-,9t0N*bd'#n#JP#8/@W#C.hW.QeaP"
-	"#=Zgj(*R=OO5.,)O.^etLDBIFO/J(/DM(U.$TeaP#wG(&P)mA`vtVjP#5pC;-`&a[#J>)optHP<nE2e4fhq4^XW4xqh;uhW,'4qh(SfZLi",
-	"Lhi],K:`IjB*'v`(8`.$)(imPN2br#DG#/$BmscQYGBEXWB=xQuLwW#0F@L()fh@QOs60ZF:JZmT+FHW@:A/$Ol;/(@r51:)X6/$V3S21DCAU74665/t`D"
-	"daWxS/$[d8U#OcLWem2XjhY*g/$ZCYf$j)^m(rbXgMD]a'RZ^mmTD#I:Um[rvZYOjOUlktM#X)jjUUI;P(6u4589a8q%Q^FPVLCt9.R75+%BWfgV.S(1$V"
-	".cmuxhgx:j=3D=ne%1$E+-)3Osrd_xgM1$dvgB[1LKM[RR91$PFWJYn9#&Ycw'dYM$&5T@7McY39h1'I-r1$Iri'Zrh#G3r$RH(*LBNhVxvcZQ]4/Mmv1("
-	"[&+HZZr;OG[#&-,(_U7;[a6.%]Ou6t-LW]2$JY72I-$48]6%]k#/0PT]kqgO#0<lp]PE$X8]ucsn(9*3$cwm3%)Ev+j2gc<_kM[j#h0MU#mZLQ^w^U7B.x"
-	"_u6`GBO2Js)i%w_;>ZiLG_=IQ`3$CpVK(SH/[#0FFI&>#oh(TQ9/(&Dxd)#tqW-6`8j%)E3Blv._-cbd%4$_.FB++t'>-YeBP(6)Q*b*UgRbgqG0$LwBYt"
-	"si^4$;`l*3)$BGhOUr4$X7f4$#0Q@db#7T#Y0RZdRQAt/`_J9(hWb6^']tbbE)@HF30%d-)0nQ#@Bll(RK@*f<$-5$r=,kAgqjse7&jN$kW5A#JY$yftD+"
-	"5gj)Zt4xxph(*@R@hF[)6$Zp'u4ep'2h'P00(AE@B4xoBL(c<@lh=Ypoi6Gm1hs3DiiNW^OhYHP-=xg5U(EJM-j25(7$yfWdjJ0m>83c#7$tenbk8.[/=8"
-	"*R7$t>G'lGkNCljjPl0RHg7$Rioe%JhD%$OvNGm@nlyl>n#bmZViJUU$qR#FI)8$dyr##(1]g9gyjsM6uU-lNm)8oaOc8$>+</(;eKZH5VCL(3BW9o[Gn8"
-	"-WH@I2k.G#G5&.0(x1JL(h.w^=].89$oO=/(rXYK(i+_9$h:K9$OtcBX'@a.rQ^ivmPU^j#8+v.ry^'unb#<'RWsO;Qr)KM&=L;2(hU71:_XwbkNarO&4P"
-	"lR#=n[H;PZp9$Xm-)3rRnh_;]BJ(B5;/()W9*t9s>uQTFHS#_[)X#e#0JtM1^S#o<%j)q0<*t=5]P&c#:qMeVS0tw^K^umMo:$YR]-'D:7A#&%p:$QiAg1"
-	"uQ>k#l_/.$0nhvvqQ;RM:E[abn'3J$-a&J$)^=4Ng)0J$y6una0m8,N$;U;-kWy_-^]OdROK,cv:MmaOg3^,P+o15g$%l=(0`I'PI%f=11;+nB6I>#$bbf"
-	"'Qxf5g#<65IQAmlyPm6/&=HPHK$T'(TaLuKTo0/6AHs]ZK$Q-8q[ggiK$>sBJ$U1T@QPlSK$go^6(Z#71:auGEP>1n_ujuv_uceHCuY441:*-N@vufCuRR"
-	"Cuy_>H$L$[oXTSw>rR#.3C8S.4nRTC*mR#SbvmTbmv@-h3Mo%,Lx+sQ'cL$(C/PUtX.lUoxq9Sa>E7Vc,ajqQ:<PV1(^d<q[.M$&oUyYN@0M$ZUiZ#%L93"
-	",Ik_^#/^BMWbPjk#Wq8i#OTG1X`GXdW0n`M$'@S$s1tiM$k#5+_wvrM$a)OD9=_MOY9fpM$uAyDYaP9t6KL/<S1dh>De+ak#-.<m)oAYK(OKUK(2b#h(D2"
-	"D/(T2-e)RWBL('_Ue2tOvVPn;Ny1&7Kl#a`6N$Uut5$4^Wa'w<RN$De8;[4Apm#oR%wZ2#S0(;tv:[(QfN$mbD26KE.S#]a-_#xu*y]p)OT]lZTL4k>RW#"
-	"ZStp7jN95^#A5o^v*ShA[uWO$1nuN$VA@<F7ocH;IYpF'F4#p`Z5sselWD`(F4#p`Of.,aAqAP$UXxeascZ(IL(gda@e#m#N4+)bI@.p$OAGEb05;j'tYJ"
-	"C#Y'$Q$N+UYX=*-Q$FsXy%##vp]Y6AH;Xu_^cH;7F=cJ3Q$g%bT7uN1]dt[=o*JLwvdUJS+Z%*B]eP4[p8ebQWn>C&Of/NhZQcj;Yfms78f*X7U#5e2X#d"
-	"B'e2+dB>btDU>b,iDR$lPWK(1O_K(6a8ogmGP@hHeER$md_&sO;tR$17^DRAAA]#s8ST%ITPl(7SO/(_mrg(aS$&=/c,S$1>QPjuf6#HS-/kjS6Wat&[AU"
-	"#>+Vej9PPa=N_]S$OIVT7g<BEkc.yf**x'P#pcBS#%Vy%ly(E'=@<wS$9Z-)3MnZDE<#=h)$fVK(XRjZ#k+O6gYS_'m::7@-:-.I'ERI&ja8GT$vZ[a*UX"
-	"PT$^S@bMmmYT$=ryd3JOws#3_$/M6ejT$KhaT$IU5t2PnjT$.sFU#wmU9olsqUoQf5^lVtJuoZkYNU'jh9p]'y5_CB/k(A%e+aLeFrp8Uni(4jW$>]%`U$"
-	"D:ukq#qLU$v%80rQd9U$CDhLr52hs0>GDKr(c=3-<J`gr'^1l_(d:l_wi`L`8;41:H6J-aPm-P&5]Uk$X-82_*ZBis'3,c<(b]KMiSV##LtI4$k<<Etf1K"
-	"4$@+.A#G],'utQN:6E.')k@o1cu>or6.OEpestK@V$V4O/(E.&%>djwV$XA+#H19DO$[$>r=m-AHsFHXQ$VNXQ$x;mvvaYhO(>8N/(,+3>5His[vjU$DZv"
-	"=25311W:nRG;f$Xi1S<GbBf$bd8f$#AsJ2u@B>,XWPj$4Sw+N3RqE9wOUf$yFTeX5-ED4k,qDjJ7jf$N[sL$f4#eNB;b`784qf$:6$g$:6$g$@^ffOy)GW"
-	"$BM>g$BLCePc<-wZ-:CZ(0Y=/(UAK$QZsM4GV<0>QGdTaOL$Wk2M$Wd%KB%>Vt]7M$.Kxg$a,5ZZI:O]RM[O;RwO&h2trVK(FnADQZq75(@nsUSJLl]SDB"
-	"0,j[PbK2c)N>#jn_=TX>hTS-<B8TSdN/(SDnd)DGXQ/M4+2&EKXi(U^ZgMEGe*Qc+aNU'6)sU:'`We<cJ0VMbiS#=n@L(T:[QUYNwa3]f1nQ^39`0oX+C="
-	"lkAi$l[5OWp(')tl;ii$YR+Y#up+Y#;k$S#v>9)X@B^0,aJUEXG7@>#B<F33`GWZ5B^nCYaY2w#^al:*+DwJ=y,gi$hWY@Zp0qA:Z<N>Z6@nj$rt:/:$R/"
-	"m(PG+Y[@qg6(cL`Z[ibxWR-F4j$,quj$em^a<mX],)Yn_T7H/G8]-7:HEH+CU#rOpk#ck.8$[o,R$o4E+%bR.h&%U)''NlhaXj>Nk$<t28^hI(+X9SR&N3"
-	"Tbk$`_'j&6$Bo^BMV@_'HoN$%5s2n$m8l$%d_g'Th+A#i@>7`MSWK`Uesnmg)m3-aH$`=%j>k#,W,b<cR*Jabf9iM7%ol$%BsO;U'cFb4@#+Cd6mH;UD3m"
-	"$]knfcs'NHjk&5$dRVJ9(q;>$d1[ZGCnd1r(>p`H26i'E15);D=1n;X#l(uBeyw^Zmtm`T,lp-(=motm$<^0sL'wIueV:^tUn+B8f+g6]#2_i$eRmW2$<W"
-	",j)(wC;-M2`K%qvgW[4(ck$.k8_)5txr#wuph(0IZgMkGi<g'%VNhY0trhLq:)Xo]=0iF6(S#wlBL(a0rOhPfYLi=OU*Xh.Cli,oG`#y,54j8fIgia:uiX"
-	"/i2,jC[BmX1uNHjvrE+%cxjdjJAB3h)gV<K9vMM#rqUK(px1l_uawe/bQ-o):XjK(;CA*kr2i6[2Y$p$b7fak_%]Q#mIKEklkj_l77TQ#9x'#mGp=P(.&V"
-	"@mYDSv4/InH;Hhjp$YnM]nU;V0$,K6A#BW(q$$8qd1W:QW#OE8k(s&],3BDO))@Btpo4>F1(r]-ckcp#vpZSTQp8mO8q[+0XQS-qR#aNpq$pHbM(fI1lqo"
-	"-9r$O+MKrvZ:63[CD_t<P/J(O88-s_P)J1M`F:(pfi%lRYnr$F'QH)CM3y#Qm4ftijvO#9#W/(2/sK(eOg^=l9:s$b[L/(gwH,):vG58&NDs$U_dJvnIQN"
-	"q[hK.$U)>>v_gSLrv-^LX)gtXZ%hPN&Hk;2(rU71:/_0un9<gM&AU;2(TNnd)g-iK(IbC'c(gN)cS:dd*ytPM(YRt[v9Dh.w=u#5$1y^*%",
-	"nQNnM50*q]0ZFY(avomB64#+%Qr>]-u22Q,6e_K`hG7+%iWm^8=A5+%Aa*cO>JbB)6WdEOBE,SC$NF;nFg+g&*y`BP=6O$Qv^n+%CY,DQAM;n2Vkb^'sV<"
-	",%,rAw$J_PdNT9P,%dWq_'-J*A#L]9uRb8O/6vjiNUcCc,%)P#C#B@ZeQR,qTSK##YRX2RsC'a3o3ydb+MBR5qS*8;'=_Ls,%O]Nx-hLE))7w1nT,G><2M"
-	"xC-%Y]#03=Sr5l_wU-%)vSy(B*a-%mnU-%EVh-%S<M4Wb2VgVEd]PWhYF,WP0.,;X-wV#KF.4Ce2y-%t(JJ0MnqTS=T4l(0)B1XyO_EXVh@7=D*R.%rWv)"
-	"=aSQ+%.[1#,aU']7cPC)X'hZCYP<Bn(Y[sfY,6;#Z>.j.7HL)/%[BKxZ/f9E[<)O+X(V-FMtZE/%'@54.btoW[%h%m#/*4t[kg@D=`ZOi#h<1r]pX(,)DF"
-	"lT]RUQ>dx`aBi=38e><'*/=D^60%_Y:5_v%sC=T:&#,RK&&=49+.%J1WK(otEP_x/^#NlG^0%=1+tA7K-/M[-i0%wGt/%PERl`dVx_#3EAxZRQxT##tyt#"
-	"h3`Q$A'/M#xp0M#ws0M#L7=)bAXRL2=LKGJhMQw5f=,famAUJ&E.xT2/`0%2+;'1JXidU7hLf-aoq%Dc<7mdsO21]05'q:(ne<e)xD.R/M_7-%-9AO(PGS"
-	"83jNp3NhEnZdrpE&e:i/kUkFJE(f2H&=m*C2%J1&Ye2[-ue9gbB'15W8Ss=(M#^g+I)@ubB'_>gTf/qnL(^xY6g1q'3%gW'ngI3D@8'P#3%loykhRVJ9(8"
-	"p+lhAa7ICn_E*$.<'Pi-uc$$+Ln#%h[G<PuTmP#sVYIUm/Yj&I(n3%jn8)3qHyhp30o&2cxKX(i:aK(yZ(]dobf4@$.aY#+uVN(I]-fj#CE6kEL;2%.oj$"
-	"XKWP4%cKk'2$26A#E;-.lDnPBl_hb4%=W9$mg'_47/LwH;Hn%5%^t(Any_,p#*B-A#9wADnRmeWn'JAZl;3R8-MWE/(EIjW-$NL7+,;bTok2.w7ZBg5%Jl"
-	"oRp2)s5%<$Ut5&gxQ#>$rh(IHj[qj$.6%>c3$4=4ZNqNpohrcb0;(x1yhrqV[XHGs,,$qBtLsLtH`#Q4lesS=lIsuag-tX4L3(RwXj_+PF7%ja9/'`Ew$$"
-	"r>DJuyW/&u9#Zku7gV7%>l>jufaOt6pAG#)cV1i)x[VK(sIjZ#.2eRp,bGN&JSs-$Mo.N#=sOo#B_Eq#]4AB-ZdxM(JxW@v6E-`v3u'o#A&T/MaVaa<]n$"
-	"8%Txsp74(qF%LSDUM7s8hMRj=/NSV92(7E-SBWB7fNKNTf&;2eHaTV]G%(V1O=BSZG%+L=B=DYdG%WMbCPGg@G%Iw9vP>19hM`ft<(04._P>*(h(K4@+QN"
-	"Lf>QAwEH%H1PH%ttc*=L`mG%gNjZ#Kp;H%8muXRma6G%,8JN9*''XRVK$_9NC#USP*;l(cf#&=Ivti#H0O=TM#>qSG&lj(Q^pRTxG<H%+L,87`HX,=dkSI"
-	"%3[X3UAbmC&xKqP6gNaI%^VgoUA4LU#=K7kUVybpSwCP/Vhcs4&OP2bOkP.=.8Y5I1H%P,WwkHJ%P'M>#D,SJ%]*X$Vw.]J%*Pv3)NVhEX@9RQ/26(n#I#"
-	"od34v]=)i>W#>C*)sL2qZ_YJ`jm*e<E#Z<diJ$j6)_Y3v]D=duv2'sZx@[H&(&#_^*Y[vp'mN45Y8]el#w[E^5t76w9K%nyTu]5`7w#QOP=^nqYv]lY-<*"
-	"`uY1(`'$S^G>TL%*g1S_:o7w#=`+o,kr0j()Qra3$XuY-@Xl_*)xU5^I:2k_VYYp#e;'M#_c0U#'&X#>e'sd2^,v_`6(4sJ4l9u6o&)l%_O]c$XMQ^V,h%"
-	"/bFQ=t[BjX9]Ch&Gb;pJfbv&.O(6&dFb[bxl@V`1b$GhLM7L>(N%BVbM%*k;HEs+WV(K==(drE37$vlC#Z/J:N%Pvo[>.m$8%CW-L(Iqwbk:F9Sess.M^#"
-	"[a%d6[X4%$o,lPTO/J$)'9;e<YEs#:BCCM/PDN%f(NdCi%h_8I6aN%d4gxe'wu9.3m*T7K8T8f+M-O%cZ':gJ;Pr7sg=;I=6JO%mAV8h_)V;(W+M2hPwfO"
-	"%4X`*38qXF(EChw#_cLlidPkR#D0mt([]bgMompCe;<B)k.6MMkqm&LDBA-/(v%`u7B[yak0b-Gr1[tP%Pnj_l>R9EO<1[l(](RB=HbsP%d:I&=Lt7Q%0X"
-	"d)n1OqZms#@L(,w7xZlj`Q%8n%TV;>iQ%`rPO#$psQ%P']u#YsZ)F/B`UoY#g^(Dta5$PQK5pPwmX(0e5+G^9%366s+np8w,roV$D[+R2eEb,TeR%(t6ro"
-	"#r[3rowS6(<CTylw_xR%9G59RWV)S%4T7h(p+norqq@,ssxGc);_((=fGMS%7%:*t1#AP&f`>W#Da9teEohi(.i_/uD,QS%]C$/D]QS;n[a;a#G<Kr-Ghp"
-	"]Gb9TBu=D*r(#gbfu,25#v+1&K1*7UL(RI/]vaY/&ws5;I)nx>W#T&hHj+2Ic%sS/N_)`@hM@ZGo$0/_,N*jr-$3svTfY</I;Loc`-(0cq#u='[d7jXa-Z"
-	"qq.=Cf(d%WgsdO=2DGP+n+V$u-sBPBWOd%9gdGQ=hoNhbfcd%390N>][fm(3UexQ&jtd%]'j]RGe2H=XF%e%s^)BSEMEtRcTwc%;2>YSEB2<(SA2&YJd`D"
-	"bI*Le%Mw</(3E6ZZy96kZeoiQ%A4bk5d-EE.#>6H&L8a2UsgOqUejHqSb>7f%f,+f%GC#RV]lA#mit6R4o>4N)v>(1WS,xG=uEPf%IE:/(nRyKWXif6TAY"
-	"g-XH&r:(RV>E<aPU)X)'#'=hOY;n`(F/(DNX>#G8nCYj:9.Y.<N#Z0l9sF4AjKZo-sgX((tD62,Vg%aH%]Za(pJ.o1w.$t:w.$u4c,=7E$h%Z]+Y[P)8h%"
-	"SQVY],Q>R('c_<[*]cK.t,en&48Th%m_-7^xN-8GsEtQgW)Q-q^3/]X$ERRr5_bP%._C)m4ddMN'y>U40#9Q(VlZ3_RZO^_4:hh%O13i%gOtQ`)a-US]Gv"
-	"C(iEd&=TDOi%,XK-aop:.3/YAe%Lv-US(pu$2;u^L$P:pHa(yu,=`]ti%C<xb#30oibdqL&c%Ew*qmH(T,gK:;8huBj%172IdW_H#dUvAL(q+2,)aOe>dy"
-	"Qx6$;htj%ef&j#Eqa;e$7#*f;i0QRWcUue;;sToTD7U(v@XK(]0W0`$V(l_H-b_na7Gi%Y*###",
+	"n0C9%1VZI/KoPGaf=iZREaoH=5scq^1'>l)B_-r_PF,_,JyueE;UKdn,x5i+Oo/WH[;#ElCUL3aXr#(_IIx+JZXV<Lq:KE5uo$%+lHLKs'i)gACwlZm//2"
+	"k;=SFkS$YjW_-^TCHALPmrHV,)A@DP;uHK,=+<D0D`BV&cd*Avn_95H-3Ng>HC>xAViR&kiN6rr`k*F@(NI=RSRR*RJ*Nr2r)EKHjR#W@pVGS&uOJ0w9j5"
+	"Q84WAMLhZ]d'yDGK7_k7tLeD-ndQ>oBW[[O28'h^d^hu,g'p3m+V7/+G7-VFYVSkfp8ILZp,5>6Wy$eC5-pO9n.r(s9[]HE,2h_.c%bkRL;7JArYEo>N`>"
+	"LlCP[[st=Ep7,5df8qu:I9%cX7*,>.)u'SevH.c9+/4uM&Uw@IB71Nh;X*&ATeQpNT8T#V[dfNGD#_98kVc[Eo5`.1ZbU`+XcBa)-jYRLKm0sJ#@#'D=ix"
+	"6QkA&$w5uNEC:t>:bm&u/$3pr>F)Qg>ihBob/lZ)[pC]wmK*Lix`-VvJLC$B[/LxG.J7+[(Aab(&f*P75usxv^tFRi:>NV>f[1R'16P-7-YECYRG$Y$#''"
+	"39&FjKi-'VwtXTMAYE)EaN%St6mX2cUo3M,TRZ1JicY,Y`#BENGt)jU*n(Y0bSC^,4YD]#dQ14KAD1Z^,&,hHQm*E1x]+W<0fh4:::uLa=bSBJHt%2PjoR"
+	"k=umLH,dp[p]xR-USAS`*^pLf[ncBp5WwOjV>L,@$nn]0JSogxD)'RJ,GwX9KPD[l(IH0n]]m-t98MwCjoK[sQB`OWQ/P>fqhN$HKE@4V1b`tR+XmGeZ0%"
+	"KE6H+a&#+ot8(bW&pL^CwH%dY>7=e1opxVPFd>@TDv'i(*`TLGan,q[&2PSleW2:t+;j3dL6%Vm>_lTJVAN9wfNZ1)9*3&pyIx6ITROdo`E`qvSM;=eRe#"
+	"JxBeF`Rc5%fe,[hcUp^=='U@>Cgn$7vFXX,@o)L=7R)W=@hGd'2j)LkdB3/]q9:H1/m>aBCu3CF4JW0oSDW3KMS(Q>cuIor_ltf^oH+Le%_6-rVkq'A>`c"
+	"jQ+qA/RPorlQM4`Z4[cY>]tcKtC,pJmxsHF26LP:15^Kl$=SLNtn5.hh1c^8y6a93OE5MBcX,kQXC$=fOpYRP(L)se]:t[:7b@hKp^OMsZP'xO=bupv4%F"
+	"P3K7*KmSic+UH#I$SMT*-ot:.6hx]-`wZNNBnS;lY]QeC0Lul4-OnTG$7i72D30HRe@yITQ`l`>t[nDQ`M+,@(SStr@Egm,NwoH_01gPd7K8w7Zx;H8S_C"
+	"Z780A>Mr%(Zqo,r=u/C*F_.=9:n+<18Vi.(+uI3#t4in-k(T8uak8y>F_OD=.dq%qlVxRf_i@%'i^w]B*kO$Ial)#=%gd*`bCblBhtt'4Jj`kbSS`&OdOI"
+	"G4g-2ow^6w_O*5GJ$X^S7;3-Cdn4t`S3eHSafK=b%'tN:qH&>';<lc%9SYGC)uy4AcLbB`LKkX]ct4bPu[%aLYUgVN^f$s*/31,9s=$G%TL<Uw`3@8Pi`g"
+	"Eo3n9KjKar)e:gi:LdLlbQ(qSsarAR[VQPIA,kKC]1fG`T#]S^X@RbHD=8c$vb0G+YP;1i;XG*[F^ph4X)S4)7b^i^2em^h;J0M-rY.H_WQ6`a+$$8hWp@"
+	"_0diuawfZnPX<bM2EBwu0k,eC[C+H/Y^7vSN2_Dp(mO%+B+bqvx6(Fohv;)JZf#IHgu1&EGMrbX_)'o@9Q]DUfcc.xyDkG+oNAyy^/VS^dKg-RlBSRiM^6"
+	"9Ai8>N(MRrc`'j$0<afJnhWc.ZEu5]$r*KEc0d4'GJP(fQ-$d93SYl(&7(/Fo)6j_FpQM^kE'IanXus_.I%./>$B0EAIQiR7y2QdC<I&#^IS6@<Outn=qN"
+	"5[t0kj'^7qP9-IyV.VX(y7$Fu27.)%Ju;+snsK=Bogw_UygmOp17(*mjPVnE5CY,9VEN2d]VT%%e=&^wv(UxH9*mHbjGZihKs=+6%6inmtFFe&WpG(8A<j"
+	"2lOIpJQrMJF^2K;GYMjKX)]8GME+6E7p<l6lR+2+BI<D/9.CGGs'-GNef&/,qAK3OLX8fME(D#iII1u7HJp<g*y,&siF)4GKW[&U=+,8]uy;-.]`DsHYt<"
+	"h)N.ej%<fTZb1LS>(aJ^`SQP$N(BjwB72Q-$mnY11fXVo%FZcLNDu).-ecEt:aRq[-46$d5EGOR)El[%-M^kP][NT.;vd]tGmR0KDcEhCe*Fn35jdt)8_b"
+	"^>0D)ucmnikb31VkS'=it8q9h-)GH`&Z_`Z:_BWGhp6fni>)m^Tq]l#ikpdrd=:4p;kJJ[k*%`IOcTU6So-23c;Ed_sOg+_Gh<fhLLGshWG:*3yVpaXyB>"
+	"s%-%htt[5T'L%vF9bPBGxQ:YHC)rmbpTi8dqH1^]jyh;k*&a6PcatDK]Sn;gW7l2@[SNm4+awMP(6R$#ayc)Zr9t,f`A3;XdW64K@LrtmRiA5gqa[+3`5/"
+	"))CF<1fdGwy%KrlC@-867A2.QaTEldvPyhu$X7h$Z`i,]r^D0UI6QH^QPI>FnCea,wf9K;<-%qY:'(m<L8AaDFHJTF=Yh[o=nc[>w>[G@0S^epD)sb5W&-"
+	"#lW;j'd5,<2&ZBbeJ0RW3s^9J+2+3T`Rl3aosw9qn5S:>Z]g85M+&D<ynuY;Jv=Q7HP8jkL&7sJdMRk0KRTjXr5-p+<.@,jR;d,nE7U5tPvX_p))C@aOP]"
+	"Z/i6jhwBWx&n,pk3dyX8;im@jc*xI@-vaN[bWA(KtRBq0kFN'[Uw:<M2Y.PcmO67l*u,4(fB&`.^pHO(S;x>dE#kiB@C2,8YfXPTnL,5i%#cF)HQ3Vabtc"
+	"elhQf[r5s_Y*X$e:vb8ZYuD@jK00[jC'W9:(:-KlD/M'2kM^-+Z<S^pR:PqnVY*KeJq)[4D6jkhdJ92SW]5rugV>)NmDmF[L]i;I6^;9q-A`Bj<Ns;Hm4a"
+	"`c]ltY8eDDLLbMgH0/cDx#@:q*1ic37gW1NY[B-n]kpKi#x@UO$1r+`/4j_Y$,EWjEW=LmZp8:'E%1reoVq$Xf=cB%y`$[2^.^.XgtxS5'`gK]F/`dqhh;"
+	"h6qkDEk`&/pq'kp]tdOkWGIGevti$FKPc(mE=X-Le%/Vs2m`Gi;/ok/V1VPRoqh/@1i'VGK1*Btd'#n98+v^B`,j0R.:*CDuYM2O]`-;Z4X&ge_=3]y;&n"
+	"C_-OabR2PP9X_%[Pg20Jn^g*Vwt]Ij:Ora:wjLQo,pp/kD>b`WUtZM98'QX7212Z.bF(m9Rp0o<e/]t)K4sKJMkGA-o/evg_:.qO:JjvU2s4bG;[k<k69Q"
+	"e.Fq0V68kLlnQy[IsDMI'n#pjpm]an9J'H0fh+4q&aXVwpBh5q[iiQwKf^=eqUR-,jLhEs=R>o#$Eua[d=Y1.rW+aAY.l:LIsmrs.jEHQ-P$E2bn:_oLi7"
+	"@uu45oPiGbB'r-aLv6]c=[*&;2-=s6gAijxu^0y.eK.Wu0#0Y/ohpf'5$&v'&fB7UV(dI^Eg=8ppQm%>aUgGumZvAh$y&0imyNMv^'+<Ws+F1wS(Te2C[="
+	"3Vwv/9ancBQ`n[tF4,jbBf[yPtc@KEbdRcL6w,8K]nO@Q0e_83UP%b^Q/HDQ2gq[UlK+/c/yB8ktYuPp+D_/L#x%b5)*I15&drXrmQ7ZIi3gu0hcc0:W1;"
+	"YG8_BE0;$UJ6VW(Q6k&D_fLcL[P=y0._:87OaC,DA<J&yreg.MFR=liSRN&ycY@H1p)L.j4Etfons:u#4$gIH*u]5Pc3lgK_*@-a#M4ChU^OQ<ZZeQ6&^Z"
+	"JE$%Sdf8oH3j/W.F<A``.4oGr,rY*9o@:@b]66>y/H-#gf<[+xOLr'MLWo.fho@m6]w[*an;hZ]hd0^^Q'Qp.`;m9<XsA@E(w0Wn,7))_)Z5rdv73cXWD;"
+	"'%8BaQHBP9q1uZhR^1]KW-L<-ZA_'Yci1%hf=&A]r.<%>tkBg9.;7cBqEp*ok26A@_(So2&Ml<tY+J5F7C<5Bne`.cMhWSk*mD--Ph.1]I",
+	"ni=Z,afA;&x'toa.QDE%El,uAK[i22qCQVSG.0RWCh+g;9EsnY8%&m6^1H$]W7D)#atOBLPUR1rV>49u4S1-oy2vi;hH=`JPpdj/`g%x)qLfC`YCZhY'n`"
+	"%pyIl;mvi8FAYp-6%-tOufX_Q;+kqBCO1-mHBXA>jqPnw*cKS(X+KG:+:SWbgrS;Y$ECnj,<jJh2$Iu4sIPq0%_[+vEA4v;AI:>(%2=J'mZk@o^(:>7Wb7"
+	"eBD%yD3XZ*,`aDv[ditn5l7An9<L[>))=kZ$`Pnw4#@P9>8g1w3:2O3lV<J)A$q%eywoKiU1-et=i7I#&.Um8iU=FU%Pri'u_&j5dsLNuL]4TD&8W,]p.f"
+	"u+eqhA7F#sLcX(oXIJNj@xFYHprwGO(UCYx^g7U'iLL0'a[VeB#:<PPDpfx)&&hGJr3(j4SacPb(JQ,4tf6(QQQMVpf+=Z#^rg8=9k/8L5#c9Bc)_94;<j"
+	"l^>xiFu^xqenvn&t[>TGb(`7X6)a%i0NO1w;(Ue'Qc#)(/VonZ./BS3DZ'f&ntFsa.7X3aIke.A]r5([=KP&gAL6dDcP1S7gsu]=:AY_fA'C(<CsIo*4Lk"
+	"kJ%t>dD<_DaNP%[=9>o&Q68HfHo;nl>QBY&<Y*6w`3^&6]h5_T]8L_F@oc10J7c`fk9s7X)icWlfX<d9@auy@ahf2ppkp4Z7rxj@q2ak6'wa*.#;d$17m^"
+	"P@9v;72>s1R(,1+33@@e&F;B.AbI]e2NMxQ'S'qCaF&9uD[=Fm8c#eko0^2qlu8[Y+MG]kTUGwrGCqB5w^Q'/Q+'o24ToJGd,@i-/'.$SV6Y35aCqEv5HK"
+	"PC0E.90B+3ut.E[o`^(,r9''vCI$MRAcJ72@]&9-R1yku'8g-HoNZ7Y$'B`tbnkZ1Uj4DZDd7f'NE)9OSJjG=o>%.qqB/Yg.33=',fg@8F&hj[x&GN<%`="
+	"J#xE,%3_nDE4*T)K=>mOd(y0L]:`AvW;$VbJph`W-wgMoOyysdk989diD(dw>akCt#yXJ.5Av$m.iiyQKLe_e#u(@a`9;3#P]nODTqL@+CvIHcSEUxTK@Q"
+	"l6e2*t&Ua*SjlEJHZ[mX55,J/#ch5F>kFHEVK4S)=]@wC<3@x&UD4MO3c8b6Ux$8Eb2Gf.Ib2X8YZ3NinTg.MSH1YnXTo=&HY)5@QJ)^vmK5:CCW7^rHQ&"
+	"D8oR>lEd]<'rLicJ5Ou/tQtiTfxA]`uD3q7`UxXU2+P`QsJt@<D]T;ptEfYt/4m;1g159t%JOZ/yoAD5>TXq9:eU*el[iIGDT<)7-&CNHE>LS,,QMLP3mt"
+	"2)`AiXMub1=P`g-M'h5TUk'=w,2X(/*5p&fH8)$X,2l=:<&J[9;uDhRy1lS@/2JK`$<a>PX'A^9Cr*`(m;ok%8kIpesC$iTK+>A3sbC7HK=W_q2+X;CWLE"
+	";p9($GvEiDKEB$>vKl[+X<$,$kGrjEvcs%DY$AMe(e&^2KP&caFJXRKsYi6mcpH=v;DZql*RJYdWigq/<aeQ'o$avl7Dq9fCy[<C>Ts;8_vZ[f4UduTD]u"
+	"r]wZy6mh[B.+.iGaYHS_$KeU[DcTU#uk;wZAVB5,$vo/7Y3<R+_pS]eavw$f`Lh&P.10Q,0+%T5GvL6KrUX@qOl>s*^<c,6u:gD+Mbs=[&P=K`eThZt=fw"
+	"+1&=fM_4dh+QLagviVECAAO/g('Ptlge:+usaQl1a<h0Rf&,@c8@JjFIJS[Wq.k<ErtBs'(P2TsYc_</NnmUR.dhVpN1VA56>&,c6k^8^cdXOhLlh`We*4"
+	"HcgW('(uY0+8AsiVOs`:C&VsYdwm[FG:P%OQcZZBia7hSH,wn/fErodUGJa3DnEW%;oev,eCY*<5l3FSlQgUi6D]$,m$;Og_tvAhBiv183-eljoiP/0A-&"
+	"B]W6P1q0pFdg=n%7a/AhPlc$/;:]SN.=dV4W[*WKq6u%O.K8db'X3>/lmUBDaN/)]ToSbpS=<U0K:YLMAnhHfKh-Fiyua;X=]WdI:1ZD[nME9'4p3jPDF]"
+	"`C-Ui'WFThTNgf_Pa]V;e1I0,<%$=]`pYq13_9kj8=@VN@0O`AVUNOfM4F)v2sZQe/)2afbWCWuDFEEyj#DIAPR1d)Vyd-Xb%w8:PiK.fg,Q)VAo;p4Opl"
+	"EB*s-(p-BIpdjWTSZ&Q9tdv#9A`TYL*.lUgniI#C:V=@S4hcVC(8lJoMGtPaeFCj3k$CG8oF%>9^$nXcefX5O;1PEVZW=COWYG+t-uAZ>fa60Ot6kan`Gf"
+	")^slmBgPLu(=Uxg`XBkBsiF[/-u1D],UJ7+N7M<8eTI[pG`Vwv'l@;;vSY;e`KC3AsL9hDK@gg49NFZNOQ_`7Ll;'aFU=XH*C#u=Dd,fIX.p1v5CKXf-pb"
+	"H`n-#Ai6$Og$SG60WQ#%ZEXUpxg*vnvlf5RcT/X.K2na_a-2V2fCSFdSF<v`d&EBor)jWT@mkCvrPur*0[fSP>Be_u.k2BX(XF97D(P%ovQHo_HZcL+t^Q"
+	"JQ%/XIp'Q27T%*P5vunOC%$@4iaYF^Gr*RLH0aTQV(ea>K7-q)oRd<#BLHflGc-v(`m/Zp:cb)QJGDP^Ao2635doA1Q+au^H+Eu4E45.mQ=3l4W(sA$ELI"
+	"hB:06'5JlS]&Cn>6$8$mygNS8D.8j:/P7[_JB]A$KJ'.WP0`WW:fPR.Cs+dl7T^8n#%sL[M;b,0:5xAjD9-vv+qyQ]7rMb>>wNi;SX#PlN^Vap8xbPy@7)"
+	")+jB<s$wVW$/G2DM(W5rudM^q(j7U8ef[/YS[e]AST(8fP/X=0`)TIXhf5LevrjCn1uCuL0%3)*(d]H7OyT.uq+WfWvf0t#0A_*#NG,njt8D>@p+Ng-'D&"
+	"r=DYST-CceGd&@g;<cy=<c+(59R58<V<lr[jhp7f[1s@G9o=SKJ6teQJkN%t`MrjN4@54/8Nn+gnum1(]&dmZjnt:TxIegMh<@><*aWw(xJq5S$]p/cJgZ"
+	"o'wh9RTmY'uYQPkw]Bt_%Jn]O;kLS@YpyaCB2$-=%5e_b`X;n]Wk1RYXx_)Ua&$gnj@<@I^a)eh8ij@M#R6Bn-MOkE>>w2G*3>^%48-5hGNbvGmn5Ntj-8"
+	"ISB%.[N.5VBp1ftV2f$h/g5oIQ1ND1Yf/mH7$31U,sL=_-E1k'E.)tIv$#y0s#rks$p>+YeV-m>MR/$coV32F_/$uC0,PK[h[VShJXMLky%y`x;M=hQlT`"
+	"Rc#Fv=Z@Np;g6eqg/Ro29bSg3_'0ZHWYbr_^o2D9':CfGl8s+C[/UCrg1(6D(84_r1v+p_;,-PQehS$KAjbMk`/e2v[I'Pk(=LP56a6/(f&b.HgMFdXjwW"
+	";d`II7M9h95-1-Cq,#IJW_ch%)Y1O&o5Uye8.I@T$34j#k*BH)K[kPGNi_6CmRlp,C7giI)vY]Q]`m`^RDDXp6B)T&ER`+R+&3cL=.aOqK.]55-F;x9H^k"
+	"l]t9$I)9U@qReV17D,4Ck.Wj51,2D37$s*>Bg`34wSM'N4R^.q;Ms8D*v*>&s]N:9[MWI/N74:hQD,=bP=#",
 	0};
 #define DITI_SPIRV_SIZES_attention_coop 6345u, 12225u
 static const char *const diti_spirv_text_attention_coop2[] = {
-	"uB)VNLt>0QTCsI-JU7WR]hD;$Q<Q/(_mLu6SE+K0)Kkb0L).l$=mcds%a)GP8&S_WueC8f(BBs$'0&AN%Al%OPf-/qSE52qST#I%#H_T.>vnQ[^8sjqwV7"
-	"/%x4-Of>k@Tv4eylodtiatWQCo*SQ^)gKnr.oN^3t[gxi-$>BR$'6h)>MfJh1q0`r6%/s$X$Bfbq%RXH3's2J9f;&A5/w#Exdrp.A#yCT$',h0EMoD18.^"
-	"jRD#-lCe2XR+9%1nSq&-cW8.r7k]$=FDe2m^i:%F`]&,1$&9./^+v%NwDe2*jO<%ZQf215<K9.D+D7'_QEe2>u5>%oCo>69Up9.XP[P(o+Fe2S)t@%,5xK"
-	";=n=:.musi)'T*I2c`8E[pd(v$HwVK(Ln:/(;12##6PwW-e$]u-xB_A#2'KJ*_XuH2qujN0S'-i2N$RvZ*NxJ2'@3b*1y(X-yn=Y$Ykm40Tu_L2+-d40F8"
-	"V@-;.cg2W6Tt$Fj((,gquH2M%Jt$`#nn#079R&Aq#%-sUIP(cw/=-Xl/t7/'uo2Wu.t$=rCq&&7dV&N^:[#d8aL(iaI/;rs*c-+ECd-r(lU#,D=5&pg1C#"
-	"bu*r.W$AkVf/XtA7g2P#`Z/8p*p=x5AStn/vy6S&EZ7:/T41X-,&lc-9fEX#1Myp%I7sN0EEO>M#M$AMsE-uSW0$A-cj$I2<f0/%IZu4TT*-A-%^d-2>Qa"
-	"Zm$jTdWl.RM2<'tI-pJQT77DJG36((AM&3S-3iU%4(aXa3(ruLp0stRm1B>p%5/]Ml1YLWB5Lt@P19l8]5xC`@MeCX61*^-##uE3w%oIs;-t+IO#2f^ZR#"
-	"Go^6[jqx6,B$$H<nN<M:(95TyE7R1RpR$'GR<uNmCA=-bD#f)'f6C$q+V887UgT8cE5q83uPG9sYY>MOTcBMuNkY6wxT`#eTt@%7KjN:EE-k:4Il-;Zfec"
-	"#1c/G*P3Ii;#xDo*iuUT#c2l<-8BQ3Ch&WQ#c:&]-_E=2(c2Ti('AG([[+-Z-qP6P(=8D;-d6cP#:K;%H$S;'+@Ou^>T&id2[n0t$*Iem^X,n_@gAN7:<*"
-	"/S(nnUAA$ihN<7euY['Gr_+]:MYAS`t^-I]%k2,B*v$iJ3v$6B0-#wcMC%/12<Cr0Ilu+HMSCxJ&T#1q@w$NckP#a+]M#H=k&=)c*#,2=y^,S+XdWnhGQ^"
-	"2k=rDmEsS#KLl0=#A.2C:m$M#:<'68#b>HE)R)4OQ['DACZNK1Jh7JFj)re2&vdR:H(_fb//bQ#ZFN@MM]^/F93g(%eAgmG`u1BM@T1Q<kTRJ26Ed#%TfY"
-	")303'&&<]3#I'K5t-kdeP#gO55OnDhy^e`IxI]1ucIdbCA6r)1X-v21X-x51X-#91X-%<1X-&6m;-U>8m#2qCJ$TaQ<-6_[C&BBcoLHXkX-cA1X-SN2<C*"
-	"NFM#IF6C='5xL#qE</(%k[5Mb80K`@^>M#jm4V#S2I;$u[1Z7fE]<$PjQM#PZpW#bPcK2=&q(Oi^]2('xYu$)[.)*y6'`--[20(p,).Oy:TQ$B==2';T(N"
-	"#6h_cP/2>o(XJqmB^2KQ#jevR#jHwR#TAym&#H7DQlUe7$ShMN#]UsSPD+@u1EeSCi$;^>,]EE0VLSaN#t_'f2'UvOC3wiN#d(`K%EWEabF,7&LQ_,WoyU"
-	"-O#1p6&.ZP^u#h+F8%T]ef2R>w0)qUa3hZJU5Tclk<(UrQO#8bC;-6auN(lGu6/w<gO#7Mua=[-nO#3Ax3VLyV9(bhM&,Of6iV]g%O#osmu7k<.hV+s-G8"
-	")Sgw7oOfHW`kHP#&iAeZ)chFX2@hl197OM%4%D>ZsK7v2Rv'l2pV129kcF8%CdE$ZR,U&,GyZ@ZHUITMOtLH212#U4$,th(jBP;-F(@.X_m_)3r*QUSyE1"
-	"Urn:[mTwtW:$EQql0KFget#d7Ne`l3$]Fei,)I:0V]Lt-L%XaSh(csAqBZ'e3_Q;]L%_yo,)Z0sL`Ag1N#aL]-aha<M%e4p,)hntFb[ybM%iAp,)p;5`c`"
-	":0N%en)OCmtMT#-RMR#7E`:.'.%k(hWmuS)%p)3:95k%l06Tf3=>h/=+g)3GRZk%wkNmg.:nk%WaTL/$&2R)]9wLiQOoF1/QEr(4Y`cY37Ydbt$<&c'@KK"
-	"kyJgja,vxgkhP</(B0tV#hNg68eC^%lV2/W#Vf^*3KQqG(KC0w#<)G`mXyPr7V-sg:L#^W#>Lw^n-,,7(#O6Wn_dyW#a-_*3[+eH(S[0w#Msv9pa:Qr7i2"
-	",#>TTPX#O>P8qZ5i;(3Zg1qwomX#nbUK(7sGjqkM(Y#_QF0ra3(KrU/`$'k^&^uKq7Ps+RV/(=KG2,e2M;$Xmtg(:AWY#LH_]lujKFtr`+>Z9G#ft3B_Y#"
-	"(w3V))6Cak2#i(bg:QR#(s7Vu9R6YMcJ-Z#YrvH*pc6^uM1j-vNI>(-qeTyu5^2&Hy(>Z#AWMD&w&5Zvd<y&=R6QZ#dGlla04v%P.OGi#559.=+HFi#saQ"
-	"/bfR_K(%C*/M_.>V7kQXi#uJkS#tWjINNSG#+Gr:HN0T&T#HY>T]QVbAu6J:1O:^`yl+lVP+Vli4pShGc%d9UHOw#:/(c>_i(C/1j#Ayri#9BEN1Fd;X#t"
-	":;+777Hcc3mgN(k$uCPd5Qj#/aki#NRO^'=T5i3I_b^'U>ZN#r6OWRL77k#m#%:SEaxmc4Hmi#F]ZuS)8&2(6*sg]B_YXT@`v%Pip'<RTw#ZTYQw<(Iqt="
-	"dgkpk#+(o&L]B>j#G[D>>E7h&=[pNX#=(-)3Cq(](aAEl#0ak.cKNenVaM,RVX@ud2$o`-.WN(8SnGj-.k5f2(CBZ-W9Iml#<`7(pmF/k#c/X-f)+'T#'+"
-	"Jp#CR7'8q+u(X.&2=N[bbM#+p>58,Emn(vb*:Tb2_334:q>DOb0V(et[CYvrJ..R]5BY>,2`YaW5+Z[fP^YOy;aCv-NZZ>XU2*Cbm@ZP`CH/a^XgM-8%n#"
-	"A7_6^^/-n#m)1EOaB6n#5%C$Q=+3)CN[kyP2iE7:syLo(Dn@xQ`>l-;`puxQDMN3U>nHa.=X4;RaCC2$Cw6h(ma8Y]//*1(r[$:SpHRn#pLrUSYHTy(I8i"
-	"pSC$[w(2`<A#RJ#S^32;ygZrdr^kS[N#Q6cp]2t*8]CN=V^g%Je2kY(H%f5u4^d;-R#i;&=]T@]t-tG_@-itnr#_&#>_%yoe%7h#2_+R:n#9t>N_$8.n#I"
-	"w1n#=8;K`L:yS#SB/j2f+q$iHTI<d]E;o#+bvo`['jvQ;i#AejqIk(8w_K(3kK-afD*hS9tjvZH`Sdae]E$Hc;ME<W'ZG'Gb_H2&*yCi%2(W$_25A#Rd9p"
-	"#=2lP6AxtO#%'1q%ue0DdrNor#7'->dZFPK`Z#($e@WME<OX&dMuWSaR6601'e_ase0&(A#AJMAf75-EbTMIq#47Z4hiYJ)Di5y4gj1Er(;ub/(NtvLM9s"
-	"P6%'xkq#B2Wpo&c-O#v$lq#ocKH2_2</($hwMhn_N1)KYNH2I4Z6ZP*Vb:c6G*bXtx@W=hS`V,X*KNd+/p#04P(k6%O$'CP`$#2U`aiJ3m/(*^#A#xJ^Oh"
-	"#i#l(IhWK(i,O>#<>sX+l62s0**aq#fO<S(jlfHTAlfmTmim+j_34c<EXhr#i#S*kWC_Ik9cCp#xVDda7X7s#Bb:*3k&Z]OYmKs#uE^lo<rHp-XX+&=>6["
-	"s#[oJAm63g[mZwxLV2lnbkhdVyQoT-WZi1VV>Ewn:n&IciX9E6P#HIws#%]D/(N63[p*<FP#-kqd2@uY-oi[AI'G-H9o45n%Mc/dO#T@PG%D_93=QnWt#1"
-	"LM6p=@HP#mAyWl[72F2n(aH2*9_,M<h7Q>-O8Qp[cp1q%JdOq;;E>5kx:5(L[B;t*i[O#a;8u#Nv83(_378%xh1EX>`4lhE(=-sXEo[YXPAOs`RLpokqe("
-	"tBZVItpDK+#1opBX^G6v#>bM68WFb%u]+1cu'K1$#<u($vd&Lj_ukJv#moiG;p;#k#;Vgv#sub$P>V8$wwNH53id2B+Xr$2hXdd-$Wau.%",
-	"FOOKMfFHKM$Sx-$wijP##8MRN/a/,NXDgL(tSpmB4s8.$*4Jb-QATN)IpOfO=p7)#pPfv#3OCV#`GI[#Mq0.$tH8is`NZO#%n%#5U#DZvG<.5(RdX8PLSC"
-	"o*68`>#GmeZ75:h.$)U-]c7-]0_k(Rum006,&6m:at5n`K(,8$&=N:q.$0EojCVA#/$:eqr#lEC$#</.*iG><ZMF><ZM-'L$RvkSv#L`H/$[,qxR9jbp#8"
-	"rtsRu4WH2U<JE&QjE/(L/u=d'pAe%(++_-hNym#5Vamgq>6S#1L55T5UVrT^T4Y#epA7UZGis7_9;0$><2sU^sMNUScJ0VS`7lU6Sf;T=CITf.pmsE7X32"
-	"99T>/$m'@rSGlGP#p;yM$pKJKVS#3S4p^#]#j0cIWJZYsIGUOdWNh>HWZt''=Pi.1$r6+rfXyV&N#9:1$4Ywl$1-12$kA_aX<O96)m$B'YqYs,>f,^1$1s"
-	"D/(`THZ>),H^YQ>7BYV+2h&jYiZ#tQe$`CGAO#Y4[uS$;u]%%ccBZ+d,<-bPvc%x_8b<'`JLV4vuKD%R=2$#3Y*&tp5]#oQoX[4$n:s_T8Q#0_G2$5TPET"
-	"X4hs[)-wyYd/,xkC45xkXGiFV9-@U#86Wl%_$A9$);>9$3P0%I*D-P&g/PT]-%HC^,+I^uahE(q9*j>W0y33$xkK)UT2)3$Y)M7_#T5Y#5Z5Y#n_6V#xfF"
-	"X(#]I*kKf1l_<d:l_inR<`YmTs#:/S@W(pt3$ri$%'Xw4A#g[:4aOlAHa9,/4$#`<*bxkV0`Y.C4$m#ah&wZj*=V+S4$KJ*)cilB0(mLTx>7Ph4$#[]i&3"
-	";o4$7t$5pU3p4$uatEZ2YUdQpq.j)-p:WnZ*T8%dau6_=wZ1$,-.k(u=MH2lAvGCAXNWekJR5$VRlb[gXfE(lZ,%fnv.8fBsc5$nJ*rfS+5u9@9SpfI1'J"
-	")AKVo_KT)2$s%^Bj)c16$CvP>#Tw;6$m6jWYhpwR#>%_Oh=Pm5$CXJohAR0l#$ht<(l+`jhg0mLil3X6$GEF6ILA^y7b/vn#)L&7$7:q_aUvbj(Va$0(2&"
-	"4Yf16ZD##M77$1#hFkDX87$`)ff0yx/S#E;=Nqa@I-=,%u5$ieM>,jLf6(C%)Pi7FH(#@1#Q79x0>m://O(c+tXeD;WMgoHCgmg##w*v5MZm`Yk@nPwcO#"
-	"c)QB=JU;8$P<PC=U5tX#R_$=oUlE9+)t)8ofNl8$C(M>#2gv8$='<,Vfi(9$sV:4)/NBQpo2QvZiv)S#<s<3qd&(MMumC9$B2NH)Zr0w>T/`nN%+T2'q<Q"
-	"NCrY`9$y/V/%Y5&KrTOsor+V0h(+mr9$%Q4I33/Go.]TyGsj='fs>Z;+Qm,3EtoFn+tSSSb<AS:Kr2Y(OCLR/BueBw*3)=g*)JwKr]vM-FMgiw:$)+op%M"
-	"IML(bve$wwxHV7S<m:$wDZ7,<_0>v(8dvvAXypSv^'J$F:uesYhRxcCv1J$hBAQ#patgM$Q94C9KuN']/n69Ocy9$JLqIVM%;kNOts(trIUFt/dK,Ov<VT"
-	"7;4hJ$hS^S3K,2n#D5T*O75iJ$)M7%CD([)P=E0,OyR&Y1M1/9$xGE+76'*`P#M+a8(>qdN#:0h(m.tp7qCp-#KEM<eR8K$Q3k[R#hf.L(q<.i`np=3emr"
-	"abh)`vw(TG3K`9*u/1spK_)BPp=v7dJCMW4lgWR)H##DjS$'&#jO#m:NQgB33'R,QL;-)j)m&H5]K$ZN<8*DNkM(6=R<-)kaJ2uR;O7FgF;RiDMZv<;P5="
-	"kpyp#0i;m2E1Ft$Ctna-fw/s,ri3;nJ1KI%>kRh(U32eF'Fg0V7PyI%E,o,)(U'JWGxKM$_t.s8&d8k,Z70)XtR7hX_;r;(OPhaXvK$N$7b`*30WjA(kSJ"
-	"w#4&7DZxwNr7QGRQKl;RN$xGhB[cT@<(`[A;['&oN$:eDf2$7(>s7:FL$s7uU]ay&V](0s(^hk=L$<8DO$0*uu^Hh<)FG]H3_8mWi'9wQN_*%<]-T1pk2Z"
-	"nP;edgGOekmvK$<=O]-;bG2$A;nj_,1u#8)d-P$K4A-afBnL+wd$qS>BUs7,p@P$.V*faIX5c<.vIP$Sw:1bnd6w>jnmKb'[EG0`%FEbLf^GHMN<q])dgP"
-	"$JGe1(GL3Zmki31]@uqP$J8aGU%(mD1>IAQ$pBD`dRg/j21g1susj6m->ye;.2^d$*ALwvdEHom-,Z-j#AHY4(8s%&dh`/0(jb`W-P0*5&Tqsse'*%Vfg]"
-	"wQ$L,Bw3(Vvi(naSMbx]lmgs^Ln@mB-tImo*F(<:Aj#ExMEX_GNs.%sOj(ymlTh-'l#*2(8;(D#`K(#GPQBCvi>-bi&3=nOhR$HdpLig<tR$LlT3.IN4P("
-	"t0dLioaK0T3IAS$RriIjn[8,k9S+*3.*p<Y7_fS$.kO>#gB6.l[gf^YmyyS$fFUc`OF9M$>wF-jcuIS$^oj_l9/Ji($88mA:':>m9wsj(ype$nBb$l$yHr"
-	"vm4LcT$IL.%oiP'wZvYvT$k2pmA6J08o].#Q7mU3O)iN]uoqf9f3;@vQ7QH/5p>G^`=rkcN$RlYoph=RDavr-@=>RN.)-%4)*4Wsg(pMXOq/+VIjKch7-;"
-	"-ENqxlAlqL&f3rUA5l(lV>8.F]:,'AS`grATAV$cOmpKr@Nm(tt-q7osGV$9vTiWAcFV(U$iLrU[jr6K9<Et9dnV$dac>#VkJ776>SO4OKUA4nQvO#1Xg6"
-	"(.ZgLrpV3W$+6eD'SwpyuZd`s[2B_YvxKuPT7'mR#D*vR#^nA/MJ7V29Yvwvm]VNf$UW9sRA>Z2NT7TEX'tUf$[^DdEbayT78)nda',if$>daf$xPjc70h"
-	"Kh3ReUU7oYvaO>*&d7E+Qk(7TTGP5=#I3c]pG.Tci,*,LaxvwI#S^7)L6^7,Mpf`O*_hwB4n%S*iaXw>&xe)S.vfi%Vy9`]ZEO8geg$nn-#R%qPY-`>c*&"
-	"ZbgZ-mmGn#GpgE<N'2h$j4Jq*Fw(h$r96rS6$Aq*[>Wh$HjC8T,^5t-i>c*&-NxgVZ9#x1#[H5Tl;(i$vq/OdAGog$_11lU>E(rVtG&xVnB1i$Ue;$:'b,"
-	"qSHj,P,s4AX8mqJi$4GDRWZ1<,WW1KL(L.2,)h(YHWy#vm#Yy&QXC,<>MK50hX=0NoBU84j$@;(N=1VqaXM/m]#;u___)(pE&bsDO#iVJP#8tD/(DShW$+"
-	"STtS'bha<Gb=##:Ird2YoOt$rNU>-'Z=D/;.[j$N_>j$4dNE'#-vK1mXcK1u#<P(v2E>[O*q(=0ecj$iCHY[+E1u#M+N[-MjNx-DU&m(NG9r]nF];X@Yck"
-	"$98Mk$Y[)$_<BcT]Q4QQ8s#vw7k12>5T:nq4B+wn(W$W0`JH%`:'_k7$B:,rlwM5Raf45r7G:xpAncj-b>#wm#(K#m$se_*3b,d'`1P5m$%Tuj&j55&=_P"
-	"Fm$^Y.`cCW/+dH+@2_tn,KdFm,u-IEwQ#]3-#dc0dp#'F`CcTZx[9dD3m$DDWg8PG'Ye=Swm$4%<2._sj2$i]:n$dx#Vf[cY7,V.</`DF#$1vOku7yQ=5g"
-	"HA`n$ipCtgMC<>v#etn$w0Cn$D6bVhl,mab;6&shkAUNhW`(i/(Wl3C,],o$#$g2-^Axj_FBvp($Nsoi5$kdj1VH0g4X:j1w7&#,/m5&=,7Ln$0K6e27>H"
-	"lf2cd0/6-Wf)(UD-jP4*k1<ckNjfrb6[xhw/lGKwQi`q3p$E7Zm^e62L&%Aug(1qQH)E_qg(/Cy%=CUNp$34T'mn@i&8X(*q_XT^l$.ku_lDEId(fFMi(r"
-	"O/xmn^Pp$:3^R$VOPK$",
+	"n0C9%(m+k]qtu'a0_0&SxXQt[A#pip;:D^h-KnZF'uP4)`k7Bv>OlH>$0S9hi6VQ^aoY(]^Wk5'9S.IU.imJ8;.(aj=p@EbX+4A,)[b3M6%fkiRt$>[a&A"
+	"p:a^uWYy>&APpk23m'@;2f2r%Ljwo;,bb>LP1S+p=baG`6Xg%a1A^i,GpMO):@D(Ym$%U+kLb_&9,Unn8spISv>N(3bV)%O%K@1_2m@Ifj$l5AI)Z,p4:T"
+	"w`XOQ0:L%%Bm)S`CX_e]O19_B::e6<K=7^)RCf_r%ljmv=C^7gqKkZqopg.Qq=gby]HL`CnBq<+[Qcn0yM+b)ZM5>4]XyIfjyxqTId=[B0]b9>hDH#'k]o"
+	"@v:7CYr)Aj*)Y=bSxsI9Xuc2-d3hR2t/FYukG`LhdD^;i$dG1pNty1/9[g17G-N4.*.MEHQbOuBD2TKr*V_(YF4TVQI>TwN>3A4Fe3q4p)=m#8.]vX_-qL"
+	"ZHkGHLti-Mhmo.M*>:,K`)]r+Js^J#v`o1I>C'RTPBL4uGH(fH[wXx9aPa%`8]g:aF,G3hLyHUyrkAWT.+//PPQ;Wc(YRP]vuc-pfZp<x)+N2,&]rQ.p)'"
+	"s2H_6:NIgZEm*O'psY6rH[@'J=5jL/Yrbv%gJmHZog+/gI3Sxa_6OApa71FeeO3ngEn+;.(9$BOKNXO6jmbR%eY/eRjW(MYK=rcHTop0/GwvFpN=Re0Z1t"
+	"7&%k$iWZlReMdhQlYeI-8Dr`qhit-J:F(u4>9[E65@A[#L4V,b@S3q:2bfu7e-Tg>y.)I(sO&Gy6$@UfaVF[LOu2@<dvp.i:glm'E%T+q,q*)QeOa;Fg9K"
+	"pfWcBA1fs<.u.#&r&tBupE]1-+yio*-Ngo,SKAd/S.T6`wJA&G4U@_[=+@OZ_mX>F9KNKubRFdy3>4r1#f@rs-%k>.;WJj*jwq>*d92pI_K^cFIHW[qJhT"
+	"3<JYQ8HQ`lrA9Fi$Q&rWbmHK*U*.mi1W:R8o^'TFGbpU71lQ3GQYbCp/[-#IJVgykN]ds/1o=X0MXMJJS+.p)3t^V`+,EFX466Aw/kE.^j@RJlaF<G)c7U"
+	"h`uFg+h#V`PO[sMFK^vv*@5f^'AcxkF6tA`'aaP8EIa>Y.rPE-S<CEelXsZlnAE`wZrf+cdm=.rW8'N9cFS-+,llL]jfR4v;US:QB/_T=v^bX.c8YmqXER"
+	"J2hWtQwp[n'6$7b.b<%X(&mok6yQF(fNV0m;us7o,R>tM=Ec0]M[w[5aPnmg1;;WXCsbrdG]tv'Aw1.]%#6IkIh_CJ-D7L&uyH1_@5mcu'ABghYq[taMi;"
+	"W4*0-x=sk_lG[1iGkZfwTD4`/AlHKOnBXF#EDNq8&Nb_wZIMRZwm&tJJ:qmI^398Hrv%Xvorf>=$<ohZSQV-Do0Shb6tJ`jrt]E6BBppV[`mg;<u@=:Sp3"
+	"@hjjd%=uWWy`DSB0UMguoQ=IW&9kEgT<yf]-FK'H04f%CxayT<9PC^^ZD1#S9WuPl=ld8q'bFt:/5_JXh0TKpHg730GjmG<Ai,n3,IIsHfLsUEEWW%SL2V"
+	"@&M:UI1PpsO[Dc2IPFWHq=<X;Ea;/9YYp5w<*RGnocT%Ig<KDf(H*Eppj@MWotxoyJ.#pmo:*KZu`[=/IGXvM<FcPevQ<F$wr/C7^2qpriKy*jA1Ptjj@E"
+	"l`B9WX=,2Tq1vSg_d0Y)`hOmnk,jugw4;YRo&*kV(iJAnFL#[A,0`huh/M$h'R2Fjq.m3WsP$Hg@1>'`ngCRQ-c<fuCqu@W0Z4qP$b%nHaY4pR5Cvg7X,Z"
+	"1fEd`Cs7[trBD&Ikj5m[Sn:D$d;jT%_Alxks[rfdS3)3<)uo)QrPGse&Gq`t+Yc9)EDa#jfj1S,_^#rv_o#`Q0k)&)V,^sjU+xX5L7c+le$r`LPwIpSXYq"
+	"r;QU*a+/_:^_ZKhUH^O`tkJPor<OZv1FNkj>)l^]NWjuLY.d_^BRZ8i<e'ad4WcVZ1XGnXL0uFpFl/X,:U1w,RH(U:]qh_ow$]+6p&T_c:VHVVbLt1fRAY"
+	"do2c`vvI3X*D>17ij:5ic^53<7=A+i6>C3XgRoGg*,>sr*CjkaD1SoOwrq,MHm[]]#j<[O]I<+`-1)tSmQi)5BF-FuXM*7]/DeJvOQJ9+TKi`7Lf8*qsY0"
+	"hIsU[m+R&6Xqm;4(^xKXZqto(2&&s>-qb[#hrXDZf]MPj;bPiO]e%a=skkoojJASPBAM$.w-kxTAfdOmU6,j'H$*.)aoN'>[:XmOp&feN>CsBhq.hW/PN>"
+	"'m51)3>7#w3UsZ5J;M:-r8Dd`)DcY8$D,LTsT`E2EnE<[k*m$vUC(.K2fSC)MdpK:+LUcso&9qP[$nw_^='mAj3f(mN&mXIUM&fo/<$uVagUqB8hJq'u@2"
+	":6gO[&o6k(,J3(4&U^3N5Zmy=auvt`RRNYc0<USq9ZqvBhP,I3JW,4:1X:ZmtENQBK'QM;v4pYnkCVm<RX4quVYq<PP(.>C<M;1PXoy@b=mtO]SOi21TF]"
+	"E=i4`jOJ_g`-p`kEmP]r)7^CCM0yo5xnKV1j4@u6_DTCuWNf<xb-h=k0D(.LB:B<F/=y19/J7t2#s+%O$2tnO9PPwqAe_$^Mm%Tj(nHmXLlZQ)P7Kq]wjJ"
+	"iK*>1`VS<9sK>S[Lq(%R/K1o[<mU42xhmm+%CF+_8LXPrO:c4j'&deZSa/id^USuxoVsq9gv1c4[im.F'#qNmK2I0RLWf2)0K8%&sLDOte-5cmc7%.K9:m"
+	"g=EagH'__[vv:udv>DIF3Y8..Dl*]aD%SL+k1#HX[__Uk+4)4xrbLJqM'qOG5y<#$w/Uq%Yr;Ng'*f=M$65Rf]Cc.;12g&Xv_*N>6gkytJXlO+0af)Su8@"
+	"+J5X44%qZ_72']Wob>k,3Ve7RE_o-WL:h^1Bx<ol.a*9gCbelIl@.q(M.r]*YJ_;x`C&Ap(N(&Ji$#%l,lln).R/ZWc0398VOKoK,DY[vs''t&p3Zv%8W^"
+	"w;Dd/;b@wv;f;1FQ'U`cfJIQ6LdG0//cDK8N>Os(8H54*CZCOcwyd@JKD#]/LU<]M67d^TYtXW0M'5QuBn,Y*xiNKi<<&v_3p:g.6a;==[%PL$aRiO<4pZ"
+	"(I^=lta-;E*_d^cAvS(Nm^aGTFX#%c&bCSbunFj'$8StINi(d/6Wf4^r@8WC><*A4g'aSlGBX@>EfOmB*os@dBcjF7u4Wwp/>JA5S_bh3RQdr-_3_;&g'X"
+	"s8e(oeDy-YwQQ4n`HP-4;yYs.>*18oGdZqUVCa@8O[%<nRr0qs(I`F](:@mU@(*hhDxfgU0kc.PYORnVLYFD7S,95m7VAqiWnr5@;VaC<tmVEdOC1[Qqkv"
+	"IP&q)vB.$peJhruoDeekbM6eKKyWVSHFoROp3;c;J#Fy8F))(ANpa57'HnvwB&Y=6B&K;9s91=yZP@&x%&-L^7p&-cDB8-UJaKM-M>V7i4g[dNgI*mKv;W"
+	"$[/G(V&^>f%.kmV>&leiPYs:PZ=$rV>;CG,N`tCtNXS^D.=6=a=n@*>gC6k;I#e`c7xH>e$B&[BF.=1r/C@j6,Ei+=_-/7de:>Cn_1N>7Zqn0,*,FC`PfC"
+	"h)pIQ;8ebpDMHbu+82mF5wm<ReCV7.qx@K*IT*J;I'+traH-ECFvAI>Cq'.tq/mE0r2B'Ru955TvmQx2$y1vX+1F55)PHEPdDE-2,d@i4^isa^-_]60GP8"
+	"S/PgQ]^)`=u;R@a;ZF9DTs2)fZ>]&;X4PKHBb-2Q@v1h+SHYul;bk*`AXP8`C;wQp^aD]_O(`cyRmCtw_[:FJ7<FgwR.KUO@S2SkK7[=e):(8>FRG<p``B"
+	"D&^1'W;[.Bu>=dHj4e^AerG[/Vha^9C;4h@.x5CZPWqpDcaT,(&][4RIgM=Sq%Rs#bJ#eRmPGT4HkAY.JJ4P.5]Yge8Wtr)ifTLROP&&B5u&qB<45N_uVY"
+	"Y8rwRmU<r^4#0wetU+p7l[xLOoxG6[+)L7wc(Av%`DbAAM1V8yZFSUPn&y'kiLR7a'f5k',mSEXvIs/7%F8SsUjg.m$_[.Ec28m>CP6A8J",
+	"2QdmL`P]&)7Ug=G3@cpb:_3tUGB]A,+/F]K>0Q_T.T6UDpl5x#2:eRbeXy3T*^cU<(^/H*d=J#fS%)toU4iA;@YTj'wkFoTjge9)x1c_rJ2ftD1J0)_@+*"
+	"i+tb&4.ebW$U4hwt]KCsY/L=FT*>XP:v;@wj=,F0g@LT;S>bM'A0Fh#.o]V,Ijx=o&VSdBAgaFSG:;`,QJpYu3iUXHN7_]SI/Ln2)sC^HK;T)dpua9C#N#"
+	"Cn:_CgH'Tc)aCNBcgPGww,:JWm)2ZgF-pZ#Ocd'7Rqd491,mp5)gb4j6=sf.Em(npC>bTn6[<r,m&gX8S3detg:^:Ew$:t:0(R#oy_&7lvUOhMPP<nVr`Q"
+	",M.b#k3J]$1CYRV4Oa[iY&AH47O)Z->=QH[n%*;pMY)S3oghOvN;F-(+)Ol8M.Ox6V0u3N%Y9['4-c-,g*/c^^b`.w,lLf'm`*HP5RSJ%e<q:(_imbD<LH"
+	":-nMORflud`&cxbw1ehmD3_svpgXRZsqsvyhi<,WJ6UWA;LY]'73D4YnmFc<rMrH*wI@_f8Uvx:a)/a8_Ep<w1Yg>+`R:r[r/Iqx/[L-aR@tL:X/Q6fo]M"
+	"f*.R]_IBT`LMklXMdo1V'a4fQl)xL^9IFX2/F6FW8$Y6N<f@P5>/t;,v<Uf2v#=nqO,/Q)6rGune;10O'd-QGO^rm%`LNcsSZa<prQ)p77YV(FF*D__cFr"
+	"V(ZEA807,7=]dft`/@QW94gd55p'7r8OXe;Z(1TNYbY):H([tcS7c1xr<qj-83DoZnvG`(1@,Ow19`CO4:iTyQp&Z;K*Y5%ku(>j6p^1x,D`^S^,=2OcIK"
+	"k3@V(/1$$^-Z>QqJNRaE`-d^AXn^6cSk#ob#X8mr2&o'Dc992Yc$oH+X2>(,,c#(B,#C7$CUyjg6cSL8n@TNrM^uSaeW_2,/`D,ts^X,#:Ql2m0[8g`LMq"
+	"o%+8Y&X&HS>*R%xWe2V`(Ay./3$,_is(:MK*`.(Z1$EYEC_U=-j,eN<O*dd@AVi21tFnY)M`%-=SKO,Q+t<N8F6F1G%ZB%-6+lWWoR_B$6oHWOp#_t/g'H"
+	"bp><[_98dB)2kLNAYoAT(bL>ODU9-O5nTrwKfGniV'I@89)g,;3$Xr>k@@oJG_*-#9`8VFQq+[q,8':BXuC%$FC-=3jj>U&/GED_Lk+l2QX1<;ewJhT7NY"
+	"_ZU+_dr.J%wr82i75k^JS'ylZT]@9E($###",
 	0};
 #define DITI_SPIRV_SIZES_attention_coop2 4449u, 8508u
 static const diti_spirv_module diti_spirv_modules[] = {

@@ -77,93 +77,122 @@ static void choice(void) {
     CHECK(!diti_candidate_choose(list, 0, NULL, &err) && strstr(err.message, "mesa-vulkan-drivers"));
 }
 
-/* Bytes as base85 text, as the header holds them, in two pieces that part inside a group. */
-typedef struct text_form {
-    char first[4000], second[4000];
-    const char *pieces[4];
-} text_form;
-
-static void write_digits(const unsigned char *bytes, size_t count, text_form *out) {
-    char text[4000];
-    size_t i, j, written = 0;
-    for (i = 0; i < count; i += 4) {
-        uint32_t value = 0;
-        for (j = 4; j > 0; j--) value = value << 8 | (i + j - 1 < count ? bytes[i + j - 1] : 0u);
-        for (j = 0; j < 5; j++, value /= 85) {
-            char digit = (char)('#' + value % 85);
-            if (digit >= '?') digit++;
-            if (digit >= '\\') digit++;
-            text[written++] = digit;
-        }
-    }
-    text[written] = 0;
-    snprintf(out->second, sizeof out->second, "%s", text + written / 2);
-    text[written / 2] = 0;
-    snprintf(out->first, sizeof out->first, "%s", text);
-    out->pieces[0] = "", out->pieces[1] = out->first, out->pieces[2] = out->second, out->pieces[3] = NULL;
+/* Blocks of exactly the sizes a module states, so that the sanitizer sees any access beyond them. */
+static bool unpacks(const diti_spirv_module *module, uint32_t **words) {
+    unsigned char *bytes = malloc(module->byte_count);
+    bool good;
+    *words = malloc(module->word_count * sizeof **words);
+    good = diti_spirv_words(module, bytes, *words);
+    free(bytes);
+    return good;
 }
 
-static bool unfolds(const unsigned char *folded, size_t folded_size, uint32_t words, uint32_t bytes, uint32_t *out) {
-    unsigned char unfolded[2000];
+static bool fails(const char *const *pieces, uint32_t words, uint32_t bytes) {
     diti_spirv_module module = {"test", NULL, words, bytes};
-    text_form text;
-    write_digits(folded, folded_size, &text);
-    module.pieces = text.pieces;
-    return diti_spirv_words(&module, unfolded, out);
+    uint32_t *out;
+    bool good;
+    module.pieces = pieces;
+    good = unpacks(&module, &out);
+    free(out);
+    return !good;
 }
 
-/* Every length of a word, all literal. */
-static void spirv_text_literals(void) {
-    uint32_t words[300], back[301], i, used = 0, first;
-    unsigned char plain[1600], folded[1610];
-    for (i = 0; i < 300; i++) {
-        uint32_t word = words[i] = i < 33 ? (uint32_t)(((uint64_t)1 << i) - 1) : i * 2654435761u >> i % 32;
-        for (; word > 127; word >>= 7) plain[used++] = (unsigned char)(word | 128);
-        plain[used++] = (unsigned char)word;
-    }
-    folded[0] = 0xf0, folded[1] = (unsigned char)((used - 15) | 128), folded[2] = (unsigned char)((used - 15) >> 7);
-    memcpy(folded + 3, plain, used);
-    CHECK(used - 15 < 1 << 14 && unfolds(folded, used + 3, 300, used, back) && !memcmp(words, back, sizeof words));
-    CHECK(!unfolds(folded, used, 300, used, back));         /* ends early */
-    CHECK(!unfolds(folded, used + 3, 301, used, back));     /* a word too many */
-    CHECK(!unfolds(folded, used + 3, 299, used, back));     /* and too few */
-    CHECK(!unfolds(folded, used + 3, 300, used - 1, back)); /* more literals than there is room for */
-    for (first = 0; first < used; first++) plain[first] = 255;
-    memcpy(folded + 3, plain, used);
-    CHECK(!unfolds(folded, used + 3, 300, used, back)); /* words of more than 35 bits */
+/* The smallest embedded module as one piece of text, which a test may damage. */
+static char *smallest_text(diti_spirv_module *module) {
+    const diti_spirv_module *table = diti_spirv_table();
+    const char *const *piece;
+    char *text;
+    size_t size = 1;
+    for (*module = *table; table->name; table++)
+        if (table->word_count < module->word_count) *module = *table;
+    for (piece = module->pieces; *piece; piece++) size += strlen(*piece);
+    text = calloc(1, size);
+    for (piece = module->pieces; *piece; piece++) strcat(text, *piece);
+    return text;
 }
 
-/* 1 2 3, the same again from 3 back, 7 times 9 by a copy that reads what it writes, and a last literal. */
-static void spirv_text_copies(void) {
-    static const uint32_t wanted[] = {1, 2, 3, 1, 2, 3, 9, 9, 9, 9, 9, 9, 9, 9, 5};
-    static const unsigned char folded[] = {0x30, 1, 2, 3, 3, 0x14, 9, 1, 0x10, 5};
-    unsigned char broken[sizeof folded];
-    uint32_t back[15], i;
-    CHECK(unfolds(folded, sizeof folded, 15, 15, back) && !memcmp(back, wanted, sizeof wanted));
-    for (i = 0; i < 2; i++) {
-        memcpy(broken, folded, sizeof folded);
-        broken[4] = i ? 4 : 0; /* from before the beginning; from nowhere */
-        CHECK(!unfolds(broken, sizeof broken, 15, 15, back));
+static void spirv_text_digits(void) {
+    static const char *const digits[] = {"\"$$$$", "$$$$?", "$$\\$$", "zzzzz", "yyyyy", "$$$", ""};
+    uint32_t i;
+    for (i = 0; i < sizeof digits / sizeof *digits; i++) {
+        const char *pieces[3] = {digits[i], NULL, NULL};
+        CHECK_MESSAGE(fails(pieces, 1, 1), "%s", digits[i]);
+        pieces[1] = "";
+        CHECK_MESSAGE(fails(pieces, 1, 1), "%s and nothing", digits[i]);
     }
-    CHECK(!unfolds(folded, sizeof folded, 5, 5, back)); /* a copy past the end */
 }
 
-static void spirv_text_damaged(void) {
-    static const char *const digits[] = {"\"$$$$", "$$$$?", "zzzzz", "$$$"};
-    unsigned char unfolded[16];
-    uint32_t word[4], i;
-    for (i = 0; i < 4; i++) {
-        const char *pieces[2] = {digits[i], NULL};
-        diti_spirv_module module = {"test", NULL, 1, 1};
-        module.pieces = pieces;
-        CHECK(!diti_spirv_words(&module, unfolded, word));
+/* Pieces may part anywhere, inside a group of digits too, and be empty. */
+static void spirv_text_pieces(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module), *first = calloc(1, 10);
+    const char *pieces[5] = {"", NULL, "", NULL, NULL};
+    uint32_t *whole, *parted, cut;
+    CHECK(unpacks(&module, &whole));
+    for (cut = 0; cut < 10; cut++) {
+        memcpy(first, text, cut);
+        pieces[1] = first, pieces[3] = text + cut, module.pieces = pieces;
+        CHECK(unpacks(&module, &parted) && !memcmp(whole, parted, module.word_count * sizeof *whole));
+        free(parted);
     }
+    free(first);
+    free(whole);
+    free(text);
+}
+
+static void spirv_text_counts(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module);
+    const char *pieces[2] = {NULL, NULL};
+    uint32_t words = module.word_count, bytes = module.byte_count;
+    size_t size = strlen(text), kept;
+    pieces[0] = text;
+    CHECK(!fails(pieces, words, bytes));
+    CHECK(fails(pieces, words + 1, bytes) && fails(pieces, words - 1, bytes));
+    CHECK(fails(pieces, words, bytes + 100) && fails(pieces, words, bytes - 1) && fails(pieces, words, 1));
+    CHECK(fails(pieces, words + 100, bytes + 100) && fails(pieces, 1, bytes));
+    for (kept = size - 5; kept > 10; kept = kept * 3 / 4) { /* the last group may hold nothing that is needed */
+        text[kept] = 0;
+        CHECK_MESSAGE(fails(pieces, words, bytes), "%lu digits of %lu", (unsigned long)kept, (unsigned long)size);
+    }
+    free(text);
+}
+
+/* One to three digits are others: decoding ends, inside its blocks, and never with the same words. */
+static void spirv_text_mutations(void) {
+    diti_spirv_module module;
+    char *text = smallest_text(&module), *damaged = strdup(text);
+    const char *pieces[2] = {NULL, NULL};
+    uint32_t *whole, *words, trial, seed = 1, same = 0, failed = 0, trials = 3000;
+    size_t size = strlen(text) - 5;
+    CHECK(unpacks(&module, &whole));
+    pieces[0] = damaged, module.pieces = pieces;
+    for (trial = 0; trial < trials; trial++) {
+        uint32_t changes = trial % 3 + 1;
+        memcpy(damaged, text, size);
+        for (; changes; changes--) {
+            seed = seed * 1664525u + 1013904223u;
+            damaged[(seed >> 8) % (trial % 2 ? size : 60)] = (char)('#' + (seed >> 24) % 87);
+        }
+        if (!memcmp(damaged, text, size)) continue;
+        if (!unpacks(&module, &words))
+            failed++;
+        else if (!memcmp(words, whole, module.word_count * sizeof *words))
+            same++;
+        free(words);
+    }
+    CHECK_MESSAGE(!same, "%u of %u damaged texts give the same words", same, trials);
+    CHECK_MESSAGE(failed > trials / 2, "%u of %u damaged texts fail", failed, trials);
+    free(whole);
+    free(damaged);
+    free(text);
 }
 
 static void spirv_text(void) {
-    spirv_text_literals();
-    spirv_text_copies();
-    spirv_text_damaged();
+    spirv_text_digits();
+    spirv_text_pieces();
+    spirv_text_counts();
+    spirv_text_mutations();
 }
 
 /* Every embedded module decodes to SPIR-V, under a name of its own, within the budget. */

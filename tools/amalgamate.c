@@ -51,9 +51,9 @@ static const char *append_indentation(text *out, const char *line) {
 
 /* Local includes vanish because the files they name stand in the same header. */
 static void append_source(text *out, const char *name, const char *source) {
-    append_string(out, "\n/* ======== src/");
+    append_string(out, "\n/* ==== src/");
     append_string(out, name);
-    append_string(out, " (edit it there; dit.h is generated) ======== */\n");
+    append_string(out, " ==== */\n");
     while (*source) {
         size_t length = strcspn(source, "\n");
         length += source[length] == '\n';

@@ -469,73 +469,227 @@ static void words_as_numbers(const bytes *spirv, bytes *out) {
     }
 }
 
-typedef struct copy { /* of bytes that were there before */
+/* The form that src/vk/spirv.c unfolds, where it is told: the same steps write it, read it and tell its price. */
+enum {
+    NUMBER = 16 + 16 * 20,
+    COPY = 0,
+    AGAIN = 8,
+    LENGTH = 16,
+    BACK = LENGTH + 2 * NUMBER,
+    LITERAL = BACK + 4 * NUMBER,
+    ODDS = LITERAL + 2 * 3 * 256,
+    LONGEST = 65535, /* number */
+    PASSES = 8
+};
+
+typedef enum coding { CODE_WRITE, CODE_READ, CODE_PRICE } coding;
+
+typedef struct coder {
+    coding mode;
+    bytes *packed;
+    size_t at; /* read from packed */
+    uint64_t low;
+    uint32_t range, code, price; /* price: 16ths of a bit */
+    uint16_t odds[ODDS];
+    uint16_t prices[4096];
+} coder;
+
+/* One byte, or length bytes from back bytes before. */
+typedef struct step {
     uint32_t back, length;
-    int gain; /* bytes saved */
-} copy;
+    unsigned char literal;
+} step;
 
-static copy best_copy(const bytes *plain, const int *before, size_t at) {
-    copy best = {0, 0, 0};
-    int from;
-    for (from = before[at]; from >= 0; from = before[from]) {
-        uint32_t back = (uint32_t)(at - (size_t)from), length = 0;
-        int gain;
-        while (at + length < plain->size && plain->data[at + length] == plain->data[(size_t)from + length]) length++;
-        gain = (int)length - (back < 128 ? 1 : back < 16384 ? 2 : 3);
-        if (gain <= best.gain || length < 3) continue;
-        best.back = back;
-        best.length = length;
-        best.gain = gain;
-    }
-    return best;
+typedef struct place {
+    uint32_t at, back, history; /* back: of the last copy */
+} place;
+
+static void code_shift(coder *c) {
+    unsigned char byte = (unsigned char)(c->low >> 24);
+    if (c->mode == CODE_WRITE) append(c->packed, &byte, 1);
+    if (c->mode == CODE_READ) c->code = c->code << 8 | (c->at < c->packed->size ? c->packed->data[c->at] : 0u);
+    c->at++;
+    c->low = c->low << 8 & 0xffffffffu;
+    c->range <<= 8;
 }
 
-static void put_copy(bytes *out, const unsigned char *literals, size_t count, copy what) {
-    uint32_t more = what.length ? what.length - 3 : 0;
-    unsigned char halves = (unsigned char)((count < 15 ? count : 15) << 4 | (more < 15 ? more : 15));
-    append(out, &halves, 1);
-    if (count >= 15) put_number(out, (uint32_t)count - 15);
-    append(out, literals, count);
-    if (!what.length) return;
-    if (more >= 15) put_number(out, more - 15);
-    put_number(out, what.back);
-}
-
-/* before[i]: the last place before i with the same three bytes, or -1. */
-static int *same_before(const bytes *plain) {
-    int *before = malloc((plain->size + 1) * sizeof *before), *last = malloc(sizeof(int) << 16);
-    size_t i;
-    memset(last, -1, sizeof(int) << 16);
-    for (i = 0; i <= plain->size; i++) {
-        const unsigned char *p = plain->data + i;
-        uint32_t slot =
-            i + 3 <= plain->size ? (p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16) * 2654435761u >> 16 : 0;
-        before[i] = i + 3 <= plain->size ? last[slot] : -1;
-        if (i + 3 <= plain->size) last[slot] = (int)i;
-    }
-    free(last);
-    return before;
-}
-
-/* The form that src/vk/spirv.c unfolds. A copy waits for one that begins a byte later and saves more. */
-static void fold(const bytes *plain, bytes *out) {
-    static const copy none;
-    int *before = same_before(plain);
-    size_t at = 0, literals = 0; /* literals: where those begin that wait for a copy */
-    copy now = best_copy(plain, before, 0);
-    while (at < plain->size) {
-        copy next = best_copy(plain, before, at + 1);
-        if (now.gain > 0 && next.gain <= now.gain + 1) {
-            put_copy(out, plain->data + literals, at - literals, now);
-            literals = at += now.length;
-            next = best_copy(plain, before, at);
-        } else {
-            at++;
+static void start_coder(coder *c, coding mode, bytes *packed) {
+    int i, k;
+    memset(c, 0, sizeof *c);
+    c->mode = mode;
+    c->packed = packed;
+    for (i = 0; i < 4 && mode == CODE_READ; i++) code_shift(c);
+    c->range = 0xffffffffu;
+    for (i = 0; i < ODDS; i++) c->odds[i] = 2048;
+    for (i = 1; i < 4096; i++) { /* -16 log2(i / 4096), four bits of it by squaring */
+        uint32_t square = (uint32_t)i, bits = 0;
+        for (k = 0; k < 4; k++) {
+            square *= square;
+            for (bits <<= 1; square >= 1u << 16; square >>= 1) bits++;
         }
-        now = next;
+        c->prices[i] = (uint16_t)((12 << 4) - bits);
     }
-    if (literals < plain->size) put_copy(out, plain->data + literals, plain->size - literals, none);
-    free(before);
+}
+
+static void add_low(coder *c, uint32_t more) {
+    size_t i = c->packed->size;
+    c->low += more;
+    if (c->low >> 32)
+        while (!++c->packed->data[--i]) continue;
+    c->low &= 0xffffffffu;
+}
+
+static uint32_t code_bit(coder *c, uint32_t which, uint32_t bit) {
+    uint32_t odds = c->odds[which], zero = (c->range >> 12) * odds;
+    if (c->mode == CODE_PRICE) {
+        c->price += c->prices[bit ? 4096 - odds : odds];
+        return bit;
+    }
+    if (c->mode == CODE_READ) bit = c->code >= zero;
+    if (bit) {
+        if (c->mode == CODE_WRITE) add_low(c, zero);
+        c->code -= zero;
+        c->range -= zero;
+        odds -= odds >> 4;
+    } else {
+        c->range = zero;
+        odds += (4096 - odds) >> 4;
+    }
+    c->odds[which] = (uint16_t)odds;
+    while (c->range < 1u << 24) code_shift(c);
+    return bit;
+}
+
+static uint32_t code_number(coder *c, uint32_t odds, uint32_t number) {
+    uint32_t size = 0, read = 1, value = 1, left;
+    while (number >> size > 1) size++;
+    for (left = 4; left; left--) read = read << 1 | code_bit(c, odds + read, size >> (left - 1) & 1);
+    size = read - 16;
+    odds += 16 + size * 20;
+    for (left = size; left; left--)
+        value = value << 1 | code_bit(c, odds + (value < 8 ? value : 7 + left), number >> (left - 1) & 1);
+    return value;
+}
+
+static uint32_t code_literal(coder *c, uint32_t odds, const unsigned char *guess, uint32_t literal) {
+    uint32_t value = 1, left, bit;
+    for (left = 8; left; left--) {
+        uint32_t guessed = guess ? *guess >> (left - 1) & 1u : 0;
+        bit = code_bit(c, odds + (guess ? 256 + 256 * guessed : 0) + value, literal >> (left - 1) & 1);
+        if (bit != guessed) guess = NULL;
+        value = value << 1 | bit;
+    }
+    return value & 255;
+}
+
+/* what: to be written or priced; returns that or what was read, and moves to the place after it. */
+static step code_step(coder *c, const unsigned char *plain, place *p, step what) {
+    uint32_t goes_on = p->at ? plain[p->at - 1] >> 7 : 0u, context = p->history | goes_on << 2, again;
+    const unsigned char *guess = p->history & 1 ? plain + p->at - p->back : NULL;
+    p->history = p->history << 1 & 3;
+    if (!code_bit(c, COPY + context, what.back != 0)) {
+        what.literal = (unsigned char)code_literal(c, LITERAL + 768 * goes_on, guess, what.literal);
+        what.back = 0;
+        what.length = 1;
+    } else {
+        p->history |= 1;
+        again = code_bit(c, AGAIN + context, what.back == p->back);
+        what.length = code_number(c, LENGTH + NUMBER * again, what.length - !again) + !again;
+        if (!again) p->back = code_number(c, BACK + NUMBER * (what.length < 5 ? what.length - 2 : 3), what.back);
+        what.back = p->back;
+    }
+    p->at += what.length;
+    return what;
+}
+
+typedef struct node { /* the cheapest way to a place */
+    uint32_t price;
+    place here;
+    step last;
+} node;
+
+static void try_step(coder *c, const bytes *plain, node *nodes, size_t at, step what) {
+    place to = nodes[at].here;
+    c->price = nodes[at].price;
+    code_step(c, plain->data, &to, what);
+    if (c->price >= nodes[to.at].price) return;
+    nodes[to.at].price = c->price;
+    nodes[to.at].here = to;
+    nodes[to.at].last = what;
+}
+
+static uint32_t same_length(const bytes *plain, size_t at, uint32_t back) {
+    uint32_t length = 0;
+    if (!back || back > at) return 0;
+    while (length < LONGEST && at + length < plain->size && plain->data[at + length] == plain->data[at + length - back])
+        length++;
+    return length;
+}
+
+/* Copies from shortest to longest bytes; of the long ones only the longest. */
+static void try_copies(coder *c, const bytes *plain, node *nodes, size_t at, uint32_t back, uint32_t shortest) {
+    uint32_t longest = same_length(plain, at, back), length;
+    for (length = shortest; length <= longest; length++) {
+        step what = {0, 0, 0};
+        if (length > 64 && length < longest) continue;
+        what.back = back;
+        what.length = length;
+        try_step(c, plain, nodes, at, what);
+    }
+}
+
+/* The cheapest steps at the odds of c, in order of place: nodes[i].last leads from nodes[i - length]. */
+static void find_steps(coder *c, const bytes *plain, node *nodes) {
+    size_t i;
+    for (i = 1; i <= plain->size; i++) nodes[i].price = ~0u;
+    memset(nodes, 0, sizeof *nodes);
+    for (i = 0; i < plain->size; i++) {
+        step literal = {0, 1, 0};
+        uint32_t back, longest = 1;
+        literal.literal = plain->data[i];
+        try_step(c, plain, nodes, i, literal);
+        try_copies(c, plain, nodes, i, nodes[i].here.back, 1);
+        for (back = 1; back <= i && back <= LONGEST; back++) {
+            uint32_t length = plain->data[i] == plain->data[i - back] ? same_length(plain, i, back) : 0;
+            if (length <= longest) continue;
+            if (back != nodes[i].here.back) try_copies(c, plain, nodes, i, back, longest + 1);
+            longest = length;
+        }
+    }
+}
+
+static void write_steps(coder *c, const bytes *plain, const node *nodes) {
+    step *steps = malloc(plain->size * sizeof *steps);
+    size_t i, count = 0;
+    place p = {0, 0, 0};
+    for (i = plain->size; i; i -= nodes[i].last.length) steps[count++] = nodes[i].last;
+    while (count) code_step(c, plain->data, &p, steps[--count]);
+    for (i = 0; i < 4; i++) code_shift(c);
+    free(steps);
+}
+
+/* The odds that one pass ends with are what the next finds its steps by; the smallest is taken. */
+static void fold(const bytes *plain, bytes *out) {
+    coder *price = malloc(sizeof *price), *write = malloc(sizeof *write);
+    node *nodes = malloc((plain->size + 1) * sizeof *nodes);
+    int i;
+    start_coder(price, CODE_PRICE, NULL);
+    for (i = 0; i < PASSES; i++) {
+        bytes packed = {0, 0, 0}, larger;
+        find_steps(price, plain, nodes);
+        start_coder(write, CODE_WRITE, &packed);
+        write_steps(write, plain, nodes);
+        memcpy(price->odds, write->odds, sizeof price->odds);
+        larger = packed;
+        if (!i || packed.size < out->size) {
+            larger = *out;
+            *out = packed;
+        }
+        free(larger.data);
+    }
+    free(nodes);
+    free(write);
+    free(price);
 }
 
 static void encode(const bytes *plain, bytes *text) {
@@ -634,21 +788,23 @@ static void decode_digits(const bytes *text, bytes *packed) {
     }
 }
 
-static void unfold(const bytes *packed, size_t size, bytes *out) {
-    size_t at = 0;
-    while (out->size < size && at < packed->size) {
-        uint32_t halves = packed->data[at++], literals = halves >> 4, more = halves & 15, back;
-        if (literals == 15) literals += take_number(packed, &at);
-        for (; literals && at < packed->size; literals--) append(out, packed->data + at++, 1);
-        if (out->size >= size) return;
-        if (more == 15) more += take_number(packed, &at);
-        back = take_number(packed, &at);
-        if (!back || back > out->size) return;
-        for (more += 3; more && out->size < size; more--) {
-            unsigned char byte = out->data[out->size - back];
+static int unfold(bytes *packed, size_t size, bytes *out) {
+    coder *c = malloc(sizeof *c);
+    step what = {0, 0, 0};
+    place p = {0, 0, 0};
+    int good = 1;
+    start_coder(c, CODE_READ, packed);
+    while (good && out->size < size) {
+        what = code_step(c, out->data, &p, what);
+        good = c->at <= packed->size && what.back <= out->size && what.length <= size - out->size &&
+               (what.back || p.history % 2 == 0);
+        for (; good && what.length; what.length--) {
+            unsigned char byte = what.back ? out->data[out->size - what.back] : what.literal;
             append(out, &byte, 1);
         }
     }
+    free(c);
+    return good;
 }
 
 /* words words from the text of a module whose numbers take size bytes */
@@ -656,7 +812,7 @@ static int decode_text(const bytes *text, unsigned words, unsigned size, bytes *
     bytes packed = {0, 0, 0}, plain = {0, 0, 0};
     size_t at = 0;
     decode_digits(text, &packed);
-    unfold(&packed, size, &plain);
+    if (!unfold(&packed, size, &plain)) return 1;
     while (at < plain.size) {
         uint32_t word = take_number(&plain, &at);
         append(spirv, &word, 4);

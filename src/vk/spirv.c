@@ -1,13 +1,27 @@
 #include "vk/vk.h"
 
 /* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
-   from '#' on without '?' (trigraphs) and '\\'. The bytes are a sequence of: one byte, its upper half the number of
-   literal bytes, its lower half that of copied bytes less 3 (15: a LEB128 number follows and is added); the literals;
-   how far back the copy lies, LEB128. What that unfolds to is the module's words as LEB128. */
+   from '#' on without '?' (trigraphs) and '\\'. The bytes are a range coder's: each bit is coded with the odds of its
+   kind and place, which follow what came before. The bits say, until the bytes are full: a literal byte, or a copy of
+   earlier bytes: from as far back as the last copy or not, how many, how far back. Those bytes are the module's words
+   as LEB128. tools/spirv.c writes it. */
+enum {
+    DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
+    DITI_SPIRV_COPY = 0,              /* by context */
+    DITI_SPIRV_AGAIN = 8,             /* by context */
+    DITI_SPIRV_LENGTH = 16,           /* of a copy from elsewhere; from as far back again */
+    DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,  /* by length 2, 3, 4, more */
+    DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER, /* by whether a word goes on, by the guess's bit */
+    DITI_SPIRV_ODDS = DITI_SPIRV_LITERAL + 2 * 3 * 256
+};
+
 typedef struct diti_spirv_reader {
     const char *const *piece;
     const char *at;       /* inside *piece */
     uint32_t group, left; /* decoded bytes not yet taken */
+    uint32_t range, code;
+    bool failed;
+    uint16_t odds[DITI_SPIRV_ODDS]; /* of a 0, in 4096 */
 } diti_spirv_reader;
 
 static bool diti_spirv_digit(char c, uint32_t *out) {
@@ -33,47 +47,89 @@ static bool diti_spirv_group(diti_spirv_reader *reader) {
     return value <= UINT32_MAX;
 }
 
-static bool diti_spirv_byte(diti_spirv_reader *reader, uint32_t *out) {
-    if (!reader->left && !diti_spirv_group(reader)) return false;
-    *out = reader->group & 255u;
+/* Past the end or damaged: 0, and the reader has failed. */
+static uint32_t diti_spirv_byte(diti_spirv_reader *reader) {
+    uint32_t byte;
+    if (!reader->left && !diti_spirv_group(reader)) {
+        reader->failed = true;
+        return 0;
+    }
+    byte = reader->group & 255u;
     reader->group >>= 8;
     reader->left--;
-    return true;
+    return byte;
 }
 
-static bool diti_spirv_number(diti_spirv_reader *reader, uint32_t *out) {
-    uint32_t shift, byte;
-    *out = 0;
-    for (shift = 0; shift < 35; shift += 7) {
-        if (!diti_spirv_byte(reader, &byte)) return false;
-        *out |= (byte & 127u) << shift;
-        if (byte < 128u) return true;
+static void diti_spirv_begin(diti_spirv_reader *reader, const char *const *pieces) {
+    uint32_t i;
+    reader->piece = pieces;
+    reader->at = *pieces;
+    reader->range = UINT32_MAX;
+    for (i = 0; i < 4; i++) reader->code = reader->code << 8 | diti_spirv_byte(reader);
+    for (i = 0; i < DITI_SPIRV_ODDS; i++) reader->odds[i] = 2048;
+}
+
+static uint32_t diti_spirv_bit(diti_spirv_reader *reader, uint32_t which) {
+    uint32_t odds = reader->odds[which], zero = (reader->range >> 12) * odds, bit = reader->code >= zero;
+    if (bit) {
+        reader->code -= zero;
+        reader->range -= zero;
+        odds -= odds >> 4;
+    } else {
+        reader->range = zero;
+        odds += (4096 - odds) >> 4;
     }
-    return false;
+    reader->odds[which] = (uint16_t)odds;
+    while (reader->range < 1u << 24) {
+        reader->range <<= 8;
+        reader->code = reader->code << 8 | diti_spirv_byte(reader);
+    }
+    return bit;
 }
 
-static bool diti_spirv_length(diti_spirv_reader *reader, uint32_t half, uint32_t *out) {
-    *out = 0;
-    if (half == 15u && !diti_spirv_number(reader, out)) return false;
-    *out += half;
-    return true;
+/* 1..65535: how many bits follow the leading one, then those. */
+static uint32_t diti_spirv_number(diti_spirv_reader *reader, uint32_t odds) {
+    uint32_t size = 1, number = 1, left;
+    while (size < 16) size = size << 1 | diti_spirv_bit(reader, odds + size);
+    odds += 16 + (size - 16) * 20;
+    for (left = size - 16; left; left--)
+        number = number << 1 | diti_spirv_bit(reader, odds + (number < 8 ? number : 7 + left));
+    return number;
+}
+
+/* guess: what the last copy would have gone on with, or NULL; it counts as long as its bits come true. */
+static uint32_t diti_spirv_literal(diti_spirv_reader *reader, uint32_t odds, const unsigned char *guess) {
+    uint32_t byte = 1, left, guessed, bit;
+    for (left = 8; left; left--) {
+        guessed = guess ? *guess >> (left - 1) & 1u : 0u;
+        bit = diti_spirv_bit(reader, odds + (guess ? 256 + 256 * guessed : 0u) + byte);
+        if (bit != guessed) guess = NULL;
+        byte = byte << 1 | bit;
+    }
+    return byte & 255u;
 }
 
 static bool diti_spirv_unfold(diti_spirv_reader *reader, unsigned char *out, uint32_t size) {
-    uint32_t at = 0, halves, literals, copied, back, byte;
-    while (at < size) {
-        if (!diti_spirv_byte(reader, &halves) || !diti_spirv_length(reader, halves >> 4, &literals)) return false;
-        if (literals > size - at) return false;
-        for (; literals; literals--) {
-            if (!diti_spirv_byte(reader, &byte)) return false;
-            out[at++] = (unsigned char)byte;
+    uint32_t at = 0, back = 0, length, history = 0; /* history: whether the last two were copies, the last in bit 0 */
+    while (at < size && !reader->failed) {
+        uint32_t goes_on = at ? out[at - 1] >> 7 : 0u, context = history | goes_on << 2;
+        history = history << 1 & 3u;
+        if (!diti_spirv_bit(reader, DITI_SPIRV_COPY + context)) {
+            const unsigned char *guess = history & 2u ? out + at - back : NULL;
+            out[at++] = (unsigned char)diti_spirv_literal(reader, DITI_SPIRV_LITERAL + 768 * goes_on, guess);
+            continue;
         }
-        if (at == size) break;
-        if (!diti_spirv_length(reader, halves & 15u, &copied) || !diti_spirv_number(reader, &back)) return false;
-        if (!back || back > at || size - at < 3 || copied > size - at - 3) return false;
-        for (copied += 3; copied; copied--, at++) out[at] = out[at - back];
+        history |= 1u;
+        if (diti_spirv_bit(reader, DITI_SPIRV_AGAIN + context)) {
+            length = diti_spirv_number(reader, DITI_SPIRV_LENGTH + DITI_SPIRV_NUMBER);
+        } else {
+            length = 1 + diti_spirv_number(reader, DITI_SPIRV_LENGTH);
+            back = diti_spirv_number(reader, DITI_SPIRV_BACK + DITI_SPIRV_NUMBER * (length < 5 ? length - 2 : 3));
+        }
+        if (!back || back > at || length > size - at) return false;
+        for (; length; length--, at++) out[at] = out[at - back];
     }
-    return true;
+    return !reader->failed;
 }
 
 /* The word at *at, which moves on; false past the end. */
@@ -91,8 +147,7 @@ static bool diti_spirv_word(const unsigned char *bytes, uint32_t size, uint32_t 
 static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *bytes, uint32_t *words) {
     diti_spirv_reader reader = DITI_ZERO;
     uint32_t i, at = 0;
-    reader.piece = entry->pieces;
-    reader.at = *entry->pieces;
+    diti_spirv_begin(&reader, entry->pieces);
     if (!diti_spirv_unfold(&reader, bytes, entry->byte_count)) return false;
     for (i = 0; i < entry->word_count; i++) {
         if (!diti_spirv_word(bytes, entry->byte_count, &at, &words[i])) return false;

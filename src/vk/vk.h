@@ -492,7 +492,7 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: folded bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
+/* One embedded module: packed bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
     const char *name; /* NULL ends the table */
     const char *const *pieces;
