@@ -13,7 +13,8 @@ NAMES    =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
-SANITIZE = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE = clang -std=gnu99 -I. -Itests -DDIT_API=static -Wno-unused-function -gline-tables-only \
+           -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
@@ -42,12 +43,12 @@ build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(COMPILE) $(SANITIZE) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
+	@$(SANITIZE) $< -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@clang -std=gnu99 -DDIT_API=static -Wno-unused-function -I. -Itests $(SANITIZE) -fsanitize=fuzzer $< -o $@ -lm -ldl
+	@$(SANITIZE) -O1 -fsanitize=fuzzer $< -o $@ $(LIBS)
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)

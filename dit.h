@@ -13702,7 +13702,8 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 	diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
 	diti_small_bind_run(graph, &dispatch, 0);
 	diti_small_bind_run(graph, &dispatch, 2);
-	diti_elementwise_guard(graph, x, out, !desc->activation && !desc->scale && !desc->offset && !desc->add, &dispatch);
+	diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
+						   &dispatch);
 	diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
 	return out;
 }
@@ -15264,7 +15265,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 	dispatch.cost_kind = DITI_COST_ATTENTION;
 	dispatch.flops = flops;
 	memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
-	dispatch.shape[4] = shape->items;
+	dispatch.shape[4] = shape->batch;
 	diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
 				 DITI_ATTENTION_PUSH_WORDS);
 }

@@ -317,7 +317,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.cost_kind = DITI_COST_ATTENTION;
     dispatch.flops = flops;
     memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
-    dispatch.shape[4] = shape->items;
+    dispatch.shape[4] = shape->batch;
     diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
                  DITI_ATTENTION_PUSH_WORDS);
 }

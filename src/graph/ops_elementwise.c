@@ -99,7 +99,8 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_elementwise_guard(graph, x, out, !desc->activation && !desc->scale && !desc->offset && !desc->add, &dispatch);
+    diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
+                           &dispatch);
     diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
     return out;
 }
