@@ -13,7 +13,8 @@ NAMES    =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
-SANITIZE = clang -std=gnu99 -I. -Itests -DDIT_API=static -Wno-unused-function -gline-tables-only \
+# Linked as C++, so that what drivers and layers allocate with new is seen as theirs.
+SANITIZE = clang++ -x c -std=gnu99 -I. -Itests -DDIT_API=static -Wno-unused-function -gline-tables-only \
            -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
@@ -43,12 +44,12 @@ build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) $< -o $@ $(LIBS)
+	@$(SANITIZE) $< -x none -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) -O1 -fsanitize=fuzzer $< -o $@ $(LIBS)
+	@$(SANITIZE) -O1 -fsanitize=fuzzer $< -x none -o $@ $(LIBS)
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)

@@ -1611,8 +1611,9 @@ static bool diti_json_reserve(diti_json_parser *parser) {
 	if (!diti_mul_size(parser->node_capacity, sizeof(diti_json), &bytes) || parser->size >= SIZE_MAX - bytes)
 		return false;
 	parser->nodes = (diti_json *)diti_alloc(parser->env, bytes + parser->size + 1);
+	if (!parser->nodes) return false;
 	parser->strings = (char *)parser->nodes + bytes;
-	return parser->nodes != NULL;
+	return true;
 }
 
 DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
@@ -8255,7 +8256,7 @@ static uint32_t diti_cache_tuned_count(diti_device *device) {
 
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
 	diti_cache_header header;
-	unsigned char *behind = (unsigned char *)blob + sizeof header;
+	unsigned char *behind;
 	size_t data_size, room = *size, tuned_size;
 	VkResult vr = VK_SUCCESS;
 	dit_result result = diti_device_check(device, err);
@@ -8270,6 +8271,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
 						 (unsigned long long)*size, (unsigned long long)room);
 	}
+	behind = (unsigned char *)blob + sizeof header;
 	diti_cache_copy_tuned(device, behind, header.tuned_count);
 	/* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
 	if (data_size)
@@ -26345,13 +26347,15 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 	const size_t inputs = (size_t)DITI_PROBE_M * DITI_PROBE_K, weights = (size_t)DITI_PROBE_N * DITI_PROBE_K;
 	const size_t outputs = (size_t)DITI_PROBE_M * DITI_PROBE_N;
 	float *values = (float *)diti_alloc_array(&device->env, inputs + outputs + 2 * weights, sizeof *values);
-	float *weight_values = values + inputs + outputs;
-	unsigned char *stored = (unsigned char *)(weight_values + weights);
+	float *weight_values;
+	unsigned char *stored;
 	diti_buffer buffer;
 	diti_weight weight;
 	dit_result result;
 	uint32_t i, bytes;
 	if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+	weight_values = values + inputs + outputs;
+	stored = (unsigned char *)(weight_values + weights);
 	memset(&buffer, 0, sizeof buffer);
 	memset(&weight, 0, sizeof weight);
 	for (i = 0; i < inputs; i++) values[i] = diti_probe_value(i);
@@ -28176,9 +28180,11 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 	uint32_t count = request->schedule.count, i;
 	size_t columns = diti_solver_columns(&request->shape);
 	float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
-	float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
+	float *timesteps = values, *scales, *table;
 	dit_result result;
 	if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+	scales = values + count;
+	table = scales + count;
 	for (i = 0; i < count; i++) {
 		timesteps[i] = request->schedule.steps[i].timestep;
 		scales[i] = request->schedule.steps[i].input;

@@ -348,8 +348,9 @@ static bool diti_json_reserve(diti_json_parser *parser) {
     if (!diti_mul_size(parser->node_capacity, sizeof(diti_json), &bytes) || parser->size >= SIZE_MAX - bytes)
         return false;
     parser->nodes = (diti_json *)diti_alloc(parser->env, bytes + parser->size + 1);
+    if (!parser->nodes) return false;
     parser->strings = (char *)parser->nodes + bytes;
-    return parser->nodes != NULL;
+    return true;
 }
 
 DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,

@@ -80,13 +80,15 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
     const size_t inputs = (size_t)DITI_PROBE_M * DITI_PROBE_K, weights = (size_t)DITI_PROBE_N * DITI_PROBE_K;
     const size_t outputs = (size_t)DITI_PROBE_M * DITI_PROBE_N;
     float *values = (float *)diti_alloc_array(&device->env, inputs + outputs + 2 * weights, sizeof *values);
-    float *weight_values = values + inputs + outputs;
-    unsigned char *stored = (unsigned char *)(weight_values + weights);
+    float *weight_values;
+    unsigned char *stored;
     diti_buffer buffer;
     diti_weight weight;
     dit_result result;
     uint32_t i, bytes;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    weight_values = values + inputs + outputs;
+    stored = (unsigned char *)(weight_values + weights);
     memset(&buffer, 0, sizeof buffer);
     memset(&weight, 0, sizeof weight);
     for (i = 0; i < inputs; i++) values[i] = diti_probe_value(i);

@@ -319,9 +319,11 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     uint32_t count = request->schedule.count, i;
     size_t columns = diti_solver_columns(&request->shape);
     float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
-    float *timesteps = values, *scales = values + count, *table = values + 2 * (size_t)count;
+    float *timesteps = values, *scales, *table;
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+    scales = values + count;
+    table = scales + count;
     for (i = 0; i < count; i++) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;

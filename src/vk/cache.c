@@ -163,7 +163,7 @@ static uint32_t diti_cache_tuned_count(diti_device *device) {
 
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
     diti_cache_header header;
-    unsigned char *behind = (unsigned char *)blob + sizeof header;
+    unsigned char *behind;
     size_t data_size, room = *size, tuned_size;
     VkResult vr = VK_SUCCESS;
     dit_result result = diti_device_check(device, err);
@@ -178,6 +178,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
                          (unsigned long long)*size, (unsigned long long)room);
     }
+    behind = (unsigned char *)blob + sizeof header;
     diti_cache_copy_tuned(device, behind, header.tuned_count);
     /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
     if (data_size)
