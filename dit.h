@@ -5508,7 +5508,7 @@ typedef struct diti_feature_chain {
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 												diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
-DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device);
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
 /* The structures and extensions that switch wanted on; chain must stay where it is. */
 DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
@@ -6264,15 +6264,16 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
 	return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
-DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device) {
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err) {
 	VkExtensionProperties *list;
-	uint32_t cores, count = 0;
+	uint32_t count = 0;
 	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
 	list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
-	if (!list || device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-	cores = diti_cores_of_list(device, list, count);
+	if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
+	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+	*out = diti_cores_of_list(device, list, count);
 	diti_free(&device->env, list);
-	return cores;
+	return DIT_OK;
 }
 
 /* ==== src/vk/coop.c ==== */
@@ -8360,7 +8361,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
 	limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
 	limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
-	limits->cores = (uint32_t)diti_override_number(overrides, "cores", diti_device_cores(device));
+	limits->cores = (uint32_t)diti_override_number(overrides, "cores", limits->cores);
 	device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
 	device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
 	device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
@@ -8444,6 +8445,8 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
 	diti_device_properties(device);
 	diti_device_timestamps(device, desc->overrides);
+	result = diti_device_cores(device, &device->limits.cores, err);
+	if (result < 0) return result;
 	diti_device_override(device, desc->overrides);
 	result = diti_device_extensions(device, err);
 	if (result >= 0)

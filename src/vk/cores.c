@@ -35,13 +35,14 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
     return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
-DIT_INTERNAL uint32_t diti_device_cores(const diti_device *device) {
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err) {
     VkExtensionProperties *list;
-    uint32_t cores, count = 0;
+    uint32_t count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
-    if (!list || device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-    cores = diti_cores_of_list(device, list, count);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
+    if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
+    *out = diti_cores_of_list(device, list, count);
     diti_free(&device->env, list);
-    return cores;
+    return DIT_OK;
 }

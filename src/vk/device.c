@@ -69,7 +69,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
-    limits->cores = (uint32_t)diti_override_number(overrides, "cores", diti_device_cores(device));
+    limits->cores = (uint32_t)diti_override_number(overrides, "cores", limits->cores);
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
@@ -153,6 +153,8 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
+    result = diti_device_cores(device, &device->limits.cores, err);
+    if (result < 0) return result;
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
     if (result >= 0)
