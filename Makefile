@@ -2,13 +2,13 @@
 #   make            build/dit (the command line program) and the tools
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
-#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=10
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=5
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 
 CC       = cc
 CFLAGS   = -O2
 PREFIX   = /usr/local
-FUZZ_SECONDS = 10
+FUZZ_SECONDS = 5
 NAMES    =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
