@@ -111,9 +111,9 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
     return result;
 }
 
-/* One self-test by name. What the device cannot help, such as a lost device, is an error; all else is a failed test. */
-static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
-    dit_result result = diti_probe_device(context->device, i8, agrees, err);
+/* What a self-test by that name means. What the device cannot help, such as a lost device, is an error; all else is a
+   failed test. */
+static dit_result diti_context_judge(dit_context *context, const char *name, dit_result result, bool *agrees) {
     if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
         result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
@@ -121,7 +121,12 @@ static dit_result diti_context_probe(dit_context *context, const char *name, boo
     if (!*agrees)
         diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
                  name);
-    return result < 0 && *agrees ? result : DIT_OK;
+    return DIT_OK;
+}
+
+static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
+    dit_result result = diti_probe_device(context->device, i8, agrees, err);
+    return diti_context_judge(context, name, result, agrees);
 }
 
 /* Climbs down from the device's rung until one computes right. */
@@ -172,14 +177,7 @@ static dit_result diti_context_prove_attention(dit_context *context, bool int8, 
     static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
     const char *name = names[int8 ? 0 : context->device->coop_attention];
     dit_result result = diti_probe_attention(context->device, int8, agrees, err);
-    if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
-    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
-        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
-        return result;
-    if (!*agrees)
-        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
-                 name);
-    return DIT_OK;
+    return diti_context_judge(context, name, result, agrees);
 }
 
 static dit_result diti_context_prove_attentions(dit_context *context, dit_error *err) {
