@@ -10,7 +10,8 @@
    need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu: libvulkan-dev); to run it a Vulkan driver (no GPU:
    mesa-vulkan-drivers).
 
-   This file is generated; what you read now is src/dit_api.h, every banner below names the file to edit.
+   This file is generated; what you read now is src/dit_api.h. Every banner below names the file to edit, where the
+   implementation's comments stand, too.
 
    ---- A tool: one picture, complete -------------------------------------------------------------------------------
 
@@ -768,7 +769,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DIT_INTERNAL static
 
 /* ==== src/base/base.h ==== */
-/* base: errors, logging, allocation with overflow-checked sizes, strings, JSON, small float conversions. */
 #ifndef DITI_BASE_H
 #define DITI_BASE_H
 #include <math.h>
@@ -778,7 +778,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #include <string.h>
 
 #ifndef DIT_INTERNAL
-#define DIT_INTERNAL extern /* dit.h defines it as static: nothing but dit_* is exported */
+#define DIT_INTERNAL extern
 #endif
 #ifdef __cplusplus
 #define DITI_ZERO                                                                                                      \
@@ -796,58 +796,41 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer.
- */
 typedef struct diti_env {
-	dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
+	dit_allocator allocator;
 	dit_logger logger;
 } diti_env;
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
 
-/* --- errors and logging --- */
-/* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
- * well. */
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
-/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
- */
 DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
 									  dit_error *err);
 
-/* --- memory: 64-byte aligned, never zero-sized; NULL when the hook refuses --- */
 DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
-DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size); /* zeroed; NULL on overflow too */
-DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                      /* NULL is fine */
-DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);          /* NULL for NULL or no memory */
-/* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
+DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size);
+DIT_INTERNAL void diti_free(const diti_env *env, void *memory);
+DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
-DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
+DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out);
 DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 
-/* --- strings --- */
-DIT_INTERNAL bool diti_equal(const char *a, const char *b); /* NULL equals only NULL */
+DIT_INTERNAL bool diti_equal(const char *a, const char *b);
 DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
 DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
-/* Whether all of text fits the pattern, in which * stands for any number of characters and ? for one. */
 DIT_INTERNAL bool diti_glob(const char *pattern, const char *text);
-/* snprintf that never overflows and reports truncation as false. */
 DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
-/* strtod and printf obey an application's setlocale; these read and write a decimal point always. text: a JSON number.
- */
 DIT_INTERNAL double diti_parse_double(const char *text);
 DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
-/* Bytes (1..4) of the UTF-8 character at text; 0 when it is broken (RFC 3629: no overlong forms, no surrogates). */
 DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
-DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size); /* FNV-1a */
+DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size);
 
-/* --- time: microseconds since some moment; may step when the clock is set --- */
 DIT_INTERNAL uint64_t diti_clock_us(void);
 
-/* --- JSON: a parsed tree in one allocation; numbers also as NaN, Infinity, -Infinity, as Python writes them --- */
 typedef enum diti_json_kind {
 	DITI_JSON_NULL,
 	DITI_JSON_BOOL,
@@ -858,41 +841,37 @@ typedef enum diti_json_kind {
 } diti_json_kind;
 typedef struct diti_json {
 	diti_json_kind kind;
-	const char *key; /* NUL-terminated, unescaped UTF-8; NULL outside objects */
+	const char *key;
 	size_t key_length;
-	const char *text; /* strings: NUL-terminated, unescaped; numbers: as written, so that 64-bit integers stay exact */
+	const char *text;
 	size_t text_length;
-	double number;                        /* numbers; bools: 0 or 1 */
-	uint32_t count;                       /* children of arrays and objects */
-	const struct diti_json *first, *next; /* first child; next sibling */
+	double number;
+	uint32_t count;
+	const struct diti_json *first, *next;
 } diti_json;
-/* Parses size bytes. Depth is limited to 64, duplicate keys are an error. The tree is freed with diti_json_free. */
 DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
 										diti_json **out, dit_error *err);
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
 DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
-											const char *key); /* NULL when absent or object is NULL */
+											const char *key);
 DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
-									 double otherwise); /* absent or null: otherwise */
+									 double otherwise);
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
-DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
-/* A whole number from 1 to most; otherwise when key is absent or null. Anything else is an error that names the key. */
+DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out);
 DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
 									   uint32_t *out, dit_error *err);
 
-/* --- small floats, bit patterns; rounding is to nearest, ties to even. Writing them is for tools and tests. --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
+DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits);
+DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits);
 #endif
 
 /* ==== src/base/error.c ==== */
 
-/* Names from damaged files may hold anything; a message stays one line. */
 static void diti_error_flatten(char *message) {
 	for (; *message; message++) {
 		if ((unsigned char)*message < 0x20 || *message == 0x7f) *message = '?';
@@ -967,7 +946,6 @@ DIT_API uint32_t dit_version(void) { return DIT_VERSION; }
 
 /* ==== src/base/memory.c ==== */
 
-/* A hook's free wants the size back, so each allocation is preceded by one aligned header that keeps it. */
 #define DITI_MEMORY_ALIGN 64u
 
 static void *diti_default_alloc(size_t size, size_t align, void *user) {
@@ -978,7 +956,7 @@ static void *diti_default_alloc(size_t size, size_t align, void *user) {
 	raw = (unsigned char *)malloc(size + align + sizeof(void *));
 	if (!raw) return NULL;
 	start = ((size_t)raw + sizeof(void *) + align - 1) & ~(align - 1);
-	memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *)); /* what free() wants */
+	memcpy((void *)(start - sizeof(void *)), &raw, sizeof(void *));
 	return (void *)start;
 }
 
@@ -1089,7 +1067,6 @@ DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
 	return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
-/* Steps back to the newest star only: what an older one could take, the newest can. */
 DIT_INTERNAL bool diti_glob(const char *pattern, const char *text) {
 	const char *star = NULL, *retry = text;
 	while (*text) {
@@ -1119,7 +1096,6 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
 	return written >= 0 && (size_t)written < size;
 }
 
-/* What separates the digits in this locale; up to 7 bytes. */
 static void diti_decimal_point(char point[8]) {
 	char text[16];
 	size_t length;
@@ -1185,11 +1161,9 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
 #include <sys/time.h>
 #endif
 
-/* Only for time-outs, so a clock that is set meanwhile does little harm; the monotonic one is not declared in plain
- * C99. */
 DIT_INTERNAL uint64_t diti_clock_us(void) {
 #ifdef _WIN32
-	return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC); /* elapsed time there, not processor time */
+	return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC);
 #else
 	struct timeval now;
 	if (gettimeofday(&now, NULL) != 0) return 0;
@@ -1211,7 +1185,6 @@ static uint32_t diti_bits_from_float(float value) {
 	return bits;
 }
 
-/* value = mantissa * 2^exponent, exact for the few mantissa bits of the small formats. */
 static float diti_small_float(bool negative, uint32_t mantissa, int exponent) {
 	float magnitude = ldexpf((float)mantissa, exponent);
 	return negative ? -magnitude : magnitude;
@@ -1228,8 +1201,8 @@ DIT_INTERNAL uint16_t diti_float_to_half(float value) {
 	uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift,
 			 kept, rest, half;
 	if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-	if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
-	if (magnitude < 0x33000000u) return (uint16_t)sign;              /* below half of the smallest subnormal */
+	if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+	if (magnitude < 0x33000000u) return (uint16_t)sign;
 	if (magnitude >= 0x38800000u) {
 		kept = magnitude - 0x38000000u;
 		shift = 13;
@@ -1269,10 +1242,10 @@ typedef struct diti_json_parser {
 	const diti_env *env;
 	const char *text, *what;
 	size_t size, at;
-	diti_json *nodes; /* nodes[0] is the root; the block also holds all strings */
+	diti_json *nodes;
 	size_t node_count, node_capacity;
-	char *strings;         /* where the next string goes */
-	const diti_json **set; /* scratch for finding duplicate keys */
+	char *strings;
+	const diti_json **set;
 	size_t set_capacity;
 	dit_error *err;
 } diti_json_parser;
@@ -1284,7 +1257,6 @@ static dit_result diti_json_fail(const diti_json_parser *parser, const char *mes
 					 (unsigned long long)parser->at, message);
 }
 
-/* Every value but the root follows a '[', '{' or ',' of its own. */
 static size_t diti_json_count_values(const char *text, size_t size) {
 	size_t i, count = 1;
 	bool in_string = false;
@@ -1320,7 +1292,6 @@ static diti_json *diti_json_new_node(diti_json_parser *parser) {
 	return node;
 }
 
-/* --- strings --- */
 
 static void diti_json_put(diti_json_parser *parser, uint32_t byte) { *parser->strings++ = (char)(unsigned char)byte; }
 
@@ -1362,7 +1333,6 @@ static bool diti_json_hex4(diti_json_parser *parser, uint32_t *out) {
 	return true;
 }
 
-/* After "\u": four hex digits, or two such escapes that form a surrogate pair. */
 static dit_result diti_json_unicode_escape(diti_json_parser *parser) {
 	uint32_t code, low;
 	if (!diti_json_hex4(parser, &code)) return diti_json_fail(parser, "\\u needs four hex digits");
@@ -1406,7 +1376,6 @@ static dit_result diti_json_copy_character(diti_json_parser *parser) {
 	return DIT_OK;
 }
 
-/* Never writes more than the string takes in the file: the NUL stands for a quote. */
 static dit_result diti_json_parse_string(diti_json_parser *parser, const char **text, size_t *length) {
 	char *start = parser->strings;
 	parser->at++;
@@ -1424,7 +1393,6 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
 	return DIT_OK;
 }
 
-/* --- numbers --- */
 
 static size_t diti_json_skip_digits(diti_json_parser *parser) {
 	size_t start = parser->at;
@@ -1454,8 +1422,6 @@ static dit_result diti_json_scan_number(diti_json_parser *parser) {
 	return DIT_OK;
 }
 
-/* Never writes more than number and the delimiter after it take (the block has one spare byte for the end of the file).
- */
 static void diti_json_keep_number(diti_json_parser *parser, diti_json *node, size_t start) {
 	node->kind = DITI_JSON_NUMBER;
 	node->text = parser->strings;
@@ -1482,7 +1448,6 @@ static bool diti_json_accept(diti_json_parser *parser, const char *word) {
 	return true;
 }
 
-/* NaN, Infinity and -Infinity are no JSON, but Python writes them. */
 static bool diti_json_parse_not_finite(diti_json_parser *parser, diti_json *node) {
 	size_t start = parser->at;
 	if (diti_json_accept(parser, "NaN"))
@@ -1497,7 +1462,6 @@ static bool diti_json_parse_not_finite(diti_json_parser *parser, diti_json *node
 	return true;
 }
 
-/* --- arrays and objects --- */
 
 static bool diti_json_same_key(const diti_json *a, const diti_json *b) {
 	return a->key_length == b->key_length && memcmp(a->key, b->key, a->key_length) == 0;
@@ -1604,7 +1568,6 @@ static dit_result diti_json_document(diti_json_parser *parser) {
 	return parser->at == parser->size ? DIT_OK : diti_json_fail(parser, "something follows the document");
 }
 
-/* One block for nodes and strings: a document's strings never need more bytes than it has, plus one. */
 static bool diti_json_reserve(diti_json_parser *parser) {
 	size_t bytes;
 	parser->node_capacity = diti_json_count_values(parser->text, parser->size);
@@ -1638,7 +1601,6 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
 
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root) { diti_free(env, root); }
 
-/* --- reading a tree --- */
 
 DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object, const char *key) {
 	size_t length = strlen(key);
@@ -1689,139 +1651,85 @@ DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key,
 }
 
 /* ==== src/io/io.h ==== */
-/* io: files, safetensors, GGUF; a checkpoint is tensors by name, a package is a whole pipeline: small files by path and
-   tensors by component. */
 #ifndef DITI_IO_H
 #define DITI_IO_H
 
-/* --- files: random access to bytes from a path (mapped), from memory, or through callbacks --- */
 typedef struct diti_file diti_file;
-/* Opens the bytes of source (path of a file, data+size, or read_at+size). name is for messages and copied; NULL: the
- * path. */
 DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
 									   dit_error *err);
-/* Opens a member of a folder: through root's open hook when it has one (DIT_ERROR_IO, or an empty source, means that
-   there is no such member), else the path below root->path. DIT_OK with *out = NULL when it does not exist. Names that
-   would leave the folder are refused. */
 DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
 											  diti_file **out, dit_error *err);
-DIT_INTERNAL void diti_file_close(diti_file *file); /* NULL is fine */
+DIT_INTERNAL void diti_file_close(diti_file *file);
 DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
 DIT_INTERNAL const char *diti_file_name(const diti_file *file);
-/* Copies size bytes from offset; a range outside the file is DIT_ERROR_BAD_FILE, a failing callback DIT_ERROR_IO. */
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
-/* A copy of the whole file with a NUL behind it, freed with diti_free. */
 DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
 										   dit_error *err);
-/* A folder on disk, or what the open hook stands for. */
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
-/* --- stored types --- */
-DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
+DIT_INTERNAL const char *diti_type_name(dit_type type);
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
-/* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). blocks needs no
-   alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
 
-/* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
 	const char *name;
-	const char *type_name; /* what the file calls the type */
-	dit_type type;         /* DIT_TYPE_STORED: one that dit.h does not read; diti_checkpoint_read refuses it by name.
-							  DIT_TYPE_I8_ROW: bytes that mean nothing without their scales, see below */
-	uint32_t rank;         /* 0..5 */
-	/* Torch order: slowest first. GGUF's dims are reversed on reading, orig_shape metadata is honoured: then blocks may
-	   run across the rows of shape, so take the elements as one sequence. */
+	const char *type_name;
+	dit_type type;
+	uint32_t rank;
 	uint64_t shape[5];
-	uint64_t size;   /* bytes */
-	uint64_t offset; /* in its file */
-	/* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
-	   puts in order (PyTorch only). */
+	uint64_t size;
+	uint64_t offset;
 	const uint64_t *strides;
 	uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
-/* A safetensors file, a *.safetensors.index.json with its shards, a GGUF file (or the first of
-   name-00001-of-0000N.gguf), a PyTorch checkpoint (or its *.bin.index.json). */
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
 											 dit_error *err);
-/* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
 													diti_checkpoint **out, dit_error *err);
-DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
+DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
-/* Hashed; NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
-/* Whether any tensor's name starts so. */
 DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
 DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor);
-/* Copies stored bytes [offset, offset+size) of a tensor. */
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 											 uint64_t offset, void *out, size_t size, dit_error *err);
-/* The whole tensor as float32, count elements; for small tables read on the host. */
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 												   float *out, uint64_t count, dit_error *err);
-/* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
-/* A GGUF array value: raw little-endian elements of number arrays, aligned for their type. false when absent. The view
-   lives as long as the checkpoint. */
 DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
 										uint64_t *count, uint32_t *gguf_type);
-/* A GGUF string array element; NULL past the end. */
 DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
 													size_t *length);
 
-/* --- int8 rows: a matrix NAME [rows, columns] of type I8 (GGUF, safetensors) whose row r times element r of NAME_scale
-   [rows] or [rows, 1] (any float type) is the weight. Where the file's metadata holds "dit.rotation.NAME" = 256, every
-   256 values of a row are multiplied by the regular Hadamard matrix H (the Kronecker product of four times [1 1 1 -1; 1
-   1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, symmetric and its own inverse), and what the matrix is multiplied with must be too.
-   --- */
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
-#define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
-/* wanted (one of the two), or the plain one where groups do not fill a row. */
+#define DITI_I8_MAX_COLUMNS 132104u
+DIT_INTERNAL bool diti_type_is_i8(dit_type type);
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
-/* count is a multiple of the group. */
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
-/* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* Which of the two an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 											dit_type *out, dit_error *err);
-/* The tensor that holds its scales, of the right shape; their values are not looked at. */
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 											uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 											float *out, uint32_t rows, dit_error *err);
 
-/* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
-   In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
-   named
-   "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or
-   several under known prefixes (models.md 3, 9.3). */
 typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
 										  dit_error *err);
-DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
-/* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
-   Freed with diti_free. A NUL is appended. */
+DIT_INTERNAL void diti_package_close(diti_package *package);
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
 										  dit_error *err);
-/* The tensors of a component ("transformer", "text_encoder", "vae"; "" = the file itself, or the weights beside
-   config.json in a component's own folder) and the prefix their names carry in that checkpoint; DIT_OK with *out = NULL
-   when the package has none. Owned by the package. */
 DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
 											   const diti_checkpoint **out, const char **prefix, dit_error *err);
 
-/* --- inside the room: what the parsers of safetensors and GGUF share --- */
-/* GGUF value types, also the element types that diti_checkpoint_array reports. */
 enum {
 	DITI_GGUF_U8,
 	DITI_GGUF_I8,
@@ -1839,24 +1747,23 @@ enum {
 };
 
 typedef struct diti_text {
-	const char *text; /* NUL-terminated */
+	const char *text;
 	size_t length;
 } diti_text;
 
 typedef struct diti_meta {
-	const char *name; /* first, as diti_name_index wants it */
-	const char *text; /* strings and numbers; NULL for arrays */
-	uint32_t type;    /* of the value or of the array's elements */
+	const char *name;
+	const char *text;
+	uint32_t type;
 	bool array;
-	uint64_t count;         /* 1 unless an array */
-	const void *data;       /* numbers, aligned to 16 bytes */
-	const diti_text *texts; /* string arrays */
+	uint64_t count;
+	const void *data;
+	const diti_text *texts;
 } diti_meta;
 
-/* Finds structs in an array by the name that is their first member. */
 typedef struct diti_name_index {
-	uint32_t *slots; /* index + 1; 0: free */
-	size_t size;     /* a power of two */
+	uint32_t *slots;
+	size_t size;
 } diti_name_index;
 
 typedef struct diti_metadata {
@@ -1872,34 +1779,26 @@ struct diti_checkpoint {
 	diti_stored_tensor *tensors;
 	size_t tensor_count, tensor_capacity;
 	diti_name_index index;
-	diti_metadata metadata; /* of the first file */
-	void *chunks;           /* memory of names and metadata, freed with the checkpoint */
+	diti_metadata metadata;
+	void *chunks;
 };
 
-/* What a file calls a type and how many bytes it takes, whether dit.h reads it or not. */
 typedef struct diti_format_type {
 	const char *name;
-	uint32_t id; /* GGUF's number */
+	uint32_t id;
 	dit_type type;
 	uint32_t block, bytes;
 } diti_format_type;
 
 DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
 								 size_t *out);
-/* Two items with one name are an error that calls them what ("tensor"). */
 DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
 										size_t count, const char *file, const char *what, dit_error *err);
-/* Memory that lives as long as the checkpoint, 16-byte aligned; NULL when there is none. */
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
-/* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
-/* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
- * row). */
 DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
 											const diti_format_type *format, dit_error *err);
-/* Turns the offsets of the tensors from first on, so far relative to data_offset, into offsets in the newest file;
-   refuses those outside the file and those that overlap. */
 DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
 											  dit_error *err);
 DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
@@ -1907,29 +1806,27 @@ DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_meta
 DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err);
 DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name);
 DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
-/* Parse the newest file and add its tensors. */
 DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
-DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name); /* NULL: unknown */
+DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name);
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
 										dit_error *err);
 DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
 
-/* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
 typedef struct diti_zip_entry {
 	const char *name;
-	uint64_t offset, size; /* of its bytes in the file */
+	uint64_t offset, size;
 } diti_zip_entry;
 typedef struct diti_zip {
 	diti_zip_entry *entries;
 	size_t count;
 	diti_name_index index;
-	unsigned char *directory; /* memory of the names */
+	unsigned char *directory;
 } diti_zip;
 DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err);
 DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip);
-DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name); /* NULL: absent */
+DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name);
 
-typedef enum diti_pickle_callable { /* what a pickle may name */
+typedef enum diti_pickle_callable {
 									DITI_PICKLE_ORDERED_DICT,
 									DITI_PICKLE_TENSOR_V2,
 									DITI_PICKLE_TENSOR_V3,
@@ -1939,7 +1836,7 @@ typedef enum diti_pickle_callable { /* what a pickle may name */
 									DITI_PICKLE_TYPE
 } diti_pickle_callable;
 typedef enum diti_pickle_kind {
-	DITI_PICKLE_OTHER, /* None, True, a float, ...: nobody asks */
+	DITI_PICKLE_OTHER,
 	DITI_PICKLE_MARK,
 	DITI_PICKLE_INTEGER,
 	DITI_PICKLE_TEXT,
@@ -1954,24 +1851,23 @@ typedef enum diti_pickle_kind {
 #define DITI_PICKLE_END UINT32_MAX
 typedef struct diti_pickle_value {
 	diti_pickle_kind kind;
-	uint32_t count;       /* items of tuples, storages and tensors (their arguments), pairs of dictionaries, bytes */
-	uint32_t first, last; /* item or pair */
-	int64_t number;       /* integers; callables; tensors: 1 when their arguments tell the type */
-	const char *text;     /* in the pickle, without a NUL; GLOBAL: a type as safetensors calls it, or NULL */
+	uint32_t count;
+	uint32_t first, last;
+	int64_t number;
+	const char *text;
 } diti_pickle_value;
 typedef struct diti_pickle_pair {
-	uint32_t key, value, next; /* next pair of the dictionary or DITI_PICKLE_END */
+	uint32_t key, value, next;
 } diti_pickle_pair;
 typedef struct diti_pickle {
 	diti_pickle_value *values;
 	size_t value_count, value_capacity;
-	uint32_t *items; /* values of tuples */
+	uint32_t *items;
 	size_t item_count, item_capacity;
 	diti_pickle_pair *pairs;
 	size_t pair_count, pair_capacity;
-	uint32_t root; /* what was pickled */
+	uint32_t root;
 } diti_pickle;
-/* bytes must live as long as the pickle, and have less than 2^31 of them. file is for messages. */
 DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
 										  diti_pickle *out, dit_error *err);
 DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
@@ -1984,7 +1880,6 @@ typedef struct diti_type_layout {
 	uint32_t block, bytes;
 } diti_type_layout;
 
-/* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
 	{"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
 	{"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
@@ -2010,8 +1905,6 @@ DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_len
 	return diti_mul_u64(rows, row_length / layout->block, out) && diti_mul_u64(*out, layout->bytes, out);
 }
 
-/* --- decoding: one function per type, one block per call. All products below are exact in float (11 + 6 + 5 bits at
-   most), so that only the last addition rounds and no compiler's contraction changes a bit. --- */
 
 static uint16_t diti_load_u16(const uint8_t *bytes) { return (uint16_t)(bytes[0] | bytes[1] << 8); }
 
@@ -2061,7 +1954,6 @@ static void diti_decode_q4_1(const uint8_t *block, float *out) {
 	}
 }
 
-/* Fifth bits of the low and high nibbles' elements: bits i and i + 16. */
 static int diti_q5_low(const uint8_t *nibbles, uint32_t high, int i) {
 	return (nibbles[i] & 15) | (int)(high >> i & 1) << 4;
 }
@@ -2089,7 +1981,6 @@ static void diti_decode_q5_1(const uint8_t *block, float *out) {
 	}
 }
 
-/* Element e of the two-bit planes that Q2_K and Q3_K share: halves of 128, in each four runs of 32 by rising shift. */
 static int diti_k2_bits(const uint8_t *planes, int e) {
 	return planes[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
 }
@@ -2104,7 +1995,6 @@ static void diti_decode_q2_k(const uint8_t *block, float *out) {
 	}
 }
 
-/* The 16 six-bit scales: low nibbles in bytes 0..7 (all low halves first), upper two bits in bytes 8..11. */
 static int diti_q3_k_scale(const uint8_t *packed, int j) {
 	int low = j < 8 ? packed[j] & 15 : packed[j - 8] >> 4;
 	return (low | (packed[8 + j % 4] >> (j / 4 * 2) & 3) << 4) - 32;
@@ -2120,7 +2010,6 @@ static void diti_decode_q3_k(const uint8_t *block, float *out) {
 	}
 }
 
-/* Scale and minimum of sub-block j in the 12 bytes that Q4_K and Q5_K share. */
 static void diti_q4_k_scale(const uint8_t *packed, int j, int *scale, int *least) {
 	if (j < 4) {
 		*scale = packed[j] & 63;
@@ -2131,8 +2020,6 @@ static void diti_q4_k_scale(const uint8_t *packed, int j, int *scale, int *least
 	}
 }
 
-/* Sub-block s of 32 takes the low (even s) or high nibbles of 32 bytes; high_bits adds a fifth bit where there is one.
- */
 static void diti_decode_q45_k(const uint8_t *block, const uint8_t *high_bits, const uint8_t *nibbles, float *out) {
 	float scale = diti_load_half(block), least = diti_load_half(block + 2);
 	int s, i;
@@ -2222,13 +2109,12 @@ struct diti_file {
 	diti_env env;
 	char *name;
 	uint64_t size;
-	const unsigned char *data; /* NULL: read through the callback */
+	const unsigned char *data;
 	bool mapped;
 	int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
 	void *user;
 };
 
-/* --- mapping a path: the two platforms --- */
 
 #ifdef _WIN32
 enum { DITI_WIDE_PATH = 4096 };
@@ -2301,7 +2187,7 @@ static dit_result diti_map_descriptor(diti_file *file, int descriptor, dit_error
 
 static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
 	dit_result result;
-	int descriptor = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO is refused below, not waited for */
+	int descriptor = open(path, O_RDONLY | O_NONBLOCK);
 	if (descriptor < 0) {
 		*absent = errno == ENOENT || errno == ENOTDIR;
 		if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
@@ -2316,7 +2202,6 @@ static dit_result diti_map_path(diti_file *file, const char *path, bool *absent,
 static void diti_unmap(diti_file *file) { munmap((void *)(size_t)file->data, (size_t)file->size); }
 #endif
 
-/* --- opening --- */
 
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", name);
@@ -2339,7 +2224,6 @@ static dit_result diti_file_attach(diti_file *file, const dit_source *source, bo
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has neither path, data nor read_at", file->name);
 }
 
-/* *absent tells a missing file from every other failure. */
 static dit_result diti_file_create(const diti_env *env, const dit_source *source, const char *name, bool *absent,
 								   diti_file **out, dit_error *err) {
 	diti_file *file = (diti_file *)diti_alloc_zero(env, sizeof *file);
@@ -2364,7 +2248,6 @@ DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *so
 	return diti_file_create(env, source, name, &absent, out, err);
 }
 
-/* A missing file is no failure here: *out stays NULL, and err is left alone. */
 static dit_result diti_file_create_if_there(const diti_env *env, const dit_source *source, const char *name,
 											diti_file **out, dit_error *err) {
 	dit_error why = DITI_ZERO;
@@ -2375,7 +2258,6 @@ static dit_result diti_file_create_if_there(const diti_env *env, const dit_sourc
 	return result;
 }
 
-/* Plain names between single slashes only: nothing that leaves the folder on any system. */
 static bool diti_member_is_safe(const char *member) {
 	const char *part = member;
 	if (!*member) return false;
@@ -2431,7 +2313,6 @@ DIT_INTERNAL void diti_file_close(diti_file *file) {
 	diti_free(&env, file);
 }
 
-/* --- reading --- */
 
 DIT_INTERNAL uint64_t diti_file_size(const diti_file *file) { return file->size; }
 DIT_INTERNAL const char *diti_file_name(const diti_file *file) { return file->name; }
@@ -2487,7 +2368,6 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
 
 /* ==== src/io/checkpoint.c ==== */
 
-/* --- memory that lives as long as the checkpoint --- */
 
 typedef struct diti_chunk {
 	void *next;
@@ -2523,7 +2403,6 @@ DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const 
 	return copy;
 }
 
-/* --- structs by name --- */
 
 static const char *diti_name_of(const void *items, size_t stride, size_t index) {
 	const char *name;
@@ -2531,7 +2410,6 @@ static const char *diti_name_of(const void *items, size_t stride, size_t index) 
 	return name;
 }
 
-/* The slot that holds name, or the free one where it belongs. */
 static size_t diti_name_slot(const diti_name_index *index, const void *items, size_t stride, const char *name) {
 	size_t slot = (size_t)diti_hash(name, strlen(name)) & (index->size - 1);
 	while (index->slots[slot] && strcmp(diti_name_of(items, stride, index->slots[slot] - 1), name) != 0) {
@@ -2567,7 +2445,6 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 	return DIT_OK;
 }
 
-/* --- metadata --- */
 
 DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
 										  dit_error *err) {
@@ -2596,7 +2473,6 @@ DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadat
 	memset(metadata, 0, sizeof *metadata);
 }
 
-/* --- tensors --- */
 
 DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor) {
 	uint64_t count = 1;
@@ -2605,7 +2481,6 @@ DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tens
 	return count;
 }
 
-/* Bytes of the shape; false when it overflows, even where a zero elsewhere in the shape would hide that. */
 static bool diti_stored_bytes(const diti_stored_tensor *tensor, const diti_format_type *format, uint64_t *out) {
 	uint64_t row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1, product = 1;
 	bool empty = false;
@@ -2640,7 +2515,6 @@ DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_st
 	return DIT_OK;
 }
 
-/* Heapsort by offset (libc's qsort may allocate behind the caller's hooks). */
 static void diti_offset_sift(const diti_stored_tensor *tensors, uint32_t *order, size_t root, size_t count) {
 	for (;;) {
 		size_t child = 2 * root + 1;
@@ -2678,7 +2552,6 @@ static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stor
 					 diti_file_name(file), tensor->name, (unsigned long long)size);
 }
 
-/* Empty tensors take no place. */
 static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t first, dit_error *err) {
 	const diti_stored_tensor *tensors = checkpoint->tensors, *before = NULL;
 	size_t i, count = 0;
@@ -2711,7 +2584,6 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
 	return diti_refuse_overlaps(checkpoint, first, err);
 }
 
-/* --- opening: which format, which other files --- */
 
 typedef enum diti_file_kind {
 	DITI_FILE_SAFETENSORS,
@@ -2720,7 +2592,6 @@ typedef enum diti_file_kind {
 	DITI_FILE_PYTORCH
 } diti_file_kind;
 
-/* torch.save before 1.6 wrote a pickle with nothing around it, and before 0.2 a tar archive. */
 static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char *head, size_t have) {
 	char magic[5] = {0, 0, 0, 0, 0};
 	if (have >= 2 && head[0] == 0x80 && head[1] <= 5) return true;
@@ -2754,10 +2625,9 @@ static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out
 						 "PyTorch and save it again, or as safetensors",
 						 diti_file_name(file));
 	}
-	return DIT_OK; /* the safetensors parser says what is wrong with it */
+	return DIT_OK;
 }
 
-/* Takes the file over, also on failure. */
 static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_file *file, dit_error *err) {
 	if (!diti_grow(&checkpoint->env, (void **)&checkpoint->files, &checkpoint->file_capacity, checkpoint->file_count,
 				   sizeof *checkpoint->files)) {
@@ -2774,13 +2644,11 @@ static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err
 						   checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
 }
 
-/* Where the other files of a checkpoint are: members of root, beside the first one. */
 typedef struct diti_siblings {
 	const dit_source *root;
-	const char *first; /* member name of the first file; "" when it has none */
+	const char *first;
 } diti_siblings;
 
-/* The path of name in the folder of the first file. */
 static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_siblings *siblings, const char *name,
 									dit_error *err) {
 	const char *slash = strrchr(siblings->first, '/');
@@ -2799,7 +2667,6 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 	return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
 }
 
-/* --- shards with an index --- */
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
 	const diti_file *file = checkpoint->files[0];
@@ -2812,7 +2679,6 @@ static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json *
 	return result;
 }
 
-/* weight_map while its shards are opened: shards[i] is the name of the checkpoint's file i + 1. */
 typedef struct diti_shard_list {
 	const char **shards;
 	size_t count, capacity;
@@ -2885,9 +2751,7 @@ static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblin
 	return result;
 }
 
-/* --- GGUF, split or not --- */
 
-/* The part of "name-00001-of-00003.gguf" that all files share. */
 static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
 	char tail[32];
 	const char *slash = strrchr(first, '/');
@@ -2932,7 +2796,6 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 	return diti_index_tensors(checkpoint, err);
 }
 
-/* --- opening --- */
 
 static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
 	dit_result result =
@@ -2951,7 +2814,6 @@ static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_sib
 	}
 }
 
-/* Takes the first file over. */
 static dit_result diti_checkpoint_create(const diti_env *env, diti_file *file, const diti_siblings *siblings,
 										 diti_checkpoint **out, dit_error *err) {
 	diti_checkpoint *checkpoint = (diti_checkpoint *)diti_alloc_zero(env, sizeof *checkpoint);
@@ -2971,7 +2833,6 @@ static dit_result diti_checkpoint_create(const diti_env *env, diti_file *file, c
 	return result;
 }
 
-/* Length of the folder in a path, its last slash included. */
 static size_t diti_folder_length(const char *path) {
 	size_t length = strlen(path);
 #ifdef _WIN32
@@ -3034,7 +2895,6 @@ DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
 	diti_free(&env, checkpoint);
 }
 
-/* --- asking --- */
 
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
 	return diti_file_name(checkpoint->files[0]);
@@ -3072,7 +2932,6 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
 		diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
-/* Elements offset / bytes and on of a tensor with strides. */
 static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 										 uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
 	uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
@@ -3153,9 +3012,8 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 }
 
 /* ==== src/io/safetensors.c ==== */
-/* safetensors: a 64-bit header length, a JSON header, the data (models.md 9.1). */
 
-enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 }; /* the limit of the reference implementation */
+enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 };
 
 static const diti_format_type diti_safetensors_types[] = {
 	{"F32", 0, DIT_TYPE_F32, 1, 4},         {"F16", 0, DIT_TYPE_F16, 1, 2},         {"BF16", 0, DIT_TYPE_BF16, 1, 2},
@@ -3244,7 +3102,7 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
 static dit_result diti_safetensors_metadata(const diti_safetensors *file, const diti_json *entry) {
 	diti_metadata *metadata = &file->checkpoint->metadata;
 	const diti_json *value;
-	if (metadata->index.size) return DIT_OK; /* an earlier shard's stays */
+	if (metadata->index.size) return DIT_OK;
 	if (entry->kind != DITI_JSON_OBJECT) {
 		return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ is not an object", file->name);
 	}
@@ -3325,7 +3183,6 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
 }
 
 /* ==== src/io/gguf.c ==== */
-/* GGUF versions 2 and 3, little-endian (models.md 9.2). */
 
 static const diti_format_type diti_gguf_types[] = {
 	{"F32", 0, DIT_TYPE_F32, 1, 4},
@@ -3362,15 +3219,13 @@ static const diti_format_type diti_gguf_types[] = {
 	{"MXFP4", 39, DIT_TYPE_STORED, 32, 17},
 };
 
-/* Bytes of a value by its type; 0 for strings and arrays. */
 static const uint8_t diti_gguf_value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-/* Reads forward through the file. The little buffer spares callback sources a call per number. */
 typedef struct diti_gguf {
 	diti_checkpoint *checkpoint;
 	const diti_file *file;
-	const char *name;    /* of the file */
-	const char *subject; /* what is being read: a key's or tensor's name, for messages */
+	const char *name;
+	const char *subject;
 	uint64_t at, size;
 	uint64_t buffer_at;
 	size_t buffer_size;
@@ -3443,7 +3298,6 @@ static dit_result diti_gguf_take_name(diti_gguf *gguf, const char **out) {
 	return DIT_OK;
 }
 
-/* --- metadata --- */
 
 static void diti_gguf_print_float(uint32_t type, uint64_t raw, char *out, size_t size) {
 	uint32_t low = (uint32_t)raw;
@@ -3457,7 +3311,6 @@ static void diti_gguf_print_float(uint32_t type, uint64_t raw, char *out, size_t
 		diti_print_double(value, 17, out, size);
 }
 
-/* A number as text; raw has its little-endian bytes, zero-extended. */
 static void diti_gguf_print(uint32_t type, uint64_t raw, char *out, size_t size) {
 	uint32_t bits = 8u * diti_gguf_value_bytes[type];
 	bool is_signed = type == DITI_GGUF_I8 || type == DITI_GGUF_I16 || type == DITI_GGUF_I32 || type == DITI_GGUF_I64;
@@ -3553,7 +3406,6 @@ static dit_result diti_gguf_metadata(diti_gguf *gguf, uint64_t count) {
 	return diti_metadata_finish(gguf->checkpoint, &gguf->metadata, gguf->err);
 }
 
-/* A whole number's value; otherwise where the key is absent. */
 static uint64_t diti_gguf_integer(const diti_gguf *gguf, const char *key, uint64_t otherwise) {
 	const diti_meta *meta = diti_metadata_find(&gguf->metadata, key);
 	uint64_t value;
@@ -3563,7 +3415,6 @@ static uint64_t diti_gguf_integer(const diti_gguf *gguf, const char *key, uint64
 	return value;
 }
 
-/* --- tensors --- */
 
 static const diti_format_type *diti_gguf_find_type(uint32_t id) {
 	size_t i;
@@ -3573,7 +3424,6 @@ static const diti_format_type *diti_gguf_find_type(uint32_t id) {
 	return NULL;
 }
 
-/* Dimensions stand fastest first in the file. */
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
 	uint32_t i;
 	dit_result result = diti_gguf_take_u32(gguf, &tensor->rank);
@@ -3583,7 +3433,6 @@ static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
 	return result;
 }
 
-/* The torch shape of a tensor that was reshaped to fill its blocks (city96's metadata). */
 static dit_result diti_gguf_original_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
 	char key[512];
 	const diti_meta *meta = NULL;
@@ -3647,7 +3496,6 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
 								 gguf->err);
 }
 
-/* --- the file --- */
 
 static dit_result diti_gguf_version(diti_gguf *gguf) {
 	char magic[4];
@@ -3662,7 +3510,6 @@ static dit_result diti_gguf_version(diti_gguf *gguf) {
 					 (unsigned long)version);
 }
 
-/* A count of things that take at least size bytes each. */
 static dit_result diti_gguf_take_count(diti_gguf *gguf, uint64_t size, uint64_t *out) {
 	dit_result result = diti_gguf_take_number(gguf, 8, out);
 	if (result < 0 || *out <= (gguf->size - gguf->at) / size) return result;
@@ -3703,9 +3550,6 @@ DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *s
 }
 
 /* ==== src/io/zip.c ==== */
-/* The directory of a zip archive whose entries are stored as they are (APPNOTE 4.3): where the bytes of each name lie.
-   Nothing is unpacked. Entries must stand one behind the other in the order of the directory, as every writer puts
-   them, so that none can hide in another. */
 
 enum {
 	DITI_ZIP_END = 0x06054b50,
@@ -3716,7 +3560,7 @@ enum {
 };
 enum { DITI_ZIP_END_SIZE = 22, DITI_ZIP_LOCATOR_SIZE = 20, DITI_ZIP64_END_SIZE = 56, DITI_ZIP_ENTRY_SIZE = 46 };
 enum { DITI_ZIP_LOCAL_SIZE = 30, DITI_ZIP_MAX_COMMENT = 65535 };
-#define DITI_ZIP_MAX_DIRECTORY 268435456u /* a few million entries */
+#define DITI_ZIP_MAX_DIRECTORY 268435456u
 
 typedef struct diti_zip_reader {
 	const diti_env *env;
@@ -3724,7 +3568,7 @@ typedef struct diti_zip_reader {
 	const char *name;
 	dit_error *err;
 	uint64_t directory, directory_size, count;
-	uint64_t used; /* behind the entry that was read last */
+	uint64_t used;
 	diti_zip *zip;
 } diti_zip_reader;
 
@@ -3738,7 +3582,6 @@ static dit_result diti_zip_fail(const diti_zip_reader *reader, const char *messa
 	return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: %s", reader->name, message);
 }
 
-/* --- the end of the directory, which tells where it begins --- */
 
 static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator) {
 	unsigned char bytes[DITI_ZIP64_END_SIZE];
@@ -3775,7 +3618,6 @@ static dit_result diti_zip_read_end(diti_zip_reader *reader, const unsigned char
 	return DIT_OK;
 }
 
-/* It is the last thing in the file but for a comment whose length it tells. */
 static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 	uint64_t size = diti_file_size(reader->file);
 	uint64_t wanted = DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
@@ -3795,15 +3637,13 @@ static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 	return diti_zip_fail(reader, "cut off: a zip archive without a directory at its end");
 }
 
-/* --- entries --- */
 
-typedef struct diti_zip_record { /* of the directory */
+typedef struct diti_zip_record {
 	uint64_t packed, size, local;
 	uint32_t flags, method, name_length;
 	const unsigned char *name;
 } diti_zip_record;
 
-/* Replaces what did not fit 32 bits: extra field 1 holds those values in this order. */
 static bool diti_zip_widen(const unsigned char *extra, size_t length, diti_zip_record *record) {
 	uint64_t *values[3];
 	size_t i, used = 0;
@@ -3826,7 +3666,6 @@ static bool diti_zip_widen(const unsigned char *extra, size_t length, diti_zip_r
 	return true;
 }
 
-/* Bytes of the record, 0 when it is damaged. */
 static size_t diti_zip_read_record(const unsigned char *bytes, size_t left, diti_zip_record *out) {
 	size_t extra, comment, size;
 	if (left < DITI_ZIP_ENTRY_SIZE || diti_little(bytes, 4) != DITI_ZIP_ENTRY) return 0;
@@ -3844,7 +3683,6 @@ static size_t diti_zip_read_record(const unsigned char *bytes, size_t left, diti
 	return diti_zip_widen(out->name + out->name_length, extra, out) ? size : 0;
 }
 
-/* Where its bytes begin is told by a second header in front of them. */
 static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record *record, diti_zip_entry *entry) {
 	unsigned char header[DITI_ZIP_LOCAL_SIZE];
 	uint64_t end;
@@ -3866,7 +3704,6 @@ static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record
 	return DIT_OK;
 }
 
-/* The name moves to the front of its record, so that a NUL fits behind it. */
 static dit_result diti_zip_take(diti_zip_reader *reader, unsigned char *bytes, const diti_zip_record *record) {
 	diti_zip_entry *entry = &reader->zip->entries[reader->zip->count];
 	entry->name = (const char *)bytes;
@@ -3940,16 +3777,11 @@ DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char
 }
 
 /* ==== src/io/pickle.c ==== */
-/* The part of Python's pickle protocol 2 with which torch.save writes tensors in dictionaries. A pickle is a program
-   for a stack machine, and what it may call is the danger of it. Here nothing is ever called or imported: a name is
-   looked up in the table below, and what is not in it is refused. Every opcode makes at most one value, so memory is
-   bounded by the pickle's size; nothing recurses. */
 
-/* --- what a pickle may name --- */
 typedef struct diti_pickle_global {
 	const char *module, *name;
 	diti_pickle_callable callable;
-	const char *type; /* of a storage or an element, as safetensors calls it; NULL: bytes */
+	const char *type;
 } diti_pickle_global;
 
 static const diti_pickle_global diti_pickle_globals[] = {
@@ -3958,7 +3790,7 @@ static const diti_pickle_global diti_pickle_globals[] = {
 	{"torch._utils", "_rebuild_tensor_v3", DITI_PICKLE_TENSOR_V3, NULL},
 	{"torch._utils", "_rebuild_parameter", DITI_PICKLE_PARAMETER, NULL},
 	{"torch._utils", "_rebuild_parameter_with_state", DITI_PICKLE_PARAMETER, NULL},
-	{"argparse", "Namespace", DITI_PICKLE_NAMESPACE, NULL}, /* beside the weights of training checkpoints */
+	{"argparse", "Namespace", DITI_PICKLE_NAMESPACE, NULL},
 	{"torch", "Size", DITI_PICKLE_SIZE, NULL},
 	{"torch", "FloatStorage", DITI_PICKLE_TYPE, "F32"},
 	{"torch", "HalfStorage", DITI_PICKLE_TYPE, "F16"},
@@ -3981,10 +3813,9 @@ static const diti_pickle_global diti_pickle_globals[] = {
 	{"torch", "uint64", DITI_PICKLE_TYPE, "U64"},
 };
 
-/* --- the machine --- */
 typedef struct diti_pickle_machine {
 	const diti_env *env;
-	const char *file; /* for messages */
+	const char *file;
 	dit_error *err;
 	const unsigned char *start, *at, *end;
 	diti_pickle *pickle;
@@ -4001,7 +3832,6 @@ static dit_result diti_pickle_no_memory(const diti_pickle_machine *machine) {
 	return diti_no_memory(machine->file, machine->err);
 }
 
-/* The next size bytes; NULL past the end. */
 static const unsigned char *diti_pickle_bytes(diti_pickle_machine *machine, size_t size) {
 	const unsigned char *bytes = machine->at;
 	if (size > (size_t)(machine->end - machine->at)) return NULL;
@@ -4046,7 +3876,6 @@ static dit_result diti_pickle_push_integer(diti_pickle_machine *machine, int64_t
 	return diti_pickle_push(machine, &value);
 }
 
-/* The value depth entries below the top, NULL when the stack is not so high or a mark is in the way. */
 static diti_pickle_value *diti_pickle_top(const diti_pickle_machine *machine, size_t depth) {
 	size_t i;
 	if (depth >= machine->stack_count) return NULL;
@@ -4056,7 +3885,6 @@ static diti_pickle_value *diti_pickle_top(const diti_pickle_machine *machine, si
 	return &machine->pickle->values[machine->stack[machine->stack_count - 1 - depth]];
 }
 
-/* Where in the stack the topmost mark is; false without one. */
 static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *out) {
 	size_t i = machine->stack_count;
 	while (i > 0) {
@@ -4067,7 +3895,6 @@ static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *ou
 	return false;
 }
 
-/* --- opcodes that make values --- */
 
 static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, bool is_signed) {
 	uint64_t number = 0;
@@ -4101,7 +3928,6 @@ static dit_result diti_pickle_skip(diti_pickle_machine *machine, size_t bytes) {
 	return diti_pickle_push_kind(machine, DITI_PICKLE_OTHER);
 }
 
-/* Turns the stack from entry `first` on into a tuple, and drops what is above `base`. */
 static dit_result diti_pickle_tuple(diti_pickle_machine *machine, size_t first, size_t base) {
 	diti_pickle *pickle = machine->pickle;
 	diti_pickle_value value = DITI_ZERO;
@@ -4130,7 +3956,6 @@ static dit_result diti_pickle_short_tuple(diti_pickle_machine *machine, size_t c
 	return diti_pickle_tuple(machine, machine->stack_count - count, machine->stack_count - count);
 }
 
-/* --- memo: values by the number in which they were put there --- */
 
 static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
 	uint64_t number = 0;
@@ -4156,7 +3981,6 @@ static dit_result diti_pickle_get(diti_pickle_machine *machine, int bytes) {
 	return diti_pickle_push_index(machine, machine->memo[number]);
 }
 
-/* --- dictionaries and lists --- */
 
 static dit_result diti_pickle_set(diti_pickle_machine *machine, uint32_t dictionary, uint32_t key, uint32_t value) {
 	diti_pickle *pickle = machine->pickle;
@@ -4177,7 +4001,6 @@ static dit_result diti_pickle_set(diti_pickle_machine *machine, uint32_t diction
 	return DIT_OK;
 }
 
-/* Keys and values in turn from stack entry first on, into the dictionary below base. */
 static dit_result diti_pickle_set_all(diti_pickle_machine *machine, size_t first, size_t base) {
 	size_t i;
 	if (base == 0 || machine->pickle->values[machine->stack[base - 1]].kind != DITI_PICKLE_DICTIONARY ||
@@ -4203,7 +4026,6 @@ static dit_result diti_pickle_set_one(diti_pickle_machine *machine) {
 	return diti_pickle_set_all(machine, machine->stack_count - 2, machine->stack_count - 2);
 }
 
-/* What a list holds has no name and is not kept. */
 static dit_result diti_pickle_append(diti_pickle_machine *machine, size_t base) {
 	if (base == 0 || machine->pickle->values[machine->stack[base - 1]].kind != DITI_PICKLE_LIST)
 		return diti_pickle_fail(machine, "elements without a list");
@@ -4222,9 +4044,7 @@ static dit_result diti_pickle_append_one(diti_pickle_machine *machine) {
 	return diti_pickle_append(machine, machine->stack_count - 1);
 }
 
-/* --- names and calls --- */
 
-/* The text up to the next end of line. */
 static bool diti_pickle_line(diti_pickle_machine *machine, const char **text, size_t *length) {
 	const unsigned char *end = (const unsigned char *)memchr(machine->at, '\n', (size_t)(machine->end - machine->at));
 	if (!end) return false;
@@ -4270,7 +4090,6 @@ static dit_result diti_pickle_refuse_call(const diti_pickle_machine *machine, co
 					 global->module, global->name);
 }
 
-/* The tensor is the call's arguments, looked at when it is wanted. */
 static dit_result diti_pickle_tensor(diti_pickle_machine *machine, const diti_pickle_value *arguments, bool typed) {
 	diti_pickle_value value = *arguments;
 	value.kind = DITI_PICKLE_TENSOR;
@@ -4283,7 +4102,7 @@ static dit_result diti_pickle_call(diti_pickle_machine *machine) {
 	diti_pickle_value function, arguments;
 	uint32_t first;
 	if (!found) return diti_pickle_fail(machine, "a call without function and arguments");
-	function = *found; /* pushing may move the values */
+	function = *found;
 	arguments = *given;
 	if (function.kind != DITI_PICKLE_GLOBAL || arguments.kind != DITI_PICKLE_TUPLE)
 		return diti_pickle_refuse_call(machine, &function, "calls");
@@ -4315,7 +4134,6 @@ static dit_result diti_pickle_new_object(diti_pickle_machine *machine) {
 	return diti_pickle_push_kind(machine, DITI_PICKLE_RECORD);
 }
 
-/* Attributes of a dictionary (torch's _metadata) or of a record are nothing to us. */
 static dit_result diti_pickle_build(diti_pickle_machine *machine) {
 	const diti_pickle_value *object = diti_pickle_top(machine, 1);
 	if (!object || (object->kind != DITI_PICKLE_DICTIONARY && object->kind != DITI_PICKLE_RECORD))
@@ -4324,7 +4142,6 @@ static dit_result diti_pickle_build(diti_pickle_machine *machine) {
 	return DIT_OK;
 }
 
-/* A persistent id names a storage: the bytes of an entry of the archive. */
 static dit_result diti_pickle_storage(diti_pickle_machine *machine) {
 	const diti_pickle_value *id = diti_pickle_top(machine, 0);
 	diti_pickle_value value;
@@ -4335,14 +4152,12 @@ static dit_result diti_pickle_storage(diti_pickle_machine *machine) {
 	return diti_pickle_push(machine, &value);
 }
 
-/* --- the loop --- */
 
 typedef struct diti_pickle_opcode {
 	uint8_t code;
 	const char *name;
 } diti_pickle_opcode;
 
-/* Python knows these, too. */
 static const diti_pickle_opcode diti_pickle_refused[] = {
 	{'0', "POP"},
 	{'1', "POP_MARK"},
@@ -4481,18 +4296,16 @@ DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle) {
 }
 
 /* ==== src/io/pytorch.c ==== */
-/* PyTorch checkpoints as torch.save has written them since 1.6: a zip archive of stored entries, NAME/data.pkl, which
-   says what the tensors are, and NAME/data/KEY, their bytes. Nothing in them is ever executed (pickle.c). */
 
 enum { DITI_PYTORCH_MAX_PICKLE = 16 * 1024 * 1024, DITI_PYTORCH_MAX_DEPTH = 16, DITI_PYTORCH_MAX_NAME = 512 };
 
 typedef struct diti_pytorch {
 	diti_checkpoint *checkpoint;
 	const diti_file *file;
-	const char *name; /* of the file */
+	const char *name;
 	dit_error *err;
 	diti_zip zip;
-	char root[256]; /* NAME */
+	char root[256];
 	diti_pickle pickle;
 } diti_pytorch;
 
@@ -4500,9 +4313,7 @@ static dit_result diti_pytorch_fail(const diti_pytorch *torch, const char *tenso
 	return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", torch->name, tensor, message);
 }
 
-/* --- the archive --- */
 
-/* NAME is the part in front of the one entry "NAME/data.pkl". */
 static dit_result diti_pytorch_find_root(diti_pytorch *torch) {
 	size_t i;
 	for (i = 0; i < torch->zip.count; i++) {
@@ -4547,10 +4358,7 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
 	return result;
 }
 
-/* --- one tensor: (storage, offset, size, stride, requires_grad, hooks[, type]), where the storage is ('storage', type,
-   key, device, elements) --- */
 
-/* Item i of a tuple; a value of another kind than any that is asked for when there is none. */
 static diti_pickle_value diti_pytorch_item(const diti_pytorch *torch, const diti_pickle_value *tuple, uint32_t i) {
 	diti_pickle_value none = DITI_ZERO;
 	none.kind = DITI_PICKLE_OTHER;
@@ -4559,7 +4367,7 @@ static diti_pickle_value diti_pytorch_item(const diti_pytorch *torch, const diti
 
 typedef struct diti_pytorch_storage {
 	const diti_zip_entry *entry;
-	const char *type; /* NULL: the tensor tells */
+	const char *type;
 	uint64_t elements;
 } diti_pytorch_storage;
 
@@ -4599,7 +4407,6 @@ static dit_result diti_pytorch_shape(const diti_pytorch *torch, const diti_pickl
 	return DIT_OK;
 }
 
-/* How many elements of the storage it spans; false when that overflows, or when some serve twice. */
 static bool diti_pytorch_span(const diti_stored_tensor *tensor, const uint64_t *strides, uint64_t *out) {
 	uint64_t count = 1, last = 0, reach;
 	uint32_t i;
@@ -4614,7 +4421,6 @@ static bool diti_pytorch_span(const diti_stored_tensor *tensor, const uint64_t *
 	return count <= *out && *out != 0;
 }
 
-/* Strides are kept only where the elements do not simply follow one another. */
 static dit_result diti_pytorch_keep_strides(const diti_pytorch *torch, const uint64_t *strides,
 											diti_stored_tensor *tensor) {
 	uint64_t wanted = 1, *kept;
@@ -4632,7 +4438,6 @@ static dit_result diti_pytorch_keep_strides(const diti_pytorch *torch, const uin
 	return DIT_OK;
 }
 
-/* Its place in the storage: inside what the storage says it holds, which is inside the entry. */
 static dit_result diti_pytorch_place(const diti_pytorch *torch, const diti_pytorch_storage *storage,
 									 const diti_pickle_value *offset, const uint64_t *strides,
 									 const diti_format_type *format, diti_stored_tensor *tensor) {
@@ -4671,7 +4476,6 @@ static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_
 	return result < 0 ? result : diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
 }
 
-/* --- which dictionary, and the names in it --- */
 
 static const diti_pickle_value *diti_pytorch_get(const diti_pytorch *torch, const diti_pickle_value *dictionary,
 												 const char *key) {
@@ -4692,7 +4496,6 @@ static bool diti_pytorch_holds_tensors(const diti_pytorch *torch, const diti_pic
 	return false;
 }
 
-/* Training checkpoints hold the averaged weights, which are wanted, beside those that were trained. */
 static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) {
 	static const char *const roots[] = {"ema",        "model_ema", "state_dict_ema", "model",
 										"state_dict", "module",    "params"};
@@ -4711,15 +4514,15 @@ static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) 
 	return value;
 }
 
-typedef struct diti_pytorch_level { /* a dictionary that is being walked through */
+typedef struct diti_pytorch_level {
 	uint32_t next, left;
-	size_t name_length; /* of what stands in front of its keys */
+	size_t name_length;
 } diti_pytorch_level;
 
 typedef struct diti_pytorch_walk {
 	diti_pytorch_level levels[DITI_PYTORCH_MAX_DEPTH];
 	uint32_t depth;
-	uint64_t visits; /* shared dictionaries are walked again, but not without end */
+	uint64_t visits;
 	char name[DITI_PYTORCH_MAX_NAME];
 } diti_pytorch_walk;
 
@@ -4736,7 +4539,6 @@ static dit_result diti_pytorch_descend(const diti_pytorch *torch, diti_pytorch_w
 	return DIT_OK;
 }
 
-/* Appends ".KEY"; false for keys that are neither text nor number, or too long. */
 static bool diti_pytorch_append(diti_pytorch_walk *walk, const diti_pickle_value *key) {
 	size_t length = walk->levels[walk->depth - 1].name_length;
 	char *out = walk->name + length;
@@ -4776,7 +4578,6 @@ static dit_result diti_pytorch_walk_all(const diti_pytorch *torch, const diti_pi
 	return result;
 }
 
-/* What trained on several devices puts in front of every name. */
 static void diti_pytorch_drop_module(diti_checkpoint *checkpoint, size_t first) {
 	static const char prefix[] = "module.";
 	size_t i;
@@ -4830,13 +4631,9 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
 }
 
 /* ==== src/io/i8_row.c ==== */
-/* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
-   how files hold them. */
 
-#define DITI_I8_SMALLEST 1e-30f /* rows below it count as zero: their scale's inverse would leave float's range */
+#define DITI_I8_SMALLEST 1e-30f
 
-/* y = H x in four elements `stride` apart, H = [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2. Halving is exact, so that
-   no compiler's contraction changes a bit. */
 static void diti_rotate_four(float *x, uint32_t stride) {
 	float a = x[0], b = x[stride], c = x[2 * stride], d = x[3 * stride];
 	float half = ((a + b) + (c + d)) * 0.5f;
@@ -4893,7 +4690,6 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
 					 diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
-/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
 static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
 	char other[600];
 	size_t length = strlen(name), suffix = strlen(".weight");
@@ -4942,23 +4738,21 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
 
 /* ==== src/io/package.c ==== */
 
-/* A component that was looked for, found or not. */
 typedef struct diti_package_part {
 	char *component, *prefix;
-	diti_checkpoint *checkpoint; /* NULL: the package's single file */
+	diti_checkpoint *checkpoint;
 	bool found;
 } diti_package_part;
 
 struct diti_package {
 	diti_env env;
-	dit_source root; /* the folder; its path is owned */
+	dit_source root;
 	char *path;
-	diti_checkpoint *single; /* the whole package in one checkpoint; NULL for a folder */
+	diti_checkpoint *single;
 	diti_package_part *parts;
 	size_t part_count, part_capacity;
 };
 
-/* --- opening --- */
 
 static dit_result diti_package_fill(diti_package *package, const dit_source *source, dit_error *err) {
 	package->root = *source;
@@ -5002,7 +4796,6 @@ DIT_INTERNAL void diti_package_close(diti_package *package) {
 	diti_free(&env, package);
 }
 
-/* --- small files --- */
 
 static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
 											dit_error *err) {
@@ -5036,9 +4829,7 @@ DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const cha
 	return result;
 }
 
-/* --- components in a folder --- */
 
-/* In the order that diffusers and transformers prefer them. */
 static const char *const diti_weight_files[] = {
 	"diffusion_pytorch_model.safetensors",
 	"diffusion_pytorch_model.safetensors.index.json",
@@ -5078,19 +4869,16 @@ static dit_result diti_package_find_weights(const diti_package *package, diti_pa
 	return DIT_OK;
 }
 
-/* --- components in one file --- */
 
 typedef struct diti_known_prefix {
 	const char *component, *prefix;
 } diti_known_prefix;
 
-/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). */
 static const diti_known_prefix diti_known_prefixes[] = {
 	{"transformer", "model.diffusion_model."},
 	{"vae", "first_stage_model."},
 };
 
-/* Text encoders of such files in the order in which diffusers numbers them; those that a file lacks are not counted. */
 static const char *const diti_encoder_prefixes[][3] = {
 	{"text_encoders.clip_l.transformer.", "cond_stage_model.transformer.", "conditioner.embedders.0.transformer."},
 	{"text_encoders.clip_g.transformer.", NULL, NULL},
@@ -5136,7 +4924,6 @@ static dit_result diti_package_find_prefix(const diti_package *package, diti_pac
 	return part->prefix ? DIT_OK : diti_no_memory(diti_checkpoint_name(package->single), err);
 }
 
-/* --- components --- */
 
 static diti_package_part *diti_package_known_part(const diti_package *package, const char *component) {
 	size_t i;
@@ -5154,7 +4941,6 @@ static dit_result diti_package_part_fill(const diti_package *package, const char
 						   : diti_package_find_weights(package, part, err);
 }
 
-/* What could not be opened is not remembered, so that the next call tells the error again. */
 static dit_result diti_package_new_part(diti_package *package, const char *component, diti_package_part **out,
 										dit_error *err) {
 	diti_package_part part = DITI_ZERO;
@@ -5185,12 +4971,9 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 }
 
 /* ==== src/vk/vk.h ==== */
-/* vk: loader table, device choice and feature ladder, memory, pipelines, submission. */
 #ifndef DITI_VK_H
 #define DITI_VK_H
 
-/* Every Vulkan function that dit calls, fetched with get_instance_proc_addr; nothing is linked. */
-/* clang-format off */
 #define DITI_VK_INSTANCE_FUNCTIONS(X) \
 	X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
 	X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties) \
@@ -5209,9 +4992,7 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 	X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) \
 	X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
 	X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
-/* clang-format on */
 
-/* An entry of both lists of matrix shapes; invocations belongs to the flexible ones. Newer than the least headers. */
 typedef struct diti_vk_coop_property {
 	VkStructureType type;
 	void *next;
@@ -5230,30 +5011,27 @@ typedef struct diti_vk_api {
 	DITI_VK_INSTANCE_FUNCTIONS(DITI_VK_MEMBER)
 	DITI_VK_DEVICE_FUNCTIONS(DITI_VK_MEMBER)
 #undef DITI_VK_MEMBER
-	diti_vk_coop_list GetCoopProperties, GetFlexibleProperties; /* NULL: the instance knows no such thing */
+	diti_vk_coop_list GetCoopProperties, GetFlexibleProperties;
 } diti_vk_api;
 
-/* The ladder (architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
 typedef enum diti_rung {
-	DITI_RUNG_BASE,  /* F32 */
-	DITI_RUNG_FP16,  /* F16 activations, F32 arithmetic */
-	DITI_RUNG_HALF,  /* F16 products, packed in pairs */
-	DITI_RUNG_COOP,  /* VK_KHR_cooperative_matrix */
-	DITI_RUNG_COOP2, /* VK_NV_cooperative_matrix2 */
+	DITI_RUNG_BASE,
+	DITI_RUNG_FP16,
+	DITI_RUNG_HALF,
+	DITI_RUNG_COOP,
+	DITI_RUNG_COOP2,
 	DITI_RUNG_COUNT
 } diti_rung;
 
-/* Optional features of a device. */
 enum {
 	DITI_FEATURE_TIMELINE,
 	DITI_FEATURE_FP16,
 	DITI_FEATURE_STORAGE16,
 	DITI_FEATURE_DOT,
-	DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
-	DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
-								*/
+	DITI_FEATURE_INT8,
+	DITI_FEATURE_MAINTENANCE4,
 	DITI_FEATURE_MEMORY_MODEL,
-	DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
+	DITI_FEATURE_MEMORY_SCOPE,
 	DITI_FEATURE_SUBGROUP_SIZE,
 	DITI_FEATURE_FULL_SUBGROUPS,
 	DITI_FEATURE_COOP,
@@ -5270,42 +5048,38 @@ typedef struct diti_features {
 	bool has[DITI_FEATURES];
 } diti_features;
 
-/* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
-   not known to be broken. A shape with m 0: there is none. */
 typedef struct diti_coop_shape {
 	uint32_t m, n, k;
 } diti_coop_shape;
-enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES };
 typedef struct diti_coop {
-	uint32_t subgroup; /* the size that every pipeline with such matrices requires; 0: there are none */
-	diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
-	diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
-	diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
-	uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
-	uint32_t most;                                    /* no dimension of flexible shapes is larger */
-	bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
+	uint32_t subgroup;
+	diti_coop_shape subgroup_shape[DITI_COOP_TYPES];
+	diti_coop_shape flexible[DITI_COOP_TYPES];
+	diti_coop_shape workgroup_shape[DITI_COOP_TYPES];
+	uint32_t workgroup_threads, workgroup_reserved;
+	uint32_t most;
+	bool reductions, conversions, per_element;
 } diti_coop;
 
-/* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
-	VkDeviceSize storage_range;     /* maxStorageBufferRange */
-	VkDeviceSize allocation;        /* largest single VkDeviceMemory, at most 1 GiB */
-	VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
-	uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
-	uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
-	uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
+	VkDeviceSize storage_range;
+	VkDeviceSize allocation;
+	VkDeviceSize storage_alignment;
+	uint32_t group_count;
+	uint32_t group_invocations;
+	uint32_t shared_bytes;
 	uint32_t subgroup_size;
-	uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
-	float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
+	uint32_t cores;
+	float timestamp_period;
 	uint32_t timestamp_bits;
 } diti_limits;
 
-/* Every kernel uses this one interface, so one layout serves all pipelines: */
-#define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
-#define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
-#define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
+#define DITI_MAX_BINDINGS 8u
+#define DITI_PUSH_WORDS 32u
+#define DITI_MAX_CONSTANTS 24u
 
-#define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
+#define DITI_CONSTANT_BF16 22u
 
 typedef struct diti_pipeline {
 	uint32_t module;
@@ -5315,107 +5089,104 @@ typedef struct diti_pipeline {
 } diti_pipeline;
 
 typedef enum diti_memory_kind {
-	DITI_MEMORY_DEVICE,  /* device local; mapped only where all memory is host visible */
-	DITI_MEMORY_UPLOAD,  /* host visible and coherent, written by the host */
-	DITI_MEMORY_READBACK /* host visible, cached where possible, read by the host */
+	DITI_MEMORY_DEVICE,
+	DITI_MEMORY_UPLOAD,
+	DITI_MEMORY_READBACK
 } diti_memory_kind;
 
 typedef struct diti_buffer {
 	VkBuffer buffer;
 	VkDeviceSize size;
-	dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
+	dit_block block;
 	diti_memory_kind kind;
 	bool coherent;
-	VkDeviceSize charged; /* counted in memory_used */
-	void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
+	VkDeviceSize charged;
+	void *hook_mapped;
 } diti_buffer;
 
-/* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
-   kept. Times are nanoseconds since the trace began. --- */
-typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
+typedef enum diti_trace_lane {
 							   DITI_LANE_APPLICATION,
 							   DITI_LANE_LOAD,
 							   DITI_LANE_PLAN,
 							   DITI_LANE_RECORD,
 							   DITI_LANE_SUBMIT,
 							   DITI_LANE_WAIT,
-							   DITI_LANE_COPY, /* between host and device */
+							   DITI_LANE_COPY,
 							   DITI_LANE_GPU,
-							   DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
+							   DITI_LANE_GPU_APPLICATION,
 							   DITI_LANES
 } diti_trace_lane;
 typedef enum diti_trace_kind {
-	DITI_TRACE_SPAN,    /* name or text, and bytes where there are any */
-	DITI_TRACE_MARK,    /* text, at begin_ns */
-	DITI_TRACE_RANGE,   /* text: a range of the application on a device; busy_ns of slices, their number */
-	DITI_TRACE_SLICE,   /* a command buffer: how many dispatches, and what was predicted */
-	DITI_TRACE_PRODUCT, /* dispatches: by what their shape means */
+	DITI_TRACE_SPAN,
+	DITI_TRACE_MARK,
+	DITI_TRACE_RANGE,
+	DITI_TRACE_SLICE,
+	DITI_TRACE_PRODUCT,
 	DITI_TRACE_CONVOLUTION,
 	DITI_TRACE_ATTENTION,
 	DITI_TRACE_MEMORY
 } diti_trace_kind;
 typedef struct diti_trace_event {
-	const char *name; /* static text; NULL: text is the name */
+	const char *name;
 	uint64_t begin_ns, end_ns;
-	double flops, bytes;                /* of this part of the dispatch */
-	uint64_t busy_ns;                   /* ranges; slices: what was predicted */
-	uint32_t shape[5];                  /* M, N, K, kernel; queries, keys, heads, head_dim, batch; rows, columns */
-	uint32_t count;                     /* of dispatches or slices */
-	uint32_t plan, step;                /* which plan of the context; times its segment has run */
-	uint32_t slice;                     /* in its segment */
-	uint32_t first, groups, all_groups; /* workgroups of this part, and of the whole dispatch */
+	double flops, bytes;
+	uint64_t busy_ns;
+	uint32_t shape[5];
+	uint32_t count;
+	uint32_t plan, step;
+	uint32_t slice;
+	uint32_t first, groups, all_groups;
 	uint8_t kind, lane, row, device;
 	char segment[16];
-	char text[64]; /* the application's name; the tensor that a dispatch is about; a longer one is cut */
+	char text[64];
 } diti_trace_event;
 #define DITI_TRACE_CHUNK 512u
-#define DITI_TRACE_EVENTS 262144u /* most that are kept */
+#define DITI_TRACE_EVENTS 262144u
 typedef struct diti_trace_chunk {
 	struct diti_trace_chunk *next;
 	uint32_t count;
 	diti_trace_event events[DITI_TRACE_CHUNK];
 } diti_trace_chunk;
-typedef struct diti_trace_range {   /* of the application, until its end and that of the slices in it */
-	uint64_t id;                    /* 0: free */
-	uint64_t begin_ns, first, last; /* submissions inside are first to last, once it is closed */
+typedef struct diti_trace_range {
+	uint64_t id;
+	uint64_t begin_ns, first, last;
 	uint64_t finished, device_begin_ns, device_end_ns, busy_ns;
-	uint32_t slices; /* whose times are known */
+	uint32_t slices;
 	uint8_t row, device;
 	bool open;
 	char text[64];
 } diti_trace_range;
 #define DITI_TRACE_RANGES 64u
-#define DITI_TRACE_ROWS 32u /* things of one lane that may go on at once and still have rows of their own */
+#define DITI_TRACE_ROWS 32u
 typedef struct diti_trace {
 	diti_env env;
-	bool light;        /* the application's marks and ranges, and copies */
-	uint32_t limit;    /* of events */
-	uint64_t start_us; /* of diti_clock_us */
-	int lock;          /* guards all that follows; no hook is called under it */
-	uint64_t last_ns;  /* the clock may be set back, the trace's stands still then */
+	bool light;
+	uint32_t limit;
+	uint64_t start_us;
+	int lock;
+	uint64_t last_ns;
 	diti_trace_chunk *first, *last;
-	uint32_t count; /* of events in the chunks */
+	uint32_t count;
 	uint64_t dropped;
-	uint32_t rows[DITI_LANES]; /* a bit for each row in use now */
+	uint32_t rows[DITI_LANES];
 	diti_trace_range ranges[DITI_TRACE_RANGES];
-	uint64_t range_count, submitted; /* so far */
+	uint64_t range_count, submitted;
 	uint32_t plans;
 } diti_trace;
-typedef struct diti_trace_clock { /* how a device's timestamps relate to the trace's time */
-	uint64_t ticks, ns;           /* the same moment */
-	uint64_t accuracy_ns;         /* which may lie as much before or after */
+typedef struct diti_trace_clock {
+	uint64_t ticks, ns;
+	uint64_t accuracy_ns;
 } diti_trace_clock;
 
-/* Something that the host does. Costs a comparison where there is no trace or the trace leaves that lane out. */
 typedef struct diti_trace_scope {
-	diti_trace *trace; /* NULL: nothing to record */
+	diti_trace *trace;
 	const char *name;
 	uint64_t begin_ns;
 	uint8_t lane, row;
 } diti_trace_scope;
 
-typedef struct diti_tuned { /* as it lies in the cache blob */
-	uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
+typedef struct diti_tuned {
+	uint64_t shapes;
 	uint32_t choice, reserved;
 } diti_tuned;
 #define DITI_TUNE_CANDIDATES 3u
@@ -5424,14 +5195,14 @@ typedef struct diti_tuned { /* as it lies in the cache blob */
 typedef struct diti_device {
 	diti_env env;
 	diti_vk_api vk;
-	void *library; /* of dlopen, when dit opened the loader */
+	void *library;
 	bool owns_instance, owns_device;
 	VkInstance instance;
 	VkPhysicalDevice physical;
 	VkDevice device;
 	VkQueue queue;
 	uint32_t queue_family;
-	VkQueue transfer_queue; /* for copies beside computing; NULL: none */
+	VkQueue transfer_queue;
 	uint32_t transfer_family;
 	void (*lock_queue)(void *user);
 	void (*unlock_queue)(void *user);
@@ -5441,61 +5212,58 @@ typedef struct diti_device {
 	dit_device_info info;
 	diti_limits limits;
 	VkPhysicalDeviceMemoryProperties memory;
-	uint32_t ordinal;        /* of this device in its context, for the allocator hook */
-	bool unified;            /* every heap is device local: host buffers count against memory_limit too */
-	bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
-	bool is_cpu;             /* a software driver: gets its own tile choices */
-	bool has_dot;            /* shaderIntegerDotProduct is enabled */
-	bool dot;                /* it is used, after overrides and the self-test */
-	bool unguarded;          /* test override: nothing is done again because fp16 overflowed */
-	bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-	bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
-	uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
-								(attention_coop.comp), 0: without such matrices */
-	bool coop_attention_i8;  /* its queries and keys may be int8 */
-	bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-	diti_features features;  /* enabled */
+	uint32_t ordinal;
+	bool unified;
+	bool maps_device_memory;
+	bool is_cpu;
+	bool has_dot;
+	bool dot;
+	bool unguarded;
+	bool has_fp16;
+	bool coop_i8;
+	uint32_t coop_attention;
+	bool coop_attention_i8;
+	bool unverified;
+	diti_features features;
 	diti_coop coop;
 	bool has_memory_budget, has_portability_subset;
-	diti_rung rung; /* the rung in use, after overrides and the self-test */
+	diti_rung rung;
 	uint32_t max_dispatch_us;
-	VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
+	VkDeviceSize memory_limit, memory_used;
 	VkDescriptorSetLayout set_layout;
 	VkPipelineLayout pipeline_layout;
 	VkPipelineCache pipeline_cache;
 	bool owns_pipeline_cache;
 	diti_pipeline **pipelines;
 	size_t pipeline_count, pipeline_capacity;
-	diti_tuned *tuned; /* under the lock */
+	diti_tuned *tuned;
 	size_t tuned_count, tuned_capacity;
-	bool tune;                                /* measure what is not known */
-	uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
-	uint64_t pipelines_compiled, allocations; /* counters */
-	int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
-	int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
-	diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
+	bool tune;
+	uint32_t candidate;
+	uint64_t pipelines_compiled, allocations;
+	int lock;
+	int queue_lock;
+	diti_buffer staging;
 	VkDeviceSize staging_bytes;
-	int lost;                                      /* latched: nothing is submitted any more */
-	uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
-	uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
+	int lost;
+	uint32_t fail_submit_after;
+	uint32_t fail_pipeline_after, pipelines_tried;
 	uint64_t submits;
-	float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
-	diti_trace *trace;  /* the context's; NULL: none */
+	float us_per_gflop;
+	diti_trace *trace;
 	diti_trace_clock clock;
 } diti_device;
 
-/* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
-/* --- inside the room --- */
 DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
 										 void **library, dit_error *err);
 DIT_INTERNAL void diti_vulkan_unload(void **library);
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
-DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance); /* NULL is fine */
+DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance);
 DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
 DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
-typedef struct diti_feature_node { /* every structure of features: a header and a row of bits */
+typedef struct diti_feature_node {
 	VkStructureType type;
 	void *next;
 	VkBool32 bits[8];
@@ -5509,31 +5277,26 @@ DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_
 												diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err);
-DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
-/* The structures and extensions that switch wanted on; chain must stay where it is. */
+DIT_INTERNAL void diti_features_useful(diti_features *features);
 DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
-/* Sets the bits of wanted that stand in a structure of that type; false when none does. structure: NULL only asks. */
 DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
-DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out); /* adds to out */
+DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out);
 DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
-/* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 									   const diti_features *features, diti_coop *out, dit_error *err);
 DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
 										 const diti_coop *coop, bool unverified);
-typedef struct diti_candidate { /* a physical device, seen from dit */
+typedef struct diti_candidate {
 	VkPhysicalDevice physical;
 	dit_device_info info;
-	uint32_t queue_family; /* the first with COMPUTE */
-	char reason[160];      /* why dit cannot use it; empty: it can */
+	uint32_t queue_family;
+	char reason[160];
 } diti_candidate;
-/* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
 											 diti_candidate **out, uint32_t *count, dit_error *err);
 DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 											diti_candidate *out, dit_error *err);
-/* The candidate that choice names; NULL with an error that lists what there is. */
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
 														 dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
@@ -5541,70 +5304,54 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
-/* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice);
-/* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
-/* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
 
-/* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
 DIT_INTERNAL void diti_atomic_store(int *value, int to);
 DIT_INTERNAL void diti_lock(int *lock);
 DIT_INTERNAL void diti_unlock(int *lock);
 
-/* --- devices --- */
-/* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's. */
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
 										 dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
-/* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
-/* Copies the value of key; false when the key is absent or out is too small. */
 DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size);
-/* Unknown keys and malformed entries are errors that name the known keys. */
 DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err);
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
-/* --- memory --- */
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
 										   const char *what, diti_buffer *out, dit_error *err);
-/* DITI_MEMORY_DEVICE that the transfer queue writes, too. */
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
 												  diti_buffer *out, dit_error *err);
-/* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
 										  const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
-DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer); /* a zeroed buffer is fine */
-/* Host copies that wait: for loading and reading back, never inside the step loop. Direct where mapped, else staged. */
+DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
 										  const void *data, VkDeviceSize size, dit_error *err);
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
 										 VkDeviceSize size, dit_error *err);
-/* Makes host writes visible to the device, or the device's writes readable; nothing to do for coherent memory. */
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
-/* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
-   timeline reaches the value that put returned. What the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
 typedef struct diti_stage_buffer {
 	diti_buffer buffer;
 	VkCommandBuffer commands;
-	uint64_t value; /* of the timeline, when its copies are over */
+	uint64_t value;
 	VkDeviceSize used;
-	bool open; /* not submitted yet */
+	bool open;
 	diti_trace_scope scope;
 } diti_stage_buffer;
 typedef struct diti_stage {
 	diti_device *device;
-	VkQueue queue;      /* the transfer queue; NULL: the device's queue */
-	VkDeviceSize bytes; /* of each buffer */
+	VkQueue queue;
+	VkDeviceSize bytes;
 	VkCommandPool pool;
 	VkSemaphore timeline;
 	uint64_t submitted, finished;
@@ -5613,84 +5360,64 @@ typedef struct diti_stage {
 } diti_stage;
 DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
 										  dit_error *err);
-DIT_INTERNAL void diti_stage_destroy(diti_stage *stage); /* waits; NULL is fine */
-/* Where to write size bytes, at most those of a buffer. Without wait DIT_WORKING while all buffers are being copied. */
+DIT_INTERNAL void diti_stage_destroy(diti_stage *stage);
 DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err);
 DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size);
 DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
-/* Submits what value needs. Without wait DIT_WORKING while it is not reached. */
 DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
 
-/* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
 										  uint32_t constant_count, VkPipeline *out, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
-/* --- submission --- */
-/* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
 									VkSemaphore timeline, uint64_t value, dit_error *err);
 typedef struct diti_submission {
-	VkQueue queue; /* NULL: the device's */
+	VkQueue queue;
 	const VkCommandBuffer *commands;
 	uint32_t count;
-	VkSemaphore wait, signal; /* timelines; VK_NULL_HANDLE: none */
+	VkSemaphore wait, signal;
 	uint64_t wait_value, signal_value;
 } diti_submission;
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
-/* DIT_WORKING when the time ran out. */
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
 										   uint64_t timeout_ns, dit_error *err);
-/* Records and runs one command buffer now, and waits: for set-up work only. */
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
 
-/* --- traces --- */
-/* light: only what the application marks, and copies. limit: of events. */
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
 										  dit_error *err);
-DIT_INTERNAL void diti_trace_destroy(diti_trace *trace); /* NULL is fine */
-/* Gives device the trace, after comparing its clock with the host's. */
+DIT_INTERNAL void diti_trace_destroy(diti_trace *trace);
 DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err);
 DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace);
-/* A timestamp of device in the trace's time. Counters of few bits go round: the turn is the one nearest to now_ns. */
 DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns);
 DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event);
-DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could not be had: counts them */
-/* Takes all events out of the trace, for diti_trace_free_chunks. */
+DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events);
 DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
-/* The application's. */
 DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
 DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
 DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range);
-/* Submissions to a device, numbered from 1 on, so that a range knows which ones it encloses; each must finish.
-   begin_ns = end_ns = 0: its times are lost. */
 DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace);
 DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
 									  uint64_t end_ns);
 
-/* --- embedded SPIR-V (vk/spirv.inc, generated by make shaders) --- */
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
 DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
-/* One embedded module: packed bytes as base85 text (spirv.c), in pieces that every compiler accepts; NULL ends them. */
 typedef struct diti_spirv_module {
-	const char *name; /* NULL ends the table */
+	const char *name;
 	const char *const *pieces;
-	uint32_t word_count, byte_count; /* bytes: of the words as LEB128 */
+	uint32_t word_count, byte_count;
 } diti_spirv_module;
-/* Defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
-/* Makes every float16 of a decoded module bfloat16. */
+DIT_INTERNAL uint64_t diti_spirv_hash(void);
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
-DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
-/* Decodes a module; words is freed with diti_free. */
+DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count);
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
 										  dit_error *err);
 #endif
@@ -5709,8 +5436,6 @@ DIT_INTERNAL int diti_atomic_load(const int *value) { return __atomic_load_n(val
 DIT_INTERNAL void diti_atomic_store(int *value, int to) { __atomic_store_n(value, to, __ATOMIC_RELEASE); }
 #endif
 
-/* Held for a few instructions only, or around one vkQueueSubmit: spinning is cheaper than any mutex C99 does not have.
- */
 DIT_INTERNAL void diti_lock(int *lock) {
 	while (diti_atomic_exchange(lock, 1)) {
 		while (diti_atomic_load(lock)) {
@@ -5722,30 +5447,28 @@ DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
 /* ==== src/vk/overrides.c ==== */
 
-/* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-	"rung",          /* base, fp16, half, coop, coop2: no higher than this */
-	"unverified",    /* 1: also what has never run on any driver: bfloat16 and workgroups' matrices */
-	"loader",        /* file name of the Vulkan loader */
-	"storage_range", /* bytes in one storage buffer binding */
-	"allocation",    /* bytes in one device memory allocation */
-	"shared",        /* bytes of shared memory in a workgroup */
-	"groups",        /* workgroups in a dispatch */
-	"invocations",   /* invocations in a workgroup */
-	"cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
-	"candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-	"staging",       /* bytes copied to or from the device at a time */
-	"mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
-	"transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
-	"cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
-	"dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
-	"guards",        /* 0: fp16 may overflow unseen */
-	"timestamps",    /* 0: as on a queue without timestamps */
-	"selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
-						coop_attention, coop_attention_i8) fails its self-test */
-	"fail_submit",   /* the n-th submit loses the device */
-	"fail_pipeline", /* the n-th pipeline cannot be compiled */
-	"trace_events",  /* most events that a trace keeps */
+	"rung",
+	"unverified",
+	"loader",
+	"storage_range",
+	"allocation",
+	"shared",
+	"groups",
+	"invocations",
+	"cores",
+	"candidate",
+	"staging",
+	"mapped",
+	"transfer",
+	"cpu",
+	"dot",
+	"guards",
+	"timestamps",
+	"selftest_fail",
+	"fail_submit",
+	"fail_pipeline",
+	"trace_events",
 };
 
 static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {
@@ -5840,7 +5563,7 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 }
 
 /* ==== src/vk/loader.c ==== */
-#if defined(_WIN32) /* before vk.h: windows.h makes CreateSemaphore a macro, which must then hold everywhere */
+#if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -5876,7 +5599,7 @@ static void diti_library_close(void *library) { dlclose(library); }
 static PFN_vkGetInstanceProcAddr diti_library_entry(void *library) {
 	void *symbol = dlsym(library, "vkGetInstanceProcAddr");
 	PFN_vkGetInstanceProcAddr entry = NULL;
-	memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from data to function pointers */
+	memcpy(&entry, &symbol, sizeof entry);
 	return entry;
 }
 #endif
@@ -5930,7 +5653,6 @@ static dit_result diti_global_functions(diti_vk_api *vk, dit_error *err) {
 					 DITI_LOADER_HELP);
 }
 
-/* Devices that are not fully conformant (MoltenVK) show up only where this extension is enabled. */
 static dit_result diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk, bool *found,
 												dit_error *err) {
 	VkExtensionProperties *list;
@@ -5959,7 +5681,7 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
 	application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
 	application.pEngineName = "dit.h";
 	application.engineVersion = DIT_VERSION;
-	application.apiVersion = VK_API_VERSION_1_3; /* the newest that dit knows; older devices are fine */
+	application.apiVersion = VK_API_VERSION_1_3;
 	info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
 	info.pApplicationInfo = &application;
 	if (portable) {
@@ -6035,13 +5757,10 @@ DIT_INTERNAL const char *diti_vk_name(VkResult result) {
 
 /* ==== src/vk/features.c ==== */
 
-/* Every optional feature that dit uses, as data: in which structure its bit stands, alone and in the structures of
-   whole Vulkan versions. Structures newer than the least headers that dit compiles with are known by number only; all
-   of them are a header and a row of VkBool32. */
 typedef struct diti_feature_structure {
-	uint32_t type; /* VkStructureType */
+	uint32_t type;
 	uint32_t bits;
-	const char *extension; /* NULL: in Vulkan 1.2 */
+	const char *extension;
 } diti_feature_structure;
 enum {
 	DITI_STRUCTURE_TIMELINE,
@@ -6081,7 +5800,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
 	{DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
 };
 
-typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
+typedef struct diti_feature_version {
 	uint32_t feature, type;
 	size_t offset;
 } diti_feature_version;
@@ -6103,7 +5822,6 @@ static const diti_feature_version diti_feature_versions[] = {
 	DITI_IN_VERSION(FULL_SUBGROUPS, 3, computeFullSubgroups),
 };
 
-/* Where a feature's bit stands in a structure of that type; 0: it does not stand there. */
 static size_t diti_feature_offset(uint32_t feature, uint32_t type) {
 	const diti_feature_place *place = &diti_feature_places[feature];
 	size_t i;
@@ -6169,7 +5887,6 @@ DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_
 	}
 }
 
-/* Only structures of extensions that the device has may be asked for. */
 static dit_result diti_features_extensions(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 										   bool *has, dit_error *err) {
 	VkExtensionProperties *list;
@@ -6216,7 +5933,6 @@ DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_fea
 	diti_features_useful(out);
 }
 
-/* What needs what: in groups that are of use only whole, or after another one. */
 DIT_INTERNAL void diti_features_useful(diti_features *f) {
 	bool *has = f->has, coop;
 	uint32_t i;
@@ -6229,9 +5945,6 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
 
 /* ==== src/vk/cores.c ==== */
 
-/* How many multiprocessors, compute units or shader cores a device has. Core Vulkan does not say; where the vendor has
-   no extension for it, a guess by the kind of device that never changes, because results depend on it (ops_split_k.c).
- */
 
 static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, const char *name) {
 	uint32_t i;
@@ -6278,8 +5991,6 @@ DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *o
 
 /* ==== src/vk/coop.c ==== */
 
-/* Cooperative matrices: which shapes a device has, and which rungs follow. Vulkan's own declarations are newer than the
-   least headers that dit compiles with. */
 enum {
 	DITI_COMPONENT_F16 = 0,
 	DITI_COMPONENT_F32 = 1,
@@ -6301,7 +6012,6 @@ static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
 	{DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
 };
 
-/* What dit computes with, as an index of DITI_COOP_…; -1: something else. */
 static int diti_coop_type_of(const diti_vk_coop_property *p) {
 	int i;
 	for (i = 0; i < DITI_COOP_TYPES; i++) {
@@ -6314,7 +6024,6 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
 
 static bool diti_coop_is_power(uint32_t n) { return n && !(n & (n - 1)); }
 
-/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. Of several shapes the largest is best. */
 static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *p) {
 	if (!diti_coop_is_power(p->m) || !diti_coop_is_power(p->n) || !diti_coop_is_power(p->k)) return;
 	if (p->m < 4 || p->n < 4 || p->k < 8 || p->m > 32 || p->n > 32 || p->k > 64) return;
@@ -6333,7 +6042,6 @@ static void diti_coop_take_property(diti_coop *coop, bool flexible, const diti_v
 		diti_coop_take(&coop->workgroup_shape[type], p);
 }
 
-/* The list of one of both extensions; they differ in the last member alone. */
 static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical, bool flexible,
 								 diti_coop *coop, dit_error *err) {
 	diti_vk_coop_list list = flexible ? vk->GetFlexibleProperties : vk->GetCoopProperties;
@@ -6360,10 +6068,9 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
 	return DIT_OK;
 }
 
-/* Drivers that list what their hardware lacks, and hardware that is known to be slow or wrong at it. */
 typedef struct diti_coop_device {
 	uint32_t vendor, driver, subgroup, least_subgroup;
-	bool mixed_dot; /* a fast dot product of mixed signs: AMD's from RDNA3 on */
+	bool mixed_dot;
 } diti_coop_device;
 static const char *diti_coop_ban(const diti_coop_device *d) {
 	if (d->vendor == 0x1002 && d->driver == VK_DRIVER_ID_AMD_PROPRIETARY && !d->mixed_dot)
@@ -6400,7 +6107,7 @@ static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical,
 	out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
 	if (!(sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) out->subgroup = 0;
 	if (out->vendor == 0x8086 && out->subgroup)
-		out->subgroup = sizes.minSubgroupSize; /* the size of its matrix units */
+		out->subgroup = sizes.minSubgroupSize;
 	coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
 	coop->most = limits.bits[1];
 	coop->workgroup_reserved = limits.bits[2];
@@ -6439,12 +6146,10 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
 	return result;
 }
 
-/* NVIDIA's GPUs between GP102 and GP108 compute halves 64 times slower than floats. */
 static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
 	return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
 }
 
-/* One module multiplies halves and bytes, and declares matrices of both. */
 static bool diti_coop_serves(const diti_coop_shape *shapes) {
 	return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
 }
@@ -6491,7 +6196,6 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
 	return largest;
 }
 
-/* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
 										 const VkPhysicalDeviceProperties *properties, diti_candidate *out,
 										 dit_error *err) {
@@ -6548,7 +6252,7 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
 
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
 											 diti_candidate **out, uint32_t *count, dit_error *err) {
-	VkPhysicalDevice physical[64]; /* more are ignored: VK_INCOMPLETE is a success */
+	VkPhysicalDevice physical[64];
 	diti_candidate *list;
 	uint32_t i, found = DITI_COUNT(physical);
 	VkResult vr = vk->EnumeratePhysicalDevices(instance, &found, physical);
@@ -6568,7 +6272,6 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
 	return DIT_OK;
 }
 
-/* --- choosing --- */
 
 static int diti_candidate_score(const diti_candidate *candidate) {
 	switch (candidate->info.type) {
@@ -6593,7 +6296,6 @@ static int diti_hex_digit(char c) {
 	return -1;
 }
 
-/* 32 hexadecimal digits, dashes anywhere between them. */
 static bool diti_uuid_parse(const char *text, uint8_t out[16]) {
 	int digits = 0, digit;
 	memset(out, 0, 16);
@@ -6607,7 +6309,6 @@ static bool diti_uuid_parse(const char *text, uint8_t out[16]) {
 	return digits == 32;
 }
 
-/* The whole text as a number; false when it is none or too large for an index. */
 static bool diti_index_parse(const char *text, uint32_t *out) {
 	*out = 0;
 	if (!*text) return false;
@@ -6620,7 +6321,6 @@ static bool diti_index_parse(const char *text, uint32_t *out) {
 
 static char diti_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* Case is ignored, as people write "nvidia" and drivers "NVIDIA". */
 static bool diti_name_contains(const char *name, const char *part) {
 	size_t i;
 	for (; *name; name++) {
@@ -6688,7 +6388,6 @@ DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *l
 	return unusable ? diti_candidate_usable(unusable, err) : diti_candidate_none(list, count, choice, err);
 }
 
-/* --- the public list --- */
 
 static void diti_candidates_copy(const diti_candidate *list, uint32_t found, dit_device_info *out, uint32_t *count) {
 	uint32_t i;
@@ -6743,7 +6442,6 @@ DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
 	return diti_atomic_load(&device->lost) ? diti_device_lost(err) : DIT_OK;
 }
 
-/* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
 	if (vr == VK_ERROR_DEVICE_LOST) {
 		diti_atomic_store(&device->lost, 1);
@@ -6752,7 +6450,6 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
 	return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
 
-/* Under the queue lock. */
 static void diti_queue_wait_idle(diti_device *device) {
 	device->vk.QueueWaitIdle(device->queue);
 	if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
@@ -6764,7 +6461,6 @@ DIT_INTERNAL void diti_queue_idle(diti_device *device) {
 	diti_queue_unlock(device);
 }
 
-/* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
 static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
 	if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
 	device->submits++;
@@ -6836,7 +6532,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
 	VkSemaphoreWaitInfo info = DITI_ZERO;
 	diti_trace_scope scope;
 	VkResult vr;
-	if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
+	if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
 	info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
 	info.semaphoreCount = 1;
 	info.pSemaphores = &timeline;
@@ -6877,7 +6573,7 @@ static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti
 	if (result >= 0) result = diti_submit(device, &commands, 1, timeline, 1, err);
 	if (result >= 0) {
 		result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
-		if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
+		if (result < 0) diti_queue_idle(device);
 	}
 	if (timeline) device->vk.DestroySemaphore(device->device, timeline, device->callbacks);
 	return result;
@@ -6899,7 +6595,6 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 }
 
 /* ==== src/vk/trace.c ==== */
-/* Traces: a list of events in chunks, filled by any thread, and the clocks that their times come from. */
 
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
 										  dit_error *err) {
@@ -6929,7 +6624,6 @@ DIT_INTERNAL void diti_trace_destroy(diti_trace *trace) {
 	diti_free(&env, trace);
 }
 
-/* --- clocks --- */
 
 DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace) {
 	uint64_t us = diti_clock_us(), ns = us > trace->start_us ? (us - trace->start_us) * 1000u : 0;
@@ -6953,8 +6647,6 @@ static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer command
 	stamp->begin_ns = diti_trace_now(stamp->trace);
 }
 
-/* The device's clock is read somewhere between submitting and the end of the wait; of some tries the shortest counts.
- */
 static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
 	diti_trace_stamp stamp = DITI_ZERO;
 	uint64_t end_ns, half, ticks;
@@ -6968,7 +6660,7 @@ static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, V
 		result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
 		if (result < 0) return result;
 		end_ns = diti_trace_now(trace);
-		half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
+		half = (end_ns - stamp.begin_ns) / 2 + 1000u;
 		if (half >= device->clock.accuracy_ns) continue;
 		vr = device->vk.GetQueryPoolResults(device->device, queries, 0, 1, sizeof ticks, &ticks, sizeof ticks,
 											VK_QUERY_RESULT_64_BIT);
@@ -7011,9 +6703,7 @@ DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t t
 	return clock->ns + (uint64_t)(passed * period);
 }
 
-/* --- events --- */
 
-/* Copies event where there is room; false: a chunk is needed. Under the lock. */
 static bool diti_trace_put(diti_trace *trace, const diti_trace_event *event) {
 	if (trace->count >= trace->limit) {
 		trace->dropped++;
@@ -7035,7 +6725,6 @@ static void diti_trace_append(diti_trace *trace, diti_trace_chunk *chunk) {
 	trace->last = chunk;
 }
 
-/* Two threads may bring a chunk at once: then the first one stays nearly empty, which does no harm. */
 DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event) {
 	diti_trace_chunk *chunk;
 	bool done;
@@ -7068,10 +6757,7 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 	return chunks;
 }
 
-/* --- what the host does --- */
 
-/* A row of the lane that nothing else uses now; with more at once than there are rows, the last is shared. Under the
- * lock. */
 static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
 	uint8_t row = 0;
 	while (row + 1u < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
@@ -7108,9 +6794,7 @@ DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) 
 	diti_trace_add(scope->trace, &event);
 }
 
-/* --- what the application marks --- */
 
-/* As much as fits, never half a character. */
 static void diti_trace_copy_text(char *out, size_t size, const char *text) {
 	size_t length = strlen(text);
 	if (length >= size) {
@@ -7174,12 +6858,10 @@ static void diti_trace_add_device_range(diti_trace *trace, const diti_trace_rang
 	diti_trace_add(trace, &event);
 }
 
-/* Whether nothing is to come for a range, so that its place is free. Under the lock. */
 static bool diti_trace_range_complete(const diti_trace_range *range) {
 	return range->id && !range->open && range->finished == range->last + 1 - range->first;
 }
 
-/* Its place stays taken until the device is through with what was submitted in it. */
 DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
 	diti_trace_range *place = &trace->ranges[range % DITI_TRACE_RANGES], ended = DITI_ZERO;
 	uint64_t now = diti_trace_now(trace);
@@ -7242,7 +6924,6 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
 
-/* --- limits --- */
 
 static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
 	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
@@ -7283,7 +6964,6 @@ DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
 	if (!device->memory_limit) device->memory_limit = device->memory.memoryHeaps[heap].size / 5 * 4;
 }
 
-/* Host buffers take from the device's memory only where there is no other. */
 static bool diti_memory_counts(const diti_device *device, diti_memory_kind kind) {
 	return kind == DITI_MEMORY_DEVICE || device->unified;
 }
@@ -7309,7 +6989,6 @@ static void diti_memory_release(diti_device *device, VkDeviceSize size) {
 	diti_unlock(&device->lock);
 }
 
-/* --- memory types --- */
 
 static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
 	switch (kind) {
@@ -7320,8 +6999,6 @@ static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
 	return 0;
 }
 
-/* How well a type serves a kind, from 1 up; 0: not at all. Host types avoid device local memory (the small window of a
-   discrete GPU), device types avoid the host's. */
 static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind kind) {
 	const VkMemoryPropertyFlags special = VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
 										  VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
@@ -7338,7 +7015,6 @@ static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind 
 	return 0;
 }
 
-/* The best type of those in bits; false when none is left. */
 static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
 	uint32_t i, score, best = 0;
 	for (i = 0; i < device->memory.memoryTypeCount; i++) {
@@ -7351,7 +7027,6 @@ static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memo
 	return best > 0;
 }
 
-/* --- blocks --- */
 
 static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flags, diti_buffer *out, dit_error *err) {
 	bool wanted = out->kind != DITI_MEMORY_DEVICE;
@@ -7361,10 +7036,9 @@ static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flag
 	vr = device->vk.MapMemory(device->device, out->block.memory, 0, VK_WHOLE_SIZE, 0, &out->block.mapped);
 	if (vr >= 0) return DIT_OK;
 	out->block.mapped = NULL;
-	return wanted ? diti_device_fail(device, vr, "vkMapMemory", err) : DIT_OK; /* device memory can be staged */
+	return wanted ? diti_device_fail(device, vr, "vkMapMemory", err) : DIT_OK;
 }
 
-/* Own memory: the next best type is tried when a heap is full, but device memory never falls back to the host's. */
 static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
 									uint32_t *type) {
 	VkMemoryAllocateInfo info = DITI_ZERO;
@@ -7403,7 +7077,6 @@ static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements
 	return result;
 }
 
-/* True when every type that such memory can come from is coherent host memory: then a mapping may be used as it is. */
 static bool diti_memory_always_coherent(const diti_device *device, uint32_t bits) {
 	uint32_t i;
 	for (i = 0; i < device->memory.memoryTypeCount; i++) {
@@ -7413,7 +7086,6 @@ static bool diti_memory_always_coherent(const diti_device *device, uint32_t bits
 	return true;
 }
 
-/* The application's memory: its type is unknown, so host kinds ask for coherent memory. */
 static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequirements *need, const char *what,
 									diti_buffer *out, dit_error *err) {
 	const dit_device_allocator *hook = &device->allocator;
@@ -7464,14 +7136,13 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 	if (device->allocator.free) {
 		buffer->block.mapped = buffer->hook_mapped;
 		device->allocator.free(device->ordinal, &buffer->block, device->allocator.user);
-	} else { /* freeing unmaps */
+	} else {
 		device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
 	}
 	diti_memory_release(device, buffer->charged);
 	memset(&buffer->block, 0, sizeof buffer->block);
 }
 
-/* --- buffers --- */
 
 static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
 	VkMemoryRequirements need;
@@ -7484,7 +7155,6 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
 	return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
 }
 
-/* families: of the queues that use it, 1 or 2. */
 static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
 								   const uint32_t *families, uint32_t family_count, const char *what, diti_buffer *out,
 								   dit_error *err) {
@@ -7537,7 +7207,6 @@ DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) 
 	memset(buffer, 0, sizeof *buffer);
 }
 
-/* Only own memory can be incoherent, and that is mapped whole, so no range needs rounding to nonCoherentAtomSize. */
 static VkMappedMemoryRange diti_buffer_range(const diti_buffer *buffer) {
 	VkMappedMemoryRange range = DITI_ZERO;
 	range.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE;
@@ -7560,8 +7229,6 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 
 /* ==== src/vk/transfer.c ==== */
 
-/* Copies between host and device that wait. What is mapped is copied directly, the rest in chunks through one staging
-   buffer that the device keeps. */
 
 static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,
 									  dit_error *err) {
@@ -7570,7 +7237,6 @@ static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize of
 					 (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)buffer->size);
 }
 
-/* Two threads may copy at once: the second finds the slot empty and makes a staging buffer of its own. */
 static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
 	VkDeviceSize size = device->staging_bytes;
 	diti_lock(&device->lock);
@@ -7675,7 +7341,6 @@ static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buff
 	return DIT_OK;
 }
 
-/* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
 static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
 											VkDeviceSize size, dit_error *err) {
 	dit_result result;
@@ -7711,8 +7376,6 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 }
 
 /* ==== src/vk/stage.c ==== */
-/* Copies from the host to memory that it does not see: a ring of pinned buffers, one of which is filled while others
-   are copied. */
 
 static dit_result diti_stage_make_buffer(diti_stage *stage, diti_stage_buffer *buffer, dit_error *err) {
 	diti_device *device = stage->device;
@@ -7769,7 +7432,7 @@ DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
 	if (!stage) return;
 	device = stage->device;
 	if (stage->submitted && diti_timeline_wait(device, stage->timeline, stage->submitted, UINT64_MAX, NULL) != DIT_OK)
-		diti_queue_idle(device); /* what still runs must not be freed */
+		diti_queue_idle(device);
 	for (i = 0; i < DITI_STAGE_BUFFERS; i++) {
 		diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
 		diti_buffer_destroy(device, &stage->buffers[i].buffer);
@@ -7779,7 +7442,6 @@ DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
 	diti_free(&device->env, stage);
 }
 
-/* Ends the trace's spans of copies that are over. */
 static dit_result diti_stage_poll(diti_stage *stage, dit_error *err) {
 	diti_trace_scope none = DITI_ZERO;
 	uint32_t i;
@@ -7857,7 +7519,7 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
 	VkResult vr;
 	if (!buffer->open) return DIT_OK;
 	buffer->open = false;
-	buffer->value = 0; /* where this fails, there is nothing to wait for */
+	buffer->value = 0;
 	diti_buffer_flush(stage->device, &buffer->buffer);
 	vr = stage->device->vk.EndCommandBuffer(buffer->commands);
 	if (vr < 0) return diti_device_fail(stage->device, vr, "vkEndCommandBuffer", err);
@@ -7906,7 +7568,6 @@ DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err)
 	return vr < 0 ? diti_device_fail(device, vr, "vkCreatePipelineLayout", err) : DIT_OK;
 }
 
-/* Under the lock. */
 static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipeline *key) {
 	size_t i;
 	for (i = 0; i < device->pipeline_count; i++) {
@@ -7917,7 +7578,6 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
 	return NULL;
 }
 
-/* Cooperative matrices belong to whole subgroups of a known size. */
 static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
 									 VkPipeline *out) {
 	VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
@@ -7992,7 +7652,6 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
 						diti_spirv_name(key->module), diti_vk_name(vr));
 }
 
-/* Another thread may have compiled the same meanwhile: then its pipeline is kept, so that each exists once. */
 static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *made) {
 	diti_pipeline *found;
 	diti_lock(&device->lock);
@@ -8063,7 +7722,6 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
 }
 
 /* ==== src/vk/tuned.c ==== */
-/* Which candidate of a kernel is the fastest for a class of shapes: found by graph/tune.c, kept in the cache blob. */
 
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
 	bool found = false;
@@ -8094,19 +7752,17 @@ DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t 
 
 /* ==== src/vk/cache.c ==== */
 
-/* The cache blob: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is only good for the
-   driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
-#define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
+#define DITI_CACHE_MAGIC 0x63746964u
 #define DITI_CACHE_VERSION 2u
 typedef struct diti_cache_header {
 	uint32_t magic, version;
-	uint8_t uuid[16]; /* pipelineCacheUUID */
+	uint8_t uuid[16];
 	uint32_t vendor, device, driver_version;
-	uint32_t rung;      /* of us_per_gflop */
-	float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
+	uint32_t rung;
+	float us_per_gflop;
 	uint32_t tuned_count;
-	uint64_t spirv_hash, data_size; /* data_size: behind the choices */
-	uint64_t checksum;              /* of everything else, header first */
+	uint64_t spirv_hash, data_size;
+	uint64_t checksum;
 } diti_cache_header;
 
 static uint64_t diti_cache_checksum(const diti_cache_header *header, const void *data, size_t size) {
@@ -8118,7 +7774,6 @@ static uint64_t diti_cache_checksum(const diti_cache_header *header, const void 
 	return diti_hash(parts, sizeof parts);
 }
 
-/* What every good blob of this device and this build starts with. */
 static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
 	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -8133,9 +7788,8 @@ static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
 	out->spirv_hash = diti_spirv_hash();
 }
 
-/* Some drivers trust the data they are given, so its own header is checked here too. */
 static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned char *data, size_t size) {
-	uint32_t words[4]; /* VkPipelineCacheHeaderVersionOne: header size, version, vendor, device, then the UUID */
+	uint32_t words[4];
 	if (!size) return true;
 	if (size < sizeof words + 16) return false;
 	memcpy(words, data, sizeof words);
@@ -8161,7 +7815,6 @@ static bool diti_cache_choices_fit(const diti_cache_header *header, const unsign
 	return true;
 }
 
-/* NULL when the blob may be used, else what is wrong with it. */
 static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
 									diti_cache_header *header) {
 	diti_cache_header mine;
@@ -8187,7 +7840,6 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
 	return NULL;
 }
 
-/* Takes over what the blob knows; *data: where the driver's part begins. */
 static bool diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
 	diti_cache_header header;
 	const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
@@ -8210,14 +7862,14 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 	size_t data = 0;
 	bool use = blob && size && diti_cache_accept(device, blob, size, &data);
 	VkResult vr;
-	if (device->pipeline_cache) return DIT_OK; /* the application's */
+	if (device->pipeline_cache) return DIT_OK;
 	info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
 	if (use) {
 		info.initialDataSize = size - data;
 		info.pInitialData = (const unsigned char *)blob + data;
 	}
 	vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
-	if (vr < 0 && use) { /* start empty rather than fail */
+	if (vr < 0 && use) {
 		diti_log(&device->env, DITI_LOG_WARNING, "the driver refused the cache blob: %s", diti_vk_name(vr));
 		info.initialDataSize = 0;
 		info.pInitialData = NULL;
@@ -8231,7 +7883,6 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 	return DIT_OK;
 }
 
-/* An application that gave a VkPipelineCache stores it itself: its data is not copied into the blob. */
 static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_error *err) {
 	VkResult vr;
 	*size = 0;
@@ -8240,7 +7891,6 @@ static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_er
 	return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
 }
 
-/* Choices that another thread adds meanwhile are left out. */
 static void diti_cache_copy_tuned(diti_device *device, unsigned char *out, uint32_t count) {
 	diti_lock(&device->lock);
 	if (count) memcpy(out, device->tuned, count * sizeof(diti_tuned));
@@ -8274,7 +7924,6 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 	}
 	behind = (unsigned char *)blob + sizeof header;
 	diti_cache_copy_tuned(device, behind, header.tuned_count);
-	/* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
 	if (data_size)
 		vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, behind + tuned_size);
 	if (vr == VK_INCOMPLETE) {
@@ -8292,7 +7941,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 
 /* ==== src/vk/device.c ==== */
 
-#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* its macro is in vulkan_beta.h */
+#define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset"
 
 static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits *limits) {
 	diti_limits *out = &device->limits;
@@ -8307,7 +7956,6 @@ static void diti_device_sizes(diti_device *device, const VkPhysicalDeviceLimits 
 	out->timestamp_period = limits->timestampPeriod;
 }
 
-/* Where a driver only emulates the instruction, gemm_gpu's floats are faster. */
 static bool diti_device_dot_is_fast(const diti_device *device) {
 	VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
@@ -8331,10 +7979,8 @@ static void diti_device_properties(diti_device *device) {
 	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
 	diti_device_sizes(device, &properties.properties.limits);
 	device->limits.subgroup_size = subgroup.subgroupSize;
-	/* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
 	if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
 	device->limits.allocation = largest;
-	/* the kernels for processors pass values between lanes */
 	device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
 					 (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
 					 (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
@@ -8373,8 +8019,6 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
-/* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
-   units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
 	char wanted[32];
@@ -8423,7 +8067,6 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 	return device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m ? 1 : 0;
 }
 
-/* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
 static void diti_device_settle(diti_device *device, const char *overrides) {
 	const diti_coop *coop = &device->coop;
 	device->coop_i8 =
@@ -8437,7 +8080,6 @@ static void diti_device_settle(diti_device *device, const char *overrides) {
 	memset(&device->coop, 0, sizeof device->coop);
 }
 
-/* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
 	dit_result result;
 	device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
@@ -8457,13 +8099,11 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	if (result < 0) return result;
 	diti_device_settle(device, desc->overrides);
 	diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
-	device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
+	device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f;
 	return DIT_OK;
 }
 
-/* --- a device of dit's own --- */
 
-/* A family that can only copy, where one is wanted and there is one; else that of the queue. */
 static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
 	VkQueueFamilyProperties families[64];
 	uint32_t i, count = DITI_COUNT(families);
@@ -8476,8 +8116,6 @@ static uint32_t diti_device_transfer_family(const diti_device *device, const cha
 	return device->queue_family;
 }
 
-/* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
- * wrong. */
 static VkResult diti_device_create(diti_device *device) {
 	VkDeviceQueueCreateInfo queues[2];
 	VkDeviceCreateInfo info = DITI_ZERO;
@@ -8495,7 +8133,7 @@ static VkResult diti_device_create(diti_device *device) {
 	info.pNext = chain.nodes;
 	info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
 	info.pQueueCreateInfos = queues;
-	if (device->has_portability_subset) /* must be enabled where it exists */
+	if (device->has_portability_subset)
 		chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
 	info.ppEnabledExtensionNames = chain.extensions;
 	info.enabledExtensionCount = chain.extension_count;
@@ -8505,7 +8143,7 @@ static VkResult diti_device_create(diti_device *device) {
 static dit_result diti_device_select(diti_device *device, const char *choice, dit_error *err) {
 	const diti_candidate *chosen;
 	diti_candidate *list;
-	dit_error why = DITI_ZERO; /* err may be NULL, and the result is in it */
+	dit_error why = DITI_ZERO;
 	uint32_t count;
 	dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
 	if (result < 0) return result;
@@ -8548,7 +8186,6 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 	return DIT_OK;
 }
 
-/* --- a device of the application's --- */
 
 static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 	const char *missing = NULL;
@@ -8570,7 +8207,6 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 	return DIT_OK;
 }
 
-/* A family of the device with one of flags, of which device_info creates a queue. */
 static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
 								   const char *lacks, dit_error *err) {
 	VkQueueFamilyProperties families[64];
@@ -8621,7 +8257,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
 						 candidate.reason);
 	}
-	device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
+	device->features.has[DITI_FEATURE_TIMELINE] = true;
 	if (given->device_info) diti_features_enabled(given->device_info, &device->features);
 	if (!device->features.has[DITI_FEATURE_TIMELINE]) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
@@ -8634,9 +8270,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 	return diti_device_functions(&device->vk, device->device, err);
 }
 
-/* --- both --- */
 
-/* dit_vulkan with nothing but get_instance_proc_addr: dit's own device, found through the application's loader. */
 static bool diti_device_is_given(const dit_context_desc *desc) {
 	const dit_vulkan *given = desc->vulkan_count ? desc->vulkan : NULL;
 	return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
@@ -8693,7 +8327,6 @@ DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const dit
 	return DIT_OK;
 }
 
-/* Whoever submitted work has waited for it; only a device of dit's own is made idle once more. */
 DIT_INTERNAL void diti_device_close(diti_device *device) {
 	diti_env env;
 	if (!device) return;
@@ -8711,9 +8344,6 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
 
 /* ==== src/vk/extend.c ==== */
 
-/* dit_device_extend: the application's pNext chain with the bits that dit needs set. Its structures are const, so those
-   up to the last one that must change are copied, and what follows is linked as it is. A copy needs the structure's
-   size: these are the ones that engines put there. */
 #define DITI_EXTEND_STRUCTURES(X)                                                                                      \
 	X(DEVICE_GROUP_DEVICE_CREATE_INFO, VkDeviceGroupDeviceCreateInfo)                                                  \
 	X(PHYSICAL_DEVICE_FEATURES_2, VkPhysicalDeviceFeatures2)                                                           \
@@ -8762,22 +8392,20 @@ static size_t diti_extend_size_of(VkStructureType type) {
 }
 
 typedef struct diti_extend {
-	diti_features missing; /* exists, is useful to dit, and is not enabled */
-	unsigned char *memory; /* NULL: only count */
+	diti_features missing;
+	unsigned char *memory;
 	size_t used, room;
 	VkBaseOutStructure *first, **tail;
-	const char *const *names; /* NULL: the application's own */
+	const char *const *names;
 	uint32_t name_count;
 } diti_extend;
 
-/* Room for size bytes in memory; NULL while counting or when there is no room. */
 static void *diti_extend_take(diti_extend *extend, size_t size) {
 	size_t start = extend->used;
 	extend->used += (size + 7) / 8 * 8;
 	return extend->memory && extend->used <= extend->room ? extend->memory + start : NULL;
 }
 
-/* Appends a copy of size bytes to memory and to the new chain; NULL while counting or when there is no room. */
 static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
 	VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_take(extend, size);
 	if (!copy) return NULL;
@@ -8796,8 +8424,6 @@ static bool diti_extend_has(const VkDeviceCreateInfo *app, VkStructureType type)
 	return false;
 }
 
-/* Features for which the chain has no structure yet. Where it has a structure of a Vulkan version, that one must be
-   used, for the specification forbids both. */
 static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) {
 	diti_features rest = extend->missing;
 	const VkBaseInStructure *at;
@@ -8815,7 +8441,6 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 	}
 }
 
-/* The application's extensions and those of the missing features, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
 	diti_feature_chain chain;
 	const char **names;
@@ -8857,7 +8482,6 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 	return DIT_OK;
 }
 
-/* The device must be usable, and the application must create a queue that dit can use. */
 static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
 									const VkDeviceCreateInfo *app, dit_error *err) {
 	VkQueueFamilyProperties families[64];
@@ -8917,7 +8541,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	extend.tail = &extend.first;
 	result = diti_extend_chain(&extend, app, err);
 	if (result < 0) return result;
-	if (!extend.used) extend.used = 8; /* so that no one asks malloc for nothing */
+	if (!extend.used) extend.used = 8;
 	*size = extend.used;
 	if (!memory) return DIT_OK;
 	if (extend.used > extend.room) {
@@ -8933,28 +8557,23 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 
 /* ==== src/vk/spirv.c ==== */
 
-/* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
-   from '#' on without '?' (trigraphs) and '\\'. The bytes are a range coder's: each bit is coded with the odds of its
-   kind and place, which follow what came before. The bits say, until the bytes are full: a literal byte, or a copy of
-   earlier bytes: from as far back as the last copy or not, how many, how far back. Those bytes are the module's words
-   as LEB128. tools/spirv.c writes it. */
 enum {
-	DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
-	DITI_SPIRV_COPY = 0,              /* by context */
-	DITI_SPIRV_AGAIN = 8,             /* by context */
-	DITI_SPIRV_LENGTH = 16,           /* of a copy from elsewhere; from as far back again */
-	DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,  /* by length 2, 3, 4, more */
-	DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER, /* by whether a word goes on, by the guess's bit */
+	DITI_SPIRV_NUMBER = 16 + 16 * 20,
+	DITI_SPIRV_COPY = 0,
+	DITI_SPIRV_AGAIN = 8,
+	DITI_SPIRV_LENGTH = 16,
+	DITI_SPIRV_BACK = DITI_SPIRV_LENGTH + 2 * DITI_SPIRV_NUMBER,
+	DITI_SPIRV_LITERAL = DITI_SPIRV_BACK + 4 * DITI_SPIRV_NUMBER,
 	DITI_SPIRV_ODDS = DITI_SPIRV_LITERAL + 2 * 3 * 256
 };
 
 typedef struct diti_spirv_reader {
 	const char *const *piece;
-	const char *at;       /* inside *piece */
-	uint32_t group, left; /* decoded bytes not yet taken */
+	const char *at;
+	uint32_t group, left;
 	uint32_t range, code;
 	bool failed;
-	uint16_t odds[DITI_SPIRV_ODDS]; /* of a 0, in 4096 */
+	uint16_t odds[DITI_SPIRV_ODDS];
 } diti_spirv_reader;
 
 static bool diti_spirv_digit(char c, uint32_t *out) {
@@ -8980,7 +8599,6 @@ static bool diti_spirv_group(diti_spirv_reader *reader) {
 	return value <= UINT32_MAX;
 }
 
-/* Past the end or damaged: 0, and the reader has failed. */
 static uint32_t diti_spirv_byte(diti_spirv_reader *reader) {
 	uint32_t byte;
 	if (!reader->left && !diti_spirv_group(reader)) {
@@ -9020,7 +8638,6 @@ static uint32_t diti_spirv_bit(diti_spirv_reader *reader, uint32_t which) {
 	return bit;
 }
 
-/* 1..65535: how many bits follow the leading one, then those. */
 static uint32_t diti_spirv_number(diti_spirv_reader *reader, uint32_t odds) {
 	uint32_t size = 1, number = 1, left;
 	while (size < 16) size = size << 1 | diti_spirv_bit(reader, odds + size);
@@ -9030,7 +8647,6 @@ static uint32_t diti_spirv_number(diti_spirv_reader *reader, uint32_t odds) {
 	return number;
 }
 
-/* guess: what the last copy would have gone on with, or NULL; it counts as long as its bits come true. */
 static uint32_t diti_spirv_literal(diti_spirv_reader *reader, uint32_t odds, const unsigned char *guess) {
 	uint32_t byte = 1, left, guessed, bit;
 	for (left = 8; left; left--) {
@@ -9043,7 +8659,7 @@ static uint32_t diti_spirv_literal(diti_spirv_reader *reader, uint32_t odds, con
 }
 
 static bool diti_spirv_unfold(diti_spirv_reader *reader, unsigned char *out, uint32_t size) {
-	uint32_t at = 0, back = 0, length, history = 0; /* history: whether the last two were copies, the last in bit 0 */
+	uint32_t at = 0, back = 0, length, history = 0;
 	while (at < size && !reader->failed) {
 		uint32_t goes_on = at ? out[at - 1] >> 7 : 0u, context = history | goes_on << 2;
 		history = history << 1 & 3u;
@@ -9065,7 +8681,6 @@ static bool diti_spirv_unfold(diti_spirv_reader *reader, unsigned char *out, uin
 	return !reader->failed;
 }
 
-/* The word at *at, which moves on; false past the end. */
 static bool diti_spirv_word(const unsigned char *bytes, uint32_t size, uint32_t *at, uint32_t *out) {
 	uint32_t shift;
 	*out = 0;
@@ -9156,7 +8771,6 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
 	return false;
 }
 
-/* bfloat16 differs from float16 in its declaration alone: two capabilities, an extension and an operand of the type. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
 	static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
 	static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
@@ -9177,9 +8791,9 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 		used += from[i] >> 16;
 		if (is_type) {
 			out[used - 3] += 1u << 16;
-			out[used++] = 0; /* BFloat16KHR */
+			out[used++] = 0;
 		}
-		if (is_capability && from[i + 2] != float16[0]) { /* the last one; extensions are next */
+		if (is_capability && from[i + 2] != float16[0]) {
 			memcpy(out + used, extension, sizeof extension);
 			used += DITI_COUNT(extension);
 		}
@@ -9191,45 +8805,32 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 }
 
 /* ==== src/graph/graph.h ==== */
-/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
-   replays them.
-
-   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other),
-   channels are columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and
-   later ops do nothing, so that a block reads like its formula. diti_plan_create then turns the whole graph into
-   recorded work. */
 #ifndef DITI_GRAPH_H
 #define DITI_GRAPH_H
 
-/* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
-   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
 DIT_INTERNAL uint32_t diti_element_size(diti_element element);
-DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
+DIT_INTERNAL bool diti_element_is_float(diti_element element);
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
 
-/* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
- */
-typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
+typedef struct diti_weight_part {
 	const diti_buffer *buffer;
-	VkDeviceSize offset; /* bytes, multiple of 16 */
+	VkDeviceSize offset;
 	uint32_t first_row, rows;
-	const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
+	const struct diti_streamed *streamed;
 } diti_weight_part;
 #define DITI_MAX_WEIGHT_PARTS 64u
 typedef struct diti_weight {
-	const char *name; /* for messages; owned by the model */
-	dit_type type;    /* vectors and small tables are always F32 on the device */
+	const char *name;
+	dit_type type;
 	uint32_t rows, columns;
-	uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
-	uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
+	uint32_t kernel;
+	uint32_t part_count;
 	diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
-/* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
-/* Where int8 rows come from: an I8 tensor of that type, or a tensor of floats or blocks that is quantized. */
 typedef struct diti_i8_source {
 	const diti_env *env;
 	const diti_checkpoint *checkpoint;
@@ -9237,205 +8838,161 @@ typedef struct diti_i8_source {
 	dit_type type;
 	uint32_t columns;
 } diti_i8_source;
-/* Rows [first, first + rows) as the device holds them. */
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
 									 dit_error *err);
 
-/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
-   (q, k, v) lies in a row. Asking only notes shapes and places; diti_loader_finish makes the memory and uploads. The
-   first error sticks. --- */
 typedef struct diti_weight_block {
 	diti_buffer buffer;
 	VkDeviceSize used;
 } diti_weight_block;
-typedef struct diti_upload { /* where bytes on the device come from (upload.c) */
+typedef struct diti_upload {
 	const diti_stored_tensor *tensor;
-	uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
-	uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
-	bool turned;           /* floats: rows x columns from a tensor of columns x rows */
-	dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
+	uint64_t offset, size;
+	uint32_t floats;
+	bool turned;
+	dit_type i8;
 	uint32_t first, rows, columns;
-	diti_weight_block *block; /* NULL: streamed */
+	diti_weight_block *block;
 	VkDeviceSize target;
 } diti_upload;
-/* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
 	struct diti_stream *stream;
 	const diti_env *env;
 	const diti_checkpoint *checkpoint;
-	diti_upload *uploads; /* by target */
+	diti_upload *uploads;
 	size_t count, capacity;
 	uint64_t bytes;
 } diti_streamed;
-typedef struct diti_weights { /* the memory behind a component's weights */
+typedef struct diti_weights {
 	diti_weight_block **blocks;
 	size_t block_count, block_capacity;
-	char **names; /* what diti_weight.name points at */
+	char **names;
 	size_t name_count, name_capacity;
-	uint64_t bytes, parameters; /* bytes: resident */
-	diti_streamed *streamed;    /* NULL: all is resident */
+	uint64_t bytes, parameters;
+	diti_streamed *streamed;
 } diti_weights;
-typedef struct diti_weight_sizes { /* bytes */
-	uint64_t resident;             /* vectors, which are never streamed */
-	uint64_t matrices;             /* may be streamed */
-	uint64_t largest;              /* matrix that is read as a whole */
-	uint64_t table;                /* largest of those that are read in pieces of any size */
-	uint64_t piece;                /* least that can be read at once */
+typedef struct diti_weight_sizes {
+	uint64_t resident;
+	uint64_t matrices;
+	uint64_t largest;
+	uint64_t table;
+	uint64_t piece;
 } diti_weight_sizes;
-typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
+typedef struct diti_load_options {
 	const dit_progress *progress;
 	const dit_type_rule *types;
 	uint32_t type_count;
-	diti_weight_sizes *sizes;   /* load nothing, tell this */
-	struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
-								   must stay; NULL: all are resident */
-	uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-	bool int8_attention;        /* of dit_model_desc */
+	diti_weight_sizes *sizes;
+	struct diti_stream *stream;
+	uint64_t matrices, keep;
+	bool int8_attention;
 } diti_load_options;
 typedef struct diti_loader {
-	diti_device *device; /* NULL: dry run, only shapes and sizes */
+	diti_device *device;
 	const diti_env *env;
 	const diti_checkpoint *checkpoint;
-	const char *prefix; /* in front of every stored name */
-	char scope[128];    /* in front of every name asked for: "transformer_blocks.3." */
+	const char *prefix;
+	char scope[128];
 	const char *(*rename)(void *user, const char *name, char *out,
-						  size_t size); /* from the names asked for to stored ones; NULL: the same */
+						  size_t size);
 	void *user;
-	const char *what; /* for progress: "transformer" */
+	const char *what;
 	const dit_progress *progress;
-	const char *component; /* rules name tensors COMPONENT.NAME, without the prefix */
+	const char *component;
 	const dit_type_rule *types;
 	uint32_t type_count;
-	uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
+	uint32_t unrotated;
 	dit_error error;
 	diti_weights weights;
 	diti_upload *uploads;
 	size_t upload_count, upload_capacity;
-	diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
+	diti_weight_sizes *sizes;
 	struct diti_stream *stream;
-	uint64_t matrices, keep; /* of diti_load_options */
-	uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-	uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
-	uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
-	bool chosen;             /* for all of those */
-	bool streaming;          /* the matrix at hand is streamed */
+	uint64_t matrices, keep;
+	uint64_t seen, kept;
+	uint32_t skip;
+	uint32_t join;
+	bool chosen;
+	bool streaming;
 } diti_loader;
-/* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
 									const diti_checkpoint *checkpoint, const char *prefix, const char *what,
 									const dit_progress *progress);
-DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
-DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
-/* How many names before0after, before1after, ... exist. */
+DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name);
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
-/* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* From now on linear layers follow the rules of options, and matrices its limits. */
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
-/* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
-   [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 								   uint32_t kernel, const char *name);
-/* The same for the weight of a linear layer, which may become int8. */
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 								   const char *name);
-/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 								  const char *name);
-/* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 								   const char *name);
-/* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 									   const char *name);
-/* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
- * vectors must lie side by side. */
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
-/* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
- * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
-/* --- uploading (upload.c) --- */
-DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload); /* on the device */
-/* The next piece to read after `done` bytes on the device: at most `most` bytes, but at least one int8 row; tensors of
-   floats come whole. */
+DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload);
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
-/* Reads (and converts) a piece. */
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
 										 const diti_upload *upload, uint64_t done, uint64_t size, void *out,
 										 dit_error *err);
-/* The longest piece that has to be read at once. */
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
 	diti_weight weight, bias;
 } diti_layer;
-/* NAME.weight and NAME.bias: linear layers and convolutions. */
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
 								  uint32_t kernel, const char *name);
-/* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
 									   uint32_t all, uint32_t columns, const char *name);
-/* Vectors of equal length as one table: F32 [count, columns]. */
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
 									uint32_t columns);
-/* NAME.weight and NAME.bias of a norm with affine: vectors. */
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
-/* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
- * (diti_linear_joined). */
 typedef struct diti_joined {
 	diti_layer layers[3];
 	uint32_t count;
 } diti_joined;
 DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
 								   uint32_t rows, uint32_t columns, bool biased);
-/* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
-   or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
 									 size_t size);
 
-/* --- tensors --- */
-typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
+typedef uint32_t diti_tensor;
 typedef enum diti_storage {
-	DITI_STORAGE_ARENA, /* lives from its first write to its last read; memory is shared with others */
-	DITI_STORAGE_STATE, /* keeps its content over the whole plan (latents, solver history); segment 0 starts by zeroing
-						   it */
-	DITI_STORAGE_INPUT, /* written by the host before a run (diti_plan_write), copied to the device by the first segment
-						 */
-	DITI_STORAGE_WEIGHT /* a part of a weight */
+	DITI_STORAGE_ARENA,
+	DITI_STORAGE_STATE,
+	DITI_STORAGE_INPUT,
+	DITI_STORAGE_WEIGHT
 } diti_storage;
 typedef struct diti_tensor_info {
 	char name[64];
 	diti_storage storage;
 	diti_element format;
 	uint32_t rows, columns;
-	bool rotated;                  /* I8: in the basis of rotated weights */
-	uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
-	diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
-	uint64_t first;                /* views: element offset inside the parent */
-	uint64_t bytes;                /* of a parent: rows * pitch * element size */
-	const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
-#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
-	uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
-	uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
-	uint32_t block;                /* planner: which arena block */
-	VkDeviceSize offset;           /* planner: byte offset in its block */
+	bool rotated;
+	uint32_t pitch;
+	diti_tensor parent;
+	uint64_t first;
+	uint64_t bytes;
+	const diti_weight_part *part;
+#define DITI_UNUSED_YET UINT32_MAX
+	uint32_t first_use, last_use;
+	uint32_t guard;
+	uint32_t block;
+	VkDeviceSize offset;
 } diti_tensor_info;
 
-/* --- dispatches ---
-   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any
-   range of workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so
-   that a slice may bind only the part of a large tensor that it touches. */
 typedef struct diti_binding {
 	diti_tensor tensor;
 	bool reads, writes;
-	uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding;
-							  filled by the planner */
-	uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
-							  1 for I8 */
-	/* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
-	   1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
+	uint8_t offset_word;
+	uint8_t element_bytes;
 	uint32_t group_div;
 	uint64_t group_step, before, after;
 } diti_binding;
@@ -9447,82 +9004,77 @@ typedef enum diti_cost_kind {
 	DITI_COST_KINDS
 } diti_cost_kind;
 typedef struct diti_dispatch {
-	const char *name; /* static text, e.g. "gemm" */
+	const char *name;
 	uint32_t module;
 	uint32_t constants[DITI_MAX_CONSTANTS];
 	uint32_t constant_count;
 	uint32_t push[DITI_PUSH_WORDS];
-	uint32_t push_count;                      /* words, word 0 included */
-	diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */
+	uint32_t push_count;
+	diti_binding bindings[DITI_MAX_BINDINGS];
 	uint32_t binding_count;
-	uint32_t groups;      /* workgroups on x */
-	uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
+	uint32_t groups;
+	uint32_t group_align;
 	diti_cost_kind cost_kind;
-	double flops, memory_bytes; /* for slices, progress and traces */
-	uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
+	double flops, memory_bytes;
+	uint32_t shape[5];
 	uint32_t segment;
 } diti_dispatch;
 
-/* --- tuning: what an op wants to be measured (tune.c) --- */
-typedef struct diti_gemm_image {                   /* a convolution's geometry */
-	uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+typedef struct diti_gemm_image {
+	uint32_t height, width, out_height, out_width;
 	uint32_t kernel, stride, pad, upsample;
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
 	diti_tune_kind kind;
-	const char *module;            /* the kernel's */
-	diti_element formats[3];       /* x, weight, out; of attention all three the same */
-	uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
+	const char *module;
+	diti_element formats[3];
+	uint32_t rows, columns, depth;
 	uint32_t head_dim;
-	diti_gemm_image image; /* kernel 0: none */
-	uint64_t shapes;       /* diti_tune_choose sets it */
+	diti_gemm_image image;
+	uint64_t shapes;
 } diti_tune_case;
 
-/* --- the graph --- */
 typedef struct diti_segment {
-	char name[32];         /* "encode", "step", "decode"… */
-	uint32_t first, count; /* dispatches */
-	bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+	char name[32];
+	uint32_t first, count;
+	bool repeated;
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
-typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+typedef struct diti_guard_record {
 	char name[64];
-	uint32_t segment;                /* counted from 1 */
-	uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+	uint32_t segment;
+	uint32_t store, load[2], narrow;
 	bool has_result;
-	uint32_t exponent, wanted; /* of what is stored with it */
+	uint32_t exponent, wanted;
 } diti_guard_record;
 typedef struct diti_graph {
 	diti_device *device;
-	dit_error error;           /* sticky: the first failure */
-	diti_tensor_info *tensors; /* [0] is unused */
+	dit_error error;
+	diti_tensor_info *tensors;
 	size_t tensor_count, tensor_capacity;
 	diti_dispatch *dispatches;
 	size_t dispatch_count, dispatch_capacity;
 	diti_segment segments[DITI_MAX_SEGMENTS];
 	uint32_t segment_count;
-	const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
-	diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
-	uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
-	diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
+	const dit_worker *worker;
+	diti_element activation;
+	uint32_t candidate;
+	diti_tune_case *wanted;
 	size_t wanted_count, wanted_capacity;
-	char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
-	diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
+	char scope[24];
+	diti_tensor guards;
 	diti_guard_record *guard_records;
 	size_t guard_count, guard_capacity;
-	uint32_t guard_judged; /* records of earlier segments, and the first */
+	uint32_t guard_judged;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
-/* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
 	DITI_PRINTF(3, 4);
-/* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-/* What the next ops belong to, for messages: "block", 3; NULL: nothing. */
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 										 const char *name);
@@ -9530,118 +9082,82 @@ DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element forma
 										   const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 										   const char *name);
-/* rows x columns of tensor from (row, column) on: the same memory. */
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
 										  uint32_t column, uint32_t columns);
-/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
- * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
-/* Appends a copy of dispatch; widens the life of what it binds. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 
-/* --- inside the room: how ops fill a dispatch (ops.c) --- */
-/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
- * size. */
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 								uint32_t group_size);
-/* Kernels for processors, which compute with F32 and know no guards. */
 DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
-/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 							   uint8_t word, bool reads, bool writes);
-/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
- */
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
 									uint64_t rows, uint64_t before, uint64_t after);
-/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
 DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
-/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
 DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
-/* Aligned, and columns is a multiple of 4; 0 is. */
 DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
-/* tensor itself, or an aligned copy. */
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
-DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
-/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
+DIT_INTERNAL uint32_t diti_op_float(float value);
 DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
 								   const char *name);
-/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
 DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
 											   const char *name);
-/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
-   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
 										uint32_t rows, const char *name);
-/* How many rows to expand at a time. */
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
 typedef struct diti_gemm {
-	diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
+	diti_tensor x, weight;
 	diti_tensor bias, multiply, gate, residual, out;
-	uint32_t activation; /* diti_activation */
+	uint32_t activation;
 	uint32_t rows, columns, depth, rows_per_gate;
 	uint32_t
-		parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+		parts;
 	const diti_gemm_image *image;
 	const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
-/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
 DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
-/* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
 DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
-/* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
-/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 8u
 typedef struct diti_attention_tiles {
 	const char *module;
-	uint32_t group, block;                                        /* workgroup size and its queries */
-	uint32_t quads;                                               /* room for head_dim / 4 */
-	uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
+	uint32_t group, block;
+	uint32_t quads;
+	uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count;
 } diti_attention_tiles;
-/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
 											  uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
 
-/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
 typedef struct diti_guard_use {
-	diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
-	diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
-	bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
+	diti_tensor out;
+	diti_tensor operands[2];
+	bool narrows;
 	uint32_t binding;
 	uint8_t word;
 } diti_guard_use;
 DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
-/* The dispatch does nothing while a segment must run again. */
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
-/* `to` is stored with the exponent of `from`. */
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
-/* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
-#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
-#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
+#define DITI_GUARD_CELL 16u
+#define DITI_OP_JUDGE 5u
 #define DITI_OP_WEIGH 6u
 
-/* ================= guards: what overflows F16 is done again, scaled ================= */
-typedef struct diti_health { /* what the device tells of a run */
-	uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
-	uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
-	uint32_t bad_picture;    /* not 0: it is not finite */
-	uint32_t step;           /* steps that had an effect */
+typedef struct diti_health {
+	uint32_t bad_step;
+	uint32_t blocked;
+	uint32_t bad_picture;
+	uint32_t step;
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
-/* Before the first segment, where activations are F16. */
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
-/* Words of diti_health in a guarded graph: U32 [1, words]. */
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
-/* After a segment's ops, and before what must not happen twice. */
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
 
-/* ================= ops: each creates its output unless told where to write ================= */
 
 typedef enum diti_activation {
 	DITI_ACTIVATION_NONE,
@@ -9649,294 +9165,230 @@ typedef enum diti_activation {
 	DITI_ACTIVATION_GELU_ERF,
 	DITI_ACTIVATION_SILU,
 	DITI_ACTIVATION_QUICK_GELU,
-	DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
-	DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
+	DITI_ACTIVATION_RELU,
+	DITI_ACTIVATION_SQUASH
 } diti_activation;
 
-/* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
-   meant. of 0: all rows. */
 typedef struct diti_rows {
 	uint32_t of, first, count;
 } diti_rows;
 
-/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
- * bias[n])) ; absent parts drop out. */
 typedef struct diti_linear_desc {
-	const diti_weight *bias; /* F32 [N]; NULL or part_count 0: none */
+	const diti_weight *bias;
 	diti_activation activation;
-	diti_tensor multiply;   /* [rows, N] activation format: the other half of a GLU */
-	diti_tensor gate;       /* F32 [groups, N] (or a view of columns of a modulation table) */
-	uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
-	diti_tensor residual;   /* F32 [rows, N] */
-	diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
-	diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
-	bool out_f32;           /* new tensors: F32 instead of the activation format */
+	diti_tensor multiply;
+	diti_tensor gate;
+	uint32_t rows_per_gate;
+	diti_tensor residual;
+	diti_tensor out;
+	diti_rows rows;
+	bool out_f32;
 	const char *name;
 } diti_linear_desc;
-/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
-   chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
 									 const diti_linear_desc *desc);
-/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
 											const diti_linear_desc *desc);
 
-/* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables.
- */
 typedef struct diti_norm_desc {
 	bool rms;
 	float eps;
-	const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
-	diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
-	uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
-	uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
-										 every item_rows rows, one for the others */
-	diti_tensor out;                  /* write here; 0: a new tensor */
-	const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
+	const diti_weight *weight, *bias;
+	diti_tensor scale, shift;
+	uint32_t rows_per_group;
+	uint32_t item_rows, text_rows;
+	diti_tensor out;
+	const diti_weight *reader;
 	bool out_f32;
 	const char *name;
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-/* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
-   not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
-#define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
+#define DITI_ITEM_WORDS 4u
 typedef struct diti_attention_desc {
-	uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
+	uint32_t batch, heads, head_dim;
 	float scale;
-	diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
-	bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-	uint32_t most_keys; /* that an item may have; 0: all rows of k */
-	diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
-						   query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
-						   most_keys - 1; none */
-	diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
-						   wanted */
-	/* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
-	   products */
+	diti_tensor items;
+	bool packed;
+	uint32_t most_keys;
+	diti_tensor bias;
+	diti_tensor lse;
 	bool int8;
-	diti_tensor out; /* write here; 0: a new tensor */
+	diti_tensor out;
 	const char *name;
 } diti_attention_desc;
-/* q and k are floats, or both are what diti_qkv_int8 makes. */
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
 										const diti_attention_desc *desc);
 
-/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). */
 typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
 typedef struct diti_qkv_desc {
 	uint32_t heads, head_dim;
 	diti_qkv_norm norm;
 	float eps;
-	const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
-										 (0: 1) equal parts of the heads (q, k), …; then the same for other rows */
-	uint32_t kinds, text_rows;        /* not 0: beyond so many rows of an item come the other rows */
-	diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
-	bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-	uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
+	const diti_weight *weight, *bias;
+	uint32_t kinds, text_rows;
+	diti_tensor cosines, sines;
+	bool half_split;
+	uint32_t tokens;
 	const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
-   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
 									   bool keys);
-/* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
-/* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
-   A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
-   x. */
 typedef struct diti_row_weight {
 	float weight;
-	uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+	uint32_t first, rows;
 	uint32_t zero;
 } diti_row_weight;
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
 
-/* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
 										  const char *name);
 
-/* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
 DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
 
-/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
- */
 typedef struct diti_elementwise_desc {
 	diti_activation activation;
-	float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
-	diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
+	float scale, offset;
+	diti_tensor add;
 	diti_tensor out;
 	bool out_f32;
 	const char *name;
 } diti_elementwise_desc;
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 
-/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
- * 0). step: U32 [1,1] state. */
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
-									diti_tensor step); /* *step += 1, the last op of a repeated segment */
+									diti_tensor step);
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
-   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
 									   uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
-/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
- * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
 										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* The same for tokens with column (c, dy, dx). */
 DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
 												uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
 											 float scale, float shift);
 
-/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
-   half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
-   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, 0 ...). x, h1,
-   h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0 is written to `x0` when not
-   0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction or new latent is not
-   finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
 	diti_tensor x, h1, h2, x0, noise, coefficients, health;
-	uint32_t channels; /* C */
+	uint32_t channels;
 	bool guided, mixed, corrects, learned;
 } diti_solver_desc;
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
-/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
 typedef struct diti_conv_desc {
-	uint32_t batch, height, width; /* of the input */
+	uint32_t batch, height, width;
 	uint32_t stride;
 	uint32_t pad_before,
-		pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
-	bool upsample; /* nearest x2 of the input first, on the fly */
+		pad_after;
+	bool upsample;
 	const diti_weight *bias;
 	diti_activation activation;
-	diti_tensor residual; /* [out rows, Cout], any float format */
+	diti_tensor residual;
 	bool out_f32;
 	const char *name;
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
 									 const diti_conv_desc *desc);
 
-/* GroupNorm over rows [batch * pixels, C] (models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
 	uint32_t batch, groups;
 	float eps;
-	const diti_weight *weight, *bias; /* F32 [C] */
+	const diti_weight *weight, *bias;
 	bool silu;
 	const char *name;
 } diti_group_norm_desc;
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
-/* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
-   lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
 typedef struct diti_tile {
 	uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
 	uint32_t top, left, bottom, right;
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
 								 diti_tensor health);
 
-/* ================= the plan ================= */
-typedef struct diti_plan_block { /* memory that tensors share by offset */
+typedef struct diti_plan_block {
 	diti_storage storage;
 	VkDeviceSize size;
 	diti_buffer buffer;
-	diti_buffer staging; /* DITI_STORAGE_INPUT: what the host writes and segment 0 copies */
+	diti_buffer staging;
 } diti_plan_block;
-typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record */
-	uint32_t source;                /* index of its dispatch */
+typedef struct diti_plan_dispatch {
+	uint32_t source;
 	uint32_t first_group, groups;
 	uint32_t push[DITI_PUSH_WORDS];
 	VkDescriptorSet set;
 	VkPipeline pipeline;
-	float us;     /* predicted */
-	bool barrier; /* depends on something recorded since the last barrier */
+	float us;
+	bool barrier;
 } diti_plan_dispatch;
-typedef struct diti_plan_slice {    /* one command buffer */
-	uint32_t segment, first, count; /* of plan dispatches */
-	uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
-	float us;                       /* predicted, then measured */
-	float planned_us;               /* predicted */
+typedef struct diti_plan_slice {
+	uint32_t segment, first, count;
+	uint32_t group;
+	float us;
+	float planned_us;
 	bool measured;
 	VkCommandBuffer primary, secondary;
 } diti_plan_slice;
-/* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
-   resident pass. A plan's dispatches fall into groups of consecutive ones whose matrices fit a slot; every group has
-   its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
-   slice's group is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
-   pinned buffers. Jobs share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
-   and its former user fills it again. --- */
 #define DITI_STREAM_SLOTS 2u
 #define DITI_NO_GROUP UINT32_MAX
 typedef struct diti_stream_slot {
 	diti_buffer buffer;
-	struct diti_plan *plan; /* whose group is in it, or on its way; NULL: nothing is */
+	struct diti_plan *plan;
 	uint32_t group;
-	bool ready;       /* all of it was read */
-	bool used;        /* a slice that reads it was submitted */
-	uint32_t item;    /* the next to read */
-	size_t upload;    /* of the item's, which one is next */
-	uint64_t done;    /* of that one, in bytes */
-	uint64_t written; /* value of the stage's timeline when its copies are over */
+	bool ready;
+	bool used;
+	uint32_t item;
+	size_t upload;
+	uint64_t done;
+	uint64_t written;
 	VkSemaphore reader;
-	uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+	uint64_t reader_value;
 } diti_stream_slot;
 typedef struct diti_stream {
 	diti_env env;
-	diti_device *device; /* NULL: a dry run */
+	diti_device *device;
 	VkDeviceSize slot_bytes;
 	diti_stream_slot slots[DITI_STREAM_SLOTS];
-	diti_stage *stage; /* NULL: the slots are mapped */
-	int lock;          /* guards busy */
-	bool busy;         /* one thread at a time */
+	diti_stage *stage;
+	int lock;
+	bool busy;
 } diti_stream;
-/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
 										   VkDeviceSize piece, diti_stream **out, dit_error *err);
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream); /* after the plans that use it; NULL is fine */
+DIT_INTERNAL void diti_stream_destroy(diti_stream *stream);
 
-typedef struct diti_plan_item { /* a streamed part in its group's slot */
+typedef struct diti_plan_item {
 	const diti_streamed *streamed;
-	uint64_t from, bytes; /* in the row of what is streamed */
-	VkDeviceSize offset;  /* in the slot */
+	uint64_t from, bytes;
+	VkDeviceSize offset;
 } diti_plan_item;
 typedef struct diti_plan_group {
-	uint32_t first, count; /* of items */
+	uint32_t first, count;
 	uint32_t slot;
 	VkDeviceSize bytes;
 } diti_plan_group;
 
 typedef struct diti_plan {
 	diti_device *device;
-	diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+	diti_segment segments[DITI_MAX_SEGMENTS];
 	uint32_t segment_count;
 	diti_tensor_info *tensors;
 	size_t tensor_count;
 	diti_tensor guards;
 	diti_guard_record *guard_records;
-	diti_buffer report;      /* guards as of the newest finished segment; only where guards are */
-	VkCommandBuffer restore; /* guards as diti_guard_write wrote them */
+	diti_buffer report;
+	VkCommandBuffer restore;
 	diti_plan_block *blocks;
 	size_t block_count, block_capacity;
 	diti_dispatch *sources;
@@ -9947,155 +9399,121 @@ typedef struct diti_plan {
 	size_t slice_count, slice_capacity;
 	VkDescriptorPool descriptors;
 	VkCommandPool commands;
-	VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
-	struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
+	VkQueryPool queries;
+	struct diti_profile *profile;
 	VkSemaphore timeline;
-	uint64_t submitted;     /* newest timeline value */
-	uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
+	uint64_t submitted;
+	uint64_t pending_value;
 	uint32_t pending_slice;
 	uint32_t last_slice_us;
 	dit_counters counters;
-	diti_stream *stream; /* NULL: all weights are resident */
+	diti_stream *stream;
 	diti_plan_item *items;
 	size_t item_count, item_capacity;
 	diti_plan_group *groups;
 	size_t group_count, group_capacity;
-	uint32_t *source_groups; /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
-	bool robbed;             /* a slot that it was filling was taken: the next time it fills one in one go */
+	uint32_t *source_groups;
+	bool robbed;
 } diti_plan;
 typedef struct diti_plan_memory {
 	VkDeviceSize activations, inputs;
 	uint32_t blocks;
 } diti_plan_memory;
-/* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
-/* Of streamed weights (stream.c): before slices are made. */
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
-/* Where a dispatch finds a part of a weight. */
 DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
 												 VkBuffer *buffer);
-/* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
-   then waits for. submitted: whether it was. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
-/* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
-   more than once, so that the same slice can be queued again before its timestamps were read --- */
 #define DITI_PROFILE_SETS 4u
 typedef struct diti_profile_slice {
-	uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+	uint32_t first_query, stride;
 	uint32_t sets, next, busy;
 	VkCommandBuffer commands[DITI_PROFILE_SETS];
 } diti_profile_slice;
-typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
+typedef struct diti_profile_flight {
 	uint64_t value, submission, submit_ns;
 	uint32_t slice, set, step;
-	bool lost; /* its set was used again */
+	bool lost;
 } diti_profile_flight;
 typedef struct diti_profile {
-	bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
+	bool ops;
 	uint32_t id, query_count;
 	diti_profile_slice *slices;
-	diti_profile_flight *flights; /* a ring */
+	diti_profile_flight *flights;
 	uint32_t flight_first, flight_count, flight_capacity;
 	uint64_t *ticks, last_end_ns;
-	uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+	uint32_t runs[DITI_MAX_SEGMENTS];
 } diti_profile;
-/* Between making slices and recording them; does nothing where no trace is kept. */
 DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
-DIT_INTERNAL void diti_profile_free(diti_plan *plan); /* counts what was never read as dropped */
-DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice); /* to submit next */
-/* They were submitted, at submit_ns. */
+DIT_INTERNAL void diti_profile_free(diti_plan *plan);
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice);
 DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
 DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
-/* What diti_plan_create would allocate, without allocating. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
-/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
- * descriptor sets. */
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
 										 dit_error *err);
-DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
-/* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan);
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
-/* Guards of a plan; all do nothing where there are none. */
-typedef struct diti_verdict { /* about a segment that must run again */
-	uint32_t segment, step;   /* step: how many were done */
+typedef struct diti_verdict {
+	uint32_t segment, step;
 	uint32_t record;
-	const char *name; /* of the op that is to blame; owned by the plan */
-	bool lost;        /* running it again does not help */
+	const char *name;
+	bool lost;
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
-/* For the next run from the start, or the next restore. */
 DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
-/* Raises exponents so far as that report asks for; false: it does not. */
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out);
 DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
-/* The error of a run that nothing helps. steps: of the run; 0: has none. */
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan);
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
 DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
 										 uint32_t steps, dit_error *err);
-/* Nothing of the plan is in flight: what must run again can be submitted after it. */
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
-/* diti_plan_run for one segment, as often as its guards want. */
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
-/* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
 										dit_error *err);
-/* Reads a state or (still living) tensor tightly packed, waiting for submitted work. */
 DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
 DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
-									   VkDeviceSize *size); /* for copies into images */
-/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_dispatch_us.
- */
+									   VkDeviceSize *size);
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
-									  uint32_t slice); /* predicted, corrected by timestamps */
+									  uint32_t slice);
 DIT_INTERNAL float
 diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
-						   uint32_t slice);              /* as first predicted: for progress that never jumps back */
-DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
+						   uint32_t slice);
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-										 dit_error *err); /* value of the plan's timeline when it is done */
+										 dit_error *err);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-									VkCommandBuffer commands); /* into the application's command buffer */
+									VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-													  dit_error *err); /* once, before the first diti_plan_execute */
-/* Whether the host must load weights while the plan runs. */
+													  dit_error *err);
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
-/* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
-   there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
 DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
 									   dit_error *err);
-/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
 #define DITI_STREAM_AHEAD 256u
-typedef struct diti_stream_walk { /* zero at first */
+typedef struct diti_stream_walk {
 	uint32_t slots, group, slices;
 } diti_stream_walk;
 DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
 											 uint64_t *bytes, dit_error *err);
-/* Lets up to a millisecond pass. */
 DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
-/* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
- */
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
-/* Takes over the timestamps of the newest finished slice; of all finished ones while a trace is kept. */
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
-/* Submits other commands in the plan's order, on its timeline. */
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
 												  dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
-/* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
 
 /* ==== src/graph/weights_i8.c ==== */
-/* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
 	if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
@@ -10127,7 +9545,6 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
 	return result;
 }
 
-/* One stored row; values and stored have room for it. */
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
 								   float *values, unsigned char *out, dit_error *err) {
 	float scale = 0;
@@ -10167,9 +9584,6 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 
 /* ==== src/graph/weights.c ==== */
 
-/* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
-   memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
-   total. */
 
 #define DITI_WEIGHT_ALIGN 16u
 
@@ -10196,7 +9610,6 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
 	va_end(args);
 }
 
-/* What the file calls it; false when that is longer than any name in a file that is read. */
 static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
 	char asked[256], renamed[256];
 	const char *stored = asked;
@@ -10259,7 +9672,6 @@ static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor
 	return false;
 }
 
-/* [rows, columns], behind leading ones, too, [rows, columns, 1, 1] or [rows, columns / kernel^2, kernel, kernel]. */
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
 							  uint32_t kernel) {
 	uint64_t expected[4];
@@ -10276,7 +9688,6 @@ static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *ten
 	return true;
 }
 
-/* Leading ones don't matter: [1, N] is as good as [N] for a vector. */
 static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns) {
 	uint64_t expected[2];
 	const uint64_t *shape = tensor->shape;
@@ -10293,7 +9704,6 @@ static VkDeviceSize diti_loader_block_limit(const diti_loader *loader) {
 	return loader->device ? loader->device->limits.allocation & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
 }
 
-/* The most bytes of one part: a binding may start up to one alignment before the part. */
 static VkDeviceSize diti_loader_part_limit(const diti_loader *loader) {
 	VkDeviceSize block = diti_loader_block_limit(loader), range;
 	if (!loader->device) return block;
@@ -10315,7 +9725,6 @@ static diti_weight_block *diti_loader_new_block(diti_loader *loader) {
 	return block;
 }
 
-/* Room for bytes in the newest block, or in a new one. */
 static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize bytes, VkDeviceSize *offset) {
 	size_t count = loader->weights.block_count;
 	diti_weight_block *block = count ? loader->weights.blocks[count - 1] : NULL;
@@ -10341,9 +9750,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 	return true;
 }
 
-/* --- what is streamed --- */
 
-/* What is streamed: made for the first matrix, since a loader that ends before has nothing to free. */
 static bool diti_loader_begin_stream(diti_loader *loader) {
 	diti_streamed *streamed;
 	if (loader->weights.streamed) return true;
@@ -10360,8 +9767,6 @@ static bool diti_loader_begin_stream(diti_loader *loader) {
 	return true;
 }
 
-/* A matrix stays resident as long as that keeps to the same share everywhere, so that what is streamed is spread over
-   all layers. Of those that lie side by side the first one decides. */
 static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
 	uint64_t all = bytes * (loader->join ? loader->join : 1u);
 	double share;
@@ -10375,7 +9780,6 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
 	if (!loader->streaming) loader->kept += bytes;
 }
 
-/* A place in the row of what is streamed. */
 static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
 	diti_streamed *streamed = loader->weights.streamed;
 	uint64_t place = streamed->bytes;
@@ -10406,7 +9810,6 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
 	loader->weights.parameters += (uint64_t)rows * columns;
 }
 
-/* Places rows [first, first + rows) of a matrix as one part. */
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
 								 uint32_t first, uint32_t rows, uint64_t row_bytes) {
 	diti_upload upload = DITI_ZERO;
@@ -10446,7 +9849,6 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
 	if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 
-/* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
 								   dit_type type, uint32_t rows, uint32_t columns, bool table) {
 	uint64_t row_bytes = 0, most;
@@ -10498,7 +9900,6 @@ DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_
 	diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
 }
 
-/* --- linear layers: the rules of dit_model_desc.types --- */
 
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
 	loader->component = component;
@@ -10523,7 +9924,6 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
 	return DIT_TYPE_STORED;
 }
 
-/* What a linear weight becomes on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
 									dit_type *out) {
 	dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
@@ -10550,7 +9950,6 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 	return !loader->error.result;
 }
 
-/* Rows [first, first + rows) of a tensor of `all` rows. */
 static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
 								  uint32_t columns, const char *name) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
@@ -10639,7 +10038,6 @@ static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_par
 	return bytes;
 }
 
-/* Grows a's last part by b's first where b begins in memory at the byte where a ends. */
 static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
 	const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
 	uint64_t bytes = diti_part_bytes(a, last);
@@ -10647,7 +10045,6 @@ static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a,
 		   bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
-/* Vectors [1, N] grow along their only row. */
 static bool diti_vector_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
 	if (out->rows != 1 || more->rows != 1 || !diti_weight_touches(loader, out, more)) return false;
 	out->columns += more->columns;
@@ -10705,7 +10102,6 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
 	diti_load_vector(loader, &out->bias, 1, columns, full);
 }
 
-/* One matrix of all, when every pair can be appended; else out stays as it was. */
 static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) {
 	diti_layer all = out->layers[0];
 	uint32_t i;
@@ -10759,12 +10155,11 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 	return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
 }
 
-/* ---- uploading ---- */
 
 typedef struct diti_upload_run {
 	diti_loader *loader;
-	diti_stage *stage; /* where device memory is not mapped */
-	uint64_t most;     /* bytes at a time */
+	diti_stage *stage;
+	uint64_t most;
 	uint64_t done;
 } diti_upload_run;
 
@@ -10776,7 +10171,6 @@ static dit_result diti_upload_progress(diti_upload_run *run, uint64_t bytes) {
 	return diti_fail(&loader->error, DIT_CANCELLED, "loading of the %s was cancelled", loader->what);
 }
 
-/* One piece: straight into mapped memory, else by way of the stage. */
 static dit_result diti_upload_one(diti_upload_run *run, const diti_upload *upload, uint64_t done, uint64_t size) {
 	diti_loader *loader = run->loader;
 	diti_buffer *buffer = &upload->block->buffer;
@@ -10800,7 +10194,6 @@ static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *uploa
 	return result;
 }
 
-/* Makes all blocks, and the stage when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
 	diti_loader *loader = run->loader;
 	bool mapped = true;
@@ -10840,7 +10233,6 @@ static dit_result diti_loader_upload(diti_loader *loader) {
 	return result;
 }
 
-/* Tells what would be loaded. */
 static void diti_loader_tell(diti_loader *loader) {
 	const diti_streamed *streamed = loader->weights.streamed;
 	size_t i;
@@ -10891,7 +10283,6 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
 }
 
 /* ==== src/graph/upload.c ==== */
-/* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
 	return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
@@ -10948,9 +10339,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
 }
 
 /* ==== src/graph/stream.c ==== */
-/* Streamed weights: the slots that a model's jobs share, which part of which matrix goes where in them, and when. */
 
-/* --- the slots --- */
 
 static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
 	diti_device *device = stream->device;
@@ -10995,12 +10384,11 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
 	diti_free(&env, stream);
 }
 
-/* --- groups: when a plan is made --- */
 
 typedef struct diti_group_maker {
 	diti_plan *plan;
-	VkDeviceSize room; /* of a group */
-	uint32_t group;    /* the open one */
+	VkDeviceSize room;
+	uint32_t group;
 	dit_error *err;
 } diti_group_maker;
 
@@ -11031,7 +10419,6 @@ static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t gro
 	return NULL;
 }
 
-/* The streamed parts of a dispatch that group lacks; returns their number and adds up their bytes. */
 static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const diti_dispatch *source,
 								   diti_plan_item *out, VkDeviceSize *bytes) {
 	uint32_t i, count = 0;
@@ -11067,7 +10454,6 @@ static bool diti_group_add(diti_group_maker *maker, const diti_plan_item *items,
 	return true;
 }
 
-/* Puts a dispatch into the open group, or where that is full into a new one. */
 static bool diti_group_take(diti_group_maker *maker, uint32_t source) {
 	diti_plan *plan = maker->plan;
 	const diti_dispatch *dispatch = &plan->sources[source];
@@ -11101,8 +10487,6 @@ static bool diti_group_segment(diti_group_maker *maker, const diti_segment *segm
 	return true;
 }
 
-/* A repeated segment whose groups do not go round evenly would need one slot for its last group and its first: then
-   smaller groups are tried. */
 static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment *segment) {
 	diti_plan *plan = maker->plan;
 	size_t groups = plan->group_count, items = plan->item_count;
@@ -11118,7 +10502,6 @@ static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment 
 	return true;
 }
 
-/* The stream behind the plan's weights; false: there are several. */
 static bool diti_group_stream(diti_plan *plan) {
 	size_t i;
 	for (i = 1; i < plan->tensor_count; i++) {
@@ -11132,7 +10515,7 @@ static bool diti_group_stream(diti_plan *plan) {
 
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
 	diti_group_maker maker = DITI_ZERO;
-	dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
+	dit_error error = DITI_ZERO;
 	uint32_t segment, i;
 	size_t before;
 	if (!diti_group_stream(plan))
@@ -11166,7 +10549,6 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
 	return item->offset;
 }
 
-/* --- filling a slot: under busy --- */
 
 static bool diti_stream_enter(diti_stream *stream) {
 	bool mine;
@@ -11191,7 +10573,6 @@ static bool diti_slot_holds(const diti_stream_slot *slot, const diti_plan *plan,
 	return slot->plan == plan && slot->group == group;
 }
 
-/* DIT_OK: nothing reads or writes the slot any more. */
 static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bool wait, dit_error *err) {
 	uint64_t done = 0;
 	dit_result result = DIT_OK;
@@ -11202,7 +10583,6 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bo
 	return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Which upload begins where the slot's item does. */
 static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
 	const diti_plan_group *group = &plan->groups[slot->group];
 	const diti_plan_item *item = &plan->items[group->first + slot->item];
@@ -11217,7 +10597,6 @@ static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
 	slot->upload = low;
 }
 
-/* Takes the slot for a group of plan; what was in it is gone. */
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
 								 bool wait, dit_error *err) {
 	dit_result result = diti_slot_idle(stream, slot, wait, err);
@@ -11233,7 +10612,6 @@ static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, di
 	return DIT_OK;
 }
 
-/* Size bytes more were read: on to the next upload, or item. */
 static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, const diti_plan_item *item,
 							  uint64_t size) {
 	const diti_streamed *streamed = item->streamed;
@@ -11246,7 +10624,6 @@ static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, con
 	diti_slot_find(slot, plan);
 }
 
-/* The file's message does not know which tensor was wanted. */
 static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
 	if (why->result != DIT_ERROR_IO) {
 		if (err) *err = *why;
@@ -11274,9 +10651,8 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
 	return DIT_OK;
 }
 
-#define DITI_STREAM_PIECE ((uint64_t)4 << 20) /* read at a time where nothing else limits it */
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20)
 
-/* Reads at most *bytes of the slot's group. */
 static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
 								 dit_error *err) {
 	diti_plan *plan = slot->plan;
@@ -11303,13 +10679,13 @@ static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, 
 	diti_stream *stream = plan->stream;
 	diti_stream_slot *slot = &stream->slots[plan->groups[group].slot];
 	uint64_t all = UINT64_MAX, before;
-	bool hurry = plan->robbed && !ahead; /* or two jobs might rob each other for ever */
+	bool hurry = plan->robbed && !ahead;
 	diti_trace_scope scope;
 	dit_result result = DIT_OK;
 	if (diti_slot_holds(slot, plan, group) && slot->ready) return DIT_OK;
 	if (hurry) bytes = &all;
 	if (!diti_slot_holds(slot, plan, group)) {
-		if (ahead && slot->plan && slot->plan != plan && !slot->used) return DIT_WORKING; /* the other's is due first */
+		if (ahead && slot->plan && slot->plan != plan && !slot->used) return DIT_WORKING;
 		result = diti_slot_take(stream, slot, plan, group, wait, err);
 	}
 	if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
@@ -11321,7 +10697,6 @@ static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, 
 	return result;
 }
 
-/* --- for those who run plans --- */
 
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->stream != NULL; }
 
@@ -11346,7 +10721,7 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
 	dit_result result;
 	if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
 	if (group == DITI_NO_GROUP || (walk->slots && group == walk->group)) return DIT_OK;
-	if (walk->slots >> plan->groups[group].slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+	if (walk->slots >> plan->groups[group].slot & 1u) return DIT_WORKING;
 	walk->slots |= 1u << plan->groups[group].slot;
 	walk->group = group;
 	if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
@@ -11414,7 +10789,7 @@ DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) /
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
 	memset(graph, 0, sizeof *graph);
 	graph->device = device;
-	graph->tensor_count = 1; /* 0 means "none" */
+	graph->tensor_count = 1;
 	graph->activation = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
 }
 
@@ -11457,7 +10832,6 @@ DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t
 	if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 
-/* Appends a tensor; the pointer is valid until the next tensor is made. */
 static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
 	diti_tensor_info *info;
 	*out = 0;
@@ -11572,12 +10946,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 	info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
 	info->part = &weight->parts[part];
 	diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
-	info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
+	info->bytes = (info->bytes + 3u) & ~(uint64_t)3u;
 	return tensor;
 }
 
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
-	static const diti_tensor_info none = DITI_ZERO; /* before the first tensor could be made */
+	static const diti_tensor_info none = DITI_ZERO;
 	if (!graph->tensors) return &none;
 	return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
 }
@@ -11613,14 +10987,11 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 }
 
 /* ==== src/graph/arena.c ==== */
-/* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 
 static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
 	return (value + alignment - 1) / alignment * alignment;
 }
 
-/* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
-   survive until its last dispatch. */
 static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
 	size_t i;
 	for (i = 1; i < graph->tensor_count; i++) {
@@ -11648,8 +11019,6 @@ static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_ten
 	return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
 }
 
-/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
-   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
 static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
 										uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
 	VkDeviceSize offset = 0, end;
@@ -11712,7 +11081,6 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
 	return DIT_OK;
 }
 
-/* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
 static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *scratch, size_t count) {
 	size_t half = count / 2, i = 0, left = 0, right = half;
 	if (count < 2) return;
@@ -11781,13 +11149,9 @@ DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *o
 }
 
 /* ==== src/graph/slice.c ==== */
-/* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
-   gathered into command buffers of about that budget. */
 
-/* Microseconds of the whole dispatch. A software driver computes about as fast as it moves memory, a GPU moves a byte
-   in the time of ten operations; the overhead is one launch. Timestamps correct whole slices later. */
 static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *dispatch) {
-	static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f}; /* to a GEMM of as many operations */
+	static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f};
 	float us_per_gflop = device->us_per_gflop > 0 ? device->us_per_gflop : device->is_cpu ? 100000.0f : 500.0f;
 	float us_per_gigabyte = us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
 	float us = device->is_cpu ? 10.0f : 5.0f;
@@ -11796,7 +11160,6 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 	return us;
 }
 
-/* Byte range of its memory that workgroups [first, end) touch through a binding. */
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
 							 const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
 							 uint64_t *stop) {
@@ -11815,7 +11178,6 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
 	if (*stop > parent->bytes) *stop = parent->bytes;
 }
 
-/* Where a tensor of a dispatch lies. */
 static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
 									  const diti_tensor_info *parent, VkBuffer *buffer) {
 	if (parent->storage == DITI_STORAGE_WEIGHT)
@@ -11824,8 +11186,6 @@ static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch
 	return parent->offset;
 }
 
-/* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
- *smallest step fits, culprit is then the binding. */
 static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
 							   uint32_t *culprit) {
 	uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
@@ -11859,7 +11219,6 @@ static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatc
 		(unsigned long long)plan->device->limits.storage_range);
 }
 
-/* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */
 static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
 							VkDescriptorBufferInfo *ranges) {
 	VkDeviceSize alignment = plan->device->limits.storage_alignment;
@@ -11873,8 +11232,7 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
 						 &stop);
 		base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
 		size = diti_element_size(tensor->format);
-		zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
-											   wraps, as in the kernel */
+		zero = base + tensor->first * size;
 		ranges[i].offset = (base + begin) / alignment * alignment;
 		ranges[i].range = base + stop - ranges[i].offset;
 		slice->push[binding->offset_word] =
@@ -11882,8 +11240,6 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
 	}
 }
 
-/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
-   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
 								 const VkDescriptorBufferInfo *ranges) {
 	VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
@@ -11964,11 +11320,9 @@ static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *er
 	return DIT_OK;
 }
 
-/* --- barriers: one is needed where a dispatch touches what another wrote, or writes what another read, since the last
- * one --- */
 
 typedef struct diti_hazard {
-	VkBuffer buffer; /* of a block; weights are never written */
+	VkBuffer buffer;
 	uint64_t begin, end;
 	bool written;
 } diti_hazard;
@@ -11990,7 +11344,7 @@ static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard 
 static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
 	const diti_dispatch *dispatch = &plan->sources[source];
 	uint32_t i, count = 0;
-	for (i = 0; i < dispatch->binding_count; i++) { /* views of other rows do not meet, unless what is bound does */
+	for (i = 0; i < dispatch->binding_count; i++) {
 		const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[i].tensor];
 		const diti_tensor_info *parent = &plan->tensors[tensor->parent];
 		uint64_t size = diti_element_size(tensor->format);
@@ -12015,7 +11369,6 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 	return barrier;
 }
 
-/* --- gathering into command buffers --- */
 
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
 	diti_plan_slice *slice;
@@ -12032,20 +11385,16 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
 	return DIT_OK;
 }
 
-/* Of streamed weights that a dispatch reads. */
 static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
 	return plan->source_groups ? plan->source_groups[source] : DITI_NO_GROUP;
 }
 
-/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
 static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
 	uint32_t group = diti_slice_group(plan, piece->source);
 	if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) return true;
 	return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
 }
 
-/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
- * with a barrier. */
 static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
 									dit_error *err) {
 	size_t i;
@@ -12097,18 +11446,14 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 }
 
 /* ==== src/graph/profile.c ==== */
-/* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
 
-/* --- layout --- */
 
-/* A repeated segment of few slices may have the same one in flight several times. */
 static uint32_t diti_profile_sets(const diti_plan *plan, const diti_plan_slice *slice) {
 	const diti_segment *segment = &plan->segments[slice->segment];
 	uint32_t sets = segment->repeated ? DITI_PROFILE_SETS / segment->count : 1;
 	return sets ? sets : 1;
 }
 
-/* Gives each slice its queries; returns the largest set. */
 static uint32_t diti_profile_lay_out(diti_plan *plan, diti_profile *profile) {
 	uint32_t i, largest = 2;
 	for (i = 0; i < plan->slice_count; i++) {
@@ -12147,13 +11492,11 @@ DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
 	return DIT_OK;
 }
 
-/* --- what is in flight --- */
 
 static diti_profile_flight *diti_profile_flight_at(diti_profile *profile, uint32_t i) {
 	return &profile->flights[(profile->flight_first + i) % profile->flight_capacity];
 }
 
-/* Events that a slice would have made. */
 static uint32_t diti_profile_events(const diti_plan *plan, uint32_t slice) {
 	if (plan->device->trace->light) return 0;
 	return 1 + (plan->profile->ops ? plan->slices[slice].count : 0);
@@ -12164,7 +11507,6 @@ static void diti_profile_lose(diti_plan *plan, const diti_profile_flight *flight
 	diti_trace_finished(plan->device->trace, flight->submission, (uint8_t)plan->device->ordinal, 0, 0);
 }
 
-/* The next set's last run is still queued: its timestamps will be overwritten. */
 static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
 	diti_profile *profile = plan->profile;
 	uint32_t i;
@@ -12188,7 +11530,6 @@ DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t sli
 	return entry->commands[entry->next];
 }
 
-/* A flight that was lost may leave the ring only in its turn: where it is full, the oldest one goes. */
 static diti_profile_flight *diti_profile_new_flight(diti_plan *plan) {
 	diti_profile *profile = plan->profile;
 	if (profile->flight_count == profile->flight_capacity) {
@@ -12201,7 +11542,6 @@ static diti_profile_flight *diti_profile_new_flight(diti_plan *plan) {
 	return diti_profile_flight_at(profile, profile->flight_count++);
 }
 
-/* How often the segment of a slice has begun since the plan's first one did. */
 static uint32_t diti_profile_run_of(diti_plan *plan, uint32_t slice) {
 	uint32_t *runs = plan->profile->runs, segment = plan->slices[slice].segment;
 	if (slice == 0) memset(runs, 0, sizeof plan->profile->runs);
@@ -12225,7 +11565,6 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 	entry->busy++;
 }
 
-/* --- what the timestamps say --- */
 
 static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
 	const diti_plan_slice *slice = &plan->slices[flight->slice];
@@ -12238,7 +11577,6 @@ static void diti_profile_describe(const diti_plan *plan, const diti_profile_flig
 	diti_format(event->segment, sizeof event->segment, "%s", segment->name);
 }
 
-/* The tensor that tells which of many alike an op is: its weight, else what it writes. */
 static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const diti_dispatch *source) {
 	const diti_tensor_info *written = NULL;
 	uint32_t i;
@@ -12295,7 +11633,6 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
 	diti_trace_add(plan->device->trace, &event);
 }
 
-/* Of two timestamps in the trace's time. */
 static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
 							  uint64_t *end_ns) {
 	*begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
@@ -12315,7 +11652,6 @@ static void diti_profile_add_ops(const diti_plan *plan, const diti_profile_fligh
 	}
 }
 
-/* The times of a finished slice; false: they cannot be had. Without timestamps: when the host saw it come and go. */
 static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns, uint64_t *begin_ns,
 							   uint64_t *end_ns) {
 	const diti_profile_slice *entry = &plan->profile->slices[flight->slice];
@@ -12383,7 +11719,6 @@ DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
 }
 
 /* ==== src/graph/record.c ==== */
-/* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
 
 static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
 								VkPipelineStageFlags to) {
@@ -12395,7 +11730,6 @@ static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands,
 	plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-/* The start of a run: states become zero, inputs arrive from the host's staging memory. */
 static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
 	size_t i;
 	for (i = 0; i < plan->block_count; i++) {
@@ -12412,12 +11746,10 @@ static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
 						VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
 }
 
-/* When everything before it is over, so that times of dispatches never overlap and add up to their slice's. */
 static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
 	plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
 }
 
-/* After the last slice of a segment: what its guards say, for the host. */
 static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) {
 	VkMemoryBarrier barrier;
 	VkBufferCopy copy;
@@ -12450,7 +11782,6 @@ static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slic
 	return slice == &plan->slices[segment->first + segment->count - 1];
 }
 
-/* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
 							  uint32_t stamps) {
 	const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
@@ -12487,7 +11818,7 @@ static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer comma
 	memset(&info, 0, sizeof info);
 	inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
 	info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-	info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+	info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
 	info.pInheritanceInfo = secondary ? &inheritance : NULL;
 	vk = plan->device->vk.BeginCommandBuffer(commands, &info);
 	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
@@ -12612,7 +11943,6 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
 	plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
 }
 
-/* Learns what the newest finished slice really took. */
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
 	uint64_t ticks[2], done = 0, mask, elapsed;
 	diti_plan_slice *slice;
@@ -12636,7 +11966,6 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
 	plan->last_slice_us = (uint32_t)slice->us;
 }
 
-/* submission: with what it waits for, or zero. */
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
 									 dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
@@ -12693,7 +12022,6 @@ DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return pl
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
 
 /* ==== src/graph/plan.c ==== */
-/* The life of a plan: memory, pipelines, descriptor sets, host access. */
 
 static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 	size_t i;
@@ -12722,15 +12050,13 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 	return diti_guard_write(plan, 0, err);
 }
 
-/* --- pipelines: each distinct one is compiled once, by the caller and, where a worker lends a thread, by that one too
- * --- */
 
 typedef struct diti_plan_compile {
 	diti_plan *plan;
-	uint32_t *distinct; /* plan dispatches with pipelines that differ */
+	uint32_t *distinct;
 	uint32_t count, next;
-	int lock;    /* guards next, result and error */
-	int helping; /* atomic: the worker's task has not ended */
+	int lock;
+	int helping;
 	dit_result result;
 	dit_error error;
 } diti_plan_compile;
@@ -12753,7 +12079,6 @@ static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t 
 	return i;
 }
 
-/* Compiles one more; false when there is none left or something failed. */
 static bool diti_plan_compile_next(diti_plan_compile *work) {
 	diti_plan_dispatch *dispatch;
 	const diti_dispatch *source;
@@ -12796,7 +12121,7 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
 	diti_lock(&work->lock);
 	if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
 	diti_unlock(&work->lock);
-	while (diti_atomic_load(&work->helping)) { /* the last compilation of the lent thread */
+	while (diti_atomic_load(&work->helping)) {
 	}
 	if (work->result < 0 && err) *err = work->error;
 	return work->result;
@@ -12842,7 +12167,6 @@ static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) 
 	return diti_plan_write_sets(plan, err);
 }
 
-/* Moves the arrays out of the graph: the plan goes on with them. */
 static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->tensors = graph->tensors;
 	plan->tensor_count = graph->tensor_count;
@@ -12957,7 +12281,6 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
 	before->submitted = 0;
 }
 
-/* --- host access --- */
 
 static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
 	return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
@@ -13031,7 +12354,6 @@ DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t se
 	return plan->slices[plan->segments[segment].first + slice].planned_us;
 }
 
-/* While the device works on slice: the weights of the slices behind it. */
 static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_t slice, dit_error *err) {
 	diti_stream_walk walk = DITI_ZERO;
 	uint64_t bytes = UINT64_MAX;
@@ -13055,16 +12377,12 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
 }
 
 /* ==== src/graph/tune.c ==== */
-/* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
-   here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
-   the cases of a graph, which is then built again. */
 
 #define DITI_TUNE_RUNS 3u
-#define DITI_TUNE_US 3000.0f        /* about so long is one run */
-#define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
-#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+#define DITI_TUNE_US 3000.0f
+#define DITI_TUNE_BYTES (64u << 20)
+#define DITI_TUNE_GAIN 0.97
 
-/* Shapes are of one class while their sizes round up to the same powers of two. */
 static uint32_t diti_tune_log2(uint32_t value) {
 	uint32_t bits = 0;
 	while (value > (1u << bits) && bits < 31) bits++;
@@ -13106,7 +12424,6 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 	return 0;
 }
 
-/* --- measuring --- */
 
 static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
 	if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
@@ -13165,7 +12482,6 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
 										  : (uint32_t)((double)DITI_TUNE_US / us);
 }
 
-/* The shortest of a few runs behind a first one, in microseconds. */
 static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
 	dit_result result = diti_plan_run(plan, 0, 2, err);
 	uint32_t run;
@@ -13179,7 +12495,6 @@ static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_err
 	return result;
 }
 
-/* *us stays as it is where the candidate is none: it would be the same kernel as an earlier one, of which *first is. */
 static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
 									  diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
 	diti_plan *plan = NULL;
@@ -13205,7 +12520,6 @@ static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case 
 	return result;
 }
 
-/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
 static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
 	diti_dispatch made[DITI_TUNE_CANDIDATES];
 	uint64_t us[DITI_TUNE_CANDIDATES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
@@ -13241,26 +12555,18 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 }
 
 /* ==== src/graph/guard.c ==== */
-/* Guards: F16 ends at 65504, activations of some models do not (kernels.md 1.5). Every op of a guarded graph that may
-   store too much in F16 has a record on the device. What it stores is scaled by 2^-e, which its readers undo; what does
-   not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and says
-   whether the segment must run again; from then on nothing has an effect (diti_op_gate) until the host, which sees the
-   records after every segment, has raised e where that helps and let the segment run once more. What was not finite
-   before anything was too large cannot be helped. */
 
-/* Words of a record, as in guard.glsl. The first record is diti_health. */
 enum {
-	DITI_RECORD_STORE,    /* float: the result times that is stored */
-	DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
-	DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
-	DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
+	DITI_RECORD_STORE,
+	DITI_RECORD_LOAD,
+	DITI_RECORD_NARROW,
+	DITI_RECORD_PEAK = 4,
 	DITI_RECORD_WORDS = 8
 };
-#define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of elementwise.comp */
+#define DITI_GUARDED 23u
+#define DITI_GATED 13u
 #define DITI_INFINITY 0x7f800000u
 
-/* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
 	diti_guard_record *record;
 	diti_tensor_info *tensor = &graph->tensors[graph->guards];
@@ -13273,7 +12579,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
 	memset(record, 0, sizeof *record);
 	record->segment = graph->segment_count;
 	diti_format(record->name, sizeof record->name, "%s%s%s%s", what, name, graph->scope[0] ? " of " : "", graph->scope);
-	tensor->rows = (uint32_t)++graph->guard_count; /* the first record is the row that was there */
+	tensor->rows = (uint32_t)++graph->guard_count;
 	tensor->bytes = (uint64_t)tensor->rows * tensor->pitch * sizeof(uint32_t);
 	return tensor->rows - 1;
 }
@@ -13298,7 +12604,7 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 	uint32_t guard = diti_guard_of(graph, from), before = diti_guard_of(graph, to);
 	size_t i;
 	if (!guard) return;
-	for (i = 1; i < graph->guard_count && before; i++) { /* what else `to` holds takes the same one */
+	for (i = 1; i < graph->guard_count && before; i++) {
 		diti_guard_record *record = &graph->guard_records[i];
 		if (record->store == before) record->store = guard;
 		if (record->load[0] == before) record->load[0] = guard;
@@ -13315,8 +12621,6 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
 	return diti_elementwise(graph, tensor, &copy);
 }
 
-/* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
-   else wrote it. */
 static uint32_t diti_guard_own(diti_graph *graph, diti_tensor out, uint32_t record) {
 	diti_tensor_info *parent = &graph->tensors[graph->tensors[out].parent];
 	if (parent->format == DITI_F16 && !parent->guard && parent->first_use == DITI_UNUSED_YET) parent->guard = record;
@@ -13327,7 +12631,7 @@ static void diti_guard_bind(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 							uint32_t constant, diti_tensor record) {
 	double bytes = dispatch->memory_bytes;
 	diti_op_bind(graph, dispatch, binding, record, word, true, true);
-	dispatch->memory_bytes = bytes; /* rarely touched */
+	dispatch->memory_bytes = bytes;
 	dispatch->bindings[binding].element_bytes = DITI_GUARD_CELL;
 	dispatch->constants[constant] = 1;
 	if (dispatch->constant_count <= constant) dispatch->constant_count = constant + 1;
@@ -13372,15 +12676,12 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
 	graph->guard_judged = (uint32_t)graph->guard_count;
 }
 
-/* --- on the host --- */
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
 static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
 	const diti_guard_record *record = &records[i];
 	uint32_t first = records[record->load[0]].exponent, second = records[record->load[1]].exponent;
-	/* A product's second operand is a factor of its result; queries and keys, whose result is no tensor, are both
-	   undone in the scores. */
 	bool product = record->load[1] && record->has_result;
 	out[DITI_RECORD_STORE] = diti_guard_power(product ? second : 0, records[record->store].exponent);
 	out[DITI_RECORD_LOAD] = diti_guard_power(first + (product ? 0 : second), 0);
@@ -13393,7 +12694,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 	dit_result result;
 	uint32_t *all;
 	if (!plan->guards) return DIT_OK;
-	memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* nothing new, but the step */
+	memset(plan->report.block.mapped, 0, (size_t)plan->report.size);
 	memcpy((unsigned char *)plan->report.block.mapped + offsetof(diti_health, step), &step, sizeof step);
 	diti_buffer_flush(plan->device, &plan->report);
 	all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
@@ -13417,7 +12718,6 @@ static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t w
 	return words[record * plan->tensors[plan->guards].columns + DITI_RECORD_PEAK + which];
 }
 
-/* Takes a peak into account: makes e so large that it becomes 2^12 to 2^13. */
 static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record, uint32_t peak, diti_verdict *out) {
 	diti_guard_record *records = plan->guard_records;
 	uint32_t wanted = records[owner].exponent + (peak >> 23) - 139u;
@@ -13495,7 +12795,6 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
 }
 
 /* ==== src/graph/ops.c ==== */
-/* What the ops share: filling a dispatch, alignment, views of weights. */
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 								uint32_t group_size) {
@@ -13524,7 +12823,7 @@ DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch,
 	binding->writes = writes;
 	binding->offset_word = word;
 	binding->element_bytes = (uint8_t)diti_element_size(info->format);
-	binding->group_div = UINT32_MAX; /* every workgroup may touch all of it, and nothing behind it */
+	binding->group_div = UINT32_MAX;
 	binding->group_step = (uint64_t)info->rows * info->pitch;
 	dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
 }
@@ -13607,13 +12906,10 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 }
 
 /* ==== src/graph/ops_elementwise.c ==== */
-/* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
- */
 
-#define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
-#define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */
+#define DITI_ELEMENTWISE_GROUP 64u
+#define DITI_SMALL_GUARD 16u
 
-/* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
 enum {
 	DITI_OP_PATCHIFY,
@@ -13632,7 +12928,6 @@ static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const c
 	return true;
 }
 
-/* Rows without gaps are one run of elements, so a slice of workgroups touches one run of them. */
 static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index) {
 	const diti_tensor_info *info = diti_tensor_get(graph, dispatch->bindings[index].tensor);
 	if (!dispatch->bindings[index].tensor || info->columns % 4 != 0 || info->pitch != info->columns) return;
@@ -13640,7 +12935,6 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 	dispatch->bindings[index].group_step = DITI_ELEMENTWISE_GROUP * 4u;
 }
 
-/* rows x columns of results, four columns to an invocation. */
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
 							uint32_t push_count) {
 	uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
@@ -13651,7 +12945,6 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
-/* --- elementwise.comp --- */
 
 static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
 								   const diti_tensor_info *add, const char *name) {
@@ -13663,7 +12956,6 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
 	return false;
 }
 
-/* A copy takes the exponent over. */
 static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
 								   diti_dispatch *dispatch) {
 	diti_guard_use use = DITI_ZERO;
@@ -13687,7 +12979,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 	if (!out)
 		out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, from->rows, from->columns, name);
 	if (!out) return 0;
-	from = diti_tensor_get(graph, x); /* making a tensor may move the table */
+	from = diti_tensor_get(graph, x);
 	to = diti_tensor_get(graph, out);
 	add = desc->add ? diti_tensor_get(graph, desc->add) : NULL;
 	if (!diti_elementwise_check(graph, from, to, add, name)) return 0;
@@ -13742,8 +13034,6 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
 	diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
 }
 
-/* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
- */
 static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
 	const diti_tensor_info *a = diti_tensor_get(graph, x), *b = diti_tensor_get(graph, other);
 	if (!other) return true;
@@ -13768,7 +13058,6 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
 		   diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
 }
 
-/* One workgroup per image writes how c and d are mixed behind the row of coefficients. */
 static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
 	const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
 	diti_dispatch dispatch;
@@ -13810,12 +13099,11 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 	diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
 	diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
 	dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-	diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
+	diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
 	x = diti_tensor_get(graph, desc->x);
 	diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
 }
 
-/* --- pixels.comp --- */
 
 static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
 							 uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
@@ -13916,7 +13204,6 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 	return out;
 }
 
-/* The rows of a rectangle, from its first pixel to its last. */
 static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const diti_tile *tile, uint32_t y, uint32_t x,
 								  uint32_t width) {
 	uint32_t columns = diti_tensor_get(graph, tensor)->columns;
@@ -13969,14 +13256,12 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
 }
 
 /* ==== src/graph/ops_expand.c ==== */
-/* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
 
-#define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
-#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
+#define DITI_EXPAND_GROUP 64u
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20)
 
 static diti_element diti_expand_format(const diti_graph *graph) { return graph->activation; }
 
-/* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
 static uint32_t diti_expand_pitch(const diti_weight *weight) {
 	uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
 	return (weight->columns / taps + 3u) / 4u * 4u * taps;
@@ -13997,7 +13282,7 @@ DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_we
 		row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
 		if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
 	}
-	limit -= limit > 4096 ? 1024 : 0; /* bindings begin at aligned offsets */
+	limit -= limit > 4096 ? 1024 : 0;
 	rows = limit / row;
 	rows = rows > 64 ? rows / 64 * 64 : rows > 4 ? rows / 4 * 4 : rows ? rows : 1;
 	return rows < weight->parts[part].rows ? (uint32_t)rows : weight->parts[part].rows;
@@ -14013,7 +13298,6 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
 	dispatch->constant_count = 6;
 }
 
-/* Push words that describe the stored rows; false for a type that no kernel reads. */
 static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
 							   uint32_t first) {
 	uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
@@ -14034,7 +13318,6 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
 	return true;
 }
 
-/* Software drivers divide slowly, one lane after the other: there an invocation makes a whole run of elements. */
 static uint32_t diti_expand_run(const diti_graph *graph) { return graph->device->is_cpu ? 8 : 1; }
 
 static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
@@ -14044,10 +13327,10 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
 	dispatch->push[9] = pitch;
 	diti_op_bind(graph, dispatch, 0, source, 3, true, false);
 	dispatch->bindings[0].element_bytes = 4;
-	dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
+	dispatch->bindings[0].group_step = 0;
 	diti_op_bind(graph, dispatch, 1, out, 8, false, true);
 	diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
-					  0); /* `runs` workgroups make as many rows as one has invocations */
+					  0);
 	diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
 }
 
@@ -14074,7 +13357,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 	count = diti_tensor_get(graph, ids)->columns;
 	out = diti_tensor_new(graph, DITI_F32, count, table->columns, name);
 	aligned = out;
-	if (table->columns % 4) { /* the kernel writes whole groups of four */
+	if (table->columns % 4) {
 		aligned = diti_tensor_new(graph, DITI_F32, count, (table->columns + 3u) & ~3u, name);
 		out = diti_tensor_view(graph, aligned, 0, count, 0, table->columns);
 	}
@@ -14097,7 +13380,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, table);
 	uint32_t count, rows = info->rows, columns = info->columns, pitch = info->pitch;
-	diti_weight like = DITI_ZERO; /* rows of the table, as those of a weight */
+	diti_weight like = DITI_ZERO;
 	diti_dispatch dispatch;
 	diti_tensor out;
 	if (diti_graph_failed(graph)) return 0;
@@ -14120,11 +13403,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
 }
 
 /* ==== src/graph/ops_gemm.c ==== */
-/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
-   any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
-   the same bytes from each). */
 
-/* Push words of gemm.glsl. */
 enum {
 	DITI_GEMM_ROWS = 1,
 	DITI_GEMM_COLUMNS,
@@ -14159,19 +13438,18 @@ enum {
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
-#define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
+#define DITI_GEMM_FEW_ROWS 8u
 
 typedef struct diti_gemm_tiles {
 	const char *module;
 	uint32_t group, rows, columns, band;
-	uint32_t constants[13], constant_count; /* from id 10 on */
+	uint32_t constants[13], constant_count;
 } diti_gemm_tiles;
 
-/* How the kernels with cooperative matrices work on a device. */
-enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
+enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 };
 typedef struct diti_gemm_coop {
-	diti_coop_shape shape, floats, bytes; /* of a fragment: the one that is used, and both that the module declares */
-	uint32_t threads, unit;               /* that share it; elements in 16 bytes */
+	diti_coop_shape shape, floats, bytes;
+	uint32_t threads, unit;
 	uint32_t scope;
 	bool bf16;
 } diti_gemm_coop;
@@ -14181,7 +13459,6 @@ static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor)
 	return tensor ? (uint64_t)info->pitch * diti_element_size(info->format) : 0;
 }
 
-/* Tile rows that one binding can hold: slices are cut between bands. */
 static uint64_t diti_gemm_rows_at_once(const diti_graph *graph, const diti_gemm *gemm) {
 	diti_tensor tensors[4];
 	uint64_t most = 1, i;
@@ -14206,14 +13483,12 @@ static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
 	return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
-/* Wide tiles run faster and take longer to compile. */
 static uint32_t diti_gemm_spread(const diti_graph *graph, const diti_gemm *gemm) {
 	uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1, rest = gemm->columns % 64;
 	bool large = 2.0 * gemm->rows * gemm->columns * gemm->depth * taps >= 1e8;
 	return large && (rest == 0 || rest > 32) && diti_gemm_format(graph, gemm->x) != DITI_I8 ? 64 : 32;
 }
 
-/* Lanes run over rows of A, or over W's where A has few; each lane owns four. */
 static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
 	uint32_t lanes = graph->device->limits.subgroup_size, spread = diti_gemm_spread(graph, gemm);
 	bool swap = gemm->rows <= 16 && !gemm->image;
@@ -14233,7 +13508,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 	const diti_limits *limits = &graph->device->limits;
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
 	bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
+	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8;
 	if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
 		out->module = "gemm_gpu";
 		out->group = 64;
@@ -14248,7 +13523,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 	}
 	out->module = half ? "gemm_half" : "gemm_gpu";
 	out->group = large ? 256 : 128;
-	out->constants[0] = half && graph->device->is_cpu ? 2 : 8; /* a processor unrolls and compiles them all */
+	out->constants[0] = half && graph->device->is_cpu ? 2 : 8;
 	out->rows = out->group / 16 * out->constants[0];
 	out->columns = 64;
 	out->constants[1] = 4;
@@ -14257,7 +13532,6 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 	out->band = 8;
 }
 
-/* Threads in 16 columns, each with 8 x 8 or 8 x 4 results. */
 static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
 	bool large =
@@ -14272,7 +13546,6 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 	out->band = 8;
 }
 
-/* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
 	out->module = "gemm_gpu";
 	out->group = 64;
@@ -14285,16 +13558,12 @@ static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
 	out->constant_count = 3;
 }
 
-/* N and every operand in the epilogue come in whole quads. */
 static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) {
 	return diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
 		   diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
 }
 
-/* --- matrix units --- */
 
-/* What a fragment is on the device's rung: of VK_KHR_cooperative_matrix a listed shape; of VK_NV_cooperative_matrix2 a
-   multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's tile. */
 static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
 	const diti_coop *coop = &device->coop;
 	uint32_t most = coop->most < 32 ? coop->most : 32;
@@ -14325,15 +13594,11 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
 	out->bf16 = bf16;
 }
 
-/* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
 static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint32_t unit) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	return info->first % unit == 0 && info->pitch % unit == 0;
 }
 
-/* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
-   which compiles every fragment on its own, gets few of them. Candidates: the other part, another number of subgroups.
- */
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
 									 uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
@@ -14352,7 +13617,6 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
 	fragments[1] = part > coop->shape.n ? part / coop->shape.n : device->is_cpu ? 2 : 1;
 }
 
-/* Bytes of shared memory, as gemm_coop.comp declares it. */
 static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
 									  uint32_t columns) {
 	uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
@@ -14371,7 +13635,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 		!diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
 		return false;
 	if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
-		return false; /* what lies behind a row would be taken for a result */
+		return false;
 	diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
 	step = coop.unit * 4;
 	while (step < coop.shape.k) step *= 2;
@@ -14380,7 +13644,6 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 	out->rows = across[0] * fragments[0] * coop.shape.m;
 	out->columns = across[1] * fragments[1] * coop.shape.n;
 	out->band = 8;
-	/* every thread loads as many pieces of a slice as every other one */
 	for (i = 0;
 		 i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
 		step *= 2;
@@ -14408,7 +13671,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 	bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
 	bool half = !i8 && vector && !gemm->image &&
 				(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
-	if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
+	if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false;
 	if (gemm->parts > 1) {
 		diti_gemm_tiles_reduce(out);
 		return;
@@ -14424,9 +13687,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 		diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
 
-/* --- candidates beside the usual tiles --- */
 
-/* The other number of columns; twice the rows. */
 static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
 									diti_gemm_tiles *out) {
 	uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 && out->columns == 32 ? 64 : 32;
@@ -14443,7 +13704,6 @@ static bool diti_gemm_may_group(const diti_graph *graph, const diti_gemm *gemm, 
 		   (group <= graph->device->limits.group_invocations && diti_gemm_rows_at_once(graph, gemm) >= 256);
 }
 
-/* The other size of workgroup; other rows of a thread. */
 static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
 									diti_gemm_tiles *out) {
 	uint32_t group = out->group == 128 ? 256 : 128;
@@ -14454,7 +13714,6 @@ static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *ge
 	out->rows = out->group / 16 * out->constants[0];
 }
 
-/* Sums of int8 are exact, whatever the tiles. */
 static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
 									diti_gemm_tiles *out) {
 	uint32_t group = candidate == 2 || out->group == 128 ? 256 : 128;
@@ -14476,7 +13735,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
 	diti_tune_case wanted = DITI_ZERO;
 	uint32_t candidate;
 	bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
-	if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
+	if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return;
 	wanted.kind = DITI_TUNE_GEMM;
 	wanted.module = tiles->module;
 	wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
@@ -14509,7 +13768,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
 		   (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
 	c[6] = gemm->activation;
 	c[7] = diti_gemm_is_vector(graph, gemm);
-	c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
+	c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8;
 	c[9] = gemm->image != NULL;
 	memcpy(c + 10, tiles->constants, sizeof tiles->constants);
 	dispatch->constant_count = 10 + tiles->constant_count;
@@ -14541,13 +13800,11 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 	push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
 }
 
-/* The rows of x that output rows need: as many, or those of the image around the same place, where input and output
-   pixels stand in a whole ratio; else a slice binds all of x. */
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
 							 uint64_t rows) {
 	const diti_gemm_image *image = gemm->image;
 	uint64_t in, out, margin;
-	if (gemm->parts > 1) return; /* a row of every part */
+	if (gemm->parts > 1) return;
 	if (!image) {
 		diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
 		return;
@@ -14615,7 +13872,6 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 				 DITI_GEMM_PUSH_WORDS);
 }
 
-/* --- linear layers --- */
 
 static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
 								const char *what, const char *name) {
@@ -14663,7 +13919,6 @@ static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint3
 	return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
 }
 
-/* One product for the rows of each item: the weight is expanded once for all. */
 static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
 	uint32_t row;
 	if (!which->of) diti_op_gemm(graph, all);
@@ -14680,7 +13935,6 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 	}
 }
 
-/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
 							  uint32_t part, uint32_t first, uint32_t rows) {
 	uint32_t column = weight->parts[part].first_row + first;
@@ -14739,7 +13993,6 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 	return gemm.out;
 }
 
-/* --- convolutions --- */
 
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
 							const diti_gemm_image *image, const char *name) {
@@ -14796,16 +14049,12 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 }
 
 /* ==== src/graph/ops_split_k.c ==== */
-/* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
-   shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
-   alone, so that the same job gives the same bytes whatever the tiles and slices. */
 
-#define DITI_SPLIT_DEPTH 2048u /* least K that is split (kernels.md 1.4) */
+#define DITI_SPLIT_DEPTH 2048u
 #define DITI_SPLIT_MOST 8u
-#define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
-#define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
+#define DITI_SPLIT_UNIT 64u
+#define DITI_SPLIT_BYTES ((uint64_t)64 << 20)
 
-/* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
 static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
 
 static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
@@ -14850,23 +14099,20 @@ DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, u
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
-/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
-   which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 
-#define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
+#define DITI_ATTENTION_MATRIX_ROUNDS 60000u
 
 static uint32_t diti_attention_pad(uint32_t count, uint32_t unit) { return (count + unit - 1) / unit * unit; }
 
 typedef struct diti_attention_matrix {
-	diti_coop_shape shape; /* of halves, and of int8 */
+	diti_coop_shape shape;
 	diti_coop_shape shape8;
-	uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
-	bool registers;                                   /* scores stay in them: attention_coop2.comp */
+	uint32_t lanes, subgroups, queries, keys, padded;
+	bool registers;
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Products of int8 have the same m and n, and go 16 bytes deep or more. */
 static diti_coop_shape diti_attention_shape8(const diti_device *device) {
 	diti_coop_shape i8 = device->coop.subgroup_shape[DITI_COOP_S8], none = DITI_ZERO;
 	const diti_coop_shape *f16 = &device->coop.subgroup_shape[DITI_COOP_F16];
@@ -14894,7 +14140,7 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 	uint32_t bytes;
 	if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
 	bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
-	return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */
+	return bytes <= 2 * a.padded ? bytes : 0;
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
@@ -14902,8 +14148,6 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
 	return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
-/* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
-   size of workgroup, or of a subgroup's part. */
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
 									   diti_attention_matrix *a) {
 	uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
@@ -14913,8 +14157,6 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
 	while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
 }
 
-/* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
- */
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
 	uint32_t least = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k));
 	if (a->registers) {
@@ -14952,10 +14194,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
 }
 
 /* ==== src/graph/ops_attention.c ==== */
-/* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
- */
 
-/* Push words of attention.glsl. */
 enum {
 	DITI_ATTENTION_QUERIES = 1,
 	DITI_ATTENTION_KEYS,
@@ -14989,12 +14228,11 @@ enum {
 };
 
 typedef struct diti_attention_shape {
-	uint32_t queries, keys;          /* of one item; packed: all query rows, and the most keys of an item */
-	uint32_t heads, head_dim, batch; /* batch: of queries; packed: 1 */
+	uint32_t queries, keys;
+	uint32_t heads, head_dim, batch;
 	uint32_t items, query_rows, key_rows;
 } diti_attention_shape;
 
-/* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
 #define DITI_ATTENTION_ROUNDS 65000u
 
 static uint64_t diti_attention_rounds(const diti_attention_shape *shape, const diti_attention_tiles *tiles,
@@ -15003,7 +14241,6 @@ static uint64_t diti_attention_rounds(const diti_attention_shape *shape, const d
 	return blocks * (1 + 2 * (quads / step)) + 2 * (uint64_t)tiles->constants[0] * (quads + 1);
 }
 
-/* As few quads of a head in one round as do. */
 static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quads, diti_attention_tiles *tiles) {
 	uint32_t step = 1;
 	while (step < quads && (quads % step || diti_attention_rounds(shape, tiles, quads, step) > DITI_ATTENTION_ROUNDS))
@@ -15012,7 +14249,6 @@ static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quad
 	return diti_attention_rounds(shape, tiles, quads, step) <= DITI_ATTENTION_ROUNDS;
 }
 
-/* Four queries to a lane, fewer where their output does not fit into shared memory. */
 static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
 									 diti_attention_tiles *out) {
 	uint32_t lanes = device->limits.subgroup_size, each = 4;
@@ -15023,7 +14259,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
 	out->group = lanes;
 	out->block = lanes * each;
 	out->constants[0] = each;
-	out->constants[1] = flops < 1e8 ? 16 : 32; /* wide tiles run faster and take longer to compile */
+	out->constants[1] = flops < 1e8 ? 16 : 32;
 	while (out->constants[1] < lanes) out->constants[1] *= 2;
 	return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
 }
@@ -15032,7 +14268,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 	const uint32_t queries = 32;
 	uint32_t keys = 32, bytes = 0;
 	bool kept = false;
-	for (; keys >= 4; keys /= 2) { /* keys or values, weights, and a little */
+	for (; keys >= 4; keys /= 2) {
 		bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 1024;
 		if (bytes <= device->limits.shared_bytes) break;
 	}
@@ -15051,7 +14287,7 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 	diti_tune_case wanted = DITI_ZERO;
 	if (format == DITI_I8) return 0;
 	wanted.kind = DITI_TUNE_ATTENTION;
-	wanted.module = "attention"; /* which one follows from the rest */
+	wanted.module = "attention";
 	wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
 	wanted.rows = shape->queries;
 	wanted.columns = shape->keys;
@@ -15060,13 +14296,11 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 	return diti_tune_choose(graph, &wanted);
 }
 
-/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
-   which the bytes depend. */
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
 	uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
 	if (!candidate) return;
 	if (!diti_equal(tiles->module, "attention_cpu")) {
-		tiles->constants[1] = 0; /* kept only where there is room */
+		tiles->constants[1] = 0;
 		return;
 	}
 	if (bytes > device->limits.shared_bytes) return;
@@ -15111,7 +14345,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
 
 static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
 								 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
-	uint32_t before; /* bias columns for keys before the last query */
+	uint32_t before;
 	if (diti_graph_failed(graph)) return false;
 	diti_attention_measure(graph, q, k, desc, shape);
 	if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
@@ -15134,8 +14368,6 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
 		   diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
 }
 
-/* tensor, or a copy where the kernel needs another format, or where the rows that are bound at once (with what lies
-   between the columns of a view) do not fit one binding. */
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
 										  const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -15161,7 +14393,7 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
 	diti_op_bind_rows(graph, dispatch, 0, per_item, shape->queries, 0, 0);
 	diti_op_bind_rows(graph, dispatch, 3, per_item, shape->queries, 0, 0);
 	if (desc->lse) diti_op_bind_rows(graph, dispatch, 6, per_item, shape->queries, 0, 0);
-	if (desc->items) return; /* any keys */
+	if (desc->items) return;
 	diti_op_bind_rows(graph, dispatch, 1, per_item, shape->keys, 0, 0);
 	diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
 }
@@ -15181,14 +14413,12 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
 	dispatch->constant_count = 6 + tiles->constant_count;
 }
 
-/* Query blocks of one item; packed: at most so many of all items together. */
 static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const diti_attention_shape *shape,
 									  uint32_t block) {
 	if (desc->packed) return shape->queries / block + shape->items;
 	return (shape->queries + block - 1) / block;
 }
 
-/* 16 bytes at a time. */
 static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	uint32_t unit = 16u / diti_element_size(info->format);
@@ -15209,7 +14439,6 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
 									   candidate, tiles);
 }
 
-/* The result is a mean of values, and so it is stored with their exponent. */
 static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
 	diti_guard_use use = DITI_ZERO;
 	use.operands[0] = qkv[0];
@@ -15275,7 +14504,6 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 				 DITI_ATTENTION_PUSH_WORDS);
 }
 
-/* q, k and v in formats that go together. */
 static void diti_attention_operands(diti_graph *graph, const diti_attention_desc *desc,
 									const diti_attention_shape *shape, diti_tensor *qkv, const char *name) {
 	diti_element format = diti_tensor_get(graph, qkv[0])->format;
@@ -15305,7 +14533,7 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	if (!diti_attention_check(graph, q, k, v, desc, &shape, name)) return 0;
 	qkv[0] = q;
 	qkv[1] = k;
-	qkv[2] = shape.head_dim % 2 ? diti_guard_release(graph, v, name) : v; /* the result is F32 */
+	qkv[2] = shape.head_dim % 2 ? diti_guard_release(graph, v, name) : v;
 	diti_attention_operands(graph, desc, &shape, qkv, name);
 	out = shape.head_dim % 2 ? 0 : desc->out;
 	if (!out)
@@ -15314,7 +14542,7 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
 	diti_attention_emit(graph, desc, qkv, out, &shape, name);
 	if (shape.head_dim % 2 &&
-		(desc->out || (graph->activation != DITI_F32 && !graph->guards))) { /* odd heads begin inside a word */
+		(desc->out || (graph->activation != DITI_F32 && !graph->guards))) {
 		diti_elementwise_desc narrow = DITI_ZERO;
 		narrow.out = desc->out;
 		narrow.name = name;
@@ -15323,7 +14551,6 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	return out;
 }
 
-/* --- qkv_post --- */
 
 enum {
 	DITI_QKV_PART_RMS = 1,
@@ -15360,7 +14587,6 @@ static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
 		   (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
 }
 
-/* parts: what to do with the result: nothing more (in place), to int8 in out, or its mean in `mean`. */
 static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, uint32_t parts, diti_tensor out,
 						  diti_tensor mean, const char *name) {
 	bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
@@ -15406,7 +14632,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 		diti_op_emit(graph, &dispatch, desc->heads, 21);
 		return;
 	}
-	if (rows > 1) { /* heads workgroups do group / lanes rows */
+	if (rows > 1) {
 		diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
 		if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
 	}
@@ -15440,7 +14666,6 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
 }
 
 /* ==== src/graph/ops_norm.c ==== */
-/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
 enum {
 	DITI_NORM_PART_RMS = 1,
@@ -15485,8 +14710,6 @@ static uint32_t diti_norm_mode(const diti_tensor_info *out) {
 	return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
-/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
-   half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
 	uint32_t lanes = 4;
 	if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
@@ -15588,12 +14811,11 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 	op.parts = DITI_NORM_PART_PLAIN;
 	op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
 	if (!op.out) return 0;
-	diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
+	diti_guard_pass(graph, x, op.out);
 	diti_norm_emit(graph, &op);
 	return op.out;
 }
 
-/* --- GroupNorm --- */
 
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
 
@@ -15636,13 +14858,13 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
 		diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
 					 stage == DITI_GROUP_NORM_COMBINE);
 	if (stage == DITI_GROUP_NORM_APPLY) {
-		uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+		uint32_t quads = (plan->columns + 3) / 4;
 		diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
 		diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
 		diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
 		diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
 	}
-	if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
+	if (stage == DITI_GROUP_NORM_CHUNKS)
 		diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
 	diti_op_emit(graph, &dispatch, groups, 18);
 }
@@ -15661,7 +14883,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
 							   plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
 	}
-	plan.x = x; /* with or without an exponent: the norm of a multiple is the same */
+	plan.x = x;
 	plan.pixels = info.rows / plan.batch;
 	plan.columns = info.columns;
 	plan.groups = desc->groups;
@@ -15684,7 +14906,6 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 	return plan.out;
 }
 
-/* --- weigh --- */
 
 static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
 							 const char *name) {
@@ -15753,67 +14974,59 @@ DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, co
 }
 
 /* ==== src/text/tokenizer.h ==== */
-/* text: tokenizers. Apart from text.h because they need nothing of the graph. */
 #ifndef DITI_TOKENIZER_H
 #define DITI_TOKENIZER_H
 
-/* --- Unicode (unicode.c) --- */
 typedef enum diti_unicode_class {
 	DITI_UNICODE_OTHER,
 	DITI_UNICODE_LETTER,
 	DITI_UNICODE_NUMBER,
-	DITI_UNICODE_MARK, /* nonspacing */
+	DITI_UNICODE_MARK,
 	DITI_UNICODE_PUNCTUATION,
-	DITI_UNICODE_CONTROL, /* formats, private and unassigned codes, too */
+	DITI_UNICODE_CONTROL,
 	DITI_UNICODE_SPACE
 } diti_unicode_class;
 DIT_INTERNAL bool diti_unicode_is_space(uint32_t code);
-DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out); /* bytes written: 1 to 4 */
+DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out);
 
 typedef struct diti_codes {
 	const diti_env *env;
 	uint32_t *at;
-	uint8_t *kinds; /* diti_unicode_class of each; what diti_clean returns has them */
+	uint8_t *kinds;
 	size_t count, capacity;
 	bool failed;
 } diti_codes;
 DIT_INTERNAL void diti_codes_free(diti_codes *codes);
-/* UTF-8 with a NUL behind it; *out is freed with diti_free. */
 DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err);
 
-/* Steps in the order in which they are done. */
 typedef enum diti_clean_rule {
-	DITI_CLEAN_CONTROLS = 1,     /* controls and U+FFFD go, any white space becomes a space */
-	DITI_CLEAN_IDEOGRAPHS = 2,   /* spaces around each of them */
-	DITI_CLEAN_COMPOSE = 4,      /* NFC */
-	DITI_CLEAN_LOWER = 8,        /* code by code, as the tokenizers library does */
-	DITI_CLEAN_LOWER_SIGMA = 16, /* as Python does: a sigma that ends a word looks different */
-	DITI_CLEAN_ACCENTS = 32,     /* NFD without nonspacing marks */
+	DITI_CLEAN_CONTROLS = 1,
+	DITI_CLEAN_IDEOGRAPHS = 2,
+	DITI_CLEAN_COMPOSE = 4,
+	DITI_CLEAN_LOWER = 8,
+	DITI_CLEAN_LOWER_SIGMA = 16,
+	DITI_CLEAN_ACCENTS = 32,
 	DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
 } diti_clean_rule;
-#define DITI_PROMPT_LIMIT (16u << 20) /* bytes */
-/* Text (UTF-8; broken bytes become U+FFFD) after those steps, freed with diti_codes_free. */
+#define DITI_PROMPT_LIMIT (16u << 20)
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
 								   diti_codes *out, dit_error *err);
 
-/* --- SentencePiece's normaliser (models.md 6.2): a byte trie whose values are offsets of replacement strings --- */
 typedef struct diti_normalizer {
-	uint32_t *trie; /* Darts units; NULL: characters stay as they are */
+	uint32_t *trie;
 	uint32_t trie_count;
-	char *replacements; /* NUL-terminated strings, and one NUL more at the end */
+	char *replacements;
 	uint32_t replacements_size;
-	bool add_prefix;      /* one space before the first character */
-	bool collapse_spaces; /* runs become one space, none at the ends */
-	bool unicode_spaces;  /* whatever white space the trie leaves counts as a space */
+	bool add_prefix;
+	bool collapse_spaces;
+	bool unicode_spaces;
 } diti_normalizer;
 DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
 													 size_t size, const char *name, dit_error *err);
 DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer);
-/* Normalised text with spaces written as U+2581; broken UTF-8 bytes become U+FFFD. *out is freed with diti_free. */
 DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
 											size_t length, char **out, size_t *out_length, dit_error *err);
 
-/* --- pieces of text by their bytes --- */
 typedef enum diti_piece_type {
 	DITI_PIECE_NORMAL = 1,
 	DITI_PIECE_UNKNOWN = 2,
@@ -15823,111 +15036,95 @@ typedef enum diti_piece_type {
 	DITI_PIECE_BYTE = 6
 } diti_piece_type;
 typedef struct diti_piece {
-	const char *text; /* length bytes in the tokenizer's pool */
+	const char *text;
 	uint32_t length;
 	int32_t id;
 	float score;
 	diti_piece_type type;
 } diti_piece;
-typedef struct diti_piece_index { /* sorted by bytes, so that the pieces with a common beginning are neighbours */
+typedef struct diti_piece_index {
 	diti_piece *pieces;
 	size_t capacity;
 	uint32_t count;
 } diti_piece_index;
-typedef struct diti_piece_range { /* the pieces that begin with the depth bytes read so far */
+typedef struct diti_piece_range {
 	uint32_t low, high, depth;
 } diti_piece_range;
 DIT_INTERNAL bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece);
 DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index);
 DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index);
-/* Reads one byte more; false: no piece begins so. */
 DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next);
-/* The piece that the bytes read so far spell, or NULL. */
 DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range);
 DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length);
-DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length); /* -1: absent */
+DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length);
 
-/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (models.md 6) --- */
 typedef enum diti_tokenizer_kind {
 	DITI_TOKENIZER_UNIGRAM,
 	DITI_TOKENIZER_CLIP,
 	DITI_TOKENIZER_WORDPIECE
 } diti_tokenizer_kind;
-typedef struct diti_merge { /* of BPE: two neighbours that become one, the lowest rank first */
+typedef struct diti_merge {
 	int32_t left, right, result;
 	uint32_t rank;
 } diti_merge;
 typedef struct diti_merge_index {
 	diti_merge *merges;
-	uint32_t *slots; /* index + 1; 0: free */
+	uint32_t *slots;
 	size_t count, capacity, slot_count;
 } diti_merge_index;
 typedef struct diti_tokenizer {
 	diti_env env;
-	char *name; /* for messages */
+	char *name;
 	diti_tokenizer_kind kind;
-	diti_normalizer normalizer; /* unigram */
-	uint32_t rules;             /* the others: diti_clean_rule */
-	char *pool;                 /* the bytes of all pieces */
+	diti_normalizer normalizer;
+	uint32_t rules;
+	char *pool;
 	size_t pool_size, pool_used;
-	diti_piece_index words;               /* what text is made of */
-	diti_piece_index specials;            /* "</s>" and its like: cut out of the text before anything else */
-	uint32_t capacity, count;             /* pieces announced, added so far */
-	int32_t byte_ids[256];                /* unigram and BPE; -1: no such piece */
-	int32_t last_byte_ids[256];           /* BPE: of bytes that end a word */
-	diti_merge_index merges;              /* BPE */
-	bool byte_fallback;                   /* unigram: unknown characters are spelled in bytes */
-	int32_t begin, unknown, end, padding; /* begin -1: none */
+	diti_piece_index words;
+	diti_piece_index specials;
+	uint32_t capacity, count;
+	int32_t byte_ids[256];
+	int32_t last_byte_ids[256];
+	diti_merge_index merges;
+	bool byte_fallback;
+	int32_t begin, unknown, end, padding;
 	float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
-/* What a tokenizer makes of a prompt. */
 typedef struct diti_tokens {
 	int32_t *ids;
-	float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
-	uint32_t capacity;   /* of ids and weights */
-	uint32_t count;      /* ids before the padding */
-	uint32_t lost;       /* tokens that did not fit */
-	char lost_text[160]; /* those, as text */
-	bool lost_more;      /* and more than that */
+	float *weights;
+	uint32_t capacity;
+	uint32_t count;
+	uint32_t lost;
+	char lost_text[160];
+	bool lost_more;
 } diti_tokens;
 
-/* data: the bytes of spiece.model, tokenizer.json, or vocab.txt (told apart by content). */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
 											diti_tokenizer **out, dit_error *err);
-/* vocab.json and merges.txt of CLIP. */
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
 												   const char *merges, size_t merges_size, const char *name,
 												   diti_tokenizer **out, dit_error *err);
-/* tokenizer.ggml.* metadata of a llama.cpp T5 GGUF. */
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
 												 diti_tokenizer **out, dit_error *err);
-/* Whatever of these files a folder of a package has ("tokenizer/"; "": the package itself), with what
-   tokenizer_config.json and special_tokens_map.json say; DIT_OK with *out = NULL where there is none. *limit:
-   model_max_length, 0: unknown. */
 DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
 												   diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
-/* Fills exactly capacity ids: the tokens of text (UTF-8; broken bytes become U+FFFD) between the begin and end tokens
-   that the model wants, then padding. Longer text is cut, the end token kept. Begin, end and padding weigh 1. */
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
 											  dit_error *err);
 
-/* How the readers fill a tokenizer: create with room for so many pieces, add each, finish. */
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
 											  uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
 											  dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
 										   float score, diti_piece_type type, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
-/* The id of a piece, which is cut out of texts from now on; an error where there is none. Once all are added. */
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
 											   dit_error *err);
-/* The ids of what every text of that kind begins and ends with, and their like. */
 DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
-/* root: a tokenizer.json of that kind. */
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
 											   diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -15938,19 +15135,16 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
 												   diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
 												 diti_tokenizer **out, dit_error *err);
-/* What a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens hold. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
 											   const diti_json *added, const char *name, diti_tokenizer **out,
 											   dit_error *err);
 
-/* Where tokens go, in the order of the text. text: what a token stands for, in case it is lost. */
 typedef struct diti_token_sink {
 	diti_tokens *tokens;
 	uint32_t room;
-	float weight; /* of the tokens to come */
+	float weight;
 } diti_token_sink;
 DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
-/* Text without special pieces. */
 DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 											diti_token_sink *sink, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
@@ -15958,15 +15152,13 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 											  diti_token_sink *sink, dit_error *err);
 
-/* --- prompts with weights, as A1111's web UI writes them (weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested ones
-   multiply; \( \) \[ \] are brackets of the text --- */
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
-	size_t first, length; /* of the prompt's text */
+	size_t first, length;
 	double weight;
 } diti_prompt_part;
 typedef struct diti_prompt {
-	char *text; /* without the signs that stand for weights */
+	char *text;
 	diti_prompt_part *parts;
 	size_t size, count, capacity;
 } diti_prompt;
@@ -15976,76 +15168,61 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif
 
 /* ==== src/text/text.h ==== */
-/* text: tokenizers and text encoders. */
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
 
-/* --- T5, mT5, umT5 encoders (models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
 typedef struct diti_t5_traits {
 	uint32_t columns, vocabulary, layers;
 } diti_t5_traits;
-/* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
 									 const diti_checkpoint *checkpoint, const char *prefix,
 									 const diti_load_options *options, diti_t5 **out, dit_error *err);
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
-/* Prompts of unequal length, one after the other: ids U32 [1, rows]; items says which rows each of them reads
-   (diti_attention_desc: queries and keys count from the same rows; keys beyond those named are masked; a family that
-   attends to padding names it as keys), and names every row once as a query -> F32 [rows, columns]. diti_t5_encode
-   declares inputs for relative positions, one for each table of the model; diti_t5_write_inputs fills them once the
-   plan exists. */
 #define DITI_T5_MAX_BLOCKS 64u
 typedef struct diti_t5_use {
-	uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
-	diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
-	diti_tensor weights;                  /* table of diti_weigh_rows; 0: all tokens count alike */
-	diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
+	uint32_t batch, rows, tokens;
+	diti_tensor ids, items;
+	diti_tensor weights;
+	diti_tensor bias[DITI_T5_MAX_BLOCKS];
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
 											 dit_error *err);
 
-/* --- CLIP text encoders (models.md 5.2) --- */
 typedef struct diti_clip diti_clip;
 typedef struct diti_clip_traits {
-	uint32_t columns, projected; /* projected: columns of the projection, 0: none */
+	uint32_t columns, projected;
 	uint32_t vocabulary, positions, layers;
 } diti_clip_traits;
-/* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
-   size. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
 												   const diti_checkpoint *checkpoint, const char *prefix,
 												   const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
 DIT_INTERNAL DITI_UNUSED const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
 DIT_INTERNAL DITI_UNUSED const diti_weights *diti_clip_weights(const diti_clip *clip);
-/* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
-   fills. */
 typedef struct diti_clip_use {
 	uint32_t batch, tokens;
-	uint32_t skip;    /* of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-	bool norm_states; /* states pass the final norm (not in SD3) */
-	bool unprojected; /* pooled without the projection (FLUX) */
+	uint32_t skip;
+	bool norm_states;
+	bool unprojected;
 	diti_tensor ids;
-	diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
-	diti_tensor causal;  /* F32 [heads, 2 * tokens - 1] */
-	diti_tensor pooled;  /* U32 [1, batch]: rows of the tokens that stand for the prompts */
+	diti_tensor weights;
+	diti_tensor causal;
+	diti_tensor pooled;
 } diti_clip_use;
 typedef struct diti_clip_result {
-	diti_tensor states; /* F32 [batch * tokens, columns] */
-	diti_tensor pooled; /* F32 [batch, projected or columns] */
+	diti_tensor states;
+	diti_tensor pooled;
 } diti_clip_result;
 DIT_INTERNAL DITI_UNUSED void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
 											   diti_clip_result *out);
-/* ids: what the tensor holds, for the place of the end token. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
 														   const diti_clip_use *use, const int32_t *ids,
 														   dit_error *err);
 
-/* --- BERT (models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
 	uint32_t columns, vocabulary, positions, layers;
@@ -16058,21 +15235,17 @@ DIT_INTERNAL DITI_UNUSED const diti_bert_traits *diti_bert_get_traits(const diti
 DIT_INTERNAL DITI_UNUSED const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
 	uint32_t batch, tokens;
-	diti_tensor ids;     /* U32 [1, batch * tokens] */
-	diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
-	diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
+	diti_tensor ids;
+	diti_tensor items;
+	diti_tensor weights;
 } diti_bert_use;
-/* -> F32 [batch * tokens, columns] */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
 													  const diti_bert_use *use);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
-/* What tokenizers need of Unicode 18.0.0, as unicode.c reads it; made by tests/reference/unicode_tables.py. */
 #ifndef DITI_UNICODE_TABLES_H
 #define DITI_UNICODE_TABLES_H
-/* clang-format off */
-/* code, class (diti_unicode_class) wherever the class changes */
 #define DITI_UNICODE_CLASSES 5194u
 static const char *const diti_unicode_classes[] = {
 "!-e#,$+)*$+/*$++&7''*)+'(X#))*$+$*$$X#)$*$+$*$-g#,$+$*-+$*'$$)$*$-$,+''&$$$)'*$'$#$)$&)'$(R##$$c##$$b7#+$;#@$-#1$$#$",
@@ -16124,7 +15297,6 @@ static const char *const diti_unicode_classes[] = {
 "*$+$*'+$*$+'*++$*1+$*++$*++$*$+$*7+$*F+-*)+$*-+$*F+`$,'-Q/,}#-+,f'-;,B-',B-$,B-$,o#-7(=&Z*-f$,_#-=,}#-+,5-1,'-@,/-x)",
 ",wO-',F-),=-),u,-+,;-+,]#-+,h$-3,7-/,u#-3,a#-',;-+,'-@,5-s#,_2-3,@-',=-),X&-$,$-),H-$,=-),;--,j)-$,U''7&$-sQ#*pYN+e#",
 "*v`'+$*nq(+'*Wc*+B*o>+me$*U;+|g#*iy'+-*ac++i`K*gY.+Xgd1&p-'"};
-/* code, canonical combining class wherever that changes */
 #define DITI_UNICODE_COMBINING 1260u
 static const char *const diti_unicode_combining[] = {
 "!!WF[-N'$:+;$C$+-G'H+G'H9r,-s,+737$6$6)7)6't,$[-)6+7$'$:'7$)$$'#$$'#$(=Z-[/[--Z-u.u,$7+6$7)2$&$7/6/7'6$7'2$/$'$t,$$$",
@@ -16142,7 +15314,6 @@ static const char *const diti_unicode_combining[] = {
 ".5'4+1$0|)5$4q&5$4H5$4m&5$4r55$4g.1$0$5'4m&5$4z55'4Sp35$4|f$$-#n$[-1Z-sY#/'.bc6$$#mY(u,'t,p$m,'j,)#)S-$6-l,3u,3t,'[-",
 "-6't,a#[-+Z-l)[-)Z-9m,)l,3$'#'m,$l,e#m,'l,id&[-1Z-$[-FZ-'[-1Z-$[-'Z-$[--Z-f'[-$Z-V*[-1Z-p3[-$Z-r$[-+Z-l9`-':$7$Z-_.[",
 "-$6$t,v-[-$Z-'[-$Z-1[-'Z--[-$Z-T8u,1t,x'[-/z,$0"};
-/* code, then first and second of its canonical decomposition, which composition turns back */
 #define DITI_UNICODE_PAIRS 2883u
 static const char *const diti_unicode_pairs[] = {
 "j+z$WF$!$$!$$!$$!-$!'''_#$'r#$!$$!$$!/$+2$!$$!$$!/'-,$$($!$$!$$!$$!-)/2$!$$!$$!/$+0)3#$!$$!$$!$$!-$!'''_#$'r#$!$$!$$",
@@ -16177,14 +15348,12 @@ static const char *const diti_unicode_pairs[] = {
 "e&`g.''!''!''!''!''!''!''!''!''!''!''!))!''!''!11!$!$')#$!$')#$!$')#$!$')#$!$R#a$#7y&!@@!''!''!''!''!''!''!''!''!''!",
 "''!''!))!''!''!11!$!$')#$!$')#$!$')#$!$')#$!$R#a$#)]&!$$!$$!$$!+9!VvY#kvY#gi.Z#3!yq$^r$lYi#''!B7!w([)x'$$!Q;q:u:$!V#",
 "f$n$T(''>511)-1`$[$0'!6$!Fv-~-r-$!6'!=Z.a.t-$$!qKoKyKYY5YY5dY5$!9$!6$9!$8$$)#$$!$#$cU&oU&qU&$*!$/!"};
-/* the same, of what stays decomposed; second 0: none */
 #define DITI_UNICODE_SPLITS 354u
 static const char *const diti_unicode_splits[] = {
 "~HWF!$$!'H!$8YFW$h&XF7a@!5i(!Yg#ZV$Ta$$$!$$!$-!$-!$$!$5!$+!k(T(q($$!'=!s&w(q()/!k#h#!$$!$-!)B!_.|-c.$$!bP|R#~V#77!--",
 "!--!--!=Y#&7Y$}$'!'$z$;'$!5{$!Hg#f$77!--!--!--!=Y#&x}&^Q&q}&'$!'$!'$!'_#!'$!'$!t$Y&!)^$!9X$!'$!31!3.!3q#!3h#!)4!$tG!",
 "7UH!')!'gD!)Y{*!$$!R0kX*!+_J!$e(!p9s|.!$$!k|#w_#nHgoX#Wb,^@'V#)947$!$$wRc##$!$${Sc#8$!$$!+$$!$$!$$!$$!$$!$$!''!$$!$$",
 "!$$!$$!''!''!$$!''!$$!''!$$!$$!$$!$$!$M($*/$7!$5!kVZ#iXl$uZl$$$!$15$!$$!$$!$$!$y&Q'<$$!$$5$$!$#$$$!"};
-/* what the ideographs U+F900 to U+FAD9, then U+2F800 to U+2FA1D stand for; 0: themselves */
 #define DITI_UNICODE_IDEOGRAPHS 1016u
 static const char *const diti_unicode_ideographs[] = {
 "UgGqe,]T-w9{k*W]+xe#gW6!tt4x^1|[2rNtY$pX(o_$jq#x3W1b{#ms,]GlNbF^W'{`&RX$]T6`]#S}(pu#bT(dS)`c3qq'~i(xL[t,cx*el#]f-fU$",
@@ -16209,7 +15378,6 @@ static const char *const diti_unicode_ideographs[] = {
 "~'j._('Dbgs$s0o)qgU&mV3'k#nTu$WQu$nws$URV&+xWV&x/[eV&bd3;9'x$f#}(|#r)l&~$Z#`m3cq3e#^q3iu3)vzt$nut$1ex3qy3i_8jn]&Y+t]",
 "X&5}W4e&~)R,Thu$[du$PQ'U'|wu$xVB`nV$A`$cvV$[lV$f'hTw$Z#Ztv$W'e#||v$g|v$p/T*$T'|3]#Zdw$kRw$]Z6[]6kbw$Xj]&je6^e1ki1p}w",
 "$g,yk^&3vk6ugx$z~^&WW_&Tlx$!a#kwx$`ox$xn6Rr6m(Z#p$lt6ni`&sgy$e0d+_^7c#oa7W`z$^oa&sqa&u.w(Sez$Tl7xn7-171o#fX{$"};
-/* first code, how many, step from one to the next, distance to the lower case */
 #define DITI_UNICODE_LOWER 724u
 static const char *const diti_unicode_lower[] = {
 "z$X#$e#o((!!T#C!!u#F$b#[$M!!1-!!FB!!S$O#d($'$e(3&#_,$$$^,+##V,$!!U,'$!T,'#!S,)!!g&$!!g($!!$$!!}+'!!T,$!!''!!+$!!&$!!",
@@ -16221,17 +15389,14 @@ static const char *const diti_unicode_lower[] = {
 "o-)!!!5$!qp-'W$$rp-t'V$!!1##!YpBP$!x$4!!Z*0!!DT#!!X&^#!!+##azF$+$bzF=*#!'!!WtM)$$XtM/3!!L4#cuM$!!8$!!+$!!7$!!('!![$$",
 "!!S#$!!N$!!ioN$1$YMD0#X$$!!XsM$!!qw)$$$p|F5##!/$$!c###!wR9V#!c#e[#@!3w**!!j+U#!#;+!!D2!!3,!!ts#Y$!V#}S&I!d#[o8!!!nRC",
 "'!'"};
-/* clang-format on */
 #endif
 
 /* ==== src/text/unicode.c ==== */
 
-/* --- the tables: expanded for as long as a text is worked on, since most texts need none of them --- */
 typedef struct diti_unicode {
 	int32_t *classes, *combining, *pairs, *splits, *ideographs, *lower;
 } diti_unicode;
 
-/* As tests/reference/unicode_tables.py writes them: differences from row to row, in digits of base 45. */
 static void diti_unicode_expand(const char *const *lines, uint32_t columns, uint32_t count, int32_t *out) {
 	const char *text = *lines;
 	uint32_t i;
@@ -16271,7 +15436,6 @@ static diti_unicode *diti_unicode_create(const diti_env *env) {
 	return unicode;
 }
 
-/* The last row (code, value) whose code is not above this one; the tables begin with code 0. */
 static uint32_t diti_unicode_find(const int32_t *rows, uint32_t count, uint32_t code) {
 	uint32_t low = 0, high = count / 2;
 	while (high - low > 1) {
@@ -16296,21 +15460,18 @@ static uint32_t diti_unicode_order(const diti_unicode *unicode, uint32_t code) {
 	return code < 0x300 ? 0 : diti_unicode_find(unicode->combining, DITI_UNICODE_COMBINING, code);
 }
 
-/* White_Space, and what Python counts besides: U+001C to U+001F. */
 DIT_INTERNAL bool diti_unicode_is_space(uint32_t code) {
 	return code == ' ' || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f) || code == 0x85 || code == 0xa0 ||
 		   code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
 		   code == 0x205f || code == 0x3000;
 }
 
-/* The ideographs that BERT and CLIP take for words of their own. */
 static bool diti_unicode_is_ideograph(uint32_t code) {
 	return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) ||
 		   (code >= 0xf900 && code <= 0xfaff) || (code >= 0x20000 && code <= 0x2a6df) ||
 		   (code >= 0x2a700 && code <= 0x2ceaf) || (code >= 0x2f800 && code <= 0x2fa1f);
 }
 
-/* --- text as codes; memory that runs out is remembered --- */
 static void diti_codes_put(diti_codes *codes, uint32_t code) {
 	if (codes->count == codes->capacity && !codes->failed) {
 		size_t capacity = codes->capacity ? codes->capacity * 2 : 64;
@@ -16364,16 +15525,14 @@ DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, 
 	return DIT_OK;
 }
 
-/* --- canonical decomposition and composition (Unicode Standard Annex 15) --- */
 #define DITI_HANGUL_FIRST 0xac00u
 #define DITI_HANGUL_COUNT 11172u
 #define DITI_HANGUL_L 0x1100u
 #define DITI_HANGUL_V 0x1161u
 #define DITI_HANGUL_T 0x11a7u
 #define DITI_HANGUL_VOWELS 21u
-#define DITI_HANGUL_TAILS 28u /* no tail is one of them */
+#define DITI_HANGUL_TAILS 28u
 
-/* The (code, first, second) of code in a table of such, or NULL. */
 static const int32_t *diti_unicode_triple(const int32_t *table, uint32_t count, uint32_t code) {
 	uint32_t low = 0, high = count / 3;
 	while (low < high) {
@@ -16400,7 +15559,6 @@ static void diti_decompose_hangul(uint32_t syllable, diti_codes *out) {
 	if (tail) diti_codes_put(out, DITI_HANGUL_T + tail);
 }
 
-/* Only the first of a pair is ever decomposed again. */
 static void diti_decompose_code(const diti_unicode *unicode, uint32_t code, diti_codes *out) {
 	const int32_t *triple;
 	uint32_t ideograph;
@@ -16425,8 +15583,6 @@ static void diti_decompose_code(const diti_unicode *unicode, uint32_t code, diti
 	}
 }
 
-/* Sorts what combines with one letter by its class, stable. Nobody writes runs this long; sorting part after part keeps
-   hostile ones from costing the square of their length. */
 #define DITI_COMBINING_RUN 256u
 static void diti_sort_marks(const diti_unicode *unicode, uint32_t *codes, size_t count) {
 	uint8_t order[DITI_COMBINING_RUN];
@@ -16455,7 +15611,6 @@ static void diti_decompose(const diti_unicode *unicode, const diti_codes *text, 
 	}
 }
 
-/* 0: the two don't become one. */
 static uint32_t diti_compose_pair(const diti_unicode *unicode, uint32_t first, uint32_t second) {
 	size_t i;
 	uint32_t l = first - DITI_HANGUL_L, v = second - DITI_HANGUL_V, syllable = first - DITI_HANGUL_FIRST;
@@ -16471,16 +15626,14 @@ static uint32_t diti_compose_pair(const diti_unicode *unicode, uint32_t first, u
 	return 0;
 }
 
-/* Marks, and the few letters that stand behind another one in a pair. */
 static bool diti_composes(uint32_t code, uint32_t order) {
 	return order != 0 || (code >= DITI_HANGUL_V && code < DITI_HANGUL_T + DITI_HANGUL_TAILS) ||
 		   (code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x17000);
 }
 
-/* text is decomposed. */
 static void diti_compose(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
 	size_t i, starter = SIZE_MAX;
-	uint32_t last = 0; /* class of what was written last behind the starter */
+	uint32_t last = 0;
 	for (i = 0; i < text->count && !out->failed; i++) {
 		uint32_t code = text->at[i], order = diti_unicode_order(unicode, code), pair = 0;
 		bool blocked = starter == SIZE_MAX || (out->count - 1 > starter && (last == 0 || last >= order));
@@ -16495,7 +15648,6 @@ static void diti_compose(const diti_unicode *unicode, const diti_codes *text, di
 	}
 }
 
-/* --- lower case --- */
 static uint32_t diti_unicode_to_lower(const diti_unicode *unicode, uint32_t code) {
 	size_t i;
 	if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
@@ -16518,7 +15670,6 @@ static bool diti_unicode_is_lower(const diti_unicode *unicode, uint32_t code) {
 	return code == 0xdf || code == 0x3c2;
 }
 
-/* What Unicode's Final_Sigma looks through: marks and the signs that stand inside words. */
 static bool diti_unicode_is_ignorable(const diti_unicode *unicode, uint32_t code) {
 	return diti_unicode_classify(unicode, code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
 		   code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||
@@ -16530,7 +15681,6 @@ static bool diti_is_cased(const diti_unicode *unicode, const diti_codes *text, s
 	return diti_unicode_to_lower(unicode, code) != code || diti_unicode_is_lower(unicode, code);
 }
 
-/* A sigma that ends a word: behind a cased letter, before none. */
 static bool diti_is_final_sigma(const diti_unicode *unicode, const diti_codes *text, size_t position) {
 	size_t before = position, after = position + 1;
 	while (before > 0 && position - before < 64 && diti_unicode_is_ignorable(unicode, text->at[before - 1])) before--;
@@ -16547,11 +15697,10 @@ static void diti_lower_codes(const diti_unicode *unicode, const diti_codes *text
 			diti_codes_put(out, 0x3c2);
 		else
 			diti_codes_put(out, code == 0x130 ? 'i' : diti_unicode_to_lower(unicode, code));
-		if (code == 0x130) diti_codes_put(out, 0x307); /* the only one that becomes two */
+		if (code == 0x130) diti_codes_put(out, 0x307);
 	}
 }
 
-/* --- the steps of a tokenizer's normaliser --- */
 static void diti_clean_controls(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
 	size_t i;
 	for (i = 0; i < text->count; i++) {
@@ -16579,7 +15728,6 @@ static void diti_clean_accents(const diti_unicode *unicode, const diti_codes *te
 	}
 }
 
-/* Canonical decomposition, then composition or no marks. */
 static void diti_clean_canonical(const diti_unicode *unicode, const diti_codes *text, bool compose, diti_codes *out) {
 	diti_codes parts = DITI_ZERO;
 	parts.env = text->env;
@@ -16641,7 +15789,7 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
 	if (length > DITI_PROMPT_LIMIT)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes", DITI_PROMPT_LIMIT);
 	diti_clean_read(text, length, &ascii, out);
-	if (!ascii) unicode = diti_unicode_create(env); /* ASCII never asks for a table */
+	if (!ascii) unicode = diti_unicode_create(env);
 	if (!ascii && !unicode) out->failed = true;
 	diti_clean_run(unicode, rules, out);
 	diti_free(env, unicode);
@@ -16652,12 +15800,10 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
 
 /* ==== src/text/normalize.c ==== */
 
-/* Bounds that no real map comes near; they keep hostile maps from costing more than the prompt's length. */
-#define DITI_NORMALIZED_LIMIT (16u << 20) /* bytes of normalised prompt */
-#define DITI_CHARSMAP_KEY 256u            /* bytes of a trie key */
-#define DITI_CHARSMAP_REPLACEMENT 1024u   /* bytes of a replacement string */
+#define DITI_NORMALIZED_LIMIT (16u << 20)
+#define DITI_CHARSMAP_KEY 256u
+#define DITI_CHARSMAP_REPLACEMENT 1024u
 
-/* --- the precompiled map: u32 byte size of the trie, the trie, the replacement strings --- */
 static uint32_t diti_normalize_u32(const uint8_t *bytes) {
 	return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
@@ -16707,7 +15853,6 @@ DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *nor
 
 static uint32_t diti_darts_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512u) >> 6); }
 
-/* Longest key of the trie that text starts with: its length (0: none) and the offset of its replacement. */
 static size_t diti_darts_longest(const diti_normalizer *normalizer, const char *text, size_t length, uint32_t *value) {
 	size_t i, matched = 0;
 	uint32_t unit, position;
@@ -16728,7 +15873,6 @@ static size_t diti_darts_longest(const diti_normalizer *normalizer, const char *
 	return matched;
 }
 
-/* --- normalising --- */
 typedef struct diti_normalize_run {
 	const diti_env *env;
 	char *text;
@@ -16768,20 +15912,18 @@ static dit_result diti_normalize_append_escaped(diti_normalize_run *run, const c
 	return DIT_OK;
 }
 
-/* Unicode's White_Space. */
 static bool diti_normalize_is_space(const char *text, size_t length) {
 	static const char spaces[][4] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
 									 "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
 	size_t i;
 	if (length == 1) return (*text >= '\t' && *text <= '\r') || *text == ' ';
-	if (length == 3 && memcmp(text, "\xe2\x80", 2) == 0 && (uint8_t)text[2] <= 0x8a) return true; /* U+2000..U+200A */
+	if (length == 3 && memcmp(text, "\xe2\x80", 2) == 0 && (uint8_t)text[2] <= 0x8a) return true;
 	for (i = 0; i < DITI_COUNT(spaces); i++) {
 		if (strlen(spaces[i]) == length && memcmp(text, spaces[i], length) == 0) return true;
 	}
 	return false;
 }
 
-/* What the beginning of text becomes, and how many bytes of it that takes. */
 static size_t diti_normalize_prefix(const diti_normalizer *normalizer, const char *text, size_t length,
 									const char **piece, size_t *piece_length) {
 	uint32_t value = 0;
@@ -16844,7 +15986,6 @@ DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_norm
 
 /* ==== src/text/pieces.c ==== */
 
-/* Pieces sorted by bytes, searched by narrowing a range one byte at a time. */
 
 DIT_INTERNAL bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece) {
 	void *pieces = index->pieces;
@@ -16858,7 +15999,7 @@ static int diti_piece_compare(const diti_piece *a, const diti_piece *b) {
 	int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
 	if (order) return order;
 	if (a->length != b->length) return a->length < b->length ? -1 : 1;
-	return a->id < b->id ? -1 : 1; /* of equal pieces the lowest id is found */
+	return a->id < b->id ? -1 : 1;
 }
 
 static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t count) {
@@ -16873,7 +16014,6 @@ static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t c
 	pieces[parent] = moved;
 }
 
-/* Heap sort: no memory of its own and no slow case that a hostile file could choose. */
 DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index) {
 	uint32_t i;
 	for (i = index->count / 2; i-- > 0;) diti_piece_sift_down(index->pieces, i, index->count);
@@ -16891,7 +16031,6 @@ DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index
 	return range;
 }
 
-/* First piece of the range whose next byte is at least byte (0..256); pieces that end here come first. */
 static uint32_t diti_piece_bound(const diti_piece_index *index, diti_piece_range range, uint32_t byte) {
 	while (range.low < range.high) {
 		uint32_t middle = range.low + (range.high - range.low) / 2;
@@ -16941,16 +16080,12 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 
 /* ==== src/text/weights.c ==== */
 
-/* Prompts with weights, as A1111's web UI reads them. What it writes in Python is done here sign by sign: text becomes
-   parts, a bracket that closes multiplies the weights of all parts since the one that opened, brackets left open close
-   at the end, and neighbours of equal weight become one part. Its keyword BREAK is text here: a model of fixed length
-   has no second window. */
 
 #define DITI_PROMPT_ROUND 1.1
 #define DITI_PROMPT_SQUARE (1.0 / 1.1)
 
 typedef struct diti_bracket_stack {
-	size_t parts[DITI_PROMPT_PARTS]; /* how many there were when it opened */
+	size_t parts[DITI_PROMPT_PARTS];
 	size_t count;
 } diti_bracket_stack;
 typedef struct diti_prompt_run {
@@ -16992,7 +16127,6 @@ static void diti_prompt_multiply(diti_prompt *prompt, size_t first, double weigh
 	for (; first < prompt->count; first++) prompt->parts[first].weight *= weight;
 }
 
-/* Bytes of ": 1.3 )" at text with the number in *weight; 0: it is something else. */
 static size_t diti_prompt_weight(const char *text, size_t length, double *weight) {
 	size_t at = 1, digits = 0, points = 0, used = 0;
 	char number[64];
@@ -17016,13 +16150,12 @@ static size_t diti_prompt_weight(const char *text, size_t length, double *weight
 	return at + 1;
 }
 
-/* One sign, or a run of plain text; *used: its bytes. */
 static dit_result diti_prompt_sign(diti_prompt_run *run, const char *text, size_t length, size_t *used) {
 	static const char signs[] = "\\()[]:";
 	double weight = 1.0;
 	bool round = run->round.count > 0, square = run->square.count > 0;
 	*used = 1;
-	if (*text == '\\') { /* a bracket or backslash behind it is text, alone it is nothing */
+	if (*text == '\\') {
 		*used = length > 1 && text[1] && strchr("()[]\\", text[1]) ? 2 : 1;
 		return diti_prompt_add(run, text + 1, *used - 1);
 	}
@@ -17095,12 +16228,10 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
 
 /* ==== src/text/tokenizer.c ==== */
 
-/* What the kinds of tokenizers share: their pieces, special pieces in the text, weights, begin, end and padding. */
 
-#define DITI_PIECE_LIMIT 1024u /* bytes of one piece; real ones have at most some fifty */
+#define DITI_PIECE_LIMIT 1024u
 #define DITI_PIECE_COUNT_LIMIT (4u << 20)
 
-/* --- building --- */
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
 	diti_env env;
 	if (!tokenizer) return;
@@ -17147,7 +16278,6 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
 	return DIT_OK;
 }
 
-/* "<0x0A>" -> 10; -1 for anything else. */
 static int diti_piece_byte_value(const char *text, size_t length) {
 	int value = 0, i;
 	if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
@@ -17199,7 +16329,7 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
 	if (length) memcpy(tokenizer->pool + tokenizer->pool_used, text, length);
 	tokenizer->pool_used += length;
 	tokenizer->count++;
-	if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK; /* an empty piece never matches */
+	if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
 }
 
@@ -17232,9 +16362,7 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
 	return DIT_OK;
 }
 
-/* --- encoding --- */
 
-/* Whole characters only: where the last one is cut, it goes. */
 static void diti_lost_close(diti_tokens *tokens, size_t used) {
 	size_t start = used;
 	tokens->lost_more = true;
@@ -17251,7 +16379,7 @@ static void diti_lost_append(diti_tokens *tokens, const char *text, size_t lengt
 		bool space = length - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
 		char c = space || (text[i] >= 0 && text[i] < ' ') ? ' ' : text[i];
 		if (space) i += 2;
-		if (used == 0 && (c == ' ' || ((uint8_t)c & 0xc0u) == 0x80)) continue; /* begins with a whole character */
+		if (used == 0 && (c == ' ' || ((uint8_t)c & 0xc0u) == 0x80)) continue;
 		if (used + 1 == sizeof tokens->lost_text) {
 			diti_lost_close(tokens, used);
 			return;
@@ -17282,7 +16410,6 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
 	return DIT_OK;
 }
 
-/* Text between special pieces is encoded piece by piece, as transformers does. */
 static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, const char *text, size_t length,
 											 diti_token_sink *sink, dit_error *err) {
 	size_t start = 0, position = 0;
@@ -17328,7 +16455,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
 	out->lost_text[0] = 0;
 	for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
 	sink.tokens = out;
-	sink.room = out->capacity - 1; /* the end token always fits */
+	sink.room = out->capacity - 1;
 	sink.weight = 1.0f;
 	if (!text) text = "";
 	if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
@@ -17345,9 +16472,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
 
 /* ==== src/text/tokenizer_files.c ==== */
 
-/* Which tokenizer a file or folder holds. */
 
-/* --- vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...] --- */
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
 	return diti_json_u64(value, id) && *id <= INT32_MAX;
 }
@@ -17403,7 +16528,6 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 	return result;
 }
 
-/* --- single files --- */
 static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
 										   diti_tokenizer **out, dit_error *err) {
 	diti_json *root = NULL;
@@ -17424,7 +16548,6 @@ static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data
 	return result;
 }
 
-/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace, vocab.txt with "[PAD]". */
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
 											diti_tokenizer **out, dit_error *err) {
 	const char *text = (const char *)data;
@@ -17436,14 +16559,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *dat
 	return diti_tokenizer_load_spiece(env, data, size, name, out, err);
 }
 
-/* --- folders --- */
 typedef struct diti_tokenizer_folder {
 	const diti_env *env;
 	const diti_package *package;
 	const char *folder;
 } diti_tokenizer_folder;
 
-/* *data stays NULL where there is no such file. */
 static dit_result diti_folder_read(const diti_tokenizer_folder *from, const char *file, char *path, size_t path_size,
 								   char **data, size_t *size, dit_error *err) {
 	*data = NULL;
@@ -17491,7 +16612,6 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
 	return result;
 }
 
-/* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
 static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
 	const diti_json *token = diti_json_get(config, "pad_token");
 	const char *text = token && token->kind == DITI_JSON_STRING ? token->text : diti_json_string(token, "content", "");
@@ -17548,7 +16668,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 
 /* ==== src/text/unigram.c ==== */
 
-/* SentencePiece unigram (models.md 6.2). */
 
 static bool diti_tokenizer_spells_bytes(const diti_tokenizer *tokenizer) {
 	int i;
@@ -17574,11 +16693,10 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 	return DIT_OK;
 }
 
-/* --- Viterbi: the segmentation with the largest sum of scores --- */
-typedef struct diti_lattice { /* per byte position: the best path that ends there */
+typedef struct diti_lattice {
 	float *score;
-	uint32_t *from; /* where its last piece begins; UINT32_MAX: not reached */
-	int32_t *id;    /* that piece */
+	uint32_t *from;
+	int32_t *id;
 } diti_lattice;
 
 static void diti_lattice_free(const diti_env *env, diti_lattice *lattice) {
@@ -17604,7 +16722,6 @@ static void diti_lattice_relax(diti_lattice *lattice, uint32_t start, uint32_t e
 	lattice->id[end] = id;
 }
 
-/* SentencePiece favours user pieces so much that they always win. */
 static float diti_piece_path_score(const diti_tokenizer *tokenizer, const diti_piece *piece) {
 	return piece->type == DITI_PIECE_USER ? (float)piece->length * tokenizer->max_score - 0.1f : piece->score;
 }
@@ -17623,7 +16740,6 @@ static void diti_lattice_extend(const diti_tokenizer *tokenizer, diti_lattice *l
 	if (!known) diti_lattice_relax(lattice, start, start + character, tokenizer->unknown_score, tokenizer->unknown);
 }
 
-/* Turns the chain of beginnings around: afterwards from[p] is the end of the piece that starts at p. */
 static void diti_lattice_reverse(diti_lattice *lattice, uint32_t length) {
 	uint32_t position = length, next = UINT32_MAX;
 	while (position) {
@@ -17640,13 +16756,12 @@ static void diti_lattice_fill(const diti_tokenizer *tokenizer, diti_lattice *lat
 	uint32_t start, character;
 	for (start = 0; start < length; start += character) {
 		character = (uint32_t)diti_utf8_length(text + start, length - start);
-		if (character == 0) character = 1; /* a damaged character map can write broken text */
+		if (character == 0) character = 1;
 		diti_lattice_extend(tokenizer, lattice, text, length, start, character);
 	}
 	diti_lattice_reverse(lattice, length);
 }
 
-/* --- encoding --- */
 static void diti_token_emit_bytes(const diti_tokenizer *tokenizer, diti_token_sink *sink, const char *text,
 								  uint32_t length) {
 	uint32_t i;
@@ -17694,15 +16809,14 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 
 /* ==== src/text/unigram_spiece.c ==== */
 
-/* --- protobuf, as far as SentencePiece's ModelProto needs it --- */
 typedef struct diti_protobuf {
 	const uint8_t *data;
 	size_t size, position;
 } diti_protobuf;
 typedef struct diti_protobuf_field {
-	uint64_t number;     /* 1..2^29-1 */
-	uint64_t value;      /* varints and fixed sizes */
-	const uint8_t *data; /* length-delimited fields; NULL otherwise */
+	uint64_t number;
+	uint64_t value;
+	const uint8_t *data;
 	size_t size;
 } diti_protobuf_field;
 
@@ -17734,7 +16848,6 @@ static bool diti_protobuf_bytes(diti_protobuf *message, diti_protobuf_field *fie
 	return true;
 }
 
-/* 1: a field was read, 0: the message ended, -1: it is damaged. */
 static int diti_protobuf_next(diti_protobuf *message, diti_protobuf_field *field) {
 	uint64_t tag;
 	bool good;
@@ -17759,8 +16872,7 @@ static diti_protobuf diti_protobuf_open(const void *data, size_t size) {
 	return message;
 }
 
-/* --- spiece.model: ModelProto {1 pieces, 2 trainer, 3 normalizer} --- */
-typedef struct diti_spiece { /* SentencePiece {1 piece, 2 score, 3 type} */
+typedef struct diti_spiece {
 	const char *text;
 	size_t length;
 	float score;
@@ -17815,7 +16927,6 @@ static dit_result diti_spiece_add(diti_tokenizer *tokenizer, const diti_protobuf
 							  (diti_piece_type)piece.type, err);
 }
 
-/* TrainerSpec {3 model_type, 24 treat_whitespace_as_suffix} */
 static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, const diti_protobuf_field *source,
 											dit_error *err) {
 	static const char *const types[] = {"?", "unigram", "BPE", "word", "character"};
@@ -17835,7 +16946,6 @@ static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, con
 	return more < 0 ? diti_spiece_damaged(tokenizer->name, message.position, err) : DIT_OK;
 }
 
-/* NormalizerSpec {2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces} */
 static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const diti_protobuf_field *source,
 											  dit_error *err) {
 	diti_protobuf message = diti_protobuf_open(source->data, source->size);
@@ -17888,11 +16998,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
 
 /* ==== src/text/unigram_json.c ==== */
 
-/* tokenizer.json of the tokenizers library, as transformers writes it for SentencePiece unigram models. What its
-   normalizer and pre_tokenizer say must amount to SentencePiece's own rules (models.md 6.2); anything else is refused
-   by name. */
 
-/* --- base64 --- */
 static int diti_base64_value(char digit) {
 	if (digit >= 'A' && digit <= 'Z') return digit - 'A';
 	if (digit >= 'a' && digit <= 'z') return digit - 'a' + 26;
@@ -17901,7 +17007,6 @@ static int diti_base64_value(char digit) {
 	return digit == '/' ? 63 : -1;
 }
 
-/* Writes at most length * 3 / 4 bytes. */
 static bool diti_base64_decode(const char *text, size_t length, uint8_t *out, size_t *size) {
 	uint32_t bits = 0, held = 0;
 	size_t i;
@@ -17918,7 +17023,6 @@ static bool diti_base64_decode(const char *text, size_t length, uint8_t *out, si
 	return true;
 }
 
-/* --- normalizer and pre_tokenizer --- */
 static dit_result diti_unigram_unsupported(const diti_tokenizer *tokenizer, const char *what, const char *type,
 										   dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a unigram model",
@@ -17945,7 +17049,6 @@ static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const di
 	return result;
 }
 
-/* Only the replacement of runs of spaces is known; collapse_spaces does it. */
 static bool diti_unigram_collapses(const diti_json *replace) {
 	const diti_json *pattern = diti_json_get(replace, "pattern");
 	const char *regex = diti_json_string(pattern, "Regex", ""), *content = diti_json_string(replace, "content", "");
@@ -17956,7 +17059,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
 	const char *type = diti_json_string(normalizer, "type", "");
 	const diti_json *member;
 	if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
-		return DIT_OK; /* collapse_spaces strips */
+		return DIT_OK;
 	if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
 	if (diti_equal(type, "Replace") && diti_unigram_collapses(normalizer)) return DIT_OK;
 	if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
@@ -17983,7 +17086,7 @@ static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, con
 	const char *type = diti_json_string(pre_tokenizer, "type", "");
 	const diti_json *member;
 	if (diti_equal(type, "WhitespaceSplit")) {
-		tokenizer->normalizer.unicode_spaces = true; /* no piece spans two words, so splitting adds nothing else */
+		tokenizer->normalizer.unicode_spaces = true;
 		return DIT_OK;
 	}
 	if (diti_equal(type, "Metaspace")) return diti_unigram_read_metaspace(tokenizer, pre_tokenizer, err);
@@ -17996,12 +17099,11 @@ static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, con
 	return DIT_OK;
 }
 
-/* --- vocabulary: [[piece, score], …] in the order of the ids --- */
 typedef struct diti_unigram_source {
-	const diti_json *vocab, *added; /* arrays */
+	const diti_json *vocab, *added;
 	uint64_t unknown;
 	bool byte_fallback;
-	uint8_t *special; /* per id of the vocabulary: an added token, cut out of the text before anything else */
+	uint8_t *special;
 } diti_unigram_source;
 
 static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
@@ -18050,7 +17152,7 @@ static bool diti_unigram_is_byte(const char *text, size_t length) { return lengt
 
 static diti_piece_type diti_unigram_type(const diti_unigram_source *source, uint32_t id, const diti_json *text) {
 	if (id == source->unknown) return DITI_PIECE_UNKNOWN;
-	if (source->special[id]) return DITI_PIECE_UNUSED; /* added_tokens adds it as a special */
+	if (source->special[id]) return DITI_PIECE_UNUSED;
 	return source->byte_fallback && diti_unigram_is_byte(text->text, text->text_length) ? DITI_PIECE_BYTE
 																						: DITI_PIECE_NORMAL;
 }
@@ -18114,14 +17216,12 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
 
 /* ==== src/text/unigram_gguf.c ==== */
 
-/* --- tokenizer.ggml.* of a GGUF (models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
 	uint64_t count;
-	const void *scores; /* count floats, not aligned; NULL: all 0 */
-	const void *types;  /* count int32, not aligned; NULL: all normal */
+	const void *scores;
+	const void *types;
 } diti_ggml_vocabulary;
 
-/* A GGUF array of count 4-byte elements, whatever of the two type codes it has; NULL when the key is absent. */
 static dit_result diti_ggml_array(const diti_checkpoint *checkpoint, const char *key, uint32_t type, uint32_t or_type,
 								  uint64_t count, const void **out, dit_error *err) {
 	uint64_t found = 0;
@@ -18169,7 +17269,6 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
 	return result;
 }
 
-/* An id of the metadata, when it is there; one outside the vocabulary is an error. */
 static dit_result diti_ggml_id(const diti_checkpoint *checkpoint, const char *key, const diti_tokenizer *tokenizer,
 							   int32_t *id, dit_error *err) {
 	const char *text = diti_checkpoint_text(checkpoint, key);
@@ -18197,7 +17296,7 @@ static dit_result diti_ggml_read_normalizer(const diti_checkpoint *checkpoint, d
 	uint32_t type = 0;
 	normalizer->add_prefix = diti_ggml_flag(checkpoint, "tokenizer.ggml.add_space_prefix", true);
 	normalizer->collapse_spaces = diti_ggml_flag(checkpoint, "tokenizer.ggml.remove_extra_whitespaces", true);
-	normalizer->unicode_spaces = true; /* older files carry no map, and every T5 map does at least this */
+	normalizer->unicode_spaces = true;
 	if (!diti_checkpoint_array(checkpoint, key, &map, &size, &type)) return DIT_OK;
 	if (type > 1) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s must be an array of bytes", tokenizer->name, key);
 	return diti_normalizer_set_charsmap(&tokenizer->env, normalizer, map, (size_t)size, tokenizer->name, err);
@@ -18242,11 +17341,9 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 
 /* ==== src/text/bpe.c ==== */
 
-/* CLIP's byte-level BPE (models.md 6.1). */
 
 #define DITI_MERGE_LIMIT (4u << 20)
 
-/* --- merges by their two sides --- */
 static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
 	uint32_t mask = (uint32_t)index->slot_count - 1;
 	uint32_t slot = ((uint32_t)left * 0x9e3779b1u ^ (uint32_t)right * 0x85ebca6bu) * 0xc2b2ae35u >> 7 & mask;
@@ -18263,7 +17360,6 @@ static const diti_merge *diti_merge_find(const diti_merge_index *index, int32_t 
 	return found ? &index->merges[found - 1] : NULL;
 }
 
-/* Of merges that are named twice the first counts. */
 static dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_error *err) {
 	diti_merge_index *index = &tokenizer->merges;
 	size_t i;
@@ -18306,7 +17402,6 @@ static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, si
 	return DIT_OK;
 }
 
-/* "left right" */
 static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *line, size_t length, dit_error *err) {
 	const char *space = (const char *)memchr(line, ' ', length);
 	if (!space)
@@ -18315,7 +17410,6 @@ static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *lin
 	return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
-/* --- finishing: bytes are spelled as printable characters; those that end a word have a suffix --- */
 static uint32_t diti_bpe_letter(uint32_t byte) {
 	bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 	if (printable) return byte;
@@ -18341,16 +17435,15 @@ DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *er
 	return result;
 }
 
-/* --- one word: symbols are joined, the pair of lowest rank first, of equal ones the leftmost --- */
 typedef struct diti_bpe_pair {
 	uint32_t rank, at;
 	int32_t left, right;
 } diti_bpe_pair;
 typedef struct diti_bpe_run {
 	const diti_tokenizer *tokenizer;
-	char *text;            /* the word, and a space behind it */
-	int32_t *ids;          /* of the symbol that begins at this byte; -1: none does */
-	uint32_t *next, *prev; /* bytes where its neighbours begin */
+	char *text;
+	int32_t *ids;
+	uint32_t *next, *prev;
 	diti_bpe_pair *heap;
 	uint32_t length;
 	size_t heap_count;
@@ -18392,7 +17485,6 @@ static diti_bpe_pair diti_bpe_pop(diti_bpe_run *run) {
 	return top;
 }
 
-/* A pair whose symbols have become others meanwhile is passed over. */
 static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
 	uint32_t at = pair->at, right = run->next[at];
 	if (run->ids[at] != pair->left || right >= run->length || run->ids[right] != pair->right) return;
@@ -18424,7 +17516,6 @@ static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
 		diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
 }
 
-/* --- splitting text into words --- */
 static size_t diti_bpe_contraction(const diti_codes *text, size_t first) {
 	static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
 	size_t i, j;
@@ -18439,7 +17530,6 @@ static size_t diti_bpe_contraction(const diti_codes *text, size_t first) {
 	return 0;
 }
 
-/* Letters, one number, or what is neither. */
 static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
 	size_t end = first + diti_bpe_contraction(text, first);
 	uint8_t kind = text->kinds[first];
@@ -18475,7 +17565,7 @@ static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t co
 	run->ids = (int32_t *)diti_alloc_array(env, bytes, sizeof *run->ids);
 	run->next = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->next);
 	run->prev = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->prev);
-	run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap); /* a join adds two at most */
+	run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap);
 	if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
 					 (unsigned long)codes);
@@ -18489,7 +17579,6 @@ static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
 	diti_free(env, run->heap);
 }
 
-/* The most codes that stand without white space between them: no word is longer. */
 static size_t diti_bpe_longest(const diti_codes *text) {
 	size_t i, start = 0, longest = 0;
 	for (i = 0; i <= text->count; i++) {
@@ -18515,7 +17604,6 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
 	return result;
 }
 
-/* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy --- */
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
 	size_t first = 0, end;
 	bool header = true;
@@ -18557,7 +17645,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 	return result;
 }
 
-/* --- tokenizer.json: what the tokenizers library does, as far as CLIP's files ask for it --- */
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only CLIP's",
 					 name, what, value);
@@ -18576,7 +17663,7 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
 		tokenizer->rules |= DITI_CLEAN_COMPOSE;
 	} else if (diti_equal(type, "Lowercase")) {
 		tokenizer->rules |= DITI_CLEAN_LOWER;
-	} else if (!diti_equal(type, "Replace") || /* white space only separates words, however much of it */
+	} else if (!diti_equal(type, "Replace") ||
 			   !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
 		result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
 	}
@@ -18599,7 +17686,6 @@ static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const cha
 	return result;
 }
 
-/* "left right" or ["left", "right"]. */
 static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
 	const diti_json *merge;
 	dit_result result = DIT_OK;
@@ -18642,9 +17728,8 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
 
 /* ==== src/text/wordpiece.c ==== */
 
-/* BERT's WordPiece (models.md 6.3). */
 
-#define DITI_WORD_LIMIT 100u /* longer words are unknown */
+#define DITI_WORD_LIMIT 100u
 
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
 	int32_t mask;
@@ -18654,19 +17739,16 @@ DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_err
 	if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
 	if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
 	if (result < 0) return result;
-	result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
+	result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent);
 	if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
 	return diti_fail(err, result, "%s", absent.message);
 }
 
-/* --- words --- */
-/* Unicode's punctuation, and all ASCII that is neither letter nor digit. */
 static bool diti_wordpiece_is_punctuation(const diti_codes *codes, size_t at) {
 	uint8_t kind = codes->kinds[at];
 	return kind == DITI_UNICODE_PUNCTUATION || (kind == DITI_UNICODE_OTHER && codes->at[at] < 0x80);
 }
 
-/* The longest piece at text, behind "##" where it goes on with a word; 0: none. */
 static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char *text, size_t length, bool goes_on,
 									 int32_t *id) {
 	diti_piece_range range = diti_piece_range_all(&tokenizer->words);
@@ -18683,7 +17765,6 @@ static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char
 	return found;
 }
 
-/* text: a space, then the word of length bytes. */
 static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *text, size_t length, size_t characters,
 								diti_token_sink *sink) {
 	int32_t ids[DITI_WORD_LIMIT];
@@ -18693,7 +17774,7 @@ static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *tex
 		size_t size = diti_wordpiece_longest(tokenizer, text + 1 + at, length - at, at > 0, &ids[count]);
 		known = size > 0;
 		at += size;
-		if (known) ends[count++] = at; /* a piece is at least one character: vocabularies are UTF-8 */
+		if (known) ends[count++] = at;
 		if (count == DITI_WORD_LIMIT && at < length) known = false;
 	}
 	if (!known) diti_token_emit(sink, tokenizer->unknown, text, length + 1);
@@ -18738,7 +17819,6 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
 	return result;
 }
 
-/* --- vocab.txt: a piece a line; what transformers' BertTokenizer does --- */
 static size_t diti_vocab_line(const char *text, size_t size, size_t first, size_t *length) {
 	const char *feed = (const char *)memchr(text + first, '\n', size - first);
 	size_t end = feed ? (size_t)(feed - text) : size;
@@ -18771,7 +17851,6 @@ DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char
 	return DIT_OK;
 }
 
-/* --- tokenizer.json --- */
 static dit_result diti_wordpiece_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a WordPiece model", name,
 					 what, value);
@@ -18810,20 +17889,18 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
 
 /* ==== src/text/t5.c ==== */
 
-/* T5 1.1, mT5 and umT5 encoders (models.md 5.1): RMS norms, no biases, unscaled scores with a relative position bias
-   that depends on key - query only, and a gated feed-forward. */
 
 typedef struct diti_t5_block {
-	diti_weight norm;           /* [d] */
-	diti_joined qkv;            /* [3 * inner, d] */
-	diti_weight out;            /* [d, inner] */
-	diti_weight ff_norm;        /* [d] */
-	diti_weight gate, up, down; /* wi_0, wi_1 [ff, d]; wo [d, ff] */
-	float *bias;                /* own table [buckets, heads] on the host; NULL: that of the blocks before */
+	diti_weight norm;
+	diti_joined qkv;
+	diti_weight out;
+	diti_weight ff_norm;
+	diti_weight gate, up, down;
+	float *bias;
 } diti_t5_block;
 
 typedef struct diti_t5_config {
-	uint32_t columns, vocabulary, blocks; /* columns: d */
+	uint32_t columns, vocabulary, blocks;
 	uint32_t heads, head_dim, inner, hidden;
 	uint32_t buckets, max_distance;
 	float eps;
@@ -18835,12 +17912,11 @@ struct diti_t5 {
 	diti_t5_config config;
 	diti_t5_traits traits;
 	diti_weights weights;
-	diti_weight embedding;  /* [vocabulary, d] */
-	diti_weight final_norm; /* [d] */
+	diti_weight embedding;
+	diti_weight final_norm;
 	diti_t5_block *blocks;
 };
 
-/* ---- key table: names asked for are transformers'; llama.cpp calls them so ---- */
 
 static const char *const diti_t5_llama_keys[][2] = {
 	{"shared", "token_embd"},
@@ -18854,7 +17930,6 @@ static const char *const diti_t5_llama_block_keys[][2] = {
 	{"layer.1.DenseReluDense.wi_1", "ffn_up"}, {"layer.1.DenseReluDense.wo", "ffn_down"},
 };
 
-/* "encoder.block.3.layer.0.SelfAttention.q.weight" -> "enc.blk.3.attn_q.weight" */
 static const char *diti_t5_llama_name(void *user, const char *name, char *out, size_t size) {
 	static const char block[] = "encoder.block.";
 	const char *number = name + sizeof block - 1, *rest;
@@ -18871,7 +17946,6 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 	return rest ? out : NULL;
 }
 
-/* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
 
 static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
 	const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
@@ -18928,7 +18002,6 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
 	return DIT_OK;
 }
 
-/* ---- loading ---- */
 
 static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
 	static const char name[] = "layer.0.SelfAttention.relative_attention_bias.weight";
@@ -18964,7 +18037,7 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
 	const diti_t5_config *config = &t5->config;
 	const char *embedding = "shared.weight";
 	uint32_t i;
-	if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight"; /* the same, tied */
+	if (!diti_loader_find(loader, embedding)) embedding = "encoder.embed_tokens.weight";
 	diti_load_table(loader, &t5->embedding, config->vocabulary, config->columns, embedding);
 	for (i = 0; i < config->blocks; i++) diti_t5_load_block(loader, t5, i);
 	diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
@@ -19022,10 +18095,7 @@ DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { retur
 
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
 
-/* ---- relative positions ---- */
 
-/* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
-   The logarithm is float32 and truncated, as in the reference. */
 static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
 	uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
 	uint64_t distance = (uint64_t)(relative < 0 ? -relative : relative);
@@ -19036,7 +18106,6 @@ static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
 	return first + (far < half ? far : half - 1);
 }
 
-/* out [heads, 2 * tokens - 1]: element key - query + tokens - 1. */
 static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, uint32_t tokens, float *out) {
 	uint32_t width = 2 * tokens - 1, head, i;
 	for (i = 0; i < width; i++) {
@@ -19061,7 +18130,6 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
 	return result;
 }
 
-/* ---- the encoder ---- */
 
 static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tensor x, const diti_weight *weight,
 								bool out_f32, const char *name) {
@@ -19074,7 +18142,6 @@ static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tenso
 	return diti_norm(graph, x, &desc);
 }
 
-/* x += weight h, in place. */
 static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
 							 const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
@@ -19107,7 +18174,6 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
 						  diti_tensor_view(graph, qkv, 0, rows, 2 * inner, inner), &desc);
 }
 
-/* gelu(wi_0 h) * (wi_1 h) */
 static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, diti_tensor h) {
 	diti_linear_desc up = DITI_ZERO, gate = DITI_ZERO;
 	up.name = "t5_up";
@@ -19117,7 +18183,6 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
 	return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* x F32 [rows, d] is changed in place. */
 static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
 							  diti_tensor x, diti_tensor bias) {
 	const diti_t5_block *block = &t5->blocks[index];
@@ -19129,7 +18194,6 @@ static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t
 	diti_t5_residual(graph, x, h, &block->down, "t5_down");
 }
 
-/* The table that block index uses: its own, else that of the last block before it that has one. */
 static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use, uint32_t index) {
 	if (!t5->blocks[index].bias) return index ? diti_t5_bias(t5, graph, use, index - 1) : 0;
 	if (!use->bias[index]) {
@@ -19154,22 +18218,20 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 
 /* ==== src/text/clip.c ==== */
 
-/* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
-   causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
 
-#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MASKED (-1.0e30f)
 #define DITI_CLIP_MAX_TOKENS 4096u
 
 typedef struct diti_clip_block {
-	diti_layer norm1, norm2; /* [d] */
-	diti_joined qkv;         /* [3 * d, d] */
-	diti_layer out;          /* [d, d] */
-	diti_layer up, down;     /* [ff, d], [d, ff] */
+	diti_layer norm1, norm2;
+	diti_joined qkv;
+	diti_layer out;
+	diti_layer up, down;
 } diti_clip_block;
 
 typedef struct diti_clip_config {
 	uint32_t columns, vocabulary, positions, blocks, heads, hidden, projected;
-	int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
+	int32_t end;
 	float eps;
 	diti_activation activation;
 } diti_clip_config;
@@ -19180,14 +18242,13 @@ struct diti_clip {
 	diti_clip_config config;
 	diti_clip_traits traits;
 	diti_weights weights;
-	diti_weight embedding;  /* [vocabulary, d] */
-	diti_weight position;   /* [positions, d] */
-	diti_layer final_norm;  /* [d] */
-	diti_weight projection; /* [projected, d]; OpenCLIP's is turned over at load */
+	diti_weight embedding;
+	diti_weight position;
+	diti_layer final_norm;
+	diti_weight projection;
 	diti_clip_block *blocks;
 };
 
-/* ---- key table: names asked for are transformers'; OpenCLIP calls them so ---- */
 
 static const char *const diti_clip_open_keys[][2] = {
 	{"text_model.embeddings.token_embedding", "token_embedding"},
@@ -19205,7 +18266,6 @@ static const char *const diti_clip_open_block_keys[][2] = {
 	{"mlp.fc2", "mlp.c_proj"},
 };
 
-/* "text_model.encoder.layers.3.mlp.fc1.weight" -> "transformer.resblocks.3.mlp.c_fc.weight" */
 static const char *diti_clip_open_name(void *user, const char *name, char *out, size_t size) {
 	static const char block[] = "text_model.encoder.layers.";
 	const char *number = name + sizeof block - 1, *rest;
@@ -19222,10 +18282,8 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 	return rest ? out : NULL;
 }
 
-/* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
 static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
-	/* Of the models without a config, those with 768 channels are OpenAI's, the larger ones OpenCLIP's. */
 	const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
 	config->activation = DITI_ACTIVATION_GELU_ERF;
 	if (diti_equal(name, "gelu")) return DIT_OK;
@@ -19253,7 +18311,7 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
 	dit_result result;
 	diti_clip_read_sizes(loader, config);
 	config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-5f;
-	config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1; /* 2: written by old versions */
+	config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1;
 	result = diti_clip_read_activation(json, config, err);
 	if (result == DIT_OK)
 		result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
@@ -19279,7 +18337,6 @@ static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_con
 	return DIT_OK;
 }
 
-/* ---- loading ---- */
 
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
 	static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
@@ -19287,7 +18344,7 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
 	uint32_t d = clip->config.columns, hidden = clip->config.hidden;
 	diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
 	diti_load_norm(loader, &block->norm1, d, "layer_norm1");
-	if (loader->rename) { /* one matrix already */
+	if (loader->rename) {
 		block->qkv.count = 1;
 		diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
 		diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
@@ -19368,7 +18425,6 @@ DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip)
 
 DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
 
-/* ---- the graph ---- */
 
 static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
 								  const diti_weight *reader, bool out_f32, const char *name) {
@@ -19382,7 +18438,6 @@ static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti
 	return diti_norm(graph, x, &desc);
 }
 
-/* x += layer(h), in place. */
 static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
 							   const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
@@ -19412,7 +18467,6 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
 						  &desc);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
 static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
 								diti_tensor x) {
 	const diti_clip_block *block = &clip->blocks[index];
@@ -19446,7 +18500,6 @@ static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, con
 	return diti_elementwise(graph, x, &desc);
 }
 
-/* The token that stands for each prompt, out of the last layer's output: normed and projected. */
 static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, diti_tensor x) {
 	bool projects = clip->config.projected && !use->unprojected;
 	uint32_t i, columns = projects ? clip->config.projected : clip->config.columns;
@@ -19499,10 +18552,7 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
 	if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
 
-/* ---- what the host writes ---- */
 
-/* As transformers does: the first end token, the first token where there is none; for old configs the first token with
-   the largest id. */
 static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_t tokens) {
 	uint32_t i, found = 0;
 	for (i = 0; i < tokens; i++) {
@@ -19519,7 +18569,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
 	dit_result result;
 	if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
 	for (i = 0; i < count; i++)
-		mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
+		mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED;
 	result = diti_plan_write(plan, use->causal, mask, count * sizeof *mask, err);
 	diti_free(&clip->env, mask);
 	return result;
@@ -19540,12 +18590,11 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
 
 /* ==== src/text/bert.c ==== */
 
-/* BERT (models.md 5.3): learned positions, norms behind the sums. */
 
 typedef struct diti_bert_block {
-	diti_joined qkv;                 /* [3 * d, d] */
-	diti_layer out, attention_norm;  /* [d, d], [d] */
-	diti_layer up, down, final_norm; /* [ff, d], [d, ff], [d] */
+	diti_joined qkv;
+	diti_layer out, attention_norm;
+	diti_layer up, down, final_norm;
 } diti_bert_block;
 
 typedef struct diti_bert_config {
@@ -19559,13 +18608,12 @@ struct diti_bert {
 	diti_bert_config config;
 	diti_bert_traits traits;
 	diti_weights weights;
-	diti_weight embedding;      /* [vocabulary, d] */
-	diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
-	diti_layer norm;            /* [d] */
+	diti_weight embedding;
+	diti_weight position, kind;
+	diti_layer norm;
 	diti_bert_block *blocks;
 };
 
-/* ---- configuration: sizes from shapes, the rest from config.json ---- */
 
 static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
 	(void)user;
@@ -19620,7 +18668,6 @@ static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_con
 	return DIT_OK;
 }
 
-/* ---- loading ---- */
 
 static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
 	static const char *const qkv[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
@@ -19693,7 +18740,6 @@ DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert)
 
 DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
 
-/* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
 
 static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
 								  const char *name) {
@@ -19734,7 +18780,6 @@ static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph,
 						  &desc);
 }
 
-/* norm(x + layer(h)); x is lost. */
 static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_tensor x, diti_tensor h,
 								 const diti_layer *layer, const diti_layer *norm, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
@@ -19777,231 +18822,172 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 }
 
 /* ==== src/model/model.h ==== */
-/* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
- * denoiser evaluation. */
 #ifndef DITI_MODEL_H
 #define DITI_MODEL_H
 
-/* What a family tells the job. */
 typedef struct diti_model_traits {
-	const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
-	uint32_t latent_channels;     /* C */
-	uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
+	const char *family, *variant;
+	uint32_t latent_channels;
+	uint32_t out_channels;
 	uint32_t patch;
-	uint32_t default_size; /* latent height and width */
+	uint32_t default_size;
 	uint32_t text_tokens,
-		text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
+		text_columns;
 	uint32_t default_steps;
 	float default_guidance;
-	uint32_t text2_tokens, text2_columns; /* of a second encoder's output; 0: there is none */
-	uint32_t pooled_columns;              /* of the encoders' pooled outputs, joined; 0: not used */
-	uint32_t class_count;                 /* classes in place of a text, without the one that means none; 0: none */
-	uint32_t guided_channels;             /* the first so many are guided; 0: all */
-	const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
-	bool wants_size;                      /* resolution and aspect below are used */
-	bool wants_guidance;                  /* guidance below is an input (distilled models) */
-	bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
-							 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
-	bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
+	uint32_t text2_tokens, text2_columns;
+	uint32_t pooled_columns;
+	uint32_t class_count;
+	uint32_t guided_channels;
+	const char *scheduler;
+	bool wants_size;
+	bool wants_guidance;
+	bool attends_padding;
+	bool masks_padding;
 } diti_model_traits;
 
-/* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
- * images. */
 typedef struct diti_denoise {
 	uint32_t batch, copies;
-	uint32_t height, width;           /* of the latent, multiples of the patch */
-	uint32_t steps;                   /* rows of the timestep tables */
-	uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
-										 has at most */
-	float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
-	float sizes[6];     /* HunyuanDiT's: height and width of the original and of the target, top and left of the crop */
-	diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
-	diti_tensor input_scale;        /* F32 [1, 1], or 0 */
-	diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
-									   unequal number, and rows that nothing reads */
-	diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
-	diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
+	uint32_t height, width;
+	uint32_t steps;
+	uint32_t text_batch, text_tokens;
+	float resolution[2], aspect;
+	float sizes[6];
+	diti_tensor latent;
+	diti_tensor input_scale;
+	diti_tensor text;
+	diti_tensor text_items;
+	diti_tensor text2, text2_items;
 	const uint32_t *text_lengths,
-		*text2_lengths;  /* host, for write_inputs: tokens of each prompt that are no padding */
-	diti_tensor pooled;  /* F32 [text_batch, pooled_columns], or 0 */
-	diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-	float guidance;      /* distilled guidance; read by write_inputs */
-	diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
-	uint32_t first_copy; /* SD3 and FLUX: the step leaves branches before it out, and predicts for the others alone */
-	uint64_t skipped;    /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-	bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-	void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
+		*text2_lengths;
+	diti_tensor pooled;
+	diti_tensor labels;
+	float guidance;
+	diti_tensor step;
+	uint32_t first_copy;
+	uint64_t skipped;
+	bool variance;
+	void *family;
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
 typedef struct diti_family {
 	const char *name;
-	/* true when config (may be NULL) or the tensors under prefix are this family's. */
 	bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
-	/* What config (may be NULL) does not say comes from shapes. */
 	dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
 					   const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
 					   diti_transformer **out, dit_error *err);
 	void (*destroy)(diti_transformer *transformer);
 	void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
-					diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
+					diti_denoise *denoise);
 	diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
-						diti_denoise *denoise); /* prediction planar F32 [copies * batch * C, height * width] */
-	/* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
+						diti_denoise *denoise);
 	dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
 							   const float *timesteps, dit_error *err);
 } diti_family;
-struct diti_transformer { /* first member of every family's own struct */
+struct diti_transformer {
 	const diti_family *family;
 	diti_model_traits traits;
-	diti_device *device; /* NULL after a dry run */
+	diti_device *device;
 	diti_env env;
 	diti_weights weights;
 };
-/* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
 											  const diti_checkpoint *checkpoint, const char *prefix,
 											  const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
 										 const char *prefix);
-DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
+DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer);
 
-/* --- for the families --- */
-/* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
 													   const char *name);
-/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
-   with before. */
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
 										   size_t count, const char *name, char *out, size_t size);
-/* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
-   shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-/* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
- * references round. dim is a multiple of 4. */
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
 									  float divide_x, float interpolation, float *out);
 
-/* Sinusoids -> linear -> silu -> linear (models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows, width].
- */
 typedef struct diti_embedder {
 	diti_layer in, out;
 } diti_embedder;
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
 									 uint32_t columns, const char *name);
-/* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
-/* Sinusoids of values as an input's content, F32 [count, 256]. shift: models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
 											 const float *values, uint32_t count, uint32_t shift, dit_error *err);
-/* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
 											 uint32_t columns, float divide_y, float divide_x, float interpolation,
 											 dit_error *err);
-/* A layer on x; out and out_f32 as in diti_linear_desc. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
 										diti_activation activation, diti_tensor out, bool out_f32, const char *name);
-/* x += gate * layer(h), in place. gate F32 [groups, columns] or 0: none; so many rows share one of its rows, 0: all. */
 DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
 								 diti_tensor gate, uint32_t rows_per_gate, const char *name);
-/* x + add, F32; add's rows are repeated, 0: a copy. */
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
 									   const char *name);
-/* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
-/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
-   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
-   table would be too large. */
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
 	const diti_layer *layers[DITI_ADALN_LAYERS];
-	uint32_t count, items, columns; /* columns: of all layers together */
-	diti_tensor active;             /* F32 [steps, items * D]: silu(c) */
-	diti_tensor table;              /* F32 [steps, items * columns]; 0: too large */
-	diti_tensor row;                /* of the step at hand, [items, columns] or [items, D] */
+	uint32_t count, items, columns;
+	diti_tensor active;
+	diti_tensor table;
+	diti_tensor row;
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
-/* c F32 [steps * items, D]: a step's items one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
-/* What layer `index` of those added makes of it, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
-/* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
 										 const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
 										 dit_error *err);
-/* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
 											 uint32_t head_dim, bool int8);
-/* The latent's patches, projected, plus positions (F32 [tokens, D], 0: none): the residual stream, F32 [copies * batch
- * tokens, D]. All branches have the same ones. */
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
 										  uint32_t channels, uint32_t patch, diti_tensor positions);
 
-/* --- joint attention (joint.c): text and image have weights of their own and attend each other (models.md 3.3, 3.4).
-   Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in every tensor: nothing is
-   ever put together. --- */
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
-	uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
-	uint32_t text, image;    /* rows of an item */
-	uint32_t width;          /* D */
+	uint32_t items, prompts;
+	uint32_t text, image;
+	uint32_t width;
 	float eps;
 } diti_joint;
-/* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
 DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
 								   float eps);
-/* What an item of a kind of row has: rows for diti_linear_desc. */
 DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
-/* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
-   chunks 0 the image's alone. */
 typedef struct diti_modulation {
 	diti_tensor rows;
 	uint32_t chunks;
 } diti_modulation;
-typedef struct diti_pair { /* the same layer for text and image; text may be missing */
+typedef struct diti_pair {
 	diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
 typedef struct diti_joined_pair {
 	diti_joined streams[DITI_JOINT_STREAMS];
 } diti_joined_pair;
-/* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
-/* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
 DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
 											 uint32_t chunks);
-/* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
 DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
 										   diti_tensor table, const char *name);
-/* Patches, projected, plus positions (0: none), behind their text (F32 [prompts * text, D]): the residual stream, F32
-   [items * (text + image), D]. */
 DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
 										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
 										  diti_tensor positions);
-/* LN(x) * (1 + scale) + shift, of text and image; modulation's chunks first (shift) and first + 1. readers: what alone
-   reads the result. */
 DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
 										 const diti_modulation *modulation, uint32_t first,
 										 const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
-/* The same of image rows alone, one item's behind the other's: [items * image, D]. */
 DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
 											   const diti_modulation *modulation, uint32_t first, const char *name);
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
 										const diti_joined_pair *layers);
-/* activation(layer(h)). */
 DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
 										  const diti_pair *layers, diti_activation activation, const char *name);
-/* x += gate * layer(h), in place; the gate is modulation's chunk. */
 DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
 								 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
 								 const char *name);
-/* The same for image rows alone, h [items * image, columns]. */
 DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
 									   const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
 									   const char *name);
-/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], with text [4, head_dim]; none: no norm), rotation (cosines
-   0: none), attention of every item to itself: out or a new tensor. qkv [items * tokens, 3D]; text: rows of an item
-   that come first and have weights of their own. */
 typedef struct diti_heads {
 	uint32_t count, dim;
 	const diti_weight *weights;
@@ -20010,15 +18996,13 @@ typedef struct diti_heads {
 } diti_heads;
 DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
 											  uint32_t items, uint32_t text, diti_tensor out);
-/* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
 										bool swapped);
-/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
 DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
 										const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
 								 const char *image);
-#define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
+#define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 
 DIT_INTERNAL const diti_family *diti_dit_family(void);
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
@@ -20049,7 +19033,7 @@ DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
 	uint32_t row, i, half = dim / 2;
 	for (i = 0; i < half; i++) {
-		float exponent = (float)-9.210340371976184 * (float)i / (float)(half - shift); /* -ln(10000) */
+		float exponent = (float)-9.210340371976184 * (float)i / (float)(half - shift);
 		float frequency = expf(exponent);
 		for (row = 0; row < count; row++) {
 			float angle = timesteps[row] * frequency;
@@ -20059,7 +19043,6 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
 	}
 }
 
-/* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
 static void diti_position_row(double position, uint32_t dim, float *out) {
 	uint32_t i, half = dim / 2;
 	for (i = 0; i < half; i++) {
@@ -20071,7 +19054,7 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
 
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
 									  float divide_x, float interpolation, float *out) {
-	uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
+	uint32_t x, y, half = dim / 2;
 	size_t line = (size_t)grid_width * dim;
 	for (x = 0; x < grid_width; x++) {
 		diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
@@ -20087,7 +19070,6 @@ DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width,
 	}
 }
 
-/* ---- what several families are made of ---- */
 
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
 									 uint32_t columns, const char *name) {
@@ -20262,7 +19244,6 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 
 /* ==== src/model/joint.c ==== */
 
-/* What transformers with joint attention share (models.md 3.3, 3.4). */
 
 DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
 								   float eps) {
@@ -20285,14 +19266,12 @@ DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream)
 
 static uint32_t diti_joint_all(const diti_joint *joint) { return joint->items * (joint->text + joint->image); }
 
-/* Rows of x that are an item's image. */
 static diti_tensor diti_joint_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, uint32_t item) {
 	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
 	uint32_t first = item * (joint->text + joint->image) + joint->text;
 	return diti_tensor_view(graph, x, first, joint->image, 0, columns);
 }
 
-/* ---- loading ---- */
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
 										bool swapped) {
@@ -20319,7 +19298,6 @@ DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t r
 	diti_load_layer(loader, &out->streams[DITI_JOINT_IMAGE], rows, columns, 1, image);
 }
 
-/* ---- modulation ---- */
 
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
 	uint32_t i, steps, prompts, width;
@@ -20369,21 +19347,18 @@ DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *
 	return diti_tensor_view(graph, row, denoise->text_batch - joint->prompts, joint->prompts, 0, columns);
 }
 
-/* F32 [prompts, D] of one stream. */
 static diti_tensor diti_joint_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
 									uint32_t stream, uint32_t chunk) {
 	return diti_tensor_view(graph, modulation->rows, 0, joint->prompts,
 							(stream * modulation->chunks + chunk) * joint->width, joint->width);
 }
 
-/* F32 [1, D]: an image's. */
 static diti_tensor diti_joint_item_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
 										 uint32_t item, uint32_t chunk) {
 	return diti_tensor_view(graph, modulation->rows, item / (joint->items / joint->prompts), 1,
 							(modulation->chunks + chunk) * joint->width, joint->width);
 }
 
-/* ---- ops on the rows of both streams ---- */
 
 DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
 										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
@@ -20408,7 +19383,6 @@ DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *j
 	return x;
 }
 
-/* The weight that stands for both where they are int8 of the same kind; else NULL. */
 static const diti_weight *diti_joint_reader(const diti_weight *const readers[DITI_JOINT_STREAMS]) {
 	if (!readers[0] || !readers[1] || readers[0]->type != readers[1]->type) return NULL;
 	return diti_type_is_i8(readers[0]->type) ? readers[0] : NULL;
@@ -20461,7 +19435,6 @@ DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joi
 	return qkv;
 }
 
-/* h, quantized once where both layers are int8. */
 static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers) {
 	const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
 	uint32_t i;
@@ -20551,23 +19524,19 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
 
 /* ==== src/model/pixart.c ==== */
 
-/* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
-   block, and one timestep embedding modulates all of them through small tables of their own. */
 
 #define DITI_PIXART_MAX_BLOCKS 64u
 
-/* ---- configuration ---- */
 
 typedef struct diti_pixart_config {
-	uint32_t blocks, heads, head_dim, width; /* width: D */
+	uint32_t blocks, heads, head_dim, width;
 	uint32_t channels, out_channels, patch;
-	uint32_t caption;     /* columns of the text encoder's output */
-	uint32_t sample_size; /* latent size of the training: its grid is the unit of positions */
+	uint32_t caption;
+	uint32_t sample_size;
 	float interpolation, eps;
-	bool sized; /* micro-conditions: resolution and aspect ratio */
+	bool sized;
 } diti_pixart_config;
 
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
 static const char *const diti_pixart_keys[][2] = {
 	{"pos_embed.proj", "x_embedder.proj"},
@@ -20585,16 +19554,15 @@ static const char *const diti_pixart_keys[][2] = {
 };
 static const char *const diti_pixart_block_keys[][2] = {
 	{"scale_shift_table", "scale_shift_table"},
-	{"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+	{"attn1.qkv", "attn.qkv"},
 	{"attn1.to_out.0", "attn.proj"},
 	{"attn2.to_q", "cross_attn.q_linear"},
-	{"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+	{"attn2.kv", "cross_attn.kv_linear"},
 	{"attn2.to_out.0", "cross_attn.proj"},
 	{"ff.net.0.proj", "mlp.fc1"},
 	{"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
 static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
 	(void)user;
 	if (!diti_starts_with(name, "transformer_blocks.")) {
@@ -20604,28 +19572,27 @@ static const char *diti_pixart_original_name(void *user, const char *name, char 
 							 DITI_COUNT(diti_pixart_block_keys), name, out, size);
 }
 
-/* ---- weights ---- */
 
 typedef struct diti_pixart_block {
-	diti_joined qkv;     /* [3D, D] */
-	diti_layer out;      /* [D, D] */
-	diti_layer text_q;   /* [D, D] */
-	diti_joined text_kv; /* [2D, D] */
-	diti_layer text_out; /* [D, D] */
-	diti_layer ff_in;    /* [4D, D] */
-	diti_layer ff_out;   /* [D, 4D] */
+	diti_joined qkv;
+	diti_layer out;
+	diti_layer text_q;
+	diti_joined text_kv;
+	diti_layer text_out;
+	diti_layer ff_in;
+	diti_layer ff_out;
 } diti_pixart_block;
 
 typedef struct diti_pixart {
 	diti_transformer base;
 	diti_pixart_config config;
-	diti_layer patch;                       /* [D, C * p * p] */
-	diti_embedder time, resolution, aspect; /* [D, 256], [D, D]; the others [D/3, 256], [D/3, D/3] */
-	diti_layer modulation;                  /* [6D, D] */
-	diti_layer caption_in, caption_out;     /* [D, caption], [D, D] */
-	diti_weight tables;                     /* F32 [6 * blocks, D] */
-	diti_weight final_table;                /* F32 [2, D] */
-	diti_layer proj_out;                    /* [p * p * out_channels, D] */
+	diti_layer patch;
+	diti_embedder time, resolution, aspect;
+	diti_layer modulation;
+	diti_layer caption_in, caption_out;
+	diti_weight tables;
+	diti_weight final_table;
+	diti_layer proj_out;
 	diti_pixart_block *blocks;
 	bool int8_attention;
 } diti_pixart;
@@ -20646,7 +19613,6 @@ static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const ch
 		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
 }
 
-/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
 static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
 	const char *name = diti_json_string(config, "_class_name", "");
 	const diti_stored_tensor *patch;
@@ -20660,10 +19626,7 @@ static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint
 	return diti_pixart_is_diffusers(checkpoint, prefix);
 }
 
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* Originals were trained on 1024 pixels where they have micro-conditions or a long caption, else on 512, unless they
-   keep their position table [1, grid * grid, D]. */
 static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
 	const char *prefix = loader->prefix;
 	const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
@@ -20674,7 +19637,6 @@ static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart
 	return config->sized || (caption && caption->rank == 2 && caption->shape[0] > 120) ? 128u : 64u;
 }
 
-/* Everything but what only config.json knows, from the tensors. */
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
 	config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
 	config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
@@ -20696,7 +19658,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
 	}
 	config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
-	config->head_dim = config->width % 72 == 0 ? 72 : 64; /* as published: 16 heads of 72 */
+	config->head_dim = config->width % 72 == 0 ? 72 : 64;
 	return DIT_OK;
 }
 
@@ -20756,7 +19718,6 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 	return diti_pixart_check(config, json, err);
 }
 
-/* ---- loading ---- */
 
 static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
 	static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
@@ -20780,7 +19741,6 @@ static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block
 	diti_loader_scope(loader, "%s", "");
 }
 
-/* All blocks' tables in a row, so that one op can add the timestep to all of them. */
 static void diti_pixart_load_tables(diti_loader *loader, diti_pixart *model) {
 	diti_weight one;
 	uint32_t i;
@@ -20796,7 +19756,7 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
 	const diti_pixart_config *config = &model->config;
 	uint32_t i, width = config->width, area = config->patch * config->patch;
 	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
-	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	model->patch.weight.kernel = 1;
 	diti_load_embedder(loader, &model->time, width, width, 256, "adaln_single.emb.timestep_embedder");
 	if (config->sized) {
 		uint32_t third = width / 3;
@@ -20826,7 +19786,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 	traits->default_steps = 20;
 	traits->default_guidance = 4.5f;
 	traits->wants_size = config->sized;
-	traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
+	traits->attends_padding = false;
 }
 
 static void diti_pixart_destroy(diti_transformer *transformer) {
@@ -20873,19 +19833,17 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
 	return result;
 }
 
-/* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_pixart_state { /* what prepare leaves for the steps */
-	diti_tensor sinusoids;         /* input F32 [steps, 256] */
-	diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
-	diti_tensor positions;         /* input F32 [tokens, D] */
-	diti_tensor modulation;        /* F32 [steps, 8D]: six rows for all blocks, two for the final layer */
+typedef struct diti_pixart_state {
+	diti_tensor sinusoids;
+	diti_tensor sizes;
+	diti_tensor positions;
+	diti_tensor modulation;
 	diti_tensor
-		tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
-	diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+		tables;
+	diti_tensor text[DITI_PIXART_MAX_BLOCKS];
 } diti_pixart_state;
 
-/* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
 	uint32_t i, third = model->config.width / 3;
 	diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
@@ -20896,7 +19854,6 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 	return out;
 }
 
-/* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
 static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
 										  uint32_t steps) {
 	uint32_t i, width = model->config.width;
@@ -20909,7 +19866,7 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 	active = diti_silu(graph, time, "modulation_silu");
 	diti_layer_run(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
 				   diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
-	for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
+	for (i = 0; i < 2; i++) {
 		diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
 					  diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
 	}
@@ -20918,7 +19875,6 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
 
-/* The modulation of every block in every step; 0 where that is too much to keep, as with very many steps. */
 static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
 										  uint32_t steps) {
 	uint32_t i, width = model->config.width, blocks = model->config.blocks;
@@ -20939,7 +19895,6 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
 	return all;
 }
 
-/* Caption projection, then keys and values of every block's cross attention. */
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
 									 diti_pixart_state *state) {
 	diti_linear_desc desc = DITI_ZERO;
@@ -20996,18 +19951,16 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
 }
 
-/* ---- one evaluation ---- */
 
 typedef struct diti_pixart_step {
 	const diti_pixart *model;
 	const diti_denoise *denoise;
 	const diti_pixart_state *state;
 	uint32_t batch, tokens;
-	diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
-	diti_tensor final_rows; /* F32 [2, D]: shift, scale */
+	diti_tensor tables;
+	diti_tensor final_rows;
 } diti_pixart_step;
 
-/* This step's rows: the timestep's modulation plus every block's own table. */
 static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
 	const diti_pixart *model = step->model;
 	uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
@@ -21030,7 +19983,6 @@ static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
 	}
 }
 
-/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
 static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
 									const diti_weight *reader, const char *name) {
 	uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
@@ -21052,7 +20004,6 @@ static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixa
 	return diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
 }
 
-/* Images that share a prompt are queries of one attention: text_batch items. */
 static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
 											  const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
 	const diti_pixart_config *config = &step->model->config;
@@ -21071,7 +20022,6 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
 						  diti_tensor_view(graph, text, 0, rows, width, width), &desc);
 }
 
-/* models.md 3.2, 5; x F32 [batch * tokens, D] is changed in place. */
 static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
 	const diti_pixart_block *block = &step->model->blocks[index];
 	uint32_t width = step->model->config.width, first = 6 * index;
@@ -21081,20 +20031,18 @@ static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *ste
 	diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_pixart_self_attention(graph, step, block, h);
 	diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
-	h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
+	h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]);
 	diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
 	h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
 	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
 	diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
 }
 
-/* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
 	diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
 	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
-/* The residual stream. */
 static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
 	const diti_pixart *model = step->model;
 	return diti_patch_embed(graph, step->denoise, &model->patch, model->config.channels, model->config.patch,
@@ -21140,27 +20088,20 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
 
 /* ==== src/model/dit.c ==== */
 
-/* DiT, class-conditional (models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
-   timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
-   original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
-   are what their files are run with. */
 
 #define DITI_DIT_MAX_BLOCKS 128u
 
-/* ---- configuration ---- */
 
 typedef struct diti_dit_config {
-	uint32_t blocks, heads, head_dim, width; /* width: D */
+	uint32_t blocks, heads, head_dim, width;
 	uint32_t channels, out_channels, patch, classes;
-	uint32_t sample_size;     /* latent size of the training */
-	uint32_t frequency_shift; /* of models.md 2.1 */
-	float eps2;               /* of the norm before the feed-forward; all others have 1e-6 */
+	uint32_t sample_size;
+	uint32_t frequency_shift;
+	float eps2;
 	bool original;
 } diti_dit_config;
 
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
-/* diffusers keeps the embedders of timestep and class in every block, all the same; the first block's serve. */
 #define DITI_DIT_EMBEDDER "transformer_blocks.0.norm1.emb.timestep_embedder"
 #define DITI_DIT_CLASSES "transformer_blocks.0.norm1.emb.class_embedder.embedding_table"
 
@@ -21173,11 +20114,10 @@ static const char *const diti_dit_keys[][2] = {
 	{"proj_out_2", "final_layer.linear"},
 };
 static const char *const diti_dit_block_keys[][2] = {
-	{"norm1.linear", "adaLN_modulation.1"}, {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+	{"norm1.linear", "adaLN_modulation.1"}, {"attn1.qkv", "attn.qkv"},
 	{"attn1.to_out.0", "attn.proj"},        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
 static const char *diti_dit_original_name(void *user, const char *name, char *out, size_t size) {
 	const char *found = diti_rename(diti_dit_keys, DITI_COUNT(diti_dit_keys), name, out, size);
 	(void)user;
@@ -21186,24 +20126,23 @@ static const char *diti_dit_original_name(void *user, const char *name, char *ou
 							 name, out, size);
 }
 
-/* ---- weights ---- */
 
 typedef struct diti_dit_block {
-	diti_layer modulation; /* [6D, D]: shift, scale, gate of the attention, then of the feed-forward */
-	diti_joined qkv;       /* [3D, D] */
-	diti_layer out;        /* [D, D] */
-	diti_layer ff_in;      /* [4D, D] */
-	diti_layer ff_out;     /* [D, 4D] */
+	diti_layer modulation;
+	diti_joined qkv;
+	diti_layer out;
+	diti_layer ff_in;
+	diti_layer ff_out;
 } diti_dit_block;
 
 typedef struct diti_dit {
 	diti_transformer base;
 	diti_dit_config config;
-	diti_layer patch;            /* [D, C * p * p] */
-	diti_embedder time;          /* [D, 256], [D, D] */
-	diti_weight classes;         /* [classes + 1, D]; the last row means none */
-	diti_layer final_modulation; /* [2D, D]: shift, scale */
-	diti_layer proj_out;         /* [p * p * out_channels, D] */
+	diti_layer patch;
+	diti_embedder time;
+	diti_weight classes;
+	diti_layer final_modulation;
+	diti_layer proj_out;
 	diti_dit_block *blocks;
 	bool int8_attention;
 } diti_dit;
@@ -21223,7 +20162,6 @@ static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char 
 		   diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
 }
 
-/* Video models share the names, but have a table of positions in time. */
 static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
 	const char *name = diti_json_string(config, "_class_name", "");
 	if (diti_equal(name, "DiTTransformer2DModel")) return true;
@@ -21234,9 +20172,7 @@ static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *c
 	return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
 }
 
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* The original keeps its position table [1, grid * grid, D], which is computed here. */
 static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_config *config) {
 	const diti_stored_tensor *table = diti_model_find(loader->checkpoint, loader->prefix, "pos_embed");
 	if (!table || table->rank != 3 || table->shape[1] > 1u << 20) return 32;
@@ -21263,7 +20199,7 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 	}
 	config->classes = classes - 1;
 	config->out_channels = diti_loader_dimension(loader, "proj_out_2.weight", 0) / (config->patch * config->patch);
-	config->head_dim = config->width % 72 == 0 ? 72 : 64; /* XL has 16 heads of 72; L, B and S have heads of 64 */
+	config->head_dim = config->width % 72 == 0 ? 72 : 64;
 	return DIT_OK;
 }
 
@@ -21318,7 +20254,6 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 	return diti_dit_check(config, json, err);
 }
 
-/* ---- loading ---- */
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
 								uint32_t index) {
@@ -21340,7 +20275,7 @@ static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
 	const diti_dit_config *config = &model->config;
 	uint32_t i, width = config->width, area = config->patch * config->patch;
 	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
-	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	model->patch.weight.kernel = 1;
 	diti_load_embedder(loader, &model->time, width, width, 256, DITI_DIT_EMBEDDER);
 	diti_load_table(loader, &model->classes, config->classes + 1, width, DITI_DIT_CLASSES ".weight");
 	for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
@@ -21358,8 +20293,6 @@ static const char *diti_dit_variant(const diti_dit_config *config) {
 	}
 }
 
-/* The original samples by IDDPM's respaced steps with the variance that the model predicts (models.md 7.2), and guides
-   three channels of four. */
 static const char diti_dit_original_scheduler[] =
 	"{\"_class_name\":\"DDPMScheduler\",\"timestep_spacing\":\"respaced\",\"variance_type\":\"learned_range\","
 	"\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
@@ -21428,12 +20361,11 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
-/* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_state { /* what prepare leaves for the steps */
-	diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
-	diti_tensor positions;      /* input F32 [tokens, D] */
-	diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
+typedef struct diti_dit_state {
+	diti_tensor sinusoids;
+	diti_tensor positions;
+	diti_adaln adaln;
 } diti_dit_state;
 
 static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -21456,7 +20388,6 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
 	diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
 
-/* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
 static dit_result diti_dit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
 										const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_dit *model = diti_dit_of(transformer);
@@ -21472,13 +20403,12 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 							model->config.frequency_shift, err);
 }
 
-/* ---- one evaluation ---- */
 
 typedef struct diti_dit_step {
 	const diti_dit *model;
 	const diti_dit_state *state;
 	uint32_t batch, tokens;
-	uint32_t rows_per_class; /* of the residual stream */
+	uint32_t rows_per_class;
 } diti_dit_step;
 
 static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
@@ -21493,14 +20423,12 @@ static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const 
 	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
-/* Chunk `index` of D columns. */
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
 								  uint32_t index) {
 	uint32_t width = step->model->config.width;
 	return diti_tensor_view(graph, modulation, 0, step->state->adaln.items, index * width, width);
 }
 
-/* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
 static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
 								 uint32_t first, float eps, const diti_weight *reader, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
@@ -21513,7 +20441,6 @@ static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, d
 	return diti_norm(graph, x, &desc);
 }
 
-/* models.md 3.1, 3; x F32 [batch * tokens, D] is changed in place. */
 static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uint32_t index, diti_tensor x) {
 	const diti_dit_config *config = &step->model->config;
 	const diti_dit_block *block = &step->model->blocks[index];
@@ -21531,7 +20458,6 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 				   "ff_out");
 }
 
-/* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
 	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, step->model->config.blocks);
 	diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
@@ -21562,29 +20488,23 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 
 /* ==== src/model/hunyuandit.c ==== */
 
-/* HunyuanDiT 1.0 to 1.2 (models.md 3.5). D is the width of the residual stream. Blocks of the second half also get what
-   their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
-   block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
-   style shift the first norm of every block. */
 
 #define DITI_HUNYUANDIT_MAX_BLOCKS 128u
 #define DITI_HUNYUANDIT_POOL_HEADS 8u
 
-/* ---- configuration ---- */
 
 typedef struct diti_hunyuandit_config {
-	uint32_t blocks, heads, head_dim, width, inner; /* width: D; inner: of the feed-forward */
+	uint32_t blocks, heads, head_dim, width, inner;
 	uint32_t channels, out_channels, patch;
-	uint32_t text_tokens, text;   /* BERT: tokens, columns */
-	uint32_t text2_tokens, text2; /* mT5: tokens, columns */
-	uint32_t pooled;              /* columns of what is pooled of mT5's */
-	uint32_t sample_size;         /* latent size of the training */
-	bool sized;                   /* sizes and style are conditions (before 1.2) */
-	bool original;                /* final layer: shift before scale */
-	bool linspace;                /* positions of grids that are not square as diffusers has them since 0.32 */
+	uint32_t text_tokens, text;
+	uint32_t text2_tokens, text2;
+	uint32_t pooled;
+	uint32_t sample_size;
+	bool sized;
+	bool original;
+	bool linspace;
 } diti_hunyuandit_config;
 
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
 static const char *const diti_hunyuandit_keys[][2] = {
 	{"pos_embed.proj", "x_embedder.proj"},
@@ -21597,14 +20517,14 @@ static const char *const diti_hunyuandit_keys[][2] = {
 	{"text_embedder.linear_1", "mlp_t5.0"},
 	{"text_embedder.linear_2", "mlp_t5.2"},
 	{"text_embedding_padding", "text_embedding_padding"},
-	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* rows shift, scale; scale, shift in diffusers */
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"},
 	{"proj_out", "final_layer.linear"},
 };
 static const char *const diti_hunyuandit_block_keys[][2] = {
 	{"norm1.norm", "norm1"},
 	{"norm1.linear", "default_modulation.1"},
-	{"norm2", "norm3"}, /* before the cross attention */
-	{"norm3", "norm2"}, /* before the feed-forward */
+	{"norm2", "norm3"},
+	{"norm3", "norm2"},
 	{"attn1.qkv", "attn1.Wqkv"},
 	{"attn1.norm_q", "attn1.q_norm"},
 	{"attn1.norm_k", "attn1.k_norm"},
@@ -21620,7 +20540,6 @@ static const char *const diti_hunyuandit_block_keys[][2] = {
 	{"skip_linear", "skip_linear"},
 };
 
-/* "blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn1.out_proj.bias" */
 static const char *diti_hunyuandit_original_name(void *user, const char *name, char *out, size_t size) {
 	(void)user;
 	if (!diti_starts_with(name, "blocks.")) {
@@ -21630,45 +20549,44 @@ static const char *diti_hunyuandit_original_name(void *user, const char *name, c
 							 name, out, size);
 }
 
-/* ---- weights ---- */
 
 typedef struct diti_hunyuandit_attention {
-	diti_layer norm_q, norm_k; /* [head_dim]: LayerNorm of each head */
-	diti_layer out;            /* [D, D] */
+	diti_layer norm_q, norm_k;
+	diti_layer out;
 } diti_hunyuandit_attention;
 
 typedef struct diti_hunyuandit_block {
-	diti_layer norm1, norm2, norm3; /* [D]: before attention, cross attention, feed-forward */
-	diti_layer shift;               /* [D, D]: of norm1, from silu(c) */
+	diti_layer norm1, norm2, norm3;
+	diti_layer shift;
 	diti_hunyuandit_attention self, cross;
-	diti_joined qkv;      /* [3D, D] */
-	diti_layer text_q;    /* [D, D] */
-	diti_joined text_kv;  /* [2D, text] */
-	diti_layer ff_in;     /* [inner, D] */
-	diti_layer ff_out;    /* [D, inner] */
-	diti_layer skip_norm; /* [2D] */
-	diti_layer skip;      /* [D, 2D] */
+	diti_joined qkv;
+	diti_layer text_q;
+	diti_joined text_kv;
+	diti_layer ff_in;
+	diti_layer ff_out;
+	diti_layer skip_norm;
+	diti_layer skip;
 } diti_hunyuandit_block;
 
 typedef struct diti_hunyuandit_pooler {
-	diti_weight positions; /* F32 [text2_tokens + 1, text2] */
-	diti_layer q;          /* [text2, text2] */
-	diti_joined kv;        /* [2 * text2, text2] */
-	diti_layer out;        /* [pooled, text2] */
+	diti_weight positions;
+	diti_layer q;
+	diti_joined kv;
+	diti_layer out;
 } diti_hunyuandit_pooler;
 
 typedef struct diti_hunyuandit {
 	diti_transformer base;
 	diti_hunyuandit_config config;
-	diti_layer patch;         /* [D, C * p * p] */
-	diti_embedder time;       /* [D, 256], [D, D] */
-	diti_embedder extra;      /* [4D, extra columns], [D, 4D] */
-	diti_embedder text;       /* [4 * text2, text2], [text, 4 * text2]: mT5's columns become BERT's */
-	diti_weight text_padding; /* F32 [text_tokens + text2_tokens, text] */
-	diti_weight style;        /* F32 [styles, D], of which the first is used */
+	diti_layer patch;
+	diti_embedder time;
+	diti_embedder extra;
+	diti_embedder text;
+	diti_weight text_padding;
+	diti_weight style;
 	diti_hunyuandit_pooler pooler;
-	diti_layer norm_out; /* [2D, D] */
-	diti_layer proj_out; /* [p * p * out_channels, D] */
+	diti_layer norm_out;
+	diti_layer proj_out;
 	diti_hunyuandit_block *blocks;
 	bool int8_attention;
 } diti_hunyuandit;
@@ -21677,7 +20595,6 @@ static const diti_hunyuandit *diti_hunyuandit_of(const diti_transformer *transfo
 	return (const diti_hunyuandit *)(const void *)transformer;
 }
 
-/* Blocks behind the middle one take a skip; the first of the others leave one, the last of them none. */
 static bool diti_hunyuandit_takes_skip(const diti_hunyuandit_config *config, uint32_t block) {
 	return block > config->blocks / 2;
 }
@@ -21699,7 +20616,6 @@ static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkp
 			diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
 }
 
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
 	static const char positions[] = "time_extra_emb.pooler.positional_embedding";
@@ -21725,7 +20641,7 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
 						 : !config->head_dim || !config->inner         ? "a whole first block"
 																	   : "patch embedding");
 	}
-	config->text2_tokens--; /* the first position is the mean's */
+	config->text2_tokens--;
 	config->text_tokens = texts - config->text2_tokens;
 	if (config->patch > 16 || config->channels > 1024) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -21783,7 +20699,6 @@ static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_js
 	return result == DIT_OK ? diti_hunyuandit_check(config, json, err) : result;
 }
 
-/* ---- loading ---- */
 
 static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyuandit_config *config,
 										   diti_hunyuandit_attention *out, const char *name) {
@@ -21838,7 +20753,6 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
 	diti_loader_scope(loader, "%s", "");
 }
 
-/* Of the extra embedder: pooled text, sinusoids of six sizes, style. */
 static uint32_t diti_hunyuandit_extra_columns(const diti_hunyuandit_config *config) {
 	return config->pooled + (config->sized ? 6 * 256 + config->width : 0);
 }
@@ -21848,7 +20762,7 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
 	uint32_t i, width = config->width, area = config->patch * config->patch;
 	static const char style[] = "time_extra_emb.style_embedder.weight";
 	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
-	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	model->patch.weight.kernel = 1;
 	diti_load_embedder(loader, &model->time, width, width, 256, "time_extra_emb.timestep_embedder");
 	diti_load_embedder(loader, &model->extra, width, 4 * width, diti_hunyuandit_extra_columns(config),
 					   "time_extra_emb.extra_embedder");
@@ -21934,11 +20848,10 @@ static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env,
 	return result;
 }
 
-/* ---- positions (models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ---- */
 
 typedef struct diti_hunyuandit_axis {
 	uint32_t count;
-	double first, length; /* in the base grid */
+	double first, length;
 } diti_hunyuandit_axis;
 
 static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns, diti_hunyuandit_axis *y,
@@ -21953,16 +20866,12 @@ static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns,
 	x->first = rint((base - x->length) / 2);
 }
 
-/* The place of token i: equal steps from the first one on, or as numpy's linspace between ends that diffusers cuts
-   short since 0.32. The two are one where first is 0. */
 static float diti_hunyuandit_place(const diti_hunyuandit_axis *axis, uint32_t i, bool linspace) {
 	double n = axis->count, last = (axis->first + axis->length) * (n - 1) / n;
 	if (!linspace) return (float)(axis->first + i * (axis->length / n));
 	return n > 1 ? (float)(axis->first + i * ((last - axis->first) / (n - 1))) : (float)axis->first;
 }
 
-/* Half a head turns with x, the other half with y: columns [0, head_dim / 4) and behind, of rows [tokens, head_dim /
- * 2]. */
 static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_hunyuandit_axis *y,
 								 const diti_hunyuandit_axis *x, float *cosines, float *sines) {
 	uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
@@ -21979,25 +20888,20 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 	}
 }
 
-/* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
-	diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
-	diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
-	diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
-	diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
-	diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
-	diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
+typedef struct diti_hunyuandit_state {
+	diti_tensor sinusoids;
+	diti_tensor sizes;
+	diti_tensor cosines, sines;
+	diti_tensor text_rows;
+	diti_adaln adaln;
+	diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS];
 } diti_hunyuandit_state;
 
-/* Tokens of both encoders in one row: what a prompt is to the blocks. */
 static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
 	return config->text_tokens + config->text2_tokens;
 }
 
-/* BERT's rows, then mT5's projected ones, of every prompt; where a prompt has no token, the learned row of that place:
-   F32 [prompts * texts, text]. text_rows tells for each of them a row of the learned ones, BERT's and mT5's in a row.
- */
 static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
 										   diti_tensor text_rows) {
 	const diti_hunyuandit_config *config = &model->config;
@@ -22013,7 +20917,6 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
 	return diti_gather_tensor(graph, all, text_rows, "context");
 }
 
-/* Attention over equal batches. */
 static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv, uint32_t batch,
 										  uint32_t heads, uint32_t head_dim, float scale, const char *name) {
 	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
@@ -22028,7 +20931,6 @@ static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti
 						  diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
 }
 
-/* Attention pooling of mT5's rows, padding included: the mean asks, the mean and the rows answer. [prompts, pooled] */
 static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise) {
 	const diti_hunyuandit_config *config = &model->config;
 	const diti_hunyuandit_pooler *pooler = &model->pooler;
@@ -22038,7 +20940,6 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 	diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
 	diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
 	diti_linear_desc joined = DITI_ZERO;
-	/* Where every score is 0, attention is the mean. */
 	mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, prompts,
 								  DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
 	mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
@@ -22058,7 +20959,6 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 	return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
 }
 
-/* models.md 3.5, 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
 										 diti_tensor pooled) {
 	const diti_hunyuandit_config *config = &model->config;
@@ -22076,7 +20976,6 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
 	return diti_embed(graph, &model->extra, all, 0);
 }
 
-/* LayerNorm of each head of q or k, then rotation where cosines is not 0; in place. */
 static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
 								  const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
 	diti_qkv_desc desc = DITI_ZERO;
@@ -22093,7 +20992,6 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 	diti_qkv_post(graph, x, &desc);
 }
 
-/* Keys, normed, and values of every block's cross attention. */
 static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, diti_tensor context,
 										 diti_hunyuandit_state *state) {
 	uint32_t i, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
@@ -22151,7 +21049,6 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
 	return result;
 }
 
-/* For `tokens` places of a prompt from `place` on: rows from `first` on where it has tokens, else the learned ones. */
 static void diti_hunyuandit_fill_rows(uint32_t *rows, uint32_t place, uint32_t tokens, uint32_t length,
 									  uint32_t first) {
 	uint32_t i;
@@ -22195,13 +21092,12 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
 }
 
-/* ---- one evaluation ---- */
 
 typedef struct diti_hunyuandit_step {
 	const diti_hunyuandit *model;
 	const diti_hunyuandit_state *state;
 	uint32_t batch, tokens, prompts;
-	uint32_t rows_per_prompt; /* of the residual stream */
+	uint32_t rows_per_prompt;
 } diti_hunyuandit_step;
 
 static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
@@ -22217,7 +21113,6 @@ static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph 
 	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
-/* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
 static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
 										const diti_layer *norm, diti_tensor scale, diti_tensor shift,
 										const diti_weight *reader, const char *name) {
@@ -22248,7 +21143,6 @@ static diti_tensor diti_hunyuandit_self_attention(diti_graph *graph, const diti_
 							   model->int8_attention);
 }
 
-/* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
 static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_hunyuandit_step *step,
 												  const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
 	const diti_hunyuandit_config *config = &step->model->config;
@@ -22259,7 +21153,6 @@ static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_
 								  1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
-/* skip_linear(LN(x, skip)): the new residual stream, F32 [rows, D]. */
 static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_step *step,
 										const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
 	uint32_t width = step->model->config.width, rows = step->batch * step->tokens;
@@ -22270,7 +21163,6 @@ static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit
 	return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
 }
 
-/* models.md 3.5, 5: x F32 [batch * tokens, D] is changed in place, or replaced where a skip (not 0) joins it. */
 static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
 											 diti_tensor x, diti_tensor skip) {
 	const diti_hunyuandit_block *block = &step->model->blocks[index];
@@ -22288,7 +21180,6 @@ static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyu
 	return x;
 }
 
-/* F32 [batch * tokens, p * p * out_channels]. */
 static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
 	const diti_hunyuandit *model = step->model;
 	uint32_t width = model->config.width;
@@ -22301,7 +21192,6 @@ static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandi
 	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
-/* A copy of x, which later blocks change; in the format of activations, since there are many. */
 static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
 	diti_elementwise_desc copy = DITI_ZERO;
 	copy.name = "keep_skip";
@@ -22340,23 +21230,19 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
 
 /* ==== src/model/flux.c ==== */
 
-/* FLUX.1 (models.md 3.4): double blocks, in which text and image have weights of their own and attend each other, then
-   single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
 
-#define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
+#define DITI_FLUX_MAX_BLOCKS 256u
 #define DITI_FLUX_AXES 3u
 
-/* ---- configuration ---- */
 
 typedef struct diti_flux_config {
-	uint32_t doubles, singles, heads, head_dim, width; /* width: D */
-	uint32_t channels;                                 /* of the latent; its patches of 2 x 2 are the tokens */
-	uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-	uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-	bool guided;                                       /* distilled guidance is an input */
+	uint32_t doubles, singles, heads, head_dim, width;
+	uint32_t channels;
+	uint32_t text, pooled;
+	uint32_t axes[DITI_FLUX_AXES];
+	bool guided;
 } diti_flux_config;
 
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
 static const char *const diti_flux_keys[][2] = {
 	{"x_embedder", "img_in"},
@@ -22367,13 +21253,13 @@ static const char *const diti_flux_keys[][2] = {
 	{"time_text_embed.guidance_embedder.linear_2", "guidance_in.out_layer"},
 	{"time_text_embed.text_embedder.linear_1", "vector_in.in_layer"},
 	{"time_text_embed.text_embedder.linear_2", "vector_in.out_layer"},
-	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"},
 	{"proj_out", "final_layer.linear"},
 };
 static const char *const diti_flux_double_keys[][2] = {
 	{"norm1.linear", "img_mod.lin"},
 	{"norm1_context.linear", "txt_mod.lin"},
-	{"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+	{"attn.qkv", "img_attn.qkv"},
 	{"attn.added_qkv", "txt_attn.qkv"},
 	{"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
 	{"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
@@ -22388,7 +21274,7 @@ static const char *const diti_flux_double_keys[][2] = {
 };
 static const char *const diti_flux_single_keys[][2] = {
 	{"norm.linear", "modulation.lin"},
-	{"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
+	{"qkv_mlp", "linear1"},
 	{"attn.norm_q.weight", "norm.query_norm.scale"},
 	{"attn.norm_k.weight", "norm.key_norm.scale"},
 	{"proj_out", "linear2"},
@@ -22404,34 +21290,33 @@ static const char *diti_flux_original_name(void *user, const char *name, char *o
 	return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
 }
 
-/* ---- weights ---- */
 
 typedef struct diti_flux_double {
-	diti_joined_pair modulation; /* [6D, D] */
-	diti_joined_pair qkv;        /* [3D, D] */
-	diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
-	diti_pair out;               /* [D, D] */
-	diti_pair ff_in;             /* [4D, D] */
-	diti_pair ff_out;            /* [D, 4D] */
+	diti_joined_pair modulation;
+	diti_joined_pair qkv;
+	diti_weight norms;
+	diti_pair out;
+	diti_pair ff_in;
+	diti_pair ff_out;
 } diti_flux_double;
 
 typedef struct diti_flux_single {
-	diti_layer modulation; /* [3D, D] */
-	diti_joined qkv;       /* [3D, D] */
-	diti_layer ff_in;      /* [4D, D] */
-	diti_weight norms;     /* F32 [2, head_dim]: q, k */
-	diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+	diti_layer modulation;
+	diti_joined qkv;
+	diti_layer ff_in;
+	diti_weight norms;
+	diti_layer out;
 } diti_flux_single;
 
 typedef struct diti_flux {
 	diti_transformer base;
 	diti_flux_config config;
-	diti_layer patch, text;               /* [D, 4 * channels], [D, text] */
-	diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
+	diti_layer patch, text;
+	diti_embedder time, guidance, pooled;
 	diti_flux_double *doubles;
 	diti_flux_single *singles;
-	diti_joined final_modulation; /* [2D, D]: shift, scale */
-	diti_layer proj_out;          /* [4 * channels, D] */
+	diti_joined final_modulation;
+	diti_layer proj_out;
 	bool int8_attention;
 } diti_flux;
 
@@ -22457,9 +21342,7 @@ static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *
 	return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
 
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
 static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
 	const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
 	uint32_t i, sum = 0;
@@ -22530,7 +21413,6 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
 	return diti_flux_read_axes(json, config, err);
 }
 
-/* ---- loading ---- */
 
 static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
 								  uint32_t index) {
@@ -22654,16 +21536,15 @@ static dit_result diti_flux_load(diti_device *device, const diti_env *env, const
 	return result;
 }
 
-/* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_state {              /* what prepare leaves for the steps */
-	diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
-	diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
-	diti_tensor text;                         /* F32 [prompts * text tokens, D] */
-	diti_tensor active;                       /* F32 [steps, prompts * D]: what modulations are linear in */
-	bool kept;                                /* those of all steps are, below; else they are made in each step */
-	diti_tensor final_table;                  /* F32 [steps, prompts * 2D] */
-	diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [steps, prompts * 12D], of single blocks 3D */
+typedef struct diti_flux_state {
+	diti_tensor sinusoids, guidance;
+	diti_tensor cosines, sines;
+	diti_tensor text;
+	diti_tensor active;
+	bool kept;
+	diti_tensor final_table;
+	diti_tensor tables[DITI_FLUX_MAX_BLOCKS];
 } diti_flux_state;
 
 static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active) {
@@ -22673,7 +21554,6 @@ static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph
 	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
 }
 
-/* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
 static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
 											  uint32_t index) {
 	if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
@@ -22682,7 +21562,6 @@ static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph
 						  "block_modulation");
 }
 
-/* All modulations of all steps, where that is not too much to keep. */
 static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
 								  diti_flux_state *state) {
 	const diti_flux_config *config = &model->config;
@@ -22725,7 +21604,6 @@ static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *g
 	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
 
-/* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
 static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *position, float *cosines, float *sines) {
 	uint32_t axis, i, at = 0;
 	for (axis = 0; axis < DITI_FLUX_AXES; axis++) {
@@ -22737,7 +21615,6 @@ static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *p
 	}
 }
 
-/* Text stands at the origin, so that nothing rotates. */
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
 											const diti_flux_state *state, dit_error *err) {
 	uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
@@ -22770,15 +21647,14 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 	return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
 }
 
-/* ---- one evaluation ---- */
 
 typedef struct diti_flux_step {
 	const diti_flux *model;
 	const diti_denoise *denoise;
 	const diti_flux_state *state;
 	diti_joint joint;
-	diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
-	diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
+	diti_tensor active;
+	diti_tensor tables[DITI_FLUX_MAX_BLOCKS];
 } diti_flux_step;
 
 static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
@@ -22795,7 +21671,6 @@ static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, cons
 		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
 }
 
-/* This step's modulation of a block. */
 static void diti_flux_modulation(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_modulation *out) {
 	out->rows = step->tables[index];
 	out->chunks = index < step->model->config.doubles ? 6 : 3;
@@ -22811,7 +21686,6 @@ static void diti_flux_heads(const diti_flux_step *step, const diti_weight *norms
 	out->int8 = step->model->int8_attention;
 }
 
-/* models.md 3.4, 4; x F32 [items * (text + image), D] is changed in place. */
 static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
 	const diti_flux_double *block = &step->model->doubles[index];
 	const diti_joint *joint = &step->joint;
@@ -22833,7 +21707,6 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
 	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
 }
 
-/* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
 static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
 								  const diti_modulation *m, diti_tensor x) {
 	const diti_joint *joint = &step->joint;
@@ -22848,7 +21721,6 @@ static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step,
 	return diti_norm(graph, x, &desc);
 }
 
-/* models.md 3.4, 5. Attention and feed-forward write side by side. */
 static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
 	const diti_flux_single *block = &step->model->singles[index];
 	const diti_joint *joint = &step->joint;
@@ -22870,7 +21742,6 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
 				   joint->items / joint->prompts * (joint->text + joint->image), "out");
 }
 
-/* F32 [items * image tokens, 4 * channels]. */
 static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
 	diti_modulation m = DITI_ZERO;
 	diti_tensor h;
@@ -22906,24 +21777,20 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 
 /* ==== src/model/sd3.c ==== */
 
-/* Stable Diffusion 3 and 3.5 (models.md 3.3): every block has weights of its own for text and image, which attend each
-   other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
-/* ---- configuration ---- */
 
 typedef struct diti_sd3_config {
-	uint32_t blocks, heads, head_dim, width; /* width: D */
+	uint32_t blocks, heads, head_dim, width;
 	uint32_t channels, patch;
-	uint32_t text, pooled; /* columns of the text encoders' outputs */
-	uint32_t table;        /* the position table is [table * table, D] */
-	uint32_t sample_size;  /* latent size of the training */
-	uint64_t dual;         /* bit i: block i has a second attention */
-	bool normed;           /* queries and keys are */
+	uint32_t text, pooled;
+	uint32_t table;
+	uint32_t sample_size;
+	uint64_t dual;
+	bool normed;
 } diti_sd3_config;
 
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
 
 static const char *const diti_sd3_keys[][2] = {
 	{"pos_embed.pos_embed", "pos_embed"},
@@ -22933,13 +21800,13 @@ static const char *const diti_sd3_keys[][2] = {
 	{"time_text_embed.text_embedder.linear_1", "y_embedder.mlp.0"},
 	{"time_text_embed.text_embedder.linear_2", "y_embedder.mlp.2"},
 	{"context_embedder", "context_embedder"},
-	{"norm_out.linear", "final_layer.adaLN_modulation.1"}, /* halves swapped */
+	{"norm_out.linear", "final_layer.adaLN_modulation.1"},
 	{"proj_out", "final_layer.linear"},
 };
 static const char *const diti_sd3_block_keys[][2] = {
 	{"norm1.linear", "x_block.adaLN_modulation.1"},
-	{"norm1_context.linear", "context_block.adaLN_modulation.1"}, /* of the last block: halves swapped */
-	{"attn.qkv", "x_block.attn.qkv"},                             /* rows q, k, v; three matrices in diffusers */
+	{"norm1_context.linear", "context_block.adaLN_modulation.1"},
+	{"attn.qkv", "x_block.attn.qkv"},
 	{"attn.added_qkv", "context_block.attn.qkv"},
 	{"attn.norm_q", "x_block.attn.ln_q"},
 	{"attn.norm_k", "x_block.attn.ln_k"},
@@ -22964,29 +21831,28 @@ static const char *diti_sd3_original_name(void *user, const char *name, char *ou
 	return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
 }
 
-/* ---- weights ---- */
 
 typedef struct diti_sd3_block {
-	diti_joined_pair modulation; /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
-	diti_joined_pair qkv;        /* [3D, D] */
-	diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
-	diti_pair out;               /* [D, D] */
-	diti_joined image_qkv;       /* [3D, D], of dual blocks */
-	diti_weight image_norms;     /* F32 [2, head_dim] */
-	diti_layer image_out;        /* [D, D] */
-	diti_pair ff_in;             /* [4D, D] */
-	diti_pair ff_out;            /* [D, 4D] */
+	diti_joined_pair modulation;
+	diti_joined_pair qkv;
+	diti_weight norms;
+	diti_pair out;
+	diti_joined image_qkv;
+	diti_weight image_norms;
+	diti_layer image_out;
+	diti_pair ff_in;
+	diti_pair ff_out;
 } diti_sd3_block;
 
 typedef struct diti_sd3 {
 	diti_transformer base;
 	diti_sd3_config config;
-	diti_layer patch, text;     /* [D, C * p * p], [D, text] */
-	diti_weight positions;      /* [table * table, D] */
-	diti_embedder time, pooled; /* [D, 256 or pooled], [D, D] */
+	diti_layer patch, text;
+	diti_weight positions;
+	diti_embedder time, pooled;
 	diti_sd3_block *blocks;
-	diti_joined final_modulation; /* [2D, D]: shift, scale */
-	diti_layer proj_out;          /* [p * p * C, D] */
+	diti_joined final_modulation;
+	diti_layer proj_out;
 	bool int8_attention;
 } diti_sd3;
 
@@ -23012,7 +21878,6 @@ static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *c
 	return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
 }
 
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
 	uint32_t i;
@@ -23035,7 +21900,7 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
 	if (config->table * config->table != positions) config->table = 0;
 	config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
 	config->normed = config->head_dim > 0;
-	if (!config->normed) config->head_dim = 64; /* as published */
+	if (!config->normed) config->head_dim = 64;
 	out = diti_loader_dimension(loader, "proj_out.weight", 0);
 	if (out != config->channels * config->patch * config->patch) config->channels = 0;
 	diti_sd3_read_dual(loader, config);
@@ -23081,9 +21946,7 @@ static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *jso
 	return diti_sd3_check(loader, config, err);
 }
 
-/* ---- loading ---- */
 
-/* Modulation: six chunks, but nine of the image where it attends itself, and two of text in the last block. */
 static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out, uint32_t width, bool dual, bool last) {
 	static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
 	diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
@@ -23142,7 +22005,7 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
 	uint32_t i, width = config->width, area = config->patch * config->patch;
 	diti_load_table(loader, &model->positions, config->table * config->table, width, "pos_embed.pos_embed");
 	diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "pos_embed.proj");
-	model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+	model->patch.weight.kernel = 1;
 	diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
 	diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
 	diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
@@ -23159,7 +22022,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
 	traits->latent_channels = traits->out_channels = config->channels;
 	traits->patch = config->patch;
 	traits->default_size = config->sample_size;
-	traits->text_tokens = 77 + 256; /* CLIP's, then T5's */
+	traits->text_tokens = 77 + 256;
 	traits->text_columns = config->text;
 	traits->pooled_columns = config->pooled;
 	traits->default_steps = 28;
@@ -23179,7 +22042,7 @@ static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error 
 	model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
 	if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
 	diti_sd3_load_weights(loader, model);
-	loader->weights.parameters -= (uint64_t)model->positions.rows * model->positions.columns; /* counted by nobody */
+	loader->weights.parameters -= (uint64_t)model->positions.rows * model->positions.columns;
 	diti_sd3_set_traits(model);
 	return diti_loader_finish(loader, &model->base.weights, err);
 }
@@ -23211,16 +22074,15 @@ static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
-/* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_sd3_state {              /* what prepare leaves for the steps */
-	diti_tensor sinusoids, ids;              /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-	diti_tensor positions;                   /* F32 [tokens, D] */
-	diti_tensor text;                        /* F32 [prompts * text tokens, D] */
-	diti_tensor active;                      /* F32 [steps, prompts * D]: what modulations are linear in */
-	bool kept;                               /* those of all steps are, below; else they are made in each step */
-	diti_tensor final_table;                 /* F32 [steps, prompts * 2D] */
-	diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [steps, prompts * 2 * chunks * D] */
+typedef struct diti_sd3_state {
+	diti_tensor sinusoids, ids;
+	diti_tensor positions;
+	diti_tensor text;
+	diti_tensor active;
+	bool kept;
+	diti_tensor final_table;
+	diti_tensor tables[DITI_SD3_MAX_BLOCKS];
 } diti_sd3_state;
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
@@ -23234,7 +22096,6 @@ static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *
 	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
 }
 
-/* All modulations of all steps, where that is not too much to keep. */
 static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
 								 diti_sd3_state *state) {
 	const diti_sd3_config *config = &model->config;
@@ -23281,7 +22142,6 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
 	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
 
-/* The middle of the position table. */
 static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, const diti_denoise *denoise,
 									 diti_tensor ids, dit_error *err) {
 	uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
@@ -23304,15 +22164,14 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
 	return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
-/* ---- one evaluation ---- */
 
 typedef struct diti_sd3_step {
 	const diti_sd3 *model;
 	const diti_denoise *denoise;
 	const diti_sd3_state *state;
 	diti_joint joint;
-	diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
-	diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
+	diti_tensor active;
+	diti_tensor tables[DITI_SD3_MAX_BLOCKS];
 } diti_sd3_step;
 
 static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
@@ -23331,8 +22190,6 @@ static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const 
 		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
 }
 
-/* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
-   own attention where it has one. */
 static void diti_sd3_modulation(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_modulation *out) {
 	out->rows = step->tables[index];
 	out->chunks = diti_sd3_chunks(&step->model->config, index);
@@ -23348,7 +22205,6 @@ static void diti_sd3_heads(const diti_sd3_step *step, const diti_weight *norms, 
 	out->int8 = step->model->int8_attention;
 }
 
-/* Attention of text and image, and in dual blocks of the image alone; both of the same x. */
 static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32_t index, const diti_modulation *m,
 							diti_tensor x) {
 	const diti_sd3_block *block = &step->model->blocks[index];
@@ -23373,7 +22229,6 @@ static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32
 	diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
 }
 
-/* models.md 3.3, 4; x F32 [items * (text + image), D] is changed in place. */
 static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_tensor x) {
 	const diti_sd3_block *block = &step->model->blocks[index];
 	const diti_joint *joint = &step->joint;
@@ -23396,7 +22251,6 @@ static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uin
 	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
 }
 
-/* F32 [items * image tokens, p * p * C]. */
 static diti_tensor diti_sd3_final(diti_graph *graph, const diti_sd3_step *step, diti_tensor x) {
 	diti_modulation m = DITI_ZERO;
 	diti_tensor h;
@@ -23445,7 +22299,6 @@ static const diti_family *diti_family_at(size_t index) {
 	}
 }
 
-/* What an unknown model looks like: its class, else one of its tensors. */
 static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
 	const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
 	const char *name = diti_json_string(config, "_class_name", NULL);
@@ -23466,7 +22319,6 @@ static const diti_family *diti_family_find(const diti_json *config, const diti_c
 	return NULL;
 }
 
-/* Original files of several families, whole pipelines among them, have names behind this. */
 static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
 	static const char original[] = "model.diffusion_model.";
 	uint32_t i, count = diti_checkpoint_count(checkpoint);
@@ -23498,49 +22350,38 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
 }
 
 /* ==== src/vae/vae.h ==== */
-/* vae: decoders and encoders between latents and pixels. */
 #ifndef DITI_VAE_H
 #define DITI_VAE_H
 
 typedef struct diti_vae diti_vae;
 typedef struct diti_vae_traits {
-	uint32_t latent_channels, factor; /* pixels per latent element in each direction */
-	float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
+	uint32_t latent_channels, factor;
+	float scale, shift;
 	bool has_encoder, has_decoder;
-	bool assumed; /* scale and shift: no config.json said them */
-	bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
+	bool assumed;
+	bool tiny;
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
-   whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
 									  const diti_checkpoint *checkpoint, const char *prefix,
 									  const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* A scale that was only assumed becomes that of the transformer's family. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
-   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little. */
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
 										 uint32_t width, uint32_t tile);
-/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
-   scaling. No public call starts from a picture yet: tests run it. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image,
 													 uint32_t height, uint32_t width, uint32_t tile);
 
-/* ---- inside the room ---- */
 
 #define DITI_KL_MAX_LEVELS 8u
 #define DITI_KL_MAX_RESNETS 8u
 
 typedef struct diti_kl_resnet {
 	diti_layer norm1, conv1, norm2, conv2;
-	diti_layer shortcut; /* 1x1; no parts where input and output have the same channels */
-	uint32_t channels;   /* of the output */
+	diti_layer shortcut;
+	uint32_t channels;
 } diti_kl_resnet;
 
 typedef struct diti_kl_attention {
@@ -23550,13 +22391,13 @@ typedef struct diti_kl_attention {
 	bool present;
 } diti_kl_attention;
 
-typedef struct diti_kl_level { /* in the order of computing, not of LDM's names */
+typedef struct diti_kl_level {
 	diti_kl_resnet resnets[DITI_KL_MAX_RESNETS];
 	uint32_t count;
-	diti_layer resample; /* 3x3 after the resnets; no parts in the last level */
+	diti_layer resample;
 } diti_kl_level;
 
-typedef struct diti_kl_half { /* decoder or encoder */
+typedef struct diti_kl_half {
 	diti_layer conv_in, norm_out, conv_out;
 	diti_kl_resnet mid[2];
 	diti_kl_attention attention;
@@ -23566,11 +22407,11 @@ typedef struct diti_kl_half { /* decoder or encoder */
 } diti_kl_half;
 
 #define DITI_TINY_MAX_LAYERS 32u
-typedef struct diti_tiny_layer { /* one convolution, or a block of three */
+typedef struct diti_tiny_layer {
 	diti_layer convs[3], skip;
-	uint32_t number;  /* in the stored names */
-	bool block, relu; /* relu: of one convolution; blocks end in theirs */
-	bool up, down;    /* twice the size before it; half of it by it */
+	uint32_t number;
+	bool block, relu;
+	bool up, down;
 } diti_tiny_layer;
 typedef struct diti_tiny_half {
 	diti_tiny_layer *layers;
@@ -23583,13 +22424,12 @@ struct diti_vae {
 	diti_vae_traits traits;
 	diti_weights weights;
 	uint32_t groups;
-	bool wide; /* residuals in F32 whatever the activation format */
+	bool wide;
 	diti_kl_half decoder, encoder;
-	diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+	diti_layer post_quant, quant;
 	diti_tiny_half tiny_decoder, tiny_encoder;
 };
 
-/* Both finish the loader. Rows [pixels, C] in, F32 rows out. */
 DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 										uint32_t width);
@@ -23605,12 +22445,8 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 
 /* ==== src/vae/kl.c ==== */
 
-/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
-   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
 
-/* ---- key names: asked for as diffusers has them ---- */
 
-/* Replaces the first occurrence of from; false when the result does not fit. */
 static bool diti_kl_replace(char *text, size_t size, const char *from, const char *to) {
 	char *place = strstr(text, from);
 	size_t from_length = strlen(from), to_length = strlen(to), rest;
@@ -23631,7 +22467,6 @@ static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t cou
 	return out;
 }
 
-/* Very old diffusers files differ in the attention only. */
 static const char *diti_kl_old_name(void *user, const char *name, char *out, size_t size) {
 	static const char *const pairs[][2] = {{"attentions.0.to_q", "attentions.0.query"},
 										   {"attentions.0.to_k", "attentions.0.key"},
@@ -23641,7 +22476,6 @@ static const char *diti_kl_old_name(void *user, const char *name, char *out, siz
 	return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
 }
 
-/* LDM and BFL; the decoder's levels are numbered from the pixels, user: how many there are. */
 static const char *diti_kl_ldm_name(void *user, const char *name, char *out, size_t size) {
 	static const char *const pairs[][2] = {{"mid_block.resnets.0.", "mid.block_1."},
 										   {"mid_block.resnets.1.", "mid.block_2."},
@@ -23681,7 +22515,6 @@ static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
 	}
 }
 
-/* ---- loading: channels come from the shapes, each layer's input must be what the one before it gives ---- */
 
 static void diti_kl_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
 	char scope[sizeof loader->scope];
@@ -23710,7 +22543,6 @@ static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t c
 	diti_loader_scope(loader, "%s", "");
 }
 
-/* Returns the channels that the level gives. */
 static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, uint32_t channels, const char *sampler) {
 	char name[32];
 	uint32_t i;
@@ -23782,16 +22614,14 @@ static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
 	}
 }
 
-/* ---- configuration ---- */
 
-/* The most groups up to 32 that divide every number of channels, as powers of two. */
 static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
 	const diti_checkpoint *checkpoint = loader->checkpoint;
 	uint32_t i, groups = 32, count = diti_checkpoint_count(checkpoint);
 	for (i = 0; i < count; i++) {
 		const diti_stored_tensor *tensor = diti_checkpoint_tensor(checkpoint, i);
 		if (!diti_starts_with(tensor->name, loader->prefix) || tensor->rank != 4 || tensor->shape[2] != 3) continue;
-		if (tensor->shape[1] == 3 || tensor->shape[1] == latent) continue; /* not normalised: image and latent */
+		if (tensor->shape[1] == 3 || tensor->shape[1] == latent) continue;
 		while (groups > 1 && tensor->shape[1] % groups) groups /= 2;
 	}
 	return groups;
@@ -23823,7 +22653,6 @@ static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *
 	return DIT_OK;
 }
 
-/* Every level but the last doubles the size. */
 static uint32_t diti_kl_factor(const diti_kl_half *half) {
 	uint32_t i, factor = 1;
 	for (i = 0; i < half->level_count; i++) factor <<= half->levels[i].resample.weight.part_count ? 1 : 0;
@@ -23837,7 +22666,7 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
 	vae->traits.has_decoder = vae->decoder.present;
 	vae->traits.has_encoder = vae->encoder.present;
 	result = diti_loader_finish(loader, &vae->weights, err);
-	if (result != DIT_OK) return result; /* the halves may be incomplete */
+	if (result != DIT_OK) return result;
 	vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
 	result = diti_kl_check_groups(vae, &vae->decoder, err);
 	if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
@@ -23852,9 +22681,8 @@ DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const d
 	return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
 }
 
-/* ---- computing ---- */
 
-typedef struct diti_kl_size { /* of the image so far */
+typedef struct diti_kl_size {
 	uint32_t height, width;
 } diti_kl_size;
 
@@ -23871,7 +22699,6 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
 	return diti_group_norm(graph, x, &desc);
 }
 
-/* 3x3 or 1x1 with the same size in and out. */
 static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
 								diti_tensor residual, bool out_f32, const char *name) {
 	diti_conv_desc desc = DITI_ZERO;
@@ -23904,7 +22731,6 @@ static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti
 	return diti_conv2d(graph, x, &layer->weight, &desc);
 }
 
-/* Zeros on the right and below only. */
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
 									  diti_kl_size *size) {
 	diti_conv_desc desc = DITI_ZERO;
@@ -23932,7 +22758,6 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 	return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
 }
 
-/* One head of all channels. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
 										 const diti_kl_attention *attention, diti_kl_size size) {
 	uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
@@ -24007,11 +22832,7 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 
 /* ==== src/vae/tiny.c ==== */
 
-/* AutoencoderTiny (models.md 4.2): convolutions and blocks by their numbers, where a missing number means something:
-   after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder that halve it
-   have no bias. */
 
-/* What stands before the layers' numbers; the original decoder's count from 1. NULL: no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
 	static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
 	char conv[64], block[64];
@@ -24030,7 +22851,6 @@ DIT_INTERNAL bool diti_tiny_is(diti_loader *loader) {
 	return diti_tiny_scope(loader, true, &first) || diti_tiny_scope(loader, false, &first);
 }
 
-/* 3x3, with or without a bias; the channels it gives. */
 static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
 	char full[64];
 	uint32_t rows;
@@ -24070,7 +22890,6 @@ static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *laye
 	return channels;
 }
 
-/* Returns the channels that the half gives, 0 where there is no such half. */
 static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tiny_half *half, bool decoder,
 									uint32_t channels) {
 	uint32_t first, number;
@@ -24112,7 +22931,6 @@ static uint32_t diti_tiny_factor(const diti_tiny_half *half) {
 	return factor;
 }
 
-/* By the first convolution of the decoder, or the last one of the encoder. */
 static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
 	return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
@@ -24210,9 +23028,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 
 /* ==== src/vae/vae.c ==== */
 
-/* What all autoencoders share: which one a file holds, the scale of its latents, tiles. */
 
-/* Single files of several models put the autoencoder under a prefix of its own. */
 static void diti_vae_choose_prefix(diti_loader *loader) {
 	static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
 	const char *given = loader->prefix;
@@ -24229,7 +23045,7 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
 }
 
 typedef struct diti_vae_scale {
-	const char *family, *variant; /* variant NULL: all */
+	const char *family, *variant;
 	uint32_t channels;
 	float scale, shift;
 } diti_vae_scale;
@@ -24252,7 +23068,6 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const c
 	}
 }
 
-/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
 									  dit_error *err) {
 	bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
@@ -24278,7 +23093,7 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
 									  const diti_checkpoint *checkpoint, const char *prefix,
 									  const diti_load_options *options, diti_vae **out, dit_error *err) {
-	diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
+	diti_load_options plain = DITI_ZERO;
 	diti_loader loader;
 	dit_result result;
 	diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
@@ -24315,13 +23130,11 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
 
-/* ---- tiles ---- */
 
-typedef struct diti_vae_cut { /* a side of `length` in `count` pieces of `size`, neighbours overlap */
+typedef struct diti_vae_cut {
 	uint32_t length, count, size;
 } diti_vae_cut;
 
-/* As few pieces of at most `most` as overlap by a quarter of that, and as small as that many can be. */
 static diti_vae_cut diti_vae_cut_side(uint32_t length, uint32_t most) {
 	diti_vae_cut cut;
 	uint32_t overlap = most / 4;
@@ -24337,7 +23150,6 @@ static uint32_t diti_vae_cut_first(const diti_vae_cut *cut, uint32_t i) {
 	return cut->count > 1 ? (uint32_t)((uint64_t)i * (cut->length - cut->size) / (cut->count - 1)) : 0;
 }
 
-/* Of piece i with the one before it; 0 at both ends. */
 static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 	if (i == 0 || i == cut->count) return 0;
 	return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
@@ -24350,7 +23162,6 @@ static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_ten
 	return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
 }
 
-/* Piece (i, j): cut from x, run, and faded into out; in and scale: pixels of x and of out to a latent element. */
 static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
 							  const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
 	uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
@@ -24379,7 +23190,6 @@ static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tenso
 	diti_move_tile(graph, piece, out, &tile);
 }
 
-/* height, width, tile: of the latent. */
 static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
 									  uint32_t height, uint32_t width, uint32_t tile) {
 	uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
@@ -24417,69 +23227,52 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
 }
 
 /* ==== src/sample/sample.h ==== */
-/* sample: noise, schedules, solvers, guidance. Plain arithmetic, no Vulkan. */
 #ifndef DITI_SAMPLE_H
 #define DITI_SAMPLE_H
 
-/* --- noise (models.md 10) --- */
-typedef struct diti_random { /* torch's CPU generator: mt19937 and its normal transform, the cached value survives
-								between calls */
+typedef struct diti_random {
 	uint32_t state[624];
 	uint32_t index;
 	bool has_cached;
 	double cached;
 } diti_random;
 DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed);
-DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count); /* one torch.randn call */
+DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count);
 DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
-									 size_t count); /* the draw-th torch.randn call on a CUDA device */
+									 size_t count);
 
-/* --- schedules and solvers (models.md 7) ---
-   Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
-   replays, with m = guided model output, x = latent, x0[-1] and x0[-2] = the x0 of the one and two steps before:
-   x0 = clamp(x0_x * x + x0_m * m, -clip, clip)
-   x' = x_x * x + x_m * m + x_y * y + d0 * x0 + d1 * x0[-1] + d2 * x0[-2] + noise * exp(noise_v * v) * n
-   y' = y_x * x + y_y * y + e0 * x0 + e1 * x0[-1] + e2 * x0[-2]
-   n = fresh unit normal noise, drawn when the schedule draws; v = the model's word on the variance, -1..1, there when
-   the schedule is learned; y = what a corrector (UniPC) makes of the next latent before it has seen the model there,
-   kept when the schedule corrects. Where UniPC predicts noise, x0 stands for the predicted noise. */
 typedef struct diti_step {
-	float timestep;         /* what the transformer is told */
-	float sigma;            /* for reports: noise / signal, or the flow's time in 0..1 */
-	float input;            /* the model sees input * x (1 but for Euler on variance-preserving sigmas) */
-	float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
+	float timestep;
+	float sigma;
+	float input;
+	float x0_x, x0_m, clip;
 	float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
 	float y_x, y_y, e0, e1, e2;
 } diti_step;
 typedef struct diti_schedule {
 	diti_step *steps;
 	uint32_t count;
-	float initial;       /* latents = noise * initial (init_noise_sigma) */
-	bool draws;          /* some step's noise is not 0 */
-	bool learned;        /* some step's noise_v is not 0 */
-	bool corrects;       /* some step has an x_y */
-	const char *sampler; /* its name in dit_sampler_name */
+	float initial;
+	bool draws;
+	bool learned;
+	bool corrects;
+	const char *sampler;
 } diti_schedule;
 typedef struct diti_schedule_request {
 	uint32_t steps;
-	const char *sampler;  /* "euler", "dpm++2m", "ddim", as diffusers, A1111 and sd.cpp spell them; NULL: what the
-							 config's _class_name says */
-	const char *schedule; /* NULL: the config's own; else one of dit_schedule_name */
-	float shift;          /* 0: the config's own; flow schedules only */
-	float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
-	bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
-	uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+	const char *sampler;
+	const char *schedule;
+	float shift;
+	float eta;
+	bool use_clipped_model_output;
+	uint32_t image_tokens;
 	const float *sigmas;
-	uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
+	uint32_t sigma_count;
 } diti_schedule_request;
-/* config: the parsed scheduler_config.json (NULL: diffusers' defaults of the sampler). Unknown values are refused by
- * name. */
 DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
 										   const diti_schedule_request *request, diti_schedule *out, dit_error *err);
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
 
-/* --- inside the room: config and request, resolved (config.c) -> points in time (schedule.c) -> coefficients
- * (solver.c) --- */
 typedef enum diti_solver_kind {
 	DITI_SOLVER_EULER,
 	DITI_SOLVER_DPM,
@@ -24499,7 +23292,7 @@ typedef enum diti_spacing {
 	DITI_SPACING_LINSPACE,
 	DITI_SPACING_LEADING,
 	DITI_SPACING_TRAILING,
-	DITI_SPACING_RESPACED /* the original DiT code's (models.md 7.2); no diffusers file asks for it */
+	DITI_SPACING_RESPACED
 } diti_spacing;
 typedef enum diti_sigma_shape {
 	DITI_SIGMAS_OWN,
@@ -24510,52 +23303,44 @@ typedef enum diti_sigma_shape {
 } diti_sigma_shape;
 typedef enum diti_variance { DITI_VARIANCE_SMALL, DITI_VARIANCE_LARGE, DITI_VARIANCE_LEARNED } diti_variance;
 typedef struct diti_sampling {
-	const char *sampler; /* for messages */
+	const char *sampler;
 	diti_solver_kind solver;
 	uint32_t steps, train_steps;
 	diti_prediction prediction;
 	diti_sigma_shape shape;
-	/* variance-preserving models */
 	diti_beta_kind betas;
 	double beta_start, beta_end, lambda_min;
-	const diti_json *trained_betas; /* NULL: by formula */
+	const diti_json *trained_betas;
 	bool zero_snr, final_sigma_zero;
 	diti_spacing spacing;
 	uint32_t steps_offset;
-	/* flow models */
 	bool flow, dynamic_shift;
-	bool uniform;                 /* from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
-	double shift, shift_terminal; /* shift_terminal 0: none */
-	const float *sigmas;          /* explicit, steps of them; NULL: none */
-	/* DPM-Solver++, UniPC */
+	bool uniform;
+	double shift, shift_terminal;
+	const float *sigmas;
 	uint32_t order;
-	bool stochastic; /* Euler, too: ancestral */
+	bool stochastic;
 	bool heun, lower_order_final, euler_at_final;
 	bool bh1, predicts_noise;
-	const diti_json *uncorrected; /* array of steps after which the corrector rests; NULL: none */
-	/* DDPM */
+	const diti_json *uncorrected;
 	diti_variance variance;
-	/* LCM */
 	uint32_t distilled_steps;
 	double timestep_scaling;
-	/* DDIM; clip is DDPM's and LCM's, too */
 	bool final_alpha_one, use_clipped_model_output;
-	double eta, clip; /* clip: infinity for none */
+	double eta, clip;
 } diti_sampling;
-typedef struct diti_noise_level { /* x = alpha * x0 + noise * epsilon */
-	double sigma, alpha, noise;   /* sigma: noise / alpha with betas, noise with flows */
+typedef struct diti_noise_level {
+	double sigma, alpha, noise;
 } diti_noise_level;
-typedef struct diti_interval { /* what one step has to cross */
+typedef struct diti_interval {
 	double timestep;
 	diti_noise_level from, to;
 } diti_interval;
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
 											  diti_sampling *out, dit_error *err);
-/* out: as many as there are steps. */
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
 												dit_error *err);
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out); /* train_steps of them */
-/* DPM-Solver++ and UniPC share their points in time. */
+DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out);
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif
 
@@ -24563,11 +23348,10 @@ DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 
 static const double diti_two_pi = 6.28318530717958647692;
 
-/* --- torch's CPU generator (models.md 10) --- */
 DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed) {
 	uint32_t *state = random->state, i;
 	memset(random, 0, sizeof *random);
-	state[0] = (uint32_t)seed; /* torch keeps the low 32 bits */
+	state[0] = (uint32_t)seed;
 	for (i = 1; i < 624; i++) state[i] = 1812433253u * (state[i - 1] ^ (state[i - 1] >> 30)) + i;
 	random->index = 624;
 }
@@ -24600,7 +23384,6 @@ static double diti_random_uniform53(diti_random *random) {
 	return (double)(((high << 32) | low) & ((1ull << 53) - 1)) * (1.0 / 9007199254740992.0);
 }
 
-/* Box-Muller over 16 uniforms in place: element j pairs with j + 8. */
 static void diti_random_transform16(float *values) {
 	int j;
 	for (j = 0; j < 8; j++) {
@@ -24615,7 +23398,7 @@ static void diti_random_normal_blocks(diti_random *random, float *out, size_t co
 	for (i = 0; i < count; i++) out[i] = diti_random_uniform24(random);
 	for (i = 0; i + 16 <= count; i += 16) diti_random_transform16(out + i);
 	if (count % 16 == 0) return;
-	for (i = count - 16; i < count; i++) out[i] = diti_random_uniform24(random); /* the last 16 are drawn anew */
+	for (i = count - 16; i < count; i++) out[i] = diti_random_uniform24(random);
 	diti_random_transform16(out + count - 16);
 }
 
@@ -24642,7 +23425,6 @@ DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t cou
 	for (i = 0; i < count; i++) out[i] = diti_random_normal_single(random);
 }
 
-/* --- Philox4x32-10, as torch draws on one CUDA device (models.md 10) --- */
 static void diti_philox_round(uint32_t c[4], const uint32_t key[2]) {
 	uint64_t a = (uint64_t)c[0] * 0xd2511f53u, b = (uint64_t)c[2] * 0xcd9e8d57u;
 	uint32_t second = c[1], fourth = c[3];
@@ -24677,10 +23459,9 @@ DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, s
 
 /* ==== src/sample/config.c ==== */
 
-/* --- names --- */
 typedef struct diti_sampler_entry {
 	const char *name;
-	const char *aliases; /* as diffusers, A1111, ComfyUI and sd.cpp spell it, without spaces, '-' and '_' */
+	const char *aliases;
 	diti_solver_kind solver;
 	uint32_t order;
 	bool stochastic;
@@ -24702,7 +23483,7 @@ static const diti_sampler_entry diti_samplers[] = {
 
 typedef struct diti_schedule_entry {
 	const char *name, *aliases;
-	bool spaces; /* chooses a spacing, else a shape of the sigmas */
+	bool spaces;
 	diti_spacing spacing;
 	diti_sigma_shape shape;
 } diti_schedule_entry;
@@ -24726,7 +23507,6 @@ DIT_API const char *dit_schedule_name(uint32_t index) {
 	return index < DITI_COUNT(diti_schedules) ? diti_schedules[index].name : NULL;
 }
 
-/* " dpm++2mkarras " for "DPM++ 2M Karras"; empty when it is too long to be a name. */
 static void diti_plain_name(const char *name, char *out, size_t size) {
 	size_t length = 0;
 	out[length++] = ' ';
@@ -24755,7 +23535,6 @@ static const diti_schedule_entry *diti_schedule_find(const char *plain) {
 	return NULL;
 }
 
-/* "dpm++2mkarras" and "ddimtrailing" name a sampler and a schedule at once. */
 static const diti_sampler_entry *diti_sampler_find_both(const char *plain, const diti_schedule_entry **schedule) {
 	size_t length = strlen(plain), i;
 	const diti_sampler_entry *found = diti_sampler_find(plain);
@@ -24778,7 +23557,6 @@ static void diti_name_list(const char *(*name)(uint32_t), char *out, size_t size
 	}
 }
 
-/* How many characters must be put in, taken out or changed to make b of a (Levenshtein). */
 static uint32_t diti_name_distance(const char *a, const char *b) {
 	uint32_t row[64], length = (uint32_t)strlen(b), i, j;
 	if (length >= DITI_COUNT(row)) return UINT32_MAX;
@@ -24795,7 +23573,6 @@ static uint32_t diti_name_distance(const char *a, const char *b) {
 	return row[length];
 }
 
-/* The name most like what was typed, when it is like it at all; else NULL. */
 static const char *diti_nearest_name(const char *name, const char *(*names)(uint32_t)) {
 	const char *nearest = NULL;
 	uint32_t least = UINT32_MAX, i;
@@ -24821,7 +23598,6 @@ static dit_result diti_unknown_name(const char *what, const char *name, const ch
 					 nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
-/* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
 typedef struct diti_config_reader {
 	const diti_json *config;
 	dit_error *err;
@@ -24910,18 +23686,16 @@ static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *
 	if (diti_config_bool(reader, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
 }
 
-/* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
 static double diti_config_lambda_min(diti_config_reader *reader) {
 	const diti_json *value = diti_config_get(reader, "lambda_min_clipped");
 	if (value && value->kind == DITI_JSON_STRING && diti_equal(value->text, "-Infinity")) return -(double)INFINITY;
 	return diti_config_number(reader, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
-/* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
 static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
 	static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
 	static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
-										"bh2"}; /* diffusers takes the last three for midpoint */
+										"bh2"};
 	out->order = 2;
 	out->lower_order_final = true;
 	out->lambda_min = diti_config_lambda_min(reader);
@@ -24941,7 +23715,7 @@ static void diti_config_check_euler(diti_config_reader *reader) {
 
 static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
 	static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
-										"logrho"}; /* diffusers takes the last three for bh2 */
+										"logrho"};
 	out->order = 2;
 	out->lower_order_final = true;
 	if (!own_class) return;
@@ -24956,7 +23730,6 @@ static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *ou
 		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
 }
 
-/* Without clip_sample in it only a config of DDIM or DDPM means diffusers' default, which is to clip. */
 static void diti_config_read_clip(diti_config_reader *reader, diti_sampling *out, bool otherwise) {
 	if (diti_config_bool(reader, "clip_sample", otherwise))
 		out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
@@ -24982,7 +23755,6 @@ static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out)
 	diti_config_read_clip(reader, out, false);
 }
 
-/* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
 static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
 	static const char *const types[] = {"exponential", "linear"};
 	double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
@@ -25021,7 +23793,6 @@ static void diti_config_read_prediction(diti_config_reader *reader, const char *
 		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
 }
 
-/* --- request and config together --- */
 static dit_result diti_sampling_choose(const diti_schedule_request *request, const char *class_name, diti_sampling *out,
 									   const diti_sampler_entry **chosen, const diti_schedule_entry **schedule,
 									   dit_error *err) {
@@ -25046,7 +23817,6 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
 	return DIT_OK;
 }
 
-/* A sampler chosen by name brings its own order; one that the config names keeps the config's. */
 static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const diti_schedule_request *request,
 									 diti_sampling *out) {
 	size_t i;
@@ -25073,7 +23843,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
 		if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
 	}
 	if (!schedule) return DIT_OK;
-	if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */
+	if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK;
 	if (schedule->spaces && out->flow && schedule->spacing != DITI_SPACING_TRAILING)
 		return diti_fail(
 			err, DIT_ERROR_INVALID_ARGUMENT,
@@ -25199,22 +23969,17 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 
 /* ==== src/sample/schedule.c ==== */
 
-/* Where a trajectory goes: the points in time of models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
-   kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
 
-/* Element i of n numbers from a to b, as numpy.linspace. */
 static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
 	if (n < 2) return a;
 	return i == n - 1 ? b : a + (double)i * ((b - a) / (double)(n - 1));
 }
 
-/* torch.linspace in float: counts from both ends. */
 static float diti_linspace_float(float a, float b, uint32_t i, uint32_t n) {
 	float step = n > 1 ? (b - a) / (float)(n - 1) : 0;
 	return i < n / 2 || n < 2 ? a + step * (float)i : b - step * (float)(n - i - 1);
 }
 
-/* --- models with betas: the table of cumulative alphas --- */
 static double diti_cosine_alpha(double t) {
 	double c = cos((t + 0.008) / 1.008 * 3.14159265358979323846 / 2);
 	return c * c;
@@ -25252,8 +24017,6 @@ static void diti_cumulate(float *alphas, uint32_t count) {
 	}
 }
 
-/* rescale_betas_zero_snr: an affine map of the roots, then back to betas, as diffusers does it step by step in float.
- */
 static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
 	float first = sqrtf(cumulative[0]), last = sqrtf(cumulative[count - 1]), before = 0;
 	uint32_t i;
@@ -25273,7 +24036,7 @@ DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *o
 	if (!sampling->zero_snr) return;
 	diti_rescale_zero_snr(out, count);
 	if (sampling->solver == DITI_SOLVER_EULER || diti_sampling_multistep(sampling))
-		out[count - 1] = 1.0f / 16777216.0f; /* their sigma must stay finite */
+		out[count - 1] = 1.0f / 16777216.0f;
 }
 
 static double diti_training_sigma(const float *alphas, uint32_t i) {
@@ -25288,7 +24051,6 @@ static double diti_training_sigma_between(const float *alphas, uint32_t count, d
 		   (timestep - below) * (diti_training_sigma(alphas, i + 1) - diti_training_sigma(alphas, i));
 }
 
-/* The timestep at which training has this sigma: linear in its logarithm. */
 static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
 	uint32_t i = 0;
 	double low, high, part;
@@ -25300,7 +24062,6 @@ static double diti_sigma_timestep(const float *alphas, uint32_t count, double si
 	return (1 - part) * i + part * (i + 1);
 }
 
-/* --- timesteps: element i of the descending list --- */
 static double diti_timestep_ddim(const diti_sampling *sampling, uint32_t i) {
 	uint32_t n = sampling->steps, total = sampling->train_steps;
 	switch (sampling->spacing) {
@@ -25317,7 +24078,6 @@ static double diti_timestep_euler(const diti_sampling *sampling, uint32_t i) {
 	return (double)(float)diti_linspace(0, sampling->train_steps - 1.0, n - 1 - i, n);
 }
 
-/* last: the training steps that lambda_min_clipped leaves. */
 static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, uint32_t i) {
 	uint32_t n = sampling->steps;
 	switch (sampling->spacing) {
@@ -25328,9 +24088,6 @@ static double diti_timestep_dpm(const diti_sampling *sampling, uint32_t last, ui
 	return rint(diti_linspace(0, last - 1.0, n - i, n + 1));
 }
 
-/* --- shapes: sigma i of n between two extremes --- */
-/* The part of a beta distribution with both parameters a that lies below x, x up to one half: its hypergeometric
-   series. */
 static double diti_beta_below(double a, double x) {
 	double term = pow(x, a) * pow(1 - x, a) / (a * tgamma(a) * tgamma(a) / tgamma(2 * a)), sum = term;
 	int k;
@@ -25341,7 +24098,6 @@ static double diti_beta_below(double a, double x) {
 	return sum;
 }
 
-/* The x below which that part is p. */
 static double diti_beta_quantile(double a, double p) {
 	double low = 0, high = 0.5, part = p > 0.5 ? 1 - p : p, middle;
 	int i;
@@ -25363,7 +24119,6 @@ static double diti_shaped_sigma(diti_sigma_shape shape, double highest, double l
 	return exp(diti_linspace(log(highest), log(lowest), i, n));
 }
 
-/* --- levels and intervals --- */
 static diti_noise_level diti_level_from_sigma(double sigma) {
 	diti_noise_level level;
 	level.sigma = sigma;
@@ -25387,7 +24142,6 @@ static diti_noise_level diti_level_from_flow(double sigma) {
 	return level;
 }
 
-/* Each step ends where the next begins. */
 static void diti_chain_intervals(diti_interval *intervals, uint32_t count, diti_noise_level last) {
 	uint32_t i;
 	for (i = 0; i + 1 < count; i++) intervals[i].to = intervals[i + 1].from;
@@ -25401,8 +24155,6 @@ static dit_result diti_check_timestep(const diti_sampling *sampling, double time
 					 sampling->steps_offset, timestep, sampling->train_steps - 1);
 }
 
-/* DDPM and LCM go from each timestep of their list to the next, and from the last to the end. LCM skips through those
-   that it was distilled on. */
 static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
 	uint32_t skipped, stride;
 	if (sampling->solver == DITI_SOLVER_DDPM) return diti_timestep_ddim(sampling, i);
@@ -25429,7 +24181,6 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
 	return DIT_OK;
 }
 
-/* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
 static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
 									  dit_error *err) {
 	uint32_t i, stride = sampling->train_steps / sampling->steps;
@@ -25445,7 +24196,6 @@ static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float
 	return DIT_OK;
 }
 
-/* The training steps that lambda_min_clipped leaves; lambda = ln(alpha / noise) falls with the timestep. */
 static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const float *alphas) {
 	uint32_t count = sampling->train_steps;
 	while (count > 1 && -log(diti_training_sigma(alphas, count - 1)) < sampling->lambda_min) count--;
@@ -25466,8 +24216,6 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
 	return DIT_OK;
 }
 
-/* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
- * (models.md 7.0). */
 static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
 	uint32_t i, n = sampling->steps, count = sampling->train_steps;
 	bool multistep = diti_sampling_multistep(sampling);
@@ -25497,7 +24245,6 @@ static dit_result diti_intervals_betas(const diti_sampling *sampling, const floa
 	return DIT_OK;
 }
 
-/* --- respaced (models.md 7.2): in double, as the original DiT code keeps its tables --- */
 static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
 	uint32_t n = sampling->train_steps;
 	double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
@@ -25506,7 +24253,6 @@ static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
 	return fmin(1 - diti_cosine_alpha((i + 1.0) / n) / diti_cosine_alpha((double)i / n), 0.999);
 }
 
-/* The smallest whole stride that visits steps of total timesteps, from 0 on; 0: none does. */
 static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
 	uint32_t stride;
 	for (stride = 1; stride < total; stride++) {
@@ -25515,8 +24261,6 @@ static uint32_t diti_respaced_stride(uint32_t total, uint32_t steps) {
 	return 0;
 }
 
-/* Timesteps from the lowest to the highest: by a whole stride for DDIM, else spread from 0 to the last one, the sum of
-   strides rounded. */
 static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_interval *out, dit_error *err) {
 	uint32_t i, n = sampling->steps, total = sampling->train_steps;
 	double stride = n > 1 ? (total - 1.0) / (n - 1.0) : 1, at = 0;
@@ -25546,7 +24290,6 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
 	return DIT_OK;
 }
 
-/* --- flows (models.md 7.4, 7.7) --- */
 static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
 
 static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
@@ -25554,11 +24297,11 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
 	double training = 1.0 / sampling->train_steps,
 		   lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
 	if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
-	if (diti_sampling_multistep(sampling)) /* nearly uniform; they want some signal from the beginning */
+	if (diti_sampling_multistep(sampling))
 		return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
 	if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
 	return diti_shift(diti_linspace(1, lowest, i, n),
-					  sampling->shift); /* its low end is shifted twice, as in diffusers */
+					  sampling->shift);
 }
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
@@ -25600,7 +24343,6 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
 
 /* ==== src/sample/solver.c ==== */
 
-/* --- what the model's output means: x0 and epsilon as mixtures of x and m --- */
 typedef struct diti_mixture {
 	double x, m;
 } diti_mixture;
@@ -25632,12 +24374,10 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
 	return diti_mixture_of(1, level.alpha);
 }
 
-typedef struct diti_update { /* diti_step in double */
+typedef struct diti_update {
 	double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
 } diti_update;
 
-/* --- Euler, plain and ancestral (models.md 7.3, 7.7) --- */
-/* Down to less noise than the step's end has, then up again with fresh noise. With betas x is kept divided by alpha. */
 static diti_update diti_ancestral_update(const diti_interval *interval) {
 	diti_update update = DITI_ZERO;
 	double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
@@ -25647,7 +24387,6 @@ static diti_update diti_ancestral_update(const diti_interval *interval) {
 	return update;
 }
 
-/* The same for flows: less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
 static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
 	diti_update update = DITI_ZERO;
 	double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
@@ -25668,12 +24407,11 @@ static diti_update diti_euler_update(const diti_sampling *sampling, const diti_i
 		update.x_m = interval->to.sigma - interval->from.sigma;
 		return update;
 	}
-	update.x_x = ratio; /* x' = x + (x - x0) / sigma * (sigma' - sigma) */
+	update.x_x = ratio;
 	update.d[0] = 1 - ratio;
 	return update;
 }
 
-/* --- DDIM (models.md 7.1); the variance is written for any alpha and noise --- */
 static double diti_ddim_deviation(const diti_sampling *sampling, const diti_interval *interval) {
 	double kept = interval->from.alpha / interval->to.alpha * interval->to.noise / interval->from.noise;
 	return sampling->eta * interval->to.noise * sqrt(fmax(1 - kept * kept, 0));
@@ -25686,7 +24424,7 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
 	diti_mixture epsilon = diti_predicted_epsilon(sampling->prediction, interval->from);
 	update.d[0] = interval->to.alpha;
 	update.noise = deviation;
-	if (sampling->use_clipped_model_output) { /* epsilon = (x - alpha * x0) / noise */
+	if (sampling->use_clipped_model_output) {
 		update.x_x = direction / interval->from.noise;
 		update.d[0] -= update.x_x * interval->from.alpha;
 		return update;
@@ -25696,7 +24434,6 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
 	return update;
 }
 
-/* --- DDPM (models.md 7.2), written for any alpha and noise --- */
 static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_interval *interval) {
 	diti_update update = DITI_ZERO;
 	double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
@@ -25707,12 +24444,11 @@ static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_in
 	if (interval->timestep <= 0) return update;
 	update.noise = sqrt(sampling->variance == DITI_VARIANCE_LARGE ? added : posterior);
 	if (sampling->variance != DITI_VARIANCE_LEARNED) return update;
-	update.noise = pow(added * posterior, 0.25); /* v from -1 to 1 goes from one logarithm to the other */
+	update.noise = pow(added * posterior, 0.25);
 	update.noise_v = log(added / posterior) / 4;
 	return update;
 }
 
-/* --- LCM: x0 by the consistency function, then noised again to the next level --- */
 static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_interval *interval) {
 	diti_update update = DITI_ZERO;
 	double time = sampling->flow ? (double)INFINITY : interval->timestep * sampling->timestep_scaling, data = 0.5;
@@ -25723,7 +24459,6 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
 	return update;
 }
 
-/* --- DPM-Solver++ multistep (models.md 7.4) --- */
 static double diti_lambda(diti_noise_level level) { return log(level.alpha) - log(level.noise); }
 
 static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
@@ -25734,13 +24469,11 @@ static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interva
 	return order < i + 1 ? order : i + 1;
 }
 
-/* Adds scale times (weight of D1) to the outputs: D1 = (m0 - m1) / r0. */
 static void diti_dpm_add_second(diti_update *update, double scale, double r0) {
 	update->d[0] += scale / r0;
 	update->d[1] -= scale / r0;
 }
 
-/* D1 = D1_0 + r0 / (r0 + r1) * D2', D2 = D2' / (r0 + r1), D2' = D1_0 - D1_1, D1_k = (m_k - m_{k+1}) / r_k */
 static void diti_dpm_add_third(diti_update *update, double first, double second, double r0, double r1) {
 	double difference = (first * r0 + second) / (r0 + r1);
 	update->d[0] += (first + difference) / r0;
@@ -25753,7 +24486,7 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
 	const diti_interval *now = &intervals[i];
 	uint32_t order = diti_dpm_order(sampling, intervals, i);
 	double alpha = now->to.alpha, lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda;
-	double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay); /* of x0 in x' */
+	double decay = sampling->stochastic ? 2 * h : h, missing = 1 - exp(-decay);
 	double r0, r1;
 	update.x_x = now->to.noise / now->from.noise * (sampling->stochastic ? exp(-h) : 1);
 	update.d[0] = alpha * missing;
@@ -25772,14 +24505,11 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
 	return update;
 }
 
-/* --- UniPC (models.md 7.5) --- */
-typedef struct diti_unipc_move { /* from one level to the next, a mixture of x there and of what is remembered */
-	double x, m[3];              /* m[0]: the output at the start, m[1] and m[2]: of the two steps before */
-	double next;                 /* the output at the end, which only the corrector knows */
+typedef struct diti_unipc_move {
+	double x, m[3];
+	double next;
 } diti_unipc_move;
 
-/* Row i of the system says sum over k of weight[k] * r[k]^i = right[i]; elimination without pivots, because the r are
-   distinct. */
 static void diti_solve_powers(const double *r, double *right, uint32_t n) {
 	double rows[3][3];
 	uint32_t i, j, k;
@@ -25850,8 +24580,6 @@ static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
 	return i > 0;
 }
 
-/* The corrected x is y + next * x0 (x itself where nothing corrects). x' is predicted from it, and y' is what the
-   corrector of the following step will make of it, less the part that needs the model's output there. */
 static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
 	diti_update update = DITI_ZERO;
 	uint32_t order = diti_unipc_order(sampling, i), k;
@@ -25873,7 +24601,6 @@ static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_i
 	return update;
 }
 
-/* --- the table --- */
 static bool diti_step_finite(const diti_step *step) {
 	return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
 		   isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
@@ -25898,7 +24625,6 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
 	diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
 											   : diti_predicted_x0(sampling->prediction, level);
 	diti_update update = diti_solver_update(sampling, intervals, i);
-	/* Euler with betas keeps x / alpha, so that the step is straight; the model is shown x. */
 	double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
 	step->timestep = (float)intervals[i].timestep;
 	step->sigma = (float)level.sigma;
@@ -25971,7 +24697,6 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 }
 
 /* ==== src/job/job.h ==== */
-/* job: prompt -> image. The state machine behind the public calls. */
 #ifndef DITI_JOB_H
 #define DITI_JOB_H
 
@@ -25980,7 +24705,7 @@ struct dit_context {
 	diti_device *device;
 	dit_progress progress;
 	dit_worker worker;
-	diti_trace *trace; /* NULL: none */
+	diti_trace *trace;
 	char *overrides;
 };
 
@@ -25988,46 +24713,44 @@ typedef enum diti_part { DITI_PART_TRANSFORMER, DITI_PART_VAE, DITI_PART_TEXT, D
 
 struct dit_model {
 	diti_env env;
-	diti_device *device;       /* NULL after a dry run */
-	diti_package *packages[8]; /* [0]: desc.source; then one per component that lives elsewhere */
+	diti_device *device;
+	diti_package *packages[8];
 	uint32_t package_count;
 	diti_transformer *transformer;
 	diti_t5 *text_encoder;
 	diti_tokenizer *tokenizer;
-	uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
-	const char *pipeline_variant; /* static; NULL: the transformer's guess */
-	uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
+	uint32_t pipeline_tokens;
+	const char *pipeline_variant;
+	uint32_t tokenizer_limit;
 	diti_vae *vae;
-	diti_vae *tae;        /* for previews; NULL: vae */
-	diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-	diti_json *index;     /* parsed model_index.json or NULL */
+	diti_vae *tae;
+	diti_json *scheduler;
+	diti_json *index;
 	dit_model_info info;
-	bool measuring;      /* parts are asked for their sizes only */
-	diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
+	bool measuring;
+	diti_stream *stream;
 	diti_weight_sizes sizes[DITI_PARTS];
-	uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+	uint64_t keep[DITI_PARTS];
 };
 
-/* A prompt's embedding on the host. */
 typedef struct diti_conditioning {
-	float *rows;                      /* [tokens, columns] */
-	uint32_t tokens, columns, length; /* length: valid tokens */
+	float *rows;
+	uint32_t tokens, columns, length;
 } diti_conditioning;
 
-/* What a request comes down to: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
 	uint32_t width, height, image_count, steps;
 	bool guided;
-	bool weighted;                     /* some token of the encoded prompts counts more or less than others */
-	bool mixed;                        /* guidance with rescale or projection */
-	bool corrects, learned;            /* see diti_schedule */
-	bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
-	uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
-	bool stochastic;                   /* fresh noise in every step */
+	bool weighted;
+	bool mixed;
+	bool corrects, learned;
+	bool encodes[2];
+	uint32_t encoded_rows, given_rows;
+	bool stochastic;
 	uint32_t preview_interval;
-	uint32_t vae_tile; /* in latent elements; 0: all at once */
-	bool swap;         /* BGRA target */
-	bool scaled_input; /* the model sees input * x */
+	uint32_t vae_tile;
+	bool swap;
+	bool scaled_input;
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -26035,39 +24758,38 @@ typedef struct diti_job_shape {
 typedef struct diti_job_request {
 	diti_job_shape shape;
 	diti_schedule schedule;
-	dit_guidance guidance; /* with the model's default in place of a scale of 0 */
+	dit_guidance guidance;
 	uint64_t seed;
 	dit_rng rng;
 	uint32_t latent_width, latent_height;
-	float *noise;                         /* [image_count, C, h, w], unit normal */
-	float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
-	float *weights;                       /* of ids; NULL: brackets in prompts are text */
-	int32_t *ids;                         /* [copies, text tokens] of the branches that are encoded in the plan */
-	uint32_t lengths[2];                  /* tokens of each branch that are read */
-	uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
-	diti_conditioning conditioning[2];    /* of those that are given */
+	float *noise;
+	float *step_noise;
+	float *weights;
+	int32_t *ids;
+	uint32_t lengths[2];
+	uint32_t labels[DITI_JOB_MAX_IMAGES];
+	diti_conditioning conditioning[2];
 } diti_job_request;
 
-/* Where a run is: the next slice to submit. repeat counts steps. */
 typedef struct diti_job_cursor {
 	uint32_t segment, repeat, slice;
 } diti_job_cursor;
 
-typedef struct diti_job_flight { /* a slice that was submitted and not yet seen finished */
-	uint64_t value;              /* of the plan's timeline */
-	float us;                    /* predicted */
-	double done_us;              /* predicted work of the run when it is finished */
+typedef struct diti_job_flight {
+	uint64_t value;
+	float us;
+	double done_us;
 	uint32_t steps_done;
 	dit_stage stage;
-	bool preview; /* brings a new preview */
+	bool preview;
 } diti_job_flight;
 
-typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
+typedef struct diti_job_image {
 	VkImage image;
-	VkImageView view;   /* of dit's own images */
-	diti_buffer memory; /* of dit's own images */
+	VkImageView view;
+	diti_buffer memory;
 	VkFormat format;
-	VkImageLayout layout; /* that it is left in */
+	VkImageLayout layout;
 	bool owned;
 } diti_job_image;
 
@@ -26079,71 +24801,55 @@ struct dit_job {
 	const dit_model *model;
 	diti_job_request request;
 	dit_target target;
-	/* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
-	   another plan */
 	diti_plan *plan;
 	diti_t5_use text;
 	diti_denoise denoise;
 	uint32_t encode_segment, step_segment, preview_segment,
-		decode_segment; /* the run: every segment in order, steps repeated */
+		decode_segment;
 	diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
 		step, preview;
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
-		latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
+		latents[DITI_JOB_MAX_IMAGES];
 	VkCommandPool command_pool;
 	VkCommandBuffer finish, preview_copy;
-	diti_buffer health_readback; /* diti_health, copied at the end */
+	diti_buffer health_readback;
 	diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
-	/* the run */
 	diti_job_cursor cursor;
-	bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
-	bool loading;                         /* weights can be loaded without waiting for anything */
-	/* what guards want (graph/guard.c): segments are run again */
-	diti_health health;                        /* the newest that was seen */
-	uint32_t last_segment;                     /* that was wholly submitted */
-	bool unjudged;                             /* what its guards say is not known yet */
-	uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
-	diti_verdict verdict;                      /* record mode: of the segment that cannot */
+	bool recording, begun, all_submitted;
+	bool loading;
+	diti_health health;
+	uint32_t last_segment;
+	bool unjudged;
+	uint32_t again_segment, again_step, tries;
+	diti_verdict verdict;
 	double total_us, submitted_us;
 	diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
 	uint32_t flight_first, flight_count;
 	uint64_t finish_value;
-	int cancel;      /* atomic */
-	int status_lock; /* guards status and error */
+	int cancel;
+	int status_lock;
 	dit_status status;
 	dit_error error;
 };
 
-/* model.c */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
-/* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
-/* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
 													diti_conditioning *out, dit_error *err);
 DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
 											  int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
 											  dit_error *err);
-/* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
- */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
-/* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
 												 diti_job_request *out, dit_error *err);
-/* request.c: a desc checked and resolved */
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 											  diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
-/* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
-/* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
-/* run.c */
-/* In record mode: whether what has run so far must run again, which is then an error. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
-/* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
@@ -26151,15 +24857,12 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 #endif
 
 /* ==== src/job/probe_attention.c ==== */
-/* The proof that attention on cooperative matrices computes right on a device: shapes that leave something over on
-   every side, against a reference in double precision. */
 
 typedef struct diti_attention_probe {
 	uint32_t queries, keys, heads, head_dim;
 	float *q, *k, *v, *out;
 } diti_attention_probe;
 
-/* What all keys share, so that int8 keys without their mean subtracted would fail. */
 static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves) {
 	uint32_t width = p->heads * p->head_dim, count = (p->queries + 2 * p->keys) * width, i;
 	for (i = 0; i < count; i++) {
@@ -26206,7 +24909,6 @@ static dit_result diti_attention_probe_run(diti_device *device, const diti_atten
 	return result;
 }
 
-/* Adds what one query of one head is off by, squared, and what it should be. weights: room for all keys. */
 static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t query, uint32_t head, float *weights,
 									 double *error, double *norm) {
 	const uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
@@ -26227,14 +24929,13 @@ static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t que
 	}
 }
 
-/* Relative L2: halves are off by 1e-3, int8 by 2e-2 with such scores. */
 static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8, float *weights) {
 	double error = 0, norm = 0;
 	uint32_t query, head;
 	for (head = 0; head < p->heads; head++)
 		for (query = head; query < p->queries; query += 1 + p->queries / 40)
 			diti_attention_probe_row(p, query, head, weights, &error, &norm);
-	return error <= norm * (int8 ? 2.5e-3 : 1e-4); /* also false for NaN */
+	return error <= norm * (int8 ? 2.5e-3 : 1e-4);
 }
 
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
@@ -26245,7 +24946,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, boo
 	dit_result result;
 	p.heads = 2;
 	p.head_dim = device->is_cpu ? 24 : 72;
-	p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
+	p.queries = device->is_cpu ? 37 : 605;
 	p.keys = 77;
 	width = p.heads * p.head_dim;
 	inputs = (p.queries + 2 * p.keys) * width;
@@ -26269,16 +24970,13 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, boo
 }
 
 /* ==== src/job/context.c ==== */
-/* Contexts: the device they work on, the proof that its rung computes right, and how fast it is. */
 
-/* The self-test's matrix product: tiles, fragments and slices of K are left over on every side. */
 #define DITI_PROBE_M 191u
 #define DITI_PROBE_N 188u
 #define DITI_PROBE_K 200u
 
 static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
 
-/* Runs one matrix product through the graph. timed: it says how fast the device is. */
 static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, bool timed, const float *input,
 								 float *output, dit_error *err) {
 	const uint32_t m = DITI_PROBE_M, n = DITI_PROBE_N, k = DITI_PROBE_K;
@@ -26299,7 +24997,7 @@ static dit_result diti_probe_run(diti_device *device, const diti_weight *weight,
 	diti_graph_free(&graph);
 	if (result >= 0) result = diti_plan_write(plan, x, input, (size_t)m * k * sizeof *input, err);
 	if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-	if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
+	if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err);
 	if (result >= 0) result = diti_plan_read(plan, y, output, (size_t)m * n * sizeof *output, err);
 	if (result >= 0 && timed) {
 		diti_plan_learn(plan);
@@ -26310,8 +25008,6 @@ static dit_result diti_probe_run(diti_device *device, const diti_weight *weight,
 	return result;
 }
 
-/* Relative L2 error of what the device computed. The rungs promise 1e-5 (fp32) and 1.4e-2 (fp16, int8); a broken driver
- * misses by far more. */
 static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
 	double error = 0, norm = 0;
 	uint32_t r, c, k;
@@ -26324,10 +25020,9 @@ static bool diti_probe_agrees(const float *weight, const float *input, const flo
 			norm += exact * exact;
 		}
 	}
-	return error <= norm * 2e-4; /* also false for NaN */
+	return error <= norm * 2e-4;
 }
 
-/* Weights as the device holds them: floats, or rows of int8 (DITI_I8) of which values becomes what they stand for. */
 static uint32_t diti_probe_weights(bool i8, float *values, unsigned char *out) {
 	const float scale = 1.0f / 254.0f;
 	uint32_t r, k, pitch = i8 ? diti_i8_pitch(DITI_PROBE_K) : DITI_PROBE_K * (uint32_t)sizeof(float);
@@ -26381,8 +25076,6 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 	return result;
 }
 
-/* What a self-test by that name means. What the device cannot help, such as a lost device, is an error; all else is a
-   failed test. */
 static dit_result diti_context_judge(dit_context *context, const char *name, dit_result result, bool *agrees) {
 	if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
 	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
@@ -26399,7 +25092,6 @@ static dit_result diti_context_probe(dit_context *context, const char *name, boo
 	return diti_context_judge(context, name, result, agrees);
 }
 
-/* Climbs down from the device's rung until one computes right. */
 static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) {
 	diti_device *device = context->device;
 	for (;;) {
@@ -26426,7 +25118,6 @@ static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) 
 	}
 }
 
-/* The faster ways to multiply int8 rows, each alone. */
 static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
 	diti_device *device = context->device;
 	dit_result result = DIT_OK;
@@ -26442,7 +25133,6 @@ static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
 	return result;
 }
 
-/* Attention climbs down by itself. */
 static dit_result diti_context_prove_attention(dit_context *context, bool int8, bool *agrees, dit_error *err) {
 	static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
 	const char *name = names[int8 ? 0 : context->device->coop_attention];
@@ -26467,7 +25157,6 @@ static dit_result diti_context_prove_attentions(dit_context *context, dit_error 
 	return result;
 }
 
-/* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
 static dit_result diti_context_prove(dit_context *context, dit_error *err) {
 	diti_device *device = context->device;
 	diti_rung rung = device->rung;
@@ -26503,7 +25192,6 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
 	return DIT_OK;
 }
 
-/* The self-test stays out of the trace. */
 static dit_result diti_context_trace(dit_context *context, bool light, dit_error *err) {
 	uint64_t limit = diti_override_number(context->overrides, "trace_events", DITI_TRACE_EVENTS);
 	dit_result result;
@@ -26571,7 +25259,6 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
 }
 
 /* ==== src/job/model.c ==== */
-/* Models: finds every part of a pipeline in what the caller names, and loads it. */
 
 static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
 	dit_result result;
@@ -26587,8 +25274,6 @@ static bool diti_source_given(const dit_source *source) {
 	return source->path || source->data || source->read_at || source->open;
 }
 
-/* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
- * part. */
 static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out,
 									 bool *alone, dit_error *err) {
 	uint32_t i;
@@ -26608,7 +25293,6 @@ static dit_result diti_model_package(dit_model *model, const dit_model_desc *des
 	return DIT_OK;
 }
 
-/* A component's config.json (or scheduler_config.json), parsed; *out stays NULL where there is none. */
 static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
 									const char *file, bool alone, diti_json **out, dit_error *err) {
 	char path[128], *text = NULL;
@@ -26622,7 +25306,7 @@ static dit_result diti_model_config(const dit_model *model, const diti_package *
 	return result;
 }
 
-typedef struct diti_model_part { /* what a loader of one component needs */
+typedef struct diti_model_part {
 	diti_package *package;
 	const diti_checkpoint *checkpoint;
 	const char *prefix;
@@ -26641,7 +25325,6 @@ static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc
 	return diti_model_config(model, part->package, folder, "config.json", alone, &part->config, err);
 }
 
-/* What dit-convert was told that the model works best with. */
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
 	const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
 	const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
@@ -26666,7 +25349,6 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 	return options;
 }
 
-/* A source that names no components may be a transformer alone: an original file, or its folder. */
 static dit_result diti_model_locate_bare(const dit_model *model, diti_model_part *part, dit_error *err) {
 	dit_result result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
 	if (result < 0 || !part->checkpoint) return result;
@@ -26698,7 +25380,6 @@ static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model
 							  &model->text_encoder, err);
 	}
 	diti_json_free(&model->env, part.config);
-	/* A llama.cpp T5 brings its vocabulary along. */
 	if (model->measuring) return result;
 	if (result >= 0 && part.checkpoint && !model->tokenizer &&
 		diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
@@ -26722,7 +25403,6 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 	return result;
 }
 
-/* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	diti_load_options options = DITI_ZERO;
 	diti_weight_sizes sizes = DITI_ZERO;
@@ -26763,7 +25443,6 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 	return diti_model_config(model, package, "scheduler", "scheduler_config.json", alone, &model->scheduler, err);
 }
 
-/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	diti_package *package;
 	const char *name;
@@ -26797,8 +25476,6 @@ static void diti_model_describe_transformer(dit_model *model) {
 	model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
 
-/* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
-   reports. */
 static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) {
 	diti_schedule_request request = DITI_ZERO;
 	diti_schedule schedule = DITI_ZERO;
@@ -26813,7 +25490,6 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 	return DIT_OK;
 }
 
-/* Original files come without a scheduler: it is the one of the code that they were made for. */
 static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err) {
 	const char *text = model->transformer ? model->transformer->traits.scheduler : NULL;
 	if (model->scheduler || !text) return DIT_OK;
@@ -26843,7 +25519,6 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 	return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
-/* Parts that were trained together agree in their sizes; say which do not. */
 static dit_result diti_model_check_parts(const dit_model *model, dit_error *err) {
 	const diti_model_traits *traits;
 	if (!model->transformer) return DIT_OK;
@@ -26872,7 +25547,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 	return DIT_OK;
 }
 
-/* --- what stays on the device, where not all weights do --- */
 
 static void diti_model_close_packages(dit_model *model) {
 	uint32_t i;
@@ -26880,7 +25554,7 @@ static void diti_model_close_packages(dit_model *model) {
 		diti_package_close(model->packages[i]);
 		model->packages[i] = NULL;
 	}
-	model->package_count = 1; /* [0] belongs to desc->source */
+	model->package_count = 1;
 }
 
 static void diti_model_drop_parts(dit_model *model) {
@@ -26894,7 +25568,6 @@ static void diti_model_drop_parts(dit_model *model) {
 	model->tae = NULL;
 }
 
-/* The sizes of all parts, from the headers. */
 static dit_result diti_model_measure(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result;
 	model->measuring = true;
@@ -26908,7 +25581,6 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
 	return result;
 }
 
-/* The least slot: every matrix fits it, and tables fall into few enough parts. */
 static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
 	uint64_t slot = 16;
 	int part;
@@ -26921,7 +25593,6 @@ static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
 	return (slot + 255u) & ~(uint64_t)255u;
 }
 
-/* Larger slots mean fewer waits; but what they take is not resident. */
 static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t room) {
 	const uint64_t most = (uint64_t)64 << 20;
 	uint64_t limit = model->device ? model->device->limits.allocation & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
@@ -26930,7 +25601,6 @@ static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t
 	return slot > least ? slot : least;
 }
 
-/* What is used in every step first, then what is used once per picture, then once per prompt. */
 static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
 	int part;
 	for (part = 0; part < DITI_PARTS; part++) {
@@ -26990,7 +25660,6 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 	return bytes;
 }
 
-/* A part whose loading takes long enough to be seen in a trace. */
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
 									   dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
 									   dit_error *err) {
@@ -27000,7 +25669,6 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 	return result;
 }
 
-/* Pipelines have one text encoder here. */
 static dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
 	const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
 	if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
@@ -27012,7 +25680,7 @@ static dit_result diti_model_check_family(const dit_model *model, dit_error *err
 
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result;
-	model->package_count = 1; /* [0] belongs to desc->source */
+	model->package_count = 1;
 	if (desc->weight_budget || desc->release_text_encoders) {
 		result = diti_model_measure(model, desc, err);
 		if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -27092,7 +25760,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 	model->env = env;
 	model->device = ctx && !desc->dry_run ? ctx->device : NULL;
 	result = diti_model_load_parts(model, desc, err);
-	if (!model->stream) diti_model_close_packages(model); /* everything is on the device or copied */
+	if (!model->stream) diti_model_close_packages(model);
 	if (result != DIT_OK) {
 		dit_model_destroy(model);
 		return result;
@@ -27122,8 +25790,6 @@ DIT_API void dit_model_destroy(dit_model *model) {
 	diti_free(&env, model);
 }
 
-/* How many tokens of text the transformer is given: what its pipeline was made for, or what the tokenizer's config
-   allows if that is less. */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
 	uint32_t tokens = model->pipeline_tokens;
 	if (tokens == 0 && model->transformer) tokens = model->transformer->traits.text_tokens;
@@ -27131,11 +25797,8 @@ DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
 }
 
 /* ==== src/job/conditioning.c ==== */
-/* Prompts: from text to token ids, and to embeddings that can be kept as data. */
 
-/* --- text cleaning: the pipelines lower-case and strip the prompt (models.md 3.2) --- */
 
-/* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
 	diti_codes codes, middle;
 	size_t length;
@@ -27176,11 +25839,10 @@ DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti
 	return result;
 }
 
-/* --- blobs: what dit_encode_prompt returns. Little-endian words, then float rows --- */
 
-#define DITI_BLOB_MAGIC 0x43544944u /* "DITC" */
+#define DITI_BLOB_MAGIC 0x43544944u
 #define DITI_BLOB_VERSION 1u
-#define DITI_BLOB_WORDS 8u /* magic, version, tokens, columns, length, hash low, hash high, 0 */
+#define DITI_BLOB_WORDS 8u
 
 static dit_result diti_blob_size(uint32_t tokens, uint32_t columns, size_t *rows_size, dit_error *err) {
 	size_t count;
@@ -27243,8 +25905,6 @@ DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
 	return rows < most ? rows : most;
 }
 
-/* Runs the text encoder alone: the first `length` ids -> rows [count, columns], of which those behind length are
- * nobody's. */
 static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t count,
 								  uint32_t length, float *rows, dit_error *err) {
 	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -27282,7 +25942,6 @@ static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, cons
 	return result;
 }
 
-/* Encodes what is read of a prompt: rows [tokens, columns], zeros behind it. */
 static dit_result diti_encode_rows(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
 								   uint32_t length, float *rows, dit_error *err) {
 	bool all = model->transformer && model->transformer->traits.attends_padding;
@@ -27338,9 +25997,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 }
 
 /* ==== src/job/classes.c ==== */
-/* Class-conditional models: classes in place of prompts. */
 
-/* Class-conditional models take neither prompts nor what stands for them. */
 static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_error *err) {
 	const char *what = NULL;
 	uint32_t i;
@@ -27374,13 +26031,9 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
 	return DIT_OK;
 }
 
-/* --- names: a diffusers folder's model_index.json may have them, "id2label": {"207": "golden retriever, retriever"}
- * ---
- */
 
 static char diti_classes_small_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* ASCII letters may be large or small. */
 static bool diti_classes_same(const char *a, const char *b, size_t length) {
 	size_t i;
 	for (i = 0; i < length; i++) {
@@ -27389,7 +26042,6 @@ static bool diti_classes_same(const char *a, const char *b, size_t length) {
 	return true;
 }
 
-/* Whether name is list, or one of the names in it, which are separated by commas. */
 static bool diti_classes_lists(const char *list, const char *name) {
 	size_t length = strlen(name);
 	if (strlen(list) == length && diti_classes_same(list, name, length)) return true;
@@ -27403,7 +26055,6 @@ static bool diti_classes_lists(const char *list, const char *name) {
 	return false;
 }
 
-/* A number below count in digits alone, else count. */
 static uint32_t diti_classes_number(const char *digits, uint32_t count) {
 	uint64_t number = 0;
 	if (!*digits) return count;
@@ -27428,7 +26079,6 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name) {
 }
 
 /* ==== src/job/request.c ==== */
-/* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
 #define DITI_MAX_SIDE 16384u
 #define DITI_MAX_STEPS 1000u
@@ -27488,7 +26138,6 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
 	return DIT_OK;
 }
 
-/* The nearest multiple of unit to side, at least unit and at most the limit. */
 static uint32_t diti_nearest_multiple(uint32_t side, uint32_t unit) {
 	uint32_t most = DITI_MAX_SIDE / unit * unit, below = side / unit * unit, nearest;
 	if (side >= most) return most;
@@ -27548,7 +26197,6 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 	return DIT_OK;
 }
 
-/* --- inputs by name --- */
 
 static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
 	uint32_t i;
@@ -27579,7 +26227,6 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
 	return DIT_OK;
 }
 
-/* The input's values as float, count of them expected; *out freed with diti_free. */
 static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
 									  dit_error *err) {
 	dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
@@ -27621,7 +26268,6 @@ static double diti_mask_value(const dit_tensor *mask, uint64_t i) {
 	}
 }
 
-/* A mask of ones, then zeros: its number of ones. */
 static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t tokens, uint32_t *length, dit_error *err) {
 	uint64_t count = 1, i;
 	uint32_t d;
@@ -27642,7 +26288,6 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
 	return DIT_OK;
 }
 
-/* prompt_embeds [1, tokens, columns] with its mask. */
 static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
 									  diti_conditioning *out, dit_error *err) {
 	uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
@@ -27659,8 +26304,6 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
 	return result;
 }
 
-/* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
- * masked there. */
 static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text,
 										  dit_error *err) {
 	uint32_t tokens = diti_model_text_tokens(model), columns = model->transformer->traits.text_columns;
@@ -27744,13 +26387,11 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
 	return result;
 }
 
-/* --- noise --- */
 
 static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
 							  size_t count) {
 	diti_random random;
 	uint32_t d;
-	/* out: [draws][count], the draws of one generator in order */
 	if (request->rng == DIT_RNG_PHILOX) {
 		for (d = 0; d < draws; d++) diti_philox_normal(seed, d, out + d * count, count);
 		return;
@@ -27789,7 +26430,6 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 	return result;
 }
 
-/* --- schedule --- */
 
 static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 										diti_job_request *out, dit_error *err) {
@@ -27861,7 +26501,6 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 }
 
 /* ==== src/job/pipeline.c ==== */
-/* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 
 static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
 	diti_elementwise_desc desc;
@@ -27877,14 +26516,12 @@ static uint32_t diti_emit_encoded(const dit_job *job) {
 	return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
 }
 
-/* Text rows of both branches, [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all
-   prompts one after the other, and what the caller gave. */
 static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t columns = job->model->transformer->traits.text_columns, rows = shape->encoded_rows;
 	diti_tensor encoded = 0, text;
 	if (rows) {
-		job->text.batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
+		job->text.batch = diti_emit_encoded(job) + 1;
 		job->text.rows = rows;
 		job->text.tokens = diti_model_text_tokens(job->model);
 		job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
@@ -27902,7 +26539,6 @@ static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
 	return text;
 }
 
-/* Images share the prompts, but each has a class of its own. */
 static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor text) {
 	diti_denoise *denoise = &job->denoise;
 	if (job->model->transformer->traits.class_count) {
@@ -27938,7 +26574,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
 	denoise->resolution[0] = (float)request->shape.height;
 	denoise->resolution[1] = (float)request->shape.width;
 	denoise->aspect = (float)request->shape.height / (float)request->shape.width;
-	denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
+	denoise->sizes[0] = denoise->sizes[1] = 1024;
 	denoise->sizes[2] = denoise->resolution[0];
 	denoise->sizes[3] = denoise->resolution[1];
 	denoise->latent = job->latent;
@@ -27990,7 +26626,6 @@ static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_
 							job->request.latent_width * job->request.latent_height);
 }
 
-/* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
 static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
 							 diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
 	diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
@@ -28032,7 +26667,6 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	diti_guard_judge(graph);
 }
 
-/* --- host inputs --- */
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
 							 uint32_t keys) {
@@ -28042,8 +26676,6 @@ static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t quer
 	item[3] = keys;
 }
 
-/* Which rows belong to which prompt: for the encoder, whose last item is the rows of none, and as keys of the images.
- */
 static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
 							  uint32_t (*text)[DITI_ITEM_WORDS]) {
 	uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
@@ -28056,7 +26688,6 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
 	diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
 }
 
-/* For the rows of ids that diti_inputs_encoded writes. */
 static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, i, first = 0;
@@ -28113,7 +26744,6 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
 	return result;
 }
 
-/* One for each image of each branch; the unconditional one has the class that means none. */
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
@@ -28136,7 +26766,6 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 	return result;
 }
 
-/* Guidance between its first and its last step, 1 (the conditional prediction alone) outside. */
 static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint32_t steps) {
 	double at = (double)step;
 	bool always = guidance->first == 0 && guidance->last == 0;
@@ -28160,7 +26789,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 		table[7] = step->d2;
 		table[8] = step->noise;
 		table[9] = diti_guidance_at(guidance, i, request->schedule.count);
-		table[10] = (float)(i + 1); /* what health says when this step goes wrong */
+		table[10] = (float)(i + 1);
 		table[11] = step->noise_v;
 		table[12] = step->x_y;
 		table[13] = step->y_x;
@@ -28175,7 +26804,6 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 	}
 }
 
-/* Timesteps, solver coefficients and input scales of all steps. */
 static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	uint32_t count = request->schedule.count, i;
@@ -28208,7 +26836,7 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 		   i;
 	dit_result result;
 	for (i = 0; i < count; i++)
-		request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
+		request->noise[i] *= request->schedule.initial;
 	result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
 	if (result >= 0 && job->step_noise)
 		result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
@@ -28224,7 +26852,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 }
 
 /* ==== src/job/image.c ==== */
-/* Pictures on the device: made by a copy from the plan's buffers, left in the layout that the caller wants. */
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
 	diti_device *device = job->context->device;
@@ -28317,7 +26944,6 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
 	diti_buffer_destroy(job->context->device, &job->health_readback);
 }
 
-/* --- commands --- */
 
 static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
 	VkImageMemoryBarrier barrier;
@@ -28331,7 +26957,6 @@ static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
 	return barrier;
 }
 
-/* Also waits for the dispatches that wrote the buffer, and for whoever read the image's old content. */
 static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
 	VkImageMemoryBarrier to_copy = diti_image_barrier(image);
 	VkMemoryBarrier written;
@@ -28346,7 +26971,6 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
 												VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
 }
 
-/* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
 	VkImageMemoryBarrier to_user = diti_image_barrier(image);
 	const dit_target *target = &job->target;
@@ -28360,7 +26984,7 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
 	if (!image->owned && target->dst_queue_family != own && target->dst_queue_family != VK_QUEUE_FAMILY_IGNORED) {
 		to_user.srcQueueFamilyIndex = own;
 		to_user.dstQueueFamilyIndex = target->dst_queue_family;
-		to_user.dstAccessMask = 0; /* a release: the other queue acquires */
+		to_user.dstAccessMask = 0;
 		stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 	}
 	job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
@@ -28413,9 +27037,7 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 }
 
 /* ==== src/job/job.c ==== */
-/* Jobs: created once with everything they need, then run slice by slice. */
 
-/* --- creation --- */
 
 static double diti_segment_us(const dit_job *job, uint32_t segment) {
 	double us = 0;
@@ -28439,7 +27061,6 @@ static double diti_job_predict_us(const dit_job *job) {
 	return us;
 }
 
-/* Back to the start of a run. */
 static void diti_job_rewind(dit_job *job) {
 	memset(&job->cursor, 0, sizeof job->cursor);
 	job->recording = job->begun = job->all_submitted = job->loading = false;
@@ -28485,7 +27106,6 @@ static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, 
 	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
-/* Copies into images are commands of the job, beside those of the plan. */
 static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 	const diti_device *device = job->context->device;
 	VkCommandPoolCreateInfo info;
@@ -28544,7 +27164,6 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
 	return result;
 }
 
-/* Before anything that a desc points to is touched: it may never have been initialised. */
 static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
 	if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -28602,9 +27221,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
 	diti_free(&env, job);
 }
 
-/* --- memory questions --- */
 
-/* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
 static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
 	memset(device, 0, sizeof *device);
 	device->env = model->env;
@@ -28666,7 +27283,6 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
 	return result;
 }
 
-/* --- restart --- */
 
 static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,
 									  dit_error *err) {
@@ -28700,7 +27316,6 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 				: DIT_OK;
 }
 
-/* Plans job->request anew beside the old plan, which *before remembers. */
 static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
 	dit_result result;
 	job->plan = NULL;
@@ -28712,7 +27327,6 @@ static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_e
 	return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old plan. */
 static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
 	const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
 	dit_job *before = (dit_job *)diti_alloc_zero(&job->env, sizeof *before);
@@ -28736,7 +27350,6 @@ static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b)
 	return a->encoded_rows == b->encoded_rows && a->given_rows == b->given_rows && a->weighted == b->weighted;
 }
 
-/* Takes over *request, or leaves the job as it was. */
 static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
 	diti_job_request before = job->request;
 	dit_result result = DIT_OK;
@@ -28763,7 +27376,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 	}
 	diti_plan_wait(job->plan);
 	if (!job->recording) diti_guard_forget(job->plan);
-	diti_job_verdict(job, NULL); /* learns */
+	diti_job_verdict(job, NULL);
 	result = diti_job_take_request(job, &request, err);
 	if (result != DIT_OK) return result;
 	result = diti_job_write_inputs(job, err);
@@ -28771,20 +27384,19 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 	return result;
 }
 
-/* --- questions --- */
 
 DIT_API void dit_job_cancel(dit_job *job) {
 	if (job) diti_atomic_store(&job->cancel, 1);
 }
 
 DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
-	dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+	dit_job *shared = (dit_job *)(uintptr_t)job;
 	if (out) memset(out, 0, sizeof *out);
 	if (err) memset(err, 0, sizeof *err);
 	if (!job) return;
 	diti_lock(&shared->status_lock);
 	if (job->status.result >= 0 && diti_job_verdict(shared, &shared->error) < 0)
-		shared->status.result = shared->error.result; /* turns out when the application's commands have run */
+		shared->status.result = shared->error.result;
 	if (out) *out = job->status;
 	if (err) *err = job->error;
 	diti_unlock(&shared->status_lock);
@@ -28828,16 +27440,13 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
 }
 
 /* ==== src/job/run.c ==== */
-/* Running: which slice comes next, how much may be in flight, when it is over. */
 
-/* --- the order of slices --- */
 
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
 	uint32_t interval = job->request.shape.preview_interval;
 	return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
-/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
 	if (segment != job->step_segment && segment != job->preview_segment) return segment + 1;
 	if (segment == job->step_segment && diti_job_preview_due(job, repeat)) return job->preview_segment;
@@ -28851,7 +27460,6 @@ static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
 	cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
 }
 
-/* The slice at the cursor was submitted. */
 static void diti_run_pass(dit_job *job) {
 	uint32_t segment = job->cursor.segment;
 	diti_run_advance(job, &job->cursor);
@@ -28867,7 +27475,6 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 	return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
-/* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
 	diti_lock(&job->status_lock);
@@ -28894,12 +27501,11 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
 	job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
 	if (flight->preview) job->status.preview_id++;
 	if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
-	if (fraction > 1) fraction = 1; /* there was more to do than planned */
+	if (fraction > 1) fraction = 1;
 	if (fraction > job->status.fraction) job->status.fraction = fraction;
 	diti_unlock(&job->status_lock);
 }
 
-/* What the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_take(dit_job *job) {
 	diti_job_flight flight;
 	uint32_t segment = job->cursor.segment;
@@ -28914,15 +27520,12 @@ static diti_job_flight diti_run_take(dit_job *job) {
 	return flight;
 }
 
-/* --- what the guards say --- */
 
-/* Steps may follow each other unseen; everything else waits for what is said about the segment before it. */
 static bool diti_run_must_wait(const dit_job *job) {
 	bool steps = job->last_segment == job->step_segment && job->cursor.segment == job->step_segment;
 	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
 }
 
-/* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
 static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
 	bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
 	dit_result result;
@@ -28942,7 +27545,6 @@ static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_
 	return DIT_OK;
 }
 
-/* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
 	diti_verdict verdict;
 	if (!job->unjudged || job->cursor.slice) return DIT_OK;
@@ -28972,7 +27574,6 @@ static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_er
 	return DIT_OK;
 }
 
-/* A last look at the latent and the picture. */
 static dit_result diti_run_check_health(dit_job *job) {
 	diti_health health;
 	dit_error error;
@@ -28985,13 +27586,11 @@ static dit_result diti_run_check_health(dit_job *job) {
 	return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
 
-/* --- step mode --- */
 
 static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 	return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
 }
 
-/* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
 	uint64_t done = 0;
 	dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
@@ -29016,7 +27615,7 @@ static float diti_run_flight_us(const dit_job *job) {
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 	if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
 	if (job->flight_count == 0) return true;
-	if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
+	if (diti_run_at_end(job)) return true;
 	if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
 	return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
 		   (float)budget_us;
@@ -29053,22 +27652,18 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
 	return result;
 }
 
-/* --- streamed weights --- */
 
-/* What one call may read: as many bytes as a processor copies in about the time that the caller gives the GPU. */
 static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 	const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
 	uint64_t bytes = (uint64_t)budget_us * 2048u;
 	return bytes < least ? least : bytes < most ? bytes : most;
 }
 
-/* DIT_OK when the weights of the next slice are there. */
 static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
 	if (diti_run_at_end(job)) return DIT_OK;
 	return diti_plan_load(job->plan, job->cursor.segment, job->cursor.slice, bytes, err);
 }
 
-/* Weights of the slices to come, while the GPU works. */
 static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
 	diti_stream_walk walk = DITI_ZERO;
 	diti_job_cursor cursor = job->cursor;
@@ -29081,7 +27676,6 @@ static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *
 	return result < 0 ? result : DIT_OK;
 }
 
-/* Common to both modes: DIT_WORKING when the run may go on. */
 static dit_result diti_run_begin(dit_job *job, bool recording) {
 	dit_status status;
 	dit_error error;
@@ -29109,7 +27703,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
 	result = diti_run_begin(job, false);
 	if (result != DIT_WORKING) return result;
-	result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
+	result = diti_run_load_ahead(job, &bytes, &error);
 	if (result >= 0) result = diti_run_poll(job, &error);
 	while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
 		result = diti_run_load(job, &bytes, &error);
@@ -29123,7 +27717,6 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	return result;
 }
 
-/* What is left of a time-out that began at *begin; a clock that was set back begins anew. */
 static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
 	uint64_t now = diti_clock_us(), passed_ns;
 	if (timeout_ns == UINT64_MAX) return timeout_ns;
@@ -29137,7 +27730,6 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	dit_result result;
 	dit_error error;
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
-	/* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
 	glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
 	for (;;) {
 		result = dit_job_step(job, job->context->device->max_dispatch_us);
@@ -29145,7 +27737,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 		if (result != DIT_WORKING || left == 0) return result;
 		if (job->loading) continue;
 		memset(&error, 0, sizeof error);
-		if (!job->flight_count) /* another job uses the memory for streamed weights */
+		if (!job->flight_count)
 			result = diti_plan_pause(job->plan, &error);
 		else
 			result =
@@ -29155,7 +27747,6 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	}
 }
 
-/* --- record mode --- */
 
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 	diti_job_cursor at = job->cursor;
@@ -29200,7 +27791,6 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 	return result;
 }
 
-/* --- reading back --- */
 
 static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
 								  dit_error *err) {
@@ -29303,7 +27893,6 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 }
 
 /* ==== src/job/trace.c ==== */
-/* Traces as the application sees them: its marks and ranges, and everything written as Chrome trace JSON. */
 
 DIT_API void dit_trace_mark(dit_context *ctx, const char *name) {
 	if (ctx && ctx->trace && name) diti_trace_mark(ctx->trace, name);
@@ -29317,12 +27906,11 @@ DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) {
 	if (ctx && ctx->trace && range) diti_trace_end(ctx->trace, range);
 }
 
-/* --- writing --- */
 
 typedef struct diti_json_writer {
 	bool (*write)(const void *data, size_t size, void *user);
 	void *user;
-	bool stopped; /* write returned false */
+	bool stopped;
 	size_t used;
 	char buffer[4096];
 } diti_json_writer;
@@ -29334,7 +27922,7 @@ static void diti_write_flush(diti_json_writer *writer) {
 
 static void diti_write_bytes(diti_json_writer *writer, const char *bytes, size_t size) {
 	if (size > sizeof writer->buffer - writer->used) diti_write_flush(writer);
-	memcpy(writer->buffer + writer->used, bytes, size); /* pieces are shorter than the buffer */
+	memcpy(writer->buffer + writer->used, bytes, size);
 	writer->used += size;
 }
 
@@ -29349,7 +27937,6 @@ static void diti_write(diti_json_writer *writer, const char *format, ...) {
 	if (length > 0) diti_write_bytes(writer, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
-/* A JSON string; bytes that are no UTF-8 become U+FFFD. */
 static void diti_write_string(diti_json_writer *writer, const char *text) {
 	size_t left = strlen(text), length;
 	diti_write_bytes(writer, "\"", 1);
@@ -29369,12 +27956,10 @@ static void diti_write_string(diti_json_writer *writer, const char *text) {
 	diti_write_bytes(writer, "\"", 1);
 }
 
-/* Microseconds with three decimals, whatever the locale. */
 static void diti_write_us(diti_json_writer *writer, const char *key, uint64_t ns) {
 	diti_write(writer, "\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000u), (unsigned)(ns % 1000u));
 }
 
-/* --- lanes: a process for the host and one per device, a thread for each row of a lane --- */
 
 static unsigned diti_trace_process(const diti_trace_event *event) {
 	return event->lane < DITI_LANE_GPU ? 1u : 2u + event->device;
@@ -29397,7 +27982,6 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 	diti_write_bytes(writer, "}},\n", 4);
 }
 
-/* Names only the rows that something stands in. */
 static void diti_write_lanes(diti_json_writer *writer, const diti_device *device, const diti_trace_chunk *chunks) {
 	static const char *const names[DITI_LANES] = {
 		"application", "load", "plan", "record", "submit", "wait", "copy", "GPU", "application on GPU"};
@@ -29416,10 +28000,8 @@ static void diti_write_lanes(diti_json_writer *writer, const diti_device *device
 	}
 }
 
-/* --- events --- */
 
 static const char *const diti_trace_shape_names[][6] = {
-	/* by kind, from DITI_TRACE_PRODUCT on */
 	{"gemm", "m", "n", "k", NULL, NULL},
 	{"conv", "m", "n", "k", "kernel", NULL},
 	{"attention", "queries", "keys", "heads", "head_dim", "batch"},
@@ -29443,7 +28025,6 @@ static void diti_write_slice(diti_json_writer *writer, const diti_trace_event *e
 	diti_write_us(writer, "predicted_us", event->busy_ns);
 }
 
-/* Where an op or slice of the GPU lane belongs. */
 static void diti_write_place(diti_json_writer *writer, const diti_trace_event *event) {
 	diti_write_bytes(writer, ",\"segment\":", 11);
 	diti_write_string(writer, event->segment);
@@ -29492,7 +28073,6 @@ static void diti_write_event(diti_json_writer *writer, const diti_trace_event *e
 	diti_write_bytes(writer, "},\n", 3);
 }
 
-/* --- the file --- */
 
 static void diti_write_head(diti_json_writer *writer, const dit_context *ctx, uint64_t dropped) {
 	const diti_device *device = ctx->device;
@@ -29521,7 +28101,6 @@ static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, c
 	for (; chunks && !writer->stopped; chunks = chunks->next) {
 		for (i = 0; i < chunks->count; i++) diti_write_event(writer, &chunks->events[i]);
 	}
-	/* an event without a comma ends the list */
 	diti_write(writer,
 			   "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":1,\"tid\":0,\"args\":{\"sort_index\":0}}\n]}\n");
 	diti_write_flush(writer);
@@ -29547,7 +28126,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 }
 
 /* ==== src/vk/spirv.inc ==== */
-/* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
 	"n0C9%1VZI/*M>.VZ;PN#(@Rr8q3egEc(t]N<thb1CU`XV1kx5qQ:fc`hX9Sr-@nC7c]HN4JjH7r/2+h.-P1`S)2a@_=vBXa^QOeeRpDJD,E]K6#<_-w,Dy"
 	"^k#VI%@GU.Hq.g'f$*RNiqp*h0*R7`P+hJ-=j7j&q^UCW`LlgN[492Fvdf.@hoo_ZpfN-sHDgxvZc5%rh'K]/J]YxBmUgE6`:Ian;uiY5Jaff])*f*4L2V"

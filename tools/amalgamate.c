@@ -1,6 +1,6 @@
 /* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
- * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines; then ../LICENSE as a
- * comment. The text depends on those files alone. OUT is left untouched when it holds that text already. */
+ * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines and comments, which stay
+ * where the code is edited; then ../LICENSE as a comment. The text depends on those files alone. OUT is left untouched when it holds that text already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +49,54 @@ static const char *append_indentation(text *out, const char *line) {
     return line + spaces;
 }
 
+/* The end of the string or character literal that starts here. */
+static const char *end_of_literal(const char *at) {
+    const char quote = *at++;
+    while (*at && *at != quote) at += *at == '\\' && at[1] ? 2 : 1;
+    return *at ? at + 1 : at;
+}
+
+static int starts_line(const text *out) { return out->size == 0 || out->data[out->size - 1] == '\n'; }
+
+static void drop_spaces_at_end(text *out) {
+    while (out->size && out->data[out->size - 1] == ' ') out->size--;
+    out->data[out->size] = 0;
+}
+
+/* Leaves a comment out, and with it the lines that held nothing else. Returns where the source goes on. */
+static const char *skip_comment(text *out, const char *name, const char *comment) {
+    const char *end = strstr(comment, "*/");
+    if (!end) die("a comment does not end in", name);
+    end += 2;
+    drop_spaces_at_end(out);
+    if (starts_line(out)) {
+        end += strspn(end, " ");
+        return *end == '\n' ? end + 1 : end;
+    }
+    if (*end != '\n') append_string(out, " ");
+    return end + (*end == ' ');
+}
+
+static text without_comments(const char *name, const char *source) {
+    text out = {0};
+    append_string(&out, "");
+    while (*source) {
+        const char *end = source + 1;
+        if (strncmp(source, "/*", 2) == 0) {
+            source = skip_comment(&out, name, source);
+            continue;
+        }
+        if (*source == '"' || *source == '\'') end = end_of_literal(source);
+        append(&out, source, (size_t)(end - source));
+        source = end;
+    }
+    return out;
+}
+
 /* Local includes vanish because the files they name stand in the same header. */
-static void append_source(text *out, const char *name, const char *source) {
+static void append_source(text *out, const char *name, const char *commented) {
+    text code = without_comments(name, commented);
+    const char *source = code.data;
     append_string(out, "\n/* ==== src/");
     append_string(out, name);
     append_string(out, " ==== */\n");
@@ -63,6 +109,7 @@ static void append_source(text *out, const char *name, const char *source) {
         }
         source += length;
     }
+    free(code.data);
 }
 
 static void append_api(text *out, const char *name, const char *api) {
