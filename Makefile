@@ -64,7 +64,7 @@ image:
 	@sh tools/setup.sh image
 	@$(MAKE) --no-print-directory build/dit
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
-test test-all:
+test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh test
 	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
