@@ -421,7 +421,9 @@ typedef struct dit_model_desc {
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
-    bool dry_run; /* read headers only: answers dit_model_get_info and dit_job_memory, makes no jobs; false: load */
+    bool dry_run;          /* read headers only, of safetensors and GGUF files that may end before their data: answers
+                              dit_model_get_info, dit_model_weights, dit_job_memory and dit_job_inspect, makes no jobs; false:
+                              load */
     dit_progress progress; /* of loading, in bytes; zero: none */
     uint32_t _zero_end;    /* guard: stays zero */
 } dit_model_desc;
@@ -444,7 +446,23 @@ typedef struct dit_model_info {
     char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
     uint64_t weight_bytes;     /* device memory that the weights take */
     uint64_t streamed_bytes;   /* weights beyond that, read while jobs run; 0: all are resident */
+    uint64_t absent_bytes;     /* that the files lack at their ends; dry runs only, since a load refuses such files */
+    uint32_t layers;           /* blocks of the transformer */
+    uint32_t single_layers;    /* of those: FLUX's blocks that text and image share */
+    uint32_t hidden;           /* channels of a token */
+    uint32_t heads;            /* of attention */
+    uint32_t patch;            /* a token is patch x patch latent elements */
 } dit_model_info;
+
+/* Tensors of one part of a model that have one type in its files. */
+typedef struct dit_weight_info {
+    dit_role role;         /* the part */
+    dit_type type;         /* in the files */
+    uint32_t tensor_count; /* that are used */
+    uint64_t parameters;   /* their values, without stored tables of positions */
+    uint64_t file_bytes;   /* in the files */
+    uint64_t device_bytes; /* on the device, resident or streamed: vectors become floats, and dit_type_rule counts */
+} dit_weight_info;
 
 /* ---- Jobs -------------------------------------------------------------------------------------------------------- */
 
@@ -572,6 +590,45 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
 } dit_memory;
 
+/* What kind of work an op is, by which shape is read. */
+typedef enum dit_op_kind {
+    DIT_OP_PRODUCT,     /* shape: M, N, K */
+    DIT_OP_CONVOLUTION, /* shape: pixels, output channels, input channels * kernel^2, kernel */
+    DIT_OP_ATTENTION,   /* shape: queries, keys, heads, channels of a head, batch */
+    DIT_OP_OTHER        /* shape: rows, columns of what is written */
+} dit_op_kind;
+
+typedef struct dit_op_info { /* a dispatch of a planned job */
+    const char *name;        /* "gemm" */
+    const char *segment;     /* "encode", "prepare", "step", "preview" or "decode" */
+    const char *weight;      /* the first weight that it reads; "": none */
+    const char *output;      /* the tensor that it writes */
+    uint32_t index;          /* counts from 0 over the whole plan */
+    uint32_t runs;           /* times that a run of the job does it: the steps, for those of a step */
+    dit_op_kind kind;
+    uint32_t shape[5]; /* see kind; 0: unused */
+    double flops;      /* of one run */
+    double bytes;      /* read and written by one run */
+    uint64_t live;     /* bytes of the arena's tensors that live while it runs */
+} dit_op_info;
+
+typedef struct dit_tensor_info { /* a tensor that a planned job keeps on the device */
+    const char *name;
+    dit_type type; /* DIT_TYPE_I32 for whole numbers */
+    uint32_t rows, columns;
+    uint64_t bytes;
+    uint64_t offset;            /* in its block; those of the arena share memory with others that live at other times */
+    uint32_t block;             /* of device memory */
+    uint32_t first_op, last_op; /* dit_op_info.index between which it lives; of a step's, over all its repetitions */
+    bool arena;                 /* false: an input or a state, which live all the time */
+} dit_tensor_info;
+
+typedef struct dit_inspector { /* receives what a plan consists of; strings live as long as the call */
+    bool (*op)(const dit_op_info *op, void *user);             /* false ends it; NULL: not told */
+    bool (*tensor)(const dit_tensor_info *tensor, void *user); /* likewise */
+    void *user;                                                /* passed through */
+} dit_inspector;
+
 /* ---- Functions --------------------------------------------------------------------------------------------------- */
 
 /* The version of the compiled implementation, in the form of DIT_VERSION. Any thread. */
@@ -580,6 +637,10 @@ DIT_API uint32_t dit_version(void);
 /* A result in a few words, such as "bad file".
    r: any value; unknown ones give "unknown result". Returns a static string, never NULL. Any thread. */
 DIT_API const char *dit_result_string(dit_result r);
+
+/* The name of a type, such as "Q8_0".
+   type: any value; unknown ones are "stored". Returns a static string, never NULL. Any thread. */
+DIT_API const char *dit_type_name(dit_type type);
 
 /* The names that dit_job_desc.sampler understands.
    index: counts from 0. Returns a static string, NULL past the end. Any thread. */
@@ -642,6 +703,12 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
    model: required. out: required; overwritten. Any thread. */
 DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out);
 
+/* The types that the weights of a model have in its files, part by part.
+   model: required. out: room for *count entries, or NULL to ask for the number only. count: required; in: entries of
+   out; out: entries written, or the number of them when out is NULL. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT for a null pointer. Any thread. */
+DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *out, uint32_t *count, dit_error *err);
+
 /* Finds a class by its name: one of those that a diffusers folder's model_index.json lists, or a number in digits.
    model: required. name: required; letters may be large or small. Returns the class for dit_job_desc.class_labels, -1
    when there is none of that name. Any thread. */
@@ -665,6 +732,12 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
    ctx: required; may be NULL when desc->model is a dry run without one. desc: as for dit_job_create. out: required.
    err: may be NULL. Refuses what dit_job_create would refuse. Any thread. */
 DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err);
+
+/* Tells every op of a job, in order, then every tensor that its plan keeps on the device, by first_op; allocates
+   nothing there. ctx, desc: as for dit_job_memory. inspector: required. err: may be NULL. Returns DIT_CANCELLED when a
+   function of inspector returned false, and refuses what dit_job_memory refuses. Any thread. */
+DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *desc, const dit_inspector *inspector,
+                                   dit_error *err);
 
 /* Plans a request: checks it, allocates its memory, compiles the pipelines that do not exist yet, records its
    commands. Nothing runs yet.
@@ -799,6 +872,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 typedef struct diti_env {
 	dit_allocator allocator;
 	dit_logger logger;
+	bool headers_only;
 } diti_env;
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
@@ -1692,6 +1766,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
+DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
 DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
@@ -1725,6 +1800,7 @@ typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
 										  dit_error *err);
 DIT_INTERNAL void diti_package_close(diti_package *package);
+DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
 										  dit_error *err);
 DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
@@ -1780,6 +1856,7 @@ struct diti_checkpoint {
 	size_t tensor_count, tensor_capacity;
 	diti_name_index index;
 	diti_metadata metadata;
+	uint64_t absent;
 	void *chunks;
 };
 
@@ -1896,6 +1973,7 @@ static const diti_type_layout *diti_type_find_layout(dit_type type) {
 }
 
 DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
+DIT_API const char *dit_type_name(dit_type type) { return diti_type_name(type); }
 DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
 
@@ -2541,11 +2619,11 @@ static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *ord
 }
 
 static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
-									dit_error *err) {
+									uint64_t *end, dit_error *err) {
 	const diti_file *file = checkpoint->files[tensor->file];
-	uint64_t end, size = diti_file_size(file);
-	if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) &&
-		diti_add_u64(tensor->offset, tensor->size, &end) && end <= size) {
+	uint64_t size = diti_file_size(file);
+	if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) && diti_add_u64(tensor->offset, tensor->size, end) &&
+		(*end <= size || checkpoint->env.headers_only)) {
 		return DIT_OK;
 	}
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its data is past the end of the file (%llu bytes)",
@@ -2576,11 +2654,14 @@ static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t
 
 DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
 											  dit_error *err) {
+	uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
 	size_t i;
 	for (i = first; i < checkpoint->tensor_count; i++) {
-		dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, err);
+		dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err);
 		if (result < 0) return result;
+		if (end > needed) needed = end;
 	}
+	checkpoint->absent += needed - size;
 	return diti_refuse_overlaps(checkpoint, first, err);
 }
 
@@ -2904,6 +2985,8 @@ DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
 	return (uint32_t)checkpoint->tensor_count;
 }
 
+DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint) { return checkpoint->absent; }
+
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
 	return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;
 }
@@ -3169,7 +3252,7 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
 	file.checkpoint = checkpoint;
 	file.name = diti_file_name(bytes);
 	data_offset = 8 + (uint64_t)size;
-	file.data_size = diti_file_size(bytes) - data_offset;
+	file.data_size = checkpoint->env.headers_only ? UINT64_MAX : diti_file_size(bytes) - data_offset;
 	file.err = err;
 	text = (char *)diti_alloc(&checkpoint->env, size);
 	if (!text) return diti_no_memory(file.name, err);
@@ -4794,6 +4877,15 @@ DIT_INTERNAL void diti_package_close(diti_package *package) {
 	diti_checkpoint_close(package->single);
 	diti_free(&env, package->path);
 	diti_free(&env, package);
+}
+
+DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
+	uint64_t absent = package->single ? diti_checkpoint_absent(package->single) : 0;
+	size_t i;
+	for (i = 0; i < package->part_count; i++) {
+		if (package->parts[i].checkpoint) absent += diti_checkpoint_absent(package->parts[i].checkpoint);
+	}
+	return absent;
 }
 
 
@@ -8863,12 +8955,18 @@ typedef struct diti_streamed {
 	size_t count, capacity;
 	uint64_t bytes;
 } diti_streamed;
+typedef struct diti_weight_tally {
+	uint32_t tensors;
+	uint64_t parameters, stored_bytes, bytes;
+} diti_weight_tally;
+#define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
 typedef struct diti_weights {
 	diti_weight_block **blocks;
 	size_t block_count, block_capacity;
 	char **names;
 	size_t name_count, name_capacity;
 	uint64_t bytes, parameters;
+	diti_weight_tally types[DITI_TALLIES];
 	diti_streamed *streamed;
 } diti_weights;
 typedef struct diti_weight_sizes {
@@ -8934,6 +9032,8 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 									   const char *name);
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
+DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
+									   uint64_t values);
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
@@ -9800,6 +9900,27 @@ static const char *diti_loader_keep_name(diti_loader *loader, const char *name) 
 	return weights->names[weights->name_count++] = copy;
 }
 
+static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *tensor, dit_type type, uint32_t tensors,
+							  uint64_t rows, uint32_t columns) {
+	diti_weight_tally *tally = &loader->weights.types[tensor->type];
+	uint64_t bytes = 0, values = rows * columns, elements = diti_stored_tensor_elements(tensor);
+	diti_weight_bytes(type, rows, columns, &bytes);
+	tally->tensors += tensors;
+	tally->parameters += values;
+	tally->stored_bytes += (uint64_t)((double)tensor->size * (double)values / (double)(elements ? elements : 1) + 0.5);
+	tally->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+}
+
+DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
+									   uint64_t values) {
+	const diti_stored_tensor *tensor =
+		weight->part_count ? diti_checkpoint_find(loader->checkpoint, weight->name) : NULL;
+	if (!tensor) return;
+	loader->weights.parameters -= values;
+	loader->weights.types[tensor->type].parameters -= values;
+	loader->weights.types[tensor->type].tensors -= tensors;
+}
+
 static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
 									 dit_type type, uint32_t rows, uint32_t columns) {
 	out->name = diti_loader_keep_name(loader, tensor->name);
@@ -9808,6 +9929,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
 	out->columns = columns;
 	out->kernel = 1;
 	loader->weights.parameters += (uint64_t)rows * columns;
+	diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
@@ -10008,6 +10130,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
 		const diti_stored_tensor *tensor = diti_loader_expect(loader, names[i]);
 		if (!tensor || !diti_check_vector(loader, tensor, 1, columns)) return;
 		if (i == 0) diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, count, columns);
+		if (i > 0) loader->weights.types[tensor->type].tensors++;
 		upload.tensor = tensor;
 		upload.size = tensor->size;
 		upload.floats = columns;
@@ -10088,7 +10211,7 @@ DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uin
 	diti_format(full, sizeof full, "%s.bias", name);
 	diti_load_vector(loader, &out->bias, 1, all, full);
 	if (!out->bias.part_count) return;
-	loader->weights.parameters -= all - rows;
+	diti_loader_discount(loader, &out->bias, first > 0 ? 1 : 0, all - rows);
 	out->bias.columns = rows;
 	out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }
@@ -18827,6 +18950,9 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 
 typedef struct diti_model_traits {
 	const char *family, *variant;
+	uint32_t layers;
+	uint32_t single_layers;
+	uint32_t width, heads;
 	uint32_t latent_channels;
 	uint32_t out_channels;
 	uint32_t patch;
@@ -19777,6 +19903,9 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 	diti_model_traits *traits = &model->base.traits;
 	traits->family = "pixart";
 	traits->variant = config->sized ? "alpha" : "sigma";
+	traits->layers = config->blocks;
+	traits->width = config->width;
+	traits->heads = config->heads;
 	traits->latent_channels = config->channels;
 	traits->out_channels = config->out_channels;
 	traits->patch = config->patch;
@@ -20306,6 +20435,9 @@ static void diti_dit_set_traits(diti_dit *model) {
 	bool learned = config->original && config->out_channels == 2 * config->channels;
 	traits->family = "dit";
 	traits->variant = diti_dit_variant(config);
+	traits->layers = config->blocks;
+	traits->width = config->width;
+	traits->heads = config->heads;
 	traits->latent_channels = config->channels;
 	traits->out_channels = config->out_channels;
 	traits->patch = config->patch;
@@ -20787,6 +20919,9 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
 	diti_model_traits *traits = &model->base.traits;
 	traits->family = "hunyuandit";
 	traits->variant = config->sized ? "1.1" : "1.2";
+	traits->layers = config->blocks;
+	traits->width = config->width;
+	traits->heads = config->heads;
 	traits->latent_channels = config->channels;
 	traits->out_channels = config->out_channels;
 	traits->patch = config->patch;
@@ -21477,6 +21612,10 @@ static void diti_flux_set_traits(diti_flux *model) {
 	diti_model_traits *traits = &model->base.traits;
 	traits->family = "flux";
 	traits->variant = config->guided ? "dev" : "schnell";
+	traits->layers = config->doubles + config->singles;
+	traits->single_layers = config->singles;
+	traits->width = config->width;
+	traits->heads = config->heads;
 	traits->latent_channels = traits->out_channels = config->channels;
 	traits->patch = 2;
 	traits->default_size = 128;
@@ -22019,6 +22158,9 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
 	diti_model_traits *traits = &model->base.traits;
 	traits->family = "sd3";
 	traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
+	traits->layers = config->blocks;
+	traits->width = config->width;
+	traits->heads = config->heads;
 	traits->latent_channels = traits->out_channels = config->channels;
 	traits->patch = config->patch;
 	traits->default_size = config->sample_size;
@@ -22042,7 +22184,7 @@ static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error 
 	model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
 	if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
 	diti_sd3_load_weights(loader, model);
-	loader->weights.parameters -= (uint64_t)model->positions.rows * model->positions.columns;
+	diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
 	diti_sd3_set_traits(model);
 	return diti_loader_finish(loader, &model->base.weights, err);
 }
@@ -24845,6 +24987,7 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 											  diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
+DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
@@ -25472,6 +25615,11 @@ static void diti_model_describe_transformer(dit_model *model) {
 	if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
 	if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
 	model->info.latent_channels = traits->latent_channels;
+	model->info.layers = traits->layers;
+	model->info.single_layers = traits->single_layers;
+	model->info.hidden = traits->width;
+	model->info.heads = traits->heads;
+	model->info.patch = traits->patch;
 	model->info.class_count = traits->class_count;
 	model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
@@ -25498,6 +25646,7 @@ static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err)
 
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 	dit_model_info *info = &model->info;
+	size_t i;
 	dit_result result = diti_model_default_scheduler(model, err);
 	if (result < 0) return result;
 	if (model->transformer)
@@ -25516,6 +25665,9 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 	if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
 	if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 	info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
+	for (i = 0; i < DITI_COUNT(model->packages); i++) {
+		if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
+	}
 	return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
@@ -25740,10 +25892,14 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
 	return DIT_OK;
 }
 
-static dit_result diti_model_env(dit_context *ctx, diti_env *env, dit_error *err) {
-	if (!ctx) return diti_env_init(env, NULL, NULL, err);
-	*env = ctx->env;
-	return DIT_OK;
+static dit_result diti_model_env(dit_context *ctx, bool dry_run, diti_env *env, dit_error *err) {
+	dit_result result = DIT_OK;
+	if (ctx)
+		*env = ctx->env;
+	else
+		result = diti_env_init(env, NULL, NULL, err);
+	env->headers_only = dry_run;
+	return result;
 }
 
 DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
@@ -25753,7 +25909,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 	if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
 	if (result < 0) return result;
 	*out = NULL;
-	result = diti_model_env(ctx, &env, err);
+	result = diti_model_env(ctx, desc->dry_run, &env, err);
 	if (result < 0) return result;
 	model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
 	if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
@@ -27164,7 +27320,7 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
 	return result;
 }
 
-static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
 	if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 					 "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
@@ -27219,68 +27375,6 @@ DIT_API void dit_job_destroy(dit_job *job) {
 	diti_job_destroy_plan(job);
 	diti_job_request_free(&env, &job->request);
 	diti_free(&env, job);
-}
-
-
-static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
-	memset(device, 0, sizeof *device);
-	device->env = model->env;
-	device->rung = DITI_RUNG_FP16;
-	device->has_fp16 = true;
-	device->limits.storage_range = 0xffffffffu;
-	device->limits.allocation = (VkDeviceSize)1 << 30;
-	device->limits.storage_alignment = 256;
-	device->limits.group_count = 65535;
-	device->limits.group_invocations = 1024;
-	device->limits.shared_bytes = 32768;
-	device->limits.subgroup_size = 32;
-	device->max_dispatch_us = 50000;
-}
-
-static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
-	diti_plan_memory memory;
-	diti_graph graph;
-	dit_result result;
-	uint64_t streamed = 0;
-	size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-				   job->request.latent_width * job->request.latent_height;
-	VkDeviceSize pictures =
-		(VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
-	diti_graph_init(&graph, device);
-	diti_job_emit(job, &graph);
-	result = diti_plan_measure(&graph, &memory, err);
-	diti_graph_free(&graph);
-	out->weights = diti_model_weight_bytes(job->model, &streamed);
-	out->streamed = streamed;
-	out->activations = memory.activations + memory.inputs + pictures;
-	out->peak = out->weights + out->activations;
-	out->host = (size_t)memory.inputs + sizeof *job +
-				count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
-	return result;
-}
-
-DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
-	diti_device imaginary;
-	dit_job *job;
-	dit_result result;
-	if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-	if (!desc || !out || !desc->model)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
-	if (!ctx && desc->model->device)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
-	memset(out, 0, sizeof *out);
-	job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *job);
-	if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
-	job->env = desc->model->env;
-	job->model = desc->model;
-	result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-	if (!ctx) diti_job_imaginary_device(desc->model, &imaginary);
-	if (result >= 0) result = diti_job_measure(job, ctx ? ctx->device : &imaginary, out, err);
-	diti_free(&job->env, job->denoise.family);
-	diti_job_request_free(&job->env, &job->request);
-	diti_free(&desc->model->env, job);
-	return result;
 }
 
 
@@ -27437,6 +27531,268 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
 	dit_job_status(job, &status, NULL);
 	if (status.preview_id == 0) return DIT_WORKING;
 	return diti_job_give(job, &job->preview_image, 0, out);
+}
+
+/* ==== src/job/inspect.c ==== */
+
+static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
+	memset(device, 0, sizeof *device);
+	device->env = model->env;
+	device->rung = DITI_RUNG_FP16;
+	device->has_fp16 = true;
+	device->limits.storage_range = 0xffffffffu;
+	device->limits.allocation = (VkDeviceSize)1 << 30;
+	device->limits.storage_alignment = 256;
+	device->limits.group_count = 65535;
+	device->limits.group_invocations = 1024;
+	device->limits.shared_bytes = 32768;
+	device->limits.subgroup_size = 32;
+	device->max_dispatch_us = 50000;
+}
+
+typedef struct diti_inspection {
+	diti_device imaginary;
+	dit_job *job;
+	diti_graph graph;
+	diti_plan_memory memory;
+} diti_inspection;
+
+static void diti_inspection_free(diti_inspection *inspection) {
+	dit_job *job = inspection->job;
+	diti_env env;
+	diti_graph_free(&inspection->graph);
+	if (!job) return;
+	env = job->env;
+	diti_free(&env, job->denoise.family);
+	diti_job_request_free(&env, &job->request);
+	diti_free(&env, job);
+}
+
+static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
+									   dit_error *err) {
+	dit_job *job = inspection->job;
+	dit_result result;
+	job->env = desc->model->env;
+	job->model = desc->model;
+	result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+	if (result < 0) return result;
+	if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
+	diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
+	diti_job_emit(job, &inspection->graph);
+	return diti_plan_measure(&inspection->graph, &inspection->memory, err);
+}
+
+static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
+										const char *function, dit_error *err) {
+	memset(inspection, 0, sizeof *inspection);
+	if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
+	if (!desc || !desc->model)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: desc must be given, with a model", function);
+	if (!ctx && desc->model->device)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "%s: ctx is NULL; only a dry run's model works without a context", function);
+	inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
+	if (!inspection->job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+	return diti_inspection_plan(inspection, ctx, desc, err);
+}
+
+static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_memory *out) {
+	const dit_job *job = inspection->job;
+	const diti_job_request *request = &job->request;
+	uint64_t streamed = 0;
+	size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
+				   request->latent_width * request->latent_height;
+	VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
+	out->weights = diti_model_weight_bytes(job->model, &streamed);
+	out->streamed = streamed;
+	out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
+	out->peak = out->weights + out->activations;
+	out->host = (size_t)inspection->memory.inputs + sizeof *job +
+				count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
+}
+
+DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
+	diti_inspection inspection;
+	dit_result result;
+	if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: out must be given");
+	memset(out, 0, sizeof *out);
+	result = diti_inspection_begin(&inspection, ctx, desc, "dit_job_memory", err);
+	if (result >= 0) diti_inspection_tell_memory(&inspection, out);
+	diti_inspection_free(&inspection);
+	return result;
+}
+
+
+static bool diti_inspection_in_arena(const diti_graph *graph, size_t index) {
+	const diti_tensor_info *tensor = &graph->tensors[index];
+	return tensor->parent == index && tensor->storage == DITI_STORAGE_ARENA && tensor->first_use != DITI_UNUSED_YET;
+}
+
+static void diti_inspection_live(const diti_graph *graph, uint64_t *live) {
+	size_t i;
+	for (i = 1; i < graph->tensor_count; i++) {
+		const diti_tensor_info *tensor = &graph->tensors[i];
+		if (!diti_inspection_in_arena(graph, i)) continue;
+		live[tensor->first_use] += tensor->bytes;
+		live[tensor->last_use + 1] -= tensor->bytes;
+	}
+	for (i = 1; i < graph->dispatch_count; i++) live[i] += live[i - 1];
+}
+
+static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t step, runs = 0;
+	if (segment == job->step_segment) return shape->steps;
+	if (segment != job->preview_segment) return 1;
+	for (step = 1; step <= shape->steps; step++) runs += diti_job_preview_due(job, step) ? 1u : 0u;
+	return runs;
+}
+
+static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *dispatch, dit_op_info *out) {
+	uint32_t i;
+	out->weight = out->output = "";
+	for (i = 0; i < dispatch->binding_count; i++) {
+		const diti_tensor_info *tensor = &graph->tensors[dispatch->bindings[i].tensor];
+		if (!dispatch->bindings[i].tensor) continue;
+		if (tensor->storage == DITI_STORAGE_WEIGHT && !out->weight[0]) out->weight = tensor->name;
+		if (!dispatch->bindings[i].writes || out->output[0]) continue;
+		out->output = tensor->name;
+		if (dispatch->cost_kind != DITI_COST_MEMORY) continue;
+		out->shape[0] = tensor->rows;
+		out->shape[1] = tensor->columns;
+	}
+}
+
+static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t index, uint64_t live,
+									const dit_inspector *inspector) {
+	static const dit_op_kind kinds[DITI_COST_KINDS] = {DIT_OP_PRODUCT, DIT_OP_ATTENTION, DIT_OP_CONVOLUTION,
+													   DIT_OP_OTHER};
+	const diti_dispatch *dispatch = &inspection->graph.dispatches[index];
+	dit_op_info op = DITI_ZERO;
+	op.name = dispatch->name;
+	op.segment = inspection->graph.segments[dispatch->segment].name;
+	op.index = index;
+	op.runs = diti_inspection_runs(inspection->job, dispatch->segment);
+	op.kind = kinds[dispatch->cost_kind];
+	memcpy(op.shape, dispatch->shape, sizeof op.shape);
+	op.flops = dispatch->flops;
+	op.bytes = dispatch->memory_bytes;
+	op.live = live;
+	diti_inspection_names(&inspection->graph, dispatch, &op);
+	return inspector->op(&op, inspector->user);
+}
+
+static bool diti_inspection_tell_tensor(const diti_graph *graph, const diti_tensor_info *tensor,
+										const dit_inspector *inspector) {
+	static const dit_type types[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_I32, DIT_TYPE_I8_ROW};
+	dit_tensor_info out = DITI_ZERO;
+	out.name = tensor->name;
+	out.type = types[tensor->format];
+	out.rows = tensor->rows;
+	out.columns = tensor->columns;
+	out.bytes = tensor->bytes;
+	out.offset = tensor->offset;
+	out.block = tensor->block;
+	out.arena = tensor->storage == DITI_STORAGE_ARENA;
+	out.first_op = out.arena ? tensor->first_use : 0;
+	out.last_op = out.arena ? tensor->last_use : (uint32_t)graph->dispatch_count - 1;
+	return inspector->tensor(&out, inspector->user);
+}
+
+static bool diti_inspection_tell_tensors(const diti_graph *graph, const uint32_t *order, size_t count,
+										 const dit_inspector *inspector) {
+	size_t i;
+	for (i = 0; i < count; i++) {
+		if (!diti_inspection_tell_tensor(graph, &graph->tensors[order[i]], inspector)) return false;
+	}
+	return true;
+}
+
+static size_t diti_inspection_order(const diti_graph *graph, uint32_t *starts, uint32_t *order) {
+	size_t i, count = 0, before;
+	for (i = 1; i < graph->tensor_count; i++) {
+		const diti_tensor_info *tensor = &graph->tensors[i];
+		if (diti_inspection_in_arena(graph, i)) starts[tensor->first_use + 1]++;
+		if (tensor->parent == i && (tensor->storage == DITI_STORAGE_STATE || tensor->storage == DITI_STORAGE_INPUT))
+			order[count++] = (uint32_t)i;
+	}
+	before = count;
+	for (i = 1; i <= graph->dispatch_count; i++) starts[i] += starts[i - 1];
+	for (i = 1; i < graph->tensor_count; i++) {
+		if (!diti_inspection_in_arena(graph, i)) continue;
+		order[before + starts[graph->tensors[i].first_use]++] = (uint32_t)i;
+		count++;
+	}
+	return count;
+}
+
+static dit_result diti_inspection_tell(const diti_inspection *inspection, const dit_inspector *inspector,
+									   dit_error *err) {
+	const diti_graph *graph = &inspection->graph;
+	const diti_env *env = &inspection->job->env;
+	size_t ops = graph->dispatch_count, i;
+	uint64_t *live = (uint64_t *)diti_alloc_array(env, ops + 1, sizeof *live);
+	uint32_t *starts = (uint32_t *)diti_alloc_array(env, ops + 1 + graph->tensor_count, sizeof *starts);
+	dit_result result = DIT_OK;
+	if (!live || !starts) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+	if (result == DIT_OK) {
+		bool on = true;
+		diti_inspection_live(graph, live);
+		for (i = 0; i < ops && inspector->op && on; i++)
+			on = diti_inspection_tell_op(inspection, (uint32_t)i, live[i], inspector);
+		if (on && inspector->tensor)
+			on = diti_inspection_tell_tensors(graph, starts + ops + 1,
+											  diti_inspection_order(graph, starts, starts + ops + 1), inspector);
+		if (!on) result = DIT_CANCELLED;
+	}
+	diti_free(env, live);
+	diti_free(env, starts);
+	return result;
+}
+
+DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *desc, const dit_inspector *inspector,
+								   dit_error *err) {
+	diti_inspection inspection;
+	dit_result result;
+	if (!inspector) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_inspect: inspector must be given");
+	result = diti_inspection_begin(&inspection, ctx, desc, "dit_job_inspect", err);
+	if (result >= 0) result = diti_inspection_tell(&inspection, inspector, err);
+	diti_inspection_free(&inspection);
+	return result;
+}
+
+
+static void diti_weight_infos(const diti_weights *weights, dit_role role, dit_weight_info *out, uint32_t room,
+							  uint32_t *count) {
+	uint32_t type;
+	for (type = 0; type < DITI_TALLIES; type++) {
+		const diti_weight_tally *tally = &weights->types[type];
+		if (!tally->tensors) continue;
+		if (out && *count < room) {
+			dit_weight_info *info = &out[*count];
+			info->role = role;
+			info->type = (dit_type)type;
+			info->tensor_count = tally->tensors;
+			info->parameters = tally->parameters;
+			info->file_bytes = tally->stored_bytes;
+			info->device_bytes = tally->bytes;
+		}
+		++*count;
+	}
+}
+
+DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *out, uint32_t *count, dit_error *err) {
+	uint32_t room, found = 0;
+	if (!model || !count)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_weights: model and count must be given");
+	room = *count;
+	if (model->transformer) diti_weight_infos(&model->transformer->weights, DIT_ROLE_TRANSFORMER, out, room, &found);
+	if (model->text_encoder)
+		diti_weight_infos(diti_t5_weights(model->text_encoder), DIT_ROLE_TEXT_1, out, room, &found);
+	if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
+	if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
+	*count = out && found > room ? room : found;
+	return DIT_OK;
 }
 
 /* ==== src/job/run.c ==== */

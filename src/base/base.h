@@ -32,6 +32,7 @@
 typedef struct diti_env {
     dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
     dit_logger logger;
+    bool headers_only; /* of files: what they say of tensors is taken, and may lie behind their end (dry runs) */
 } diti_env;
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;

@@ -76,13 +76,20 @@ typedef struct diti_streamed {
     size_t count, capacity;
     uint64_t bytes;
 } diti_streamed;
+/* What is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
+typedef struct diti_weight_tally {
+    uint32_t tensors;
+    uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
+} diti_weight_tally;
+#define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
-    diti_streamed *streamed;    /* NULL: all is resident */
+    diti_weight_tally types[DITI_TALLIES];
+    diti_streamed *streamed; /* NULL: all is resident */
 } diti_weights;
 typedef struct diti_weight_sizes { /* bytes */
     uint64_t resident;             /* vectors, which are never streamed */
@@ -160,6 +167,9 @@ DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, ui
 /* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
  * vectors must lie side by side. */
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
+/* So many values of a weight, and tensors, are not to be counted (again). */
+DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
+                                       uint64_t values);
 /* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
  * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);

@@ -229,6 +229,28 @@ static const char *diti_loader_keep_name(diti_loader *loader, const char *name) 
     return weights->names[weights->name_count++] = copy;
 }
 
+/* rows x columns values of tensors that are stored alike become so many bytes on the device. */
+static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *tensor, dit_type type, uint32_t tensors,
+                              uint64_t rows, uint32_t columns) {
+    diti_weight_tally *tally = &loader->weights.types[tensor->type];
+    uint64_t bytes = 0, values = rows * columns, elements = diti_stored_tensor_elements(tensor);
+    diti_weight_bytes(type, rows, columns, &bytes);
+    tally->tensors += tensors;
+    tally->parameters += values;
+    tally->stored_bytes += (uint64_t)((double)tensor->size * (double)values / (double)(elements ? elements : 1) + 0.5);
+    tally->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+}
+
+DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
+                                       uint64_t values) {
+    const diti_stored_tensor *tensor =
+        weight->part_count ? diti_checkpoint_find(loader->checkpoint, weight->name) : NULL;
+    if (!tensor) return;
+    loader->weights.parameters -= values;
+    loader->weights.types[tensor->type].parameters -= values;
+    loader->weights.types[tensor->type].tensors -= tensors;
+}
+
 static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                      dit_type type, uint32_t rows, uint32_t columns) {
     out->name = diti_loader_keep_name(loader, tensor->name);
@@ -237,6 +259,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
     out->columns = columns;
     out->kernel = 1;
     loader->weights.parameters += (uint64_t)rows * columns;
+    diti_loader_tally(loader, tensor, type, loader->skip ? 0 : 1, rows, columns);
 }
 
 /* Places rows [first, first + rows) of a matrix as one part. */
@@ -442,6 +465,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
         const diti_stored_tensor *tensor = diti_loader_expect(loader, names[i]);
         if (!tensor || !diti_check_vector(loader, tensor, 1, columns)) return;
         if (i == 0) diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, count, columns);
+        if (i > 0) loader->weights.types[tensor->type].tensors++;
         upload.tensor = tensor;
         upload.size = tensor->size;
         upload.floats = columns;
@@ -524,7 +548,7 @@ DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uin
     diti_format(full, sizeof full, "%s.bias", name);
     diti_load_vector(loader, &out->bias, 1, all, full);
     if (!out->bias.part_count) return;
-    loader->weights.parameters -= all - rows;
+    diti_loader_discount(loader, &out->bias, first > 0 ? 1 : 0, all - rows);
     out->bias.columns = rows;
     out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }

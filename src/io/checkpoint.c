@@ -180,11 +180,11 @@ static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *ord
 }
 
 static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
-                                    dit_error *err) {
+                                    uint64_t *end, dit_error *err) {
     const diti_file *file = checkpoint->files[tensor->file];
-    uint64_t end, size = diti_file_size(file);
-    if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) &&
-        diti_add_u64(tensor->offset, tensor->size, &end) && end <= size) {
+    uint64_t size = diti_file_size(file);
+    if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) && diti_add_u64(tensor->offset, tensor->size, end) &&
+        (*end <= size || checkpoint->env.headers_only)) {
         return DIT_OK;
     }
     return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its data is past the end of the file (%llu bytes)",
@@ -216,11 +216,14 @@ static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t
 
 DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
                                               dit_error *err) {
+    uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
     size_t i;
     for (i = first; i < checkpoint->tensor_count; i++) {
-        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, err);
+        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err);
         if (result < 0) return result;
+        if (end > needed) needed = end;
     }
+    checkpoint->absent += needed - size;
     return diti_refuse_overlaps(checkpoint, first, err);
 }
 
@@ -556,6 +559,8 @@ DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint)
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
     return (uint32_t)checkpoint->tensor_count;
 }
+
+DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint) { return checkpoint->absent; }
 
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
     return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;

@@ -64,6 +64,8 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint); /* of its first file, for messages */
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
+/* Bytes that its files lack at their ends; 0 unless only headers are read. */
+DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint);
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
 /* Hashed; NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
@@ -120,6 +122,8 @@ typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
+/* Of all checkpoints that were opened so far: diti_checkpoint_absent. */
+DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 /* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
    Freed with diti_free. A NUL is appended. */
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
@@ -183,6 +187,7 @@ struct diti_checkpoint {
     size_t tensor_count, tensor_capacity;
     diti_name_index index;
     diti_metadata metadata; /* of the first file */
+    uint64_t absent;        /* see diti_checkpoint_absent */
     void *chunks;           /* memory of names and metadata, freed with the checkpoint */
 };
 

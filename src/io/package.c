@@ -60,6 +60,15 @@ DIT_INTERNAL void diti_package_close(diti_package *package) {
     diti_free(&env, package);
 }
 
+DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
+    uint64_t absent = package->single ? diti_checkpoint_absent(package->single) : 0;
+    size_t i;
+    for (i = 0; i < package->part_count; i++) {
+        if (package->parts[i].checkpoint) absent += diti_checkpoint_absent(package->parts[i].checkpoint);
+    }
+    return absent;
+}
+
 /* --- small files --- */
 
 static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,

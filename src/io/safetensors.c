@@ -15,7 +15,7 @@ static const diti_format_type diti_safetensors_types[] = {
 typedef struct diti_safetensors {
     diti_checkpoint *checkpoint;
     const char *name;
-    uint64_t data_size;
+    uint64_t data_size; /* that the file has; UINT64_MAX where only headers are read */
     dit_error *err;
 } diti_safetensors;
 
@@ -157,7 +157,7 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
     file.checkpoint = checkpoint;
     file.name = diti_file_name(bytes);
     data_offset = 8 + (uint64_t)size;
-    file.data_size = diti_file_size(bytes) - data_offset;
+    file.data_size = checkpoint->env.headers_only ? UINT64_MAX : diti_file_size(bytes) - data_offset;
     file.err = err;
     text = (char *)diti_alloc(&checkpoint->env, size);
     if (!text) return diti_no_memory(file.name, err);

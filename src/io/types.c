@@ -22,6 +22,7 @@ static const diti_type_layout *diti_type_find_layout(dit_type type) {
 }
 
 DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
+DIT_API const char *dit_type_name(dit_type type) { return diti_type_name(type); }
 DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
 

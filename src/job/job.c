@@ -130,8 +130,7 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
     return result;
 }
 
-/* Before anything that a desc points to is touched: it may never have been initialised. */
-static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
     if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
@@ -186,70 +185,6 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_job_destroy_plan(job);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
-}
-
-/* --- memory questions --- */
-
-/* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
-static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
-    memset(device, 0, sizeof *device);
-    device->env = model->env;
-    device->rung = DITI_RUNG_FP16;
-    device->has_fp16 = true;
-    device->limits.storage_range = 0xffffffffu;
-    device->limits.allocation = (VkDeviceSize)1 << 30;
-    device->limits.storage_alignment = 256;
-    device->limits.group_count = 65535;
-    device->limits.group_invocations = 1024;
-    device->limits.shared_bytes = 32768;
-    device->limits.subgroup_size = 32;
-    device->max_dispatch_us = 50000;
-}
-
-static dit_result diti_job_measure(dit_job *job, diti_device *device, dit_memory *out, dit_error *err) {
-    diti_plan_memory memory;
-    diti_graph graph;
-    dit_result result;
-    uint64_t streamed = 0;
-    size_t count = (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-                   job->request.latent_width * job->request.latent_height;
-    VkDeviceSize pictures =
-        (VkDeviceSize)job->request.shape.image_count * job->request.shape.width * job->request.shape.height * 4;
-    diti_graph_init(&graph, device);
-    diti_job_emit(job, &graph);
-    result = diti_plan_measure(&graph, &memory, err);
-    diti_graph_free(&graph);
-    out->weights = diti_model_weight_bytes(job->model, &streamed);
-    out->streamed = streamed;
-    out->activations = memory.activations + memory.inputs + pictures;
-    out->peak = out->weights + out->activations;
-    out->host = (size_t)memory.inputs + sizeof *job +
-                count * sizeof(float) * (job->request.shape.stochastic ? job->request.shape.steps + 1u : 1u);
-    return result;
-}
-
-DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
-    diti_device imaginary;
-    dit_job *job;
-    dit_result result;
-    if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-    if (!desc || !out || !desc->model)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: desc with a model, and out, must be given");
-    if (!ctx && desc->model->device)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_memory: ctx is NULL; only a dry run's model works without a context");
-    memset(out, 0, sizeof *out);
-    job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *job);
-    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
-    job->env = desc->model->env;
-    job->model = desc->model;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (!ctx) diti_job_imaginary_device(desc->model, &imaginary);
-    if (result >= 0) result = diti_job_measure(job, ctx ? ctx->device : &imaginary, out, err);
-    diti_free(&job->env, job->denoise.family);
-    diti_job_request_free(&job->env, &job->request);
-    diti_free(&desc->model->env, job);
-    return result;
 }
 
 /* --- restart --- */

@@ -166,6 +166,8 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
+/* job.c: before anything that a desc points to is touched: it may never have been initialised. */
+DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);

@@ -221,6 +221,11 @@ static void diti_model_describe_transformer(dit_model *model) {
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
     if (model->info.default_guidance <= 0) model->info.default_guidance = traits->default_guidance;
     model->info.latent_channels = traits->latent_channels;
+    model->info.layers = traits->layers;
+    model->info.single_layers = traits->single_layers;
+    model->info.hidden = traits->width;
+    model->info.heads = traits->heads;
+    model->info.patch = traits->patch;
     model->info.class_count = traits->class_count;
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
 }
@@ -250,6 +255,7 @@ static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err)
 
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
+    size_t i;
     dit_result result = diti_model_default_scheduler(model, err);
     if (result < 0) return result;
     if (model->transformer)
@@ -268,6 +274,9 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
+    for (i = 0; i < DITI_COUNT(model->packages); i++) {
+        if (model->packages[i]) info->absent_bytes += diti_package_absent(model->packages[i]);
+    }
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
@@ -500,10 +509,14 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     return DIT_OK;
 }
 
-static dit_result diti_model_env(dit_context *ctx, diti_env *env, dit_error *err) {
-    if (!ctx) return diti_env_init(env, NULL, NULL, err);
-    *env = ctx->env;
-    return DIT_OK;
+static dit_result diti_model_env(dit_context *ctx, bool dry_run, diti_env *env, dit_error *err) {
+    dit_result result = DIT_OK;
+    if (ctx)
+        *env = ctx->env;
+    else
+        result = diti_env_init(env, NULL, NULL, err);
+    env->headers_only = dry_run;
+    return result;
 }
 
 DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
@@ -513,7 +526,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
     if (result < 0) return result;
     *out = NULL;
-    result = diti_model_env(ctx, &env, err);
+    result = diti_model_env(ctx, desc->dry_run, &env, err);
     if (result < 0) return result;
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
     if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");

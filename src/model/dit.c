@@ -233,6 +233,9 @@ static void diti_dit_set_traits(diti_dit *model) {
     bool learned = config->original && config->out_channels == 2 * config->channels;
     traits->family = "dit";
     traits->variant = diti_dit_variant(config);
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
     traits->latent_channels = config->channels;
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;

@@ -255,6 +255,10 @@ static void diti_flux_set_traits(diti_flux *model) {
     diti_model_traits *traits = &model->base.traits;
     traits->family = "flux";
     traits->variant = config->guided ? "dev" : "schnell";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;

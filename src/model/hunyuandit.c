@@ -311,6 +311,9 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     diti_model_traits *traits = &model->base.traits;
     traits->family = "hunyuandit";
     traits->variant = config->sized ? "1.1" : "1.2";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
     traits->latent_channels = config->channels;
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;

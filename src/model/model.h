@@ -8,6 +8,9 @@
 /* What a family tells the job. */
 typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    uint32_t layers;              /* blocks */
+    uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
+    uint32_t width, heads;        /* D, attention heads */
     uint32_t latent_channels;     /* C */
     uint32_t out_channels;        /* of the transformer: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;

@@ -266,6 +266,9 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     diti_model_traits *traits = &model->base.traits;
     traits->family = "pixart";
     traits->variant = config->sized ? "alpha" : "sigma";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
     traits->latent_channels = config->channels;
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;

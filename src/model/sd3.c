@@ -250,6 +250,9 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     diti_model_traits *traits = &model->base.traits;
     traits->family = "sd3";
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
@@ -273,7 +276,8 @@ static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error 
     model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
     if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
     diti_sd3_load_weights(loader, model);
-    loader->weights.parameters -= (uint64_t)model->positions.rows * model->positions.columns; /* counted by nobody */
+    /* a table that others compute is counted by nobody */
+    diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
     return diti_loader_finish(loader, &model->base.weights, err);
 }
