@@ -352,6 +352,10 @@ static int check_model(app *a) {
     code = check_class(a, model);
     dit_model_destroy(model);
     if (code) return code;
+    if (a->info.absent_bytes) {
+        return complain(EXIT_INPUT, "--model %s: %llu bytes at the end of its files are missing; get the file again",
+                        a->model_path, (unsigned long long)a->info.absent_bytes);
+    }
     if (a->info.missing) {
         return complain(EXIT_INPUT, "--model %s: it has no %s; give the whole folder, or a GGUF made by dit-convert",
                         a->model_path, missing_part(a->info.missing));
