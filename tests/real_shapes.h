@@ -1,0 +1,566 @@
+/* Files of real architectures without their weights: names and shapes as published checkpoints have them (computed from
+   a few numbers per family), and random values that are made for the bytes that are read, whenever they are read.
+
+       real_file file = {0};
+       file.original = true;                        // the code base's own names, else those of diffusers
+       file.type = DIT_TYPE_Q8_0;                   // of matrices in a GGUF; with .safetensors: of all tensors
+       real_flux(&file, 3072, 19, 38, true);
+       desc.source = real_source(&file);            // header and, on demand, data
+       ...
+       real_free(&file);
+
+   Include it after dit.h's implementation. */
+#ifndef REAL_SHAPES_H
+#define REAL_SHAPES_H
+#include "model_files.h"
+#include "test.h"
+
+typedef struct real_tensor {
+    char name[112];
+    dit_type type;
+    uint32_t rank;
+    uint64_t shape[4], elements;
+    double center, spread; /* mean and standard deviation of the values */
+    uint64_t offset, bytes;
+} real_tensor;
+
+typedef struct real_file {
+    bool original, safetensors;
+    dit_type type;
+    const char *prefix; /* before every name; NULL: none */
+    real_tensor *tensors;
+    size_t count, capacity;
+    uint64_t parameters; /* without positions, copies and the empty caption, which no one counts */
+    uint64_t data;       /* bytes of all tensors */
+    bytes header;
+    uint64_t data_read; /* bytes of data that were asked for */
+} real_file;
+
+/* ---- tensors ---- */
+
+/* In a GGUF matrices of layers become blocks, vectors stay floats, tables and convolutions are halves: as converters do
+   it. */
+static inline dit_type real_type(const real_file *file, const uint64_t *shape, uint32_t rank, const char *name) {
+    const char *table = strstr(name, "embedding_table");
+    if (file->safetensors) return file->type;
+    if (rank == 1) return DIT_TYPE_F32;
+    return rank == 2 && !table && diti_ends_with(name, ".weight") && shape[1] % 32 == 0 ? file->type : DIT_TYPE_F16;
+}
+
+static inline real_tensor *real_add(real_file *file, const uint64_t *shape, uint32_t rank, double center, double spread,
+                                    const char *name) {
+    real_tensor *tensor;
+    uint32_t i;
+    if (file->count == file->capacity) {
+        file->capacity = 2 * file->capacity + 64;
+        file->tensors = (real_tensor *)realloc(file->tensors, file->capacity * sizeof *file->tensors);
+    }
+    tensor = &file->tensors[file->count++];
+    memset(tensor, 0, sizeof *tensor);
+    snprintf(tensor->name, sizeof tensor->name, "%s%s", file->prefix ? file->prefix : "", name);
+    tensor->rank = rank;
+    tensor->elements = 1;
+    for (i = 0; i < rank; i++) tensor->elements *= tensor->shape[i] = shape[i];
+    tensor->center = center;
+    tensor->spread = spread;
+    tensor->type = real_type(file, shape, rank, name);
+    diti_type_bytes(tensor->type, tensor->elements / shape[rank - 1], shape[rank - 1], &tensor->bytes);
+    tensor->offset = file->data;
+    file->data += file->safetensors ? tensor->bytes : (tensor->bytes + 31) / 32 * 32;
+    return tensor;
+}
+
+/* ---- layers; a name that is NULL in one of the two conventions is not in its files; %u is the block ---- */
+
+static inline const char *real_name(const real_file *file, const char *diffusers, const char *original, uint32_t block,
+                                    const char *suffix) {
+    static char name[112];
+    const char *format = file->original ? original : diffusers;
+    if (!format) return NULL;
+    snprintf(name, sizeof name, format, block);
+    snprintf(name + strlen(name), sizeof name - strlen(name), "%s", suffix);
+    return name;
+}
+
+static inline void real_tensor_of(real_file *file, const uint64_t *shape, uint32_t rank, double center, double spread,
+                                  const char *diffusers, const char *original, uint32_t block, const char *suffix) {
+    const char *name = real_name(file, diffusers, original, block, suffix);
+    if (name) file->parameters += real_add(file, shape, rank, center, spread, name)->elements;
+}
+
+static inline void real_vector(real_file *file, uint64_t size, double center, const char *diffusers,
+                               const char *original, uint32_t block, const char *suffix) {
+    real_tensor_of(file, &size, 1, center, 0.02, diffusers, original, block, suffix);
+}
+
+/* Positions, embeddings, modulations that are no layers. */
+static inline void real_table(real_file *file, uint64_t rows, uint64_t columns, const char *diffusers,
+                              const char *original, uint32_t block) {
+    const uint64_t shape[2] = {rows, columns};
+    real_tensor_of(file, shape, 2, 0, 0.2, diffusers, original, block, "");
+}
+
+/* Activations keep their size: the spread is 1 / sqrt(inputs). */
+static inline void real_matrix(real_file *file, uint64_t rows, uint64_t columns, const char *diffusers,
+                               const char *original, uint32_t block) {
+    const uint64_t shape[2] = {rows, columns};
+    real_tensor_of(file, shape, 2, 0, 1 / sqrt((double)columns), diffusers, original, block, ".weight");
+}
+
+static inline void real_layer(real_file *file, uint64_t rows, uint64_t columns, const char *diffusers,
+                              const char *original, uint32_t block) {
+    real_matrix(file, rows, columns, diffusers, original, block);
+    real_vector(file, rows, 0, diffusers, original, block, ".bias");
+}
+
+static inline void real_norm(real_file *file, uint64_t size, bool bias, const char *diffusers, const char *original,
+                             uint32_t block) {
+    real_vector(file, size, 1, diffusers, original, block, ".weight");
+    if (bias) real_vector(file, size, 0, diffusers, original, block, ".bias");
+}
+
+/* Layers that originals hold as one: `letters` names diffusers' parts, in their %c. */
+static inline void real_joined(real_file *file, const char *letters, uint64_t rows, uint64_t columns,
+                               const char *diffusers, const char *original, uint32_t block) {
+    char name[112];
+    size_t i;
+    if (file->original) {
+        real_layer(file, strlen(letters) * rows, columns, NULL, original, block);
+        return;
+    }
+    for (i = 0; letters[i]; i++) {
+        snprintf(name, sizeof name, diffusers, block, letters[i]);
+        real_layer(file, rows, columns, name, NULL, block);
+    }
+}
+
+static inline void real_patches(real_file *file, uint64_t width, uint64_t channels) {
+    const uint64_t shape[4] = {width, channels, 2, 2};
+    real_tensor_of(file, shape, 4, 0, 1 / sqrt(4 * (double)channels), "pos_embed.proj", "x_embedder.proj", 0,
+                   ".weight");
+    real_vector(file, width, 0, "pos_embed.proj", "x_embedder.proj", 0, ".bias");
+}
+
+/* DIFFUSERS.linear_1 and .linear_2; in the originals 0 and 2 for %u. */
+static inline void real_embedder(real_file *file, uint64_t out, uint64_t hidden, uint64_t in, const char *diffusers,
+                                 const char *original) {
+    char name[160];
+    snprintf(name, sizeof name, "%s.linear_1", diffusers);
+    real_layer(file, hidden, in, name, original, 0);
+    snprintf(name, sizeof name, "%s.linear_2", diffusers);
+    real_layer(file, out, hidden, name, original, 2);
+}
+
+/* The position table that originals keep, [1, size * size, width]. */
+static inline void real_positions(real_file *file, uint64_t size, uint64_t width, const char *diffusers) {
+    const uint64_t shape[3] = {1, size * size, width};
+    uint64_t before = file->parameters;
+    real_tensor_of(file, shape, 3, 0, 0.7, diffusers, "pos_embed", 0, "");
+    file->parameters = before;
+}
+
+/* ---- families (models.md 3.1 to 3.5) ---- */
+
+/* DiT: diffusers keeps the embedders in every block. */
+static inline void real_dit(real_file *file, uint64_t width, uint32_t blocks, uint64_t grid) {
+    uint64_t once = 0;
+    uint32_t i, repeats = file->original ? 1 : blocks;
+    real_positions(file, grid, width, NULL);
+    real_patches(file, width, 4);
+    for (i = 0; i < repeats; i++) {
+        char name[112];
+        if (i == 1) once = file->parameters;
+        snprintf(name, sizeof name, "transformer_blocks.%u.norm1.emb.timestep_embedder", i);
+        real_embedder(file, width, width, 256, name, "t_embedder.mlp.%u");
+        real_table(file, 1001, width, "transformer_blocks.%u.norm1.emb.class_embedder.embedding_table.weight",
+                   "y_embedder.embedding_table.weight", i);
+    }
+    if (once) file->parameters = once;
+    for (i = 0; i < blocks; i++) {
+        real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "blocks.%u.adaLN_modulation.1", i);
+        real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn1.to_%c", "blocks.%u.attn.qkv", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn1.to_out.0", "blocks.%u.attn.proj", i);
+        real_layer(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "blocks.%u.mlp.fc1", i);
+        real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "blocks.%u.mlp.fc2", i);
+    }
+    real_layer(file, 2 * width, width, "proj_out_1", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 32, width, "proj_out_2", "final_layer.linear", 0);
+}
+
+/* PixArt; sized: alpha's micro-conditions. */
+static inline void real_pixart(real_file *file, uint64_t width, uint32_t blocks, uint64_t tokens, uint64_t grid,
+                               bool sized) {
+    uint32_t i;
+    real_positions(file, grid, width, NULL);
+    real_patches(file, width, 4);
+    real_embedder(file, width, width, 256, "adaln_single.emb.timestep_embedder", "t_embedder.mlp.%u");
+    if (sized) {
+        real_embedder(file, width / 3, width / 3, 256, "adaln_single.emb.resolution_embedder", "csize_embedder.mlp.%u");
+        real_embedder(file, width / 3, width / 3, 256, "adaln_single.emb.aspect_ratio_embedder", "ar_embedder.mlp.%u");
+    }
+    real_layer(file, 6 * width, width, "adaln_single.linear", "t_block.1", 0);
+    real_table(file, tokens, 4096, NULL, "y_embedder.y_embedding", 0);
+    if (file->original) file->parameters -= tokens * 4096;
+    real_layer(file, width, 4096, "caption_projection.linear_1", "y_embedder.y_proj.fc1", 0);
+    real_layer(file, width, width, "caption_projection.linear_2", "y_embedder.y_proj.fc2", 0);
+    for (i = 0; i < blocks; i++) {
+        real_table(file, 6, width, "transformer_blocks.%u.scale_shift_table", "blocks.%u.scale_shift_table", i);
+        real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn1.to_%c", "blocks.%u.attn.qkv", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn1.to_out.0", "blocks.%u.attn.proj", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn2.to_q", "blocks.%u.cross_attn.q_linear", i);
+        real_joined(file, "kv", width, width, "transformer_blocks.%u.attn2.to_%c", "blocks.%u.cross_attn.kv_linear", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn2.to_out.0", "blocks.%u.cross_attn.proj", i);
+        real_layer(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "blocks.%u.mlp.fc1", i);
+        real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "blocks.%u.mlp.fc2", i);
+    }
+    real_table(file, 2, width, "scale_shift_table", "final_layer.scale_shift_table", 0);
+    real_layer(file, 32, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* One stream of a block of SD3: its attention, and the norms of that. */
+static inline void real_sd3_attention(real_file *file, uint64_t width, uint32_t block, bool text, bool normed) {
+    if (text) {
+        real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.add_%c_proj",
+                    "joint_blocks.%u.context_block.attn.qkv", block);
+    } else {
+        real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.to_%c", "joint_blocks.%u.x_block.attn.qkv",
+                    block);
+    }
+    if (!normed) return;
+    real_norm(file, 64, false, text ? "transformer_blocks.%u.attn.norm_added_q" : "transformer_blocks.%u.attn.norm_q",
+              text ? "joint_blocks.%u.context_block.attn.ln_q" : "joint_blocks.%u.x_block.attn.ln_q", block);
+    real_norm(file, 64, false, text ? "transformer_blocks.%u.attn.norm_added_k" : "transformer_blocks.%u.attn.norm_k",
+              text ? "joint_blocks.%u.context_block.attn.ln_k" : "joint_blocks.%u.x_block.attn.ln_k", block);
+}
+
+static inline void real_sd3_second_attention(real_file *file, uint64_t width, uint32_t block) {
+    real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn2.to_%c", "joint_blocks.%u.x_block.attn2.qkv",
+                block);
+    real_layer(file, width, width, "transformer_blocks.%u.attn2.to_out.0", "joint_blocks.%u.x_block.attn2.proj", block);
+    real_norm(file, 64, false, "transformer_blocks.%u.attn2.norm_q", "joint_blocks.%u.x_block.attn2.ln_q", block);
+    real_norm(file, 64, false, "transformer_blocks.%u.attn2.norm_k", "joint_blocks.%u.x_block.attn2.ln_k", block);
+}
+
+static inline void real_sd3_block(real_file *file, uint64_t width, uint32_t i, bool last, bool dual, bool normed) {
+    real_layer(file, (dual ? 9 : 6) * width, width, "transformer_blocks.%u.norm1.linear",
+               "joint_blocks.%u.x_block.adaLN_modulation.1", i);
+    real_layer(file, (last ? 2 : 6) * width, width, "transformer_blocks.%u.norm1_context.linear",
+               "joint_blocks.%u.context_block.adaLN_modulation.1", i);
+    real_sd3_attention(file, width, i, false, normed);
+    real_sd3_attention(file, width, i, true, normed);
+    if (dual) real_sd3_second_attention(file, width, i);
+    real_layer(file, width, width, "transformer_blocks.%u.attn.to_out.0", "joint_blocks.%u.x_block.attn.proj", i);
+    real_layer(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "joint_blocks.%u.x_block.mlp.fc1", i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "joint_blocks.%u.x_block.mlp.fc2", i);
+    if (last) return;
+    real_layer(file, width, width, "transformer_blocks.%u.attn.to_add_out", "joint_blocks.%u.context_block.attn.proj",
+               i);
+    real_layer(file, 4 * width, width, "transformer_blocks.%u.ff_context.net.0.proj",
+               "joint_blocks.%u.context_block.mlp.fc1", i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff_context.net.2",
+               "joint_blocks.%u.context_block.mlp.fc2", i);
+}
+
+/* SD3: table * table positions are stored in both conventions; the first `dual` blocks attend twice. */
+static inline void real_sd3(real_file *file, uint32_t blocks, uint64_t table, uint32_t dual, bool normed) {
+    uint64_t width = 64 * (uint64_t)blocks;
+    uint32_t i;
+    real_positions(file, table, width, "pos_embed.pos_embed");
+    real_patches(file, width, 16);
+    real_embedder(file, width, width, 256, "time_text_embed.timestep_embedder", "t_embedder.mlp.%u");
+    real_embedder(file, width, width, 2048, "time_text_embed.text_embedder", "y_embedder.mlp.%u");
+    real_layer(file, width, 4096, "context_embedder", "context_embedder", 0);
+    for (i = 0; i < blocks; i++) real_sd3_block(file, width, i, i + 1 == blocks, i < dual, normed);
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+static inline void real_flux_embedder(real_file *file, uint64_t width, uint64_t in, const char *diffusers,
+                                      const char *original) {
+    char names[4][112];
+    snprintf(names[0], sizeof names[0], "time_text_embed.%s.linear_1", diffusers);
+    snprintf(names[1], sizeof names[1], "%s.in_layer", original);
+    snprintf(names[2], sizeof names[2], "time_text_embed.%s.linear_2", diffusers);
+    snprintf(names[3], sizeof names[3], "%s.out_layer", original);
+    real_layer(file, width, in, names[0], names[1], 0);
+    real_layer(file, width, width, names[2], names[3], 0);
+}
+
+static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i) {
+    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "double_blocks.%u.img_mod.lin", i);
+    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", "double_blocks.%u.txt_mod.lin", i);
+    real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.to_%c", "double_blocks.%u.img_attn.qkv", i);
+    real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.add_%c_proj", "double_blocks.%u.txt_attn.qkv",
+                i);
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_q.weight",
+                "double_blocks.%u.img_attn.norm.query_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_k.weight",
+                "double_blocks.%u.img_attn.norm.key_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_added_q.weight",
+                "double_blocks.%u.txt_attn.norm.query_norm.scale", i, "");
+    real_vector(file, 128, 1, "transformer_blocks.%u.attn.norm_added_k.weight",
+                "double_blocks.%u.txt_attn.norm.key_norm.scale", i, "");
+    real_layer(file, width, width, "transformer_blocks.%u.attn.to_out.0", "double_blocks.%u.img_attn.proj", i);
+    real_layer(file, width, width, "transformer_blocks.%u.attn.to_add_out", "double_blocks.%u.txt_attn.proj", i);
+    real_layer(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "double_blocks.%u.img_mlp.0", i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "double_blocks.%u.img_mlp.2", i);
+    real_layer(file, 4 * width, width, "transformer_blocks.%u.ff_context.net.0.proj", "double_blocks.%u.txt_mlp.0", i);
+    real_layer(file, width, 4 * width, "transformer_blocks.%u.ff_context.net.2", "double_blocks.%u.txt_mlp.2", i);
+}
+
+static inline void real_flux_single(real_file *file, uint64_t width, uint32_t i) {
+    real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear", "single_blocks.%u.modulation.lin",
+               i);
+    if (file->original) {
+        real_layer(file, 7 * width, width, NULL, "single_blocks.%u.linear1", i);
+    } else {
+        real_joined(file, "qkv", width, width, "single_transformer_blocks.%u.attn.to_%c", NULL, i);
+        real_layer(file, 4 * width, width, "single_transformer_blocks.%u.proj_mlp", NULL, i);
+    }
+    real_layer(file, width, 5 * width, "single_transformer_blocks.%u.proj_out", "single_blocks.%u.linear2", i);
+    real_vector(file, 128, 1, "single_transformer_blocks.%u.attn.norm_q.weight",
+                "single_blocks.%u.norm.query_norm.scale", i, "");
+    real_vector(file, 128, 1, "single_transformer_blocks.%u.attn.norm_k.weight", "single_blocks.%u.norm.key_norm.scale",
+                i, "");
+}
+
+static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles, bool guided) {
+    uint32_t i;
+    real_layer(file, width, 64, "x_embedder", "img_in", 0);
+    real_layer(file, width, 4096, "context_embedder", "txt_in", 0);
+    real_flux_embedder(file, width, 256, "timestep_embedder", "time_in");
+    if (guided) real_flux_embedder(file, width, 256, "guidance_embedder", "guidance_in");
+    real_flux_embedder(file, width, 768, "text_embedder", "vector_in");
+    for (i = 0; i < doubles; i++) real_flux_double(file, width, i);
+    for (i = 0; i < singles; i++) real_flux_single(file, width, i);
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+static inline void real_hunyuandit_attention(real_file *file, uint64_t width, uint32_t i, bool cross) {
+    if (cross) {
+        real_layer(file, width, width, "blocks.%u.attn2.to_q", "blocks.%u.attn2.q_proj", i);
+        real_joined(file, "kv", width, 1024, "blocks.%u.attn2.to_%c", "blocks.%u.attn2.kv_proj", i);
+    } else {
+        real_joined(file, "qkv", width, width, "blocks.%u.attn1.to_%c", "blocks.%u.attn1.Wqkv", i);
+    }
+    real_norm(file, 88, true, cross ? "blocks.%u.attn2.norm_q" : "blocks.%u.attn1.norm_q",
+              cross ? "blocks.%u.attn2.q_norm" : "blocks.%u.attn1.q_norm", i);
+    real_norm(file, 88, true, cross ? "blocks.%u.attn2.norm_k" : "blocks.%u.attn1.norm_k",
+              cross ? "blocks.%u.attn2.k_norm" : "blocks.%u.attn1.k_norm", i);
+    real_layer(file, width, width, cross ? "blocks.%u.attn2.to_out.0" : "blocks.%u.attn1.to_out.0",
+               cross ? "blocks.%u.attn2.out_proj" : "blocks.%u.attn1.out_proj", i);
+}
+
+static inline void real_hunyuandit_block(real_file *file, uint64_t width, uint64_t inner, uint32_t i, bool skip) {
+    real_norm(file, width, true, "blocks.%u.norm1.norm", "blocks.%u.norm1", i);
+    real_layer(file, width, width, "blocks.%u.norm1.linear", "blocks.%u.default_modulation.1", i);
+    real_norm(file, width, true, "blocks.%u.norm2", "blocks.%u.norm3", i);
+    real_norm(file, width, true, "blocks.%u.norm3", "blocks.%u.norm2", i);
+    real_hunyuandit_attention(file, width, i, false);
+    real_hunyuandit_attention(file, width, i, true);
+    real_layer(file, inner, width, "blocks.%u.ff.net.0.proj", "blocks.%u.mlp.fc1", i);
+    real_layer(file, width, inner, "blocks.%u.ff.net.2", "blocks.%u.mlp.fc2", i);
+    if (!skip) return;
+    real_norm(file, 2 * width, true, "blocks.%u.skip_norm", "blocks.%u.skip_norm", i);
+    real_layer(file, width, 2 * width, "blocks.%u.skip_linear", "blocks.%u.skip_linear", i);
+}
+
+/* HunyuanDiT; sized: 1.0's and 1.1's style and sizes. */
+static inline void real_hunyuandit(real_file *file, uint64_t width, uint64_t inner, uint32_t blocks, bool sized) {
+    static const char *const parts[] = {"q", "k", "v", "c"};
+    char names[2][112];
+    uint32_t i;
+    real_patches(file, width, 4);
+    real_embedder(file, width, width, 256, "time_extra_emb.timestep_embedder", "t_embedder.mlp.%u");
+    real_embedder(file, 1024, 8192, 2048, "text_embedder", "mlp_t5.%u");
+    real_embedder(file, width, 4 * width, sized ? 1024 + 1536 + width : 1024, "time_extra_emb.extra_embedder",
+                  "extra_embedder.%u");
+    real_table(file, 333, 1024, "text_embedding_padding", "text_embedding_padding", 0);
+    real_table(file, 257, 2048, "time_extra_emb.pooler.positional_embedding", "pooler.positional_embedding", 0);
+    for (i = 0; i < 4; i++) {
+        snprintf(names[0], sizeof names[0], "time_extra_emb.pooler.%s_proj", parts[i]);
+        snprintf(names[1], sizeof names[1], "pooler.%s_proj", parts[i]);
+        real_layer(file, i < 3 ? 2048 : 1024, 2048, names[0], names[1], 0);
+    }
+    if (sized) real_table(file, 1, width, "time_extra_emb.style_embedder.weight", "style_embedder.weight", 0);
+    for (i = 0; i < blocks; i++) real_hunyuandit_block(file, width, inner, i, i > blocks / 2);
+    real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 32, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* TAESD's decoder as its author keeps it (models.md 4.2): three convolutions a block, at 3, 3, 3, 1 blocks. */
+static inline void real_taesd_conv(real_file *file, uint64_t out, uint64_t in, bool bias, const char *name,
+                                   uint32_t layer) {
+    const uint64_t shape[4] = {out, in, 3, 3};
+    real_tensor_of(file, shape, 4, 0, 1 / sqrt(9 * (double)in), NULL, name, layer, ".weight");
+    if (bias) real_vector(file, out, 0, NULL, name, layer, ".bias");
+}
+
+static inline void real_taesd(real_file *file, uint64_t channels) {
+    static const char *const convolutions[] = {"%u.conv.0", "%u.conv.2", "%u.conv.4"};
+    static const uint32_t blocks[] = {3, 4, 5, 8, 9, 10, 13, 14, 15, 18}, others[] = {7, 12, 17};
+    uint32_t i, k;
+    file->original = true;
+    real_taesd_conv(file, 64, channels, true, "%u", 1);
+    for (i = 0; i < 10; i++)
+        for (k = 0; k < 3; k++) real_taesd_conv(file, 64, 64, true, convolutions[k], blocks[i]);
+    for (i = 0; i < 3; i++) real_taesd_conv(file, 64, 64, false, "%u", others[i]);
+    real_taesd_conv(file, 3, 64, true, "%u", 19);
+}
+
+/* ---- headers ---- */
+
+static inline void real_safetensors_header(real_file *file) {
+    char text[400];
+    size_t i;
+    uint64_t size;
+    uint32_t d;
+    bytes_u64(&file->header, 0);
+    for (i = 0; i < file->count; i++) {
+        const real_tensor *t = &file->tensors[i];
+        int used = snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "{", t->name,
+                            diti_type_name(t->type));
+        for (d = 0; d < t->rank; d++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%llu", d ? "," : "",
+                             (unsigned long long)t->shape[d]);
+        used += snprintf(text + used, sizeof text - (size_t)used, "],\"data_offsets\":[%llu,%llu]}",
+                         (unsigned long long)t->offset, (unsigned long long)(t->offset + t->bytes));
+        bytes_add(&file->header, text, (size_t)used);
+    }
+    bytes_add(&file->header, "}", 1);
+    size = file->header.size - 8;
+    memcpy(file->header.data, &size, 8);
+}
+
+static inline uint32_t real_ggml_type(dit_type type) {
+    return type == DIT_TYPE_F32 ? 0 : type == DIT_TYPE_F16 ? 1 : type == DIT_TYPE_Q8_0 ? 8 : 30; /* 30: BF16 */
+}
+
+static inline void real_gguf_header(real_file *file) {
+    size_t i;
+    uint32_t d;
+    gguf_head(&file->header, 3, file->count, 0);
+    for (i = 0; i < file->count; i++) {
+        const real_tensor *t = &file->tensors[i];
+        bytes_text(&file->header, t->name);
+        bytes_u32(&file->header, t->rank);
+        for (d = t->rank; d > 0; d--) bytes_u64(&file->header, t->shape[d - 1]);
+        bytes_u32(&file->header, real_ggml_type(t->type));
+        bytes_u64(&file->header, t->offset);
+    }
+    bytes_pad(&file->header, 32);
+}
+
+/* ---- data ---- */
+
+/* 8 numbers of 8 bits: a counter and nothing else decides (splitmix64's finaliser). */
+static inline uint64_t real_random(uint64_t tensor, uint64_t counter) {
+    uint64_t z = tensor * 0x9e3779b97f4a7c15u + counter * 0xd1342543de82ef95u + 1;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+#define REAL_SPREAD 73.9 /* standard deviation of the 256 values of an int8 */
+
+/* Blocks of 32 values, as they are stored; `count` of them from block `first`. The last one may have less. */
+static inline void real_blocks(const real_tensor *t, uint64_t tensor, uint64_t first, uint64_t count,
+                               unsigned char *out) {
+    uint64_t block, size = t->type == DIT_TYPE_Q8_0 ? 34 : t->type == DIT_TYPE_F32 ? 128 : 64, word;
+    uint16_t scale = diti_float_to_half((float)(t->spread / REAL_SPREAD));
+    for (block = first; block < first + count; block++, out += size) {
+        uint64_t random[4];
+        int8_t values[32];
+        uint32_t i;
+        for (word = 0; word < 4; word++) random[word] = real_random(tensor, 4 * block + word);
+        memcpy(values, random, 32);
+        if (t->type == DIT_TYPE_Q8_0) {
+            memcpy(out, &scale, 2);
+            memcpy(out + 2, values, 32);
+            continue;
+        }
+        for (i = 0; i < 32; i++) {
+            float value = (float)(t->center + t->spread / REAL_SPREAD * values[i]);
+            uint16_t half = t->type == DIT_TYPE_BF16 ? diti_float_to_bfloat(value) : diti_float_to_half(value);
+            if (t->type == DIT_TYPE_F32)
+                memcpy(out + 4 * i, &value, 4);
+            else
+                memcpy(out + 2 * i, &half, 2);
+        }
+    }
+}
+
+/* Bytes from..from + size of a tensor's data. */
+static inline void real_fill(const real_file *file, size_t tensor, uint64_t from, uint64_t size, unsigned char *out) {
+    const real_tensor *t = &file->tensors[tensor];
+    uint64_t unit = t->type == DIT_TYPE_Q8_0 ? 34 : t->type == DIT_TYPE_F32 ? 128 : 64;
+    while (size) {
+        unsigned char block[128];
+        uint64_t skip = from % unit, whole = size / unit, part = unit - skip < size ? unit - skip : size;
+        if (skip == 0 && whole) {
+            real_blocks(t, tensor, from / unit, whole, out);
+            part = whole * unit;
+        } else {
+            real_blocks(t, tensor, from / unit, 1, block);
+            memcpy(out, block + skip, (size_t)part);
+        }
+        from += part, out += part, size -= part;
+    }
+}
+
+/* The last tensor that begins at or before `at`. */
+static inline size_t real_find(const real_file *file, uint64_t at) {
+    size_t low = 0, high = file->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (file->tensors[middle].offset <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static inline int64_t real_read(uint64_t offset, void *out, size_t size, void *user) {
+    real_file *file = (real_file *)user;
+    unsigned char *to = (unsigned char *)out;
+    uint64_t left = size, part, at;
+    if (offset < file->header.size) {
+        part = file->header.size - offset < left ? file->header.size - offset : left;
+        memcpy(to, file->header.data + offset, (size_t)part);
+        offset += part, to += part, left -= part;
+    }
+    for (at = offset - file->header.size; left; at += part, to += part, left -= part) {
+        size_t i = real_find(file, at);
+        uint64_t in = at - file->tensors[i].offset, have = file->tensors[i].bytes;
+        uint64_t next = i + 1 < file->count ? file->tensors[i + 1].offset : file->data;
+        if (at >= file->data) return -1;
+        part = in < have ? have - in : next - at;
+        if (part > left) part = left;
+        if (in < have)
+            real_fill(file, i, in, part, to);
+        else
+            memset(to, 0, (size_t)part); /* between tensors */
+        file->data_read += part;
+    }
+    return (int64_t)size;
+}
+
+static inline dit_source real_source(real_file *file) {
+    dit_source source;
+    memset(&source, 0, sizeof source);
+    if (!file->header.size && file->safetensors) real_safetensors_header(file);
+    if (!file->header.size) real_gguf_header(file);
+    source.read_at = real_read;
+    source.size = file->header.size + file->data;
+    source.user = file;
+    return source;
+}
+
+static inline void real_free(real_file *file) {
+    free(file->tensors);
+    bytes_free(&file->header);
+    memset(file, 0, sizeof *file);
+}
+#endif
