@@ -2752,7 +2752,7 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
 	const diti_file *file = checkpoint->files[0];
 	char *text = NULL;
-	size_t size;
+	size_t size = 0;
 	dit_result result = diti_file_read_all(&checkpoint->env, file, &text, &size, err);
 	if (result < 0) return result;
 	result = diti_json_parse(&checkpoint->env, text, size, diti_file_name(file), out, err);
