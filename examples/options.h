@@ -23,7 +23,7 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
-    const char *weight_budget, *class_name;
+    const char *weight_budget, *class_name, *info, *info_level;
     bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, version;
 } options;
 
@@ -63,6 +63,8 @@ static const option_entry option_table[] = {
     {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
     {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
+    {"--info", NULL, NULL, TEXT(info)},
+    {"--info-level", NULL, NULL, TEXT(info_level)},
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
     {"--help", "-h", NULL, FLAG(help)},
@@ -189,6 +191,10 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
         return EXIT_GOOD;
     }
     if (!equals && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
+        if (strcmp(entry->name, "--info") == 0) {
+            o->info = "";
+            return EXIT_GOOD;
+        }
         return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
     }
     *(const char **)(void *)((char *)o + entry->value - 1) = equals ? equals + 1 : argv[++*i];

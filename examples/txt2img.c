@@ -9,6 +9,7 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "files.h"
+#include "info.h"
 #include "options.h"
 #include <math.h>
 #include <signal.h>
@@ -334,21 +335,27 @@ static int check_class(app *a, const dit_model *model) {
                     a->o.class_name, count - 1);
 }
 
-/* Reads the model's headers only, to know its sizes and parts. */
-static int check_model(app *a) {
+/* Reads the model's headers only. */
+static int open_headers(app *a, dit_model **out) {
     dit_model_desc desc = {0};
-    dit_model *model = NULL;
     dit_result result;
-    int code;
     desc.source.path = a->model_path;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
     desc.weight_budget = a->r.weight_budget;
     desc.release_text_encoders = a->o.offload;
     desc.dry_run = true;
-    result = dit_model_load(NULL, &desc, &model, &a->err);
+    result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
-    dit_model_get_info(model, &a->info);
+    dit_model_get_info(*out, &a->info);
+    return EXIT_GOOD;
+}
+
+/* Its sizes and parts. */
+static int check_model(app *a) {
+    dit_model *model = NULL;
+    int code = open_headers(a, &model);
+    if (code) return code;
     code = check_class(a, model);
     dit_model_destroy(model);
     if (code) return code;
@@ -802,6 +809,71 @@ static int make_pictures(app *a) {
     return code;
 }
 
+/* ---- Information ---- */
+
+/* A prompt as long as any text encoder reads, so that no other one needs more memory. */
+static const char *longest_prompt(void) {
+    static char text[2048];
+    memset(text, ' ', sizeof text - 1);
+    for (size_t i = 0; i + 1 < sizeof text; i += 2) text[i] = 'a';
+    return text;
+}
+
+static dit_result tell_model(app *a, const dit_model *model, int level) {
+    weight_table table = {0};
+    dit_job_desc desc;
+    dit_result result = read_weights(model, &table, &a->err);
+    if (result == DIT_OK) {
+        tell_family(a->model_path, &a->info);
+        tell_weights(&a->info, &table);
+        tell_missing(&a->info);
+    }
+    if (result == DIT_OK && level > 1 && a->info.layers) {
+        dit_tensor noise;
+        describe_job(a, 0, &desc, &noise);
+        desc.model = model;
+        desc.image_count = a->r.count;
+        if (!a->o.prompt && !a->info.class_count) desc.prompt = longest_prompt();
+        result = tell_job(a->context, &a->info, &table, &desc, level, &a->err);
+    }
+    free(table.rows);
+    return result;
+}
+
+static int check_info(app *a, int *level) {
+    const options *o = &a->o;
+    *level = 2;
+    if (*o->info && o->model && strcmp(o->info, o->model) != 0)
+        return complain(EXIT_USAGE, "--info %s: --model names another one; leave one of them out", o->info);
+    if (*o->info) a->o.model = o->info;
+    if (o->info_level) {
+        *level = o->info_level[0] - '0';
+        if (*level < 1 || *level > 3 || o->info_level[1])
+            return complain(EXIT_USAGE, "--info-level '%s': 1 weights, 2 memory, 3 every op and tensor", o->info_level);
+    }
+    return EXIT_GOOD;
+}
+
+static int show_info(app *a) {
+    dit_model *model = NULL;
+    dit_result result;
+    int level, code = check_info(a, &level);
+    if (!code) code = check_numbers(a);
+    if (!code && a->r.count > 64) code = complain(EXIT_USAGE, "--batch-count %u: at most 64 with --info", a->r.count);
+    if (!code) code = check_model_path(a);
+    if (!code) code = open_headers(a, &model);
+    if (!code) code = check_sizes(a);
+    if (!code && a->o.device) code = open_context(a);
+    if (code) return code;
+    if (!a->r.steps) a->r.steps = a->info.default_steps;
+    if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
+    result = tell_model(a, model, level);
+    dit_model_destroy(model);
+    dit_context_destroy(a->context);
+    free(a->cache);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+}
+
 /* ---- The program ---- */
 
 /* A closed standard stream would let the next opened file take its number, and printing would end up in a picture. */
@@ -863,6 +935,8 @@ static bool answers_only(app *a, int *code) {
         list_names(type_name);
     else if (a->o.list_devices)
         *code = list_devices(a);
+    else if (a->o.info)
+        *code = show_info(a);
     else
         return false;
     return true;

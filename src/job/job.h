@@ -148,6 +148,9 @@ struct dit_job {
 
 /* model.c */
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err);
+/* Pixels per latent element; those of the usual VAE where the model has none. */
+DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 /* conditioning.c: the blob of dit_encode_prompt */

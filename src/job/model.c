@@ -210,9 +210,13 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     return result;
 }
 
+DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
+    return model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+}
+
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
-    uint32_t factor = model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+    uint32_t factor = diti_model_factor(model);
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
                 model->pipeline_variant ? model->pipeline_variant : traits->variant);
@@ -270,7 +274,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     else
         info->missing |= 1u << DIT_ROLE_VAE;
-    if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
+    if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
     if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
@@ -438,7 +442,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 }
 
 /* Pipelines have one text encoder here. */
-static dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
+DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
     const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
     if (!model->device || !traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -458,7 +462,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
-    if (result == DIT_OK) result = diti_model_check_family(model, err);
+    if (result == DIT_OK && model->device) result = diti_model_check_family(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);

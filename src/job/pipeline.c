@@ -150,7 +150,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     job->step_segment = diti_graph_segment(graph, "step", true);
     diti_emit_step(job, graph);
     job->preview_segment = UINT32_MAX;
-    if (shape->preview_interval) {
+    if (shape->preview_interval && job->model->vae) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
         job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
         diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
@@ -160,7 +160,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     job->decode_segment = diti_graph_segment(graph, "decode", false);
     rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
     rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
-    for (image = 0; image < shape->image_count; image++) {
+    for (image = 0; image < shape->image_count && job->model->vae; image++) {
         job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
         job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         job->latents[image] = diti_emit_planes(job, graph, job->latent, image);

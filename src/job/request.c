@@ -54,6 +54,7 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
     if (!model->transformer)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the model has no transformer; load a whole pipeline or add the component");
+    if (!model->device) return diti_model_check_family(model, err); /* the dry run plans what there is */
     if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
     return DIT_OK;
@@ -79,7 +80,7 @@ static dit_result diti_request_side(const char *name, uint32_t given, uint32_t s
 static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                     dit_error *err) {
     const dit_model_info *info = &model->info;
-    uint32_t factor = diti_vae_get_traits(model->vae)->factor;
+    uint32_t factor = diti_model_factor(model);
     dit_result result =
         diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
     if (result >= 0)
@@ -271,6 +272,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
         return result;
     }
+    if (!model->device && (!model->text_encoder || !model->tokenizer)) { /* as if it were given */
+        out->lengths[branch] = tokens;
+        return DIT_OK;
+    }
     if (!model->text_encoder)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the model has no text encoder; add the component or give %sprompt_embeds",
@@ -407,7 +412,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
-    out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_vae_get_traits(model->vae)->factor : 0;
+    out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
     out->seed = desc->seed;
     out->rng = desc->rng;

@@ -1,0 +1,338 @@
+/* build/dit --info: what a model is, what it takes and what it lacks. Nothing is loaded. Not part of dit.h. */
+#ifndef INFO_H
+#define INFO_H
+#include "options.h"
+
+/* ---- Parts ---- */
+
+static const dit_role weight_roles[] = {DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2, DIT_ROLE_TEXT_3,
+                                        DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,    DIT_ROLE_TAE};
+enum { WEIGHT_ROLES = sizeof weight_roles / sizeof weight_roles[0] };
+
+/* What a family's text encoders are, in the order of their roles. */
+typedef struct family_texts {
+    const char *family, *names[3];
+} family_texts;
+
+static const family_texts texts_of[] = {
+    {"pixart", {"T5", NULL, NULL}},
+    {"flux", {"CLIP-L", "T5", NULL}},
+    {"sd3", {"CLIP-L", "CLIP-G", "T5"}},
+    {"hunyuandit", {"BERT", "mT5", NULL}},
+};
+
+static const char *text_name(const char *family, int index) {
+    static const char *const plain[] = {"text encoder", "text encoder 2", "text encoder 3"};
+    size_t i;
+    for (i = 0; i < sizeof texts_of / sizeof texts_of[0]; i++) {
+        if (strcmp(texts_of[i].family, family) == 0 && texts_of[i].names[index]) return texts_of[i].names[index];
+    }
+    return plain[index];
+}
+
+static const char *role_name(const char *family, dit_role role) {
+    switch (role) {
+    case DIT_ROLE_TRANSFORMER: return "transformer";
+    case DIT_ROLE_TEXT_1: return text_name(family, 0);
+    case DIT_ROLE_TEXT_2: return text_name(family, 1);
+    case DIT_ROLE_TEXT_3: return text_name(family, 2);
+    case DIT_ROLE_VAE: return "autoencoder";
+    case DIT_ROLE_TAE: return "tiny autoencoder";
+    case DIT_ROLE_SCHEDULER: return "scheduler";
+    default: return "tokenizer";
+    }
+}
+
+/* ---- Where missing parts usually are: repositories on Hugging Face, and files in them ---- */
+
+typedef struct part_place {
+    const char *family, *variant; /* variant: how it begins; "": all others */
+    dit_role role;
+    const char *place;
+} part_place;
+
+#define DIT_VAE "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"
+#define ALPHA "PixArt-alpha/PixArt-XL-2-1024-MS"
+#define SIGMA "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
+#define T5_GGUF "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
+#define TEXTS "comfyanonymous/flux_text_encoders"
+#define SD3 "stabilityai/stable-diffusion-3-medium-diffusers"
+#define SD35 "stabilityai/stable-diffusion-3.5-large"
+#define HUNYUAN "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
+static const part_place places[] = {
+    {"dit", "", DIT_ROLE_TRANSFORMER, "facebook/DiT-XL-2-256: transformer/"},
+    {"dit", "", DIT_ROLE_VAE, DIT_VAE},
+    {"pixart", "alpha", DIT_ROLE_TEXT_1, ALPHA ": text_encoder/, or " T5_GGUF},
+    {"pixart", "alpha", DIT_ROLE_TOKENIZER_1, ALPHA ": tokenizer/"},
+    {"pixart", "alpha", DIT_ROLE_VAE, ALPHA ": vae/"},
+    {"pixart", "alpha", DIT_ROLE_SCHEDULER, ALPHA ": scheduler/"},
+    {"pixart", "", DIT_ROLE_TEXT_1, SIGMA ": text_encoder/, or " T5_GGUF},
+    {"pixart", "", DIT_ROLE_TOKENIZER_1, SIGMA ": tokenizer/"},
+    {"pixart", "", DIT_ROLE_VAE, SIGMA ": vae/"},
+    {"pixart", "", DIT_ROLE_SCHEDULER, SIGMA ": scheduler/"},
+    {"flux", "", DIT_ROLE_TEXT_1, TEXTS ": clip_l.safetensors"},
+    {"flux", "", DIT_ROLE_TEXT_2, TEXTS ": t5xxl_fp16.safetensors, or " T5_GGUF},
+    {"flux", "", DIT_ROLE_VAE, "black-forest-labs/FLUX.1-schnell: ae.safetensors"},
+    {"flux", "", DIT_ROLE_TOKENIZER_1, "black-forest-labs/FLUX.1-schnell: tokenizer/"},
+    {"flux", "", DIT_ROLE_TOKENIZER_2, "black-forest-labs/FLUX.1-schnell: tokenizer_2/"},
+    {"flux", "", DIT_ROLE_SCHEDULER, "black-forest-labs/FLUX.1-schnell: scheduler/"},
+    {"sd3", "3-", DIT_ROLE_VAE, SD3 ": vae/"},
+    {"sd3", "3-", DIT_ROLE_TOKENIZER_1, SD3 ": tokenizer/"},
+    {"sd3", "3-", DIT_ROLE_TOKENIZER_2, SD3 ": tokenizer_2/"},
+    {"sd3", "3-", DIT_ROLE_TOKENIZER_3, SD3 ": tokenizer_3/"},
+    {"sd3", "3-", DIT_ROLE_SCHEDULER, SD3 ": scheduler/"},
+    {"sd3", "", DIT_ROLE_TEXT_1, SD35 ": text_encoders/clip_l.safetensors"},
+    {"sd3", "", DIT_ROLE_TEXT_2, SD35 ": text_encoders/clip_g.safetensors"},
+    {"sd3", "", DIT_ROLE_TEXT_3, SD35 ": text_encoders/t5xxl_fp16.safetensors, or " T5_GGUF},
+    {"sd3", "", DIT_ROLE_VAE, SD35 ": vae/"},
+    {"sd3", "", DIT_ROLE_TOKENIZER_1, SD35 ": tokenizer/"},
+    {"sd3", "", DIT_ROLE_TOKENIZER_2, SD35 ": tokenizer_2/"},
+    {"sd3", "", DIT_ROLE_TOKENIZER_3, SD35 ": tokenizer_3/"},
+    {"sd3", "", DIT_ROLE_SCHEDULER, SD35 ": scheduler/"},
+    {"hunyuandit", "", DIT_ROLE_TEXT_1, HUNYUAN ": text_encoder/"},
+    {"hunyuandit", "", DIT_ROLE_TEXT_2, HUNYUAN ": text_encoder_2/"},
+    {"hunyuandit", "", DIT_ROLE_TOKENIZER_1, HUNYUAN ": tokenizer/"},
+    {"hunyuandit", "", DIT_ROLE_TOKENIZER_2, HUNYUAN ": tokenizer_2/"},
+    {"hunyuandit", "", DIT_ROLE_VAE, HUNYUAN ": vae/"},
+    {"hunyuandit", "", DIT_ROLE_SCHEDULER, HUNYUAN ": scheduler/"},
+};
+
+static const char *usual_place(const dit_model_info *info, dit_role role) {
+    size_t i;
+    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const part_place *p = &places[i];
+        if (p->role == role && strcmp(p->family, info->family) == 0 &&
+            strncmp(p->variant, info->variant, strlen(p->variant)) == 0)
+            return p->place;
+    }
+    return NULL;
+}
+
+/* "missing: autoencoder: REPOSITORY: FILE", a line each. */
+static void tell_missing(const dit_model_info *info) {
+    int role;
+    if (!info->missing) printf("missing: nothing\n");
+    for (role = 0; role < 32; role++) {
+        const char *place;
+        if (!(info->missing & 1u << role)) continue;
+        place = usual_place(info, (dit_role)role);
+        printf("missing: %s%s%s\n", role_name(info->family, (dit_role)role), place ? ", usually from " : "",
+               place ? place : "");
+    }
+    if (info->absent_bytes)
+        printf("cut off: %llu bytes at the end of the files are not there; they cannot be loaded\n",
+               (unsigned long long)info->absent_bytes);
+}
+
+/* ---- Level 1: weights ---- */
+
+/* A number with commas: "1,234,567". */
+static const char *grouped(uint64_t value) {
+    static char texts[4][32];
+    static unsigned next;
+    char digits[24], *out = texts[next++ % 4], *p = out;
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), i;
+    for (i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) *p++ = ',';
+        *p++ = digits[i];
+    }
+    *p = 0;
+    return out;
+}
+
+static const char *sized(uint64_t bytes) {
+    static char texts[8][16];
+    static unsigned next;
+    char *out = texts[next++ % 8];
+    snprintf(out, sizeof texts[0], bytes >= 999950000u ? "%.2f GB" : "%.1f MB",
+             (double)bytes / (bytes >= 999950000u ? 1e9 : 1e6));
+    return out;
+}
+
+typedef struct weight_table {
+    dit_weight_info *rows;
+    uint32_t count;
+} weight_table;
+
+static uint64_t role_bytes(const weight_table *table, dit_role role) {
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < table->count; i++) bytes += table->rows[i].role == role ? table->rows[i].device_bytes : 0;
+    return bytes;
+}
+
+/* "Q8_0 14.9 MB in 199 tensors, F32 ..." */
+static void tell_types(const weight_table *table, dit_role role) {
+    const char *between = "";
+    uint32_t i;
+    for (i = 0; i < table->count; i++) {
+        const dit_weight_info *row = &table->rows[i];
+        if (row->role != role) continue;
+        printf("%s%s %s in %u", between, dit_type_name(row->type), sized(row->file_bytes), row->tensor_count);
+        between = ", ";
+    }
+}
+
+static void tell_weights(const dit_model_info *info, const weight_table *table) {
+    uint64_t all = 0, parameters = 0;
+    int i;
+    printf("%-17s%16s%12s  %s\n", "part", "parameters", "device", "types: bytes in the files, in tensors");
+    for (i = 0; i < WEIGHT_ROLES; i++) {
+        dit_role role = weight_roles[i];
+        uint64_t bytes = role_bytes(table, role);
+        if (!info->parameters[role]) continue;
+        printf("%-17s%16s%12s  ", role_name(info->family, role), grouped(info->parameters[role]), sized(bytes));
+        tell_types(table, role);
+        printf("\n");
+        all += bytes;
+        parameters += info->parameters[role];
+    }
+    printf("%-17s%16s%12s\n", "all", grouped(parameters), sized(all));
+    if (info->streamed_bytes)
+        printf("resident: %s, streamed: %s\n", sized(info->weight_bytes), sized(info->streamed_bytes));
+}
+
+static void tell_family(const char *path, const dit_model_info *info) {
+    printf("%s: %s%s%s\n", path, info->family[0] ? info->family : "no transformer", info->variant[0] ? " " : "",
+           info->variant);
+    if (!info->layers) return;
+    printf("%u layers", info->layers);
+    if (info->single_layers) printf(" (%u double, %u single)", info->layers - info->single_layers, info->single_layers);
+    printf(", hidden %u, %u heads, patch %u, %u latent channels", info->hidden, info->heads, info->patch,
+           info->latent_channels);
+    if (info->class_count) printf(", %u classes", info->class_count);
+    printf("\n%ux%u pixels, %u steps, guidance %g%s%s unless told otherwise\n", info->default_width,
+           info->default_height, info->default_steps, (double)info->default_guidance,
+           info->default_sampler[0] ? ", sampler " : "", info->default_sampler);
+}
+
+/* ---- Level 2: memory ---- */
+
+typedef struct part_peak { /* of the ops between two places of a plan */
+    const char *name;
+    uint64_t live;
+    double flops;
+} part_peak;
+
+typedef struct plan_view { /* what the inspector told */
+    part_peak parts[3];    /* text, transformer, autoencoder */
+    uint64_t peak;         /* most bytes of the arena that live at once */
+    uint32_t peak_op, ops;
+    const char *segment; /* of the op told last, for headings */
+    int level;
+} plan_view;
+
+static part_peak *part_of(plan_view *view, const char *segment) {
+    return &view->parts[strcmp(segment, "encode") == 0                                      ? 0
+                        : strcmp(segment, "decode") == 0 || strcmp(segment, "preview") == 0 ? 2
+                                                                                            : 1];
+}
+
+static bool measure_op(const dit_op_info *op, void *user) {
+    plan_view *view = user;
+    part_peak *part = part_of(view, op->segment);
+    if (op->live > part->live) part->live = op->live;
+    part->flops += op->flops * op->runs;
+    if (op->live > view->peak) view->peak = op->live, view->peak_op = op->index;
+    view->ops++;
+    return true;
+}
+
+static void tell_memory(const dit_model_info *info, const weight_table *table, const plan_view *view,
+                        const dit_memory *memory) {
+    uint64_t texts =
+        role_bytes(table, DIT_ROLE_TEXT_1) + role_bytes(table, DIT_ROLE_TEXT_2) + role_bytes(table, DIT_ROLE_TEXT_3);
+    const uint64_t weights[3] = {texts, role_bytes(table, DIT_ROLE_TRANSFORMER),
+                                 role_bytes(table, DIT_ROLE_VAE) + role_bytes(table, DIT_ROLE_TAE)};
+    static const char *const names[3] = {"text", "transformer", "autoencoder"};
+    int i;
+    printf("%-17s%12s%16s%14s\n", "while it works", "weights", "activations", "GFLOP");
+    for (i = 0; i < 3; i++) {
+        if (!view->parts[i].live) continue;
+        printf("%-17s%12s%16s%14.1f\n", names[i], sized(weights[i]), sized(view->parts[i].live),
+               view->parts[i].flops * 1e-9);
+    }
+    printf("device memory: %s = weights %s + the job's %s; host memory: %s\n", sized(memory->peak),
+           sized(memory->weights), sized(memory->activations), sized(memory->host));
+    if (memory->streamed) printf("read from the file while it runs: %s of weights\n", sized(memory->streamed));
+    (void)info;
+}
+
+/* ---- Level 3: ops, and tensors over time ---- */
+
+static void shape_text(const dit_op_info *op, char *out, size_t size) {
+    const uint32_t *s = op->shape;
+    switch (op->kind) {
+    case DIT_OP_PRODUCT: snprintf(out, size, "[%u,%u]x[%u]", s[0], s[1], s[2]); break;
+    case DIT_OP_CONVOLUTION: snprintf(out, size, "[%u,%u]x[%u] %ux%u", s[0], s[1], s[2], s[3], s[3]); break;
+    case DIT_OP_ATTENTION: snprintf(out, size, "%ux%u, %u of %u, batch %u", s[0], s[1], s[2], s[3], s[4]); break;
+    default: snprintf(out, size, "[%u,%u]", s[0], s[1]); break;
+    }
+}
+
+static bool tell_op(const dit_op_info *op, void *user) {
+    plan_view *view = user;
+    char shape[80];
+    if (!view->segment || strcmp(view->segment, op->segment) != 0)
+        printf("%s%s%s\n", op->segment, op->runs > 1 ? ", each step" : "", op->runs == 0 ? ", never" : "");
+    view->segment = op->segment;
+    shape_text(op, shape, sizeof shape);
+    printf("%6u  %-22s %-26s %10.3f %10.3f %10.1f%c  %s%s%s\n", op->index, op->name, shape, op->flops * 1e-9,
+           op->bytes * 1e-6, (double)op->live * 1e-6, op->index == view->peak_op ? '*' : ' ', op->weight,
+           op->weight[0] ? " -> " : "", op->output);
+    return true;
+}
+
+static bool tell_tensor(const dit_tensor_info *t, void *user) {
+    const plan_view *view = user;
+    bool at_peak = t->first_op <= view->peak_op && view->peak_op <= t->last_op;
+    printf("%6u %6u%c %12llu  %u+%-12llu %-7s[%u,%u] %s%s\n", t->first_op, t->last_op, at_peak && t->arena ? '*' : ' ',
+           (unsigned long long)t->bytes, t->block, (unsigned long long)t->offset, dit_type_name(t->type), t->rows,
+           t->columns, t->name, t->arena ? "" : " (kept)");
+    return true;
+}
+
+static dit_result tell_plan(const dit_context *context, const dit_job_desc *desc, plan_view *view, dit_error *err) {
+    dit_inspector inspector = {0};
+    dit_result result;
+    inspector.op = tell_op;
+    inspector.user = view;
+    printf("ops: number, name, shape, GFLOP, MB moved, MB of the arena alive (* most of all), what of\n");
+    result = dit_job_inspect(context, desc, &inspector, err);
+    if (result != DIT_OK) return result;
+    inspector.op = NULL;
+    inspector.tensor = tell_tensor;
+    printf("tensors: first and last op (* alive at the peak, op %u: %s), bytes, block+offset, type, shape, name\n",
+           view->peak_op, sized(view->peak));
+    return dit_job_inspect(context, desc, &inspector, err);
+}
+
+/* ---- All of it ---- */
+
+/* What a job of the model would take; desc is complete. */
+static dit_result tell_job(const dit_context *context, const dit_model_info *info, const weight_table *table,
+                           const dit_job_desc *desc, int level, dit_error *err) {
+    dit_inspector inspector = {0};
+    plan_view view = {0};
+    dit_memory memory;
+    dit_result result = dit_job_memory(context, desc, &memory, err);
+    inspector.op = measure_op;
+    inspector.user = &view;
+    if (result == DIT_OK) result = dit_job_inspect(context, desc, &inspector, err);
+    if (result != DIT_OK) return result;
+    printf("\n%ux%u pixels, %u steps%s", desc->width, desc->height, desc->steps, desc->image_count > 1 ? ", " : "\n");
+    if (desc->image_count > 1) printf("%u pictures at a time\n", desc->image_count);
+    tell_memory(info, table, &view, &memory);
+    if (level < 3) return DIT_OK;
+    printf("\n");
+    return tell_plan(context, desc, &view, err);
+}
+
+static dit_result read_weights(const dit_model *model, weight_table *out, dit_error *err) {
+    dit_result result = dit_model_weights(model, NULL, &out->count, err);
+    if (result != DIT_OK) return result;
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    if (!out->rows) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    return dit_model_weights(model, out->rows, &out->count, err);
+}
+#endif
