@@ -18136,6 +18136,7 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
 		diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
 		return;
 	}
+	if (loader->env->headers_only) return;
 	diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
 }
 
@@ -24975,6 +24976,8 @@ struct dit_job {
 };
 
 DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
+DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err);
+DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
 													diti_conditioning *out, dit_error *err);
@@ -25604,9 +25607,13 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
 	return result;
 }
 
+DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
+	return model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+}
+
 static void diti_model_describe_transformer(dit_model *model) {
 	const diti_model_traits *traits = &model->transformer->traits;
-	uint32_t factor = model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
+	uint32_t factor = diti_model_factor(model);
 	diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
 	diti_format(model->info.variant, sizeof model->info.variant, "%s",
 				model->pipeline_variant ? model->pipeline_variant : traits->variant);
@@ -25661,7 +25668,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 		info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
 	else
 		info->missing |= 1u << DIT_ROLE_VAE;
-	if (model->vae) info->latent_factor = diti_vae_get_traits(model->vae)->factor;
+	if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
 	if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
 	if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 	info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
@@ -25821,9 +25828,9 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 	return result;
 }
 
-static dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
+DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
 	const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-	if (!model->device || !traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
+	if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 					 "%s has several text encoders: this version reads their weights, but makes pictures only with "
 					 "PixArt and DiT",
@@ -25841,7 +25848,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
 	result = diti_model_read_index(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
-	if (result == DIT_OK) result = diti_model_check_family(model, err);
+	if (result == DIT_OK && model->device) result = diti_model_check_family(model, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -26289,6 +26296,7 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
 	if (!model->transformer)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "the model has no transformer; load a whole pipeline or add the component");
+	if (!model->device) return diti_model_check_family(model, err);
 	if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
 	return DIT_OK;
@@ -26313,7 +26321,7 @@ static dit_result diti_request_side(const char *name, uint32_t given, uint32_t s
 static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
 									dit_error *err) {
 	const dit_model_info *info = &model->info;
-	uint32_t factor = diti_vae_get_traits(model->vae)->factor;
+	uint32_t factor = diti_model_factor(model);
 	dit_result result =
 		diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
 	if (result >= 0)
@@ -26499,6 +26507,10 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 		out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
 		return result;
 	}
+	if (!model->device && (!model->text_encoder || !model->tokenizer)) {
+		out->lengths[branch] = tokens;
+		return DIT_OK;
+	}
 	if (!model->text_encoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "the model has no text encoder; add the component or give %sprompt_embeds",
@@ -26632,7 +26644,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	out->shape.mixed =
 		out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
 	out->shape.preview_interval = desc->preview_interval;
-	out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_vae_get_traits(model->vae)->factor : 0;
+	out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
 	if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
 	out->seed = desc->seed;
 	out->rng = desc->rng;
@@ -26803,7 +26815,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	job->step_segment = diti_graph_segment(graph, "step", true);
 	diti_emit_step(job, graph);
 	job->preview_segment = UINT32_MAX;
-	if (shape->preview_interval) {
+	if (shape->preview_interval && job->model->vae) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
 		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
 		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
@@ -26813,7 +26825,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
 	rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
 	rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
-	for (image = 0; image < shape->image_count; image++) {
+	for (image = 0; image < shape->image_count && job->model->vae; image++) {
 		job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
 		job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
 		job->latents[image] = diti_emit_planes(job, graph, job->latent, image);

@@ -24,7 +24,7 @@ typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
     const char *weight_budget, *class_name, *info, *info_level;
-    bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, version;
+    bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
 
 typedef struct option_entry {
@@ -68,6 +68,7 @@ static const option_entry option_table[] = {
     {"--verbose", "-v", NULL, FLAG(verbose)},
     {"--quiet", "-q", NULL, FLAG(quiet)},
     {"--help", "-h", NULL, FLAG(help)},
+    {"--help-all", NULL, NULL, FLAG(help_all)},
     {"--version", NULL, NULL, FLAG(version)},
 };
 #define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
@@ -77,7 +78,6 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "\n"
                                 "  -p, --prompt TEXT           what to show\n"
                                 "  -n, --negative-prompt TEXT  what to keep away from\n"
-                                "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
                                 "      --class N               models like DiT show a class, no prompt; or a name\n"
                                 "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
                                 "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
@@ -88,29 +88,37 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
                                 "      --scheduler NAME        --scheduler list shows them\n"
                                 "  -s, --seed N                a whole number, or random (default: 42)\n"
-                                "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
                                 "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
-                                "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-                                "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
                                 "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
-                                "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n"
-                                "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
-                                "                              transformer blocks only (default: as stored)\n"
-                                "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
+                                "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
+                                "                              and what it lacks; loads nothing\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
-                                "      --tune                  measure kernels once; kept for later runs\n"
+                                "      --list-devices          show the Vulkan devices and leave\n"
                                 "      --weight-budget SIZE    device memory for weights, 800M or 4G; the rest is\n"
                                 "                              read while it runs (default: all resident)\n"
                                 "      --offload-to-cpu        text encoder off the device but while it reads\n"
                                 "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
-                                "      --list-devices          show the Vulkan devices and leave\n"
                                 "  -v, --verbose               tell more\n"
                                 "  -q, --quiet                 tell nothing but errors\n"
                                 "  -h, --help, --version       show this text, or the version\n"
+                                "      --help-all              show the rarer options, too\n"
                                 "\n"
                                 "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
                                 "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
                                 "6 out of memory, 130 interrupted, 1 anything else.\n";
+
+static const char more_help_text[] = "\nRarer options:\n"
+                                     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+                                     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+                                     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+                                     "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+                                     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
+                                     "                              3 and every op, and tensors over time\n"
+                                     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+                                     "                              transformer blocks only (default: as stored)\n"
+                                     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
+                                     "      --tune                  measure kernels once; kept for later runs\n"
+                                     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
 /* ---- Messages ---- */
 

@@ -834,6 +834,8 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
         desc.model = model;
         desc.image_count = a->r.count;
         if (!a->o.prompt && !a->info.class_count) desc.prompt = longest_prompt();
+        if (a->info.missing & 1u << DIT_ROLE_SCHEDULER && !desc.sampler)
+            desc.sampler = "euler"; /* they differ little */
         result = tell_job(a->context, &a->info, &table, &desc, level, &a->err);
     }
     free(table.rows);
@@ -921,7 +923,9 @@ static void list_names(const char *(*name_at)(uint32_t)) {
 
 static bool answers_only(app *a, int *code) {
     char version[64];
-    if (a->o.help)
+    if (a->o.help_all)
+        printf("%s%s", help_text, more_help_text);
+    else if (a->o.help)
         fputs(help_text, stdout);
     else if (a->o.version)
         version_text(version, sizeof version), puts(version);

@@ -268,29 +268,34 @@ static void test_answers(void) {
                                         "--scheduler",
                                         "--seed",
                                         "-s,",
-                                        "--rng",
                                         "--batch-count",
                                         "-b,",
                                         "--output",
                                         "-o,",
                                         "--device",
                                         "--list-devices",
-                                        "--plain-prompt",
                                         "--class",
-                                        "--noise",
-                                        "--latent-out",
                                         "--preview",
-                                        "--trace",
-                                        "--tune",
-                                        "--type ",
-                                        "--tensor-type-rules",
                                         "--verbose",
                                         "--quiet",
                                         "--help",
+                                        "--help-all",
+                                        "--info",
                                         "--version",
                                         "130"};
-    outcome o = RUN("--help");
+    static const char *const rarer[] = {"--plain-prompt", "--rng",  "--noise", "--latent-out",
+                                        "--trace",        "--tune", "--type ", "--tensor-type-rules",
+                                        "--info-level"};
+    outcome o = RUN("--help-all");
     size_t column = 0, widest = 0, i;
+    CHECK(o.code == 0 && !*o.err);
+    for (i = 0; i < sizeof rarer / sizeof rarer[0]; i++)
+        CHECK_MESSAGE(strstr(o.out, rarer[i]), "%s is not in --help-all", rarer[i]);
+    for (i = 0; o.out[i]; i++) {
+        column = o.out[i] == '\n' ? 0 : column + 1;
+        if (column > widest) widest = column;
+    }
+    o = RUN("--help");
     CHECK(o.code == 0 && !*o.err);
     CHECK_MESSAGE(count_lines(o.out) >= 20 && count_lines(o.out) <= 40, "%d lines", count_lines(o.out));
     for (i = 0; o.out[i]; i++) {
@@ -775,6 +780,93 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
+/* ---- --info: what a model is, takes and lacks; nothing is loaded ---- */
+
+/* The bundled model's header with none of its data. */
+static size_t store_header(const char *path) {
+    size_t size = 0;
+    unsigned char *file = load(BUNDLED, &size);
+    const size_t header = size / 10;
+    if (file) store(path, file, header);
+    free(file);
+    return header;
+}
+
+static void test_info(void) {
+    char whole[65536];
+    outcome o = RUN("--info", BUNDLED, "-W", "256");
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
+    CHECK_MESSAGE(strstr(o.out, BUNDLED ": pixart sigma\n10 layers, hidden 256, 4 heads, patch 2, 8 latent channels\n"),
+                  "%s", o.out);
+    CHECK_MESSAGE(strstr(o.out, "\ntransformer") && strstr(o.out, " 11,209,504 ") &&
+                      strstr(o.out, "Q8_0 11.7 MB in 103"),
+                  "%s", o.out);
+    CHECK_MESSAGE(strstr(o.out, "missing: nothing\n") && strstr(o.out, "\n256x128 pixels, 20 steps\n") &&
+                      strstr(o.out, "\ndevice memory: "),
+                  "%s", o.out);
+    memcpy(whole, o.out, sizeof whole);
+    o = RUN("--info", "-m", BUNDLED, "--width=256");
+    CHECK_MESSAGE(o.code == 0 && strcmp(whole, o.out) == 0, "--info without a value is another model: %s", o.out);
+    o = RUN("--info", BUNDLED, "--info-level", "1");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: nothing\n") && !strstr(o.out, "device memory"), "%s", o.out);
+}
+
+/* Every op and tensor; the peak is marked where most lives. */
+static void test_info_plan(void) {
+    outcome o = RUN("--info", CLASSES, "--info-level", "3", "--steps", "3", "-b", "2");
+    const char *ops = strstr(o.out, "\nops: "), *tensors = strstr(o.out, "\ntensors: "), *line;
+    unsigned peak = 0, first, last, marked = 0, spanning = 0;
+    CHECK_MESSAGE(o.code == 0 && !*o.err && ops && tensors && ops < tensors, "%s%s", o.err, o.out);
+    if (o.code || !ops || !tensors) return;
+    CHECK(strstr(ops, "\nstep, each step\n") && strstr(ops, "\ndecode\n") && strstr(o.out, "2 pictures at a time"));
+    CHECK(sscanf(strstr(tensors, "peak, op"), "peak, op %u", &peak) == 1);
+    for (line = strchr(tensors + 1, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+        char mark = 0;
+        if (!CHECK(sscanf(line, " %u %u%c", &first, &last, &mark) == 3 && first <= last)) return;
+        if (strstr(line, "(kept)") && strstr(line, "(kept)") < strchr(line + 1, '\n')) continue;
+        marked += mark == '*';
+        spanning += first <= peak && peak <= last;
+    }
+    CHECK_MESSAGE(marked > 0 && marked == spanning, "%u marked, %u live at the peak", marked, spanning);
+}
+
+static void test_info_damaged(void) {
+    char path[320];
+    size_t size = 0, header;
+    unsigned char *file;
+    outcome o;
+    snprintf(path, sizeof path, "%s", in_work("header.gguf"));
+    header = store_header(path);
+    o = RUN("--info", path);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, " 11,209,504 ") && strstr(o.out, "cut off: "), "%s%s", o.err, o.out);
+    o = RUN("-m", path, "-p", "x", "-o", (char *)in_work("h.png"));
+    CHECK(one_line_saying(&o, 3, "missing") && !exists(in_work("h.png")));
+    file = load(path, &size);
+    store(path, file, header / 50);
+    free(file);
+    o = RUN("--info", path);
+    CHECK(one_line_saying(&o, 3, "header.gguf") && !*o.out);
+    store(path, "", 0);
+    o = RUN("--info", path);
+    CHECK(one_line_saying(&o, 3, "header.gguf"));
+    o = RUN("--info", "tests/fixtures/nothing.gguf");
+    CHECK(one_line_saying(&o, 3, "nothing.gguf"));
+    o = RUN("--info", BUNDLED, "-m", MODEL);
+    CHECK(one_line_saying(&o, 2, "--model"));
+    o = RUN("--info", BUNDLED, "--info-level", "4");
+    CHECK(one_line_saying(&o, 2, "--info-level '4'"));
+    o = RUN("--info", BUNDLED, "-W", "100");
+    CHECK(one_line_saying(&o, 2, "96"));
+}
+
+/* A part of a pipeline is answered, too, with what it lacks and where that usually is. */
+static void test_info_part(void) {
+    outcome o = RUN("--info", MODEL "/transformer");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: autoencoder, usually from PixArt-alpha/") &&
+                      strstr(o.out, "missing: T5, usually from ") && strstr(o.out, "\ndevice memory: "),
+                  "%s%s", o.err, o.out);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) program = argv[1];
     snprintf(work, sizeof work, "%s/dit-cli-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -801,6 +893,10 @@ int main(int argc, char **argv) {
     test_write_failure();
     test_cache();
     test_damaged_model();
+    test_info();
+    test_info_plan();
+    test_info_damaged();
+    test_info_part();
     test_bundled();
     test_prefix();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);

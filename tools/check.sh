@@ -169,6 +169,7 @@ readme_commands() { # each make target and each flag of build/dit-* that README 
     for program in dit dit-convert dit-bench; do
         grep -q "^build/$program " $work/commands || continue
         build/$program --help >$work/help 2>&1
+        [ $program != dit ] || build/dit --help-all >$work/help 2>&1
         for flag in $(grep "^build/$program " $work/commands | tr ' =' '\n\n' | grep -E '^--?[a-zA-Z][a-z-]*$' | sort -u); do
             grep -qE -e "(^|[ ,/])$flag([ ,=/]|\$)" $work/help || { echo "build/$program $flag: not in its --help"; bad=1; }
         done

@@ -444,7 +444,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 /* Pipelines have one text encoder here. */
 DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
     const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    if (!model->device || !traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
+    if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s has several text encoders: this version reads their weights, but makes pictures only with "
                      "PixArt and DiT",

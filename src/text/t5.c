@@ -130,6 +130,7 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
         diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
         return;
     }
+    if (loader->env->headers_only) return;
     diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
 }
 
