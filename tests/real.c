@@ -27,7 +27,6 @@ static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
 static void sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
 static void flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static void flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
-static void flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static void hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static void hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 
@@ -142,9 +141,204 @@ static void test_generator(void) {
     }
 }
 
+/* ---- one step of a whole model ---- */
+
+#define BUDGET ((uint64_t)1536 << 20)  /* device memory for weights */
+#define HOST_LIMIT ((uint64_t)3 << 30) /* of the whole process, the driver's device memory included */
+enum { SIDE = 256, LATENT = SIDE / 8, MAX_CHANNELS = 16 };
+
+typedef struct input { /* of a job, filled with unit normal numbers, or a mask */
+    const char *name;
+    uint32_t tokens, columns; /* [1, tokens, columns]; columns 0: a mask [1, tokens]; tokens 0: [1, columns] */
+    uint32_t valid;           /* of a mask */
+} input;
+
+typedef struct run {
+    const char *name;
+    void (*make)(real_file *file);
+    bool original;     /* names */
+    uint32_t channels; /* of the latent */
+    bool classes;      /* DiT's labels in place of inputs */
+    input inputs[4];
+} run;
+
+static const run runs[] = {
+    {"DiT-XL/2", dit_xl_2, true, 4, true, {{NULL, 0, 0, 0}}},
+    {"PixArt-Sigma",
+     pixart_sigma,
+     false,
+     4,
+     false,
+     {{"prompt_embeds", 300, 4096, 0}, {"prompt_attention_mask", 300, 0, 41}}},
+};
+
+/* Sums of four uniform numbers: near enough to normal. */
+static float *random_floats(uint64_t count, uint64_t seed) {
+    float *out = (float *)malloc((size_t)count * sizeof *out);
+    uint64_t i;
+    uint32_t k;
+    for (i = 0; out && i < count; i++) {
+        uint64_t random = real_random(seed, i);
+        for (k = 0, out[i] = 0; k < 4; k++) out[i] += (float)(random >> 16 * k & 0xffff) / 65536.0f - 0.5f;
+        out[i] *= 1.7320508f;
+    }
+    return out;
+}
+
+static dit_tensor make_input(const input *in, uint64_t seed) {
+    dit_tensor out = {0};
+    uint64_t count = (uint64_t)(in->tokens ? in->tokens : 1) * (in->columns ? in->columns : 1), i;
+    float *values = random_floats(count, seed);
+    out.name = in->name;
+    out.rank = 2u + (in->tokens && in->columns ? 1u : 0u);
+    out.shape[0] = 1;
+    out.shape[1] = in->tokens ? in->tokens : in->columns;
+    out.shape[2] = in->columns;
+    for (i = 0; values && in->valid && i < count; i++) values[i] = i < in->valid ? 1 : 0;
+    out.type = DIT_TYPE_F32;
+    out.data = values;
+    return out;
+}
+
+/* Finite, and neither constant nor out of proportion. */
+static void check_values(const run *r, const char *what, const float *values, size_t count) {
+    double sum = 0, squares = 0, deviation;
+    size_t i;
+    for (i = 0; i < count; i++) sum += (double)values[i], squares += (double)values[i] * (double)values[i];
+    deviation = sqrt(squares / (double)count - sum / (double)count * (sum / (double)count));
+    CHECK_MESSAGE(deviation > 1e-3 && deviation < 1e3, "%s: the %s has a standard deviation of %g", r->name, what,
+                  deviation);
+}
+
+static void check_results(const run *r, dit_job *job) {
+    float *values = (float *)calloc(3 * SIDE * SIDE, sizeof *values);
+    size_t latent = (size_t)r->channels * LATENT * LATENT;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, values, latent * sizeof *values, 0, &err) == DIT_OK,
+                  "%s: %s", r->name, err.message);
+    check_values(r, "latent", values, latent);
+    CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGB_F32, 0, 0, values, 3 * SIDE * SIDE * sizeof *values, 0, &err) ==
+                      DIT_OK,
+                  "%s: %s", r->name, err.message);
+    check_values(r, "picture", values, 3 * SIDE * SIDE);
+    free(values);
+}
+
+static double seconds_used(const struct rusage *usage) {
+    return (double)usage->ru_utime.tv_sec + (double)usage->ru_stime.tv_sec + (double)usage->ru_utime.tv_usec / 1e6 +
+           (double)usage->ru_stime.tv_usec / 1e6;
+}
+
+/* Weights stay in their budget whatever the job does. */
+static void run_job(const run *r, dit_context *context, const dit_model *model, const real_file *file,
+                    uint64_t budget) {
+    const int32_t label = 207;
+    const uint64_t slack = (uint64_t)16 << 20; /* blocks of device memory are rounded up */
+    dit_job_desc desc = {0};
+    dit_memory memory = {0};
+    dit_model_info info;
+    dit_error err = {0};
+    dit_tensor inputs[4];
+    dit_job *job = NULL;
+    dit_counters before, after;
+    struct rusage usage;
+    uint64_t used;
+    dit_model_get_info(model, &info);
+    CHECK_MESSAGE(info.weight_bytes <= budget, "%s: %llu bytes of weights", r->name,
+                  (unsigned long long)info.weight_bytes);
+    CHECK(context->device->memory_used <= budget + slack);
+    CHECK(info.streamed_bytes + budget > file->data / 64 * 63);
+    desc.model = model;
+    desc.width = desc.height = SIDE;
+    desc.steps = 1;
+    desc.guidance.scale = 1;
+    desc.seed = 3;
+    if (r->classes) desc.class_labels = &label;
+    for (; desc.input_count < 4 && r->inputs[desc.input_count].name; desc.input_count++)
+        inputs[desc.input_count] = make_input(&r->inputs[desc.input_count], 1000 + desc.input_count);
+    desc.inputs = inputs;
+    CHECK_MESSAGE(dit_job_memory(context, &desc, &memory, &err) == DIT_OK, "%s: %s", r->name, err.message);
+    CHECK(memory.weights == info.weight_bytes && memory.streamed == info.streamed_bytes);
+    if (CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s: %s", r->name, err.message)) {
+        dit_result result;
+        used = context->device->memory_used;
+        CHECK_MESSAGE(used <= memory.weights + memory.activations + slack, "%s: %llu bytes of device memory, not %llu",
+                      r->name, (unsigned long long)used, (unsigned long long)(memory.weights + memory.activations));
+        dit_job_get_counters(job, &before);
+        result = dit_job_wait(job, UINT64_MAX);
+        dit_job_status(job, NULL, &err);
+        if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", r->name, err.message)) check_results(r, job);
+        dit_job_get_counters(job, &after);
+        CHECK(after.allocations == before.allocations && context->device->memory_used == used);
+        getrusage(RUSAGE_SELF, &usage);
+        CHECK_MESSAGE((uint64_t)usage.ru_maxrss * 1024 < HOST_LIMIT, "%s: %ld MB of host memory", r->name,
+                      usage.ru_maxrss >> 10);
+        printf("%s: %.0f M parameters, %.1f s of processor, weights %llu MB on the device of %llu, %llu streamed, "
+               "activations %llu MB, host %ld MB\n",
+               r->name, (double)info.parameters[DIT_ROLE_TRANSFORMER] / 1e6, seconds_used(&usage),
+               (unsigned long long)(info.weight_bytes >> 20), (unsigned long long)(file->data >> 20),
+               (unsigned long long)(after.streamed_bytes >> 20), (unsigned long long)(memory.activations >> 20),
+               usage.ru_maxrss >> 10);
+        fflush(stdout);
+    }
+    dit_job_destroy(job);
+    while (desc.input_count) free((void *)(uintptr_t)inputs[--desc.input_count].data);
+}
+
+static void run_model(const run *r) {
+    dit_context_desc context_desc = {0};
+    dit_context *context = NULL;
+    dit_model_desc desc = {0};
+    dit_component decoder = {0};
+    dit_model *model = NULL;
+    real_file file = {0}, taesd = {0};
+    dit_error err = {0};
+    file.original = r->original;
+    file.type = DIT_TYPE_Q8_0;
+    r->make(&file);
+    taesd.type = DIT_TYPE_F16;
+    real_taesd(&taesd, r->channels);
+    desc.source = real_source(&file);
+    decoder.role = DIT_ROLE_TAE;
+    decoder.source = real_source(&taesd);
+    desc.components = &decoder;
+    desc.component_count = 1;
+    desc.weight_budget = file.data / 2 < BUDGET ? file.data / 2 : BUDGET;
+    if (CHECK_MESSAGE(dit_context_create(&context_desc, &context, &err) == DIT_OK, "%s", err.message) &&
+        CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s: %s", r->name, err.message)) {
+        run_job(r, context, model, &file, desc.weight_budget);
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    real_free(&file);
+    real_free(&taesd);
+}
+
+/* In a process of its own, whose memory and time are its own, too. */
+static void test_run(const run *r) {
+    pid_t child = fork();
+    int status = 1;
+    if (child == 0) {
+        test_passed = test_failed = 0;
+        run_model(r);
+        fflush(stdout);
+        _exit(test_failed || !test_passed);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_MESSAGE(status == 0, "%s failed", r->name);
+}
+
 int main(int argc, char **argv) {
-    (void)argc, (void)argv;
+    const char *sweep = getenv("DIT_TEST_ALL");
+    bool all = argc < 2 && !SANITIZED && sweep && !strcmp(sweep, "1");
+    size_t i, k;
     test_generator();
     test_headers();
+    fflush(stdout);
+    for (i = 0; i < sizeof runs / sizeof *runs; i++) {
+        bool named = false;
+        for (k = 1; k < (size_t)argc; k++) named = named || !strcmp(argv[k], runs[i].name);
+        if (all || named) test_run(&runs[i]);
+    }
     return TEST_END("real");
 }
