@@ -19899,6 +19899,9 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
 	diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
 }
 
+static const char diti_pixart_scheduler[] =
+	"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
+
 static void diti_pixart_set_traits(diti_pixart *model) {
 	const diti_pixart_config *config = &model->config;
 	diti_model_traits *traits = &model->base.traits;
@@ -19915,6 +19918,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 	traits->text_columns = config->caption;
 	traits->default_steps = 20;
 	traits->default_guidance = 4.5f;
+	traits->scheduler = diti_pixart_scheduler;
 	traits->wants_size = config->sized;
 	traits->attends_padding = false;
 }
