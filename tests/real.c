@@ -85,18 +85,21 @@ static void test_headers(void) {
     size_t i;
     for (i = 0; i < sizeof architectures / sizeof *architectures; i++) {
         const architecture *a = &architectures[i];
-        real_file diffusers = {0}, original = {0}, prefixed = {0}, gguf = {0};
+        real_file diffusers = {0}, original = {0}, prefixed = {0}, gguf = {0}, pytorch = {0};
         uint64_t count;
-        diffusers.safetensors = original.safetensors = prefixed.safetensors = true;
+        diffusers.container = original.container = prefixed.container = REAL_SAFETENSORS;
+        pytorch.container = REAL_PYTORCH;
         diffusers.type = DIT_TYPE_BF16;
         original.type = prefixed.type = DIT_TYPE_F16;
         gguf.type = DIT_TYPE_Q8_0;
-        original.original = prefixed.original = gguf.original = true;
+        pytorch.type = DIT_TYPE_F32;
+        original.original = prefixed.original = gguf.original = pytorch.original = true;
         prefixed.prefix = all_in_one;
         count = count_parameters(a, &diffusers, "diffusers' names");
         CHECK(count_parameters(a, &original, "original names") == count);
         CHECK(count_parameters(a, &prefixed, "names of an all-in-one file") == count);
         CHECK(count_parameters(a, &gguf, "GGUF") == count);
+        CHECK(count_parameters(a, &pytorch, "PyTorch") == count);
     }
 }
 
@@ -105,6 +108,7 @@ static void test_headers(void) {
 /* Whatever is read at a time, the bytes are the same; the values have the spread that was asked for. */
 static void test_generator(void) {
     static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_F16, DIT_TYPE_BF16, DIT_TYPE_F32};
+    static const real_container containers[] = {REAL_GGUF, REAL_SAFETENSORS, REAL_PYTORCH, REAL_PYTORCH};
     enum { ROWS = 24, COLUMNS = 576, COUNT = ROWS * COLUMNS };
     size_t i, k;
     for (i = 0; i < sizeof types / sizeof *types; i++) {
@@ -116,6 +120,7 @@ static void test_generator(void) {
         uint64_t at, size;
         dit_source source;
         file.type = types[i];
+        file.container = containers[i];
         real_layer(&file, 3, 5, "before", NULL, 0);
         real_layer(&file, ROWS, COLUMNS, "layer", NULL, 0);
         source = real_source(&file);

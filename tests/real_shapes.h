@@ -3,7 +3,8 @@
 
        real_file file = {0};
        file.original = true;                        // the code base's own names, else those of diffusers
-       file.type = DIT_TYPE_Q8_0;                   // of matrices in a GGUF; with .safetensors: of all tensors
+       file.container = REAL_GGUF;
+       file.type = DIT_TYPE_Q8_0;                   // of matrices in a GGUF; in other containers of all tensors
        real_flux(&file, 3072, 19, 38, true);
        desc.source = real_source(&file);            // header and, on demand, data
        ...
@@ -24,17 +25,22 @@ typedef struct real_tensor {
     uint64_t offset, bytes;
 } real_tensor;
 
+typedef enum real_container { REAL_GGUF, REAL_SAFETENSORS, REAL_PYTORCH } real_container;
+
 typedef struct real_file {
-    bool original, safetensors;
+    real_container container;
+    bool original;
     dit_type type;
     const char *prefix; /* before every name; NULL: none */
     real_tensor *tensors;
     size_t count, capacity;
     uint64_t parameters; /* without positions, copies and the empty caption, which no one counts */
     uint64_t data;       /* bytes of all tensors */
-    bytes header;
-    uint64_t data_read; /* bytes of data that were asked for */
+    bytes header, tail;  /* before and behind the data */
+    uint64_t data_read;  /* bytes of data that were asked for */
 } real_file;
+
+enum { REAL_ENTRY = 128 }; /* bytes of a zip archive before each tensor: its name, padded, as PyTorch does */
 
 /* ---- tensors ---- */
 
@@ -42,7 +48,7 @@ typedef struct real_file {
    it. */
 static inline dit_type real_type(const real_file *file, const uint64_t *shape, uint32_t rank, const char *name) {
     const char *table = strstr(name, "embedding_table");
-    if (file->safetensors) return file->type;
+    if (file->container != REAL_GGUF) return file->type;
     if (rank == 1) return DIT_TYPE_F32;
     return rank == 2 && !table && diti_ends_with(name, ".weight") && shape[1] % 32 == 0 ? file->type : DIT_TYPE_F16;
 }
@@ -65,8 +71,9 @@ static inline real_tensor *real_add(real_file *file, const uint64_t *shape, uint
     tensor->spread = spread;
     tensor->type = real_type(file, shape, rank, name);
     diti_type_bytes(tensor->type, tensor->elements / shape[rank - 1], shape[rank - 1], &tensor->bytes);
+    if (file->container == REAL_PYTORCH) file->data += REAL_ENTRY;
     tensor->offset = file->data;
-    file->data += file->safetensors ? tensor->bytes : (tensor->bytes + 31) / 32 * 32;
+    file->data += file->container == REAL_GGUF ? (tensor->bytes + 31) / 32 * 32 : tensor->bytes;
     return tensor;
 }
 
@@ -452,6 +459,108 @@ static inline void real_gguf_header(real_file *file) {
     bytes_pad(&file->header, 32);
 }
 
+/* A zip archive of stored entries: in front of each its name, with an extra field that fills `room` bytes. */
+static inline void real_zip_entry(bytes *out, const char *name, uint64_t size, size_t room) {
+    size_t length = strlen(name), extra = room - 30 - length;
+    bytes_add(out, "PK\3\4\55\0\0\0\0\0\0\0\0\0\0\0\0\0", 18);
+    bytes_u32(out, (uint32_t)size);
+    bytes_u32(out, (uint32_t)size);
+    bytes_u16(out, (uint32_t)length);
+    bytes_u16(out, (uint32_t)extra);
+    bytes_add(out, name, length);
+    bytes_add(out, "FB", 2);
+    bytes_u16(out, (uint32_t)extra - 4);
+    bytes_add(out, NULL, extra - 4);
+}
+
+/* In the directory; offsets past 4 GB stand in an extra field of 64 bits. */
+static inline void real_zip_listed(bytes *out, const char *name, uint64_t size, uint64_t at) {
+    bool wide = at > 0xfffffffeu;
+    bytes_add(out, "PK\1\2\55\0\55\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+    bytes_u32(out, (uint32_t)size);
+    bytes_u32(out, (uint32_t)size);
+    bytes_u16(out, (uint32_t)strlen(name));
+    bytes_u16(out, wide ? 12 : 0);
+    bytes_add(out, NULL, 10);
+    bytes_u32(out, wide ? 0xffffffffu : (uint32_t)at);
+    bytes_add(out, name, strlen(name));
+    if (!wide) return;
+    bytes_add(out, "\1\0\10\0", 4);
+    bytes_u64(out, at);
+}
+
+static inline void real_pickle_text(bytes *out, const char *text) {
+    bytes_add(out, "X", 1);
+    bytes_u32(out, (uint32_t)strlen(text));
+    bytes_add(out, text, strlen(text));
+}
+
+static inline void real_pickle_number(bytes *out, uint64_t value) {
+    bytes_add(out, "J", 1);
+    bytes_u32(out, (uint32_t)value);
+}
+
+/* name: _rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict()) */
+static inline void real_pickle_tensor(bytes *out, const real_tensor *t, size_t index) {
+    const char *storage = t->type == DIT_TYPE_F32    ? "ctorch\nFloatStorage\n"
+                          : t->type == DIT_TYPE_BF16 ? "ctorch\nBFloat16Storage\n"
+                                                     : "ctorch\nHalfStorage\n";
+    static const char rebuild[] = "ctorch._utils\n_rebuild_tensor_v2\n((";
+    char key[24];
+    uint64_t stride = t->elements;
+    uint32_t d;
+    snprintf(key, sizeof key, "%u", (unsigned)index);
+    real_pickle_text(out, t->name);
+    bytes_add(out, rebuild, sizeof rebuild - 1);
+    real_pickle_text(out, "storage");
+    bytes_add(out, storage, strlen(storage));
+    real_pickle_text(out, key);
+    real_pickle_text(out, "cpu");
+    real_pickle_number(out, t->elements);
+    bytes_add(out, "tQK\0(", 5);
+    for (d = 0; d < t->rank; d++) real_pickle_number(out, t->shape[d]);
+    bytes_add(out, "t(", 2);
+    for (d = 0; d < t->rank; d++) real_pickle_number(out, stride /= t->shape[d]);
+    bytes_add(out, "t\211ccollections\nOrderedDict\n)RtR", 31);
+}
+
+static inline void real_zip_name(char *out, size_t size, size_t index) {
+    snprintf(out, size, "archive/data/%u", (unsigned)index);
+}
+
+/* As torch.save writes a state dict: the pickle, the tensors, the directory with its 64-bit end. */
+static inline void real_pytorch_header(real_file *file) {
+    static const char begin[] = "\200\2ccollections\nOrderedDict\n)R(";
+    bytes pickle = {0}, listed = {0};
+    char name[64];
+    uint64_t end;
+    size_t i;
+    bytes_add(&pickle, begin, sizeof begin - 1);
+    for (i = 0; i < file->count; i++) real_pickle_tensor(&pickle, &file->tensors[i], i);
+    bytes_add(&pickle, "u.", 2);
+    real_zip_entry(&file->header, "archive/data.pkl", pickle.size, 64);
+    bytes_add(&file->header, pickle.data, pickle.size);
+    real_zip_listed(&listed, "archive/data.pkl", pickle.size, 0);
+    for (i = 0; i < file->count; i++) {
+        real_zip_name(name, sizeof name, i);
+        real_zip_listed(&listed, name, file->tensors[i].bytes,
+                        file->header.size + file->tensors[i].offset - REAL_ENTRY);
+    }
+    end = file->header.size + file->data + listed.size;
+    bytes_add(&file->tail, listed.data, listed.size);
+    bytes_add(&file->tail, "PK\6\6\54\0\0\0\0\0\0\0\55\0\55\0\0\0\0\0\0\0\0\0", 24);
+    bytes_u64(&file->tail, file->count + 1);
+    bytes_u64(&file->tail, file->count + 1);
+    bytes_u64(&file->tail, listed.size);
+    bytes_u64(&file->tail, end - listed.size);
+    bytes_add(&file->tail, "PK\6\7\0\0\0\0", 8);
+    bytes_u64(&file->tail, end);
+    bytes_u32(&file->tail, 1);
+    bytes_add(&file->tail, "PK\5\6\0\0\0\0\377\377\377\377\377\377\377\377\377\377\377\377\0\0", 22);
+    bytes_free(&pickle);
+    bytes_free(&listed);
+}
+
 /* ---- data ---- */
 
 /* 8 numbers of 8 bits: a counter and nothing else decides (splitmix64's finaliser). */
@@ -522,27 +631,53 @@ static inline size_t real_find(const real_file *file, uint64_t at) {
     return low;
 }
 
+/* Between tensors: zeros, or a zip archive's words about the next one. */
+static inline void real_fill_gap(const real_file *file, uint64_t at, uint64_t size, unsigned char *out) {
+    size_t next = real_find(file, at) + (at >= file->tensors[0].offset ? 1 : 0);
+    bytes entry = {0};
+    char name[64];
+    memset(out, 0, (size_t)size);
+    if (file->container != REAL_PYTORCH) return;
+    real_zip_name(name, sizeof name, next);
+    real_zip_entry(&entry, name, file->tensors[next].bytes, REAL_ENTRY);
+    memcpy(out, entry.data + REAL_ENTRY - (file->tensors[next].offset - at), (size_t)size);
+    bytes_free(&entry);
+}
+
+/* The piece of the data at `at` that is of one kind; the bytes done. */
+static inline uint64_t real_read_data(const real_file *file, uint64_t at, uint64_t size, unsigned char *out) {
+    size_t i = real_find(file, at);
+    const real_tensor *t = &file->tensors[i];
+    bool inside = at >= t->offset && at - t->offset < t->bytes;
+    uint64_t end = inside                ? t->offset + t->bytes
+                   : at < t->offset      ? t->offset
+                   : i + 1 < file->count ? file->tensors[i + 1].offset
+                                         : file->data;
+    if (size > end - at) size = end - at;
+    if (inside)
+        real_fill(file, i, at - t->offset, size, out);
+    else
+        real_fill_gap(file, at, size, out);
+    return size;
+}
+
 static inline int64_t real_read(uint64_t offset, void *out, size_t size, void *user) {
     real_file *file = (real_file *)user;
     unsigned char *to = (unsigned char *)out;
-    uint64_t left = size, part, at;
-    if (offset < file->header.size) {
-        part = file->header.size - offset < left ? file->header.size - offset : left;
-        memcpy(to, file->header.data + offset, (size_t)part);
-        offset += part, to += part, left -= part;
-    }
-    for (at = offset - file->header.size; left; at += part, to += part, left -= part) {
-        size_t i = real_find(file, at);
-        uint64_t in = at - file->tensors[i].offset, have = file->tensors[i].bytes;
-        uint64_t next = i + 1 < file->count ? file->tensors[i + 1].offset : file->data;
-        if (at >= file->data) return -1;
-        part = in < have ? have - in : next - at;
-        if (part > left) part = left;
-        if (in < have)
-            real_fill(file, i, in, part, to);
-        else
-            memset(to, 0, (size_t)part); /* between tensors */
-        file->data_read += part;
+    uint64_t left = size, part;
+    for (; left; offset += part, to += part, left -= part) {
+        uint64_t at = offset - file->header.size, behind = at - file->data;
+        if (offset < file->header.size) {
+            part = file->header.size - offset < left ? file->header.size - offset : left;
+            memcpy(to, file->header.data + offset, (size_t)part);
+        } else if (at < file->data) {
+            part = real_read_data(file, at, left, to);
+            file->data_read += part;
+        } else {
+            if (behind >= file->tail.size) return -1;
+            part = file->tail.size - behind < left ? file->tail.size - behind : left;
+            memcpy(to, file->tail.data + behind, (size_t)part);
+        }
     }
     return (int64_t)size;
 }
@@ -550,10 +685,13 @@ static inline int64_t real_read(uint64_t offset, void *out, size_t size, void *u
 static inline dit_source real_source(real_file *file) {
     dit_source source;
     memset(&source, 0, sizeof source);
-    if (!file->header.size && file->safetensors) real_safetensors_header(file);
-    if (!file->header.size) real_gguf_header(file);
+    if (!file->header.size) {
+        if (file->container == REAL_GGUF) real_gguf_header(file);
+        if (file->container == REAL_SAFETENSORS) real_safetensors_header(file);
+        if (file->container == REAL_PYTORCH) real_pytorch_header(file);
+    }
     source.read_at = real_read;
-    source.size = file->header.size + file->data;
+    source.size = file->header.size + file->data + file->tail.size;
     source.user = file;
     return source;
 }
@@ -561,6 +699,7 @@ static inline dit_source real_source(real_file *file) {
 static inline void real_free(real_file *file) {
     free(file->tensors);
     bytes_free(&file->header);
+    bytes_free(&file->tail);
     memset(file, 0, sizeof *file);
 }
 #endif
