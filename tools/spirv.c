@@ -188,7 +188,7 @@ static int hash_source(const char *folder, module *m) {
     bytes text = {0, 0, 0};
     char flags[2048];
     if (flatten(folder, m->source, &text)) return 1;
-    snprintf(flags, sizeof flags, "%s %s; %s; hoisted\n", compile_flags, m->defines, optimize_flags);
+    snprintf(flags, sizeof flags, "%s %s; %s; tidied\n", compile_flags, m->defines, optimize_flags);
     append(&text, flags, strlen(flags));
     sha256(text.data, text.size, m->source_hash);
     free(text.data);
@@ -390,6 +390,168 @@ static void hoist(bytes *spirv) {
     *spirv = out;
 }
 
+/* --- what the optimizer leaves: a load for each member of the push constants where one does for all, constants of int
+   beside the same ones of uint, and, in modules with extensions it does not know, what nothing uses --- */
+
+enum { OP_TYPE_INT = 21, OP_TYPE_POINTER = 32, OP_CONSTANT = 43, OP_STORE = 62 };
+enum {
+    OP_DECORATE = 71,
+    OP_MEMBER_DECORATE = 72,
+    OP_COMPOSITE_EXTRACT = 81,
+    OP_I_ADD = 128,
+    OP_I_SUB = 130,
+    OP_I_MUL = 132
+};
+enum { STORAGE_FUNCTION = 7, DECORATION_BUILT_IN = 11, MAX_IDS = 16384 };
+
+/* The first instruction op whose word at `place` is value; 0: none. */
+static size_t find(const bytes *spirv, uint32_t op, size_t place, uint32_t value) {
+    size_t i;
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16)
+        if ((word_at(spirv, i) & 0xffffu) == op && word_at(spirv, i + place) == value) return i;
+    return 0;
+}
+
+static void put_words(bytes *out, const uint32_t *words, int count) {
+    int i;
+    for (i = 0; i < count; i++) put_word(out, words[i]);
+}
+
+static void replace(bytes *spirv, bytes *with) {
+    free(spirv->data);
+    *spirv = *with;
+}
+
+/* The function [begin, end) loads all members at once, and takes them apart. */
+static void load_once(const bytes *spirv, size_t begin, size_t end, uint32_t variable, uint32_t whole, bytes *out) {
+    member members[MAX_MEMBERS];
+    int many = variable && list_members(spirv, begin, end, variable, members) > 1, loaded = 0;
+    size_t i;
+    for (i = begin; i < end; i += word_at(spirv, i) >> 16) {
+        size_t chain = many && word_at(spirv, i) == (4u << 16 | OP_LOAD)
+                           ? find_chain(spirv, begin, i, variable, word_at(spirv, i + 3))
+                           : 0;
+        if (many && is_chain(spirv, i, variable)) {
+            size_t type = find(spirv, OP_TYPE_POINTER, 1, word_at(spirv, find(spirv, OP_VARIABLE, 2, variable) + 1));
+            const uint32_t load[] = {4u << 16 | OP_LOAD, word_at(spirv, type + 3), whole, variable};
+            if (!loaded) put_words(out, load, 4);
+            loaded = 1;
+        } else if (chain) {
+            size_t index = find(spirv, OP_CONSTANT, 2, word_at(spirv, chain + 4));
+            const uint32_t extract[] = {5u << 16 | OP_COMPOSITE_EXTRACT, word_at(spirv, i + 1), word_at(spirv, i + 2),
+                                        whole, word_at(spirv, index + 3)};
+            put_words(out, extract, 5);
+        } else {
+            append(out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
+        }
+    }
+}
+
+static void load_members_once(bytes *spirv) {
+    uint32_t variable = push_constants(spirv), bound = word_at(spirv, 3);
+    bytes out = {0, 0, 0};
+    size_t i, begin = 0;
+    append(&out, spirv->data, 20);
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        if (op == OP_FUNCTION) begin = i;
+        if (!begin) append(&out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
+        if (op != OP_FUNCTION_END) continue;
+        load_once(spirv, begin, i + 1, variable, bound++, &out);
+        begin = 0;
+    }
+    for (i = 0; i < 4; i++) out.data[12 + i] = (unsigned char)(bound >> 8 * i);
+    replace(spirv, &out);
+}
+
+/* The constant of uint with the bits of this one of int; else itself. */
+static uint32_t as_uint(const bytes *spirv, uint32_t id) {
+    size_t from = find(spirv, OP_CONSTANT, 2, id), i;
+    size_t type = from ? find(spirv, OP_TYPE_INT, 1, word_at(spirv, from + 1)) : 0;
+    if (!type || word_at(spirv, type + 2) != 32) return id;
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        if (word_at(spirv, i) != (4u << 16 | OP_CONSTANT) || word_at(spirv, i + 3) != word_at(spirv, from + 3))
+            continue;
+        type = find(spirv, OP_TYPE_INT, 1, word_at(spirv, i + 1));
+        if (type && word_at(spirv, type + 2) == 32 && !word_at(spirv, type + 3)) return word_at(spirv, i + 2);
+    }
+    return id;
+}
+
+/* Where operands may have either sign. */
+static void share_constants(bytes *spirv) {
+    bytes out = {0, 0, 0};
+    size_t i, k;
+    append(&out, spirv->data, 20);
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        int either = op == OP_ACCESS_CHAIN || op == OP_I_ADD || op == OP_I_SUB || op == OP_I_MUL;
+        for (k = 0; k < word_at(spirv, i) >> 16; k++)
+            put_word(&out, either && k > 2 ? as_uint(spirv, word_at(spirv, i + k)) : word_at(spirv, i + k));
+    }
+    replace(spirv, &out);
+}
+
+static int is_type(uint32_t op) { return op >= 19 && op <= 33; }
+
+/* It makes a value, and does nothing else: constants, copies and composites, conversions, arithmetic, comparisons,
+ * bits. */
+static int is_pure(uint32_t op) {
+    return is_type(op) || (op >= 41 && op <= 52) || op == OP_LOAD || op == OP_ACCESS_CHAIN || (op >= 79 && op <= 84) ||
+           (op >= 109 && op <= 205);
+}
+
+/* uses: words of that value, literals among them, so that there may be fewer uses than that, but never more.
+   Decorations are none, but that of a built-in: the size of workgroups is a constant that often nothing else uses. */
+static void count_uses(const bytes *spirv, int *uses, int *stores) {
+    size_t i, k;
+    memset(uses, 0, MAX_IDS * sizeof *uses);
+    memset(stores, 0, MAX_IDS * sizeof *stores);
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        size_t result = is_type(op) ? 1 : is_pure(op) || op == OP_VARIABLE ? 2 : 0;
+        if (op == OP_MEMBER_DECORATE || (op == OP_DECORATE && word_at(spirv, i + 2) != DECORATION_BUILT_IN)) result = 1;
+        for (k = 1; k < word_at(spirv, i) >> 16; k++)
+            if (k != result && word_at(spirv, i + k) < MAX_IDS) uses[word_at(spirv, i + k)]++;
+        if (op == OP_STORE && word_at(spirv, i + 1) < MAX_IDS) stores[word_at(spirv, i + 1)]++;
+    }
+}
+
+static int is_unused(const bytes *spirv, size_t i, const int *uses, const int *stores) {
+    uint32_t op = word_at(spirv, i) & 0xffffu, id = word_at(spirv, i + (is_type(op) ? 1 : 2));
+    if (op == OP_VARIABLE && id < MAX_IDS) return word_at(spirv, i + 3) == STORAGE_FUNCTION && uses[id] == stores[id];
+    return is_pure(op) && id < MAX_IDS && !uses[id];
+}
+
+/* Also variables that are only written. Returns whether there was something. */
+static int drop_unused(bytes *spirv) {
+    static int uses[MAX_IDS], stores[MAX_IDS];
+    static char gone[MAX_IDS];
+    bytes out = {0, 0, 0};
+    size_t i, before = spirv->size;
+    count_uses(spirv, uses, stores);
+    memset(gone, 0, sizeof gone);
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16)
+        if (is_unused(spirv, i, uses, stores))
+            gone[word_at(spirv, i + (is_type(word_at(spirv, i) & 0xffffu) ? 1 : 2))] = 1;
+    append(&out, spirv->data, 20);
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu;
+        int of = op == OP_DECORATE || op == OP_MEMBER_DECORATE || op == OP_STORE;
+        if (is_unused(spirv, i, uses, stores) || (of && word_at(spirv, i + 1) < MAX_IDS && gone[word_at(spirv, i + 1)]))
+            continue;
+        append(&out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
+    }
+    replace(spirv, &out);
+    return spirv->size < before;
+}
+
+static void tidy(bytes *spirv) {
+    load_members_once(spirv);
+    share_constants(spirv);
+    while (drop_unused(spirv)) continue;
+}
+
 static int write_file(const char *path, const bytes *what) {
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(what->data, 1, what->size, f) != what->size) return fail("cannot write", path);
@@ -408,8 +570,13 @@ static int optimize(const module *m, const compiler *with, const char *from, uin
     if (!failed) failed = read_file(marked, &text);
     if (!failed) {
         hoist(&text);
+        failed = write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked) ||
+                 read_file(marked, &text);
+    }
+    if (!failed) {
+        tidy(&text);
         failed =
-            write_file(marked, &text) || run_optimizer(with, optimize_flags, marked, marked) || read_file(marked, out);
+            write_file(marked, &text) || run_optimizer(with, "--compact-ids", marked, marked) || read_file(marked, out);
         free(text.data);
     }
     remove(marked);
