@@ -21,6 +21,7 @@
 
 static void dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
 static void pixart_alpha(real_file *file) { real_pixart(file, 1152, 28, 120, 64, true); }
+static void pixart_alpha_512(real_file *file) { real_pixart(file, 1152, 28, 120, 32, false); }
 static void pixart_sigma(real_file *file) { real_pixart(file, 1152, 28, 300, 64, false); }
 static void sd3_medium(real_file *file) { real_sd3(file, 24, 192, 0, false); }
 static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
@@ -40,6 +41,7 @@ typedef struct architecture {
 static const architecture architectures[] = {
     {"DiT-XL/2", dit_xl_2, 675, "dit", "xl"},
     {"PixArt-alpha", pixart_alpha, 611, "pixart", "alpha"},
+    {"PixArt-alpha 512", pixart_alpha_512, 611, "pixart", "alpha"},
     {"PixArt-Sigma", pixart_sigma, 611, "pixart", "sigma"},
     {"SD3-medium", sd3_medium, 2028, "sd3", "3-medium"},
     {"SD3.5-medium", sd35_medium, 2243, "sd3", "3.5-medium"},

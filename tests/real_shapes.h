@@ -158,7 +158,7 @@ static inline void real_embedder(real_file *file, uint64_t out, uint64_t hidden,
     real_layer(file, out, hidden, name, original, 2);
 }
 
-/* The position table that originals keep, [1, size * size, width]. */
+/* The position table that originals keep, and older files of diffusers, [1, size * size, width]. */
 static inline void real_positions(real_file *file, uint64_t size, uint64_t width, const char *diffusers) {
     const uint64_t shape[3] = {1, size * size, width};
     uint64_t before = file->parameters;
@@ -172,7 +172,7 @@ static inline void real_positions(real_file *file, uint64_t size, uint64_t width
 static inline void real_dit(real_file *file, uint64_t width, uint32_t blocks, uint64_t grid) {
     uint64_t once = 0;
     uint32_t i, repeats = file->original ? 1 : blocks;
-    real_positions(file, grid, width, NULL);
+    real_positions(file, grid, width, "pos_embed.pos_embed");
     real_patches(file, width, 4);
     for (i = 0; i < repeats; i++) {
         char name[112];
@@ -198,7 +198,7 @@ static inline void real_dit(real_file *file, uint64_t width, uint32_t blocks, ui
 static inline void real_pixart(real_file *file, uint64_t width, uint32_t blocks, uint64_t tokens, uint64_t grid,
                                bool sized) {
     uint32_t i;
-    real_positions(file, grid, width, NULL);
+    real_positions(file, grid, width, "pos_embed.pos_embed");
     real_patches(file, width, 4);
     real_embedder(file, width, width, 256, "adaln_single.emb.timestep_embedder", "t_embedder.mlp.%u");
     if (sized) {
@@ -206,8 +206,8 @@ static inline void real_pixart(real_file *file, uint64_t width, uint32_t blocks,
         real_embedder(file, width / 3, width / 3, 256, "adaln_single.emb.aspect_ratio_embedder", "ar_embedder.mlp.%u");
     }
     real_layer(file, 6 * width, width, "adaln_single.linear", "t_block.1", 0);
-    real_table(file, tokens, 4096, NULL, "y_embedder.y_embedding", 0);
-    if (file->original) file->parameters -= tokens * 4096;
+    real_table(file, tokens, 4096, "caption_projection.y_embedding", "y_embedder.y_embedding", 0);
+    file->parameters -= tokens * 4096;
     real_layer(file, width, 4096, "caption_projection.linear_1", "y_embedder.y_proj.fc1", 0);
     real_layer(file, width, width, "caption_projection.linear_2", "y_embedder.y_proj.fc2", 0);
     for (i = 0; i < blocks; i++) {
