@@ -19652,6 +19652,7 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
 /* ==== src/model/pixart.c ==== */
 
 
+#define DITI_PIXART_ALPHA_TOKENS 120u
 #define DITI_PIXART_MAX_BLOCKS 64u
 
 
@@ -19662,6 +19663,7 @@ typedef struct diti_pixart_config {
 	uint32_t sample_size;
 	float interpolation, eps;
 	bool sized;
+	uint32_t empty_rows;
 } diti_pixart_config;
 
 
@@ -19754,14 +19756,19 @@ static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint
 }
 
 
+static uint32_t diti_pixart_empty_rows(const diti_loader *loader) {
+	const diti_stored_tensor *rows = diti_model_find(loader->checkpoint, loader->prefix, "y_embedder.y_embedding");
+	if (!rows) rows = diti_model_find(loader->checkpoint, loader->prefix, "caption_projection.y_embedding");
+	return rows && rows->rank == 2 && rows->shape[0] <= 65536 ? (uint32_t)rows->shape[0] : 0;
+}
+
 static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart_config *config) {
 	const char *prefix = loader->prefix;
 	const diti_stored_tensor *table = diti_model_find(loader->checkpoint, prefix, "pos_embed");
-	const diti_stored_tensor *caption = diti_model_find(loader->checkpoint, prefix, "y_embedder.y_embedding");
 	if (table && table->rank == 3 && table->shape[1] <= 1u << 20) {
 		return (uint32_t)lround(sqrt((double)table->shape[1])) * config->patch;
 	}
-	return config->sized || (caption && caption->rank == 2 && caption->shape[0] > 120) ? 128u : 64u;
+	return config->sized || config->empty_rows > DITI_PIXART_ALPHA_TOKENS ? 128u : 64u;
 }
 
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
@@ -19784,6 +19791,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 						 "%s: a PixArt transformer with patches of %u and %u channels is out of range",
 						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
 	}
+	config->empty_rows = diti_pixart_empty_rows(loader);
 	config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
 	config->head_dim = config->width % 72 == 0 ? 72 : 64;
 	return DIT_OK;
@@ -19905,8 +19913,9 @@ static const char diti_pixart_scheduler[] =
 static void diti_pixart_set_traits(diti_pixart *model) {
 	const diti_pixart_config *config = &model->config;
 	diti_model_traits *traits = &model->base.traits;
+	bool alpha = config->sized || (config->empty_rows && config->empty_rows <= DITI_PIXART_ALPHA_TOKENS);
 	traits->family = "pixart";
-	traits->variant = config->sized ? "alpha" : "sigma";
+	traits->variant = alpha ? "alpha" : "sigma";
 	traits->layers = config->blocks;
 	traits->width = config->width;
 	traits->heads = config->heads;
@@ -19914,7 +19923,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 	traits->out_channels = config->out_channels;
 	traits->patch = config->patch;
 	traits->default_size = config->sample_size;
-	traits->text_tokens = config->sized ? 120 : 300;
+	traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
 	traits->text_columns = config->caption;
 	traits->default_steps = 20;
 	traits->default_guidance = 4.5f;
