@@ -23,7 +23,7 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
-    const char *weight_budget, *class_name, *info, *info_level;
+    const char *weight_budget, *device_memory, *class_name, *info, *info_level;
     bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
 
@@ -60,6 +60,7 @@ static const option_entry option_table[] = {
     {"--tensor-type-rules", NULL, NULL, TEXT(type_rules)},
     {"--tune", NULL, NULL, FLAG(tune)},
     {"--weight-budget", NULL, NULL, TEXT(weight_budget)},
+    {"--device-memory", NULL, NULL, TEXT(device_memory)},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
     {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
@@ -107,18 +108,21 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
                                 "6 out of memory, 130 interrupted, 1 anything else.\n";
 
-static const char more_help_text[] = "\nRarer options:\n"
-                                     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
-                                     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
-                                     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-                                     "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
-                                     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
-                                     "                              3 and every op, and tensors over time\n"
-                                     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
-                                     "                              transformer blocks only (default: as stored)\n"
-                                     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
-                                     "      --tune                  measure kernels once; kept for later runs\n"
-                                     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
+static const char more_help_text[] =
+    "\nRarer options:\n"
+    "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+    "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+    "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+    "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
+    "                              3 and every op, and tensors over time\n"
+    "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+    "                              transformer blocks only (default: as stored)\n"
+    "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
+    "      --device-memory SIZE    most to take of it (default: what is free). Where it\n"
+    "                              runs out: tiles, then offload, then a budget\n"
+    "      --tune                  measure kernels once; kept for later runs\n"
+    "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
 /* ---- Messages ---- */
 

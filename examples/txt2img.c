@@ -22,7 +22,9 @@
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count;
     float guidance;
-    uint64_t seed, weight_budget;
+    uint64_t seed, weight_budget, device_memory;
+    uint32_t vae_tile; /* 0: none */
+    bool offload;
     int32_t class_label;
     dit_rng rng;
     st_tensor noise; /* [count, C, h, w]; data NULL: none */
@@ -303,6 +305,9 @@ static int check_numbers(app *a) {
         code = take_seed(o->seed, &a->r.seed);
     }
     if (!code && o->weight_budget) code = take_size("--weight-budget", o->weight_budget, &a->r.weight_budget);
+    if (!code && o->device_memory) code = take_size("--device-memory", o->device_memory, &a->r.device_memory);
+    a->r.vae_tile = o->vae_tiling ? 512 : 0;
+    a->r.offload = o->offload;
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
     if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
@@ -335,15 +340,20 @@ static int check_class(app *a, const dit_model *model) {
                     a->o.class_name, count - 1);
 }
 
-/* Reads the model's headers only. */
-static int open_headers(app *a, dit_model **out) {
+static dit_model_desc describe_model(const app *a) {
     dit_model_desc desc = {0};
-    dit_result result;
     desc.source.path = a->model_path;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
     desc.weight_budget = a->r.weight_budget;
-    desc.release_text_encoders = a->o.offload;
+    desc.release_text_encoders = a->r.offload;
+    return desc;
+}
+
+/* Reads the model's headers only. */
+static int open_headers(app *a, dit_model **out) {
+    dit_model_desc desc = describe_model(a);
+    dit_result result;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
@@ -516,6 +526,7 @@ static int open_context(app *a) {
     if (a->o.quiet) desc.logger.func = NULL;
     desc.progress.func = on_progress;
     desc.progress.user = a;
+    desc.device_memory_limit = a->r.device_memory;
     desc.cache = a->cache;
     desc.cache_size = a->cache_size;
     desc.trace = a->o.trace != NULL;
@@ -524,18 +535,11 @@ static int open_context(app *a) {
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, a->o.device ? "--device" : NULL);
 }
 
-static int load_model(app *a) {
-    dit_model_desc desc = {0};
-    dit_result result;
-    desc.source.path = a->model_path;
-    desc.types = a->r.types.rules;
-    desc.type_count = a->r.types.count;
-    desc.weight_budget = a->r.weight_budget;
-    desc.release_text_encoders = a->o.offload;
+static dit_result load_model(app *a) {
+    dit_model_desc desc = describe_model(a);
     desc.progress.func = on_progress;
     desc.progress.user = a;
-    result = dit_model_load(a->context, &desc, &a->model, &a->err);
-    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
+    return dit_model_load(a->context, &desc, &a->model, &a->err);
 }
 
 /* The request of picture i; noise is filled in when the user brings it. */
@@ -555,7 +559,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->seed = a->r.seed + i;
     desc->rng = a->r.rng;
     desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
-    desc->vae_tile = a->o.vae_tiling ? 512 : 0;
+    desc->vae_tile = a->r.vae_tile;
     desc->progress.func = on_progress;
     desc->progress.user = (void *)(uintptr_t)a;
     if (!a->r.noise.data) return;
@@ -570,11 +574,10 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->input_count = 1;
 }
 
-static int create_job(app *a) {
+static dit_result create_job(app *a) {
     dit_job_desc desc;
     dit_tensor noise;
     dit_memory memory;
-    dit_result result;
     describe_job(a, 0, &desc, &noise);
     if (a->o.verbose && dit_job_memory(a->context, &desc, &memory, NULL) == DIT_OK) {
         close_line(a);
@@ -582,7 +585,92 @@ static int create_job(app *a) {
                 (double)memory.weights / 1e6, (double)memory.activations / 1e6, (double)memory.peak / 1e6,
                 (double)memory.host / 1e6);
     }
-    result = dit_job_create(a->context, &desc, &a->job, &a->err);
+    return dit_job_create(a->context, &desc, &a->job, &a->err);
+}
+
+/* ---- When device memory runs out: the same again with less of it ---- */
+
+/* What model and job would take as a->r stands; false: they cannot be. */
+static bool would_take(const app *a, dit_memory *out) {
+    dit_model_desc desc = describe_model(a);
+    dit_model *model = NULL;
+    dit_job_desc job;
+    dit_tensor noise;
+    bool good;
+    desc.dry_run = true;
+    if (dit_model_load(a->context, &desc, &model, NULL) != DIT_OK) return false;
+    describe_job(a, 0, &job, &noise);
+    job.model = model;
+    good = dit_job_memory(a->context, &job, out, NULL) == DIT_OK;
+    dit_model_destroy(model);
+    return good;
+}
+
+/* The largest tiles that help. */
+static bool relieve_with_tiles(app *a, const dit_memory *before) {
+    dit_memory after;
+    for (a->r.vae_tile = 512; a->r.vae_tile >= 128; a->r.vae_tile /= 2) {
+        if (would_take(a, &after) && after.activations < before->activations) return true;
+    }
+    a->r.vae_tile = 0;
+    return false;
+}
+
+static bool relieve_of_encoders(app *a, const dit_memory *before) {
+    dit_memory after;
+    a->r.offload = true;
+    if (would_take(a, &after) && after.weights < before->weights) return true;
+    a->r.offload = false;
+    return false;
+}
+
+/* A smaller budget for weights: what the device has room for, then three quarters of it, again and again, as long as
+   the model can do with that. */
+static bool relieve_of_weights(app *a, const dit_memory *before) {
+    uint64_t last = a->r.weight_budget ? a->r.weight_budget : before->weights, next = last / 4 * 3, room;
+    dit_device_info device = {0};
+    dit_memory after;
+    int i;
+    dit_context_device(a->context, &device, NULL);
+    room = a->r.device_memory ? a->r.device_memory : device.memory / 5 * 4;
+    room = room > before->activations ? room - before->activations : 0;
+    if (!a->r.weight_budget && room < next) next = room;
+    for (i = 0; i < 6; i++) {
+        a->r.weight_budget = next;
+        if (next && would_take(a, &after)) break;
+        next += (last - next) / 2;
+    }
+    if (i < 6 && next < last - last / 50) return true;
+    a->r.weight_budget = last;
+    return false;
+}
+
+/* What is done about it, as the user is told; NULL: nothing is left. */
+static const char *relieve(app *a) {
+    dit_memory before;
+    bool streams = a->r.weight_budget != 0;
+    if (!would_take(a, &before)) return NULL;
+    if (a->model && !a->r.vae_tile && relieve_with_tiles(a, &before)) return "decoding in tiles (--vae-tiling)";
+    dit_model_destroy(a->model);
+    a->model = NULL;
+    if (!a->r.offload && relieve_of_encoders(a, &before))
+        return "text encoders off the device while they do not read (--offload-to-cpu)";
+    if (!relieve_of_weights(a, &before)) return NULL;
+    return streams && !a->o.verbose ? "" : "weights read from the file while it runs (--weight-budget)";
+}
+
+static int load_and_plan(app *a) {
+    const char *relief = NULL;
+    dit_result result;
+    do {
+        result = a->model ? DIT_OK : load_model(a);
+        if (result == DIT_OK) result = create_job(a);
+        relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? relieve(a) : NULL;
+        if (relief && *relief && !a->o.quiet) {
+            close_line(a);
+            fprintf(stderr, "dit: device memory ran out; trying again with %s\n", relief);
+        }
+    } while (relief);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
@@ -598,8 +686,7 @@ static int prepare(app *a) {
     if (a->r.steps == 0) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
     code = open_context(a);
-    if (!code) code = load_model(a);
-    if (!code) code = create_job(a);
+    if (!code) code = load_and_plan(a);
     close_line(a);
     if (!code && a->o.verbose)
         fprintf(stderr, "dit: %s %s from %s, ready after %.2f s\n", a->info.family, a->info.variant, a->model_path,

@@ -867,6 +867,45 @@ static void test_info_part(void) {
                   "%s%s", o.err, o.out);
 }
 
+/* ---- Device memory that runs out: less is taken, step by step, each said once; pictures stay the same but for tiles
+ * --- */
+
+#define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
+
+static int count_of(const char *text, const char *word) {
+    int count = 0;
+    for (; (text = strstr(text, word)) != NULL; text++) count++;
+    return count;
+}
+
+static bool relieved(const outcome *o, bool tiles, bool encoders, bool weights) {
+    bool good = o->code == 0 && count_of(o->err, "--vae-tiling") == tiles &&
+                count_of(o->err, "--offload-to-cpu") == encoders && count_of(o->err, "--weight-budget") == weights &&
+                count_of(o->err, "memory ran out") == tiles + encoders + weights;
+    if (!good) fprintf(stderr, "    exit code %d; it said: %s\n", o->code, o->err);
+    return good;
+}
+
+static void test_memory_runs_out(void) {
+    char plenty[320], less[320];
+    outcome o;
+    snprintf(plenty, sizeof plenty, "%s", in_work("plenty.png"));
+    snprintf(less, sizeof less, "%s", in_work("less.png"));
+    o = RUN("-m", BUNDLED, SMALL, "-o", plenty);
+    CHECK(relieved(&o, false, false, false));
+    o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "19M");
+    CHECK(relieved(&o, false, true, false) && same_pixels(plenty, less));
+    o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "9M");
+    CHECK(relieved(&o, false, true, true) && same_pixels(plenty, less));
+    o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "9M", "-q");
+    CHECK(o.code == 0 && !*o.err);
+    o = RUN("-m", BUNDLED, SMALL, "-o", (char *)in_work("none.png"), "--device-memory", "2M");
+    CHECK_MESSAGE(o.code == 6 && count_of(o.err, "--offload-to-cpu") == 1 && !exists(in_work("none.png")), "%d: %s",
+                  o.code, o.err);
+    o = RUN("-m", MODEL, SMALL, "-W", "256", "-H", "256", "-o", less, "--device-memory", "6M");
+    CHECK(relieved(&o, true, false, false) && exists(less));
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) program = argv[1];
     snprintf(work, sizeof work, "%s/dit-cli-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -893,6 +932,7 @@ int main(int argc, char **argv) {
     test_write_failure();
     test_cache();
     test_damaged_model();
+    test_memory_runs_out();
     test_info();
     test_info_plan();
     test_info_damaged();
