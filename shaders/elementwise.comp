@@ -5,7 +5,7 @@
 #include "activation.glsl"
 
 #define OP_MAP 0u     // dst[r, c] = activation(x[r, c] * scale + offset) + add[r % add_rows, c]
-#define OP_SELECT 1u  // dst[0, c] = x[*step, c]
+#define OP_SELECT 1u  // the same with x[*step, c]
 #define OP_ADVANCE 2u // *dst += 1
 #define OP_SOLVER 3u  // one step of sample/sample.h, see solve() below
 #define OP_GUIDE 4u   // how a guided prediction is mixed, an image to a workgroup, see guide() below
@@ -26,6 +26,7 @@ layout(constant_id = 10) const bool CORRECTS = false; // below h2 stands y
 layout(constant_id = 11) const bool LEARNED = false;  // below the prediction of each image stands what it says about the variance
 layout(constant_id = 12) const bool MIXED = false;    // guide() has said how
 layout(constant_id = 13) const bool GATED = false;    // the record is the first one, see judge() below
+layout(constant_id = 14) const bool KEPT = false;     // below y stand a picture's latent, its noise, and 0 where they stay
 
 layout(push_constant) uniform Push {
     uint first_group;
@@ -49,10 +50,10 @@ READABLE(6, noise, readonly)
 
 vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
 
-bool finite(const vec4 v) { return all(notEqual(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u))); }
-
 void map(const uint row, const uint column) {
-    vec4 v = activate(ACTIVATION, load_x(x_offset + row * x_pitch + column, columns - column) * GUARD_FACTOR(y) * scale + offset);
+    uint from_row = row;
+    if (OP == OP_SELECT) from_row = add_u1[add_offset];
+    vec4 v = activate(ACTIVATION, load_x(x_offset + from_row * x_pitch + column, columns - column) * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
@@ -61,12 +62,6 @@ void map(const uint row, const uint column) {
     }
     if (VECTOR) dst_store4(OUT_FORMAT, at, v);
     else dst_store_some(OUT_FORMAT, at, columns - column, v);
-}
-
-void select_row(const uint column) {
-    vec4 v = load_x(x_offset + add_u1[add_offset] * x_pitch + column, columns - column);
-    if (VECTOR) dst_store4(FORMAT_F32, out_offset + column, v);
-    else dst_store_some(FORMAT_F32, out_offset + column, columns - column, v);
 }
 
 float coefficient(const uint i) { return add_load1(FORMAT_F32, add_offset + i); }
@@ -167,12 +162,18 @@ void solve(uint row, uint column) {
         if (LEARNED) noisy *= exp(coefficient(11u) * x_load4(FORMAT_F32, from + add_rows * x_pitch));
         next += noisy;
     }
+    if (KEPT) {
+        uint below = rows * out_pitch, kept = h2_offset + at_y + below;
+        vec4 v = coefficient(22u) * h2_load4(FORMAT_F32, kept) + coefficient(23u) * h2_load4(FORMAT_F32, kept + below);
+        next = mix(v, next, h2_load4(FORMAT_F32, kept + 2u * below));
+    }
     h2_store4(FORMAT_F32, h2_offset + at, before);
     h1_store4(FORMAT_F32, h1_offset + at, start);
     dst_store4(FORMAT_F32, out_offset + at, next);
     if (KEEP_X0) x0_store4(FORMAT_F32, x0_offset + at, start);
     bvec4 real = lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns));
-    if (!finite(mix(vec4(0.0), next, real)) || !finite(mix(vec4(0.0), m, real))) {
+    uvec4 exponents = max(floatBitsToUint(next) & 0x7f800000u, floatBitsToUint(m) & 0x7f800000u);
+    if (any(equal(mix(uvec4(0u), exponents, real), uvec4(0x7f800000u)))) {
         atomicCompSwap(guard[guard_offset].x, 0u, uint(coefficient(10u)));
     }
 }
@@ -194,8 +195,7 @@ void main() {
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (i >= mix(rows * quads, 0u, GATED && guard[guard_offset].y != 0u)) return; // something must run again first
     uint row = i / quads, column = i % quads * 4u;
-    if (OP == OP_MAP) map(row, column);
-    if (OP == OP_SELECT) select_row(column);
+    if (OP <= OP_SELECT) map(row, column);
     if (OP == OP_ADVANCE) dst_u1[out_offset] += 1u;
     if (OP == OP_SOLVER) solve(row, column);
 }

@@ -9,6 +9,7 @@
 #define OP_PLANES_TO_ROWS 2u // value * scale + shift
 #define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
 #define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
+#define OP_UNPACK 6u         // packed RGBA8 -> rows of three channels in -1..1
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
 
 layout(local_size_x_id = 0) in;
@@ -64,6 +65,7 @@ float value(const uint row, const uint column) {
     if (column >= columns) v = 0.0;
     else if (OP == OP_PATCHIFY) v = patchify(row, column);
     else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES) v = unpatchify(row, column);
+    else if (OP == OP_UNPACK) v = unpackUnorm4x8(src_u1[in_offset + row])[SWAP ? 2u - column : column] * 2.0 - 1.0;
     else v = planes_to_rows(row, column);
     return v;
 }

@@ -625,16 +625,20 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first); when learned, every image's C planes are followed by C of what the model says about the variance.
    coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
-   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, 0 ...). x, h1,
-   h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0 is written to `x0` when not
-   0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction or new latent is not
-   finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, kept_x0,
+   kept_noise, 0 ...). x, h1, h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0
+   is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction
+   or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in
+   all channels. */
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, corrects, learned;
+    bool keeps; /* below h2, and y or as much room, stand a picture's latent, its noise, and a mask: where that is 0,
+                   the new latent is kept_x0 * the first + kept_noise * the second */
 } diti_solver_desc;
+DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 /* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
@@ -675,6 +679,8 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 
 /* ================= the plan ================= */
 typedef struct diti_plan_block { /* memory that tensors share by offset */

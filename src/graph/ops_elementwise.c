@@ -13,7 +13,8 @@ enum {
     DITI_OP_PLANES_TO_ROWS,
     DITI_OP_IMAGE,
     DITI_OP_TILE,
-    DITI_OP_UNPATCHIFY_PLANES
+    DITI_OP_UNPATCHIFY_PLANES,
+    DITI_OP_UNPACK
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
@@ -118,6 +119,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
     dispatch.constants[6] = diti_op_vector(graph, table);
     dispatch.push[4] = from->pitch;
     dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[10] = diti_op_float(1.0f);
     diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
     diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
     diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
@@ -134,8 +136,7 @@ DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
 }
 
-/* x, h1, h2, x0 and noise have one shape (h2 twice when y stands below it) and whole groups of four columns in memory.
- */
+/* x, h1, h2, x0 and noise have one shape (h2 with what stands below it) and whole groups of four columns in memory. */
 static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
     const diti_tensor_info *a = diti_tensor_get(graph, x), *b = diti_tensor_get(graph, other);
     if (!other) return true;
@@ -147,6 +148,10 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
     return false;
 }
 
+DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc) {
+    return desc->keeps ? 5u : desc->corrects ? 2u : 1u;
+}
+
 static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
     const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     if (desc->channels == 0 || x->rows % desc->channels != 0) {
@@ -155,7 +160,7 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
         return false;
     }
     return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
-           diti_solver_fits(graph, desc->x, desc->h2, desc->corrects ? 2 : 1) &&
+           diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
            diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
            diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
 }
@@ -189,7 +194,8 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[10] = desc->corrects;
     dispatch.constants[11] = desc->learned;
     dispatch.constants[12] = mixed;
-    dispatch.constant_count = 13;
+    dispatch.constants[14] = desc->keeps;
+    dispatch.constant_count = 15;
     dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[7] = desc->channels;
     dispatch.push[9] = x->pitch;
@@ -329,6 +335,20 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
     diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
+}
+
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+    uint32_t pixels = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, rgba)->columns;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;
+    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+    dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
+    dispatch.constants[7] = swap;
+    diti_pixels_emit(graph, &dispatch, rgba, out);
+    return out;
 }
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,

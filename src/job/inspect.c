@@ -112,9 +112,12 @@ static void diti_inspection_live(const diti_graph *graph, uint64_t *live) {
 static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t step, runs = 0;
-    if (segment == job->step_segment) return shape->steps;
-    if (segment != job->preview_segment) return 1;
-    for (step = 1; step <= shape->steps; step++) runs += diti_job_preview_due(job, step) ? 1u : 0u;
+    if (segment < job->step_segment || segment >= job->decode_segment) return 1;
+    for (step = 0; step < shape->steps; step++) {
+        bool due = segment == job->preview_segment ? diti_job_preview_due(job, step + 1)
+                                                   : segment == diti_job_step_segment(job, step);
+        runs += due ? 1u : 0u;
+    }
     return runs;
 }
 

@@ -15,12 +15,11 @@ static double diti_job_predict_us(const dit_job *job) {
     double us = 0;
     uint32_t segment, step;
     for (segment = 0; segment < job->plan->segment_count; segment++) {
-        uint32_t times = segment == job->step_segment ? job->request.shape.steps : 1u;
-        if (segment == job->preview_segment) {
-            for (times = 0, step = 1; step <= job->request.shape.steps; step++)
-                times += diti_job_preview_due(job, step) ? 1u : 0u;
-        }
-        us += diti_segment_us(job, segment) * times;
+        if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
+    }
+    for (step = 0; step < job->request.shape.steps; step++) {
+        us += diti_segment_us(job, diti_job_step_segment(job, step));
+        if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
     }
     return us;
 }
@@ -86,6 +85,13 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     if (result < 0) return result;
     diti_job_record_finish(job, job->finish);
     result = diti_job_end_commands(job, job->finish, err);
+    job->start_copy = VK_NULL_HANDLE;
+    if (result >= 0 && job->request.shape.start_image) {
+        result = diti_job_allocate_commands(job, &job->start_copy, err);
+        if (result < 0) return result;
+        diti_job_record_start(job, job->start_copy);
+        result = diti_job_end_commands(job, job->start_copy, err);
+    }
     if (result < 0 || !job->request.shape.preview_interval) return result;
     result = diti_job_allocate_commands(job, &job->preview_copy, err);
     if (result < 0) return result;
@@ -202,11 +208,17 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->image_count != then->image_count)
         what = "image_count";
     else if (now->steps != then->steps)
-        what = "steps";
+        what = then->starts ? "steps, or strength" : "steps";
+    else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
+             now->start_layout != then->start_layout || now->start_swap != then->start_swap)
+        what = "init_image or mask (given or not, or another VkImage)";
     else if (now->guided != then->guided)
         what = "guidance (on or off)";
     else if (now->mixed != then->mixed)
         what = "guidance (rescale or projection on or off)";
+    else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
+             request->guidance.skip_blocks != job->request.guidance.skip_blocks)
+        what = "guidance (its interval, or skip_layer)";
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->corrects != then->corrects || now->learned != then->learned)
         what = "sampler";

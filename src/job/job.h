@@ -46,6 +46,14 @@ typedef struct diti_conditioning {
     uint32_t tokens, columns, length; /* length: valid tokens */
 } diti_conditioning;
 
+/* What a step evaluates. */
+typedef enum diti_step_kind {
+    DITI_STEP_USUAL,    /* all branches */
+    DITI_STEP_SKIPPING, /* and the conditional one again, without some blocks */
+    DITI_STEP_ALONE,    /* outside the interval of guidance: the conditional branch */
+    DITI_STEP_KINDS
+} diti_step_kind;
+
 /* What a request comes down to: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -57,7 +65,13 @@ typedef struct diti_job_shape {
     uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
-    uint32_t vae_tile; /* in latent elements; 0: all at once */
+    uint32_t vae_tile;   /* in latent elements; 0: all at once */
+    bool starts, masked; /* from a picture; what a mask leaves of it stays */
+    bool draws_start;    /* its latent is drawn from a distribution */
+    bool start_swap;     /* it is BGRA */
+    VkImage start_image; /* on the device, or VK_NULL_HANDLE */
+    VkImageLayout start_layout;
+    uint32_t kinds;    /* bit i: some steps are of diti_step_kind i */
     bool swap;         /* BGRA target */
     bool scaled_input; /* the model sees input * x */
 } diti_job_shape;
@@ -72,6 +86,9 @@ typedef struct diti_job_request {
     dit_rng rng;
     uint32_t latent_width, latent_height;
     float *noise;                         /* [image_count, C, h, w], unit normal */
+    float *start_noise;                   /* likewise, for the start picture's latents; NULL: not drawn */
+    float strength;                       /* 0: there is no start picture */
+    const dit_image *start, *mask;        /* of the desc, while it is there */
     float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
     float *weights;                       /* of ids; NULL: brackets in prompts are text */
     int32_t *ids;                         /* [copies, text tokens] of the branches that are encoded in the plan */
@@ -116,15 +133,16 @@ struct dit_job {
     diti_plan *plan;
     diti_t5_use text;
     diti_denoise denoise;
-    uint32_t encode_segment, step_segment, preview_segment,
-        decode_segment; /* the run: every segment in order, steps repeated */
+    uint32_t encode_segment, start_segment, step_segment, preview_segment,
+        decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
+    uint32_t step_segments[DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: no such steps */
     diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
-        step, preview;
+        step, preview, start_rgba, start_coefficients, start_noise, mask;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;
-    VkCommandBuffer finish, preview_copy;
-    diti_buffer health_readback; /* diti_health, copied at the end */
+    VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
+    diti_buffer health_readback;                      /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     /* the run */
     diti_job_cursor cursor;
@@ -171,14 +189,30 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
+/* guidance.c */
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err);
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
+DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+/* The prediction that the solver is given: branches as diti_solver_desc wants them. */
+DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+/* start.c */
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err);
+/* states: of the solver, job->latent among them, all zeros: the latents to begin with, and what a mask needs. */
+DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
+DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether attention on cooperative matrices is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
 /* run.c */
 /* In record mode: whether what has run so far must run again, which is then an error. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
+DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step); /* counted from 0 */
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);

@@ -9,6 +9,8 @@ static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tens
     return diti_elementwise(graph, from, &desc);
 }
 
+static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
+
 static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
 static uint32_t diti_emit_encoded(const dit_job *job) {
@@ -55,18 +57,39 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor te
     denoise->text_items = job->text_items;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
-    const diti_family *family = job->model->transformer->family;
-    const diti_job_request *request = &job->request;
-    uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels,
-             pixels = request->latent_width * request->latent_height;
-    diti_denoise *denoise = &job->denoise;
+/* What the solver works on and remembers. */
+static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
+             pixels = job->request.latent_width * job->request.latent_height;
+    memset(solver, 0, sizeof *solver);
+    solver->channels = channels;
+    solver->mixed = shape->mixed;
+    solver->corrects = shape->corrects;
+    solver->learned = shape->learned;
+    solver->keeps = shape->masked;
     job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
     job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
                                       : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
     job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+    job->coefficients =
+        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
+    if (shape->scaled_input) job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+    if (shape->stochastic)
+        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    solver->x = job->latent;
+    solver->h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
+    if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver->health = job->health_words;
+}
+
+static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+    const diti_family *family = job->model->transformer->family;
+    const diti_job_request *request = &job->request;
+    diti_denoise *denoise = &job->denoise;
+    if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = diti_emit_copies(job);
     denoise->width = request->latent_width;
@@ -85,41 +108,36 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     family->prepare(job->model->transformer, graph, denoise);
 }
 
-static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
-
-static void diti_emit_step(dit_job *job, diti_graph *graph) {
+static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
-    uint32_t channels = job->model->transformer->traits.latent_channels;
-    diti_solver_desc solver;
+    diti_solver_desc solver = *states;
     diti_tensor prediction;
-    memset(&solver, 0, sizeof solver);
-    if (shape->scaled_input) {
-        job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+    if (shape->scaled_input)
         job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
-    }
-    prediction = job->model->transformer->family->step(job->model->transformer, graph, &job->denoise);
-    if (shape->stochastic) {
-        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    prediction = diti_guidance_emit(job, graph, kind);
+    if (shape->stochastic)
         solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
                                            planes, pixels);
-    }
-    job->coefficients =
-        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
     solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
-    solver.x = job->latent;
-    solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
-    if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver.health = job->health_words;
-    solver.channels = channels;
-    solver.guided = shape->guided;
-    solver.mixed = shape->mixed;
-    solver.corrects = shape->corrects;
-    solver.learned = shape->learned;
+    solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
     diti_advance_step(graph, job->step);
+}
+
+/* Every kind of step that there is, one loop together. */
+static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+    static const char *const names[] = {"step", "step with skipped blocks", "step without guidance"};
+    int kind;
+    job->step_segment = UINT32_MAX;
+    for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+        job->step_segments[kind] = UINT32_MAX;
+        if (!(job->request.shape.kinds >> kind & 1u)) continue;
+        job->step_segments[kind] = diti_graph_segment(graph, names[kind], true);
+        if (job->step_segment == UINT32_MAX) job->step_segment = job->step_segments[kind];
+        diti_emit_step(job, graph, (diti_step_kind)kind, states);
+    }
 }
 
 static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
@@ -139,16 +157,23 @@ static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_v
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, image;
+    diti_solver_desc states;
     diti_tensor text, rgba, rgb;
     diti_guard_begin(graph);
+    diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
     text = diti_emit_text(job, graph);
     diti_guard_judge(graph);
+    job->start_segment = UINT32_MAX;
+    if (shape->starts) {
+        job->start_segment = diti_graph_segment(graph, "start picture", false);
+        diti_start_emit(job, graph, &states);
+        diti_guard_judge(graph);
+    }
     diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(job, graph, text);
     diti_guard_judge(graph);
-    job->step_segment = diti_graph_segment(graph, "step", true);
-    diti_emit_step(job, graph);
+    diti_emit_steps(job, graph, &states);
     job->preview_segment = UINT32_MAX;
     if (shape->preview_interval && job->model->vae) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
@@ -274,15 +299,6 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     return result;
 }
 
-/* Guidance between its first and its last step, 1 (the conditional prediction alone) outside. */
-static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint32_t steps) {
-    double at = (double)step;
-    bool always = guidance->first == 0 && guidance->last == 0;
-    if (always || (at >= floor((double)guidance->first * steps) && at < floor((double)guidance->last * steps)))
-        return guidance->scale;
-    return 1;
-}
-
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
     uint32_t i;
@@ -297,7 +313,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         table[6] = step->d1;
         table[7] = step->d2;
         table[8] = step->noise;
-        table[9] = diti_guidance_at(guidance, i, request->schedule.count);
+        table[9] = guidance->scale;
         table[10] = (float)(i + 1); /* what health says when this step goes wrong */
         table[11] = step->noise_v;
         table[12] = step->x_y;
@@ -310,6 +326,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
         table[19] = guidance->project;
         table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         table[21] = guided_channels ? (float)guided_channels : 65536.0f;
+        table[22] = step->kept_x0;
+        table[23] = step->kept_noise;
     }
 }
 
@@ -339,13 +357,16 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     return result;
 }
 
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
+    return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+           job->request.latent_width * job->request.latent_height;
+}
+
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
-    size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
-                   request->latent_width * request->latent_height,
-           i;
+    size_t count = diti_job_latent_values(job), i;
     dit_result result;
-    for (i = 0; i < count; i++)
+    for (i = 0; i < count && !request->shape.starts; i++)
         request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
     result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
     if (result >= 0 && job->step_noise)
@@ -358,5 +379,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     dit_result result = diti_inputs_text(job, err);
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
+    if (result >= 0 && job->request.shape.starts) result = diti_start_write(job, err);
     return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }

@@ -9,9 +9,9 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (desc->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
-    if (desc->init_image || desc->mask || desc->reference_count)
+    if (desc->reference_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version starts from noise; init_image, mask and references must be empty");
+                         "dit_job_desc: this version refers to no pictures; references must be empty");
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
@@ -32,9 +32,9 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
-    if (guidance->distilled != 0 || guidance->skip_layer != 0)
+    if (guidance->distilled != 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_guidance: this model is guided by scale alone; distilled and skip_layer must be 0");
+                         "dit_guidance: this model takes no guidance as an input; distilled must be 0");
     if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
@@ -339,20 +339,24 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
                                      diti_job_request *out, dit_error *err) {
     size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
            all = per_image * out->shape.image_count;
-    uint32_t draws = out->shape.stochastic ? out->shape.steps + 1 : 1, image, d;
+    uint32_t before = out->shape.draws_start ? 1 : 0,
+             draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
+    uint32_t image, d;
     const dit_tensor *given = diti_request_input(desc, "noise");
     float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
     dit_result result = DIT_OK;
     out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+    if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
     if (out->shape.stochastic)
         out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
-    if (!drawn || !out->noise || (out->shape.stochastic && !out->step_noise))
+    if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
         result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
     for (image = 0; image < out->shape.image_count && result >= 0; image++) {
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
-        memcpy(out->noise + image * per_image, drawn, per_image * sizeof *drawn);
-        for (d = 1; d < draws; d++)
-            memcpy(out->step_noise + (size_t)(d - 1) * all + image * per_image, drawn + d * per_image,
+        if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
+        memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
+        for (d = before + 1; d < draws; d++)
+            memcpy(out->step_noise + (size_t)(d - before - 1) * all + image * per_image, drawn + d * per_image,
                    per_image * sizeof *drawn);
     }
     diti_free(env, drawn);
@@ -377,6 +381,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.sampler = desc->sampler;
     wanted.schedule = desc->schedule;
     wanted.shift = desc->shift;
+    wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
     result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
@@ -405,8 +410,11 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_request_parts(model, err);
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
+    if (result >= 0) result = diti_job_request_start(model, desc, out, err);
     if (result < 0) return result;
     out->guidance = desc->guidance;
+    result = diti_job_request_skipping(model, &out->guidance, err);
+    if (result < 0) return result;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     out->shape.guided = out->guidance.scale != 1.0f;
     out->shape.mixed =
@@ -419,6 +427,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
     result = diti_request_schedule(model, env, desc, out, err);
+    diti_job_request_kinds(out);
     if (result >= 0) result = diti_request_text(model, env, desc, out, err);
     if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
     if (result < 0) diti_job_request_free(env, out);
@@ -428,6 +437,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
     diti_schedule_free(env, &request->schedule);
     diti_free(env, request->noise);
+    diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
     diti_free(env, request->ids);
     diti_free(env, request->weights);

@@ -8,17 +8,27 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
     return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
+DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
+    return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
+}
+
+DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
+    return job->step_segments[diti_job_step_kind(&job->request, step)];
+}
+
 /* What comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
-    if (segment != job->step_segment && segment != job->preview_segment) return segment + 1;
-    if (segment == job->step_segment && diti_job_preview_due(job, repeat)) return job->preview_segment;
-    return repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+    bool step = diti_job_is_step(job, segment);
+    if (segment + 1 < job->step_segment) return segment + 1;
+    if (segment >= job->decode_segment) return segment + 1;
+    if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
+    return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
     if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
     cursor->slice = 0;
-    if (cursor->segment == job->step_segment) cursor->repeat++;
+    if (diti_job_is_step(job, cursor->segment)) cursor->repeat++;
     cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
 }
 
@@ -89,7 +99,7 @@ static diti_job_flight diti_run_take(dit_job *job) {
 
 /* Steps may follow each other unseen; everything else waits for what is said about the segment before it. */
 static bool diti_run_must_wait(const dit_job *job) {
-    bool steps = job->last_segment == job->step_segment && job->cursor.segment == job->step_segment;
+    bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
     return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
 }
 
@@ -207,10 +217,12 @@ static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, 
 
 static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
     diti_job_cursor at = job->cursor;
-    dit_result result;
+    dit_result result = DIT_OK;
     uint64_t value = 0;
     *flight = diti_run_take(job);
-    result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+    if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
+        result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
+    if (result >= 0) result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
     flight->value = value;
     return result;
@@ -331,6 +343,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_job_cursor at = job->cursor;
     diti_job_flight flight = diti_run_take(job);
+    if (job->start_copy && at.segment == job->start_segment && at.slice == 0) diti_job_record_start(job, commands);
     diti_plan_execute(job->plan, at.segment, at.slice, commands);
     if (flight.preview) diti_job_record_preview(job, commands);
     diti_run_report(job, &flight);

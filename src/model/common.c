@@ -214,7 +214,8 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions) {
-    uint32_t i, tokens = denoise->height / patch * (denoise->width / patch), batch = denoise->copies * denoise->batch;
+    uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
+                batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     uint32_t columns = channels * patch * patch, width = layer->weight.rows;
     diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
                                         denoise->width, patch, denoise->input_scale);

@@ -341,6 +341,7 @@ typedef struct diti_dit_step {
     const diti_dit *model;
     const diti_dit_state *state;
     uint32_t batch, tokens;
+    uint32_t classes;        /* the last ones */
     uint32_t rows_per_class; /* of the residual stream */
 } diti_dit_step;
 
@@ -350,9 +351,10 @@ static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const 
     memset(step, 0, sizeof *step);
     step->model = model;
     step->state = state;
-    step->batch = denoise->copies * denoise->batch;
+    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+    step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
     step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    step->rows_per_class = step->batch / denoise->text_batch * step->tokens;
+    step->rows_per_class = step->batch / step->classes * step->tokens;
     diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
@@ -360,7 +362,8 @@ static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const 
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
                                   uint32_t index) {
     uint32_t width = step->model->config.width;
-    return diti_tensor_view(graph, modulation, 0, step->state->adaln.items, index * width, width);
+    return diti_tensor_view(graph, modulation, step->state->adaln.items - step->classes, step->classes, index * width,
+                            width);
 }
 
 /* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */

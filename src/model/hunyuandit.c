@@ -641,7 +641,8 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 typedef struct diti_hunyuandit_step {
     const diti_hunyuandit *model;
     const diti_hunyuandit_state *state;
-    uint32_t batch, tokens, prompts;
+    uint32_t batch, tokens;
+    uint32_t prompts;         /* the last ones */
     uint32_t rows_per_prompt; /* of the residual stream */
 } diti_hunyuandit_step;
 
@@ -651,11 +652,20 @@ static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph 
     memset(step, 0, sizeof *step);
     step->model = model;
     step->state = state;
-    step->batch = denoise->copies * denoise->batch;
+    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    step->prompts = denoise->text_batch;
+    step->prompts = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
     step->rows_per_prompt = step->batch / step->prompts * step->tokens;
     diti_adaln_select(graph, &state->adaln, denoise->step);
+}
+
+/* Rows of the step's prompts, of a tensor that has them for all. */
+static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor all) {
+    uint32_t prompts = step->state->adaln.items, rows, columns;
+    if (diti_graph_failed(graph) || prompts == step->prompts) return all;
+    rows = diti_tensor_get(graph, all)->rows / prompts;
+    columns = diti_tensor_get(graph, all)->columns;
+    return diti_tensor_view(graph, all, (prompts - step->prompts) * rows, step->prompts * rows, 0, columns);
 }
 
 /* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
@@ -696,6 +706,7 @@ static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_
     diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
     diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
                           "text_q");
+    text = diti_hunyuandit_last(graph, step, text);
     return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
                                   1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
@@ -715,7 +726,7 @@ static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit
 static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
                                              diti_tensor x, diti_tensor skip) {
     const diti_hunyuandit_block *block = &step->model->blocks[index];
-    diti_tensor shift = diti_adaln_get(graph, &step->state->adaln, index), h;
+    diti_tensor shift = diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, index)), h;
     if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
     h = diti_hunyuandit_norm(graph, step, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
     h = diti_hunyuandit_self_attention(graph, step, block, h);
@@ -733,7 +744,8 @@ static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyu
 static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
     const diti_hunyuandit *model = step->model;
     uint32_t width = model->config.width;
-    diti_tensor rows = diti_adaln_get(graph, &step->state->adaln, model->config.blocks);
+    diti_tensor rows =
+        diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, model->config.blocks));
     diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
                 second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
     bool original = model->config.original;

@@ -28,6 +28,7 @@ typedef struct diti_model_traits {
     bool wants_guidance;                  /* guidance below is an input (distilled models) */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
+    bool skips_blocks;    /* diti_denoise.skipped is understood */
     bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
 } diti_model_traits;
 
@@ -53,7 +54,7 @@ typedef struct diti_denoise {
     diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;      /* distilled guidance; read by write_inputs */
     diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy; /* SD3 and FLUX: the step leaves branches before it out, and predicts for the others alone */
+    uint32_t first_copy; /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;    /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */

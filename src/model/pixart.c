@@ -524,14 +524,15 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
                                               const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
     const diti_pixart_config *config = &step->model->config;
     const diti_denoise *d = step->denoise;
+    uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
     uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
     diti_tensor q = diti_layer_run(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
-    desc.batch = d->text_batch;
+    desc.batch = d->text_batch - first;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = d->text_items;
+    desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
     desc.most_keys = d->text_tokens;
     desc.name = "text_attention";
     return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
@@ -574,7 +575,7 @@ static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, 
     step->model = model;
     step->denoise = denoise;
     step->state = (const diti_pixart_state *)denoise->family;
-    step->batch = denoise->copies * denoise->batch;
+    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
     diti_pixart_select(graph, step);
 }

@@ -251,6 +251,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->family = "sd3";
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
     traits->layers = config->blocks;
+    traits->skips_blocks = true;
     traits->width = config->width;
     traits->heads = config->heads;
     traits->latent_channels = traits->out_channels = config->channels;

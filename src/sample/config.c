@@ -490,6 +490,13 @@ static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_r
         diti_config_read_betas(reader, out);
 }
 
+/* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with. */
+static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
+    double strength = rint((double)request->strength * 1e6) / 1e6, taken = request->steps * strength;
+    if (!(request->strength > 0 && request->strength < 1) || taken >= request->steps) return 0;
+    return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
+}
+
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
                                               diti_sampling *out, dit_error *err) {
     diti_config_reader reader = DITI_ZERO;
@@ -504,6 +511,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     if (reader.result < 0) return reader.result;
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
+    out->begin = diti_sampling_begin(request);
     out->clip = (double)INFINITY;
     out->lambda_min = -(double)INFINITY;
     out->eta = (double)request->eta;

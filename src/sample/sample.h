@@ -32,15 +32,18 @@ typedef struct diti_step {
     float x0_x, x0_m, clip; /* clip: infinity when the schedule does not clip */
     float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
     float y_x, y_y, e0, e1, e2;
+    float kept_x0,
+        kept_noise; /* what add_noise makes of a picture for the step after this one; 1 and 0 after the last */
 } diti_step;
 typedef struct diti_schedule {
     diti_step *steps;
     uint32_t count;
-    float initial;       /* latents = noise * initial (init_noise_sigma) */
-    bool draws;          /* some step's noise is not 0 */
-    bool learned;        /* some step's noise_v is not 0 */
-    bool corrects;       /* some step has an x_y */
-    const char *sampler; /* its name in dit_sampler_name */
+    float initial;               /* latents = noise * initial (init_noise_sigma) */
+    float start_x0, start_noise; /* of a picture to begin with: latents = start_x0 * x0 + start_noise * noise */
+    bool draws;                  /* some step's noise is not 0 */
+    bool learned;                /* some step's noise_v is not 0 */
+    bool corrects;               /* some step has an x_y */
+    const char *sampler;         /* its name in dit_sampler_name */
 } diti_schedule;
 typedef struct diti_schedule_request {
     uint32_t steps;
@@ -48,6 +51,7 @@ typedef struct diti_schedule_request {
                              config's _class_name says */
     const char *schedule; /* NULL: the config's own; else one of dit_schedule_name */
     float shift;          /* 0: the config's own; flow schedules only */
+    float strength;       /* 0..1, the part of the steps that is taken, the last ones; 0: all of them, from noise */
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
@@ -95,6 +99,7 @@ typedef struct diti_sampling {
     const char *sampler; /* for messages */
     diti_solver_kind solver;
     uint32_t steps, train_steps;
+    uint32_t begin; /* steps that are left out */
     diti_prediction prediction;
     diti_sigma_shape shape;
     /* variance-preserving models */

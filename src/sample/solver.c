@@ -131,7 +131,7 @@ static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interva
     bool lower = sampling->lower_order_final && n < 15;
     if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0)) order = 1;
     if (i + 2 == n && lower && order > 2) order = 2;
-    return order < i + 1 ? order : i + 1;
+    return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
 
 /* Adds scale times (weight of D1) to the outputs: D1 = (m0 - m1) / r0. */
@@ -239,7 +239,7 @@ static diti_unipc_move diti_unipc_move_of(const diti_sampling *sampling, const d
 static uint32_t diti_unipc_order(const diti_sampling *sampling, uint32_t i) {
     uint32_t order = sampling->order, left = sampling->steps - i;
     if (sampling->lower_order_final && order > left) order = left;
-    return order < i + 1 ? order : i + 1;
+    return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
 
 static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
@@ -247,7 +247,7 @@ static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
     for (; step; step = step->next) {
         if (step->number == i - 1.0) return false;
     }
-    return i > 0;
+    return i > sampling->begin;
 }
 
 /* The corrected x is y + next * x0 (x itself where nothing corrects). x' is predicted from it, and y' is what the
@@ -293,6 +293,13 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     return diti_dpm_update(sampling, intervals, i);
 }
 
+/* diffusers' add_noise and scale_noise: a picture with the noise of a level. */
+static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level level, float *x0, float *noise) {
+    bool scaled = sampling->solver == DITI_SOLVER_EULER && !sampling->flow; /* x / alpha */
+    *x0 = scaled ? 1.0f : (float)level.alpha;
+    *noise = (float)(scaled ? level.sigma : level.noise);
+}
+
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
     diti_noise_level level = intervals[i].from;
     diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
@@ -319,6 +326,9 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     step->e0 = (float)update.e[0];
     step->e1 = (float)update.e[1];
     step->e2 = (float)update.e[2];
+    step->kept_x0 = 1;
+    step->kept_noise = 0;
+    if (i + 1 < sampling->steps) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
@@ -329,19 +339,20 @@ static double diti_initial_scale(const diti_sampling *sampling, const diti_inter
 
 static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
                                      dit_error *err) {
-    uint32_t i;
-    for (i = 0; i < sampling->steps; i++) {
-        diti_fill_step(sampling, intervals, i, &out->steps[i]);
+    uint32_t i, count = sampling->steps - sampling->begin;
+    for (i = 0; i < count; i++) {
+        diti_fill_step(sampling, intervals, sampling->begin + i, &out->steps[i]);
         if (!diti_step_finite(&out->steps[i]))
             return diti_fail(
                 err, DIT_ERROR_INVALID_ARGUMENT,
                 "sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
-                sampling->sampler, i + 1, sampling->steps);
+                sampling->sampler, sampling->begin + i + 1, sampling->steps);
         if (out->steps[i].noise != 0) out->draws = true;
         if (out->steps[i].noise_v != 0) out->learned = true;
         if (out->steps[i].x_y != 0) out->corrects = true;
     }
-    out->count = sampling->steps;
+    out->count = count;
+    diti_schedule_mix(sampling, intervals[sampling->begin].from, &out->start_x0, &out->start_noise);
     out->initial = (float)diti_initial_scale(sampling, intervals);
     out->sampler = sampling->sampler;
     return DIT_OK;

@@ -30,9 +30,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
                                          uint32_t width, uint32_t tile);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
    then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
-   scaling. No public call starts from a picture yet: tests run it. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image,
-                                                     uint32_t height, uint32_t width, uint32_t tile);
+   scaling. */
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+                                         uint32_t width, uint32_t tile);
 
 /* ---- inside the room ---- */
 

@@ -1,0 +1,97 @@
+/* Guidance by step: which evaluations of the transformer a step needs. Steps outside the interval of guidance leave the
+   unconditional branch out (a gate), which halves their work; skip-layer guidance adds a branch without some blocks. */
+#include "job/job.h"
+
+/* In steps, as diffusers' skip-layer guidance counts them. */
+static bool diti_guidance_skips(const diti_job_request *request, uint32_t step) {
+    const dit_guidance *guidance = &request->guidance;
+    double steps = request->shape.steps;
+    return guidance->skip_layer > 0 && step > steps * (double)guidance->skip_first &&
+           step < steps * (double)guidance->skip_last;
+}
+
+static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
+    const dit_guidance *guidance = &request->guidance;
+    double steps = request->shape.steps;
+    if (guidance->first == 0 && guidance->last == 0) return true;
+    return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
+}
+
+DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
+    if (!request->shape.guided) return DITI_STEP_USUAL;
+    if (!diti_guidance_on(request, step)) return DITI_STEP_ALONE;
+    return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
+}
+
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
+    uint32_t step;
+    for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
+}
+
+/* Skip-layer guidance with diffusers' defaults for what is 0. */
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
+    uint32_t blocks = model->transformer->traits.layers;
+    if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
+                         (double)guidance->skip_layer);
+    if (guidance->skip_layer == 0) return DIT_OK;
+    if (!model->transformer->traits.skips_blocks)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
+                         model->info.family);
+    if (guidance->skip_first == 0 && guidance->skip_last == 0) {
+        guidance->skip_first = 0.01f;
+        guidance->skip_last = 0.2f;
+    }
+    if (!(guidance->skip_first >= 0 && guidance->skip_first < guidance->skip_last && guidance->skip_last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_guidance: skip_first %g and skip_last %g must be rising fractions of the steps, 0 to 1",
+                         (double)guidance->skip_first, (double)guidance->skip_last);
+    if (!guidance->skip_blocks) guidance->skip_blocks = (uint64_t)7 << 7;
+    if (blocks < 64 && guidance->skip_blocks >> blocks)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.skip_blocks 0x%llx names blocks beyond the model's %u (bit i is block i)",
+                         (unsigned long long)guidance->skip_blocks, blocks);
+    return DIT_OK;
+}
+
+/* Of the conditional branch alone, without some blocks. */
+static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
+    const diti_transformer *transformer = job->model->transformer;
+    diti_denoise denoise = job->denoise;
+    denoise.first_copy = denoise.copies - 1;
+    denoise.skipped = skipped;
+    return transformer->family->step(transformer, graph, &denoise);
+}
+
+static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.scale = scale;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = "skip-layer guidance";
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* u + scale * (c - u) + k * (c - s), s without the blocks: the solver makes it of both branches when each has
+   k * (c - s) added. */
+static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+    float k = job->request.guidance.skip_layer;
+    diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks), conditional;
+    uint32_t rows, columns;
+    if (diti_graph_failed(graph)) return 0;
+    rows = diti_tensor_get(graph, skipped)->rows;
+    columns = diti_tensor_get(graph, skipped)->columns;
+    conditional = diti_tensor_view(graph, prediction, rows, rows, 0, columns);
+    skipped = diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
+    return diti_guidance_sum(graph, prediction, 1, skipped, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = job->model->transformer;
+    diti_tensor prediction;
+    if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
+    prediction = transformer->family->step(transformer, graph, &job->denoise);
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
+}

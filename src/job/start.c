@@ -1,0 +1,264 @@
+/* Start pictures: what a request brings, checked; the latent that the steps begin with, and what a mask keeps of it.
+
+   As diffusers does it: the picture is encoded, a latent is drawn from what the encoder says, and noise of the level of
+   the first step that is taken is added. Behind every step the latent becomes, where the mask is black, what that
+   picture would be with the noise of the next step. */
+#include "job/job.h"
+
+/* --- requests --- */
+
+/* A picture of the caller's: pixels or an image, of the size that is made. */
+static dit_result diti_start_check_image(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                         dit_error *err) {
+    if (image->width != shape->width || image->height != shape->height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "%s is %u x %u pixels, the picture %u x %u: scale it to that size, or ask for another", name,
+                         image->width, image->height, shape->width, shape->height);
+    if ((image->rgba != NULL) == (image->image != VK_NULL_HANDLE))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s needs either rgba or image", name);
+    if (image->rgba && image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: row_pitch %llu is less than %u pixels of 4 bytes", name,
+                         (unsigned long long)image->row_pitch, image->width);
+    return DIT_OK;
+}
+
+static dit_result diti_start_check_device(const dit_image *image, diti_job_request *out, dit_error *err) {
+    if (!image->image) return DIT_OK;
+    if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "init_image.layout must say in which layout the image is, and is left");
+    switch (image->format) {
+    case VK_FORMAT_UNDEFINED:
+    case VK_FORMAT_R8G8B8A8_UNORM:
+    case VK_FORMAT_R8G8B8A8_SRGB: break;
+    case VK_FORMAT_B8G8R8A8_UNORM:
+    case VK_FORMAT_B8G8R8A8_SRGB: out->shape.start_swap = true; break;
+    default:
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
+    }
+    out->shape.start_image = image->image;
+    out->shape.start_layout = image->layout;
+    return DIT_OK;
+}
+
+static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
+    if (mask->image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "mask.image: this version reads masks from memory only; give mask.rgba");
+    return diti_start_check_image("mask", mask, shape, err);
+}
+
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err) {
+    dit_result result;
+    if (!(desc->strength >= 0 && desc->strength <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
+                         (double)desc->strength);
+    if (!desc->init_image && (desc->mask || desc->strength > 0))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: %s is given without init_image, the picture that it is about",
+                         desc->mask ? "mask" : "strength");
+    if (!desc->init_image) return DIT_OK;
+    if (!diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
+    result = diti_start_check_image("init_image", desc->init_image, &out->shape, err);
+    if (result >= 0) result = diti_start_check_device(desc->init_image, out, err);
+    if (result >= 0 && desc->mask) result = diti_start_check_mask(desc->mask, &out->shape, err);
+    out->strength = desc->strength > 0 ? desc->strength : 0.75f;
+    out->shape.starts = true;
+    out->shape.masked = desc->mask != NULL;
+    out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
+    out->start = desc->init_image;
+    out->mask = desc->mask;
+    return result;
+}
+
+/* --- ops --- */
+
+/* One picture's share of the latents of all. */
+static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_tensor all, uint32_t image) {
+    uint32_t channels = job->model->transformer->traits.latent_channels;
+    return diti_tensor_view(graph, all, image * channels, channels, 0,
+                            job->request.latent_width * job->request.latent_height);
+}
+
+/* The encoder's means, and logarithms of variances where it has them, as planes. */
+static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t pixels = shape->width * shape->height, columns;
+    diti_tensor rows;
+    job->start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+                                         : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->start_rgba, shape->start_swap),
+                           shape->height, shape->width, shape->vae_tile);
+    if (diti_graph_failed(graph)) return 0;
+    columns = diti_tensor_get(graph, rows)->columns;
+    return diti_unpatchify(graph, rows, 1, columns, columns, job->request.latent_height, job->request.latent_width, 1);
+}
+
+/* x = row `row` of the start's coefficients, a solver step, applied to a prediction and noise. */
+static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
+                           diti_tensor prediction, diti_tensor noise, bool learned) {
+    diti_solver_desc solver = *states;
+    solver.noise = noise;
+    solver.learned = learned;
+    solver.coefficients = diti_tensor_view(graph, job->start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+    diti_solver_step(graph, prediction, &solver);
+}
+
+/* latents = mean + deviation * noise of each picture's own */
+static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+    diti_solver_desc one = *states;
+    uint32_t i;
+    job->start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->latent)->rows,
+                                         diti_tensor_get(graph, job->latent)->columns, "start noise");
+    for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
+        one.x = diti_start_part(job, graph, states->x, i);
+        one.h1 = diti_start_part(job, graph, states->h1, i);
+        one.h2 = diti_start_part(job, graph, states->h2, i);
+        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->start_noise, i), true);
+    }
+}
+
+static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, float scale, float offset) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.scale = scale;
+    desc.offset = offset;
+    desc.out = to;
+    desc.name = "start latent";
+    diti_elementwise(graph, from, &desc);
+}
+
+DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t i;
+    diti_solver_desc plain = *states;
+    diti_tensor moments = diti_start_encode(job, graph), latents;
+    if (diti_graph_failed(graph)) return;
+    plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
+    plain.x0 = 0;
+    plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
+    job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
+                            : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
+    if (shape->draws_start) diti_start_draw(job, graph, &plain, moments);
+    for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+    diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
+    if (!states->keeps) return;
+    job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+    diti_start_map(graph, job->noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
+    diti_start_map(graph, job->mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+}
+
+/* --- host inputs --- */
+
+static size_t diti_start_pitch(const dit_image *image) {
+    return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+}
+
+static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
+    const dit_image *image = job->request.start;
+    size_t line = (size_t)image->width * 4, y;
+    uint8_t *pixels;
+    dit_result result;
+    if (!image->rgba) return DIT_OK;
+    pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
+    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
+    for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
+    result = diti_plan_write(job->plan, job->start_rgba, pixels, image->height * line, err);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
+   for: diffusers' binarize and nearest. */
+static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+    uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
+    return grey >= 128 ? 1.0f : 0.0f;
+}
+
+/* Every plane has the same mask. */
+static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    uint32_t width = request->latent_width, height = request->latent_height, x, y,
+             factor = diti_vae_get_traits(job->model->vae)->factor,
+             planes = request->shape.image_count * job->model->transformer->traits.latent_channels, plane;
+    size_t area = (size_t)width * height;
+    float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
+    dit_result result;
+    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the mask");
+    for (y = 0; y < height; y++) {
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+    }
+    for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
+    result = diti_plan_write(job->plan, job->mask, mask, area * planes * sizeof *mask, err);
+    diti_free(&job->env, mask);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
+    const diti_job_request *request = &job->request;
+    float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
+    dit_result result = diti_start_write_pixels(job, err);
+    rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
+    rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
+    rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
+    rows[1][4] = request->schedule.start_x0;
+    rows[1][8] = request->schedule.start_noise;
+    if (result >= 0) result = diti_plan_write(job->plan, job->start_coefficients, rows, sizeof rows, err);
+    if (result >= 0 && job->start_noise)
+        result = diti_plan_write(job->plan, job->start_noise, request->start_noise,
+                                 diti_job_latent_values(job) * sizeof(float), err);
+    return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
+}
+
+/* --- an image of the application's --- */
+
+DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
+    const diti_vk_api *vk = &job->context->device->vk;
+    VkImage image = job->request.shape.start_image;
+    VkImageLayout layout = job->request.shape.start_layout;
+    VkImageMemoryBarrier barrier;
+    VkMemoryBarrier copied;
+    VkBufferImageCopy copy;
+    VkDeviceSize size;
+    VkBuffer buffer;
+    memset(&barrier, 0, sizeof barrier);
+    memset(&copied, 0, sizeof copied);
+    memset(&copy, 0, sizeof copy);
+    barrier.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+    barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+    barrier.image = image;
+    barrier.subresourceRange.aspectMask = copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    barrier.subresourceRange.levelCount = barrier.subresourceRange.layerCount = copy.imageSubresource.layerCount = 1;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT;
+    barrier.oldLayout = layout;
+    barrier.newLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+    copied.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    copied.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT; /* the first segment cleared the buffer */
+    copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
+                           0, NULL, 1, &barrier);
+    buffer = diti_plan_buffer(job->plan, job->start_rgba, &copy.bufferOffset, &size);
+    copy.imageExtent.width = job->request.shape.width;
+    copy.imageExtent.height = job->request.shape.height;
+    copy.imageExtent.depth = 1;
+    vk->CmdCopyImageToBuffer(commands, image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, buffer, 1, &copy);
+    copied.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    copied.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
+    barrier.srcAccessMask = 0; /* nothing was written */
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+    barrier.newLayout = layout;
+    vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &copied,
+                           0, NULL, 1, &barrier);
+}

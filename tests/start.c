@@ -1,0 +1,381 @@
+/* Start pictures and masks, and guidance that ends early: latents against diffusers
+   (tests/reference/start_pictures.py), batches, tiles, restarts, cancelling, both ways to run, images of the
+   application's, what is refused, and how much work a gate saves.   test-runs: lavapipe sanitize */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+#include "engine.h"
+#include "files.h"
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
+enum { WIDTH = 64, HEIGHT = 48, STEPS = 5, SEED = 3, AREA = WIDTH * HEIGHT, LATENT = 4 * AREA / 64 };
+
+static dit_context *context;
+static dit_model *model;
+static diti_checkpoint *golden;
+static uint8_t start_rgba[AREA * 4], mask_rgba[AREA * 4];
+static dit_image start_image, mask_image;
+
+/* ---- the fixture ---- */
+
+static bool read_golden(const char *name, void *out, size_t size) {
+    const diti_stored_tensor *tensor = diti_checkpoint_find(golden, name);
+    return CHECK_MESSAGE(tensor && diti_checkpoint_read(golden, tensor, 0, out, size, NULL) >= 0, "%s", name);
+}
+
+/* As the script makes them; edges of the mask do not follow the latent's grid, and alpha counts for nothing. */
+static void make_pictures(void) {
+    uint32_t x, y;
+    for (y = 0; y < HEIGHT; y++) {
+        for (x = 0; x < WIDTH; x++) {
+            uint8_t *start = start_rgba + (y * WIDTH + x) * 4, *mask = mask_rgba + (y * WIDTH + x) * 4;
+            start[0] = (uint8_t)(x * 255 / (WIDTH - 1));
+            start[1] = (uint8_t)(y * 255 / (HEIGHT - 1));
+            start[2] = (uint8_t)(x * 7 ^ y * 5);
+            start[3] = (uint8_t)(x + y);
+            mask[0] = mask[1] = mask[2] = (uint8_t)((x > 13 && y * 2 < x + 45 ? 140u : 120u) + (x + y) % 3);
+        }
+    }
+    start_image.width = mask_image.width = WIDTH;
+    start_image.height = mask_image.height = HEIGHT;
+    start_image.rgba = start_rgba;
+    mask_image.rgba = mask_rgba;
+}
+
+/* ---- jobs ---- */
+
+static dit_job_desc describe(const dit_image *start, const dit_image *mask, float strength) {
+    dit_job_desc desc = {0};
+    desc.model = model;
+    desc.prompt = "a red heart";
+    desc.negative_prompt = "blurry";
+    desc.width = WIDTH;
+    desc.height = HEIGHT;
+    desc.steps = STEPS;
+    desc.seed = SEED;
+    desc.init_image = start;
+    desc.mask = mask;
+    desc.strength = strength;
+    return desc;
+}
+
+static dit_job *make_job(dit_context *ctx, const dit_job_desc *desc) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_create(ctx, desc, &job, &err) == DIT_OK, "%s", err.message);
+    return job;
+}
+
+static bool finish(dit_job *job) {
+    dit_error err = {0};
+    dit_result result = job ? dit_job_wait(job, UINT64_MAX) : DIT_ERROR_IO;
+    if (job) dit_job_status(job, NULL, &err);
+    return CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+}
+
+static bool latent(dit_job *job, uint32_t image, float *out) {
+    return CHECK(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out, LATENT * sizeof *out, 0, NULL) == DIT_OK);
+}
+
+static void run(const dit_job_desc *desc, float *out) {
+    dit_job *job = make_job(context, desc);
+    if (finish(job)) latent(job, 0, out);
+    dit_job_destroy(job);
+}
+
+static double difference(const float *a, const float *b) {
+    double error = 0, size = 0;
+    uint32_t i;
+    for (i = 0; i < LATENT; i++) {
+        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    return sqrt(error / size);
+}
+
+/* ---- against diffusers ---- */
+
+static void test_references(void) {
+    static const struct {
+        const char *name, *sampler;
+        float strength;
+        uint32_t steps; /* that are taken */
+        bool masked;
+    } cases[] = {{"dpm", NULL, 0.6f, 3, false},       {"dpm_mask", NULL, 0.8f, 4, true},
+                 {"unipc", "unipc", 0.7f, 4, false},  {"euler", "euler", 0.6f, 3, false},
+                 {"euler_mask", "euler", 1, 5, true}, {"ddim_mask", "ddim", 0.5f, 3, true},
+                 {"ddpm", "ddpm", 0, 4, false},       {"gate", NULL, 0, 5, false}};
+    static float out[LATENT], wanted[LATENT];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        bool gate = !strcmp(cases[i].name, "gate");
+        dit_job_desc desc =
+            describe(gate ? NULL : &start_image, cases[i].masked ? &mask_image : NULL, cases[i].strength);
+        dit_status status;
+        dit_job *job;
+        desc.sampler = cases[i].sampler;
+        desc.guidance.last = gate ? 0.5f : 0;
+        job = make_job(context, &desc);
+        finish(job);
+        dit_job_status(job, &status, NULL);
+        CHECK_MESSAGE(status.step_count == cases[i].steps, "%s: %u steps", cases[i].name, (unsigned)status.step_count);
+        if (latent(job, 0, out) && read_golden(cases[i].name, wanted, sizeof wanted)) {
+            double error = difference(out, wanted);
+            printf("  %s: %.1e\n", cases[i].name, error);
+            /* float32 on both sides; UniPC's and the pipeline's sums differ in their order */
+            CHECK_MESSAGE(error < 1e-4, "%s: relative L2 %.1e", cases[i].name, error);
+        }
+        dit_job_destroy(job);
+    }
+}
+
+/* ---- jobs of every kind ---- */
+
+/* Image i of a batch is its single run with seed + i, and a restart is a new run. */
+static void test_batch_and_restart(void) {
+    static float batch[2][LATENT], one[LATENT];
+    static uint8_t other[AREA * 4];
+    dit_job_desc desc = describe(&start_image, &mask_image, 0.5f);
+    dit_image second = start_image;
+    dit_error err = {0};
+    dit_job *job;
+    uint32_t i;
+    desc.image_count = 2;
+    job = make_job(context, &desc);
+    finish(job);
+    for (i = 0; i < 2; i++) latent(job, i, batch[i]);
+    dit_job_destroy(job);
+    desc.image_count = 1;
+    job = make_job(context, &desc);
+    finish(job);
+    latent(job, 0, one);
+    CHECK(!memcmp(one, batch[0], sizeof one) && memcmp(batch[0], batch[1], sizeof one));
+    for (i = 0; i < AREA * 4; i++) other[i] = (uint8_t)(255 - start_rgba[i]);
+    second.rgba = other;
+    desc.init_image = &second;
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
+    finish(job);
+    latent(job, 0, one);
+    CHECK(memcmp(one, batch[0], sizeof one));
+    desc.init_image = &start_image;
+    desc.seed = SEED + 1;
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
+    dit_job_step(job, 0); /* and cancelled while the picture is encoded */
+    dit_job_cancel(job);
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED && dit_job_restart(job, &desc, &err) == DIT_OK);
+    finish(job);
+    latent(job, 0, one);
+    CHECK(!memcmp(one, batch[1], sizeof one));
+    desc.mask = NULL;
+    CHECK(dit_job_restart(job, &desc, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "mask"));
+    dit_job_destroy(job);
+}
+
+/* Tiles change the latent of the picture a little; rows may have gaps; what the mask keeps is that latent. */
+static void test_tiles(void) {
+    enum { WIDE = 96, SIDE = 16 };
+    static uint8_t rgba[WIDE * SIDE * 4 + SIDE * 8], black[WIDE * SIDE * 4];
+    static float plain[LATENT], tiled[LATENT];
+    dit_image image = {WIDE, SIDE, rgba, WIDE * 4 + 8, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED};
+    dit_image mask = {WIDE, SIDE, black, 0, VK_NULL_HANDLE, VK_IMAGE_LAYOUT_UNDEFINED, VK_FORMAT_UNDEFINED};
+    dit_job_desc desc = describe(&image, &mask, 0.2f);
+    size_t i;
+    double error = 0, size = 0;
+    for (i = 0; i < sizeof rgba; i++) rgba[i] = (uint8_t)(i * 5 % 251);
+    desc.width = WIDE;
+    desc.height = SIDE;
+    for (i = 0; i < 2; i++) {
+        dit_job *job;
+        desc.vae_tile = i ? 64 : 0;
+        job = make_job(context, &desc);
+        finish(job);
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, i ? tiled : plain, sizeof plain, 0, NULL) == DIT_OK);
+        dit_job_destroy(job);
+    }
+    for (i = 0; i < 4 * WIDE * SIDE / 64; i++) {
+        error += ((double)plain[i] - tiled[i]) * ((double)plain[i] - tiled[i]);
+        size += (double)plain[i] * plain[i];
+    }
+    /* each tile is normalised by itself */
+    CHECK_MESSAGE(error > 0 && sqrt(error / size) < 0.2, "tiles change the latent by %.1e", sqrt(error / size));
+}
+
+/* ---- an image of the application's, in both ways to run ---- */
+
+static void record(engine *e, dit_job *job) {
+    dit_result result = DIT_WORKING;
+    while (result == DIT_WORKING) {
+        VkCommandBuffer commands = engine_begin_commands(e);
+        result = dit_job_record(job, commands, 1000);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+    }
+    CHECK(result == DIT_OK);
+}
+
+static void test_device_image(void) {
+    static uint8_t pixels[AREA * 4];
+    static float from_host[LATENT], from_image[LATENT], recorded[LATENT];
+    dit_context_desc cd = {0};
+    dit_model_desc md = {0};
+    dit_context *shared = context;
+    dit_model *shared_model = model;
+    engine e = {0};
+    md.source.path = MODEL;
+    if (!engine_make_instance(&e) || !engine_make_device(&e, false)) return;
+    context = engine_context(&e, &cd);
+    if (CHECK(dit_model_load(context, &md, &model, NULL) == DIT_OK)) {
+        dit_job_desc desc = describe(NULL, NULL, 0);
+        dit_image image = {0};
+        dit_output out;
+        dit_job *first, *job;
+        desc.target.format = VK_FORMAT_B8G8R8A8_UNORM;
+        first = make_job(context, &desc);
+        finish(first);
+        CHECK(dit_job_read(first, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, NULL) == DIT_OK);
+        CHECK(dit_job_output(first, 0, 0, &out) == DIT_OK);
+        image.width = WIDTH;
+        image.height = HEIGHT;
+        image.rgba = pixels;
+        desc = describe(&image, NULL, 0.4f);
+        run(&desc, from_host);
+        image.rgba = NULL;
+        image.image = out.image;
+        image.layout = out.layout;
+        image.format = out.format;
+        job = make_job(context, &desc);
+        finish(job);
+        latent(job, 0, from_image);
+        CHECK(!memcmp(from_host, from_image, sizeof from_host));
+        CHECK(dit_job_restart(job, &desc, NULL) == DIT_OK);
+        record(&e, job);
+        latent(job, 0, recorded);
+        CHECK(!memcmp(from_host, recorded, sizeof from_host));
+        dit_job_destroy(job);
+        dit_job_destroy(first);
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    engine_end(&e);
+    context = shared;
+    model = shared_model;
+}
+
+/* ---- guidance that is off in some steps ---- */
+
+static uint64_t dispatches(float first, float last, bool guided, float *out) {
+    dit_job_desc desc = describe(NULL, NULL, 0);
+    dit_counters begin, end;
+    dit_job *job;
+    desc.guidance.scale = guided ? 4.5f : 1;
+    desc.guidance.first = first;
+    desc.guidance.last = last;
+    desc.preview_interval = 2;
+    job = make_job(context, &desc);
+    dit_job_get_counters(job, &begin);
+    if (finish(job)) latent(job, 0, out);
+    dit_job_get_counters(job, &end);
+    CHECK(end.recordings == begin.recordings && end.allocations == begin.allocations &&
+          end.pipelines == begin.pipelines);
+    dit_job_destroy(job);
+    return end.dispatches - begin.dispatches;
+}
+
+/* The patches of each branch are one dispatch, so that a step without the unconditional branch has fewer; so do
+   modulation and prompts outside of the steps. */
+static void test_gate(void) {
+    static float all[LATENT], none[LATENT], out[LATENT], late[LATENT];
+    uint64_t guided = dispatches(0, 0, true, all), free_ = dispatches(0, 0, false, none), step, half;
+    half = dispatches(0, 0.4f, true, out);
+    step = (guided - half) / 3;
+    CHECK_MESSAGE(step > 0 && guided - half == 3 * step, "%llu, %llu", (unsigned long long)guided,
+                  (unsigned long long)half);
+    CHECK(dispatches(0.4f, 1, true, late) == guided - 2 * step && dispatches(0.4f, 0.8f, true, late) == half);
+    CHECK(memcmp(out, all, sizeof out) && memcmp(out, none, sizeof out) && memcmp(out, late, sizeof out));
+    CHECK(free_ < half);
+}
+
+/* ---- what is refused ---- */
+
+static void refused(const dit_job_desc *desc, const char *says) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    dit_result result = dit_job_create(context, desc, &job, &err);
+    CHECK_MESSAGE(result < 0 && !job && strstr(err.message, says) && !strchr(err.message, '\n'), "'%s' does not say %s",
+                  err.message, says);
+    dit_job_destroy(job);
+}
+
+static void test_refusals(void) {
+    dit_image bad = start_image;
+    dit_job_desc desc = describe(NULL, &mask_image, 0);
+    refused(&desc, "mask is given without init_image");
+    desc = describe(NULL, NULL, 0.5f);
+    refused(&desc, "strength is given without init_image");
+    desc = describe(&start_image, NULL, 1.5f);
+    refused(&desc, "strength is 1.5");
+    desc = describe(&start_image, NULL, NAN);
+    refused(&desc, "strength is nan");
+    bad.height = 32;
+    desc = describe(&bad, NULL, 0);
+    refused(&desc, "init_image is 64 x 32 pixels, the picture 64 x 48");
+    desc = describe(&start_image, &bad, 0);
+    refused(&desc, "mask is 64 x 32 pixels");
+    bad = start_image;
+    bad.rgba = NULL;
+    desc = describe(&bad, NULL, 0);
+    refused(&desc, "either rgba or image");
+    bad.rgba = start_rgba;
+    bad.row_pitch = 8;
+    refused(&desc, "row_pitch");
+    bad = mask_image;
+    bad.rgba = NULL;
+    bad.image = (VkImage)(uintptr_t)&desc;
+    desc = describe(&start_image, &bad, 0);
+    refused(&desc, "mask.rgba");
+    desc = describe(&bad, NULL, 0);
+    refused(&desc, "init_image.layout");
+    desc = describe(&start_image, NULL, 0);
+    desc.guidance.skip_layer = 2.8f;
+    refused(&desc, "no skip-layer guidance");
+    desc.guidance.skip_layer = NAN;
+    refused(&desc, "skip_layer is nan");
+}
+
+/* An autoencoder that only decodes. */
+static void test_no_encoder(void) {
+    dit_job_desc desc = describe(&start_image, NULL, 0);
+    dit_model *whole = model;
+    diti_vae_traits *traits = (diti_vae_traits *)(uintptr_t)diti_vae_get_traits(model->vae);
+    traits->has_encoder = false;
+    refused(&desc, "has no encoder");
+    traits->has_encoder = true;
+    model = whole;
+}
+
+int main(void) {
+    diti_env env = test_env(NULL);
+    dit_source source = {0};
+    dit_context_desc cd = {0};
+    dit_model_desc md = {0};
+    test_vulkan_begin();
+    source.path = "tests/fixtures/start/latents.safetensors";
+    md.source.path = MODEL;
+    cd.overrides = "rung=base";
+    if (CHECK(diti_checkpoint_open(&env, &source, &golden, NULL) == DIT_OK) &&
+        CHECK(dit_context_create(&cd, &context, NULL) == DIT_OK) &&
+        CHECK(dit_model_load(context, &md, &model, NULL) == DIT_OK)) {
+        make_pictures();
+        test_references();
+        test_batch_and_restart();
+        test_tiles();
+        test_device_image();
+        test_gate();
+        test_refusals();
+        test_no_encoder();
+    }
+    diti_checkpoint_close(golden);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    test_vulkan_end();
+    return TEST_END("start");
+}
