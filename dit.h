@@ -40,8 +40,8 @@
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: use several devices or machines, LoRA and control adapters, start and reference images, masks,
-     video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
+   - in this version: use several devices or machines, LoRA and control adapters, reference images, video or caching
+     policies. The members for these are in place; setting one is refused by name, never ignored.
      Families: PixArt-alpha and PixArt-Sigma, class-conditional DiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
@@ -107,6 +107,16 @@
    dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too; they
    and the job's own memory are not part of the budget. int8 made at load (dit_type_rule) is made anew whenever it is
    streamed: convert the file first. dit_job_record refuses jobs whose weights, in part or whole, are streamed.
+
+   Start pictures. With init_image the picture is encoded by the autoencoder, which must have its encoder, a latent is
+   drawn from what that says, and noise of the level of the first step that is taken is added. Of `steps` as many are
+   taken as strength says (diffusers' rule: the first floor(steps - steps * strength) are left out); dit_status counts
+   those. Numbers come from the seed in diffusers' order: the latent's, the noise, that of the steps. With a mask, what
+   is black (its grey below one half, in the first pixel of every latent_factor pixels in both directions) is set back
+   behind every step to init_image with the noise of the next step. Pixels there are what the autoencoder makes of
+   init_image, close to it but not equal: copy yours over them where that matters. A VkImage needs the usage
+   TRANSFER_SRC, and belongs to the queue family of the job; it is read by the job's own commands in every run, so that
+   its content may be new for each, and must not change until the run has taken its first step.
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
@@ -186,7 +196,7 @@ typedef struct dit_error { /* yours; written only when a call fails */
 /* What a job does now. */
 typedef enum dit_stage {
     DIT_STAGE_QUEUED,  /* created, nothing run yet */
-    DIT_STAGE_ENCODE,  /* text encoder */
+    DIT_STAGE_ENCODE,  /* text encoder, and the start picture */
     DIT_STAGE_DENOISE, /* transformer */
     DIT_STAGE_DECODE,  /* autoencoder */
     DIT_STAGE_DONE     /* finished; a run that failed or was cancelled stays in the stage where it ended */
@@ -471,7 +481,8 @@ typedef struct dit_image {  /* pixels of yours */
     const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
     size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
     VkImage image;          /* or one on the device; VK_NULL_HANDLE: rgba */
-    VkImageLayout layout;   /* of image */
+    VkImageLayout layout;   /* of image, which is left in it */
+    VkFormat format;        /* of image: 8-bit RGBA or BGRA; VK_FORMAT_UNDEFINED: VK_FORMAT_R8G8B8A8_UNORM */
 } dit_image;
 
 typedef struct dit_tensor { /* an input by its name in diffusers */
@@ -487,12 +498,15 @@ typedef struct dit_guidance {
     float scale;      /* classifier-free guidance; 0: the model's default; 1: off, and half the work */
     float distilled;  /* guidance that is an input of the model; 0: the model's default */
     float rescale;    /* 0..1: how far the deviation of the guided prediction goes back to that of the unguided */
-    float skip_layer; /* 0: off */
-    float first;      /* fraction of steps (0..1) at which guidance begins */
-    float last;       /* and ends; first = last = 0: all steps */
+    float skip_layer; /* skip-layer guidance (SD3, 2.8 suits): away from the prediction without some blocks; 0: off */
+    float first;      /* fraction of steps (0..1) at which guidance begins; before it, and after last, */
+    float last;       /* the unconditional branch is not computed: half the work; first = last = 0: all steps */
     float project;    /* adaptive projected guidance: 0..1, how much of the guidance that points along the prediction
                          is taken out */
     float norm_limit; /* and the length to which longer guidance is shortened; 0: any */
+    float skip_first; /* fraction of steps (0..1) behind which skip_layer begins */
+    float skip_last;  /* and before which it ends; skip_first = skip_last = 0: 0.01 and 0.2 */
+    uint64_t skip_blocks; /* which blocks skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a LoRA or a control model at run time */
@@ -547,9 +561,11 @@ typedef struct dit_job_desc {
     uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own */
     uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
-    const dit_image *init_image; /* start from this picture; NULL: from noise */
-    const dit_image *mask;       /* repaint where it is white; NULL: everywhere */
-    float strength;              /* 0..1, how much of init_image is replaced; 0: 0.75 */
+    const dit_image *init_image; /* start from this picture, of the size that is made; see "Start pictures" above;
+                                    NULL: from noise */
+    const dit_image *mask;       /* repaint where it is white, of the same size, in rgba; NULL: everywhere */
+    float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
+                                    last ones; 0: 0.75 */
     const dit_image *references; /* pictures to refer to; NULL: none */
     uint32_t reference_count;    /* of references */
     const dit_adapter *adapters; /* NULL: none */
@@ -5081,7 +5097,7 @@ DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char
 	X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) \
 	X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
 	X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) \
-	X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdExecuteCommands) X(CmdResetQueryPool) \
+	X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdExecuteCommands) X(CmdResetQueryPool) \
 	X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
 	X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
 
@@ -9381,7 +9397,9 @@ typedef struct diti_solver_desc {
 	diti_tensor x, h1, h2, x0, noise, coefficients, health;
 	uint32_t channels;
 	bool guided, mixed, corrects, learned;
+	bool keeps;
 } diti_solver_desc;
+DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc);
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 typedef struct diti_conv_desc {
@@ -9416,6 +9434,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
 								 diti_tensor health);
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 
 typedef struct diti_plan_block {
 	diti_storage storage;
@@ -13040,7 +13059,8 @@ enum {
 	DITI_OP_PLANES_TO_ROWS,
 	DITI_OP_IMAGE,
 	DITI_OP_TILE,
-	DITI_OP_UNPATCHIFY_PLANES
+	DITI_OP_UNPATCHIFY_PLANES,
+	DITI_OP_UNPACK
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
@@ -13141,6 +13161,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 	dispatch.constants[6] = diti_op_vector(graph, table);
 	dispatch.push[4] = from->pitch;
 	dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
+	dispatch.push[10] = diti_op_float(1.0f);
 	diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
 	diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
 	diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
@@ -13168,6 +13189,10 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
 	return false;
 }
 
+DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc) {
+	return desc->keeps ? 5u : desc->corrects ? 2u : 1u;
+}
+
 static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
 	const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
 	if (desc->channels == 0 || x->rows % desc->channels != 0) {
@@ -13176,7 +13201,7 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
 		return false;
 	}
 	return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
-		   diti_solver_fits(graph, desc->x, desc->h2, desc->corrects ? 2 : 1) &&
+		   diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
 		   diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
 		   diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
 }
@@ -13209,7 +13234,8 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 	dispatch.constants[10] = desc->corrects;
 	dispatch.constants[11] = desc->learned;
 	dispatch.constants[12] = mixed;
-	dispatch.constant_count = 13;
+	dispatch.constants[14] = desc->keeps;
+	dispatch.constant_count = 15;
 	dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
 	dispatch.push[7] = desc->channels;
 	dispatch.push[9] = x->pitch;
@@ -13347,6 +13373,20 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 	diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
 	diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
 	diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
+}
+
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+	uint32_t pixels = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, rgba)->columns;
+	diti_dispatch dispatch;
+	diti_tensor out;
+	if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;
+	out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+	if (!out) return 0;
+	diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+	dispatch.constants[2] = DITI_F32;
+	dispatch.constants[7] = swap;
+	diti_pixels_emit(graph, &dispatch, rgba, out);
+	return out;
 }
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
@@ -18970,6 +19010,7 @@ typedef struct diti_model_traits {
 	bool wants_size;
 	bool wants_guidance;
 	bool attends_padding;
+	bool skips_blocks;
 	bool masks_padding;
 } diti_model_traits;
 
@@ -19352,7 +19393,8 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
 										  uint32_t channels, uint32_t patch, diti_tensor positions) {
-	uint32_t i, tokens = denoise->height / patch * (denoise->width / patch), batch = denoise->copies * denoise->batch;
+	uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
+				batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	uint32_t columns = channels * patch * patch, width = layer->weight.rows;
 	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
 										denoise->width, patch, denoise->input_scale);
@@ -20151,14 +20193,15 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
 											  const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
 	const diti_pixart_config *config = &step->model->config;
 	const diti_denoise *d = step->denoise;
+	uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
 	uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_tensor q = diti_layer_run(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
-	desc.batch = d->text_batch;
+	desc.batch = d->text_batch - first;
 	desc.heads = config->heads;
 	desc.head_dim = config->head_dim;
 	desc.scale = 1.0f / sqrtf((float)config->head_dim);
-	desc.items = d->text_items;
+	desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
 	desc.most_keys = d->text_tokens;
 	desc.name = "text_attention";
 	return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
@@ -20198,7 +20241,7 @@ static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, 
 	step->model = model;
 	step->denoise = denoise;
 	step->state = (const diti_pixart_state *)denoise->family;
-	step->batch = denoise->copies * denoise->batch;
+	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
 	diti_pixart_select(graph, step);
 }
@@ -20554,6 +20597,7 @@ typedef struct diti_dit_step {
 	const diti_dit *model;
 	const diti_dit_state *state;
 	uint32_t batch, tokens;
+	uint32_t classes;
 	uint32_t rows_per_class;
 } diti_dit_step;
 
@@ -20563,16 +20607,18 @@ static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const 
 	memset(step, 0, sizeof *step);
 	step->model = model;
 	step->state = state;
-	step->batch = denoise->copies * denoise->batch;
+	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+	step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
 	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	step->rows_per_class = step->batch / denoise->text_batch * step->tokens;
+	step->rows_per_class = step->batch / step->classes * step->tokens;
 	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
 								  uint32_t index) {
 	uint32_t width = step->model->config.width;
-	return diti_tensor_view(graph, modulation, 0, step->state->adaln.items, index * width, width);
+	return diti_tensor_view(graph, modulation, step->state->adaln.items - step->classes, step->classes, index * width,
+							width);
 }
 
 static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
@@ -21245,7 +21291,8 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 typedef struct diti_hunyuandit_step {
 	const diti_hunyuandit *model;
 	const diti_hunyuandit_state *state;
-	uint32_t batch, tokens, prompts;
+	uint32_t batch, tokens;
+	uint32_t prompts;
 	uint32_t rows_per_prompt;
 } diti_hunyuandit_step;
 
@@ -21255,11 +21302,19 @@ static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph 
 	memset(step, 0, sizeof *step);
 	step->model = model;
 	step->state = state;
-	step->batch = denoise->copies * denoise->batch;
+	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	step->prompts = denoise->text_batch;
+	step->prompts = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
 	step->rows_per_prompt = step->batch / step->prompts * step->tokens;
 	diti_adaln_select(graph, &state->adaln, denoise->step);
+}
+
+static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor all) {
+	uint32_t prompts = step->state->adaln.items, rows, columns;
+	if (diti_graph_failed(graph) || prompts == step->prompts) return all;
+	rows = diti_tensor_get(graph, all)->rows / prompts;
+	columns = diti_tensor_get(graph, all)->columns;
+	return diti_tensor_view(graph, all, (prompts - step->prompts) * rows, step->prompts * rows, 0, columns);
 }
 
 static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
@@ -21298,6 +21353,7 @@ static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_
 	diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
 	diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
 						  "text_q");
+	text = diti_hunyuandit_last(graph, step, text);
 	return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
 								  1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
@@ -21315,7 +21371,7 @@ static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit
 static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
 											 diti_tensor x, diti_tensor skip) {
 	const diti_hunyuandit_block *block = &step->model->blocks[index];
-	diti_tensor shift = diti_adaln_get(graph, &step->state->adaln, index), h;
+	diti_tensor shift = diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, index)), h;
 	if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
 	h = diti_hunyuandit_norm(graph, step, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_hunyuandit_self_attention(graph, step, block, h);
@@ -21332,7 +21388,8 @@ static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyu
 static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
 	const diti_hunyuandit *model = step->model;
 	uint32_t width = model->config.width;
-	diti_tensor rows = diti_adaln_get(graph, &step->state->adaln, model->config.blocks);
+	diti_tensor rows =
+		diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, model->config.blocks));
 	diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
 				second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
 	bool original = model->config.original;
@@ -22173,6 +22230,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
 	traits->family = "sd3";
 	traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
 	traits->layers = config->blocks;
+	traits->skips_blocks = true;
 	traits->width = config->width;
 	traits->heads = config->heads;
 	traits->latent_channels = traits->out_channels = config->channels;
@@ -22527,8 +22585,8 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const c
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
 										 uint32_t width, uint32_t tile);
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image,
-													 uint32_t height, uint32_t width, uint32_t tile);
+DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+										 uint32_t width, uint32_t tile);
 
 
 #define DITI_KL_MAX_LEVELS 8u
@@ -23404,11 +23462,14 @@ typedef struct diti_step {
 	float x0_x, x0_m, clip;
 	float x_x, x_m, x_y, d0, d1, d2, noise, noise_v;
 	float y_x, y_y, e0, e1, e2;
+	float kept_x0,
+		kept_noise;
 } diti_step;
 typedef struct diti_schedule {
 	diti_step *steps;
 	uint32_t count;
 	float initial;
+	float start_x0, start_noise;
 	bool draws;
 	bool learned;
 	bool corrects;
@@ -23419,6 +23480,7 @@ typedef struct diti_schedule_request {
 	const char *sampler;
 	const char *schedule;
 	float shift;
+	float strength;
 	float eta;
 	bool use_clipped_model_output;
 	uint32_t image_tokens;
@@ -23462,6 +23524,7 @@ typedef struct diti_sampling {
 	const char *sampler;
 	diti_solver_kind solver;
 	uint32_t steps, train_steps;
+	uint32_t begin;
 	diti_prediction prediction;
 	diti_sigma_shape shape;
 	diti_beta_kind betas;
@@ -24093,6 +24156,12 @@ static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_r
 		diti_config_read_betas(reader, out);
 }
 
+static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
+	double strength = rint((double)request->strength * 1e6) / 1e6, taken = request->steps * strength;
+	if (!(request->strength > 0 && request->strength < 1) || taken >= request->steps) return 0;
+	return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
+}
+
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
 											  diti_sampling *out, dit_error *err) {
 	diti_config_reader reader = DITI_ZERO;
@@ -24107,6 +24176,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 	if (reader.result < 0) return reader.result;
 	if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
 	out->steps = request->steps;
+	out->begin = diti_sampling_begin(request);
 	out->clip = (double)INFINITY;
 	out->lambda_min = -(double)INFINITY;
 	out->eta = (double)request->eta;
@@ -24622,7 +24692,7 @@ static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interva
 	bool lower = sampling->lower_order_final && n < 15;
 	if (i == n - 1 && (lower || sampling->euler_at_final || intervals[i].to.noise == 0)) order = 1;
 	if (i + 2 == n && lower && order > 2) order = 2;
-	return order < i + 1 ? order : i + 1;
+	return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
 
 static void diti_dpm_add_second(diti_update *update, double scale, double r0) {
@@ -24725,7 +24795,7 @@ static diti_unipc_move diti_unipc_move_of(const diti_sampling *sampling, const d
 static uint32_t diti_unipc_order(const diti_sampling *sampling, uint32_t i) {
 	uint32_t order = sampling->order, left = sampling->steps - i;
 	if (sampling->lower_order_final && order > left) order = left;
-	return order < i + 1 ? order : i + 1;
+	return order < i + 1 - sampling->begin ? order : i + 1 - sampling->begin;
 }
 
 static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
@@ -24733,7 +24803,7 @@ static bool diti_unipc_corrects(const diti_sampling *sampling, uint32_t i) {
 	for (; step; step = step->next) {
 		if (step->number == i - 1.0) return false;
 	}
-	return i > 0;
+	return i > sampling->begin;
 }
 
 static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
@@ -24776,6 +24846,12 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
 	return diti_dpm_update(sampling, intervals, i);
 }
 
+static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level level, float *x0, float *noise) {
+	bool scaled = sampling->solver == DITI_SOLVER_EULER && !sampling->flow;
+	*x0 = scaled ? 1.0f : (float)level.alpha;
+	*noise = (float)(scaled ? level.sigma : level.noise);
+}
+
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
 	diti_noise_level level = intervals[i].from;
 	diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
@@ -24801,6 +24877,9 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
 	step->e0 = (float)update.e[0];
 	step->e1 = (float)update.e[1];
 	step->e2 = (float)update.e[2];
+	step->kept_x0 = 1;
+	step->kept_noise = 0;
+	if (i + 1 < sampling->steps) diti_schedule_mix(sampling, intervals[i + 1].from, &step->kept_x0, &step->kept_noise);
 }
 
 static double diti_initial_scale(const diti_sampling *sampling, const diti_interval *intervals) {
@@ -24811,19 +24890,20 @@ static double diti_initial_scale(const diti_sampling *sampling, const diti_inter
 
 static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
 									 dit_error *err) {
-	uint32_t i;
-	for (i = 0; i < sampling->steps; i++) {
-		diti_fill_step(sampling, intervals, i, &out->steps[i]);
+	uint32_t i, count = sampling->steps - sampling->begin;
+	for (i = 0; i < count; i++) {
+		diti_fill_step(sampling, intervals, sampling->begin + i, &out->steps[i]);
 		if (!diti_step_finite(&out->steps[i]))
 			return diti_fail(
 				err, DIT_ERROR_INVALID_ARGUMENT,
 				"sampler %s has no finite step %u of %u on this schedule: use fewer steps or another sampler",
-				sampling->sampler, i + 1, sampling->steps);
+				sampling->sampler, sampling->begin + i + 1, sampling->steps);
 		if (out->steps[i].noise != 0) out->draws = true;
 		if (out->steps[i].noise_v != 0) out->learned = true;
 		if (out->steps[i].x_y != 0) out->corrects = true;
 	}
-	out->count = sampling->steps;
+	out->count = count;
+	diti_schedule_mix(sampling, intervals[sampling->begin].from, &out->start_x0, &out->start_noise);
 	out->initial = (float)diti_initial_scale(sampling, intervals);
 	out->sampler = sampling->sampler;
 	return DIT_OK;
@@ -24894,6 +24974,13 @@ typedef struct diti_conditioning {
 	uint32_t tokens, columns, length;
 } diti_conditioning;
 
+typedef enum diti_step_kind {
+	DITI_STEP_USUAL,
+	DITI_STEP_SKIPPING,
+	DITI_STEP_ALONE,
+	DITI_STEP_KINDS
+} diti_step_kind;
+
 typedef struct diti_job_shape {
 	uint32_t width, height, image_count, steps;
 	bool guided;
@@ -24905,6 +24992,12 @@ typedef struct diti_job_shape {
 	bool stochastic;
 	uint32_t preview_interval;
 	uint32_t vae_tile;
+	bool starts, masked;
+	bool draws_start;
+	bool start_swap;
+	VkImage start_image;
+	VkImageLayout start_layout;
+	uint32_t kinds;
 	bool swap;
 	bool scaled_input;
 } diti_job_shape;
@@ -24919,6 +25012,9 @@ typedef struct diti_job_request {
 	dit_rng rng;
 	uint32_t latent_width, latent_height;
 	float *noise;
+	float *start_noise;
+	float strength;
+	const dit_image *start, *mask;
 	float *step_noise;
 	float *weights;
 	int32_t *ids;
@@ -24960,14 +25056,15 @@ struct dit_job {
 	diti_plan *plan;
 	diti_t5_use text;
 	diti_denoise denoise;
-	uint32_t encode_segment, step_segment, preview_segment,
+	uint32_t encode_segment, start_segment, step_segment, preview_segment,
 		decode_segment;
+	uint32_t step_segments[DITI_STEP_KINDS];
 	diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
-		step, preview;
+		step, preview, start_rgba, start_coefficients, start_noise, mask;
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
 		latents[DITI_JOB_MAX_IMAGES];
 	VkCommandPool command_pool;
-	VkCommandBuffer finish, preview_copy;
+	VkCommandBuffer finish, preview_copy, start_copy;
 	diti_buffer health_readback;
 	diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
 	diti_job_cursor cursor;
@@ -25004,10 +25101,22 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 											  diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err);
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request);
+DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+											   dit_error *err);
+DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
+DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
+DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job);
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
+DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
@@ -26254,6 +26363,345 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name) {
 	return -1;
 }
 
+/* ==== src/job/guidance.c ==== */
+
+static bool diti_guidance_skips(const diti_job_request *request, uint32_t step) {
+	const dit_guidance *guidance = &request->guidance;
+	double steps = request->shape.steps;
+	return guidance->skip_layer > 0 && step > steps * (double)guidance->skip_first &&
+		   step < steps * (double)guidance->skip_last;
+}
+
+static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
+	const dit_guidance *guidance = &request->guidance;
+	double steps = request->shape.steps;
+	if (guidance->first == 0 && guidance->last == 0) return true;
+	return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
+}
+
+DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
+	if (!request->shape.guided) return DITI_STEP_USUAL;
+	if (!diti_guidance_on(request, step)) return DITI_STEP_ALONE;
+	return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
+}
+
+DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
+	uint32_t step;
+	for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
+}
+
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
+	uint32_t blocks = model->transformer->traits.layers;
+	if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
+						 (double)guidance->skip_layer);
+	if (guidance->skip_layer == 0) return DIT_OK;
+	if (!model->transformer->traits.skips_blocks)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
+						 model->info.family);
+	if (guidance->skip_first == 0 && guidance->skip_last == 0) {
+		guidance->skip_first = 0.01f;
+		guidance->skip_last = 0.2f;
+	}
+	if (!(guidance->skip_first >= 0 && guidance->skip_first < guidance->skip_last && guidance->skip_last <= 1))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "dit_guidance: skip_first %g and skip_last %g must be rising fractions of the steps, 0 to 1",
+						 (double)guidance->skip_first, (double)guidance->skip_last);
+	if (!guidance->skip_blocks) guidance->skip_blocks = (uint64_t)7 << 7;
+	if (blocks < 64 && guidance->skip_blocks >> blocks)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "guidance.skip_blocks 0x%llx names blocks beyond the model's %u (bit i is block i)",
+						 (unsigned long long)guidance->skip_blocks, blocks);
+	return DIT_OK;
+}
+
+static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
+	const diti_transformer *transformer = job->model->transformer;
+	diti_denoise denoise = job->denoise;
+	denoise.first_copy = denoise.copies - 1;
+	denoise.skipped = skipped;
+	return transformer->family->step(transformer, graph, &denoise);
+}
+
+static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
+	diti_elementwise_desc desc = DITI_ZERO;
+	desc.scale = scale;
+	desc.add = add;
+	desc.out = out;
+	desc.out_f32 = true;
+	desc.name = "skip-layer guidance";
+	return diti_elementwise(graph, x, &desc);
+}
+
+static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+	float k = job->request.guidance.skip_layer;
+	diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks), conditional;
+	uint32_t rows, columns;
+	if (diti_graph_failed(graph)) return 0;
+	rows = diti_tensor_get(graph, skipped)->rows;
+	columns = diti_tensor_get(graph, skipped)->columns;
+	conditional = diti_tensor_view(graph, prediction, rows, rows, 0, columns);
+	skipped = diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
+	return diti_guidance_sum(graph, prediction, 1, skipped, 0);
+}
+
+DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
+	const diti_transformer *transformer = job->model->transformer;
+	diti_tensor prediction;
+	if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
+	prediction = transformer->family->step(transformer, graph, &job->denoise);
+	return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
+}
+
+/* ==== src/job/start.c ==== */
+
+
+static dit_result diti_start_check_image(const char *name, const dit_image *image, const diti_job_shape *shape,
+										 dit_error *err) {
+	if (image->width != shape->width || image->height != shape->height)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "%s is %u x %u pixels, the picture %u x %u: scale it to that size, or ask for another", name,
+						 image->width, image->height, shape->width, shape->height);
+	if ((image->rgba != NULL) == (image->image != VK_NULL_HANDLE))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s needs either rgba or image", name);
+	if (image->rgba && image->row_pitch && image->row_pitch < (size_t)image->width * 4)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: row_pitch %llu is less than %u pixels of 4 bytes", name,
+						 (unsigned long long)image->row_pitch, image->width);
+	return DIT_OK;
+}
+
+static dit_result diti_start_check_device(const dit_image *image, diti_job_request *out, dit_error *err) {
+	if (!image->image) return DIT_OK;
+	if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "init_image.layout must say in which layout the image is, and is left");
+	switch (image->format) {
+	case VK_FORMAT_UNDEFINED:
+	case VK_FORMAT_R8G8B8A8_UNORM:
+	case VK_FORMAT_R8G8B8A8_SRGB: break;
+	case VK_FORMAT_B8G8R8A8_UNORM:
+	case VK_FORMAT_B8G8R8A8_SRGB: out->shape.start_swap = true; break;
+	default:
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
+	}
+	out->shape.start_image = image->image;
+	out->shape.start_layout = image->layout;
+	return DIT_OK;
+}
+
+static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
+	if (mask->image)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "mask.image: this version reads masks from memory only; give mask.rgba");
+	return diti_start_check_image("mask", mask, shape, err);
+}
+
+DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+											   dit_error *err) {
+	dit_result result;
+	if (!(desc->strength >= 0 && desc->strength <= 1))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
+						 (double)desc->strength);
+	if (!desc->init_image && (desc->mask || desc->strength > 0))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "dit_job_desc: %s is given without init_image, the picture that it is about",
+						 desc->mask ? "mask" : "strength");
+	if (!desc->init_image) return DIT_OK;
+	if (!diti_vae_get_traits(model->vae)->has_encoder)
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
+						 "the role DIT_ROLE_VAE");
+	result = diti_start_check_image("init_image", desc->init_image, &out->shape, err);
+	if (result >= 0) result = diti_start_check_device(desc->init_image, out, err);
+	if (result >= 0 && desc->mask) result = diti_start_check_mask(desc->mask, &out->shape, err);
+	out->strength = desc->strength > 0 ? desc->strength : 0.75f;
+	out->shape.starts = true;
+	out->shape.masked = desc->mask != NULL;
+	out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
+	out->start = desc->init_image;
+	out->mask = desc->mask;
+	return result;
+}
+
+
+static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_tensor all, uint32_t image) {
+	uint32_t channels = job->model->transformer->traits.latent_channels;
+	return diti_tensor_view(graph, all, image * channels, channels, 0,
+							job->request.latent_width * job->request.latent_height);
+}
+
+static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t pixels = shape->width * shape->height, columns;
+	diti_tensor rows;
+	job->start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+										 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+	rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->start_rgba, shape->start_swap),
+						   shape->height, shape->width, shape->vae_tile);
+	if (diti_graph_failed(graph)) return 0;
+	columns = diti_tensor_get(graph, rows)->columns;
+	return diti_unpatchify(graph, rows, 1, columns, columns, job->request.latent_height, job->request.latent_width, 1);
+}
+
+static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
+						   diti_tensor prediction, diti_tensor noise, bool learned) {
+	diti_solver_desc solver = *states;
+	solver.noise = noise;
+	solver.learned = learned;
+	solver.coefficients = diti_tensor_view(graph, job->start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+	diti_solver_step(graph, prediction, &solver);
+}
+
+static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
+	diti_solver_desc one = *states;
+	uint32_t i;
+	job->start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->latent)->rows,
+										 diti_tensor_get(graph, job->latent)->columns, "start noise");
+	for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
+		one.x = diti_start_part(job, graph, states->x, i);
+		one.h1 = diti_start_part(job, graph, states->h1, i);
+		one.h2 = diti_start_part(job, graph, states->h2, i);
+		diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->start_noise, i), true);
+	}
+}
+
+static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, float scale, float offset) {
+	diti_elementwise_desc desc = DITI_ZERO;
+	desc.scale = scale;
+	desc.offset = offset;
+	desc.out = to;
+	desc.name = "start latent";
+	diti_elementwise(graph, from, &desc);
+}
+
+DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+	const diti_job_shape *shape = &job->request.shape;
+	const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
+	uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+	uint32_t i;
+	diti_solver_desc plain = *states;
+	diti_tensor moments = diti_start_encode(job, graph), latents;
+	if (diti_graph_failed(graph)) return;
+	plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
+	plain.x0 = 0;
+	plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
+	job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+	latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
+							: diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
+	if (shape->draws_start) diti_start_draw(job, graph, &plain, moments);
+	for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
+		diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+					   diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+	diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
+	if (!states->keeps) return;
+	job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+	diti_start_map(graph, job->noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
+	diti_start_map(graph, job->mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+}
+
+
+static size_t diti_start_pitch(const dit_image *image) {
+	return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+}
+
+static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
+	const dit_image *image = job->request.start;
+	size_t line = (size_t)image->width * 4, y;
+	uint8_t *pixels;
+	dit_result result;
+	if (!image->rgba) return DIT_OK;
+	pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
+	if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
+	for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
+	result = diti_plan_write(job->plan, job->start_rgba, pixels, image->height * line, err);
+	diti_free(&job->env, pixels);
+	return result;
+}
+
+static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
+	const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+	uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
+	return grey >= 128 ? 1.0f : 0.0f;
+}
+
+static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
+	const diti_job_request *request = &job->request;
+	uint32_t width = request->latent_width, height = request->latent_height, x, y,
+			 factor = diti_vae_get_traits(job->model->vae)->factor,
+			 planes = request->shape.image_count * job->model->transformer->traits.latent_channels, plane;
+	size_t area = (size_t)width * height;
+	float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
+	dit_result result;
+	if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the mask");
+	for (y = 0; y < height; y++) {
+		for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+	}
+	for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
+	result = diti_plan_write(job->plan, job->mask, mask, area * planes * sizeof *mask, err);
+	diti_free(&job->env, mask);
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
+	const diti_job_request *request = &job->request;
+	float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
+	dit_result result = diti_start_write_pixels(job, err);
+	rows[0][2] = rows[1][2] = (float)INFINITY;
+	rows[0][4] = rows[0][8] = 1;
+	rows[0][11] = 0.5f;
+	rows[1][4] = request->schedule.start_x0;
+	rows[1][8] = request->schedule.start_noise;
+	if (result >= 0) result = diti_plan_write(job->plan, job->start_coefficients, rows, sizeof rows, err);
+	if (result >= 0 && job->start_noise)
+		result = diti_plan_write(job->plan, job->start_noise, request->start_noise,
+								 diti_job_latent_values(job) * sizeof(float), err);
+	return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
+}
+
+
+DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
+	const diti_vk_api *vk = &job->context->device->vk;
+	VkImage image = job->request.shape.start_image;
+	VkImageLayout layout = job->request.shape.start_layout;
+	VkImageMemoryBarrier barrier;
+	VkMemoryBarrier copied;
+	VkBufferImageCopy copy;
+	VkDeviceSize size;
+	VkBuffer buffer;
+	memset(&barrier, 0, sizeof barrier);
+	memset(&copied, 0, sizeof copied);
+	memset(&copy, 0, sizeof copy);
+	barrier.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+	barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+	barrier.image = image;
+	barrier.subresourceRange.aspectMask = copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+	barrier.subresourceRange.levelCount = barrier.subresourceRange.layerCount = copy.imageSubresource.layerCount = 1;
+	barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+	barrier.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT;
+	barrier.oldLayout = layout;
+	barrier.newLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+	copied.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	copied.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+	copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+	vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
+						   0, NULL, 1, &barrier);
+	buffer = diti_plan_buffer(job->plan, job->start_rgba, &copy.bufferOffset, &size);
+	copy.imageExtent.width = job->request.shape.width;
+	copy.imageExtent.height = job->request.shape.height;
+	copy.imageExtent.depth = 1;
+	vk->CmdCopyImageToBuffer(commands, image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, buffer, 1, &copy);
+	copied.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+	copied.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
+	barrier.srcAccessMask = 0;
+	barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+	barrier.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+	barrier.newLayout = layout;
+	vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &copied,
+						   0, NULL, 1, &barrier);
+}
+
 /* ==== src/job/request.c ==== */
 
 #define DITI_MAX_SIDE 16384u
@@ -26264,9 +26712,9 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
 	if (desc->frame_count > 1)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
-	if (desc->init_image || desc->mask || desc->reference_count)
+	if (desc->reference_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this version starts from noise; init_image, mask and references must be empty");
+						 "dit_job_desc: this version refers to no pictures; references must be empty");
 	if (desc->adapter_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
@@ -26287,9 +26735,9 @@ static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_
 	if (!(guidance->scale >= 0 && guidance->scale <= 1000))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
 						 (double)guidance->scale);
-	if (guidance->distilled != 0 || guidance->skip_layer != 0)
+	if (guidance->distilled != 0)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: this model is guided by scale alone; distilled and skip_layer must be 0");
+						 "dit_guidance: this model takes no guidance as an input; distilled must be 0");
 	if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
@@ -26585,20 +27033,24 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 									 diti_job_request *out, dit_error *err) {
 	size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
 		   all = per_image * out->shape.image_count;
-	uint32_t draws = out->shape.stochastic ? out->shape.steps + 1 : 1, image, d;
+	uint32_t before = out->shape.draws_start ? 1 : 0,
+			 draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
+	uint32_t image, d;
 	const dit_tensor *given = diti_request_input(desc, "noise");
 	float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
 	dit_result result = DIT_OK;
 	out->noise = (float *)diti_alloc_array(env, all, sizeof *out->noise);
+	if (before) out->start_noise = (float *)diti_alloc_array(env, all, sizeof *out->start_noise);
 	if (out->shape.stochastic)
 		out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
-	if (!drawn || !out->noise || (out->shape.stochastic && !out->step_noise))
+	if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
 		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
 	for (image = 0; image < out->shape.image_count && result >= 0; image++) {
 		diti_request_draw(out, out->seed + image, draws, drawn, per_image);
-		memcpy(out->noise + image * per_image, drawn, per_image * sizeof *drawn);
-		for (d = 1; d < draws; d++)
-			memcpy(out->step_noise + (size_t)(d - 1) * all + image * per_image, drawn + d * per_image,
+		if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
+		memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
+		for (d = before + 1; d < draws; d++)
+			memcpy(out->step_noise + (size_t)(d - before - 1) * all + image * per_image, drawn + d * per_image,
 				   per_image * sizeof *drawn);
 	}
 	diti_free(env, drawn);
@@ -26622,6 +27074,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 	wanted.sampler = desc->sampler;
 	wanted.schedule = desc->schedule;
 	wanted.shift = desc->shift;
+	wanted.strength = out->strength;
 	wanted.eta = desc->eta;
 	wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
 	result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
@@ -26650,8 +27103,11 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	if (result >= 0) result = diti_request_parts(model, err);
 	if (result >= 0) result = diti_request_size(model, desc, out, err);
 	if (result >= 0) result = diti_request_target(&desc->target, out, err);
+	if (result >= 0) result = diti_job_request_start(model, desc, out, err);
 	if (result < 0) return result;
 	out->guidance = desc->guidance;
+	result = diti_job_request_skipping(model, &out->guidance, err);
+	if (result < 0) return result;
 	if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
 	out->shape.guided = out->guidance.scale != 1.0f;
 	out->shape.mixed =
@@ -26664,6 +27120,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
 	result = diti_request_schedule(model, env, desc, out, err);
+	diti_job_request_kinds(out);
 	if (result >= 0) result = diti_request_text(model, env, desc, out, err);
 	if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
 	if (result < 0) diti_job_request_free(env, out);
@@ -26673,6 +27130,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
 	diti_schedule_free(env, &request->schedule);
 	diti_free(env, request->noise);
+	diti_free(env, request->start_noise);
 	diti_free(env, request->step_noise);
 	diti_free(env, request->ids);
 	diti_free(env, request->weights);
@@ -26690,6 +27148,8 @@ static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tens
 	desc.name = name;
 	return diti_elementwise(graph, from, &desc);
 }
+
+static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
 static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
@@ -26734,18 +27194,38 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor te
 	denoise->text_items = job->text_items;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
-	const diti_family *family = job->model->transformer->family;
-	const diti_job_request *request = &job->request;
-	uint32_t planes = request->shape.image_count * job->model->transformer->traits.latent_channels,
-			 pixels = request->latent_width * request->latent_height;
-	diti_denoise *denoise = &job->denoise;
+static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
+			 pixels = job->request.latent_width * job->request.latent_height;
+	memset(solver, 0, sizeof *solver);
+	solver->channels = channels;
+	solver->mixed = shape->mixed;
+	solver->corrects = shape->corrects;
+	solver->learned = shape->learned;
+	solver->keeps = shape->masked;
 	job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
 	job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
 	job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
 									  : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
 	job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-	diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+	job->coefficients =
+		diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
+	if (shape->scaled_input) job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+	if (shape->stochastic)
+		job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+	solver->x = job->latent;
+	solver->h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+	solver->h2 = diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
+	if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+	solver->health = job->health_words;
+}
+
+static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+	const diti_family *family = job->model->transformer->family;
+	const diti_job_request *request = &job->request;
+	diti_denoise *denoise = &job->denoise;
+	if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
 	denoise->batch = request->shape.image_count;
 	denoise->copies = diti_emit_copies(job);
 	denoise->width = request->latent_width;
@@ -26764,41 +27244,35 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
 	family->prepare(job->model->transformer, graph, denoise);
 }
 
-static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
-
-static void diti_emit_step(dit_job *job, diti_graph *graph) {
+static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
-	uint32_t channels = job->model->transformer->traits.latent_channels;
-	diti_solver_desc solver;
+	diti_solver_desc solver = *states;
 	diti_tensor prediction;
-	memset(&solver, 0, sizeof solver);
-	if (shape->scaled_input) {
-		job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+	if (shape->scaled_input)
 		job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
-	}
-	prediction = job->model->transformer->family->step(job->model->transformer, graph, &job->denoise);
-	if (shape->stochastic) {
-		job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+	prediction = diti_guidance_emit(job, graph, kind);
+	if (shape->stochastic)
 		solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
 										   planes, pixels);
-	}
-	job->coefficients =
-		diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
 	solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
-	solver.x = job->latent;
-	solver.h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-	solver.h2 = diti_tensor_state(graph, DITI_F32, planes * (shape->corrects ? 2u : 1u), pixels, "x0 two steps before");
-	if (shape->preview_interval) solver.x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-	solver.health = job->health_words;
-	solver.channels = channels;
-	solver.guided = shape->guided;
-	solver.mixed = shape->mixed;
-	solver.corrects = shape->corrects;
-	solver.learned = shape->learned;
+	solver.guided = shape->guided && kind != DITI_STEP_ALONE;
 	diti_guard_judge(graph);
 	diti_solver_step(graph, prediction, &solver);
 	diti_advance_step(graph, job->step);
+}
+
+static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+	static const char *const names[] = {"step", "step with skipped blocks", "step without guidance"};
+	int kind;
+	job->step_segment = UINT32_MAX;
+	for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+		job->step_segments[kind] = UINT32_MAX;
+		if (!(job->request.shape.kinds >> kind & 1u)) continue;
+		job->step_segments[kind] = diti_graph_segment(graph, names[kind], true);
+		if (job->step_segment == UINT32_MAX) job->step_segment = job->step_segments[kind];
+		diti_emit_step(job, graph, (diti_step_kind)kind, states);
+	}
 }
 
 static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
@@ -26817,16 +27291,23 @@ static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_v
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t pixels = shape->width * shape->height, image;
+	diti_solver_desc states;
 	diti_tensor text, rgba, rgb;
 	diti_guard_begin(graph);
+	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
 	text = diti_emit_text(job, graph);
 	diti_guard_judge(graph);
+	job->start_segment = UINT32_MAX;
+	if (shape->starts) {
+		job->start_segment = diti_graph_segment(graph, "start picture", false);
+		diti_start_emit(job, graph, &states);
+		diti_guard_judge(graph);
+	}
 	diti_graph_segment(graph, "prepare", false);
 	diti_emit_prepare(job, graph, text);
 	diti_guard_judge(graph);
-	job->step_segment = diti_graph_segment(graph, "step", true);
-	diti_emit_step(job, graph);
+	diti_emit_steps(job, graph, &states);
 	job->preview_segment = UINT32_MAX;
 	if (shape->preview_interval && job->model->vae) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
@@ -26947,14 +27428,6 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 	return result;
 }
 
-static float diti_guidance_at(const dit_guidance *guidance, uint32_t step, uint32_t steps) {
-	double at = (double)step;
-	bool always = guidance->first == 0 && guidance->last == 0;
-	if (always || (at >= floor((double)guidance->first * steps) && at < floor((double)guidance->last * steps)))
-		return guidance->scale;
-	return 1;
-}
-
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
 	const dit_guidance *guidance = &request->guidance;
 	uint32_t i;
@@ -26969,7 +27442,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 		table[6] = step->d1;
 		table[7] = step->d2;
 		table[8] = step->noise;
-		table[9] = diti_guidance_at(guidance, i, request->schedule.count);
+		table[9] = guidance->scale;
 		table[10] = (float)(i + 1);
 		table[11] = step->noise_v;
 		table[12] = step->x_y;
@@ -26982,6 +27455,8 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 		table[19] = guidance->project;
 		table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
 		table[21] = guided_channels ? (float)guided_channels : 65536.0f;
+		table[22] = step->kept_x0;
+		table[23] = step->kept_noise;
 	}
 }
 
@@ -27010,13 +27485,16 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 	return result;
 }
 
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
+	return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+		   job->request.latent_width * job->request.latent_height;
+}
+
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 	diti_job_request *request = &job->request;
-	size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
-				   request->latent_width * request->latent_height,
-		   i;
+	size_t count = diti_job_latent_values(job), i;
 	dit_result result;
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count && !request->shape.starts; i++)
 		request->noise[i] *= request->schedule.initial;
 	result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
 	if (result >= 0 && job->step_noise)
@@ -27029,6 +27507,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 	dit_result result = diti_inputs_text(job, err);
 	if (result >= 0) result = diti_inputs_schedule(job, err);
 	if (result >= 0) result = diti_inputs_noise(job, err);
+	if (result >= 0 && job->request.shape.starts) result = diti_start_write(job, err);
 	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }
 
@@ -27232,12 +27711,11 @@ static double diti_job_predict_us(const dit_job *job) {
 	double us = 0;
 	uint32_t segment, step;
 	for (segment = 0; segment < job->plan->segment_count; segment++) {
-		uint32_t times = segment == job->step_segment ? job->request.shape.steps : 1u;
-		if (segment == job->preview_segment) {
-			for (times = 0, step = 1; step <= job->request.shape.steps; step++)
-				times += diti_job_preview_due(job, step) ? 1u : 0u;
-		}
-		us += diti_segment_us(job, segment) * times;
+		if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
+	}
+	for (step = 0; step < job->request.shape.steps; step++) {
+		us += diti_segment_us(job, diti_job_step_segment(job, step));
+		if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
 	}
 	return us;
 }
@@ -27301,6 +27779,13 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 	if (result < 0) return result;
 	diti_job_record_finish(job, job->finish);
 	result = diti_job_end_commands(job, job->finish, err);
+	job->start_copy = VK_NULL_HANDLE;
+	if (result >= 0 && job->request.shape.start_image) {
+		result = diti_job_allocate_commands(job, &job->start_copy, err);
+		if (result < 0) return result;
+		diti_job_record_start(job, job->start_copy);
+		result = diti_job_end_commands(job, job->start_copy, err);
+	}
 	if (result < 0 || !job->request.shape.preview_interval) return result;
 	result = diti_job_allocate_commands(job, &job->preview_copy, err);
 	if (result < 0) return result;
@@ -27416,11 +27901,17 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 	else if (now->image_count != then->image_count)
 		what = "image_count";
 	else if (now->steps != then->steps)
-		what = "steps";
+		what = then->starts ? "steps, or strength" : "steps";
+	else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
+			 now->start_layout != then->start_layout || now->start_swap != then->start_swap)
+		what = "init_image or mask (given or not, or another VkImage)";
 	else if (now->guided != then->guided)
 		what = "guidance (on or off)";
 	else if (now->mixed != then->mixed)
 		what = "guidance (rescale or projection on or off)";
+	else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
+			 request->guidance.skip_blocks != job->request.guidance.skip_blocks)
+		what = "guidance (its interval, or skip_layer)";
 	else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
 			 now->corrects != then->corrects || now->learned != then->learned)
 		what = "sampler";
@@ -27667,9 +28158,12 @@ static void diti_inspection_live(const diti_graph *graph, uint64_t *live) {
 static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t step, runs = 0;
-	if (segment == job->step_segment) return shape->steps;
-	if (segment != job->preview_segment) return 1;
-	for (step = 1; step <= shape->steps; step++) runs += diti_job_preview_due(job, step) ? 1u : 0u;
+	if (segment < job->step_segment || segment >= job->decode_segment) return 1;
+	for (step = 0; step < shape->steps; step++) {
+		bool due = segment == job->preview_segment ? diti_job_preview_due(job, step + 1)
+												   : segment == diti_job_step_segment(job, step);
+		runs += due ? 1u : 0u;
+	}
 	return runs;
 }
 
@@ -27828,16 +28322,26 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
 	return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
+DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
+	return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
+}
+
+DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
+	return job->step_segments[diti_job_step_kind(&job->request, step)];
+}
+
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
-	if (segment != job->step_segment && segment != job->preview_segment) return segment + 1;
-	if (segment == job->step_segment && diti_job_preview_due(job, repeat)) return job->preview_segment;
-	return repeat < job->request.shape.steps ? job->step_segment : job->decode_segment;
+	bool step = diti_job_is_step(job, segment);
+	if (segment + 1 < job->step_segment) return segment + 1;
+	if (segment >= job->decode_segment) return segment + 1;
+	if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
+	return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
 	if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
 	cursor->slice = 0;
-	if (cursor->segment == job->step_segment) cursor->repeat++;
+	if (diti_job_is_step(job, cursor->segment)) cursor->repeat++;
 	cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
 }
 
@@ -27903,7 +28407,7 @@ static diti_job_flight diti_run_take(dit_job *job) {
 
 
 static bool diti_run_must_wait(const dit_job *job) {
-	bool steps = job->last_segment == job->step_segment && job->cursor.segment == job->step_segment;
+	bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
 	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
 }
 
@@ -28016,10 +28520,12 @@ static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, 
 
 static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
 	diti_job_cursor at = job->cursor;
-	dit_result result;
+	dit_result result = DIT_OK;
 	uint64_t value = 0;
 	*flight = diti_run_take(job);
-	result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+	if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
+		result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
+	if (result >= 0) result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
 	if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
 	flight->value = value;
 	return result;
@@ -28132,6 +28638,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 	diti_job_cursor at = job->cursor;
 	diti_job_flight flight = diti_run_take(job);
+	if (job->start_copy && at.segment == job->start_segment && at.slice == 0) diti_job_record_start(job, commands);
 	diti_plan_execute(job->plan, at.segment, at.slice, commands);
 	if (flight.preview) diti_job_record_preview(job, commands);
 	diti_run_report(job, &flight);
@@ -28973,90 +29480,90 @@ static const char *const diti_spirv_text_expand[] = {
 	0};
 #define DITI_SPIRV_SIZES_expand 4064u, 7640u
 static const char *const diti_spirv_text_elementwise[] = {
-	"n0C9%1VZI/dF)jLgm&w``Rtrp$RLQ5f[xvpTS/B>rq>+r-:AK&YVNQH]=ykgpJ'h7y>UP3iaRS14xhEI#mgf$kS^k@i6<`F60ns[_Q=-&ly.e1Uw+u)/XN"
-	"W3p(+^YB5>#bG+]Yb$v*ta6Z:6C[+Kv'o3w94ZN$%4=s)=J60BeNAwj&li5nFtDlp/l(3/g[3g<d&r[ggco.h1XIVL9Do#Y'UbheYhTSS$OkTF$UxXt-C)"
-	"QYKjlr74vR%tG$*x4y[fF29%gZgRK(QV>in]&YDmZL-OH:d#I%d1UQk8tMFb>C57#y>iELA7ur6Y'B6A>XHVRxH*^itK:GVrQ[,X30vnanC):P1Vc%b:73"
-	"_#QT5VeW_[`RJ-7v5qAp][U%]'g5H-jOp$0`ba`i00D5Hc>ToUlbVOy`MIyx]0ta3k*9cN;h+xgtU9*/9>%fL21m#E9A^'n`qE1oaJC8#gn+n1$*wyN,UY"
-	"Q.AApX$Jb`BNarJevhf4-XI,uj<BuUnWX2.^1kD9.ZSf(&SDm19-Rvk)]8sXy;-pSoVNOec/[(_E*M'-v-aW.@I,DwI7_F#],]5Z=^ER;%cjws&fH3e&Gj"
-	"/g<l[o3:<v3@iX9[1IlcVf('#FV+]TD3YA_J.TR-WVSsBY@)QIb'HVtTsL^:B^(u/msDU=4/F,seN&CWCgcVf#3_`g'gJ%d#_1RdtYN(0O>'iZ4+iU'&a:"
-	"lu1]De/$y<)@K&:npEiGFQ+&SM._vR9QP#U;*7dkjrKKJ0*c5W<ZO@Ne7_<(I90kh:0cH2F,W9;.Lfd2QU+rQpQ>noZ2%#4a=2-^#f<ZY8Oi;5GQTZ:uhR"
-	"BDmVT'iw-w5'eeUpujnp#hpnqh,8YWq+nQ(^VvUs:oaE'Dgo^R'KV&FkV0ZZN]G;TLsxj^+F_)i40&N'3eS]`rnS*7]U6WB<8jh:rTkr[)bvZ,6iIsc-Q8"
-	"oA[54u&%IJ#QcFPpddh5,GfJ:=r_IU8;9pyp;/'G8Y03deg,/D[@453s,As8bW8`[Me.nS-V'uC;*rVnDkkP'85f4]`SeBEl%L1C)vd64kgI-U6LJeSdux"
-	"T,&C^DJ=NqaITi_TJ=iMGSux=Ucr=tCfT@&ZPSD$H5SuQcUlwGXpZELK88D,W>GtyYuQ)M5do='SPP=7IDQV7Oh7u_,Kmwt@xfYj;'C]q#*:pwR<vWTKaH"
-	"Y:rZTef8ekx-;e7l`V+ZIrjW$'1cva]`Rj/tC;)#c4&#7b%CAv4freCwQN3k=n%5@Sy@bLoKLlXD:_yk4g,gv<tkjtMo#2j4:+k99iN7D+-(C>yA8/3PG#"
-	"P:uR:s-KN%b%tc+]=3T8,9hY=DlJO63J'Gla#`@pVl[y4,7[A-TN37X`tAF.97&#8i(.aAhg[AXplT&M.<Fl++6)]_enKFHRZb4y&Wr0yn[]JP%7d'mc-#"
-	"vOm5MOeKIdnwwC9>d-SkpQH-e^j]L=yB#dxA[91aldO#(79c)fd^LJ/be2hWsrH>n9Z'$8u$_m_ETr`uc&,Bcb#V7XUbxDH0:(d$e&CK'e>#08bbQJX);%"
-	"/WJ1Ma6R8/ko&gSI2]97.qwdQsJ5kceo6]pOjsjoP.ZG:aoKh36vAw8[ZjkFXO7O1L$'4`P(52Jt_JW.t=dUTS%yowt7kdXRbVW1afmIQrCe%]vlZh$[,2"
-	"Q&j%TEC[EoXm`D-4UQ&;mn)yt7-8]/IJOU:'ZEVm[Q.R)H&FWmMuCw#YeEM2ky.B>pD1fi.jk>4f3Zid-COa>2SMda/l:>or+nsFLFC:tQc>H7-WvmZeTa"
-	"k'/&u/enscR#vw'y;nK0w<I]7B6O6&].'_LSaEeQHK8>A)bw(f(De7IfgttX-:MN;xk@0#SiX[R1u9$tOhu@Pv>k*4gr,>M_-%P9]OELgYC$CTHM2,;cZ%"
-	"#sEGEMoXTV#qWxPPpQO0[AOSS2(#TPVB#V+j(hWMHBAawo$j%hWjNVGd[uP/VAaOsqaHHv>(qvG,(4`*%ha>4/a=e&9'M/Y>&YsX8HSGO]=ghdCe*Ux#py"
-	"@47cenCWn07v,U)RQ)l##Xp<]3UP;Mr4%M5'ovv7iEc)S_0=R6B(4'<e3OjO3c]Cod;`07FnEhjWn22J)`mS&kpIpBK2a_4D)ruO*g2:GbpB)T(Al;cTrT"
-	"`Tv1>./K)kr16iiKA;l+_[yEmP`R*0#kW+FOuU/0+bdnvELaChKm0*fNLfTb`ViM2K>W-6.(7IW,Mv=p<9+87A;M(`uA2(u2I%t-*+Lm)L7k85fpw#[GV*"
-	"4mY*./#UvZGE3b7]GAW-F`IlSDK5B&s>66^8fcIQ*)$@@m:[619$djkn%k2Am>m8KD^s#fHLD#bS>rFu=[_D2PIkY5EeOd.ODC)*b=$oPoaauPVn9orOK["
-	"d94En=t*0XEv6'ESH;AQ@YdCu_/4D=.c,7qla49r:$wu#%D^GXy/XX_k'DydbcZ$>^ojGa.[h+&lqG$(T0;kksV9u4)I*3QD83)I%klp<H'1e_iOU-<rPl"
-	"JpA*1vdi%fiK,kCu8Ro4M_#;FsWQF>o.bcgQi:A&#W[I07>#-]jOydAq-R9>0=G=LRf/NVS)A<<1eYY4pLqp%=v1Ko#Q(.T4@C;Y#g,sajv]Lshe+3p3a@"
-	"6<r2;<orBX_VlNl`J)]O_Xy&s(h_:WIKerUMNS>PrqRK77@V$Ol@r)f#CFG2(R*gyyk;niU2A/@YvEe(JHG7Up]<R1938931[Ms63ioEIqGdSc-aP;=Ect"
-	"93`PGLmo(J'i'W@apgw/n<+q/m$)F3MkQvGKTOKKIxJdy`<=MiOk=:S$%O%V*^]4j/YC7AN=N2_$:]f&pqWf:n84kSig/5DCZ]OcWWG/B))gt=(19`5moQ"
-	"vJP#,D=*EB=Br%%I&,L^Qx3>Sy&@:1dn>DGoqvxZaXV.O$)P;i>iO*G8:lB/R:i5M]N-+R>mPbw[G.hT_%^aAs6d^89'ZWSm%Bv*[1j.d4&iXs6n-0J+^:"
-	"LawJ+JPWPFy]UW<2VLSNhV%i/tA6#mwwdeT:@-jpvePCMOd.$/LXf6D#2UgEE/B4$ZM@wGUIoQc[22KILFp*H7>7E290VCQQkjM9@=ddM39RD*cKyk_mqT"
-	"7A[oou`=`,<$q-=jvprZpmPY`F0Sdq:'$@lOaPk&d[VsStL:4N(O%v7IAtNlQN=ZFrIEGS>8SPV7crG&g#E7<7cy)xE.V/qOX%qM&1X0n,J#41,OahPk*P"
-	"#P]=CD+&Se>8_k)ltguq/]l5*%A=ukirgX^fE7bMDOKVotw#C+86[0,KsSdUxv]qt6BeN(]^^2JcTnH*hK_Yr@E8usrqB.8o7hj9SgLl.4BiC=0+gtt2/>"
-	"BIASG@fqMghV0CRNair0-w_*r*yYddc2f/a'(L<5bT,(/;`t6nN/ByQ,IPL6&O1TBZ'T*dPm7cWTe+@ScBjohGr*rsC7a)nPcRmGC2OEw+$$bN2r#e9`,N"
-	"+qp7C&ukwhG]G7=iTj[ip([hM-sEall:.<Kf:J[LX$,CCWv7rH>Q5q/]ZK15oBOW[rN&*L,:9I81/]4Lok9I6qN5OI)'3$#VW_.<Jh,j:$H>>_E/dt.[D#"
-	"Wwadr.1Vv;;&)1O9OBE'I>0uo%It.9Gss1^2G58u<D5+l49gg&#sCr%i;sQXqhFfJwYvFt65/w5<`2s#y/;H.b+9vgO9A4Zw2c2s_0TO(OqnW18Paw/PGD"
-	"M$bHm+EyioxUN-,mTx=QHr&(Lml,LA;Z4<'vMJ`J6Wivw$AXU_xOa>kENj*-8pqlgT6Rw:Q^84V3CZ&mXd-g/o=b#;Xd@)(<Kt#ALECx>Xb]q^[tEuG2H%"
-	"N.@3Ku0sC7SJIW]q+m2vU^<ax1J^TI,j]%qpis9cuohoikk;Shm3B,,<%kQ$&9t-Lf6VC,XQujP[JWS@Aau>kCo::`T;H_3Hv/0wsc>mPIEi'nyxS5Tf.C"
-	"*)x%EVLw70mJJ;ovDq`=b3D=<9PD,*&CorB0HGQ1mi>.C;8$EPo9$9P&)8MBKMKrd#&%*/LROZh'[9wF]uPVr>:Qd-QP9ZZ^5;wm>QY+Ou",
-	"Rmjbq3aLkVip6,[pZT.GmE[-;2,f1-0ha;uc.:3tNuAvfD-@8K7v<etl[njF%k0[+ZP<EEqbaikfPmNry[Gyno`W$<kIi#Lb^7VdM++0-ULvfZ$dD(I5<W"
-	"DvpTPKS-2jYcO_pkAn#Y9dqfGnY[r$ran&fXEkCO,Mf<^LmM$0M@Gfm4BvEE4MDOc+/Uc=NRrftg#PECS8yL^)sS^JKc/jS<d3l<I*vq*mJ*;`C/iLrn@:"
-	"<D+4+C`74h%E6[fDnq1jREKTLwn%*=cY6nsr[cHoBd0lpL,5s$nVSBc-o/L%GDt__b[Mv/HP(MKXeYEU'7[0s0XT#c;R(,VCqh)hZp^C(R]j4XHDXC=6>q"
-	":ch>'Bn@w8eBp7[aQV(A*)+G.<bgSpo,a_M`6%0pl$ucd'N<_)OF7p(:HVG$JbJ(m8M>-]aG:KDNI8gBT(_gMWB=W=nh,WRjPjLBs0Ug8]>lvmU`QubWmA"
-	"ZP;N;v%Y_98n_GSo/NgfOYdJ';X4g<iL=>7TO(c4okV$+1'@Q=e+dA4S6C<,Ma+YZZ49:u6W4ksrfkwqH#K%aZ'e>YeURF%IKDM=y>pI&n2F[7A9P%LpId"
-	"nHgDO-*Yyj7:33S=b-sFL-c+:`9g)KBMHo;m2[Q-m/eVZ<9FsL$$RZOl<]hV`3'PL5SjxcHJBy:8m=R=1,Yg_D)3HWAkpFHU4UI&3De5hR8ai;w0^DmLA1"
-	"/Ele$.9t'.%jKDd3<MP9Co4_9X/>#sia:_qyu^+$-A$V(mDt<>@^*YAR8GWwJ[i*hg&r)+:Wj@[GdoihpUvXNM(V$P:Bj>fvn1YFyqXeQB]gs3-%7QRrXB"
-	"ZH++J5n_5hY0-)fgllN/m.HuM7wRaRm_I,)f5Yvtl2$DCHd^4F6q/Nxsl$iHuoC8';N<6ZuFYiZro=%vlSo8w0%su:,Z,CCJ^31$YEtqk1Xg[,v]h%CS,W"
-	"f$6@Nsu8sdZBilcUS#l$R4r=jg[lHKaDVn>O9/h^$,GQG#<-sIB_T(-wf:epL[>A/F.UkcrpAg)ANpr@JWP6d`HQIl.%S12vN]cd9v3HBc5)r)BdU;jg_*"
-	"/^RP$m=p_#t1[_Z7l+nL`mkhl<+khal]]$]I+iJq[0t9Lcf^`LJqB:7<rB@pbCP48t28kKcP^edR32A/]S+S@tP`QKc.q]nRw5xm#c2h,BGm>v3(J^6#4J"
-	"ZX1%119K89C<d[GqM/rQ`NA4:B1J_p91W:L[_oh2A[W06emR70i%O<msooXH@k;gW/d$b[9Ws6-KBd`VSDoN&bjbOTQt)3#4.Im7Wwfkv(I8aQ*#d@Co^v"
-	"[PvM7]k*=VagvuLg-f1/fH.Ke^M^`#[i0`sMiwK5&`5IFAp;>V3_tl1qNPO/E,:x:4'dfyMJH]<Joi;X`%sH@ZA]CdTn%smv_L]tskc2<^>>O3xrRtc#Q7"
-	"xIiCwDw(N`_$^X(B2)pL&14DutAu-f7mC<`1v-bBvOGbj]tB-KV5e)%/*sm[.7@]:JH[`BB,r4HN'c:7pLGc]VJfirA.NFMeY45b&W:=s@>-e-h<Gn`6#C"
-	"M62':m#dmdd%/7Our;p'A0qLPnU=RUOR*H9>^:+4n+*e+8gH4#rV2gspgbFdRU3`gp[WUSG%6lWmi(`[%mcqXQJ=%AAjQQBu#[6Q`4QYn5^K6-%^$:uDY;"
-	"M9FN:*9kjQe;R*M2HNL-fj7x+C/K/gw&X>A,-F6&M0fUhMVhiT@lfiJ4b9pRx:*ruO.LsgZDD2ysoqiUWin%un$K1P>l[Tg*X*9f<@s^QVfsNOLB0aDRQt"
-	"ndmVZhg>)l4[gD+SWNt@Uj)Jr/P_v/eb;DGQ].Qh$2B'_I@J#n[48Ti%6eB+>'4Srw^6LcL1_'$f9]^^]#i]]+=vb*wSmoZ0bO[KII7%^GSxK)G'aFA$IM"
-	"&Etc#Si]9YktJ(`Z4=aU5p8o*rbgvDHWt%-[eQ/JmI&Ov:a[EB&Bq9/%gIC64L6PQXFrWM*,:m%Ooplodp9Ji8SD<*+JM*RCN$5SV<5L+mvauqj5FHjU:8"
-	"#XoK,1l^Warebj18:DDrV,pLs$[E7].v`d^/o+Dhsg5jU+Sxbrn>4[qk-hH@Z$G(i0fE#[Gq&G37,F,@NBRQ^o&<T)0vqRN3W#BN^5_]/C=$K%p<+0WI2:"
-	"uEn'1>nePm7fP.20L4/99p/5O'L^&W-3pMj=bIo-sJ95.l>E_7]PsX&Mnl8B/yM<7aw@<Y/wj'(pAyG^j,x.L.5d8#lEpvCS,Rm^-a`3<V(KDLWma@(leL"
-	">@pJp%`7;Lt*s82C,BXbdN<m[X].<2b6C#####",
+	"n0C9%1VZI/W.8vH9m(w``Rtrp$RLQ5f[xvpu@je$REX)`c91wVilrfN7joZcHIdVK,I+jDwZo/S>tNN9<qSx@3*EZ+f'u^lT#>5bHRU5+:gW_m)I:E$VG#"
+	"4wtJdMF%aXNK3Z^ZkStX4Cx@uYKt@VRGeuMZlNFG^/'4KRto.EA67F>^Ys3WEe`Io)k@;YYNrGalLs1CZ6y_hm<&jKSYnK'xcb$(:AsO)vr=`io_v>Z[W-"
+	"FU]SkTj.J00*^8Zb[s6[>aOKoyG*6F^@tYTglRf#*n7b@no,-q/pn*H;*sRO8'VmGA_C>-BC+p^**$s8oE^(`ifoM`*fD12UHp*r=jglw24e]TX0rOSJ-_"
+	"_9mok>i9Ft,qy_+h;'wO,e1MhY_m=.W`@Z.G*OliSc4H=DY]].GqIMO;M>8tSJSWrR[f_hp-vtT56F]).AS(x_Z3$%Zr$U_N(#W$@nG;g)7=2@t^uP#Z]@"
+	"-6FRhc9vX@h^PFk,=Q5;8r)yoQxW%HqPUgXkSHBi%5RAC/CB9mBMaNJCh;#wtG%w-69(<P@gR$OnPb#0dm/LcQOme`e593'0uujb-u)(/3RIxlInZE.d,i"
+	"r^#-+VeW7eJ)e$KhTtv0CFN3+%Ji:jx+wr]2YRr'+o^oc_c)IJ45Y=n4gg4$`etv7<AE`)Txo)Q4If9n.r]PMG@%:hm``tp,;,hPv$N<bc`OFS9R:y>GoM"
+	"9e=)1jjLG-,kdCI7SRSx[P#6QLEl8:bdKsw_#Y=Nd<yelUbbdo*mdX6s7Q/<x65iXDBwdhw4mXK=(X_QwcflZ;8Zg`x&S,f5nR,r7#)5_EUNBDpO(oQ5CO"
+	"uet];3FG35en9vAAM_XX)b(-<#$R>qo#Be$W@YTtgt69_0'P#NiQ[`Y4,Y<y6)tqgH9<*Y<Q$2$'T8`%1wQ%/RYnqI06X/26I6bOU=_k>2pAmSw6e,hO=&"
+	":s'H].YNNnTXav1i.`+F$Yi=KQvy4hgQsbSoMEqP51JuGQ;A64_EgZApnw:6:9cJ3.(<x;1p8/5O(BN^c&(:D8abPJAve2_$Y*W;$:pDx[fwv<)IE)3K8@"
+	"Eg0gKM>*lZ]r=1TpEvlT@F0G<UUZfQ,o&TkJ>f=rN=Tc5U/o]GHo#3J;w<OZ(xRwjPk/+pa0Sc*+:5asO(MPgC.0,b]dG(*1+dvK;/g&U$TW4%X:oB-g)6"
+	"eJS@k:xBT3NY9+_hI(wtiM]8Fyx$K4U.IO;=P,*62@Vg&[CBqAVl@d-]/q2d;NMaEK#/hg)>%GSWDiPLeP0yOs)A_8RHoK1_L`Oes$G<&:]#WaZPsQ)CF+"
+	"AOTTH9KTA=Zsi`73w-jJZ-;1FfIt<Rm2$B]8vN4AWjtByA&jRl(jT,*nv^9:@n@nUU8MDOCQqM:gcR<SyX)aVqB+FEw;asur`69]7i)`>HO<jlW]bZpw^>"
+	"5ASWnD6B;9%[MI3Tt$AghhR9:wUV]7D9*XPeNn)81kX;5b52i+a>cVpwUFF&,DO`i4Wx`B2IxE<`[_Sj_H0WiV*2*dj/4I1](+mEf92XL.s7eY75l=D,kn"
+	"A7U]..$vC1=Q]mv]$v`[VE,^vJB/QSDi6Cx=HX&^eIk&ms#/r4tJ6>[ct$+8I@X/Uv:Pq/XenxP`,>w-+yZonPyt@sjAv.tq1MudaQYWhKX)2P7iW+4kfe"
+	"R)`L5@3QL5pa/cInunB<a`ISt<1PM:)Gqr4oy.[pZ(ZW*m)G9[MMf$'$U]_hu]srfVO01ZLu4F*Tt%uWB+pW_5sitJ(e.H@V&0-&q[VgA,dqZL`cF0:B5C"
+	";gg>m`g14Wgo)0=Ay>B.iWEuHKHkS<^iPhfCsnS2RXI_V<X)b^=2y)a`<+LpV8P+nqTGR=h8ds*YDf%WU<%pMHbPnKbml<`O&BUtd4%x@[:eTCsPfSm$tk"
+	"l6R]sX`8H399,i8V.u_1_hn^cB5k&Y<)MSkYo^U*IIskS6e'x393G6F[h;Bkh^IF7rvxHiLp;E&w85;=EAMr_T=&/Q>piRkSMVp6^.mnZI2QZixI<VyR-H"
+	"<;vXEnCqumO64=+M#`(m3BF*@-2S$QIkX2s7Z)fRH^50=6v>N]tfn0tpeDE0fJ3I)`X9p%>lP]+m)bApL1`IDUt>/BEj-;N=WZ/hVVJ>0lqB06*ggWlQ^:"
+	"^3+f]#L@Mcp$h.S<s$]HiG8mh4mO[VgxGkCNHcLNisL(77utVkrTwF`G<)).QtRC](tDEF0p)oVrGr_5P=%JU'HEJBM*`&IG$qx`9)Od1D7$cQYdrM,W4W"
+	"d%PlVqWJ4L7j@m+q3(sx3/>5-GY'O0&$I[w5Ev(h:7nIH(X;XTo9D/95)^7t9Rq]9/M,BUTjs[$Y#wj.Rqv^;gA-WEDFIIsySfNjM;eeR#6i38qEQWdGta"
+	"KlA0:k30`Nfc5o&iL,'[nc>Pj7VP=`V4hJT'*&(JSM6n]Asc9pZ`r_;Ey88f)Sv+EyGmpg,P<8%vIHANPer`K(sIWJpT.6$aIEMje,*+jX1)5oOC.H]4`;"
+	"(u2&w7P&dx(-AZTX<)Ls4^y*[kNu9-T&@V1_K/3I']XX4P.dX%=f%8Ms09[hBMq2<G7l;s=S3SS2fBo2^S-A/yd>J7FrojH[C_l-j%y9em4Omm9Lr7/:bN"
+	"<wTq@]]DCs*QT8*OcV;p>6.;$<H<H_M9.De%&Z1y&gaWP<BM,>kf;UHA5Mi+Rp)<+,$kNIP^(F9DL)oqL46#(0[(XqL@<Ip@@bI_;HV8W%l2]LNChM(rk&"
+	"EP8Y.O-y31.>o8-H$n%gQn94(J8UkLNo&e3YMA0.fuuc*vr-XD2C.qqnPH:Q(,Jgf_hieKRV4r-EWB](XRU3q>8X'$EnN.m:u]N1P8tRFVB:>23mKgd:,1"
+	"eRC<aOVcX8Y6F,+0CFKBkYL[vCEK8nx1o(vdQ%O_v1KnpAZZd3`wXpq&/KELjJM#@2=H$5hT<#H=EqFa)Qj3LcJ#$8h][ppPJa&c%+=ivj#K^H:AOpmQL9"
+	">,M'He4(Vdp&+NYaYr2=ZDxkoQW2I@]h,e`[bM-cm+HDEPRB.jU)#lt]@O10s+&UK[^UZmj7W>_bxRva.ak*$&O3w01@T)&gsoVRHR@x9K#x;T-XFsB1>/"
+	"Z%ckQ:Yau[>Na%Y$S3G(KgX=S3%W@mEdoN[6[9I_KX=_Nk/=jq'L]mK16P7vws<4:vDITS>/nmKQ:,]<H/$AePCsTp&4C)yI^I9'3Y^SLq>i5$C>><i%fx"
+	"O%XiBEfoV[`8qf3^d;Xx>[RO4wPk@^i`@dc7>-6h9Ko/p2H+wxwh7LZ2$fB]`v/-G--5t8^rTnREO&@5=eCVSt8vRAa8dcIPEQg_9O:o(r5OPlX$av]bjq"
+	"$%lu]*AkFs$G9Jaq2Z'6a)nvESZnF$Um#&=XI5Gf'f)MF+AIB+G4e)Y2=lFcH:+.@+8^-yt0@d;hnta=Svs-F0SD_DN[N]lu67tvGPu/SrR'q=.X$DY]f/"
+	"MU1vf/I.-mO[2IEx,rxmXKLVCo=CWq+<Y4[w(E[x.Al]]O_Dx:j'en$[ACvRB5Xp8GUh^^)P@n`taV0EKE6vSGRVyYTpE]'QnE9JJrhH9ky7G(MK]`$EsH"
+	"y6]m>TJq``elY#E>)ZkgFESCX-L#mc@11aI>R.sjVgB56ZP6DLBUAtk$6,(TUT11W6o_N`vyZ_WkIR<iH.FbO[.FM38@`K7$B]Q]6c8+=W;</wBEu*P0bH"
+	"h=#.t<'EAEAg=4_pHq2N:t<8)wkyp,<oRV[4so6^l(;@7[QbFoR.X,_-nGeop[mlRchr=dm-T]V]nN5[C#J)t2ZjAT[KXW#uA6NUR$(ftU>67,&8qthXM="
+	"7-08k^la%Yq7E2:C5<Lk[$L/JOaHq#MF5p9;=oqkZaS9xBfO$-Znj/Bt^$6<(WI+6^]4<f>*-EQWNr8n$[ZI*L2dE5qHxtw`^ig2CN4ue8(@)-CWH.s():"
+	"`t`eB+1T6ZEB]i_%v$q'Psr2LfBy4Sf)wu;]'n-eDa3R#_YCd%TMI7'BMbdnrxO2GjSX.rO)W%x[8uxnW/E)XbqQJpb(GiEcgg&,@3`=BH",
+	"@`xLp<*MD/L3tsc@9du;xR33lts4RBXdLHJjr>X4X4(C3l*7[jE@&p[95C>9)QRlnp$wY4f_7Ify[4i.#cVn4Y0>v16ry0Z55,lEw,/@&rry:JsLJ+ZX9g"
+	"8[e,lffO['5HL5v2Ojhj:=&eM$Pc(3%g9eQ/'[Y4iKfe'lULprnUPG,dI/-(k+OS[1+Bo).R:D7@k`,mjP,ekc/$5`ia(a2T,),a`sSn&x&aA_E34-[&L<"
+	"oGY/t.yooC)/dv$pJVk8sF(qW@M^7`HK[ZeZia*%W6m.jFq5-2rQ2%xndD4t/qbaik^O.2wGkXp2mS+bi+7=_TqZ]OaSm-:JVXfo^,k'ZEGt1Lm8cPXAn@"
+	";3DtTXCoHlB9Q0UL9Bjf.Em4N`>R/(VU&Y'&I..;IeGhsuDkg7fEr]RV*ywff8c]M+aSmBBycLSVS@91O(-(c'jF$cZ`mgICw@9JQd)1n3yOxXoTXjn3:s"
+	"xcq5B*/W+;XnvaOt6T;bbLn<aZdK7>Eg*DC_(/hX2&5YY00RGI(@&O7%.Sk%o]MSele`/=Kf]xo1>+l8YoJ9oukd0B.-of(##8Wa`cF6QXrLt(`WLEO',;"
+	":QtSN#rna+tS>'Sk[C>8qI#itGHS39m#R:6i.)Rvx9K]3>:ujbd+U;/qL2t'L%/][TCjRs(,ernfV7xs4/#ZS(ax&lbj94)Nq^(Udb5C1oRD@R>O1*1cHK"
+	"VrGp,a8a8(Oj/+b`ve_Y+_F#nM0a],D)pa3j&Kjq:*o4CG=P1qQR)bdXa5[L+A+B*$qc<+IR8=%]K,px/AT>](5-rkOq8K_g[H=y]4_T=)J<L[I`FDrHLU"
+	"QHrc+@'y.)]'aYiubKCo4+_ImMsAs,=(U[pU,%f7+G)IPK/9Y3lJ0*HQ0IcFR$0<KsbV:'9[[hW5hDK%gv3YPfhFv,4u]Mh_f5p6:/l)98Pp,_u['j-sVr"
+	"$e>K-MBAqt9</jC:.aX'dibMEtF1vp*3w>nctJwkPd]xC<g<eT_T7B@8[>Y^7l_/j_Z$Ad+1g[<P`&W8A.959h*oR)l8Te.g#rOF645F'4$ID(5pX8Rgb="
+	"iWf6_Z*en-lWp`$K]e'kfB,&5fF1X+r5C96-Q/RCSJkCZhT82eSaS6MjY0A^GvD+;a-)R>dOW<G(0^3lhqE=J4C#<TNdrw2&RH-Q3.LTrHRLthqQ2&K=OJ"
+	"gl<Anh,^jaeihrG1DTsT$G#$O7BT&#:8O158A,5KZ<_BV:w&.mychmtVKMD^6P;.)TFvTsafD;<;%8A02TZT(87T-4r6/$e/Eh<tU%1X.'K=]=u_m(JI%6"
+	"p,_pZ$E$B:GS+5<.w'eN4.ltA,RMF,,EH*M;t%W(+tY#ZT=)I8:QD;n@-0o,832$tFblwk+l9l/*mlo4CdGfg^<-EM4d7FQRTt)&+c>3EKh/(LOhY0[V'A"
+	"FMbseU)8TtWJsF*etJE+ya4em$XXUQgR=&.yR+;>$N_;A&=3BKV*&Z*kNqduX(R/,;B.C'ld:v:_Rt^`,Y-cyl=c6<K`..aAwxhh+t^f5'p1f9e3J(u1F_"
+	"66TOq^>aH1nH9CZla&t<)m2j/3G)c'l7CtAa;/#'>62_@J[q09D*KP:)wME=Mtc=eRcl3GN*3YDY93<@<r68@7i*Om^vA-27w<rb5ZnhVI1XylpVky<2lk"
+	"wLN7W5i%$aaptqu*&$MiT#V4%]/jy3pTWl>so.hbntD3`xU=5Ti]r`t]yqbH[H3CXhZQq@(NUwDgJH@bSwIbXdpb;xvE8U.U@q9^K9%pL%,#fRH3m.x0-Y"
+	"I#d$qK9%FpFNHYdGB.e1<e$js*<c]7*gWuMMcD49+#lPOa(t_/LMs.Yn53Gl]DfpEpo-Ca4wE5jZR1*9fBF8XRdaAYSZnx^WshG0QF#4XH@FUE$wN1(03@"
+	"J+A+__cjFrhYxs4O;#L*tCKpG4B+/1M*NC:htp3(UPKhdgZ:rx4bM2%>O%aT06Fm)4J=6r9(%8>w`^vx5=n_KbE=jKof]O^ZThVB1W.P#$,b9d_N=H>BKv"
+	"ERgO8)x8=V'd#`w[[)tvl%)a+Yvuk,o>1d:/uhIhVkR99m45TcT*6%4TG^u=>BT9oecyT&X^h8Ju[n=%i&ykE7@_jyLt.le9,UdGSXxLnC>le1KU6:iSQD"
+	"Hdpv<bqan=N#Y@Nmu'&`/'4,_`e'r+.DpB#qv/pf%ac;3T.A$T^F:R+m=MxRA2opm>gP.^>&8TH@k;9iS2u[)ovn&##",
 	0};
-#define DITI_SPIRV_SIZES_elementwise 5371u, 10215u
+#define DITI_SPIRV_SIZES_elementwise 5350u, 10156u
 static const char *const diti_spirv_text_pixels[] = {
-	"n0C9%1VZI/b3I1LkT*@cLBfsoEnU#uh3OV*MYAOG3.k>&Px27P)WKrAmc3agFk8%.$k>hh&,7.CQp5@fD4Br+Q1dsmT6(Z-/`_'nfrq(66'#E4nXBsn;bC"
-	"9n^tC5tA,,5qgD2^>dR]W^_K<+r@K0Khs3-B<959h#b@kW^f2KHW#E@`,NRbC*-JRb4Vq.lM:0EwHwL.JC51e&]Y]hjs-Tbw8APCaQ4mED*G_ncmp`,vOD"
-	"9MiUwZ7;1jgR3aue[9.'i1wTC^M>uOWnJm>ybTL#LDd]>to;K)5H=b-L%BZg>=-.keXrMVJ*D4v3s)+86^s.ML)[eMqs/Rk.+Ju6RK+.w/FyJ@E+x(^;(Q"
-	"Qo1-bK[YQq>X(0<(<_`NT:=0Cn7o#;%Y<P=#s4v:,eFA;6+Rl.j+VL6`$Y*$>_-MD6N/R:$u[IbtM>8F3)]9A;^RFaif.%F9j(#'K-7ue514GU(O4OrOkb"
-	"vv+)I<RX4srE<'h=PiU#UJqpDPJ];K:o0d$>p+QAxNY`Vu_mDNutg1C_kpJ<Dh><[N=d8;k$dWJ^$GoJI5OPOS*$Fn7'.WRD@6A/O1'u=$ySO*qIYh;3HX"
-	".JHpkU3;9`=eB9b]L5#Kw*Z(E$T&Vex,_6^aftLtkS[G%A%o[,1c3G`x9onM5Z]S2/5c8wrw;dkr_hic7QJc0u%me6h=,'=5N&Xo#Z[djv+d.TX&5gmfaV"
-	"Q8XC*.&5_Cv#WFL0+ELv][y6/##s@0dB0KO6J=CLHS(a37^8NL=4oysT%PtB-8MHDFsl%F`R_y*weg-)>Th6I8ky/_yo-A4DE[Hh+5ol$D=y[:M2I=y.E;"
-	"(KZkR@U+Z]#DGAaw/w^>(*8pQ39,,5F['^_V^5*B&kcay;TLj9'6i_`>G%);l(C%9UWTl%B'w%N4=*TDl%I`4MUVNA.Pet&36nS,w_GfkgpCnNJ>ClJCsD"
-	"N4g#A+i1YB`h)[I;Y0+h;Sr^]-usf>=`E&*]rD@R/U1TSa(9RGi'11S^-otP%[tZ6cNC&'b%ZJmL)Zl(WoiX($%wmkC]+QvP`w@C'ACL('(8&@Fdq&Og.6"
-	"#*'JYLI(&T@U&2N;R+LUyP<RbNX(BI=g-xr3dJ].&d2ybv52(Z41B4$JSHmToZ>1p%R),UEm8Z/1C1T%ZaPdedAgg&89RD/[E1iFR:vFZ4Wrn@;A%RvKlV"
-	"eS0l@.tnNu0I4W*0/yQF7RX6cMSRJ[=Jx[hkKqao28xhM4[EH=[r3]@M3pk%T+'L_=6w0X#jeQhF.Y;,5'/^R(ioCiW/e[69@0xp=wk^fM_;)ZpooF&dE7"
-	"icqa0QI16^`ojF7's4_d4%5vYx`gCF'`Pw/^j_,6/vh'_emuAWEvK:oT6U<'k3`De8DV<&h@pD.U]_%:NJ<61O01jsRKlbKXa_`yn;JW,ffMSrmBZf&vtS"
-	"9E(<rZrFs$MJ/GO,R9HFMh3U5^hiWtm#YOq&Wv6L2%T52q8=*_QZXDCrGOC*$x'cliOa[N]Yuj_/poV%u=o.[.El1v02iG^9/$(7[)e6W3*b$]>Eh)n87,"
-	"%ZQPc:a^*R[v_o`n;QlPN=jM-IS$1E'1Iy]@fCnNe%%C@P@PLNFV]-wg,sC/@wQ]cfNOJH(X'D=AdOn(h.GRmFeT3oex[il].5dJ-Q9wk`yO#8%odhT3:U"
-	"Y^9:9C],gfIuha$=v0tx$3>Q.RN7*cQ)5Q+`meAD4VIK=>1_<yhDiN-^p>O^KaQUJJZ=S7^Ku-C'CHh1W*19M&;JD_y^.hbIJK_/Y;YJ):o.q%KtqGsZU%"
-	"Tsk-S7fp_7297c#VUxMlv^A9wEjuS*.gcZia8tkjTD1019j(o-[K[@L9Y,mZ1bF%-7bLbk`Op=)T,v8lfx'RX4>#5g'2OSL_kEcWMM2`=Bqgr*TG0sb@g9"
-	"wYHchi2P+->o^6ZRJNDXt:,Teb@Kb/4'Ncl0X6,]ln'*%;-'&<06R#IE:gndm-j;q(OZNv$d8Xcy(n%&cBH5]jWVFf)#DqeGk,qnt-U&0[g&*wXh'(Nk8'"
-	"7sd^%sk7aGyA`).)Jlo'Fpka[6Ty]Ar;$,;DY>iro&[jE6Ymn19lYM46fUih0PU765#;Z8V2j5+#0yqF_@*iQZVXDH;G'-L&/gr+CmA6lp$kXJGiK^o2uS"
-	"o#Hp'O$)s7=^>s^vSd6Sul^%wTKLi$)0Qbf'@[Z0;3/ON&@f><*nf[;b9^iysr0JukR;W]QgVOTEXSZub<l]Kb`%t7r$h$XMWx_612[;=hr'dKFG;Q)VfP"
-	"d;rR(aRN^KCK-Ma_KSeG5wj+;3n[#dpAYS,m4hYn4k+naF1Le)&vX''4DdC_T='R5jR=@)*k]=_`9,:XaLuUMVN+`6,<-dB*ctyhUHccjTgsuy2K9C`/qC"
-	"v,.5m*q^Bb-k)B*N#I<`0xxl#xd;5ZuQ-A@[ar/5u7i.,%gkaG%ldB,a+wE>A9NyaVo]Hki<3lb[vR2dT5wIGCF=<:QU;3iQ*1*D4B]9-62Mw54R(GR1[I"
-	"3B1h$,Y(Z;eiYjdOd;9Q;)[J$cZifNV_d(0:mmscB/*ai(rxN1&/K(X2#C/xW_9>xw]&LMJ@'%fm#(g54rf#0ch4X$kexna7Whcqt+v88vjOD$PL9>G/>'"
-	"@'j:uGLKbrx[uqbF[rY24B;,j+v-=M4p+kuQ&Q@+5C3Y<OYg-VlH%<Y*C<$XyvGd:eAO3CPGoa^<$*';[:ls2q#c9j8+cC@+r3.72.3lIE=AnAl&qbE7H7"
-	"8Gk+:i@4[y6(SUGtK@*5NS&io_f2-lS)A0&<,gW1P)U(m(bLbseX`'0lc$Ui]msSu&ss.sv<F`Y=e&YWM_1(vC[ca-TJ(/VTxye1w(-<^J:n'nhf8lqH9S"
-	"K-me%vhOQl.uB7W-<2ifPZXwOlpX,+,M#eO+##",
+	"n0C9%1VZI/2@o`Xq#*@cLBfsoEnU#uh3OV*Dw,pr:*fV3TRir_(p,%;[ilwX&mFoA)$^MlsW#6Y8+]b(lde<>GCO-pE+(tdX(cE4LP)Le8%U]3Fg2:0UA2"
+	"NuID;<`rf&5iE@Ct7xcmZWd+Ox,>o/)$gD`,`U)ll%:Jk5V'#kl<cs,M;A(m_v6R15rW5Cl6)C&$ue+'GfZAZya,C<vrVv,ta/9vCp.k+(^R1%6_w/PpZs"
+	"Rp+66ri)t,o7/<Wx^3v*lvr3M$bF^7YJ#=MvxajU.ddF@ZTtEgvY9G@b$GV-@r.;1,%]E+N9>T/%,b97A;n>Kr:ZROui;j[OKrGbvv[G$G:l53mv*eki8h"
+	"d]H#;Zc=M>pAXtU27_I9w+y2IteDi)4_qP6hBiWu+DH9'^;dDGHG4b]Y#_AcEVcGwSqF#YqDYVFblnqDY=%-D^ndmtYfKn0ma5Q0Ae$6V;5IFApKaO>.x&"
+	"k-KR+[:JCc2_V]7^M;$yfZA/V5uonXSB*lM$K0R/U2A[4D$/.8UAPU[RDTtVfeB&Yba;#MG[Lx.9;]Q(NVKH[.4-M,c2u[G*'^kdW+Q9u8s->TA`R`T93V"
+	"^gp3n]yD]m07k@iT(]KK+Lxh5e=nCV9OqBV/ee)oTs+#52&c:^i6yX19<vqIZ%.7Vv4a<5I91%B5He7fUev[2tNynsPt*/TfPYco#&2JsyvE1%.vy2ZAbi"
+	"=d<910bY^k$Y6`YVhw2ND%.#/Pj;kefqGFDD@v0'&;<.>d%I0Qj)0Q'SC/NEfQ1VG>GBFnnOMdC2X+h@Bt.Tbj&pPm]:>BVhn;.Q6IFE8`nY.<Ug#seBIM"
+	"H/`KBAMM;)S7,XiI'JBnknjk1_J[%):`vc@mj:P7nuB3u3eG1q%eqVQj/>Hx'CkC;lCwiPPb5,DEnFuK'&Mko&kaMJ]9-##u8]V$cp4PR6JiKF[;T$A10="
+	"uIQa)Bgx.AQUZ_)_K0&.un_8Tdhew@gP=jx^M]dp9FC#]g/DF:-@AmT^tra1gq<M9(m9O1T*_xVUewI`pJIja1Wyd%GY<05.+W3a^ncjf*4.UAME)7;+`y"
+	"hMm6qCMoF]3%SwYkm[RpN#r[p#IgQfLTEubSkgPZJ84>T;R,DUpMqT5ybKBxy2>ra567&;w,3B:LNpjB>8t$;d$mZ.bmts:w9#nBcQ]aP&Hm)AZ)GK[s8Z"
+	"_dGl5`)T#e^1Y*K^)%pki=%I$;Tw-3Ty$N>tDPL9CnX.<*D2g`XqfTj/[2)8vFXI4nc7B,i7SB%7r>pj,0f]qu);9r+6HG4HQD#6Z]o/1&LB3TU[:K63G3"
+	"(I>FKg>hrHmQ;ee,<-8_et6:s:EAePOUuc0*^S;Qkl][#=-a_x0a^>yr:Lc6#QWA>#@'Fj2NEpp&c(^*IfyRm2[R0hFs7H>,$Lc1C$c%L%A_>Z9AB`*/Fv"
+	"d6x-HJBUo>KL45EN]:8:HQ'UR5qEbLSKJbjOi,8MaLR+.JJ5[cvBPo(vVEjh#F*`Jvcd.HUuC3BYGr(JT[C+$la0-Nr18jajh4A+o)[tbg`fE:eE)lcNRd"
+	"LPi8;i6e3+<a=iJ9mfM$fep.RI15t6gZlZ8[E9XF50[xhi;.lg=>P%d>>'i:=/gTnNiu6#)%'>@/*ex7&dIr+paHcFI=,A7tHexU]1'wJv[gM3K&.,0f;K"
+	"qJv4SoIhZNM/)(q/ymG6b(MglVtQ+G`BIeQO2PDrMDgaf_WBydgxZ$&D1V*.^bS-W4C$/@xqD$A#Rq8o5SU4,ptM:)nPhqPAp$V@AxobTgT%.n:Vf[(O3D"
+	"ag'jBl#,`^sq:*&'vt77]yuBjO@:dQ;(Sq:m/Jl_6')T0<$6m-SUL'ZD]BjB'8s-973o+M/7=NB_j38cSnAMZY>2cHpO$5C7]iydx[]LDD%mUh6#xobqaM"
+	"A8Wgk9a$i.cGM,Adeu--[ofcB/X/oK,9Qt$R0oL)6X9vj3gUP1brQl;ehb<oMd(6jAHD=2B2mXq;IBP=2X>ILhLjKFoCy:fHuZqvAk;&`PK@YkE1D:S.A0"
+	"MvsJO-9-^Y&66sT(FWIZx<C[ru@oH:oW.DZ[v3'_JJ'5wg1^>E<Q>VD'ae(B)uJO'Mnq=l_c-u7e[iDV7j)anrIM#U-n@+E=v]dxElD6,p:vkUb*GGelMf"
+	"-.-tW&gqvLYfSKPJS16ap>O(xd.,[nHC<PSA`Yg;M-;RdqaX^RZP8J$sq6(,o_V%*h/_wuo#r`df]W&n)Cf18;KK;qbhHMPa)IMM;+I0<A2oq7O[@0VTs&"
+	"c,.,[ligk:`%_lZ.ljed_,&YfVTg1n,Q]ygb3]<C.($:oau2BFnOk@.Z_Zha0V>d*vL=$V@kI5T]_d7B3wO@p3V7:JR8]dP+v<53yfkl/$7DNQwTn<>ic="
+	"LOdKX5UoFMmus*IiOkTF=+E`m/a#7CGW_O>P84AE2PcaPgR]uL76i13%.0t%+PHpMKFY6#;vMXQ-45lIJD18KKe3GAy$c@&(sSOtQ+pB_-BL8F+&1lTTV."
+	"HE]UjvlRo>57FiB*l.yFl[Wx+nc1@]6SwD2Y<d)MYc]Ca_B04/9-^AadMtwkXIm.k@k2Rl+uZpFtjs$fCf8)k1G0tq*+m<Ww]ELhvAoy<,w+5n1Qr#rGGQ"
+	"c/:iO89]_%Y$&;'X9;&^.wgYuT*HSRAJSF0U4:Rx<LX_$H`UH:B2w^3etJ-P#5,'Y*+:t^f$6;S1Z46r7n=/,L+--2;j'MlA'-`E&gNO:PQMC>ECgJcX^:"
+	"oyjiR.tMxfOqZ-a=Qj>O=I>rTVvENK9vq&0ARVj&g<_tPD$F[G0K*.xkg+Ntf)75.)..Qd%OXW3T%)eUJR>ZyRGyM,qTc6GhZGq(/.^PrEkM'hhu>Wx[k8"
+	"fvAWjg]&R2O_3S-/v)@=bSBH.);4VHh>vh/Bccn>V+SDjHiX'YbE`Gvs+ds%UCoBv+5RT<*y4gCa2`712<bDo9v)m&hiUr-]98Ocx9@#kM4lEdTKU/-,&#"
+	"Y0FRA(ma9jJd,5`ETPr9:UR)]8PSkQ55H>62F,t_#&###",
 	0};
-#define DITI_SPIRV_SIZES_pixels 2494u, 4529u
+#define DITI_SPIRV_SIZES_pixels 2604u, 4758u
 static const char *const diti_spirv_text_group_norm[] = {
 	"n0C9%1VZI/[SP7JG>57&qW0.DtQ_wHFHe.SshsE9tpS]Jn0tv'a.O*%J#M,T/TCZaTOh+M9fXp6t2GT@BCx;]f59&M_U^H+vlcunyVtpn-Ia-F/1H;+:lm"
 	"2O19%68Fd'MWxv#SB8xR%Q.Qwu%@h,D=.L(V;G6Ek*$oU]Akm)qTc]FO-o[nuWk;=@%;'7BIO$Z/h&mhD_i(;#2+]NaXhtih7xDQS5xa#alTcFrFWZk]=4"
