@@ -113,29 +113,29 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 
 /* What a self-test by that name means. What the device cannot help, such as a lost device, is an error; all else is a
    failed test. */
-static dit_result diti_context_judge(dit_context *context, const char *name, dit_result result, bool *agrees) {
+static dit_result diti_context_judge(const dit_context *context, diti_device *device, const char *name,
+                                       dit_result result, bool *agrees) {
     if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
         result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
         return result;
     if (!*agrees)
-        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
-                 name);
+        diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", device->info.name, name);
     return DIT_OK;
 }
 
-static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
-    dit_result result = diti_probe_device(context->device, i8, agrees, err);
-    return diti_context_judge(context, name, result, agrees);
+static dit_result diti_context_probe(const dit_context *context, diti_device *device, const char *name, bool i8,
+                                       bool *agrees, dit_error *err) {
+    dit_result result = diti_probe_device(device, i8, agrees, err);
+    return diti_context_judge(context, device, name, result, agrees);
 }
 
 /* Climbs down from the device's rung until one computes right. */
-static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) {
-    diti_device *device = context->device;
+static dit_result diti_context_prove_rung(const dit_context *context, diti_device *device, dit_error *err) {
     for (;;) {
         bool agrees = false;
         dit_error why = DITI_ZERO;
-        dit_result result = diti_context_probe(context, diti_rung_name(device->rung), false, &agrees, &why);
+        dit_result result = diti_context_probe(context, device, diti_rung_name(device->rung), false, &agrees, &why);
         if (result < 0) {
             if (err) *err = why;
             return result;
@@ -157,54 +157,52 @@ static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) 
 }
 
 /* The faster ways to multiply int8 rows, each alone. */
-static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
-    diti_device *device = context->device;
+static dit_result diti_context_prove_i8(const dit_context *context, diti_device *device, dit_error *err) {
     dit_result result = DIT_OK;
     bool agrees = true;
     if (device->coop_i8) {
-        result = diti_context_probe(context, "coop_i8", true, &agrees, err);
+        result = diti_context_probe(context, device, "coop_i8", true, &agrees, err);
         device->coop_i8 = agrees;
     }
     if (result >= 0 && !device->coop_i8 && device->dot) {
-        result = diti_context_probe(context, "dot", true, &agrees, err);
+        result = diti_context_probe(context, device, "dot", true, &agrees, err);
         device->dot = agrees;
     }
     return result;
 }
 
 /* Attention climbs down by itself. */
-static dit_result diti_context_prove_attention(dit_context *context, bool int8, bool *agrees, dit_error *err) {
+static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
+                                                dit_error *err) {
     static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
-    const char *name = names[int8 ? 0 : context->device->coop_attention];
-    dit_result result = diti_probe_attention(context->device, int8, agrees, err);
-    return diti_context_judge(context, name, result, agrees);
+    const char *name = names[int8 ? 0 : device->coop_attention];
+    dit_result result = diti_probe_attention(device, int8, agrees, err);
+    return diti_context_judge(context, device, name, result, agrees);
 }
 
-static dit_result diti_context_prove_attentions(dit_context *context, dit_error *err) {
-    diti_device *device = context->device;
+static dit_result diti_context_prove_attentions(const dit_context *context, diti_device *device, dit_error *err) {
     dit_result result = DIT_OK;
     bool agrees = false;
     if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
     if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
     while (device->coop_attention && !agrees && result >= 0) {
-        result = diti_context_prove_attention(context, false, &agrees, err);
+        result = diti_context_prove_attention(context, device, false, &agrees, err);
         if (!agrees) device->coop_attention--;
     }
     if (result >= 0 && diti_attention_int8_head(device, 64)) {
-        result = diti_context_prove_attention(context, true, &agrees, err);
+        result = diti_context_prove_attention(context, device, true, &agrees, err);
         device->coop_attention_i8 = agrees;
     }
     return result;
 }
 
 /* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
-static dit_result diti_context_prove(dit_context *context, dit_error *err) {
-    diti_device *device = context->device;
+static dit_result diti_context_prove_device(const dit_context *context, diti_device *device, dit_error *err) {
     diti_rung rung = device->rung;
     bool coop_i8 = device->coop_i8, dot = device->dot;
-    dit_result result = diti_context_prove_rung(context, err);
-    if (result >= 0) result = diti_context_prove_i8(context, err);
-    if (result >= 0) result = diti_context_prove_attentions(context, err);
+    dit_result result = diti_context_prove_rung(context, device, err);
+    if (result >= 0) result = diti_context_prove_i8(context, device, err);
+    if (result >= 0) result = diti_context_prove_attentions(context, device, err);
     if (result < 0) return result;
     diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
                 device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
@@ -214,16 +212,45 @@ static dit_result diti_context_prove(dit_context *context, dit_error *err) {
     return DIT_OK;
 }
 
+/* What the same physical device has proved before. */
+static bool diti_context_proved(const dit_context *context, diti_device *device) {
+    uint32_t i;
+    for (i = 0; i < device->ordinal; i++) {
+        const diti_device *same = context->devices[i];
+        if (!device->owns_device || !same->owns_device || same->physical != device->physical) continue;
+        device->rung = same->rung;
+        device->coop_i8 = same->coop_i8;
+        device->dot = same->dot;
+        device->coop_attention = same->coop_attention;
+        device->coop_attention_i8 = same->coop_attention_i8;
+        device->us_per_gflop = same->us_per_gflop;
+        memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
+        return true;
+    }
+    return false;
+}
+
+static dit_result diti_context_prove(const dit_context *context, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < context->device_count && result >= 0; i++) {
+        diti_device *device = context->devices[i];
+        if (!diti_context_proved(context, device)) result = diti_context_prove_device(context, device, err);
+    }
+    return result;
+}
+
 static dit_result diti_context_check(const dit_context_desc *desc, dit_error *err) {
     if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: desc is NULL");
     if (desc->_zero_begin || desc->_zero_end)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
-    if (desc->vulkan_count > 1 || (desc->vulkan_count == 1) != (desc->vulkan != NULL)) {
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_context_desc: this version works with one device; vulkan_count must be 0 or 1 and match vulkan");
-    }
+    if (desc->vulkan_count > DITI_MAX_DEVICES || (desc->vulkan_count > 0) != (desc->vulkan != NULL))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: vulkan_count must be 0 without vulkan, else 1 to %u", DITI_MAX_DEVICES);
+    if (desc->vulkan_count > 1 && desc->devices)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: set devices or several of vulkan, not both");
     if (desc->transport.rank_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
@@ -237,9 +264,93 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
 static dit_result diti_context_trace(dit_context *context, bool light, dit_error *err) {
     uint64_t limit = diti_override_number(context->overrides, "trace_events", DITI_TRACE_EVENTS);
     dit_result result;
+    uint32_t i;
     if (limit > DITI_TRACE_EVENTS) limit = DITI_TRACE_EVENTS;
     result = diti_trace_create(&context->env, light, (uint32_t)limit, &context->trace, err);
-    return result < 0 ? result : diti_trace_attach(context->trace, context->device, err);
+    for (i = 0; i < context->device_count && result >= 0; i++)
+        result = diti_trace_attach(context->trace, context->devices[i], err);
+    return result;
+}
+
+/* Length of the first name in a list; names as drivers state them have commas in parentheses. */
+static size_t diti_context_name_length(const char *list) {
+    size_t length = 0;
+    int depth = 0;
+    for (; list[length] && (list[length] != ',' || depth > 0); length++)
+        depth += list[length] == '(' ? 1 : list[length] == ')' ? -1 : 0;
+    return length;
+}
+
+static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
+    const char *at = desc->devices;
+    uint32_t count = 1;
+    if (desc->vulkan_count > 1) return desc->vulkan_count;
+    while (at && *(at += diti_context_name_length(at))) {
+        at++;
+        count++;
+    }
+    return count;
+}
+
+static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc,
+                                           const diti_device_place *place, dit_error *err) {
+    diti_device **out = &context->devices[place->ordinal];
+    uint32_t i;
+    dit_result result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+                                         : diti_device_open(desc, &context->env, out, err);
+    if (result < 0) return result;
+    context->device_count++;
+    (*out)->tune = desc->tune;
+    for (i = 0; i < place->ordinal; i++) {
+        if (context->devices[i]->queue == (*out)->queue)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
+                             place->ordinal, i);
+    }
+    return DIT_OK;
+}
+
+/* Weights are laid out once for all devices. */
+static void diti_context_level(const dit_context *context) {
+    const diti_limits *least = &context->device->limits;
+    VkDeviceSize allocation = least->allocation, range = least->storage_range;
+    uint32_t i;
+    for (i = 1; i < context->device_count; i++) {
+        least = &context->devices[i]->limits;
+        if (least->allocation < allocation) allocation = least->allocation;
+        if (least->storage_range < range) range = least->storage_range;
+    }
+    for (i = 0; i < context->device_count; i++) {
+        context->devices[i]->limits.allocation = allocation;
+        context->devices[i]->limits.storage_range = range;
+    }
+}
+
+static dit_result diti_context_open_devices(dit_context *context, const dit_context_desc *desc, dit_error *err) {
+    dit_context_desc one = *desc;
+    diti_device_place place = DITI_ZERO;
+    const char *at = desc->devices;
+    char name[300];
+    dit_result result = DIT_OK;
+    place.count = diti_context_count_devices(desc);
+    if (place.count > DITI_MAX_DEVICES)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: %u devices are named, at most %u can be",
+                         place.count, DITI_MAX_DEVICES);
+    for (; place.ordinal < place.count && result >= 0; place.ordinal++) {
+        size_t length = at ? diti_context_name_length(at) : 0;
+        if (desc->vulkan_count > 1) {
+            one.vulkan = &desc->vulkan[place.ordinal];
+            one.vulkan_count = 1;
+        } else if (at && place.count > 1) {
+            diti_format(name, sizeof name, "%.*s", length < 299 ? (int)length : 299, at);
+            one.devices = name;
+            at += length + (at[length] ? 1u : 0u);
+        }
+        result = diti_context_open_device(context, &one, &place, err);
+        place.first = context->device = context->devices[0];
+    }
+    if (result >= 0) diti_context_level(context);
+    return result;
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
@@ -249,9 +360,8 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     context->overrides = diti_copy_string(&context->env, desc->overrides);
     if (desc->overrides && !context->overrides)
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
-    result = diti_device_open(desc, &context->env, &context->device, err);
+    result = diti_context_open_devices(context, desc, err);
     if (result >= 0) result = diti_context_prove(context, err);
-    if (result >= 0) context->device->tune = desc->tune;
     if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
     return result;
 }
@@ -284,6 +394,15 @@ DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *o
     return DIT_OK;
 }
 
+DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *out, uint32_t *count, dit_error *err) {
+    uint32_t i;
+    if (!ctx || !count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_devices: ctx and count must be given");
+    if (!out || *count > ctx->device_count) *count = ctx->device_count;
+    for (i = 0; out && i < *count; i++) out[i] = ctx->devices[i]->info;
+    return DIT_OK;
+}
+
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
     if (!ctx || !size)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
@@ -294,7 +413,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     diti_env env;
     if (!ctx) return;
     env = ctx->env;
-    diti_device_close(ctx->device);
+    while (ctx->device_count) diti_device_close(ctx->devices[--ctx->device_count]); /* the first has the instance */
     diti_trace_destroy(ctx->trace);
     diti_free(&env, ctx->overrides);
     diti_free(&env, ctx);

@@ -9,7 +9,9 @@
 
 struct dit_context {
     diti_env env;
-    diti_device *device;
+    diti_device *device; /* the first of devices: what one device suffices for */
+    diti_device *devices[DITI_MAX_DEVICES];
+    uint32_t device_count;
     dit_progress progress;
     dit_worker worker;
     diti_trace *trace; /* NULL: none */

@@ -93,22 +93,31 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
     diti_write_bytes(writer, "}},\n", 4);
 }
 
+static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint32_t used) {
+    static const char *const names[DITI_LANES] = {"application",        "load", "plan", "record", "submit", "wait", "copy",
+                                                  "copy between devices", "GPU",  "application on GPU"};
+    uint32_t row;
+    for (row = 0; row < DITI_TRACE_ROWS; row++) {
+        if (used >> row & 1u)
+            diti_write_name(writer, "thread_name", process, diti_trace_thread(lane, row), names[lane], row + 1);
+    }
+}
+
 /* Names only the rows that something stands in. */
-static void diti_write_lanes(diti_json_writer *writer, const diti_device *device, const diti_trace_chunk *chunks) {
-    static const char *const names[DITI_LANES] = {
-        "application", "load", "plan", "record", "submit", "wait", "copy", "GPU", "application on GPU"};
-    uint32_t used[DITI_LANES] = DITI_ZERO, lane, row, i;
+static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
+    uint32_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES], lane, i;
+    memset(used, 0, sizeof used);
     for (; chunks; chunks = chunks->next) {
-        for (i = 0; i < chunks->count; i++) used[chunks->events[i].lane] |= 1u << chunks->events[i].row;
+        for (i = 0; i < chunks->count; i++) {
+            const diti_trace_event *event = &chunks->events[i];
+            *(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= 1u << event->row;
+        }
     }
     diti_write_name(writer, "process_name", 1, 0, "host", 1);
-    diti_write_name(writer, "process_name", 2 + device->ordinal, 0, device->info.name, 1);
-    for (lane = 0; lane < DITI_LANES; lane++) {
-        for (row = 0; row < DITI_TRACE_ROWS; row++) {
-            if (used[lane] >> row & 1u)
-                diti_write_name(writer, "thread_name", lane < DITI_LANE_GPU ? 1 : 2 + device->ordinal,
-                                diti_trace_thread(lane, row), names[lane], row + 1);
-        }
+    for (lane = 0; lane < DITI_LANE_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
+    for (i = 0; i < ctx->device_count; i++) {
+        diti_write_name(writer, "process_name", 2 + i, 0, ctx->devices[i]->info.name, 1);
+        for (lane = DITI_LANE_GPU; lane < DITI_LANES; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
     }
 }
 
@@ -148,7 +157,7 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
     static const char *const categories[] = {"application", "host", "copy"};
-    unsigned category = event->lane == DITI_LANE_COPY ? 2u : event->lane != DITI_LANE_APPLICATION ? 1u : 0u;
+    unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u : event->lane != DITI_LANE_APPLICATION ? 1u : 0u;
     diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
     if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
     diti_write_bytes(writer, "}", 1);
@@ -213,7 +222,7 @@ static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, c
                              uint64_t dropped) {
     uint32_t i;
     diti_write_head(writer, ctx, dropped);
-    diti_write_lanes(writer, ctx->device, chunks);
+    diti_write_lanes(writer, ctx, chunks);
     for (; chunks && !writer->stopped; chunks = chunks->next) {
         for (i = 0; i < chunks->count; i++) diti_write_event(writer, &chunks->events[i]);
     }

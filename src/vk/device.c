@@ -77,7 +77,8 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
-    device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+    if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
+        device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
@@ -108,6 +109,24 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
                      "overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
 }
 
+/* Beside each other only: of no use to a device that is alone. */
+static const char *const diti_share_extensions[DITI_SHARES] = {
+    "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host"};
+
+static void diti_device_share(diti_device *device, const char *extension) {
+    uint32_t i;
+    for (i = 0; i < DITI_SHARES; i++)
+        if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
+}
+
+/* What the application enabled, where the device is its own. */
+static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
+    uint32_t i;
+    memset(device->shares, 0, sizeof device->shares);
+    for (i = 0; info && i < info->enabledExtensionCount; i++)
+        diti_device_share(device, info->ppEnabledExtensionNames[i]);
+}
+
 static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     VkExtensionProperties *list;
     uint32_t i, count = 0;
@@ -118,6 +137,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+        diti_device_share(device, list[i].extensionName);
     }
     diti_free(&device->env, list);
     return DIT_OK;
@@ -175,7 +195,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
     VkQueueFamilyProperties families[64];
     uint32_t i, count = DITI_COUNT(families);
-    if (!diti_override_number(overrides, "transfer", 0)) return device->queue_family;
+    if (!diti_override_number(overrides, "transfer", device->has_peers)) return device->queue_family;
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
     for (i = 0; i < count; i++) {
         VkQueueFlags flags = families[i].queueFlags;
@@ -191,6 +211,7 @@ static VkResult diti_device_create(diti_device *device) {
     VkDeviceCreateInfo info = DITI_ZERO;
     diti_feature_chain chain;
     float priority = 1.0f;
+    uint32_t i;
     diti_features_chain(&device->features, &chain);
     memset(queues, 0, sizeof queues);
     queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -205,6 +226,8 @@ static VkResult diti_device_create(diti_device *device) {
     info.pQueueCreateInfos = queues;
     if (device->has_portability_subset) /* must be enabled where it exists */
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
+    for (i = 0; i < DITI_SHARES; i++)
+        if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
     return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
@@ -222,6 +245,7 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
         device->physical = chosen->physical;
         device->queue_family = chosen->queue_family;
         device->info = chosen->info;
+        memcpy(device->driver_uuid, chosen->driver_uuid, sizeof device->driver_uuid);
     } else {
         result = why.result;
         if (err) *err = why;
@@ -232,7 +256,8 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     VkResult vr;
-    dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
+    dit_result result =
+        device->shares_instance ? DIT_OK : diti_instance_create(&device->env, &device->vk, &device->instance, err);
     if (result < 0) return result;
     device->owns_instance = true;
     result = diti_instance_functions(&device->vk, device->instance, err);
@@ -325,6 +350,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
     if (result < 0) return result;
     device->info = candidate.info;
+    memcpy(device->driver_uuid, candidate.driver_uuid, sizeof device->driver_uuid);
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
                          candidate.reason);
@@ -338,6 +364,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     result = diti_wrap_queue(device, given, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
+    diti_device_shares_enabled(device, given->device_info);
     device->device = given->device;
     return diti_device_functions(&device->vk, device->device, err);
 }
@@ -351,10 +378,8 @@ static bool diti_device_is_given(const dit_context_desc *desc) {
 }
 
 static dit_result diti_device_check_desc(const dit_context_desc *desc, dit_error *err) {
-    if (desc->vulkan_count > 1) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
-                         desc->vulkan_count);
-    }
+    if (desc->vulkan_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u devices were given in place of one", desc->vulkan_count);
     if (desc->vulkan_count && !desc->vulkan) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "vulkan_count is 1, but vulkan is NULL");
     }
@@ -371,7 +396,9 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
     char loader[512];
     bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
     PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
-    dit_result result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
+    dit_result result = DIT_OK;
+    if (!device->shares_instance)
+        result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
     if (result < 0) return result;
     device->allocator = desc->device_allocator;
     device->max_dispatch_us = desc->max_dispatch_us ? desc->max_dispatch_us : 50000;
@@ -381,8 +408,20 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
     return result;
 }
 
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
-                                         dit_error *err) {
+static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {
+    const diti_device *first = place->first;
+    device->ordinal = place->ordinal;
+    device->has_peers = place->count > 1;
+    device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
+                              (!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
+                               desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
+    if (!device->shares_instance) return;
+    device->vk = first->vk;
+    device->instance = first->instance;
+}
+
+DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
+                                                const diti_device_place *place, diti_device **out, dit_error *err) {
     diti_device *device;
     dit_result result = diti_device_check_desc(desc, err);
     *out = NULL;
@@ -390,6 +429,7 @@ DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const dit
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
     if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
     device->env = *env;
+    diti_device_settle_in(device, desc, place);
     result = diti_device_start(device, desc, err);
     if (result < 0) {
         diti_device_close(device);
@@ -399,6 +439,12 @@ DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const dit
              (double)device->memory_limit / 1e6);
     *out = device;
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+                                         dit_error *err) {
+    const diti_device_place alone = DITI_ZERO;
+    return diti_device_open_beside(desc, env, &alone, out, err);
 }
 
 /* Whoever submitted work has waited for it; only a device of dit's own is made idle once more. */
@@ -412,7 +458,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
         diti_pipelines_free(device);
         if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
     }
-    if (device->owns_instance) diti_instance_destroy(&device->vk, device->instance);
+    if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
     diti_vulkan_unload(&device->library);
     diti_free(&env, device);
 }

@@ -77,6 +77,7 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
     out->physical = physical;
     diti_format(out->info.name, sizeof out->info.name, "%s", properties.properties.deviceName);
     memcpy(out->info.uuid, id.deviceUUID, sizeof out->info.uuid);
+    memcpy(out->driver_uuid, id.driverUUID, sizeof out->driver_uuid);
     out->info.vendor = properties.properties.vendorID;
     out->info.type = (uint32_t)properties.properties.deviceType;
     out->info.api_version = properties.properties.apiVersion;
@@ -188,9 +189,6 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
                   "apt-get install mesa-vulkan-drivers");
-    } else if (choice && strchr(choice, ',')) {
-        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
-                  choice, names);
     } else {
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
                   choice ? choice : "", names);

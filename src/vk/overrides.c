@@ -22,6 +22,11 @@ static const char *const diti_override_keys[] = {
     "selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
                         coop_attention, coop_attention_i8) fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
+    "fail_device",   /* which one of several, counted from 0; absent: all */
+    "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
+    "break_transport", /* this one fails its self-test */
+    "chunk",         /* bytes copied between devices at a time */
+    "transport_ms",  /* the longest that another rank is waited for */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */
 };
@@ -76,11 +81,12 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
 }
 
 static bool diti_override_is_text(const char *key) {
-    return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail");
+    return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
+           diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-    char known[400];
+    char known[440];
     size_t i, used = 0;
     for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);

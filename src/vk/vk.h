@@ -154,6 +154,7 @@ typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those
                                DITI_LANE_SUBMIT,
                                DITI_LANE_WAIT,
                                DITI_LANE_COPY, /* between host and device */
+                               DITI_LANE_PEER, /* between devices */
                                DITI_LANE_GPU,
                                DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
                                DITI_LANES
@@ -228,6 +229,14 @@ typedef struct diti_trace_scope {
     uint8_t lane, row;
 } diti_trace_scope;
 
+/* How two devices can have memory in common (peer.c). */
+typedef enum diti_share {
+    DITI_SHARE_FD,      /* one driver's opaque file descriptor */
+    DITI_SHARE_DMA_BUF, /* the system's */
+    DITI_SHARE_HOST,    /* pages of the host */
+    DITI_SHARES
+} diti_share;
+
 typedef struct diti_tuned { /* as it lies in the cache blob */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
     uint32_t choice, reserved;
@@ -256,6 +265,10 @@ typedef struct diti_device {
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t ordinal;        /* of this device in its context, for the allocator hook */
+    bool has_peers;          /* the context has more devices */
+    bool shares_instance;    /* it is the first one's */
+    uint8_t driver_uuid[16];
+    bool shares[DITI_SHARES]; /* ways to have memory in common with another device that are enabled */
     bool unified;            /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;             /* a software driver: gets its own tile choices */
@@ -340,6 +353,7 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
     uint32_t queue_family; /* the first with COMPUTE */
+    uint8_t driver_uuid[16];
     char reason[160];      /* why dit cannot use it; empty: it can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
@@ -371,9 +385,18 @@ DIT_INTERNAL void diti_lock(int *lock);
 DIT_INTERNAL void diti_unlock(int *lock);
 
 /* --- devices --- */
-/* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's. */
+/* Which of a context's devices is meant. */
+typedef struct diti_device_place {
+    uint32_t ordinal, count;
+    const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
+} diti_device_place;
+#define DITI_MAX_DEVICES 16u
+/* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
+   place: of several. */
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
                                          dit_error *err);
+DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
+                                                const diti_device_place *place, diti_device **out, dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
