@@ -190,11 +190,14 @@ static void test_context_refusals(void) {
     CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "vulkan_count"));
     memset(two, 0, sizeof two);
     d.vulkan = two;
+    d.vulkan_count = 17;
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "vulkan_count"));
     d.vulkan_count = 2;
-    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "one device"));
+    d.devices = "0";
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "not both"));
     d = zero;
-    d.devices = "0,0";
-    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "one device"));
+    d.devices = "0,,0";
+    CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "a name is missing"));
     d = zero;
     d.transport.rank_count = 2;
     CHECK(refused(dit_context_create(&d, &ctx, &err), &err, "transport"));

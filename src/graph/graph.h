@@ -305,6 +305,15 @@ typedef struct diti_segment {
     bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
+/* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
+   use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
+   ops run. Of two plans, what one sends to the other meets, in order, what the other receives from it. */
+typedef struct diti_exchange {
+    diti_tensor tensor;
+    uint32_t peer; /* number of the other device */
+    bool sends;    /* else it receives */
+    uint32_t segment, begin, end; /* how much of the segment comes before: dispatches, in a plan slices */
+} diti_exchange;
 typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
     char name[64];
     uint32_t segment;                /* counted from 1 */
@@ -331,6 +340,8 @@ typedef struct diti_graph {
     diti_guard_record *guard_records;
     size_t guard_count, guard_capacity;
     uint32_t guard_judged; /* records of earlier segments, and the first */
+    diti_exchange *exchanges;
+    size_t exchange_count, exchange_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -360,6 +371,13 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 /* Appends a copy of dispatch; widens the life of what it binds. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+
+/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* Sends one and receives the other at the same time, before anything else goes on. */
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
 /* --- inside the room: how ops fill a dispatch (ops.c) --- */
 /* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
@@ -770,6 +788,8 @@ typedef struct diti_plan {
     size_t dispatch_count, dispatch_capacity;
     diti_plan_slice *slices;
     size_t slice_count, slice_capacity;
+    diti_exchange *exchanges;
+    size_t exchange_count;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
@@ -885,6 +905,11 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
+/* The same after what submission waits for; the rest of submission is filled here. */
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                               diti_submission *submission, uint64_t *value, dit_error *err);
+/* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
+DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
                                     VkCommandBuffer commands); /* into the application's command buffer */
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,

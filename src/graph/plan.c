@@ -9,7 +9,9 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
                            : block->storage == DITI_STORAGE_STATE ? "sampler state"
                                                                   : "inputs";
         dit_result result =
-            diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
+            plan->exchange_count /* which may go by another queue */
+                ? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
+                : diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
         if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
             result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
         }
@@ -156,6 +158,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
     plan->guard_records = graph->guard_records;
+    plan->exchanges = graph->exchanges;
+    plan->exchange_count = graph->exchange_count;
+    graph->exchanges = NULL;
+    graph->exchange_count = graph->exchange_capacity = 0;
     graph->tensors = NULL;
     graph->dispatches = NULL;
     graph->guard_records = NULL;
@@ -237,6 +243,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_plan_free_blocks(plan);
     diti_buffer_destroy(device, &plan->report);
     diti_free(&device->env, plan->guard_records);
+    diti_free(&device->env, plan->exchanges);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);

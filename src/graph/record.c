@@ -271,16 +271,21 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                               diti_submission *submission, uint64_t *value, dit_error *err) {
     uint32_t index = plan->segments[segment].first + slice;
     uint32_t group = plan->slices[index].group;
-    diti_submission submission = DITI_ZERO;
     uint64_t begin_ns;
-    dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, &submission, err);
+    dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, submission, err);
     if (result < 0) return result;
     begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
     result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
-                                &submission, err);
+                                submission, err);
     if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
     if (result < 0) return result;
     diti_record_count(plan, segment, slice);

@@ -235,6 +235,8 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 
 /* --- gathering into command buffers --- */
 
+#define DITI_SLICE_MET 0x80000000u /* of an exchange's begin and end: counts slices already */
+
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
     diti_plan_slice *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
@@ -285,6 +287,30 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
     return DIT_OK;
 }
 
+/* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
+   where an exchange needs it. */
+static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last,
+                                  diti_hazards *hazards, dit_error *err) {
+    bool filled = plan->slices[plan->slice_count - 1].count > 0, cut = false;
+    uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u);
+    size_t i;
+    for (i = 0; i < plan->exchange_count; i++) {
+        diti_exchange *exchange = &plan->exchanges[i];
+        if (exchange->segment != segment) continue;
+        if (exchange->begin == dispatch) {
+            exchange->begin = before | DITI_SLICE_MET;
+            cut = true;
+        }
+        if (exchange->end == dispatch || (last && exchange->end == UINT32_MAX)) {
+            exchange->end = before | DITI_SLICE_MET;
+            cut = true;
+        }
+    }
+    if (!cut || !filled || last) return DIT_OK;
+    hazards->count = 0;
+    return diti_slice_open(plan, segment, err);
+}
+
 static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
                                      dit_error *err) {
     diti_hazards hazards;
@@ -296,20 +322,26 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
     result = diti_slice_open(plan, segment, err);
     for (i = first; i < first + count && result >= 0; i++) {
         size_t from = plan->dispatch_count;
-        result = diti_slice_cut(plan, i, err);
+        result = diti_slice_meet(plan, segment, i, false, &hazards, err);
+        if (result >= 0) result = diti_slice_cut(plan, i, err);
         if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
     }
-    return result;
+    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, &hazards, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     uint32_t segment;
+    size_t i;
     dit_result result = DIT_OK;
     plan->segment_count = graph->segment_count;
     result = diti_plan_make_groups(plan, graph, err);
     for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
         plan->segments[segment] = graph->segments[segment];
         result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+    }
+    for (i = 0; i < plan->exchange_count; i++) {
+        plan->exchanges[i].begin &= ~DITI_SLICE_MET;
+        plan->exchanges[i].end &= ~DITI_SLICE_MET;
     }
     return result;
 }

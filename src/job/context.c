@@ -114,7 +114,7 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 /* What a self-test by that name means. What the device cannot help, such as a lost device, is an error; all else is a
    failed test. */
 static dit_result diti_context_judge(const dit_context *context, diti_device *device, const char *name,
-                                       dit_result result, bool *agrees) {
+                                     dit_result result, bool *agrees) {
     if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
         result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
@@ -125,7 +125,7 @@ static dit_result diti_context_judge(const dit_context *context, diti_device *de
 }
 
 static dit_result diti_context_probe(const dit_context *context, diti_device *device, const char *name, bool i8,
-                                       bool *agrees, dit_error *err) {
+                                     bool *agrees, dit_error *err) {
     dit_result result = diti_probe_device(device, i8, agrees, err);
     return diti_context_judge(context, device, name, result, agrees);
 }
@@ -173,7 +173,7 @@ static dit_result diti_context_prove_i8(const dit_context *context, diti_device 
 
 /* Attention climbs down by itself. */
 static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
-                                                dit_error *err) {
+                                               dit_error *err) {
     static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
     const char *name = names[int8 ? 0 : device->coop_attention];
     dit_result result = diti_probe_attention(device, int8, agrees, err);
@@ -251,9 +251,6 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->vulkan_count > 1 && desc->devices)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: set devices or several of vulkan, not both");
-    if (desc->transport.rank_count > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
     if (desc->trace_light && !desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: trace_light makes a trace lighter; set trace, too");
@@ -337,11 +334,15 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: %u devices are named, at most %u can be",
                          place.count, DITI_MAX_DEVICES);
     for (; place.ordinal < place.count && result >= 0; place.ordinal++) {
-        size_t length = at ? diti_context_name_length(at) : 0;
+        size_t length;
+        while (at && *at == ' ') at++;
+        length = at ? diti_context_name_length(at) : 0;
         if (desc->vulkan_count > 1) {
             one.vulkan = &desc->vulkan[place.ordinal];
             one.vulkan_count = 1;
         } else if (at && place.count > 1) {
+            if (!length)
+                return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': a name is missing", desc->devices);
             diti_format(name, sizeof name, "%.*s", length < 299 ? (int)length : 299, at);
             one.devices = name;
             at += length + (at[length] ? 1u : 0u);
@@ -362,6 +363,9 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
     result = diti_context_open_devices(context, desc, err);
     if (result >= 0) result = diti_context_prove(context, err);
+    if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
+        result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
+                                   context->overrides, &context->peers, err);
     if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
     return result;
 }
@@ -413,6 +417,7 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
     diti_env env;
     if (!ctx) return;
     env = ctx->env;
+    diti_peers_destroy(ctx->peers);
     while (ctx->device_count) diti_device_close(ctx->devices[--ctx->device_count]); /* the first has the instance */
     diti_trace_destroy(ctx->trace);
     diti_free(&env, ctx->overrides);

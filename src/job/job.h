@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "model/model.h"
 #include "sample/sample.h"
+#include "split/mesh.h"
 #include "text/text.h"
 #include "vae/vae.h"
 
@@ -12,6 +13,7 @@ struct dit_context {
     diti_device *device; /* the first of devices: what one device suffices for */
     diti_device *devices[DITI_MAX_DEVICES];
     uint32_t device_count;
+    diti_peers *peers; /* NULL: one device in one process */
     dit_progress progress;
     dit_worker worker;
     diti_trace *trace; /* NULL: none */

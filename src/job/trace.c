@@ -94,8 +94,9 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 }
 
 static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint32_t used) {
-    static const char *const names[DITI_LANES] = {"application",        "load", "plan", "record", "submit", "wait", "copy",
-                                                  "copy between devices", "GPU",  "application on GPU"};
+    static const char *const names[DITI_LANES] = {
+        "application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
+        "application on GPU"};
     uint32_t row;
     for (row = 0; row < DITI_TRACE_ROWS; row++) {
         if (used >> row & 1u)
@@ -157,7 +158,9 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
     static const char *const categories[] = {"application", "host", "copy"};
-    unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u : event->lane != DITI_LANE_APPLICATION ? 1u : 0u;
+    unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u
+                        : event->lane != DITI_LANE_APPLICATION                         ? 1u
+                                                                                       : 0u;
     diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
     if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
     diti_write_bytes(writer, "}", 1);

@@ -100,7 +100,7 @@ static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind 
 }
 
 /* The best type of those in bits; false when none is left. */
-static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
+DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
     uint32_t i, score, best = 0;
     for (i = 0; i < device->memory.memoryTypeCount; i++) {
         if (!(bits >> i & 1u)) continue;

@@ -14,19 +14,22 @@ static void diti_queue_unlock(diti_device *device) {
         diti_unlock(&device->queue_lock);
 }
 
-static dit_result diti_device_lost(dit_error *err) {
-    return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
+static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
+    char which[16] = "";
+    if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
+    return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
+                        which, device->info.name);
 }
 
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
-    return diti_atomic_load(&device->lost) ? diti_device_lost(err) : DIT_OK;
+    return diti_atomic_load(&device->lost) ? diti_device_lost(device, err) : DIT_OK;
 }
 
 /* Every failing call on the device passes here, so that a loss is remembered whoever met it first. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
     if (vr == VK_ERROR_DEVICE_LOST) {
         diti_atomic_store(&device->lost, 1);
-        return diti_device_lost(err);
+        return diti_device_lost(device, err);
     }
     return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
@@ -55,21 +58,34 @@ static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSu
     return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
 }
 
+DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
+    uint32_t i = 0;
+    if (!timeline || !value) return;
+    while (i < submission->wait_count && submission->waits[i] != timeline) i++;
+    if (i == submission->wait_count) {
+        submission->waits[submission->wait_count] = timeline; /* there is one for each direction to each device */
+        submission->wait_values[submission->wait_count++] = 0;
+    }
+    if (submission->wait_values[i] < value) submission->wait_values[i] = value;
+}
+
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
-    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    VkPipelineStageFlags stages[DITI_MAX_WAITS];
     VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
     VkSubmitInfo info = DITI_ZERO;
     VkResult vr;
+    uint32_t i;
+    for (i = 0; i < submission->wait_count; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    values.waitSemaphoreValueCount = submission->wait ? 1 : 0;
-    values.pWaitSemaphoreValues = &submission->wait_value;
+    values.waitSemaphoreValueCount = submission->wait_count;
+    values.pWaitSemaphoreValues = submission->wait_values;
     values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
     values.pSignalSemaphoreValues = &submission->signal_value;
     info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
     info.pNext = &values;
-    info.waitSemaphoreCount = values.waitSemaphoreValueCount;
-    info.pWaitSemaphores = &submission->wait;
-    info.pWaitDstStageMask = &stage;
+    info.waitSemaphoreCount = submission->wait_count;
+    info.pWaitSemaphores = submission->waits;
+    info.pWaitDstStageMask = stages;
     info.commandBufferCount = submission->count;
     info.pCommandBuffers = submission->commands;
     info.signalSemaphoreCount = values.signalSemaphoreValueCount;
@@ -115,7 +131,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     VkSemaphoreWaitInfo info = DITI_ZERO;
     diti_trace_scope scope;
     VkResult vr;
-    if (diti_atomic_load(&device->lost)) return diti_device_lost(err); /* what it waits for may never come */
+    if (diti_atomic_load(&device->lost)) return diti_device_lost(device, err); /* what it waits for may never come */
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;

@@ -427,6 +427,20 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
+/* The best memory type of those in bits; false when none is left. */
+DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
+
+/* --- memory in common (peer.c): for copies, and never on the host --- */
+typedef struct diti_shared {
+    diti_buffer buffers[2]; /* on either device; only buffer and size are of use */
+    void *pages;            /* DITI_SHARE_HOST: what was allocated */
+} diti_shared;
+/* Whether both drivers say so, the first device being the one that exports. */
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+                                           diti_shared *out, dit_error *err);
+DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
+
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
    timeline reaches the value that put returned. What the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
@@ -467,13 +481,17 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 /* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
+#define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
     VkQueue queue; /* NULL: the device's */
     const VkCommandBuffer *commands;
-    uint32_t count;
-    VkSemaphore wait, signal; /* timelines; VK_NULL_HANDLE: none */
-    uint64_t wait_value, signal_value;
+    uint32_t count, wait_count;
+    VkSemaphore signal; /* a timeline; VK_NULL_HANDLE: none */
+    uint64_t signal_value;
+    VkSemaphore waits[DITI_MAX_WAITS]; /* timelines; what signals them was submitted before */
+    uint64_t wait_values[DITI_MAX_WAITS];
 } diti_submission;
+DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value);
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);

@@ -1,0 +1,60 @@
+/* Exchanges: what the plan of one device sends to others and receives from them. */
+#include "graph/graph.h"
+
+/* In use from the begin on, as a dispatch there would have it. */
+static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {
+    diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
+    uint32_t now = (uint32_t)graph->dispatch_count;
+    if (parent->first_use == DITI_UNUSED_YET) parent->first_use = now;
+    if (parent->last_use < now) parent->last_use = now;
+}
+
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
+    diti_exchange *exchange;
+    if (diti_graph_failed(graph)) return 0;
+    if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+    if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
+                   sizeof *graph->exchanges))
+        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+    exchange = &graph->exchanges[graph->exchange_count];
+    memset(exchange, 0, sizeof *exchange);
+    exchange->tensor = tensor;
+    exchange->peer = peer;
+    exchange->sends = sends;
+    exchange->segment = graph->segment_count - 1;
+    exchange->begin = (uint32_t)graph->dispatch_count;
+    exchange->end = UINT32_MAX;
+    diti_exchange_use(graph, tensor);
+    return (uint32_t)graph->exchange_count++;
+}
+
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
+    if (diti_graph_failed(graph)) return;
+    graph->exchanges[exchange].end = (uint32_t)graph->dispatch_count;
+    diti_exchange_use(graph, graph->exchanges[exchange].tensor);
+}
+
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
+    uint32_t sent = diti_exchange_begin(graph, from, peer, true),
+             received = diti_exchange_begin(graph, to, peer, false);
+    diti_exchange_end(graph, sent);
+    diti_exchange_end(graph, received);
+}
+
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
+    uint32_t elements = tensor->format == DITI_I8 ? tensor->pitch : tensor->columns; /* int8 rows end in their scale */
+    return (uint64_t)elements * diti_element_size(tensor->format);
+}
+
+DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer) {
+    uint64_t bytes = 0;
+    size_t i;
+    for (i = 0; i < plan->exchange_count; i++) {
+        const diti_exchange *exchange = &plan->exchanges[i];
+        const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
+        if (exchange->sends && exchange->segment == segment && (peer == UINT32_MAX || peer == exchange->peer))
+            bytes += tensor->rows * diti_exchange_row_bytes(tensor);
+    }
+    return bytes;
+}

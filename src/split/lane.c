@@ -1,0 +1,437 @@
+/* Copies from one device to another. A chunk has three steps: out of the source into a slot, from side to side, out of
+   the slot into the target. The first and the last are submissions to the two devices, which wait for what was
+   submitted there before; the step between them, and its order, is the host's (diti_lane_pump). Where the other device
+   is in another process, the application's transport takes its place. */
+#include "split/mesh.h"
+
+DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
+    static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application"};
+    return names[transport];
+}
+
+static bool diti_lane_shares(const diti_lane *lane) { return lane->transport <= DITI_TRANSPORT_HOST; }
+
+static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t chunk) {
+    diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+    return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
+}
+
+/* --- making --- */
+
+static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
+    static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
+    dit_result result = DIT_OK;
+    uint32_t side;
+    if (diti_lane_shares(lane))
+        return diti_shared_create(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
+                                  shares[lane->transport], lane->slot_bytes, &slot->shared, err);
+    for (side = 0; side < DITI_LANE_SIDES && result >= 0; side++) {
+        if (lane->sides[side].device)
+            result = diti_buffer_create(lane->sides[side].device, lane->slot_bytes, kinds[side],
+                                        "copies between devices", &slot->buffers[side], err);
+    }
+    return result;
+}
+
+static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
+    diti_device *device = side->device;
+    VkCommandPoolCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    if (!device) return DIT_OK;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = device->transfer_queue ? device->transfer_family : device->queue_family;
+    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &side->pool);
+    if (vr < 0) {
+        side->pool = VK_NULL_HANDLE;
+        return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+    }
+    return diti_timeline_create(device, &side->timeline, err);
+}
+
+DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
+                                         dit_error *err) {
+    diti_lane *lane = (diti_lane *)diti_alloc_zero(env, sizeof *lane);
+    dit_result result = DIT_OK;
+    uint32_t i;
+    *out = NULL;
+    if (!lane) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    lane->env = *env;
+    lane->transport = desc->transport;
+    lane->from = desc->from;
+    lane->to = desc->to;
+    lane->slot_bytes = desc->slot_bytes;
+    lane->tag = desc->tag;
+    lane->limit_us = desc->limit_us;
+    if (desc->application) lane->application = *desc->application;
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        lane->sides[i].device = desc->devices[i];
+        if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
+    }
+    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
+    for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
+    if (result < 0)
+        diti_lane_destroy(lane);
+    else
+        *out = lane;
+    return result;
+}
+
+static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
+    diti_lane_side *side = &lane->sides[index];
+    diti_device *device = side->device;
+    uint32_t i;
+    diti_free(&lane->env, side->turns);
+    if (!device) return;
+    if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
+    if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
+    for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
+}
+
+DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
+    diti_env env;
+    uint32_t i;
+    if (!lane) return;
+    env = lane->env;
+    diti_lane_settle(lane);
+    for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
+    for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
+        diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
+                            &lane->slots[i].shared);
+    diti_free(&env, lane->copies);
+    diti_free(&env, lane->chunks);
+    diti_free(&env, lane);
+}
+
+/* --- recording --- */
+
+/* What an open copy is cut into: rows, or parts of one row where they lie side by side. */
+typedef struct diti_lane_cut {
+    uint64_t row_bytes;
+    uint32_t rows;
+    uint64_t from[DITI_LANE_SIDES]; /* bytes from the regions' begins */
+} diti_lane_cut;
+
+static void diti_lane_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = from_access;
+    barrier.dstAccessMask = to_access;
+    device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Hands a slot that another device wrote over to this one, or what this one wrote to the other. */
+static void diti_lane_hand_over(const diti_device *device, VkCommandBuffer commands, VkBuffer slot, bool acquire) {
+    uint32_t own = device->transfer_queue ? device->transfer_family : device->queue_family;
+    VkBufferMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
+    barrier.srcAccessMask = acquire ? 0u : (VkAccessFlags)VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = acquire ? (VkAccessFlags)VK_ACCESS_TRANSFER_READ_BIT : 0u;
+    barrier.srcQueueFamilyIndex = acquire ? VK_QUEUE_FAMILY_EXTERNAL : own;
+    barrier.dstQueueFamilyIndex = acquire ? own : VK_QUEUE_FAMILY_EXTERNAL;
+    barrier.buffer = slot;
+    barrier.size = VK_WHOLE_SIZE;
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL,
+                                  1, &barrier, 0, NULL);
+}
+
+static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_region *region,
+                                  const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
+    VkBufferCopy parts[64];
+    uint32_t row, count = 0;
+    memset(parts, 0, sizeof parts);
+    for (row = 0; row < cut->rows; row++) {
+        VkDeviceSize far_offset = region->offset + cut->from[side] + row * region->pitch,
+                     near_offset = row * cut->row_bytes;
+        parts[count].srcOffset = side == DITI_LANE_OUT ? far_offset : near_offset;
+        parts[count].dstOffset = side == DITI_LANE_OUT ? near_offset : far_offset;
+        parts[count++].size = cut->row_bytes;
+        if (count < DITI_COUNT(parts) && row + 1 < cut->rows) continue;
+        device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? region->buffer : slot,
+                                 side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
+        count = 0;
+    }
+}
+
+static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut, uint32_t side,
+                                   uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+    const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    diti_device *device = lane->sides[side].device;
+    VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
+    bool external = lane->transport < DITI_TRANSPORT_HOST;
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBufferBeginInfo begin = DITI_ZERO;
+    VkResult vr;
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = lane->sides[side].pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
+    vr = device->vk.BeginCommandBuffer(*out, &begin);
+    if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
+    diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
+    diti_lane_record_rows(device, *out, &copy->regions[side], cut, buffer, side);
+    if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
+    diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
+    vr = device->vk.EndCommandBuffer(*out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
+}
+
+static dit_result diti_lane_add_chunk(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut,
+                                      dit_error *err) {
+    diti_lane_chunk *chunk;
+    uint32_t side, slot;
+    dit_result result = DIT_OK;
+    if (!diti_grow(&lane->env, (void **)&lane->chunks, &lane->chunk_capacity, lane->chunk_count, sizeof *lane->chunks))
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    chunk = &lane->chunks[lane->chunk_count++];
+    memset(chunk, 0, sizeof *chunk);
+    chunk->copy = (uint32_t)lane->copy_count;
+    chunk->bytes = cut->rows * cut->row_bytes;
+    for (side = 0; side < DITI_LANE_SIDES; side++) {
+        for (slot = 0; slot < DITI_LANE_SLOTS && lane->sides[side].device && result >= 0; slot++)
+            result = diti_lane_record(lane, copy, cut, side, slot, &chunk->commands[side][slot], err);
+    }
+    return result;
+}
+
+/* Several rows to a chunk, or several chunks to a row. */
+static dit_result diti_lane_cut_rows(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+    uint64_t most = lane->slot_bytes / copy->row_bytes, done;
+    diti_lane_cut cut = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t row;
+    for (row = 0; row < copy->rows && result >= 0; row += cut.rows) {
+        cut.rows = most == 0 ? 1 : copy->rows - row < most ? copy->rows - row : (uint32_t)most;
+        for (done = 0; done < copy->row_bytes && result >= 0; done += cut.row_bytes) {
+            cut.row_bytes = copy->row_bytes - done < lane->slot_bytes ? copy->row_bytes - done : lane->slot_bytes;
+            cut.from[DITI_LANE_OUT] = row * copy->regions[DITI_LANE_OUT].pitch + done;
+            cut.from[DITI_LANE_IN] = row * copy->regions[DITI_LANE_IN].pitch + done;
+            result = diti_lane_add_chunk(lane, copy, &cut, err);
+        }
+    }
+    return result;
+}
+
+/* Each copy is open once, but another process may be a few chunks behind. */
+static bool diti_lane_grow_turns(diti_lane *lane) {
+    uint32_t i;
+    lane->turn_count = (uint32_t)lane->copy_count + 1 + DITI_LANE_SLOTS;
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        diti_lane_side *side = &lane->sides[i];
+        diti_free(&lane->env, side->turns);
+        side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, lane->turn_count, sizeof *side->turns);
+        if (!side->turns) return false;
+    }
+    return diti_grow(&lane->env, (void **)&lane->copies, &lane->copy_capacity, lane->copy_count, sizeof *lane->copies);
+}
+
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+    diti_lane_copy whole = *copy;
+    dit_result result;
+    uint32_t i;
+    bool dense = true;
+    if (!diti_lane_grow_turns(lane))
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    for (i = 0; i < DITI_LANE_SIDES; i++)
+        if (lane->sides[i].device && copy->regions[i].pitch != copy->row_bytes) dense = false;
+    if (dense && lane->transport != DITI_TRANSPORT_APPLICATION) { /* both processes must cut alike */
+        whole.row_bytes *= whole.rows;
+        whole.rows = 1;
+    }
+    whole.first = (uint32_t)lane->chunk_count;
+    result = diti_lane_cut_rows(lane, &whole, err);
+    whole.count = (uint32_t)lane->chunk_count - whole.first;
+    lane->copies[lane->copy_count++] = whole;
+    return result;
+}
+
+/* --- running --- */
+
+static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSemaphore after, uint64_t value) {
+    diti_lane_side *side = &lane->sides[index];
+    diti_lane_turn *turn = &side->turns[(side->first + side->count++) % lane->turn_count];
+    turn->copy = copy;
+    turn->after = after;
+    turn->value = value;
+    side->opened += lane->copies[copy].count;
+}
+
+DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
+    diti_lane_push(lane, side, copy, after, value);
+    if (!lane->sides[1 - side].device) diti_lane_push(lane, 1 - side, copy, VK_NULL_HANDLE, 0);
+    return lane->sides[side].opened;
+}
+
+/* A side's next chunk was submitted. */
+static void diti_lane_advance(diti_lane *lane, diti_lane_side *side) {
+    side->submitted++;
+    if (++side->chunk < lane->copies[side->turns[side->first].copy].count) return;
+    side->chunk = 0;
+    side->first = (side->first + 1) % lane->turn_count;
+    side->count--;
+}
+
+static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
+                                          dit_error *err) {
+    diti_lane_side *side = &lane->sides[index];
+    const diti_lane_turn *turn = &side->turns[side->first];
+    diti_submission submission = DITI_ZERO;
+    submission.queue = side->device->transfer_queue;
+    submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
+    submission.count = 1;
+    submission.signal = side->timeline;
+    submission.signal_value = side->submitted + 1;
+    diti_submission_wait(&submission, turn->after, turn->value);
+    return diti_submit_after(side->device, &submission, err);
+}
+
+/* The device of this side is in another process: what is done here is to hand the other side's bytes to it, or to ask
+   for them. */
+static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
+                                               dit_error *err) {
+    uint64_t number = lane->sides[index].submitted, tag = lane->tag << 32 | (number & 0xffffffffu);
+    diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
+    const dit_transport *with = &lane->application;
+    diti_buffer *buffer = &slot->buffers[1 - index];
+    bool sends = index == DITI_LANE_IN;
+    if (sends) diti_buffer_invalidate(lane->sides[DITI_LANE_OUT].device, buffer);
+    slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
+                          : with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
+    if (slot->request) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s %s rank %u",
+                     sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
+}
+
+static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
+    diti_lane_side *side = &lane->sides[index];
+    uint32_t number = lane->copies[side->turns[side->first].copy].first + side->chunk;
+    const diti_lane_chunk *chunk = &lane->chunks[number];
+    diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
+    dit_result result;
+    if (index == DITI_LANE_OUT) {
+        slot->chunk = number;
+        if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+    }
+    result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
+                          : diti_lane_submit_application(lane, index, chunk, err);
+    if (result < 0) return result;
+    if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
+    diti_lane_advance(lane, side);
+    return DIT_OK;
+}
+
+static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
+    diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+    uint64_t now = diti_clock_us();
+    int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
+    if (done < 0)
+        return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+                         lane->from, lane->to);
+    if (done) side->finished++;
+    if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
+    if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->from, lane->to,
+                     (unsigned long long)(lane->limit_us / 1000));
+}
+
+static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
+    const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+    const diti_lane_chunk *what = &lane->chunks[slot->chunk];
+    diti_trace_event event = DITI_ZERO;
+    if (!lane->trace || lane->trace->light) return;
+    event.kind = DITI_TRACE_SPAN;
+    event.lane = DITI_LANE_PEER;
+    event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
+    event.begin_ns = slot->begin_ns;
+    event.end_ns = diti_trace_now(lane->trace);
+    event.bytes = (double)what->bytes;
+    diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, lane->copies[what->copy].name,
+                diti_transport_name(lane->transport));
+    diti_trace_add(lane->trace, &event);
+}
+
+/* What a side has finished. */
+static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err) {
+    diti_lane_side *side = &lane->sides[index];
+    uint64_t before = side->finished, done = 0;
+    dit_result result = DIT_OK;
+    if (!side->device) {
+        result = diti_lane_poll_application(lane, side, err);
+    } else if (side->finished < side->submitted) {
+        result = diti_timeline_value(side->device, side->timeline, &done, err);
+        if (result >= 0 && done > side->finished) side->finished = done;
+    }
+    for (; index == DITI_LANE_IN && before < side->finished; before++) diti_lane_trace(lane, before);
+    return result;
+}
+
+/* The next chunk is in its slot on one side: now it is on the other. */
+static void diti_lane_pass(diti_lane *lane) {
+    diti_lane_slot *slot = &lane->slots[lane->passed % DITI_LANE_SLOTS];
+    size_t bytes = (size_t)lane->chunks[slot->chunk].bytes;
+    diti_device *from = lane->sides[DITI_LANE_OUT].device, *to = lane->sides[DITI_LANE_IN].device;
+    if (lane->transport == DITI_TRANSPORT_STAGED) {
+        diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
+        memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
+    }
+    if (to && !diti_lane_shares(lane)) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+    lane->passed++;
+}
+
+DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
+    diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+    uint64_t before = out->submitted + out->finished + lane->passed + in->submitted + in->finished;
+    dit_result result = diti_lane_poll(lane, DITI_LANE_OUT, err);
+    if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
+    while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
+        result = diti_lane_submit(lane, DITI_LANE_OUT, err);
+    while (result >= 0 && lane->passed < out->finished) diti_lane_pass(lane);
+    while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
+    if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
+    return result;
+}
+
+DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane) {
+    const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+    return !out->count && !in->count && in->finished == out->submitted;
+}
+
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        diti_lane_side *side = &lane->sides[i];
+        if (side->device && side->finished < side->submitted)
+            return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
+    }
+    return DIT_OK;
+}
+
+/* A transfer of the application's cannot be taken back: it is waited for, but not for ever. */
+static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) {
+    dit_result result = DIT_OK;
+    while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
+}
+
+DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
+    uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
+    uint32_t i;
+    if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        diti_lane_side *side = &lane->sides[i];
+        if (!side->device)
+            diti_lane_settle_application(lane, side);
+        else if (side->submitted &&
+                 diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
+            diti_queue_idle(side->device);
+        side->opened = side->submitted = side->finished = number;
+        side->first = side->count = side->chunk = 0;
+    }
+    lane->passed = number;
+}

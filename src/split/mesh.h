@@ -1,0 +1,164 @@
+/* split, on devices: several of them work on one job. Every device has a plan of its own (graph/graph.h), in which
+   exchanges say what it sends to others and receives from them; all plans have the same segments.
+
+   peers   how the devices of a context reach each other: for every pair the best transport that proved itself
+   lane    copies from one device to another, in chunks through a ring of slots that both reach
+   mesh    plans that run side by side: lanes for their exchanges, and which slice may be submitted when
+
+   Nothing here waits but where it says so: whoever runs a mesh pumps it, and host copies happen in the pumping. */
+#ifndef DITI_MESH_H
+#define DITI_MESH_H
+#include "graph/graph.h"
+
+/* ================= lanes ================= */
+typedef enum diti_transport {                             /* best first */
+                              DITI_TRANSPORT_FD,          /* memory in common, by the driver's file descriptor */
+                              DITI_TRANSPORT_DMA_BUF,     /* by the system's */
+                              DITI_TRANSPORT_HOST,        /* pages of the host that both devices import */
+                              DITI_TRANSPORT_STAGED,      /* the host copies from one's memory to the other's */
+                              DITI_TRANSPORT_APPLICATION, /* dit_transport: one of the two is in another process */
+                              DITI_TRANSPORTS
+} diti_transport;
+DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
+
+/* A chunk goes from the source to a slot on one device, and from the slot to the target on the other. A slot is memory
+   that both reach, or a buffer on each, between which the host copies. Each half of the way is a submission that waits
+   for nothing but what was submitted to the same device before, so that no order of submissions can block. */
+#define DITI_LANE_SLOTS 2u
+enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
+typedef struct diti_lane_slot {
+    diti_shared shared;
+    diti_buffer buffers[DITI_LANE_SIDES]; /* where nothing is shared; of a device in another process none */
+    void *request;                        /* the application's */
+    uint64_t begin_ns;
+    uint32_t chunk; /* that is in it */
+} diti_lane_slot;
+typedef struct diti_lane_chunk {
+    uint32_t copy;
+    uint64_t bytes;
+    VkCommandBuffer commands[DITI_LANE_SIDES][DITI_LANE_SLOTS];
+} diti_lane_chunk;
+/* Rows of so many bytes, pitch bytes from one to the next. */
+typedef struct diti_lane_region {
+    VkBuffer buffer; /* VK_NULL_HANDLE: in another process */
+    VkDeviceSize offset, pitch;
+} diti_lane_region;
+typedef struct diti_lane_copy {
+    diti_lane_region regions[DITI_LANE_SIDES];
+    uint64_t row_bytes;
+    uint32_t rows;
+    uint32_t first, count; /* chunks; set by diti_lane_add */
+    char name[32];
+} diti_lane_copy;
+typedef struct diti_lane_turn { /* a copy that may go on, on one side */
+    uint32_t copy;
+    VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
+    uint64_t value;
+} diti_lane_turn;
+typedef struct diti_lane_side {
+    diti_device *device; /* NULL: in another process */
+    VkCommandPool pool;
+    VkSemaphore timeline;                 /* counts chunks */
+    uint64_t opened, submitted, finished; /* chunks since the lane was made; finished: as far as was seen */
+    diti_lane_turn *turns;                /* a ring */
+    uint32_t first, count, chunk;         /* chunk: the next one of the first turn's copy */
+} diti_lane_side;
+typedef struct diti_lane {
+    diti_env env;
+    diti_transport transport;
+    uint32_t from, to; /* devices, counted over all processes */
+    VkDeviceSize slot_bytes;
+    diti_lane_slot slots[DITI_LANE_SLOTS];
+    diti_lane_side sides[DITI_LANE_SIDES];
+    uint64_t passed; /* chunks that the host has brought from side to side, or seen to be there */
+    uint64_t bytes;  /* of chunks that were copied in, or handed to the application */
+    diti_lane_copy *copies;
+    size_t copy_count, copy_capacity;
+    uint32_t turn_count; /* room for turns */
+    diti_lane_chunk *chunks;
+    size_t chunk_count, chunk_capacity;
+    dit_transport application;
+    uint64_t tag, limit_us, idle_since_us; /* limit: of waiting for another process */
+    diti_trace *trace;
+} diti_lane;
+
+typedef struct diti_lane_desc {
+    diti_transport transport;
+    diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
+    uint32_t from, to;
+    VkDeviceSize slot_bytes;
+    const dit_transport *application;
+    uint64_t tag; /* of the mesh */
+    uint64_t limit_us;
+} diti_lane_desc;
+DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
+                                         dit_error *err);
+DIT_INTERNAL void diti_lane_destroy(diti_lane *lane); /* settles; NULL is fine */
+/* Records a copy, to run any number of times. Its number: one more than that of the copy before. */
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err);
+/* On a side in this process, the copy may run once more when timeline after has reached value. Both sides open copies
+   in the same order. What the side's timeline reaches when it is through. */
+DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
+/* Does what can be done now without waiting; *moved becomes true when something was. */
+DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
+DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or on its way */
+/* Waits until something that is on its way has moved on, or the time is over. */
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err);
+/* Waits for what was submitted and forgets what is open. */
+DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
+
+/* ================= peers ================= */
+typedef struct diti_peers {
+    diti_env env;
+    diti_device *const *devices; /* the context's */
+    uint32_t count;              /* of devices in this process */
+    uint32_t first, all;         /* number of the first of them among those of all processes, and how many there are */
+    VkDeviceSize chunk;          /* bytes copied at a time */
+    dit_transport application;
+    uint64_t limit_us;
+    uint32_t meshes; /* made so far, which are the same in every process */
+    diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
+} diti_peers;
+/* Tests the transports of every pair. overrides: transport, break_transport, chunk, transport_ms. */
+DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+                                          const dit_transport *application, const char *overrides, diti_peers **out,
+                                          dit_error *err);
+DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
+
+/* ================= meshes ================= */
+typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
+    diti_lane *lane;
+    uint32_t side, copy;
+    bool open;     /* since the cursor of its plan came to its begin */
+    uint64_t last; /* what its side's timeline reaches then */
+} diti_mesh_port;
+typedef struct diti_mesh_member {
+    diti_plan *plan;
+    diti_mesh_port *ports; /* one for each of the plan's exchanges */
+    diti_submission next;  /* what its next slice waits for */
+    bool arrived;          /* exchanges at the begin of the segment at hand are open */
+} diti_mesh_member;
+typedef struct diti_mesh {
+    diti_env env;
+    uint32_t first, count; /* of members in this process */
+    diti_mesh_member members[DITI_MAX_DEVICES];
+    diti_lane **lanes;
+    size_t lane_count, lane_capacity;
+} diti_mesh;
+/* plans: one for each of the first `count` of the context's devices. */
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
+                                         dit_error *err);
+DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh); /* before its plans; NULL is fine */
+/* Whether what must have arrived or left before a slice has; members submit their slices in order. */
+DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice);
+/* diti_plan_submit of a slice that is ready. */
+DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
+                                         uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
+DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
+/* Waits a while for what is on its way; DIT_OK as well where nothing is. */
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
+/* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */
+DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
+#endif

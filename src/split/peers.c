@@ -1,0 +1,190 @@
+/* How the devices of a context reach each other. Drivers claim more than they do, so a transport counts only after its
+   self-test: copies that go round the slots and leave a rest, compared byte for byte. */
+#include "split/mesh.h"
+
+#define DITI_PEERS_TEST_CHUNK 4096u
+#define DITI_PEERS_TEST_BYTES (5 * DITI_PEERS_TEST_CHUNK - 52)
+
+typedef struct diti_peers_test {
+    diti_device *devices[DITI_LANE_SIDES];
+    diti_buffer buffers[DITI_LANE_SIDES];
+    diti_lane *lane;
+    unsigned char *bytes; /* what is sent, then what came */
+} diti_peers_test;
+
+static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
+    uint32_t i;
+    for (i = 0; i < DITI_PEERS_TEST_BYTES; i++) bytes[i] = (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
+}
+
+/* With bounded waits: a transport that is broken may keep its bytes for ever. */
+static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
+    uint64_t begin = diti_clock_us(), now = begin;
+    dit_result result = DIT_OK;
+    bool moved;
+    diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
+    diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
+    while (result >= 0 && !diti_lane_idle(lane)) {
+        result = diti_lane_pump(lane, &moved, err);
+        if (result >= 0) result = diti_lane_wait(lane, 1000000u, err);
+        now = diti_clock_us();
+        if (now - begin > 10000000u && result >= 0)
+            return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");
+    }
+    return result;
+}
+
+static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool *agrees, dit_error *err) {
+    unsigned char *came = test->bytes + DITI_PEERS_TEST_BYTES;
+    dit_result result;
+    diti_peers_fill(test->bytes, seed);
+    memset(came, 0, DITI_PEERS_TEST_BYTES);
+    result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
+    if (result >= 0)
+        result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
+    if (result >= 0) result = diti_peers_run_lane(test->lane, err);
+    if (result >= 0)
+        result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
+    *agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
+    return result;
+}
+
+static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test *test, const diti_lane_desc *desc,
+                                       dit_error *err) {
+    diti_lane_copy copy = DITI_ZERO;
+    dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
+    uint32_t i;
+    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
+        result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
+                                           &test->buffers[i], err);
+        copy.regions[i].buffer = test->buffers[i].buffer;
+        copy.regions[i].pitch = DITI_PEERS_TEST_BYTES;
+    }
+    copy.row_bytes = DITI_PEERS_TEST_BYTES;
+    copy.rows = 1;
+    diti_format(copy.name, sizeof copy.name, "self-test");
+    return result < 0 ? result : diti_lane_add(test->lane, &copy, err);
+}
+
+static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
+                                 bool *agrees, dit_error *err) {
+    diti_peers_test test = DITI_ZERO;
+    diti_lane_desc desc = DITI_ZERO;
+    dit_result result;
+    uint32_t i;
+    *agrees = false;
+    test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
+    if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+    desc.transport = transport;
+    desc.devices[DITI_LANE_OUT] = test.devices[0] = peers->devices[from];
+    desc.devices[DITI_LANE_IN] = test.devices[1] = peers->devices[to];
+    desc.from = from;
+    desc.to = to;
+    desc.slot_bytes = DITI_PEERS_TEST_CHUNK;
+    result = diti_peers_test_make(peers, &test, &desc, err);
+    for (i = 0; i < 2 && result >= 0; i++) {
+        result = diti_peers_test_run(&test, i, agrees, err);
+        if (!*agrees) break;
+    }
+    diti_lane_destroy(test.lane);
+    for (i = 0; i < DITI_LANE_SIDES; i++) diti_buffer_destroy(test.devices[i], &test.buffers[i]);
+    diti_free(&peers->env, test.bytes);
+    return result;
+}
+
+static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
+                              const char *overrides) {
+    static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    char wanted[16];
+    if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
+        !diti_equal(wanted, diti_transport_name(transport)))
+        return false;
+    return transport == DITI_TRANSPORT_STAGED ||
+           diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
+}
+
+/* The best transport of a pair; what fails is left out, but for what nothing can help. */
+static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
+                                    dit_error *err) {
+    int transport;
+    for (transport = 0; transport <= DITI_TRANSPORT_STAGED; transport++) {
+        const char *name = diti_transport_name((diti_transport)transport);
+        dit_error why = DITI_ZERO;
+        dit_result result;
+        bool agrees;
+        if (!diti_peers_offers(peers, from, to, (diti_transport)transport, overrides)) continue;
+        result = diti_peers_try(peers, from, to, (diti_transport)transport, &agrees, &why);
+        if (diti_override_is(overrides, "break_transport", name)) agrees = false;
+        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+            if (err) *err = why;
+            return result;
+        }
+        peers->transports[from][to] = (diti_transport)transport;
+        if (agrees) {
+            diti_log(&peers->env, DITI_LOG_INFO, "device %u reaches device %u by %s", from, to, name);
+            return DIT_OK;
+        }
+        diti_log(&peers->env, DITI_LOG_WARNING, "device %u does not reach device %u by %s: %s", from, to, name,
+                 why.result < 0 ? why.message : "its self-test failed");
+    }
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "device %u (%s) cannot send to device %u (%s)", from,
+                     peers->devices[from]->info.name, to, peers->devices[to]->info.name);
+}
+
+static dit_result diti_peers_choose_all(diti_peers *peers, const char *overrides, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t from, to;
+    for (from = 0; from < peers->count; from++) {
+        for (to = 0; to < peers->count && result >= 0; to++)
+            if (from != to) result = diti_peers_choose(peers, from, to, overrides, err);
+    }
+    return result;
+}
+
+static dit_result diti_peers_check(const dit_transport *application, uint32_t count, dit_error *err) {
+    if (application->rank_count <= 1) return DIT_OK;
+    if (!application->send || !application->receive || !application->poll)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: set send, receive and poll");
+    if (application->rank >= application->rank_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: rank %u is not below rank_count %u",
+                         application->rank, application->rank_count);
+    if ((uint64_t)application->rank_count * count > DITI_MAX_DEVICES)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: more than %u devices in all",
+                         DITI_MAX_DEVICES);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+                                          const dit_transport *application, const char *overrides, diti_peers **out,
+                                          dit_error *err) {
+    diti_peers *peers;
+    dit_result result = diti_peers_check(application, count, err);
+    *out = NULL;
+    if (result < 0) return result;
+    peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
+    if (!peers) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a set of devices");
+    peers->env = *env;
+    peers->devices = devices;
+    peers->count = peers->all = count;
+    peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)4 << 20);
+    peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
+    peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
+    if (application->rank_count > 1) {
+        peers->application = *application;
+        peers->first = application->rank * count;
+        peers->all = application->rank_count * count;
+    }
+    result = diti_peers_choose_all(peers, overrides, err);
+    if (result < 0)
+        diti_peers_destroy(peers);
+    else
+        *out = peers;
+    return result;
+}
+
+DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
+    diti_env env;
+    if (!peers) return;
+    env = peers->env;
+    diti_free(&env, peers);
+}

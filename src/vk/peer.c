@@ -1,0 +1,212 @@
+/* Memory that two devices have in common: exported by one and imported by the other, or pages of the host that both
+   import. Every way is offered only where the drivers say that they can; whether the bytes arrive is for a test. */
+#include "vk/vk.h"
+#if !defined(_WIN32)
+#include <unistd.h>
+static void diti_share_close(int fd) { close(fd); }
+#else
+static void diti_share_close(int fd) { (void)fd; }
+#endif
+
+static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
+    switch (share) {
+    case DITI_SHARE_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+    case DITI_SHARE_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    default: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    }
+}
+
+static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+
+static bool diti_share_has(const diti_device *device, diti_share share, VkExternalMemoryFeatureFlags features) {
+    VkPhysicalDeviceExternalBufferInfo info = DITI_ZERO;
+    VkExternalBufferProperties properties = DITI_ZERO;
+    PFN_vkGetPhysicalDeviceExternalBufferProperties ask =
+        (PFN_vkGetPhysicalDeviceExternalBufferProperties)device->vk.GetInstanceProcAddr(
+            device->instance, "vkGetPhysicalDeviceExternalBufferProperties");
+    if (!device->shares[share] || !ask) return false;
+    info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO;
+    info.usage = diti_share_usage;
+    info.handleType = diti_share_handle(share);
+    properties.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES;
+    ask(device->physical, &info, &properties);
+    return (properties.externalMemoryProperties.externalMemoryFeatures & features) == features &&
+           (properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
+}
+
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
+    VkExternalMemoryFeatureFlags import = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+    VkExternalMemoryFeatureFlags export_too =
+        share == DITI_SHARE_HOST ? import : VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
+    /* a driver may take what another one exported and read rubbish from it */
+    if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
+                                   memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
+        return false;
+    return diti_share_has(a, share, export_too) && diti_share_has(b, share, import);
+}
+
+static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
+                                     VkMemoryRequirements *need, dit_error *err) {
+    VkExternalMemoryBufferCreateInfo external = DITI_ZERO;
+    VkBufferCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
+    external.handleTypes = (VkFlags)diti_share_handle(share);
+    info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+    info.pNext = &external;
+    info.size = size;
+    info.usage = diti_share_usage;
+    vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
+    if (vr < 0) {
+        out->buffer = VK_NULL_HANDLE;
+        return diti_device_fail(device, vr, "vkCreateBuffer of shared memory", err);
+    }
+    out->size = size;
+    device->vk.GetBufferMemoryRequirements(device->device, out->buffer, need);
+    return DIT_OK;
+}
+
+/* pNext: where the memory comes from, or that it is to be exported. */
+static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
+                                       const void *pNext, diti_buffer *out, dit_error *err) {
+    VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
+    VkMemoryAllocateInfo info = DITI_ZERO;
+    VkResult vr;
+    if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
+                          &info.memoryTypeIndex))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "%s has no memory type for shared memory",
+                         device->info.name);
+    dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+    dedicated.pNext = pNext;
+    dedicated.buffer = out->buffer;
+    info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    info.pNext = share == DITI_SHARE_HOST ? pNext : &dedicated;
+    info.allocationSize = size;
+    vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
+    if (vr < 0) {
+        out->block.memory = VK_NULL_HANDLE;
+        return diti_device_fail(device, vr, "vkAllocateMemory of shared memory", err);
+    }
+    vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, 0);
+    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory of shared memory", err) : DIT_OK;
+}
+
+/* --- by file descriptor --- */
+
+static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
+                                     dit_error *err) {
+    PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
+    VkMemoryGetFdInfoKHR info = DITI_ZERO;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
+    info.memory = from->block.memory;
+    info.handleType = diti_share_handle(share);
+    vr = get ? get(device->device, &info, fd) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    return vr < 0 ? diti_device_fail(device, vr, "vkGetMemoryFdKHR", err) : DIT_OK;
+}
+
+/* The memory types that a descriptor fits; those of an opaque one are what they were at home. */
+static uint32_t diti_shared_types(const diti_device *device, diti_share share, int fd) {
+    PFN_vkGetMemoryFdPropertiesKHR ask =
+        (PFN_vkGetMemoryFdPropertiesKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdPropertiesKHR");
+    VkMemoryFdPropertiesKHR properties = DITI_ZERO;
+    if (share == DITI_SHARE_FD) return UINT32_MAX;
+    properties.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR;
+    if (!ask || ask(device->device, diti_share_handle(share), fd, &properties) < 0) return 0;
+    return properties.memoryTypeBits;
+}
+
+static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share share, diti_shared *out,
+                                    const VkMemoryRequirements *need, dit_error *err) {
+    VkExportMemoryAllocateInfo to_export = DITI_ZERO;
+    VkImportMemoryFdInfoKHR to_import = DITI_ZERO;
+    dit_result result;
+    int fd = -1;
+    to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+    to_export.handleTypes = (VkFlags)diti_share_handle(share);
+    result = diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err);
+    if (result >= 0) result = diti_shared_export(a, &out->buffers[0], share, &fd, err);
+    if (result < 0) return result;
+    to_import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
+    to_import.handleType = diti_share_handle(share);
+    to_import.fd = fd;
+    result = diti_shared_allocate(b, share, need[0].size, need[1].memoryTypeBits & diti_shared_types(b, share, fd),
+                                  &to_import, &out->buffers[1], err);
+    if (!out->buffers[1].block.memory) diti_share_close(fd); /* else it is the driver's now */
+    return result;
+}
+
+/* --- pages of the host --- */
+
+static VkDeviceSize diti_shared_alignment(const diti_device *device) {
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = DITI_ZERO;
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    host.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT;
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &host;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    return host.minImportedHostPointerAlignment;
+}
+
+static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkDeviceSize size,
+                                           const VkMemoryRequirements *need, diti_buffer *out, dit_error *err) {
+    PFN_vkGetMemoryHostPointerPropertiesEXT ask = (PFN_vkGetMemoryHostPointerPropertiesEXT)device->vk.GetDeviceProcAddr(
+        device->device, "vkGetMemoryHostPointerPropertiesEXT");
+    VkMemoryHostPointerPropertiesEXT properties = DITI_ZERO;
+    VkImportMemoryHostPointerInfoEXT info = DITI_ZERO;
+    VkResult vr;
+    properties.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT;
+    info.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
+    info.handleType = diti_share_handle(DITI_SHARE_HOST);
+    info.pHostPointer = pages;
+    vr = ask ? ask(device->device, info.handleType, pages, &properties) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vr < 0) return diti_device_fail(device, vr, "vkGetMemoryHostPointerPropertiesEXT", err);
+    return diti_shared_allocate(device, DITI_SHARE_HOST, size, need->memoryTypeBits & properties.memoryTypeBits, &info,
+                                out, err);
+}
+
+static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shared *out,
+                                       const VkMemoryRequirements *need, dit_error *err) {
+    VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
+    unsigned char *pages;
+    dit_result result;
+    if (other > align) align = other;
+    if (need[1].size > size) size = need[1].size;
+    if (align == 0 || align > 1u << 20)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no pages of the host suit both devices");
+    size = (size + align - 1) / align * align;
+    out->pages = diti_alloc(&a->env, (size_t)(size + align));
+    if (!out->pages) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for shared pages");
+    pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
+    result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
+    return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
+}
+
+/* --- both --- */
+
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+                                           diti_shared *out, dit_error *err) {
+    VkMemoryRequirements need[2];
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
+    if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
+    if (result >= 0 && share == DITI_SHARE_HOST)
+        result = diti_shared_by_pages(a, b, out, need, err);
+    else if (result >= 0)
+        result = diti_shared_by_fd(a, b, share, out, need, err);
+    if (result < 0) diti_shared_destroy(a, b, out);
+    return result;
+}
+
+static void diti_shared_free(const diti_device *device, const diti_buffer *buffer) {
+    if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+    if (buffer->block.memory) device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+}
+
+DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
+    diti_shared_free(a, &shared->buffers[0]);
+    diti_shared_free(b, &shared->buffers[1]);
+    diti_free(&a->env, shared->pages);
+    memset(shared, 0, sizeof *shared);
+}
