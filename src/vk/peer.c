@@ -35,14 +35,14 @@ static bool diti_share_has(const diti_device *device, diti_share share, VkExtern
 }
 
 DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
-    VkExternalMemoryFeatureFlags import = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
-    VkExternalMemoryFeatureFlags export_too =
-        share == DITI_SHARE_HOST ? import : VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
+    VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+    VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
+    if (share == DITI_SHARE_HOST) export_too = imports;
     /* a driver may take what another one exported and read rubbish from it */
     if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
                                    memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
         return false;
-    return diti_share_has(a, share, export_too) && diti_share_has(b, share, import);
+    return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
 static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
