@@ -165,7 +165,7 @@ extern "C" {
 
 /* ---- Objects and results ----------------------------------------------------------------------------------------- */
 
-typedef struct dit_context dit_context; /* a device, its pipelines and its memory */
+typedef struct dit_context dit_context; /* a device or several, pipelines and memory */
 typedef struct dit_model dit_model;     /* weights; immutable once loaded, shared by jobs */
 typedef struct dit_job dit_job;         /* one request: a picture, or image_count of them */
 
@@ -324,9 +324,9 @@ typedef struct dit_vulkan {
 typedef struct dit_context_desc {
     uint32_t _zero_begin; /* guard: stays zero */
     const char *devices;  /* which one dit opens: an index of dit_device_list ("0"), part of a name, or "uuid:" and 32
-                             hexadecimal digits; NULL: the best one */
-    const dit_vulkan *vulkan;              /* or: the application's device; NULL: dit opens one */
-    uint32_t vulkan_count;                 /* 0 without vulkan, else 1 in this version */
+                             hexadecimal digits; NULL: the best one. Or several, "0,1": see "Several devices" above */
+    const dit_vulkan *vulkan;              /* or: the application's devices; NULL: dit opens one */
+    uint32_t vulkan_count;                 /* of vulkan, at most 16; several are used like several of devices */
     dit_transport transport;               /* zero: this process alone */
     dit_allocator allocator;               /* zero: malloc and free */
     dit_device_allocator device_allocator; /* zero: vkAllocateMemory in large blocks */
@@ -691,10 +691,15 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
    Returns DIT_CANCELLED when desc->progress says so. Any thread. */
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
 
-/* The device of a context; its rung is the one in use, with what failed its self-test: "coop, no coop2".
+/* The first device of a context; its rung is the one in use, with what failed its self-test: "coop, no coop2".
    ctx: required. out: required.
    err: may be NULL. Any thread. */
 DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err);
+
+/* The devices of a context, the first one first.
+   ctx: required. out: room for *count entries, or NULL to ask for the number only. count: required; in: entries of out;
+   out: entries written, or the number of devices when out is NULL. err: may be NULL. Any thread. */
+DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *out, uint32_t *count, dit_error *err);
 
 /* Copies out what makes the next start faster: compiled pipelines and tuned choices, for dit_context_desc.cache.
    ctx: required. blob: room for *size bytes, or NULL to ask for the size; 8 bytes of slack are wise when other
@@ -5220,6 +5225,7 @@ typedef enum diti_trace_lane {
 							   DITI_LANE_SUBMIT,
 							   DITI_LANE_WAIT,
 							   DITI_LANE_COPY,
+							   DITI_LANE_PEER,
 							   DITI_LANE_GPU,
 							   DITI_LANE_GPU_APPLICATION,
 							   DITI_LANES
@@ -5293,6 +5299,13 @@ typedef struct diti_trace_scope {
 	uint8_t lane, row;
 } diti_trace_scope;
 
+typedef enum diti_share {
+	DITI_SHARE_FD,
+	DITI_SHARE_DMA_BUF,
+	DITI_SHARE_HOST,
+	DITI_SHARES
+} diti_share;
+
 typedef struct diti_tuned {
 	uint64_t shapes;
 	uint32_t choice, reserved;
@@ -5321,6 +5334,10 @@ typedef struct diti_device {
 	diti_limits limits;
 	VkPhysicalDeviceMemoryProperties memory;
 	uint32_t ordinal;
+	bool has_peers;
+	bool shares_instance;
+	uint8_t driver_uuid[16];
+	bool shares[DITI_SHARES];
 	bool unified;
 	bool maps_device_memory;
 	bool is_cpu;
@@ -5399,6 +5416,7 @@ typedef struct diti_candidate {
 	VkPhysicalDevice physical;
 	dit_device_info info;
 	uint32_t queue_family;
+	uint8_t driver_uuid[16];
 	char reason[160];
 } diti_candidate;
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
@@ -5423,8 +5441,15 @@ DIT_INTERNAL void diti_atomic_store(int *value, int to);
 DIT_INTERNAL void diti_lock(int *lock);
 DIT_INTERNAL void diti_unlock(int *lock);
 
+typedef struct diti_device_place {
+	uint32_t ordinal, count;
+	const diti_device *first;
+} diti_device_place;
+#define DITI_MAX_DEVICES 16u
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
 										 dit_error *err);
+DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
+												const diti_device_place *place, diti_device **out, dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
@@ -5446,6 +5471,17 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 										 VkDeviceSize size, dit_error *err);
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
+
+DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
+
+typedef struct diti_shared {
+	diti_buffer buffers[2];
+	void *pages;
+} diti_shared;
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+										   diti_shared *out, dit_error *err);
+DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
 
 #define DITI_STAGE_BUFFERS 3u
 typedef struct diti_stage_buffer {
@@ -5480,13 +5516,17 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
 									VkSemaphore timeline, uint64_t value, dit_error *err);
+#define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
 	VkQueue queue;
 	const VkCommandBuffer *commands;
-	uint32_t count;
-	VkSemaphore wait, signal;
-	uint64_t wait_value, signal_value;
+	uint32_t count, wait_count;
+	VkSemaphore signal;
+	uint64_t signal_value;
+	VkSemaphore waits[DITI_MAX_WAITS];
+	uint64_t wait_values[DITI_MAX_WAITS];
 } diti_submission;
+DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value);
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
@@ -5575,6 +5615,11 @@ static const char *const diti_override_keys[] = {
 	"timestamps",
 	"selftest_fail",
 	"fail_submit",
+	"fail_device",
+	"transport",
+	"break_transport",
+	"chunk",
+	"transport_ms",
 	"fail_pipeline",
 	"trace_events",
 };
@@ -5629,11 +5674,12 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
 }
 
 static bool diti_override_is_text(const char *key) {
-	return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail");
+	return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
+		   diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-	char known[400];
+	char known[440];
 	size_t i, used = 0;
 	for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
 		used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
@@ -6350,6 +6396,7 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
 	out->physical = physical;
 	diti_format(out->info.name, sizeof out->info.name, "%s", properties.properties.deviceName);
 	memcpy(out->info.uuid, id.deviceUUID, sizeof out->info.uuid);
+	memcpy(out->driver_uuid, id.driverUUID, sizeof out->driver_uuid);
 	out->info.vendor = properties.properties.vendorID;
 	out->info.type = (uint32_t)properties.properties.deviceType;
 	out->info.api_version = properties.properties.apiVersion;
@@ -6457,9 +6504,6 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
 				  "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
 				  "apt-get install mesa-vulkan-drivers");
-	} else if (choice && strchr(choice, ',')) {
-		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': this version works with one device; name one of %s",
-				  choice, names);
 	} else {
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
 				  choice ? choice : "", names);
@@ -6542,18 +6586,21 @@ static void diti_queue_unlock(diti_device *device) {
 		diti_unlock(&device->queue_lock);
 }
 
-static dit_result diti_device_lost(dit_error *err) {
-	return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device was lost; make a new context to go on");
+static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
+	char which[16] = "";
+	if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
+	return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
+						which, device->info.name);
 }
 
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
-	return diti_atomic_load(&device->lost) ? diti_device_lost(err) : DIT_OK;
+	return diti_atomic_load(&device->lost) ? diti_device_lost(device, err) : DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
 	if (vr == VK_ERROR_DEVICE_LOST) {
 		diti_atomic_store(&device->lost, 1);
-		return diti_device_lost(err);
+		return diti_device_lost(device, err);
 	}
 	return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
@@ -6580,21 +6627,34 @@ static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSu
 	return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
 }
 
+DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
+	uint32_t i = 0;
+	if (!timeline || !value) return;
+	while (i < submission->wait_count && submission->waits[i] != timeline) i++;
+	if (i == submission->wait_count) {
+		submission->waits[submission->wait_count] = timeline;
+		submission->wait_values[submission->wait_count++] = 0;
+	}
+	if (submission->wait_values[i] < value) submission->wait_values[i] = value;
+}
+
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
-	const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	VkPipelineStageFlags stages[DITI_MAX_WAITS];
 	VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
 	VkSubmitInfo info = DITI_ZERO;
 	VkResult vr;
+	uint32_t i;
+	for (i = 0; i < submission->wait_count; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
 	values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-	values.waitSemaphoreValueCount = submission->wait ? 1 : 0;
-	values.pWaitSemaphoreValues = &submission->wait_value;
+	values.waitSemaphoreValueCount = submission->wait_count;
+	values.pWaitSemaphoreValues = submission->wait_values;
 	values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
 	values.pSignalSemaphoreValues = &submission->signal_value;
 	info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
 	info.pNext = &values;
-	info.waitSemaphoreCount = values.waitSemaphoreValueCount;
-	info.pWaitSemaphores = &submission->wait;
-	info.pWaitDstStageMask = &stage;
+	info.waitSemaphoreCount = submission->wait_count;
+	info.pWaitSemaphores = submission->waits;
+	info.pWaitDstStageMask = stages;
 	info.commandBufferCount = submission->count;
 	info.pCommandBuffers = submission->commands;
 	info.signalSemaphoreCount = values.signalSemaphoreValueCount;
@@ -6640,7 +6700,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
 	VkSemaphoreWaitInfo info = DITI_ZERO;
 	diti_trace_scope scope;
 	VkResult vr;
-	if (diti_atomic_load(&device->lost)) return diti_device_lost(err);
+	if (diti_atomic_load(&device->lost)) return diti_device_lost(device, err);
 	info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
 	info.semaphoreCount = 1;
 	info.pSemaphores = &timeline;
@@ -7123,7 +7183,7 @@ static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind 
 	return 0;
 }
 
-static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
+DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
 	uint32_t i, score, best = 0;
 	for (i = 0; i < device->memory.memoryTypeCount; i++) {
 		if (!(bits >> i & 1u)) continue;
@@ -7644,6 +7704,211 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
 	return DIT_OK;
 }
 
+/* ==== src/vk/peer.c ==== */
+#if !defined(_WIN32)
+#include <unistd.h>
+static void diti_share_close(int fd) { close(fd); }
+#else
+static void diti_share_close(int fd) { (void)fd; }
+#endif
+
+static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
+	switch (share) {
+	case DITI_SHARE_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+	case DITI_SHARE_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+	default: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+	}
+}
+
+static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+
+static bool diti_share_has(const diti_device *device, diti_share share, VkExternalMemoryFeatureFlags features) {
+	VkPhysicalDeviceExternalBufferInfo info = DITI_ZERO;
+	VkExternalBufferProperties properties = DITI_ZERO;
+	PFN_vkGetPhysicalDeviceExternalBufferProperties ask =
+		(PFN_vkGetPhysicalDeviceExternalBufferProperties)device->vk.GetInstanceProcAddr(
+			device->instance, "vkGetPhysicalDeviceExternalBufferProperties");
+	if (!device->shares[share] || !ask) return false;
+	info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO;
+	info.usage = diti_share_usage;
+	info.handleType = diti_share_handle(share);
+	properties.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES;
+	ask(device->physical, &info, &properties);
+	return (properties.externalMemoryProperties.externalMemoryFeatures & features) == features &&
+		   (properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
+}
+
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
+	VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+	VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
+	if (share == DITI_SHARE_HOST) export_too = imports;
+	if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
+								   memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
+		return false;
+	return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
+}
+
+static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
+									 VkMemoryRequirements *need, dit_error *err) {
+	VkExternalMemoryBufferCreateInfo external = DITI_ZERO;
+	VkBufferCreateInfo info = DITI_ZERO;
+	VkResult vr;
+	external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
+	external.handleTypes = (VkFlags)diti_share_handle(share);
+	info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+	info.pNext = &external;
+	info.size = size;
+	info.usage = diti_share_usage;
+	vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
+	if (vr < 0) {
+		out->buffer = VK_NULL_HANDLE;
+		return diti_device_fail(device, vr, "vkCreateBuffer of shared memory", err);
+	}
+	out->size = size;
+	device->vk.GetBufferMemoryRequirements(device->device, out->buffer, need);
+	return DIT_OK;
+}
+
+static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
+									   const void *pNext, diti_buffer *out, dit_error *err) {
+	VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
+	VkMemoryAllocateInfo info = DITI_ZERO;
+	VkResult vr;
+	if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
+						  &info.memoryTypeIndex))
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "%s has no memory type for shared memory",
+						 device->info.name);
+	dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
+	dedicated.pNext = pNext;
+	dedicated.buffer = out->buffer;
+	info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+	info.pNext = share == DITI_SHARE_HOST ? pNext : &dedicated;
+	info.allocationSize = size;
+	vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
+	if (vr < 0) {
+		out->block.memory = VK_NULL_HANDLE;
+		return diti_device_fail(device, vr, "vkAllocateMemory of shared memory", err);
+	}
+	vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, 0);
+	return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory of shared memory", err) : DIT_OK;
+}
+
+
+static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
+									 dit_error *err) {
+	PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
+	VkMemoryGetFdInfoKHR info = DITI_ZERO;
+	VkResult vr;
+	info.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
+	info.memory = from->block.memory;
+	info.handleType = diti_share_handle(share);
+	vr = get ? get(device->device, &info, fd) : VK_ERROR_EXTENSION_NOT_PRESENT;
+	return vr < 0 ? diti_device_fail(device, vr, "vkGetMemoryFdKHR", err) : DIT_OK;
+}
+
+static uint32_t diti_shared_types(const diti_device *device, diti_share share, int fd) {
+	PFN_vkGetMemoryFdPropertiesKHR ask =
+		(PFN_vkGetMemoryFdPropertiesKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdPropertiesKHR");
+	VkMemoryFdPropertiesKHR properties = DITI_ZERO;
+	if (share == DITI_SHARE_FD) return UINT32_MAX;
+	properties.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR;
+	if (!ask || ask(device->device, diti_share_handle(share), fd, &properties) < 0) return 0;
+	return properties.memoryTypeBits;
+}
+
+static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share share, diti_shared *out,
+									const VkMemoryRequirements *need, dit_error *err) {
+	VkExportMemoryAllocateInfo to_export = DITI_ZERO;
+	VkImportMemoryFdInfoKHR to_import = DITI_ZERO;
+	dit_result result;
+	int fd = -1;
+	to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
+	to_export.handleTypes = (VkFlags)diti_share_handle(share);
+	result = diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err);
+	if (result >= 0) result = diti_shared_export(a, &out->buffers[0], share, &fd, err);
+	if (result < 0) return result;
+	to_import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
+	to_import.handleType = diti_share_handle(share);
+	to_import.fd = fd;
+	result = diti_shared_allocate(b, share, need[0].size, need[1].memoryTypeBits & diti_shared_types(b, share, fd),
+								  &to_import, &out->buffers[1], err);
+	if (!out->buffers[1].block.memory) diti_share_close(fd);
+	return result;
+}
+
+
+static VkDeviceSize diti_shared_alignment(const diti_device *device) {
+	VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = DITI_ZERO;
+	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+	host.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT;
+	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+	properties.pNext = &host;
+	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+	return host.minImportedHostPointerAlignment;
+}
+
+static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkDeviceSize size,
+										   const VkMemoryRequirements *need, diti_buffer *out, dit_error *err) {
+	PFN_vkGetMemoryHostPointerPropertiesEXT ask = (PFN_vkGetMemoryHostPointerPropertiesEXT)device->vk.GetDeviceProcAddr(
+		device->device, "vkGetMemoryHostPointerPropertiesEXT");
+	VkMemoryHostPointerPropertiesEXT properties = DITI_ZERO;
+	VkImportMemoryHostPointerInfoEXT info = DITI_ZERO;
+	VkResult vr;
+	properties.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT;
+	info.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
+	info.handleType = diti_share_handle(DITI_SHARE_HOST);
+	info.pHostPointer = pages;
+	vr = ask ? ask(device->device, info.handleType, pages, &properties) : VK_ERROR_EXTENSION_NOT_PRESENT;
+	if (vr < 0) return diti_device_fail(device, vr, "vkGetMemoryHostPointerPropertiesEXT", err);
+	return diti_shared_allocate(device, DITI_SHARE_HOST, size, need->memoryTypeBits & properties.memoryTypeBits, &info,
+								out, err);
+}
+
+static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shared *out,
+									   const VkMemoryRequirements *need, dit_error *err) {
+	VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
+	unsigned char *pages;
+	dit_result result;
+	if (other > align) align = other;
+	if (need[1].size > size) size = need[1].size;
+	if (align == 0 || align > 1u << 20)
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no pages of the host suit both devices");
+	size = (size + align - 1) / align * align;
+	out->pages = diti_alloc(&a->env, (size_t)(size + align));
+	if (!out->pages) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for shared pages");
+	pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
+	result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
+	return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
+}
+
+
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+										   diti_shared *out, dit_error *err) {
+	VkMemoryRequirements need[2];
+	dit_result result;
+	memset(out, 0, sizeof *out);
+	result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
+	if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
+	if (result >= 0 && share == DITI_SHARE_HOST)
+		result = diti_shared_by_pages(a, b, out, need, err);
+	else if (result >= 0)
+		result = diti_shared_by_fd(a, b, share, out, need, err);
+	if (result < 0) diti_shared_destroy(a, b, out);
+	return result;
+}
+
+static void diti_shared_free(const diti_device *device, const diti_buffer *buffer) {
+	if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+	if (buffer->block.memory) device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+}
+
+DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
+	diti_shared_free(a, &shared->buffers[0]);
+	diti_shared_free(b, &shared->buffers[1]);
+	diti_free(&a->env, shared->pages);
+	memset(shared, 0, sizeof *shared);
+}
+
 /* ==== src/vk/pipeline.c ==== */
 
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
@@ -8123,7 +8388,8 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
 	if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
 	device->unguarded = !diti_override_number(overrides, "guards", 1);
-	device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+	if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
+		device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
@@ -8152,6 +8418,22 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 					 "overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
 }
 
+static const char *const diti_share_extensions[DITI_SHARES] = {
+	"VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host"};
+
+static void diti_device_share(diti_device *device, const char *extension) {
+	uint32_t i;
+	for (i = 0; i < DITI_SHARES; i++)
+		if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
+}
+
+static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
+	uint32_t i;
+	memset(device->shares, 0, sizeof device->shares);
+	for (i = 0; info && i < info->enabledExtensionCount; i++)
+		diti_device_share(device, info->ppEnabledExtensionNames[i]);
+}
+
 static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
 	VkExtensionProperties *list;
 	uint32_t i, count = 0;
@@ -8162,6 +8444,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
 	for (i = 0; i < count; i++) {
 		if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
 		if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
+		diti_device_share(device, list[i].extensionName);
 	}
 	diti_free(&device->env, list);
 	return DIT_OK;
@@ -8215,7 +8498,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
 	VkQueueFamilyProperties families[64];
 	uint32_t i, count = DITI_COUNT(families);
-	if (!diti_override_number(overrides, "transfer", 0)) return device->queue_family;
+	if (!diti_override_number(overrides, "transfer", device->has_peers)) return device->queue_family;
 	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
 	for (i = 0; i < count; i++) {
 		VkQueueFlags flags = families[i].queueFlags;
@@ -8229,6 +8512,7 @@ static VkResult diti_device_create(diti_device *device) {
 	VkDeviceCreateInfo info = DITI_ZERO;
 	diti_feature_chain chain;
 	float priority = 1.0f;
+	uint32_t i;
 	diti_features_chain(&device->features, &chain);
 	memset(queues, 0, sizeof queues);
 	queues[0].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -8243,6 +8527,8 @@ static VkResult diti_device_create(diti_device *device) {
 	info.pQueueCreateInfos = queues;
 	if (device->has_portability_subset)
 		chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
+	for (i = 0; i < DITI_SHARES; i++)
+		if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
 	info.ppEnabledExtensionNames = chain.extensions;
 	info.enabledExtensionCount = chain.extension_count;
 	return device->vk.CreateDevice(device->physical, &info, NULL, &device->device);
@@ -8260,6 +8546,7 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 		device->physical = chosen->physical;
 		device->queue_family = chosen->queue_family;
 		device->info = chosen->info;
+		memcpy(device->driver_uuid, chosen->driver_uuid, sizeof device->driver_uuid);
 	} else {
 		result = why.result;
 		if (err) *err = why;
@@ -8270,7 +8557,8 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
 	VkResult vr;
-	dit_result result = diti_instance_create(&device->env, &device->vk, &device->instance, err);
+	dit_result result =
+		device->shares_instance ? DIT_OK : diti_instance_create(&device->env, &device->vk, &device->instance, err);
 	if (result < 0) return result;
 	device->owns_instance = true;
 	result = diti_instance_functions(&device->vk, device->instance, err);
@@ -8361,6 +8649,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 	result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
 	if (result < 0) return result;
 	device->info = candidate.info;
+	memcpy(device->driver_uuid, candidate.driver_uuid, sizeof device->driver_uuid);
 	if (candidate.reason[0]) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
 						 candidate.reason);
@@ -8374,6 +8663,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 	result = diti_wrap_queue(device, given, err);
 	if (result >= 0) result = diti_device_describe(device, desc, err);
 	if (result < 0) return result;
+	diti_device_shares_enabled(device, given->device_info);
 	device->device = given->device;
 	return diti_device_functions(&device->vk, device->device, err);
 }
@@ -8385,10 +8675,8 @@ static bool diti_device_is_given(const dit_context_desc *desc) {
 }
 
 static dit_result diti_device_check_desc(const dit_context_desc *desc, dit_error *err) {
-	if (desc->vulkan_count > 1) {
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "this version works with one device, %u were given",
-						 desc->vulkan_count);
-	}
+	if (desc->vulkan_count > 1)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u devices were given in place of one", desc->vulkan_count);
 	if (desc->vulkan_count && !desc->vulkan) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "vulkan_count is 1, but vulkan is NULL");
 	}
@@ -8405,7 +8693,9 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 	char loader[512];
 	bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
 	PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
-	dit_result result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
+	dit_result result = DIT_OK;
+	if (!device->shares_instance)
+		result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
 	if (result < 0) return result;
 	device->allocator = desc->device_allocator;
 	device->max_dispatch_us = desc->max_dispatch_us ? desc->max_dispatch_us : 50000;
@@ -8415,8 +8705,20 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
-										 dit_error *err) {
+static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {
+	const diti_device *first = place->first;
+	device->ordinal = place->ordinal;
+	device->has_peers = place->count > 1;
+	device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
+							  (!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
+							   desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
+	if (!device->shares_instance) return;
+	device->vk = first->vk;
+	device->instance = first->instance;
+}
+
+DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
+												const diti_device_place *place, diti_device **out, dit_error *err) {
 	diti_device *device;
 	dit_result result = diti_device_check_desc(desc, err);
 	*out = NULL;
@@ -8424,6 +8726,7 @@ DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const dit
 	device = (diti_device *)diti_alloc_zero(env, sizeof *device);
 	if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
 	device->env = *env;
+	diti_device_settle_in(device, desc, place);
 	result = diti_device_start(device, desc, err);
 	if (result < 0) {
 		diti_device_close(device);
@@ -8433,6 +8736,12 @@ DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const dit
 			 (double)device->memory_limit / 1e6);
 	*out = device;
 	return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+										 dit_error *err) {
+	const diti_device_place alone = DITI_ZERO;
+	return diti_device_open_beside(desc, env, &alone, out, err);
 }
 
 DIT_INTERNAL void diti_device_close(diti_device *device) {
@@ -8445,7 +8754,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
 		diti_pipelines_free(device);
 		if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
 	}
-	if (device->owns_instance) diti_instance_destroy(&device->vk, device->instance);
+	if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
 	diti_vulkan_unload(&device->library);
 	diti_free(&env, device);
 }
@@ -9157,6 +9466,12 @@ typedef struct diti_segment {
 	bool repeated;
 } diti_segment;
 #define DITI_MAX_SEGMENTS 16u
+typedef struct diti_exchange {
+	diti_tensor tensor;
+	uint32_t peer;
+	bool sends;
+	uint32_t segment, begin, end;
+} diti_exchange;
 typedef struct diti_guard_record {
 	char name[64];
 	uint32_t segment;
@@ -9183,6 +9498,8 @@ typedef struct diti_graph {
 	diti_guard_record *guard_records;
 	size_t guard_count, guard_capacity;
 	uint32_t guard_judged;
+	diti_exchange *exchanges;
+	size_t exchange_count, exchange_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -9204,6 +9521,11 @@ DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tens
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor);
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 								uint32_t group_size);
@@ -9516,6 +9838,8 @@ typedef struct diti_plan {
 	size_t dispatch_count, dispatch_capacity;
 	diti_plan_slice *slices;
 	size_t slice_count, slice_capacity;
+	diti_exchange *exchanges;
+	size_t exchange_count;
 	VkDescriptorPool descriptors;
 	VkCommandPool commands;
 	VkQueryPool queries;
@@ -9608,6 +9932,9 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
 										 dit_error *err);
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+											   diti_submission *submission, uint64_t *value, dit_error *err);
+DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
 									VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
@@ -10887,8 +11214,8 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_
 		return result;
 	}
 	if (stream->stage) {
-		submission->wait = stream->stage->timeline;
-		submission->wait_value = stream->slots[plan->groups[group].slot].written;
+		diti_submission_wait(submission, stream->stage->timeline,
+							 stream->slots[plan->groups[group].slot].written);
 	}
 	return DIT_OK;
 }
@@ -10941,6 +11268,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
 	diti_free(&graph->device->env, graph->dispatches);
 	diti_free(&graph->device->env, graph->wanted);
 	diti_free(&graph->device->env, graph->guard_records);
+	diti_free(&graph->device->env, graph->exchanges);
 	memset(graph, 0, sizeof *graph);
 }
 
@@ -11126,6 +11454,65 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 	*copy = *dispatch;
 	copy->segment = graph->segment_count - 1;
 	graph->segments[copy->segment].count++;
+}
+
+/* ==== src/graph/exchange.c ==== */
+
+static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {
+	diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
+	uint32_t now = (uint32_t)graph->dispatch_count;
+	if (parent->first_use == DITI_UNUSED_YET) parent->first_use = now;
+	if (parent->last_use < now) parent->last_use = now;
+}
+
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
+	diti_exchange *exchange;
+	if (diti_graph_failed(graph)) return 0;
+	if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
+		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+	if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
+				   sizeof *graph->exchanges))
+		return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+	exchange = &graph->exchanges[graph->exchange_count];
+	memset(exchange, 0, sizeof *exchange);
+	exchange->tensor = tensor;
+	exchange->peer = peer;
+	exchange->sends = sends;
+	exchange->segment = graph->segment_count - 1;
+	exchange->begin = (uint32_t)graph->dispatch_count;
+	exchange->end = UINT32_MAX;
+	diti_exchange_use(graph, tensor);
+	return (uint32_t)graph->exchange_count++;
+}
+
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
+	if (diti_graph_failed(graph)) return;
+	graph->exchanges[exchange].end = (uint32_t)graph->dispatch_count;
+	diti_exchange_use(graph, graph->exchanges[exchange].tensor);
+}
+
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
+	uint32_t sent = diti_exchange_begin(graph, from, peer, true),
+			 received = diti_exchange_begin(graph, to, peer, false);
+	diti_exchange_end(graph, sent);
+	diti_exchange_end(graph, received);
+}
+
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
+	uint32_t elements = tensor->format == DITI_I8 ? tensor->pitch : tensor->columns;
+	return (uint64_t)elements * diti_element_size(tensor->format);
+}
+
+DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer) {
+	uint64_t bytes = 0;
+	size_t i;
+	for (i = 0; i < plan->exchange_count; i++) {
+		const diti_exchange *exchange = &plan->exchanges[i];
+		const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
+		if (exchange->sends && exchange->segment == segment && (peer == UINT32_MAX || peer == exchange->peer))
+			bytes += tensor->rows * diti_exchange_row_bytes(tensor);
+	}
+	return bytes;
 }
 
 /* ==== src/graph/arena.c ==== */
@@ -11512,6 +11899,8 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 }
 
 
+#define DITI_SLICE_MET 0x80000000u
+
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
 	diti_plan_slice *slice;
 	if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
@@ -11558,6 +11947,28 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
 	return DIT_OK;
 }
 
+static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last,
+								  diti_hazards *hazards, dit_error *err) {
+	bool filled = plan->slices[plan->slice_count - 1].count > 0, cut = false;
+	uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u);
+	size_t i;
+	for (i = 0; i < plan->exchange_count; i++) {
+		diti_exchange *exchange = &plan->exchanges[i];
+		if (exchange->segment != segment) continue;
+		if (exchange->begin == dispatch) {
+			exchange->begin = before | DITI_SLICE_MET;
+			cut = true;
+		}
+		if (exchange->end == dispatch || (last && exchange->end == UINT32_MAX)) {
+			exchange->end = before | DITI_SLICE_MET;
+			cut = true;
+		}
+	}
+	if (!cut || !filled || last) return DIT_OK;
+	hazards->count = 0;
+	return diti_slice_open(plan, segment, err);
+}
+
 static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
 									 dit_error *err) {
 	diti_hazards hazards;
@@ -11569,20 +11980,26 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
 	result = diti_slice_open(plan, segment, err);
 	for (i = first; i < first + count && result >= 0; i++) {
 		size_t from = plan->dispatch_count;
-		result = diti_slice_cut(plan, i, err);
+		result = diti_slice_meet(plan, segment, i, false, &hazards, err);
+		if (result >= 0) result = diti_slice_cut(plan, i, err);
 		if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
 	}
-	return result;
+	return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, &hazards, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
 	uint32_t segment;
+	size_t i;
 	dit_result result = DIT_OK;
 	plan->segment_count = graph->segment_count;
 	result = diti_plan_make_groups(plan, graph, err);
 	for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
 		plan->segments[segment] = graph->segments[segment];
 		result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+	}
+	for (i = 0; i < plan->exchange_count; i++) {
+		plan->exchanges[i].begin &= ~DITI_SLICE_MET;
+		plan->exchanges[i].end &= ~DITI_SLICE_MET;
 	}
 	return result;
 }
@@ -12126,16 +12543,21 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
 										 dit_error *err) {
+	diti_submission submission = DITI_ZERO;
+	return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+											   diti_submission *submission, uint64_t *value, dit_error *err) {
 	uint32_t index = plan->segments[segment].first + slice;
 	uint32_t group = plan->slices[index].group;
-	diti_submission submission = DITI_ZERO;
 	uint64_t begin_ns;
-	dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, &submission, err);
+	dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, submission, err);
 	if (result < 0) return result;
 	begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
 	diti_plan_learn(plan);
 	result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
-								&submission, err);
+								submission, err);
 	if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
 	if (result < 0) return result;
 	diti_record_count(plan, segment, slice);
@@ -12173,7 +12595,9 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 						   : block->storage == DITI_STORAGE_STATE ? "sampler state"
 																  : "inputs";
 		dit_result result =
-			diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
+			plan->exchange_count
+				? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
+				: diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
 		if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
 			result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
 		}
@@ -12316,6 +12740,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->source_count = graph->dispatch_count;
 	plan->guards = graph->guards;
 	plan->guard_records = graph->guard_records;
+	plan->exchanges = graph->exchanges;
+	plan->exchange_count = graph->exchange_count;
+	graph->exchanges = NULL;
+	graph->exchange_count = graph->exchange_capacity = 0;
 	graph->tensors = NULL;
 	graph->dispatches = NULL;
 	graph->guard_records = NULL;
@@ -12397,6 +12825,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
 	diti_plan_free_blocks(plan);
 	diti_buffer_destroy(device, &plan->report);
 	diti_free(&device->env, plan->guard_records);
+	diti_free(&device->env, plan->exchanges);
 	diti_free(&device->env, plan->tensors);
 	diti_free(&device->env, plan->sources);
 	diti_free(&device->env, plan->dispatches);
@@ -24932,6 +25361,1021 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 	memset(schedule, 0, sizeof *schedule);
 }
 
+/* ==== src/split/mesh.h ==== */
+#ifndef DITI_MESH_H
+#define DITI_MESH_H
+
+typedef enum diti_transport {
+							  DITI_TRANSPORT_FD,
+							  DITI_TRANSPORT_DMA_BUF,
+							  DITI_TRANSPORT_HOST,
+							  DITI_TRANSPORT_STAGED,
+							  DITI_TRANSPORT_APPLICATION,
+							  DITI_TRANSPORTS
+} diti_transport;
+DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
+
+#define DITI_LANE_SLOTS 2u
+enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
+typedef struct diti_lane_slot {
+	diti_shared shared;
+	diti_buffer buffers[DITI_LANE_SIDES];
+	void *request;
+	uint64_t begin_ns;
+	uint32_t chunk;
+} diti_lane_slot;
+typedef struct diti_lane_chunk {
+	uint32_t copy;
+	uint64_t bytes;
+	VkCommandBuffer commands[DITI_LANE_SIDES][DITI_LANE_SLOTS];
+} diti_lane_chunk;
+typedef struct diti_lane_region {
+	VkBuffer buffer;
+	VkDeviceSize offset, pitch;
+} diti_lane_region;
+typedef struct diti_lane_copy {
+	diti_lane_region regions[DITI_LANE_SIDES];
+	uint64_t row_bytes;
+	uint32_t rows;
+	uint32_t first, count;
+	char name[32];
+} diti_lane_copy;
+typedef struct diti_lane_turn {
+	uint32_t copy;
+	VkSemaphore after;
+	uint64_t value;
+} diti_lane_turn;
+typedef struct diti_lane_side {
+	diti_device *device;
+	VkCommandPool pool;
+	VkSemaphore timeline;
+	uint64_t opened, submitted, finished;
+	diti_lane_turn *turns;
+	uint32_t first, count, chunk;
+} diti_lane_side;
+typedef struct diti_lane {
+	diti_env env;
+	diti_transport transport;
+	uint32_t from, to;
+	VkDeviceSize slot_bytes;
+	diti_lane_slot slots[DITI_LANE_SLOTS];
+	diti_lane_side sides[DITI_LANE_SIDES];
+	uint64_t passed;
+	uint64_t bytes;
+	diti_lane_copy *copies;
+	size_t copy_count, copy_capacity;
+	uint32_t turn_count;
+	diti_lane_chunk *chunks;
+	size_t chunk_count, chunk_capacity;
+	dit_transport application;
+	uint64_t tag, limit_us, idle_since_us;
+	diti_trace *trace;
+} diti_lane;
+
+typedef struct diti_lane_desc {
+	diti_transport transport;
+	diti_device *devices[DITI_LANE_SIDES];
+	uint32_t from, to;
+	VkDeviceSize slot_bytes;
+	const dit_transport *application;
+	uint64_t tag;
+	uint64_t limit_us;
+} diti_lane_desc;
+DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
+										 dit_error *err);
+DIT_INTERNAL void diti_lane_destroy(diti_lane *lane);
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err);
+DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
+DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
+DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane);
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
+
+typedef struct diti_peers {
+	diti_env env;
+	diti_device *const *devices;
+	uint32_t count;
+	uint32_t first, all;
+	VkDeviceSize chunk;
+	dit_transport application;
+	uint64_t limit_us;
+	uint32_t meshes;
+	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
+} diti_peers;
+DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+										  const dit_transport *application, const char *overrides, diti_peers **out,
+										  dit_error *err);
+DIT_INTERNAL void diti_peers_destroy(diti_peers *peers);
+
+typedef struct diti_mesh_port {
+	diti_lane *lane;
+	uint32_t side, copy;
+	bool open;
+	uint64_t last;
+} diti_mesh_port;
+typedef struct diti_mesh_member {
+	diti_plan *plan;
+	diti_mesh_port *ports;
+	diti_submission next;
+	bool arrived;
+} diti_mesh_member;
+typedef struct diti_mesh {
+	diti_env env;
+	uint32_t first, count;
+	diti_mesh_member members[DITI_MAX_DEVICES];
+	diti_lane **lanes;
+	size_t lane_count, lane_capacity;
+} diti_mesh;
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
+										 dit_error *err);
+DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh);
+DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice);
+DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
+										 uint64_t *value, dit_error *err);
+DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
+DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh);
+DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
+#endif
+
+/* ==== src/split/lane.c ==== */
+
+DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
+	static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application"};
+	return names[transport];
+}
+
+static bool diti_lane_shares(const diti_lane *lane) { return lane->transport <= DITI_TRANSPORT_HOST; }
+
+static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t chunk) {
+	diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+	return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
+}
+
+
+static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
+	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+	static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
+	dit_result result = DIT_OK;
+	uint32_t side;
+	if (diti_lane_shares(lane))
+		return diti_shared_create(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
+								  shares[lane->transport], lane->slot_bytes, &slot->shared, err);
+	for (side = 0; side < DITI_LANE_SIDES && result >= 0; side++) {
+		if (lane->sides[side].device)
+			result = diti_buffer_create(lane->sides[side].device, lane->slot_bytes, kinds[side],
+										"copies between devices", &slot->buffers[side], err);
+	}
+	return result;
+}
+
+static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
+	diti_device *device = side->device;
+	VkCommandPoolCreateInfo info = DITI_ZERO;
+	VkResult vr;
+	if (!device) return DIT_OK;
+	info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+	info.queueFamilyIndex = device->transfer_queue ? device->transfer_family : device->queue_family;
+	vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &side->pool);
+	if (vr < 0) {
+		side->pool = VK_NULL_HANDLE;
+		return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+	}
+	return diti_timeline_create(device, &side->timeline, err);
+}
+
+DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
+										 dit_error *err) {
+	diti_lane *lane = (diti_lane *)diti_alloc_zero(env, sizeof *lane);
+	dit_result result = DIT_OK;
+	uint32_t i;
+	*out = NULL;
+	if (!lane) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+	lane->env = *env;
+	lane->transport = desc->transport;
+	lane->from = desc->from;
+	lane->to = desc->to;
+	lane->slot_bytes = desc->slot_bytes;
+	lane->tag = desc->tag;
+	lane->limit_us = desc->limit_us;
+	if (desc->application) lane->application = *desc->application;
+	for (i = 0; i < DITI_LANE_SIDES; i++) {
+		lane->sides[i].device = desc->devices[i];
+		if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
+	}
+	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
+	for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
+	if (result < 0)
+		diti_lane_destroy(lane);
+	else
+		*out = lane;
+	return result;
+}
+
+static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
+	diti_lane_side *side = &lane->sides[index];
+	diti_device *device = side->device;
+	uint32_t i;
+	diti_free(&lane->env, side->turns);
+	if (!device) return;
+	if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
+	if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
+	for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
+}
+
+DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
+	diti_env env;
+	uint32_t i;
+	if (!lane) return;
+	env = lane->env;
+	diti_lane_settle(lane);
+	for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
+	for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
+		diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
+							&lane->slots[i].shared);
+	diti_free(&env, lane->copies);
+	diti_free(&env, lane->chunks);
+	diti_free(&env, lane);
+}
+
+
+typedef struct diti_lane_cut {
+	uint64_t row_bytes;
+	uint32_t rows;
+	uint64_t from[DITI_LANE_SIDES];
+} diti_lane_cut;
+
+static void diti_lane_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
+							  VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
+	VkMemoryBarrier barrier = DITI_ZERO;
+	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	barrier.srcAccessMask = from_access;
+	barrier.dstAccessMask = to_access;
+	device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_lane_hand_over(const diti_device *device, VkCommandBuffer commands, VkBuffer slot, bool acquire) {
+	uint32_t own = device->transfer_queue ? device->transfer_family : device->queue_family;
+	VkBufferMemoryBarrier barrier = DITI_ZERO;
+	barrier.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
+	barrier.srcAccessMask = acquire ? 0u : (VkAccessFlags)VK_ACCESS_TRANSFER_WRITE_BIT;
+	barrier.dstAccessMask = acquire ? (VkAccessFlags)VK_ACCESS_TRANSFER_READ_BIT : 0u;
+	barrier.srcQueueFamilyIndex = acquire ? VK_QUEUE_FAMILY_EXTERNAL : own;
+	barrier.dstQueueFamilyIndex = acquire ? own : VK_QUEUE_FAMILY_EXTERNAL;
+	barrier.buffer = slot;
+	barrier.size = VK_WHOLE_SIZE;
+	device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL,
+								  1, &barrier, 0, NULL);
+}
+
+static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_region *region,
+								  const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
+	VkBufferCopy parts[64];
+	uint32_t row, count = 0;
+	memset(parts, 0, sizeof parts);
+	for (row = 0; row < cut->rows; row++) {
+		VkDeviceSize far_offset = region->offset + cut->from[side] + row * region->pitch,
+					 near_offset = row * cut->row_bytes;
+		parts[count].srcOffset = side == DITI_LANE_OUT ? far_offset : near_offset;
+		parts[count].dstOffset = side == DITI_LANE_OUT ? near_offset : far_offset;
+		parts[count++].size = cut->row_bytes;
+		if (count < DITI_COUNT(parts) && row + 1 < cut->rows) continue;
+		device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? region->buffer : slot,
+								 side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
+		count = 0;
+	}
+}
+
+static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut, uint32_t side,
+								   uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+	const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+	diti_device *device = lane->sides[side].device;
+	VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
+	bool external = lane->transport < DITI_TRANSPORT_HOST;
+	VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+	VkCommandBufferBeginInfo begin = DITI_ZERO;
+	VkResult vr;
+	allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+	allocate.commandPool = lane->sides[side].pool;
+	allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+	allocate.commandBufferCount = 1;
+	begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+	vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+	if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
+	vr = device->vk.BeginCommandBuffer(*out, &begin);
+	if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
+	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
+					  VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+	if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
+	diti_lane_record_rows(device, *out, &copy->regions[side], cut, buffer, side);
+	if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
+	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+					  VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
+	vr = device->vk.EndCommandBuffer(*out);
+	return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
+}
+
+static dit_result diti_lane_add_chunk(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut,
+									  dit_error *err) {
+	diti_lane_chunk *chunk;
+	uint32_t side, slot;
+	dit_result result = DIT_OK;
+	if (!diti_grow(&lane->env, (void **)&lane->chunks, &lane->chunk_capacity, lane->chunk_count, sizeof *lane->chunks))
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+	chunk = &lane->chunks[lane->chunk_count++];
+	memset(chunk, 0, sizeof *chunk);
+	chunk->copy = (uint32_t)lane->copy_count;
+	chunk->bytes = cut->rows * cut->row_bytes;
+	for (side = 0; side < DITI_LANE_SIDES; side++) {
+		for (slot = 0; slot < DITI_LANE_SLOTS && lane->sides[side].device && result >= 0; slot++)
+			result = diti_lane_record(lane, copy, cut, side, slot, &chunk->commands[side][slot], err);
+	}
+	return result;
+}
+
+static dit_result diti_lane_cut_rows(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+	uint64_t most = lane->slot_bytes / copy->row_bytes, done;
+	diti_lane_cut cut = DITI_ZERO;
+	dit_result result = DIT_OK;
+	uint32_t row;
+	for (row = 0; row < copy->rows && result >= 0; row += cut.rows) {
+		cut.rows = most == 0 ? 1 : copy->rows - row < most ? copy->rows - row : (uint32_t)most;
+		for (done = 0; done < copy->row_bytes && result >= 0; done += cut.row_bytes) {
+			cut.row_bytes = copy->row_bytes - done < lane->slot_bytes ? copy->row_bytes - done : lane->slot_bytes;
+			cut.from[DITI_LANE_OUT] = row * copy->regions[DITI_LANE_OUT].pitch + done;
+			cut.from[DITI_LANE_IN] = row * copy->regions[DITI_LANE_IN].pitch + done;
+			result = diti_lane_add_chunk(lane, copy, &cut, err);
+		}
+	}
+	return result;
+}
+
+static bool diti_lane_grow_turns(diti_lane *lane) {
+	uint32_t i;
+	lane->turn_count = (uint32_t)lane->copy_count + 1 + DITI_LANE_SLOTS;
+	for (i = 0; i < DITI_LANE_SIDES; i++) {
+		diti_lane_side *side = &lane->sides[i];
+		diti_free(&lane->env, side->turns);
+		side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, lane->turn_count, sizeof *side->turns);
+		if (!side->turns) return false;
+	}
+	return diti_grow(&lane->env, (void **)&lane->copies, &lane->copy_capacity, lane->copy_count, sizeof *lane->copies);
+}
+
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+	diti_lane_copy whole = *copy;
+	dit_result result;
+	uint32_t i;
+	bool dense = true;
+	if (!diti_lane_grow_turns(lane))
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+	for (i = 0; i < DITI_LANE_SIDES; i++)
+		if (lane->sides[i].device && copy->regions[i].pitch != copy->row_bytes) dense = false;
+	if (dense && lane->transport != DITI_TRANSPORT_APPLICATION) {
+		whole.row_bytes *= whole.rows;
+		whole.rows = 1;
+	}
+	whole.first = (uint32_t)lane->chunk_count;
+	result = diti_lane_cut_rows(lane, &whole, err);
+	whole.count = (uint32_t)lane->chunk_count - whole.first;
+	lane->copies[lane->copy_count++] = whole;
+	return result;
+}
+
+
+static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSemaphore after, uint64_t value) {
+	diti_lane_side *side = &lane->sides[index];
+	diti_lane_turn *turn = &side->turns[(side->first + side->count++) % lane->turn_count];
+	turn->copy = copy;
+	turn->after = after;
+	turn->value = value;
+	side->opened += lane->copies[copy].count;
+}
+
+DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
+	diti_lane_push(lane, side, copy, after, value);
+	if (!lane->sides[1 - side].device) diti_lane_push(lane, 1 - side, copy, VK_NULL_HANDLE, 0);
+	return lane->sides[side].opened;
+}
+
+static void diti_lane_advance(diti_lane *lane, diti_lane_side *side) {
+	side->submitted++;
+	if (++side->chunk < lane->copies[side->turns[side->first].copy].count) return;
+	side->chunk = 0;
+	side->first = (side->first + 1) % lane->turn_count;
+	side->count--;
+}
+
+static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
+										  dit_error *err) {
+	diti_lane_side *side = &lane->sides[index];
+	const diti_lane_turn *turn = &side->turns[side->first];
+	diti_submission submission = DITI_ZERO;
+	submission.queue = side->device->transfer_queue;
+	submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
+	submission.count = 1;
+	submission.signal = side->timeline;
+	submission.signal_value = side->submitted + 1;
+	diti_submission_wait(&submission, turn->after, turn->value);
+	return diti_submit_after(side->device, &submission, err);
+}
+
+static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
+											   dit_error *err) {
+	uint64_t number = lane->sides[index].submitted, tag = lane->tag << 32 | (number & 0xffffffffu);
+	diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
+	const dit_transport *with = &lane->application;
+	diti_buffer *buffer = &slot->buffers[1 - index];
+	bool sends = index == DITI_LANE_IN;
+	if (sends) diti_buffer_invalidate(lane->sides[DITI_LANE_OUT].device, buffer);
+	slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
+						  : with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
+	if (slot->request) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s %s rank %u",
+					 sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
+}
+
+static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
+	diti_lane_side *side = &lane->sides[index];
+	uint32_t number = lane->copies[side->turns[side->first].copy].first + side->chunk;
+	const diti_lane_chunk *chunk = &lane->chunks[number];
+	diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
+	dit_result result;
+	if (index == DITI_LANE_OUT) {
+		slot->chunk = number;
+		if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+	}
+	result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
+						  : diti_lane_submit_application(lane, index, chunk, err);
+	if (result < 0) return result;
+	if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
+	diti_lane_advance(lane, side);
+	return DIT_OK;
+}
+
+static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
+	diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+	uint64_t now = diti_clock_us();
+	int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
+	if (done < 0)
+		return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+						 lane->from, lane->to);
+	if (done) side->finished++;
+	if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
+	if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->from, lane->to,
+					 (unsigned long long)(lane->limit_us / 1000));
+}
+
+static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
+	const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+	const diti_lane_chunk *what = &lane->chunks[slot->chunk];
+	diti_trace_event event = DITI_ZERO;
+	if (!lane->trace || lane->trace->light) return;
+	event.kind = DITI_TRACE_SPAN;
+	event.lane = DITI_LANE_PEER;
+	event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
+	event.begin_ns = slot->begin_ns;
+	event.end_ns = diti_trace_now(lane->trace);
+	event.bytes = (double)what->bytes;
+	diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, lane->copies[what->copy].name,
+				diti_transport_name(lane->transport));
+	diti_trace_add(lane->trace, &event);
+}
+
+static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err) {
+	diti_lane_side *side = &lane->sides[index];
+	uint64_t before = side->finished, done = 0;
+	dit_result result = DIT_OK;
+	if (!side->device) {
+		result = diti_lane_poll_application(lane, side, err);
+	} else if (side->finished < side->submitted) {
+		result = diti_timeline_value(side->device, side->timeline, &done, err);
+		if (result >= 0 && done > side->finished) side->finished = done;
+	}
+	for (; index == DITI_LANE_IN && before < side->finished; before++) diti_lane_trace(lane, before);
+	return result;
+}
+
+static void diti_lane_pass(diti_lane *lane) {
+	diti_lane_slot *slot = &lane->slots[lane->passed % DITI_LANE_SLOTS];
+	size_t bytes = (size_t)lane->chunks[slot->chunk].bytes;
+	diti_device *from = lane->sides[DITI_LANE_OUT].device, *to = lane->sides[DITI_LANE_IN].device;
+	if (lane->transport == DITI_TRANSPORT_STAGED) {
+		diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
+		memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
+	}
+	if (to && !diti_lane_shares(lane)) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+	lane->passed++;
+}
+
+DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
+	diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+	uint64_t before = out->submitted + out->finished + lane->passed + in->submitted + in->finished;
+	dit_result result = diti_lane_poll(lane, DITI_LANE_OUT, err);
+	if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
+	while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
+		result = diti_lane_submit(lane, DITI_LANE_OUT, err);
+	while (result >= 0 && lane->passed < out->finished) diti_lane_pass(lane);
+	while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
+	if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
+	return result;
+}
+
+DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane) {
+	const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+	return !out->count && !in->count && in->finished == out->submitted;
+}
+
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err) {
+	uint32_t i;
+	for (i = 0; i < DITI_LANE_SIDES; i++) {
+		diti_lane_side *side = &lane->sides[i];
+		if (side->device && side->finished < side->submitted)
+			return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
+	}
+	return DIT_OK;
+}
+
+static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) {
+	dit_result result = DIT_OK;
+	while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
+}
+
+DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
+	uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
+	uint32_t i;
+	if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
+	for (i = 0; i < DITI_LANE_SIDES; i++) {
+		diti_lane_side *side = &lane->sides[i];
+		if (!side->device)
+			diti_lane_settle_application(lane, side);
+		else if (side->submitted &&
+				 diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
+			diti_queue_idle(side->device);
+		side->opened = side->submitted = side->finished = number;
+		side->first = side->count = side->chunk = 0;
+	}
+	lane->passed = number;
+}
+
+/* ==== src/split/peers.c ==== */
+
+#define DITI_PEERS_TEST_CHUNK 4096u
+#define DITI_PEERS_TEST_BYTES (5 * DITI_PEERS_TEST_CHUNK - 52)
+
+typedef struct diti_peers_test {
+	diti_device *devices[DITI_LANE_SIDES];
+	diti_buffer buffers[DITI_LANE_SIDES];
+	diti_lane *lane;
+	unsigned char *bytes;
+} diti_peers_test;
+
+static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
+	uint32_t i;
+	for (i = 0; i < DITI_PEERS_TEST_BYTES; i++) bytes[i] = (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
+}
+
+static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
+	uint64_t begin = diti_clock_us(), now = begin;
+	dit_result result = DIT_OK;
+	bool moved;
+	diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
+	diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
+	while (result >= 0 && !diti_lane_idle(lane)) {
+		result = diti_lane_pump(lane, &moved, err);
+		if (result >= 0) result = diti_lane_wait(lane, 1000000u, err);
+		now = diti_clock_us();
+		if (now - begin > 10000000u && result >= 0)
+			return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");
+	}
+	return result;
+}
+
+static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool *agrees, dit_error *err) {
+	unsigned char *came = test->bytes + DITI_PEERS_TEST_BYTES;
+	dit_result result;
+	diti_peers_fill(test->bytes, seed);
+	memset(came, 0, DITI_PEERS_TEST_BYTES);
+	result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
+	if (result >= 0)
+		result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
+	if (result >= 0) result = diti_peers_run_lane(test->lane, err);
+	if (result >= 0)
+		result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
+	*agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
+	return result;
+}
+
+static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test *test, const diti_lane_desc *desc,
+									   dit_error *err) {
+	diti_lane_copy copy = DITI_ZERO;
+	dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
+	uint32_t i;
+	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
+		result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
+										   &test->buffers[i], err);
+		copy.regions[i].buffer = test->buffers[i].buffer;
+		copy.regions[i].pitch = DITI_PEERS_TEST_BYTES;
+	}
+	copy.row_bytes = DITI_PEERS_TEST_BYTES;
+	copy.rows = 1;
+	diti_format(copy.name, sizeof copy.name, "self-test");
+	return result < 0 ? result : diti_lane_add(test->lane, &copy, err);
+}
+
+static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
+								 bool *agrees, dit_error *err) {
+	diti_peers_test test = DITI_ZERO;
+	diti_lane_desc desc = DITI_ZERO;
+	dit_result result;
+	uint32_t i;
+	*agrees = false;
+	test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
+	if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+	desc.transport = transport;
+	desc.devices[DITI_LANE_OUT] = test.devices[0] = peers->devices[from];
+	desc.devices[DITI_LANE_IN] = test.devices[1] = peers->devices[to];
+	desc.from = from;
+	desc.to = to;
+	desc.slot_bytes = DITI_PEERS_TEST_CHUNK;
+	result = diti_peers_test_make(peers, &test, &desc, err);
+	for (i = 0; i < 2 && result >= 0; i++) {
+		result = diti_peers_test_run(&test, i, agrees, err);
+		if (!*agrees) break;
+	}
+	diti_lane_destroy(test.lane);
+	for (i = 0; i < DITI_LANE_SIDES; i++) diti_buffer_destroy(test.devices[i], &test.buffers[i]);
+	diti_free(&peers->env, test.bytes);
+	return result;
+}
+
+static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
+							  const char *overrides) {
+	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+	char wanted[16];
+	if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
+		!diti_equal(wanted, diti_transport_name(transport)))
+		return false;
+	return transport == DITI_TRANSPORT_STAGED ||
+		   diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
+}
+
+static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
+									dit_error *err) {
+	int transport;
+	for (transport = 0; transport <= DITI_TRANSPORT_STAGED; transport++) {
+		const char *name = diti_transport_name((diti_transport)transport);
+		dit_error why = DITI_ZERO;
+		dit_result result;
+		bool agrees;
+		if (!diti_peers_offers(peers, from, to, (diti_transport)transport, overrides)) continue;
+		result = diti_peers_try(peers, from, to, (diti_transport)transport, &agrees, &why);
+		if (diti_override_is(overrides, "break_transport", name)) agrees = false;
+		if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+			if (err) *err = why;
+			return result;
+		}
+		peers->transports[from][to] = (diti_transport)transport;
+		if (agrees) {
+			diti_log(&peers->env, DITI_LOG_INFO, "device %u reaches device %u by %s", from, to, name);
+			return DIT_OK;
+		}
+		diti_log(&peers->env, DITI_LOG_WARNING, "device %u does not reach device %u by %s: %s", from, to, name,
+				 why.result < 0 ? why.message : "its self-test failed");
+	}
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "device %u (%s) cannot send to device %u (%s)", from,
+					 peers->devices[from]->info.name, to, peers->devices[to]->info.name);
+}
+
+static dit_result diti_peers_choose_all(diti_peers *peers, const char *overrides, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t from, to;
+	for (from = 0; from < peers->count; from++) {
+		for (to = 0; to < peers->count && result >= 0; to++)
+			if (from != to) result = diti_peers_choose(peers, from, to, overrides, err);
+	}
+	return result;
+}
+
+static dit_result diti_peers_check(const dit_transport *application, uint32_t count, dit_error *err) {
+	if (application->rank_count <= 1) return DIT_OK;
+	if (!application->send || !application->receive || !application->poll)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: set send, receive and poll");
+	if (application->rank >= application->rank_count)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: rank %u is not below rank_count %u",
+						 application->rank, application->rank_count);
+	if ((uint64_t)application->rank_count * count > DITI_MAX_DEVICES)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: more than %u devices in all",
+						 DITI_MAX_DEVICES);
+	return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+										  const dit_transport *application, const char *overrides, diti_peers **out,
+										  dit_error *err) {
+	diti_peers *peers;
+	dit_result result = diti_peers_check(application, count, err);
+	*out = NULL;
+	if (result < 0) return result;
+	peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
+	if (!peers) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a set of devices");
+	peers->env = *env;
+	peers->devices = devices;
+	peers->count = peers->all = count;
+	peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)4 << 20);
+	peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
+	peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
+	if (application->rank_count > 1) {
+		peers->application = *application;
+		peers->first = application->rank * count;
+		peers->all = application->rank_count * count;
+	}
+	result = diti_peers_choose_all(peers, overrides, err);
+	if (result < 0)
+		diti_peers_destroy(peers);
+	else
+		*out = peers;
+	return result;
+}
+
+DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
+	diti_env env;
+	if (!peers) return;
+	env = peers->env;
+	diti_free(&env, peers);
+}
+
+/* ==== src/split/mesh.c ==== */
+
+static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
+	return number >= mesh->first && number - mesh->first < mesh->count;
+}
+
+
+typedef struct diti_mesh_maker {
+	diti_mesh *mesh;
+	const diti_peers *peers;
+	uint64_t tag;
+	uint32_t from, to;
+	uint32_t next[DITI_LANE_SIDES];
+	dit_error *err;
+} diti_mesh_maker;
+
+static const diti_exchange *diti_mesh_next(diti_mesh_maker *maker, uint32_t side, diti_mesh_port **port) {
+	uint32_t self = side == DITI_LANE_OUT ? maker->from : maker->to, other = maker->from + maker->to - self, *i;
+	diti_mesh_member *member;
+	if (!diti_mesh_is_local(maker->mesh, self)) return NULL;
+	member = &maker->mesh->members[self - maker->mesh->first];
+	for (i = &maker->next[side]; *i < member->plan->exchange_count; ++*i) {
+		const diti_exchange *exchange = &member->plan->exchanges[*i];
+		if (exchange->peer != other || exchange->sends != (side == DITI_LANE_OUT)) continue;
+		*port = &member->ports[(*i)++];
+		return exchange;
+	}
+	return NULL;
+}
+
+static void diti_mesh_region(const diti_mesh *mesh, uint32_t number, const diti_exchange *exchange, uint32_t side,
+							 diti_lane_copy *copy) {
+	const diti_plan *plan = mesh->members[number - mesh->first].plan;
+	const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
+	VkDeviceSize size;
+	copy->regions[side].buffer = diti_plan_buffer(plan, exchange->tensor, &copy->regions[side].offset, &size);
+	copy->regions[side].pitch = (VkDeviceSize)tensor->pitch * diti_element_size(tensor->format);
+	copy->row_bytes = diti_exchange_row_bytes(tensor);
+	copy->rows = tensor->rows;
+	diti_format(copy->name, sizeof copy->name, "%s", tensor->name);
+}
+
+static dit_result diti_mesh_mismatch(const diti_mesh_maker *maker, const char *what) {
+	return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
+					 "the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
+					 maker->from, maker->to, what);
+}
+
+static dit_result diti_mesh_match(diti_mesh_maker *maker, diti_lane_copy *copy,
+								  diti_mesh_port *ports[DITI_LANE_SIDES]) {
+	const diti_exchange *exchanges[DITI_LANE_SIDES];
+	bool both = diti_mesh_is_local(maker->mesh, maker->from) && diti_mesh_is_local(maker->mesh, maker->to);
+	uint32_t side;
+	uint64_t bytes;
+	memset(copy, 0, sizeof *copy);
+	ports[0] = ports[1] = NULL;
+	for (side = 0; side < DITI_LANE_SIDES; side++) exchanges[side] = diti_mesh_next(maker, side, &ports[side]);
+	if (!exchanges[0] && !exchanges[1]) return DIT_WORKING;
+	if (both && (!exchanges[0] || !exchanges[1])) return diti_mesh_mismatch(maker, "number");
+	if (both && exchanges[0]->segment != exchanges[1]->segment) return diti_mesh_mismatch(maker, "its segment");
+	for (side = 0; side < DITI_LANE_SIDES; side++) {
+		if (!exchanges[side]) continue;
+		bytes = copy->row_bytes * copy->rows;
+		diti_mesh_region(maker->mesh, side == DITI_LANE_OUT ? maker->from : maker->to, exchanges[side], side, copy);
+		if (bytes && bytes != copy->row_bytes * copy->rows) return diti_mesh_mismatch(maker, "bytes");
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_mesh_measure(diti_mesh_maker *maker, uint64_t *largest) {
+	diti_mesh_port *ports[DITI_LANE_SIDES];
+	diti_lane_copy copy;
+	dit_result result;
+	*largest = 0;
+	memset(maker->next, 0, sizeof maker->next);
+	while ((result = diti_mesh_match(maker, &copy, ports)) == DIT_OK)
+		if (copy.row_bytes * copy.rows > *largest) *largest = copy.row_bytes * copy.rows;
+	memset(maker->next, 0, sizeof maker->next);
+	return result;
+}
+
+static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint64_t largest, diti_lane **out) {
+	diti_mesh *mesh = maker->mesh;
+	const diti_peers *peers = maker->peers;
+	diti_lane_desc desc = DITI_ZERO;
+	dit_result result;
+	if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
+		return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+	desc.transport = DITI_TRANSPORT_APPLICATION;
+	desc.from = maker->from;
+	desc.to = maker->to;
+	if (diti_mesh_is_local(mesh, desc.from)) desc.devices[DITI_LANE_OUT] = peers->devices[desc.from - mesh->first];
+	if (diti_mesh_is_local(mesh, desc.to)) desc.devices[DITI_LANE_IN] = peers->devices[desc.to - mesh->first];
+	if (desc.devices[0] && desc.devices[1])
+		desc.transport = peers->transports[desc.from - mesh->first][desc.to - mesh->first];
+	desc.slot_bytes = largest < peers->chunk ? (largest + 255) & ~(uint64_t)255 : peers->chunk;
+	desc.application = &peers->application;
+	desc.tag = (maker->tag << 8 | maker->from << 4 | maker->to) & 0xffffffffu;
+	desc.limit_us = peers->limit_us;
+	result = diti_lane_create(&mesh->env, &desc, out, maker->err);
+	if (result >= 0) mesh->lanes[mesh->lane_count++] = *out;
+	return result;
+}
+
+static dit_result diti_mesh_connect(diti_mesh_maker *maker) {
+	diti_mesh_port *ports[DITI_LANE_SIDES];
+	diti_lane *lane = NULL;
+	diti_lane_copy copy;
+	uint64_t largest;
+	uint32_t side;
+	dit_result result = diti_mesh_measure(maker, &largest);
+	if (result < 0 || !largest) return result;
+	result = diti_mesh_add_lane(maker, largest, &lane);
+	while (result >= 0 && (result = diti_mesh_match(maker, &copy, ports)) == DIT_OK) {
+		for (side = 0; side < DITI_LANE_SIDES; side++) {
+			if (!ports[side]) continue;
+			ports[side]->lane = lane;
+			ports[side]->side = side;
+			ports[side]->copy = (uint32_t)lane->copy_count;
+		}
+		result = diti_lane_add(lane, &copy, maker->err);
+	}
+	return result;
+}
+
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans) {
+	diti_mesh *mesh = maker->mesh;
+	dit_result result = DIT_OK;
+	uint32_t i, all = maker->peers->all;
+	for (i = 0; i < mesh->count; i++) {
+		diti_mesh_member *member = &mesh->members[i];
+		member->plan = plans[i];
+		member->ports =
+			(diti_mesh_port *)diti_alloc_array(&mesh->env, plans[i]->exchange_count + 1, sizeof *member->ports);
+		if (!member->ports) return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+	}
+	for (maker->from = 0; maker->from < all && result >= 0; maker->from++) {
+		for (maker->to = 0; maker->to < all && result >= 0; maker->to++)
+			if (maker->from != maker->to) result = diti_mesh_connect(maker);
+	}
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
+										 dit_error *err) {
+	diti_mesh_maker maker = DITI_ZERO;
+	diti_mesh *mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
+	dit_result result;
+	*out = NULL;
+	if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+	mesh->env = peers->env;
+	mesh->first = peers->first;
+	mesh->count = count;
+	maker.mesh = mesh;
+	maker.peers = peers;
+	maker.tag = peers->meshes++;
+	maker.err = err;
+	result = diti_mesh_make(&maker, plans);
+	if (result < 0)
+		diti_mesh_destroy(mesh);
+	else
+		*out = mesh;
+	return result < 0 ? result : DIT_OK;
+}
+
+DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
+	diti_env env;
+	uint32_t i;
+	if (!mesh) return;
+	env = mesh->env;
+	while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
+	diti_free(&env, mesh->lanes);
+	for (i = 0; i < mesh->count; i++) diti_free(&env, mesh->members[i].ports);
+	diti_free(&env, mesh);
+}
+
+
+static void diti_mesh_open(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
+	const diti_plan *plan = member->plan;
+	size_t i;
+	for (i = 0; i < plan->exchange_count; i++) {
+		diti_mesh_port *port = &member->ports[i];
+		if (plan->exchanges[i].segment != segment || plan->exchanges[i].begin != slice) continue;
+		port->open = true;
+		port->last = diti_lane_open(port->lane, port->side, port->copy, plan->timeline, plan->submitted);
+	}
+}
+
+static bool diti_mesh_close(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
+	const diti_plan *plan = member->plan;
+	size_t i;
+	for (i = 0; i < plan->exchange_count; i++) {
+		diti_mesh_port *port = &member->ports[i];
+		const diti_exchange *exchange = &plan->exchanges[i];
+		const diti_lane_side *side;
+		bool arrives = slice == 0 && !member->arrived;
+		if (!port->open || (!arrives && exchange->segment == segment && exchange->end > slice)) continue;
+		side = &port->lane->sides[port->side];
+		if (side->submitted < port->last) return false;
+		diti_submission_wait(&member->next, side->timeline, port->last);
+		port->open = false;
+	}
+	return true;
+}
+
+DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice) {
+	diti_mesh_member *member = &mesh->members[index];
+	if (!diti_mesh_close(member, segment, slice)) return false;
+	if (slice > 0 || member->arrived) return true;
+	member->arrived = true;
+	diti_mesh_open(member, segment, 0);
+	return diti_mesh_close(member, segment, 0);
+}
+
+DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
+										 uint64_t *value, dit_error *err) {
+	diti_mesh_member *member = &mesh->members[index];
+	dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
+	if (result < 0) return result;
+	memset(&member->next, 0, sizeof member->next);
+	member->arrived = false;
+	diti_mesh_open(member, segment, slice + 1);
+	return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+	return result;
+}
+
+DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++)
+		if (!diti_lane_idle(mesh->lanes[i])) return false;
+	return true;
+}
+
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++) {
+		if (!diti_lane_idle(mesh->lanes[i])) return diti_lane_wait(mesh->lanes[i], timeout_ns, err);
+	}
+	return DIT_OK;
+}
+
+DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
+	uint32_t i;
+	size_t k;
+	for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
+	for (i = 0; i < mesh->count; i++) {
+		diti_mesh_member *member = &mesh->members[i];
+		for (k = 0; k < member->plan->exchange_count; k++) member->ports[k].open = false;
+		memset(&member->next, 0, sizeof member->next);
+		member->arrived = false;
+	}
+}
+
+DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to) {
+	uint64_t bytes = 0;
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++) {
+		const diti_lane *lane = mesh->lanes[i];
+		if (lane->from == mesh->first + member && (to == UINT32_MAX || to == lane->to)) bytes += lane->bytes;
+	}
+	return bytes;
+}
+
 /* ==== src/job/job.h ==== */
 #ifndef DITI_JOB_H
 #define DITI_JOB_H
@@ -24939,6 +26383,9 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 struct dit_context {
 	diti_env env;
 	diti_device *device;
+	diti_device *devices[DITI_MAX_DEVICES];
+	uint32_t device_count;
+	diti_peers *peers;
 	dit_progress progress;
 	dit_worker worker;
 	diti_trace *trace;
@@ -25344,28 +26791,28 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 	return result;
 }
 
-static dit_result diti_context_judge(dit_context *context, const char *name, dit_result result, bool *agrees) {
+static dit_result diti_context_judge(const dit_context *context, diti_device *device, const char *name,
+									 dit_result result, bool *agrees) {
 	if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
 	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
 		result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
 		return result;
 	if (!*agrees)
-		diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", context->device->info.name,
-				 name);
+		diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", device->info.name, name);
 	return DIT_OK;
 }
 
-static dit_result diti_context_probe(dit_context *context, const char *name, bool i8, bool *agrees, dit_error *err) {
-	dit_result result = diti_probe_device(context->device, i8, agrees, err);
-	return diti_context_judge(context, name, result, agrees);
+static dit_result diti_context_probe(const dit_context *context, diti_device *device, const char *name, bool i8,
+									 bool *agrees, dit_error *err) {
+	dit_result result = diti_probe_device(device, i8, agrees, err);
+	return diti_context_judge(context, device, name, result, agrees);
 }
 
-static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) {
-	diti_device *device = context->device;
+static dit_result diti_context_prove_rung(const dit_context *context, diti_device *device, dit_error *err) {
 	for (;;) {
 		bool agrees = false;
 		dit_error why = DITI_ZERO;
-		dit_result result = diti_context_probe(context, diti_rung_name(device->rung), false, &agrees, &why);
+		dit_result result = diti_context_probe(context, device, diti_rung_name(device->rung), false, &agrees, &why);
 		if (result < 0) {
 			if (err) *err = why;
 			return result;
@@ -25386,52 +26833,50 @@ static dit_result diti_context_prove_rung(dit_context *context, dit_error *err) 
 	}
 }
 
-static dit_result diti_context_prove_i8(dit_context *context, dit_error *err) {
-	diti_device *device = context->device;
+static dit_result diti_context_prove_i8(const dit_context *context, diti_device *device, dit_error *err) {
 	dit_result result = DIT_OK;
 	bool agrees = true;
 	if (device->coop_i8) {
-		result = diti_context_probe(context, "coop_i8", true, &agrees, err);
+		result = diti_context_probe(context, device, "coop_i8", true, &agrees, err);
 		device->coop_i8 = agrees;
 	}
 	if (result >= 0 && !device->coop_i8 && device->dot) {
-		result = diti_context_probe(context, "dot", true, &agrees, err);
+		result = diti_context_probe(context, device, "dot", true, &agrees, err);
 		device->dot = agrees;
 	}
 	return result;
 }
 
-static dit_result diti_context_prove_attention(dit_context *context, bool int8, bool *agrees, dit_error *err) {
+static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
+											   dit_error *err) {
 	static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
-	const char *name = names[int8 ? 0 : context->device->coop_attention];
-	dit_result result = diti_probe_attention(context->device, int8, agrees, err);
-	return diti_context_judge(context, name, result, agrees);
+	const char *name = names[int8 ? 0 : device->coop_attention];
+	dit_result result = diti_probe_attention(device, int8, agrees, err);
+	return diti_context_judge(context, device, name, result, agrees);
 }
 
-static dit_result diti_context_prove_attentions(dit_context *context, dit_error *err) {
-	diti_device *device = context->device;
+static dit_result diti_context_prove_attentions(const dit_context *context, diti_device *device, dit_error *err) {
 	dit_result result = DIT_OK;
 	bool agrees = false;
 	if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
 	if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
 	while (device->coop_attention && !agrees && result >= 0) {
-		result = diti_context_prove_attention(context, false, &agrees, err);
+		result = diti_context_prove_attention(context, device, false, &agrees, err);
 		if (!agrees) device->coop_attention--;
 	}
 	if (result >= 0 && diti_attention_int8_head(device, 64)) {
-		result = diti_context_prove_attention(context, true, &agrees, err);
+		result = diti_context_prove_attention(context, device, true, &agrees, err);
 		device->coop_attention_i8 = agrees;
 	}
 	return result;
 }
 
-static dit_result diti_context_prove(dit_context *context, dit_error *err) {
-	diti_device *device = context->device;
+static dit_result diti_context_prove_device(const dit_context *context, diti_device *device, dit_error *err) {
 	diti_rung rung = device->rung;
 	bool coop_i8 = device->coop_i8, dot = device->dot;
-	dit_result result = diti_context_prove_rung(context, err);
-	if (result >= 0) result = diti_context_prove_i8(context, err);
-	if (result >= 0) result = diti_context_prove_attentions(context, err);
+	dit_result result = diti_context_prove_rung(context, device, err);
+	if (result >= 0) result = diti_context_prove_i8(context, device, err);
+	if (result >= 0) result = diti_context_prove_attentions(context, device, err);
 	if (result < 0) return result;
 	diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
 				device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
@@ -25441,19 +26886,44 @@ static dit_result diti_context_prove(dit_context *context, dit_error *err) {
 	return DIT_OK;
 }
 
+static bool diti_context_proved(const dit_context *context, diti_device *device) {
+	uint32_t i;
+	for (i = 0; i < device->ordinal; i++) {
+		const diti_device *same = context->devices[i];
+		if (!device->owns_device || !same->owns_device || same->physical != device->physical) continue;
+		device->rung = same->rung;
+		device->coop_i8 = same->coop_i8;
+		device->dot = same->dot;
+		device->coop_attention = same->coop_attention;
+		device->coop_attention_i8 = same->coop_attention_i8;
+		device->us_per_gflop = same->us_per_gflop;
+		memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
+		return true;
+	}
+	return false;
+}
+
+static dit_result diti_context_prove(const dit_context *context, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < context->device_count && result >= 0; i++) {
+		diti_device *device = context->devices[i];
+		if (!diti_context_proved(context, device)) result = diti_context_prove_device(context, device, err);
+	}
+	return result;
+}
+
 static dit_result diti_context_check(const dit_context_desc *desc, dit_error *err) {
 	if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: desc is NULL");
 	if (desc->_zero_begin || desc->_zero_end)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
-	if (desc->vulkan_count > 1 || (desc->vulkan_count == 1) != (desc->vulkan != NULL)) {
-		return diti_fail(
-			err, DIT_ERROR_INVALID_ARGUMENT,
-			"dit_context_desc: this version works with one device; vulkan_count must be 0 or 1 and match vulkan");
-	}
-	if (desc->transport.rank_count > 1)
+	if (desc->vulkan_count > DITI_MAX_DEVICES || (desc->vulkan_count > 0) != (desc->vulkan != NULL))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_context_desc: this version works in one process; transport.rank_count must be 0 or 1");
+						 "dit_context_desc: vulkan_count must be 0 without vulkan, else 1 to %u", DITI_MAX_DEVICES);
+	if (desc->vulkan_count > 1 && desc->devices)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "dit_context_desc: set devices or several of vulkan, not both");
 	if (desc->trace_light && !desc->trace)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_context_desc: trace_light makes a trace lighter; set trace, too");
@@ -25463,9 +26933,95 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
 static dit_result diti_context_trace(dit_context *context, bool light, dit_error *err) {
 	uint64_t limit = diti_override_number(context->overrides, "trace_events", DITI_TRACE_EVENTS);
 	dit_result result;
+	uint32_t i;
 	if (limit > DITI_TRACE_EVENTS) limit = DITI_TRACE_EVENTS;
 	result = diti_trace_create(&context->env, light, (uint32_t)limit, &context->trace, err);
-	return result < 0 ? result : diti_trace_attach(context->trace, context->device, err);
+	for (i = 0; i < context->device_count && result >= 0; i++)
+		result = diti_trace_attach(context->trace, context->devices[i], err);
+	return result;
+}
+
+static size_t diti_context_name_length(const char *list) {
+	size_t length = 0;
+	int depth = 0;
+	for (; list[length] && (list[length] != ',' || depth > 0); length++)
+		depth += list[length] == '(' ? 1 : list[length] == ')' ? -1 : 0;
+	return length;
+}
+
+static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
+	const char *at = desc->devices;
+	uint32_t count = 1;
+	if (desc->vulkan_count > 1) return desc->vulkan_count;
+	while (at && *(at += diti_context_name_length(at))) {
+		at++;
+		count++;
+	}
+	return count;
+}
+
+static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc,
+										   const diti_device_place *place, dit_error *err) {
+	diti_device **out = &context->devices[place->ordinal];
+	uint32_t i;
+	dit_result result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+										 : diti_device_open(desc, &context->env, out, err);
+	if (result < 0) return result;
+	context->device_count++;
+	(*out)->tune = desc->tune;
+	for (i = 0; i < place->ordinal; i++) {
+		if (context->devices[i]->queue == (*out)->queue)
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+							 "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
+							 place->ordinal, i);
+	}
+	return DIT_OK;
+}
+
+static void diti_context_level(const dit_context *context) {
+	const diti_limits *least = &context->device->limits;
+	VkDeviceSize allocation = least->allocation, range = least->storage_range;
+	uint32_t i;
+	for (i = 1; i < context->device_count; i++) {
+		least = &context->devices[i]->limits;
+		if (least->allocation < allocation) allocation = least->allocation;
+		if (least->storage_range < range) range = least->storage_range;
+	}
+	for (i = 0; i < context->device_count; i++) {
+		context->devices[i]->limits.allocation = allocation;
+		context->devices[i]->limits.storage_range = range;
+	}
+}
+
+static dit_result diti_context_open_devices(dit_context *context, const dit_context_desc *desc, dit_error *err) {
+	dit_context_desc one = *desc;
+	diti_device_place place = DITI_ZERO;
+	const char *at = desc->devices;
+	char name[300];
+	dit_result result = DIT_OK;
+	place.count = diti_context_count_devices(desc);
+	if (place.count > DITI_MAX_DEVICES)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: %u devices are named, at most %u can be",
+						 place.count, DITI_MAX_DEVICES);
+	for (; place.ordinal < place.count && result >= 0; place.ordinal++) {
+		size_t length;
+		while (at && *at == ' ') at++;
+		length = at ? diti_context_name_length(at) : 0;
+		if (desc->vulkan_count > 1) {
+			one.vulkan = &desc->vulkan[place.ordinal];
+			one.vulkan_count = 1;
+		} else if (at && place.count > 1) {
+			if (!length)
+				return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': a name is missing", desc->devices);
+			diti_format(name, sizeof name, "%.*s", length < 299 ? (int)length : 299, at);
+			one.devices = name;
+			at += length + (at[length] ? 1u : 0u);
+		}
+		result = diti_context_open_device(context, &one, &place, err);
+		place.first = context->device = context->devices[0];
+	}
+	if (result >= 0) diti_context_level(context);
+	return result;
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
@@ -25475,9 +27031,11 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
 	context->overrides = diti_copy_string(&context->env, desc->overrides);
 	if (desc->overrides && !context->overrides)
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
-	result = diti_device_open(desc, &context->env, &context->device, err);
+	result = diti_context_open_devices(context, desc, err);
 	if (result >= 0) result = diti_context_prove(context, err);
-	if (result >= 0) context->device->tune = desc->tune;
+	if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
+		result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
+								   context->overrides, &context->peers, err);
 	if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
 	return result;
 }
@@ -25510,6 +27068,15 @@ DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *o
 	return DIT_OK;
 }
 
+DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *out, uint32_t *count, dit_error *err) {
+	uint32_t i;
+	if (!ctx || !count)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_devices: ctx and count must be given");
+	if (!out || *count > ctx->device_count) *count = ctx->device_count;
+	for (i = 0; out && i < *count; i++) out[i] = ctx->devices[i]->info;
+	return DIT_OK;
+}
+
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
 	if (!ctx || !size)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
@@ -25520,7 +27087,8 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
 	diti_env env;
 	if (!ctx) return;
 	env = ctx->env;
-	diti_device_close(ctx->device);
+	diti_peers_destroy(ctx->peers);
+	while (ctx->device_count) diti_device_close(ctx->devices[--ctx->device_count]);
 	diti_trace_destroy(ctx->trace);
 	diti_free(&env, ctx->overrides);
 	diti_free(&env, ctx);
@@ -28870,21 +30438,31 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 	diti_write_bytes(writer, "}},\n", 4);
 }
 
-static void diti_write_lanes(diti_json_writer *writer, const diti_device *device, const diti_trace_chunk *chunks) {
+static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint32_t used) {
 	static const char *const names[DITI_LANES] = {
-		"application", "load", "plan", "record", "submit", "wait", "copy", "GPU", "application on GPU"};
-	uint32_t used[DITI_LANES] = DITI_ZERO, lane, row, i;
+		"application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
+		"application on GPU"};
+	uint32_t row;
+	for (row = 0; row < DITI_TRACE_ROWS; row++) {
+		if (used >> row & 1u)
+			diti_write_name(writer, "thread_name", process, diti_trace_thread(lane, row), names[lane], row + 1);
+	}
+}
+
+static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
+	uint32_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES], lane, i;
+	memset(used, 0, sizeof used);
 	for (; chunks; chunks = chunks->next) {
-		for (i = 0; i < chunks->count; i++) used[chunks->events[i].lane] |= 1u << chunks->events[i].row;
+		for (i = 0; i < chunks->count; i++) {
+			const diti_trace_event *event = &chunks->events[i];
+			*(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= 1u << event->row;
+		}
 	}
 	diti_write_name(writer, "process_name", 1, 0, "host", 1);
-	diti_write_name(writer, "process_name", 2 + device->ordinal, 0, device->info.name, 1);
-	for (lane = 0; lane < DITI_LANES; lane++) {
-		for (row = 0; row < DITI_TRACE_ROWS; row++) {
-			if (used[lane] >> row & 1u)
-				diti_write_name(writer, "thread_name", lane < DITI_LANE_GPU ? 1 : 2 + device->ordinal,
-								diti_trace_thread(lane, row), names[lane], row + 1);
-		}
+	for (lane = 0; lane < DITI_LANE_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
+	for (i = 0; i < ctx->device_count; i++) {
+		diti_write_name(writer, "process_name", 2 + i, 0, ctx->devices[i]->info.name, 1);
+		for (lane = DITI_LANE_GPU; lane < DITI_LANES; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
 	}
 }
 
@@ -28921,7 +30499,9 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
 	static const char *const categories[] = {"application", "host", "copy"};
-	unsigned category = event->lane == DITI_LANE_COPY ? 2u : event->lane != DITI_LANE_APPLICATION ? 1u : 0u;
+	unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u
+						: event->lane != DITI_LANE_APPLICATION                         ? 1u
+																					   : 0u;
 	diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
 	if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
 	diti_write_bytes(writer, "}", 1);
@@ -28985,7 +30565,7 @@ static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, c
 							 uint64_t dropped) {
 	uint32_t i;
 	diti_write_head(writer, ctx, dropped);
-	diti_write_lanes(writer, ctx->device, chunks);
+	diti_write_lanes(writer, ctx, chunks);
 	for (; chunks && !writer->stopped; chunks = chunks->next) {
 		for (i = 0; i < chunks->count; i++) diti_write_event(writer, &chunks->events[i]);
 	}
