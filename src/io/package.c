@@ -151,32 +151,11 @@ typedef struct diti_known_prefix {
     const char *component, *prefix;
 } diti_known_prefix;
 
-/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). */
+/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). Text encoders in such files have no numbers. */
 static const diti_known_prefix diti_known_prefixes[] = {
     {"transformer", "model.diffusion_model."},
     {"vae", "first_stage_model."},
 };
-
-/* Text encoders of such files in the order in which diffusers numbers them; those that a file lacks are not counted. */
-static const char *const diti_encoder_prefixes[][3] = {
-    {"text_encoders.clip_l.transformer.", "cond_stage_model.transformer.", "conditioner.embedders.0.transformer."},
-    {"text_encoders.clip_g.transformer.", NULL, NULL},
-    {"text_encoders.t5xxl.transformer.", NULL, NULL},
-};
-
-static const char *diti_find_encoder(const diti_checkpoint *checkpoint, const char *component) {
-    static const char *const numbers[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
-    size_t i, j, found = 0;
-    for (i = 0; i < DITI_COUNT(diti_encoder_prefixes); i++) {
-        for (j = 0; j < 3; j++) {
-            const char *prefix = diti_encoder_prefixes[i][j];
-            if (!prefix || !diti_checkpoint_has_prefix(checkpoint, prefix)) continue;
-            if (diti_equal(numbers[found++], component)) return prefix;
-            break;
-        }
-    }
-    return NULL;
-}
 
 static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, const char *component) {
     size_t i;
@@ -186,7 +165,7 @@ static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, con
             return known->prefix;
         }
     }
-    return diti_find_encoder(checkpoint, component);
+    return NULL;
 }
 
 static dit_result diti_package_find_prefix(const diti_package *package, diti_package_part *part, dit_error *err) {

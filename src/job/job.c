@@ -226,6 +226,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "preview_interval";
     else if (now->vae_tile != then->vae_tile)
         what = "vae_tile";
+    else if (now->clip_skip != then->clip_skip)
+        what = "clip_skip";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";
     return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,

@@ -20,19 +20,46 @@ struct dit_context {
     char *overrides;
 };
 
-typedef enum diti_part { DITI_PART_TRANSFORMER, DITI_PART_VAE, DITI_PART_TEXT, DITI_PARTS } diti_part;
+/* In the order in which weights are to stay on the device; one for each text encoder. */
+typedef enum diti_part {
+    DITI_PART_TRANSFORMER,
+    DITI_PART_VAE,
+    DITI_PART_TEXT,
+    DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
+} diti_part;
 
+/* What a transformer is given of prompts. */
+enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
+typedef struct diti_text_shape {
+    uint32_t tokens, columns; /* 0: it takes none */
+} diti_text_shape;
+
+/* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
+typedef struct diti_encoder {
+    diti_encoder_kind kind; /* that the family has in this place */
+    diti_t5 *t5;            /* of these the one of its kind; none: the model lacks it */
+    diti_clip *clip;
+    diti_bert *bert;
+    diti_tokenizer *tokenizer;
+    uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;      /* rows that it makes of a prompt, at most */
+    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column; /* there */
+    uint32_t pooled;      /* column of its pooled output */
+} diti_encoder;
+
+#define DITI_MAX_COMPONENTS 16u
 struct dit_model {
     diti_env env;
-    diti_device *device;       /* NULL after a dry run */
-    diti_package *packages[8]; /* [0]: desc.source; then one per component that lives elsewhere */
-    uint32_t package_count;
+    diti_device *device;                              /* NULL after a dry run */
+    diti_package *packages[1 + DITI_MAX_COMPONENTS];  /* [0]: desc.source; then the components */
+    bool used[1 + DITI_MAX_COMPONENTS];               /* some part was found in it */
     diti_transformer *transformer;
-    diti_t5 *text_encoder;
-    diti_tokenizer *tokenizer;
+    diti_encoder encoders[DITI_ENCODERS];
+    diti_text_shape texts[DITI_TEXTS];
+    bool fixed_text;              /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
     const char *pipeline_variant; /* static; NULL: the transformer's guess */
-    uint32_t tokenizer_limit;     /* model_max_length of the tokenizer's config; 0: unknown */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
@@ -45,9 +72,12 @@ struct dit_model {
 };
 
 /* A prompt's embedding on the host. */
-typedef struct diti_conditioning {
+typedef struct diti_embedding {
     float *rows;                      /* [tokens, columns] */
     uint32_t tokens, columns, length; /* length: valid tokens */
+} diti_embedding;
+typedef struct diti_conditioning {
+    diti_embedding texts[DITI_TEXTS];
 } diti_conditioning;
 
 /* What a step evaluates. */
@@ -58,6 +88,13 @@ typedef enum diti_step_kind {
     DITI_STEP_KINDS
 } diti_step_kind;
 
+/* What an encoder reads: the prompts of the unconditional and the conditional branch. */
+typedef struct diti_prompt_tokens {
+    int32_t *ids;        /* [2, tokens of the encoder] */
+    float *weights;      /* of them; NULL: brackets in prompts are text */
+    uint32_t lengths[2]; /* before the padding */
+} diti_prompt_tokens;
+
 /* What a request comes down to: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -67,6 +104,7 @@ typedef struct diti_job_shape {
     bool corrects, learned;            /* see diti_schedule */
     bool encodes[2];                   /* prompt of the unconditional / conditional branch is encoded inside the plan */
     uint32_t encoded_rows, given_rows; /* of text, both branches together: diti_conditioning_rows; 0: none */
+    uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
@@ -94,9 +132,8 @@ typedef struct diti_job_request {
     float strength;                       /* 0: there is no start picture */
     const dit_image *start, *mask;        /* of the desc, while it is there */
     float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
-    float *weights;                       /* of ids; NULL: brackets in prompts are text */
-    int32_t *ids;                         /* [copies, text tokens] of the branches that are encoded in the plan */
-    uint32_t lengths[2];                  /* tokens of each branch that are read */
+    diti_prompt_tokens tokens[DITI_ENCODERS]; /* of the branches that are encoded in the plan */
+    uint32_t lengths[2][2];               /* of the first and the second text: tokens of each branch that are read */
     uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
     diti_conditioning conditioning[2];    /* of those that are given */
 } diti_job_request;
@@ -126,6 +163,23 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
 
 #define DITI_JOB_MAX_FLIGHT 64u
 
+/* Prompts in a plan; of prompts of unequal length only encoders[0].t5 and texts[DITI_TEXT_FIRST] are used. */
+typedef struct diti_encoder_use {
+    diti_t5_use t5; /* of these the one of the encoder's kind */
+    diti_clip_use clip;
+    diti_bert_use bert;
+    diti_tensor ids, items, weights; /* of all kinds; 0: there are none */
+} diti_encoder_use;
+typedef struct diti_text_use {
+    uint32_t copies;  /* branches: unconditional, conditional */
+    bool encodes[2];  /* encoded here; else given */
+    bool weighted;
+    uint32_t clip_skip;
+    diti_encoder_use encoders[DITI_ENCODERS];
+    diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
+    diti_tensor texts[DITI_TEXTS]; /* F32 [copies * tokens, columns]; 0: none */
+} diti_text_use;
+
 struct dit_job {
     diti_env env;
     dit_context *context;
@@ -135,12 +189,12 @@ struct dit_job {
     /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
        another plan */
     diti_plan *plan;
-    diti_t5_use text;
+    diti_text_use text;
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t step_segments[DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: no such steps */
-    diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
+    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
         step, preview, start_rgba, start_coefficients, start_noise, mask;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
@@ -168,9 +222,50 @@ struct dit_job {
     dit_error error;
 };
 
+/* parts.c: where the parts of a pipeline are */
+typedef struct diti_model_part { /* what a loader of one component needs */
+    diti_package *package;
+    const diti_checkpoint *checkpoint; /* NULL: there is none */
+    const char *prefix;
+    diti_json *config;
+} diti_model_part;
+typedef struct diti_model_want {
+    dit_role role;
+    const char *folder;     /* of a diffusers repository */
+    diti_encoder_kind kind; /* of text encoders; DITI_ENCODER_NONE: any */
+} diti_model_want;
+DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
+                                          diti_model_part *part, dit_error *err);
+/* Whatever of tokenizers there is for encoder `index`. */
+DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    dit_error *err);
+/* A small file of a role's component, else of the source, parsed; *out stays NULL where there is none. */
+DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
+                                               const char *folder, const char *file, diti_json **out, dit_error *err);
+/* Components that nothing was found in are mistakes. */
+DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
+/* encoders.c: text encoders of all kinds */
+DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
+DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
+DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+                                          const diti_model_part *part, const diti_load_options *options,
+                                          dit_error *err);
+DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
+/* Where the results of all encoders belong, and whether they belong together. */
+DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
+/* What a prompt needs and the model lacks: bits of roles. */
+DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
+/* Encoders that a prompt needs and the model lacks are an error that names them. */
+DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);
+/* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
+DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
+/* Prompts of fixed length: every encoder one after the other, then what is given. */
+DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
+DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                            const diti_text_use *use, const diti_prompt_tokens *tokens,
+                                            const diti_conditioning *given, dit_error *err);
 /* model.c */
-DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
-DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err);
 /* Pixels per latent element; those of the usual VAE where the model has none. */
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
@@ -178,9 +273,13 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 /* conditioning.c: the blob of dit_encode_prompt */
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
                                                     diti_conditioning *out, dit_error *err);
-DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-                                              int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
-                                              dit_error *err);
+DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
+                                                 diti_prompt_tokens *tokens, dit_error *err);
+DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);

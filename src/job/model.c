@@ -1,73 +1,5 @@
-/* Models: finds every part of a pipeline in what the caller names, and loads it. */
+/* Models: every part of a pipeline, found (parts.c) and loaded. */
 #include "job/job.h"
-
-static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
-    dit_result result;
-    if (model->package_count == DITI_COUNT(model->packages))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: more than %u components",
-                         (unsigned)DITI_COUNT(model->packages) - 1);
-    result = diti_package_open(&model->env, source, out, err);
-    if (result >= 0) model->packages[model->package_count++] = *out;
-    return result;
-}
-
-static bool diti_source_given(const dit_source *source) {
-    return source->path || source->data || source->read_at || source->open;
-}
-
-/* The package that holds a role: the component named for it, else the whole source. *alone tells that it is a single
- * part. */
-static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out,
-                                     bool *alone, dit_error *err) {
-    uint32_t i;
-    *out = NULL;
-    *alone = false;
-    for (i = 0; i < desc->component_count; i++) {
-        if (desc->components[i].role != role) continue;
-        *alone = true;
-        return diti_model_open(model, &desc->components[i].source, out, err);
-    }
-    if (!diti_source_given(&desc->source)) return DIT_OK;
-    if (!model->packages[0]) {
-        dit_result result = diti_package_open(&model->env, &desc->source, &model->packages[0], err);
-        if (result < 0) return result;
-    }
-    *out = model->packages[0];
-    return DIT_OK;
-}
-
-/* A component's config.json (or scheduler_config.json), parsed; *out stays NULL where there is none. */
-static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
-                                    const char *file, bool alone, diti_json **out, dit_error *err) {
-    char path[128], *text = NULL;
-    size_t size = 0;
-    dit_result result;
-    *out = NULL;
-    diti_format(path, sizeof path, "%s%s%s", alone ? "" : folder, alone ? "" : "/", file);
-    result = diti_package_read(package, path, &text, &size, err);
-    if (result >= 0 && text) result = diti_json_parse(&model->env, text, size, path, out, err);
-    diti_free(&model->env, text);
-    return result;
-}
-
-typedef struct diti_model_part { /* what a loader of one component needs */
-    diti_package *package;
-    const diti_checkpoint *checkpoint;
-    const char *prefix;
-    diti_json *config;
-} diti_model_part;
-
-static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, dit_role role, const char *folder,
-                                    diti_model_part *part, dit_error *err) {
-    bool alone;
-    dit_result result;
-    memset(part, 0, sizeof *part);
-    result = diti_model_package(model, desc, role, &part->package, &alone, err);
-    if (result < 0 || !part->package) return result;
-    result = diti_package_component(part->package, alone ? "" : folder, &part->checkpoint, &part->prefix, err);
-    if (result < 0 || !part->checkpoint) return result;
-    return diti_model_config(model, part->package, folder, "config.json", alone, &part->config, err);
-}
 
 /* What dit-convert was told that the model works best with. */
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
@@ -94,20 +26,11 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
-/* A source that names no components may be a transformer alone: an original file, or its folder. */
-static dit_result diti_model_locate_bare(const dit_model *model, diti_model_part *part, dit_error *err) {
-    dit_result result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
-    if (result < 0 || !part->checkpoint) return result;
-    result = diti_model_config(model, part->package, "", "config.json", true, &part->config, err);
-    if (result >= 0 && !diti_transformer_known(part->config, part->checkpoint, part->prefix)) part->checkpoint = NULL;
-    return result;
-}
-
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
     diti_model_part part;
-    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
-    if (result >= 0 && part.package && !part.checkpoint) result = diti_model_locate_bare(model, &part, err);
+    dit_result result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                        &model->transformer, err);
@@ -117,28 +40,48 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     return result;
 }
 
-static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_load_options options = diti_model_options(model, desc, DITI_PART_TEXT);
+static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                          dit_error *err) {
+    static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+    diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index));
+    diti_encoder *encoder = &model->encoders[index];
+    diti_model_want want;
     diti_model_part part;
-    dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
-    if (result >= 0 && part.checkpoint) {
-        result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-                              &model->text_encoder, err);
+    dit_result result;
+    want.role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+    want.folder = folders[index];
+    want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
+    if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
+        encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
+        if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* which tells what it misses */
+        if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
+    if (result >= 0 && part.checkpoint) result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
     diti_json_free(&model->env, part.config);
+    if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
+    result = diti_model_locate_tokenizer(model, desc, index, err);
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (model->measuring) return result;
-    if (result >= 0 && part.checkpoint && !model->tokenizer &&
+    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->t5 &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
-        result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
+        result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     }
     return result;
 }
 
+static dit_result diti_model_load_encoders(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS && result == DIT_OK; i++) result = diti_model_load_encoder(model, desc, i, err);
+    return result;
+}
+
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
     diti_model_part part;
-    dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
+    dit_result result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
         result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
                                &model->vae, err);
@@ -152,6 +95,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
     diti_load_options options = DITI_ZERO;
     diti_weight_sizes sizes = DITI_ZERO;
     diti_model_part part;
@@ -159,7 +103,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     uint32_t i = 0;
     while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
     if (i == desc->component_count) return DIT_OK;
-    result = diti_model_locate(model, desc, DIT_ROLE_TAE, "", &part, err);
+    result = diti_model_locate(model, desc, &want, &part, err);
     if (model->measuring) options.sizes = &sizes;
     options.progress = &desc->progress;
     if (result >= 0 && part.checkpoint)
@@ -174,31 +118,16 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
-static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_package *package;
-    bool alone;
-    dit_result result = diti_model_package(model, desc, DIT_ROLE_TOKENIZER_1, &package, &alone, err);
-    if (result < 0 || !package) return result;
-    return diti_tokenizer_load_folder(&model->env, package, alone ? "" : "tokenizer/", &model->tokenizer,
-                                      &model->tokenizer_limit, err);
-}
-
 static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_package *package;
-    bool alone;
-    dit_result result = diti_model_package(model, desc, DIT_ROLE_SCHEDULER, &package, &alone, err);
-    if (result < 0 || !package) return result;
-    return diti_model_config(model, package, "scheduler", "scheduler_config.json", alone, &model->scheduler, err);
+    return diti_model_locate_json(model, desc, DIT_ROLE_SCHEDULER, "scheduler", "scheduler_config.json",
+                                  &model->scheduler, err);
 }
 
 /* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    diti_package *package;
+    dit_result result =
+        diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
     const char *name;
-    bool alone;
-    dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
-    if (result < 0 || !package || alone) return result;
-    result = diti_model_config(model, package, "", "model_index.json", true, &model->index, err);
     name = diti_json_string(model->index, "_class_name", "");
     if (diti_equal(name, "PixArtAlphaPipeline")) {
         model->pipeline_tokens = 120;
@@ -266,16 +195,16 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
         diti_model_describe_transformer(model);
     else
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;
-    if (model->text_encoder)
-        info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
-    else if (!info->class_count)
-        info->missing |= 1u << DIT_ROLE_TEXT_1;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+        if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
+    }
+    info->missing |= diti_encoders_missing(model);
     if (model->vae)
         info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     else
         info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
-    if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
     for (i = 0; i < DITI_COUNT(model->packages); i++) {
@@ -289,12 +218,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     const diti_model_traits *traits;
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
-    if (model->text_encoder && diti_t5_get_traits(model->text_encoder)->columns != traits->text_columns) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "the text encoder gives %u channels, the transformer wants %u; they belong to different models",
-            diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
-    }
     if (model->tae && model->vae &&
         (!diti_vae_get_traits(model->tae)->has_decoder ||
          diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
@@ -321,16 +244,15 @@ static void diti_model_close_packages(dit_model *model) {
         diti_package_close(model->packages[i]);
         model->packages[i] = NULL;
     }
-    model->package_count = 1; /* [0] belongs to desc->source */
 }
 
 static void diti_model_drop_parts(dit_model *model) {
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS; i++) diti_encoder_unload(&model->encoders[i]);
     diti_transformer_destroy(model->transformer);
-    diti_t5_destroy(model->text_encoder);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
-    model->text_encoder = NULL;
     model->vae = NULL;
     model->tae = NULL;
 }
@@ -339,8 +261,8 @@ static void diti_model_drop_parts(dit_model *model) {
 static dit_result diti_model_measure(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
     model->measuring = true;
-    result = diti_model_load_text_encoder(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
+    result = diti_model_load_transformer(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
     diti_model_drop_parts(model);
@@ -377,23 +299,24 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
     for (part = 0; part < DITI_PARTS; part++) {
         uint64_t *keep = &model->keep[part];
         *keep = model->sizes[part].matrices < room ? model->sizes[part].matrices : room;
-        if (part == DITI_PART_TEXT && release_text) *keep = 0;
+        if (part >= DITI_PART_TEXT && release_text) *keep = 0;
         room -= *keep;
     }
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = 0, all = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
         fixed += sizes->resident;
-        if (part != DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+        if (part < DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+        if (part >= DITI_PART_TEXT) text += sizes->matrices;
         if (sizes->piece > piece) piece = sizes->piece;
     }
     diti_model_share(model, UINT64_MAX, desc->release_text_encoders);
     if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
-        if (!desc->release_text_encoders || !model->sizes[DITI_PART_TEXT].matrices) return DIT_OK;
+        if (!desc->release_text_encoders || !text) return DIT_OK;
     }
     slot = diti_model_least_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
     if (desc->weight_budget) {
@@ -408,7 +331,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
         slot = diti_model_slot(model, slot, room);
         room -= DITI_STREAM_SLOTS * slot;
     } else {
-        slot = diti_model_slot(model, slot, model->sizes[DITI_PART_TEXT].matrices);
+        slot = diti_model_slot(model, slot, text);
     }
     diti_model_share(model, room, desc->release_text_encoders);
     return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
@@ -419,7 +342,8 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
     int part;
     if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
-    if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
+    for (part = 0; part < (int)DITI_ENCODERS; part++)
+        parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
     if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
     if (streamed) *streamed = 0;
@@ -441,19 +365,8 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
     return result;
 }
 
-/* Pipelines have one text encoder here. */
-DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
-    const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-    if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s has several text encoders: this version reads their weights, but makes pictures only with "
-                     "PixArt and DiT",
-                     traits->family);
-}
-
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result;
-    model->package_count = 1; /* [0] belongs to desc->source */
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -462,19 +375,19 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     result = diti_model_read_index(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
-    if (result == DIT_OK && model->device) result = diti_model_check_family(model, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
+    if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
-    if (!model->transformer && !model->text_encoder && !model->vae) {
+    if (!model->transformer && !model->encoders[0].kind && !model->vae) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s holds no transformer, text encoder or VAE that dit knows",
                          desc->source.path ? desc->source.path : "the source");
     }
-    return diti_model_describe(model, err);
+    result = diti_model_check_used(model, desc, err);
+    return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
 static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
@@ -500,12 +413,16 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if (!ctx && !desc->dry_run)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_load: ctx is NULL; only a dry run works without a context");
-    if (!diti_source_given(&desc->source) && desc->component_count == 0)
+    if (!desc->source.path && !desc->source.data && !desc->source.read_at && !desc->source.open &&
+        desc->component_count == 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_model_desc: neither source nor components name anything to load");
     if (desc->component_count && !desc->components)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
                          desc->component_count);
+    if (desc->component_count > DITI_MAX_COMPONENTS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: component_count is %u, at most %u are possible",
+                         desc->component_count, DITI_MAX_COMPONENTS);
     if (desc->type_count && !desc->types)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);
@@ -556,21 +473,14 @@ DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
 
 DIT_API void dit_model_destroy(dit_model *model) {
     diti_env env;
+    uint32_t i;
     if (!model) return;
     env = model->env;
     diti_stream_destroy(model->stream);
     diti_model_drop_parts(model);
-    diti_tokenizer_free(model->tokenizer);
+    for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
     diti_json_free(&env, model->scheduler);
     diti_json_free(&env, model->index);
     diti_model_close_packages(model);
     diti_free(&env, model);
-}
-
-/* How many tokens of text the transformer is given: what its pipeline was made for, or what the tokenizer's config
-   allows if that is less. */
-DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
-    uint32_t tokens = model->pipeline_tokens;
-    if (tokens == 0 && model->transformer) tokens = model->transformer->traits.text_tokens;
-    return model->tokenizer_limit && (tokens == 0 || model->tokenizer_limit < tokens) ? model->tokenizer_limit : tokens;
 }

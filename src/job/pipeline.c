@@ -17,44 +17,64 @@ static uint32_t diti_emit_encoded(const dit_job *job) {
     return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
 }
 
-/* Text rows of both branches, [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all
-   prompts one after the other, and what the caller gave. */
-static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
+/* Text rows of both branches, [encoded rows, then given rows; columns]: what T5 makes of the tokens of all prompts one
+   after the other, and what the caller gave. */
+static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t columns = job->model->transformer->traits.text_columns, rows = shape->encoded_rows;
-    diti_tensor encoded = 0, text;
+    const diti_text_shape *size = &job->model->texts[DITI_TEXT_FIRST];
+    uint32_t columns = size->columns, rows = shape->encoded_rows;
+    diti_t5_use *use = &job->text.encoders[0].t5;
+    diti_tensor encoded = 0, given, text;
     if (rows) {
-        job->text.batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
-        job->text.rows = rows;
-        job->text.tokens = diti_model_text_tokens(job->model);
-        job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
-        job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
-        job->text.weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
-        encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
+        use->batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
+        use->rows = rows;
+        use->tokens = size->tokens;
+        use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
+        use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
+        use->weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
+        encoded = diti_t5_encode(job->model->encoders[0].t5, graph, use);
     }
     if (!shape->given_rows) return encoded;
-    job->text_given = diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
-    if (!rows) return job->text_given;
+    given = job->text.given[DITI_TEXT_FIRST] =
+        diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
+    if (!rows) return given;
     text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
     diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_emit_copy(graph, job->text_given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns),
-                   "gather text");
+    diti_emit_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
     return text;
 }
 
+static void diti_emit_text(dit_job *job, diti_graph *graph) {
+    diti_text_use *use = &job->text;
+    use->copies = diti_emit_copies(job);
+    use->encodes[0] = job->request.shape.encodes[0];
+    use->encodes[1] = job->request.shape.encodes[1];
+    use->weighted = job->request.shape.weighted;
+    use->clip_skip = job->request.shape.clip_skip;
+    if (job->model->fixed_text)
+        diti_encoders_emit(job->model, graph, use);
+    else if (!job->model->transformer->traits.class_count)
+        use->texts[DITI_TEXT_FIRST] = diti_emit_packed(job, graph);
+}
+
 /* Images share the prompts, but each has a class of its own. */
-static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor text) {
+static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->denoise;
     if (job->model->transformer->traits.class_count) {
         denoise->text_batch = denoise->copies * denoise->batch;
         denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
-    job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+    if (!job->model->fixed_text) /* these know which rows are whose */
+        job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->copies;
-    denoise->text_tokens = diti_model_text_tokens(job->model);
-    denoise->text = text;
+    denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+    denoise->text = job->text.texts[DITI_TEXT_FIRST];
+    denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
+    denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
     denoise->text_items = job->text_items;
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST];
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND];
 }
 
 /* What the solver works on and remembers. */
@@ -85,7 +105,7 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     solver->health = job->health_words;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
     diti_denoise *denoise = &job->denoise;
@@ -95,7 +115,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
-    diti_emit_conditions(job, graph, text);
+    diti_emit_conditions(job, graph);
     denoise->resolution[0] = (float)request->shape.height;
     denoise->resolution[1] = (float)request->shape.width;
     denoise->aspect = (float)request->shape.height / (float)request->shape.width;
@@ -158,11 +178,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, image;
     diti_solver_desc states;
-    diti_tensor text, rgba, rgb;
+    diti_tensor rgba, rgb;
     diti_guard_begin(graph);
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
-    text = diti_emit_text(job, graph);
+    diti_emit_text(job, graph);
     diti_guard_judge(graph);
     job->start_segment = UINT32_MAX;
     if (shape->starts) {
@@ -171,7 +191,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         diti_guard_judge(graph);
     }
     diti_graph_segment(graph, "prepare", false);
-    diti_emit_prepare(job, graph, text);
+    diti_emit_prepare(job, graph);
     diti_guard_judge(graph);
     diti_emit_steps(job, graph, &states);
     job->preview_segment = UINT32_MAX;
@@ -211,7 +231,7 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
                               uint32_t (*text)[DITI_ITEM_WORDS]) {
     uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
     for (branch = 0; branch < copies; branch++) {
-        uint32_t length = request->lengths[branch], *next = request->shape.encodes[branch] ? &encoded : &given;
+        uint32_t length = request->lengths[DITI_TEXT_FIRST][branch], *next = request->shape.encodes[branch] ? &encoded : &given;
         if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
         diti_inputs_item(text[branch], 0, 0, *next, length);
         *next += length;
@@ -222,40 +242,42 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
 /* For the rows of ids that diti_inputs_encoded writes. */
 static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
-    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, i, first = 0;
+    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, i, first = 0;
     diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
     dit_result result;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
     for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        uint32_t length = request->shape.encodes[branch] ? request->lengths[branch] : 0;
+        uint32_t length = request->shape.encodes[branch] ? request->lengths[DITI_TEXT_FIRST][branch] : 0;
         for (i = 0; i < length; i++) {
-            table[first + i].weight = request->weights[(size_t)branch * tokens + i];
+            table[first + i].weight = request->tokens[0].weights[(size_t)branch * tokens + i];
             table[first + i].first = first;
             table[first + i].rows = length;
         }
         first += length;
     }
-    result = diti_plan_write(job->plan, job->text.weights, table, rows * sizeof *table, err);
+    result = diti_plan_write(job->plan, job->text.encoders[0].t5.weights, table, rows * sizeof *table, err);
     diti_free(&job->env, table);
     return result;
 }
 
 static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
     const diti_job_request *request = &job->request;
-    uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
+    const diti_t5_use *use = &job->text.encoders[0].t5;
+    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, next = 0;
     int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
     dit_result result;
     if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
     for (branch = 0; branch < diti_emit_copies(job); branch++) {
         if (!request->shape.encodes[branch]) continue;
-        memcpy(ids + next, request->ids + (size_t)branch * tokens, request->lengths[branch] * sizeof *ids);
-        next += request->lengths[branch];
+        memcpy(ids + next, request->tokens[0].ids + (size_t)branch * tokens,
+               request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
+        next += request->lengths[DITI_TEXT_FIRST][branch];
     }
-    result = diti_plan_write(job->plan, job->text.ids, ids, rows * sizeof *ids, err);
+    result = diti_plan_write(job->plan, use->ids, ids, rows * sizeof *ids, err);
     diti_free(&job->env, ids);
-    if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
-    if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
-    return result >= 0 && job->text.weights ? diti_inputs_weights(job, err) : result;
+    if (result >= 0) result = diti_plan_write(job->plan, use->items, items, use->batch * sizeof *items, err);
+    if (result >= 0) result = diti_t5_write_inputs(job->model->encoders[0].t5, job->plan, use, err);
+    return result >= 0 && use->weights ? diti_inputs_weights(job, err) : result;
 }
 
 static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
@@ -266,12 +288,12 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
     for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        size_t count = request->lengths[branch] * columns;
+        size_t count = request->lengths[DITI_TEXT_FIRST][branch] * columns;
         if (request->shape.encodes[branch]) continue;
-        memcpy(rows + next, request->conditioning[branch].rows, count * sizeof *rows);
+        memcpy(rows + next, request->conditioning[branch].texts[DITI_TEXT_FIRST].rows, count * sizeof *rows);
         next += count;
     }
-    result = diti_plan_write(job->plan, job->text_given, rows, request->shape.given_rows * columns * sizeof *rows, err);
+    result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows, request->shape.given_rows * columns * sizeof *rows, err);
     diti_free(&job->env, rows);
     return result;
 }
@@ -292,6 +314,9 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
     dit_result result;
     if (job->labels) return diti_inputs_classes(job, err);
+    if (job->model->fixed_text)
+        return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
+                                   job->request.conditioning, err);
     diti_inputs_items(&job->request, copies, encoder, text);
     result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
     if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
@@ -346,6 +371,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
+    job->denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
     result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
                                                            err);

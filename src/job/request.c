@@ -19,22 +19,23 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
             "dit_job_desc: this version works on one device without caching; split and cache must be NULL");
-    if (desc->clip_skip)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model has no CLIP encoder; clip_skip must be 0");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
     return DIT_OK;
 }
 
-static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_error *err) {
+static dit_result diti_request_check_guidance(const diti_model_traits *traits, const dit_guidance *guidance,
+                                              dit_error *err) {
     if (!(guidance->scale >= 0 && guidance->scale <= 1000))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
                          (double)guidance->scale);
-    if (guidance->distilled != 0)
+    if (guidance->distilled != 0 && !traits->wants_guidance)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_guidance: this model takes no guidance as an input; distilled must be 0");
+                         "dit_guidance: guidance is no input of this model; distilled must be 0");
+    if (!(guidance->distilled >= 0 && guidance->distilled <= 1000))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "guidance.distilled is %g; it must be 0 (model default) to 1000", (double)guidance->distilled);
     if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
@@ -131,17 +132,18 @@ static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char
 }
 
 static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
-    static const char *const known[] = {"noise", "prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
-                                        "negative_prompt_attention_mask"};
+    static const char *const known[] = {"noise", "negative_prompt_embeds", "negative_prompt_attention_mask",
+                                        "negative_prompt_embeds_2", "negative_prompt_attention_mask_2",
+                                        "negative_pooled_prompt_embeds"};
     uint32_t i, k;
     for (i = 0; i < desc->input_count; i++) {
         const dit_tensor *input = &desc->inputs[i];
-        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++) {
-        }
+        for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++)
+            if (k && diti_equal(input->name, known[k] + 9)) break; /* without negative_ */
         if (k == DITI_COUNT(known)) {
             return diti_fail(
                 err, DIT_ERROR_INVALID_ARGUMENT,
-                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, negative_prompt_embeds, negative_prompt_attention_mask",
+                "input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
                 input->name ? input->name : "(NULL)");
         }
         if (!input->data || input->rank > 5)
@@ -214,15 +216,15 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
     return DIT_OK;
 }
 
-/* prompt_embeds [1, tokens, columns] with its mask. */
+/* prompt_embeds [1, tokens, columns] with its mask; pooled ones are [1, columns]. */
 static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
-                                      diti_conditioning *out, dit_error *err) {
-    uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
+                                      bool pooled, diti_embedding *out, dit_error *err) {
+    uint64_t tokens = pooled ? 1 : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
              columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
     dit_result result;
     if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, tokens, channels]",
-                         embeds->name);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, %schannels]", embeds->name,
+                         pooled ? "" : "tokens, ");
     out->tokens = out->length = (uint32_t)tokens;
     out->columns = (uint32_t)columns;
     result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
@@ -233,9 +235,9 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
 
 /* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
  * masked there. */
-static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text,
-                                          dit_error *err) {
-    uint32_t tokens = diti_model_text_tokens(model), columns = model->transformer->traits.text_columns;
+static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, const diti_text_shape *wanted,
+                                          diti_embedding *text, dit_error *err) {
+    uint32_t tokens = wanted->tokens, columns = wanted->columns;
     float *rows;
     if (text->columns != columns)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u",
@@ -244,6 +246,10 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
     if (text->tokens == tokens) return DIT_OK;
+    if (model->fixed_text && !diti_encoders_mask(model))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
+                         tokens);
     rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
     memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
@@ -253,70 +259,127 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
     return DIT_OK;
 }
 
+/* The input that stands for a text of a branch, or for its mask; NULL: it is not given. */
+static const dit_tensor *diti_request_text_input(const dit_job_desc *desc, uint32_t text, bool conditional, bool mask) {
+    static const char *const names[2][DITI_TEXTS] = {
+        {"negative_prompt_embeds", "negative_prompt_embeds_2", "negative_pooled_prompt_embeds"},
+        {"negative_prompt_attention_mask", "negative_prompt_attention_mask_2", ""}};
+    return diti_request_input(desc, names[mask][text] + (conditional && names[mask][text][0] ? 9 : 0));
+}
+
+static dit_result diti_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                     bool conditional, diti_conditioning *out, dit_error *err) {
+    uint32_t i;
+    dit_result result = DIT_OK;
+    for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
+        const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
+        const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
+        if (!model->texts[i].tokens) continue;
+        if (!embeds)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "input %s%s is missing: this model needs it beside the prompt embedding",
+                             conditional ? "" : "negative_",
+                             i == DITI_TEXT_POOLED   ? "pooled_prompt_embeds"
+                             : i == DITI_TEXT_SECOND ? "prompt_embeds_2"
+                                                     : "prompt_embeds");
+        result = diti_request_embeds(env, embeds, mask, i == DITI_TEXT_POOLED, &out->texts[i], err);
+    }
+    return result;
+}
+
+/* Tokens of a branch that are read; where encoders leave padding out, those that are none. */
+static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_job_request *out) {
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        out->lengths[i][branch] = model->texts[i].tokens;
+        if (model->fixed_text && !diti_encoders_mask(model)) continue;
+        if (!out->shape.encodes[branch]) out->lengths[i][branch] = out->conditioning[branch].texts[i].length;
+    }
+    for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
+        const diti_encoder *encoder = &model->encoders[i];
+        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+    }
+}
+
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                       uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
-    const dit_tensor *embeds = diti_request_input(desc, conditional ? "prompt_embeds" : "negative_prompt_embeds");
-    const dit_tensor *mask =
-        diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
-    diti_conditioning *text = &out->conditioning[branch];
-    uint32_t tokens = diti_model_text_tokens(model), i;
-    float *weights = NULL;
-    dit_result result;
-    if (embeds || blob) {
-        result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
-                        : diti_conditioning_from_blob(
-                              env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
-                              err);
-        if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
-        out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
-        return result;
-    }
-    if (!model->device && (!model->text_encoder || !model->tokenizer)) { /* as if it were given */
-        out->lengths[branch] = tokens;
+    size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
+    diti_conditioning *given = &out->conditioning[branch];
+    bool embeds = false;
+    dit_result result = DIT_OK;
+    uint32_t i, k;
+    for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
+    if (embeds)
+        result = diti_request_given(model, env, desc, conditional, given, err);
+    else if (blob)
+        result = diti_conditioning_from_blob(env, blob, size, given, err);
+    for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
+        if (model->texts[i].tokens || given->texts[i].tokens)
+            result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
+    out->shape.encodes[branch] = !embeds && !blob;
+    if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) { /* as if it were given */
+        out->shape.encodes[branch] = false;
+        for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
         return DIT_OK;
     }
-    if (!model->text_encoder)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "the model has no text encoder; add the component or give %sprompt_embeds",
-                         conditional ? "" : "negative_");
-    out->shape.encodes[branch] = true;
-    if (out->weights) weights = out->weights + (size_t)branch * tokens;
-    result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-                                   out->ids + (size_t)branch * tokens, weights, tokens, &out->lengths[branch], err);
-    for (i = 0; result >= 0 && weights && i < tokens; i++) {
-        if (weights[i] != 1.0f) out->shape.weighted = true;
+    if (result >= 0 && out->shape.encodes[branch]) {
+        result = diti_model_check_encoders(model, err);
+        if (result >= 0)
+            result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
+                                             out->tokens, err);
     }
-    if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
-    return result;
+    if (result < 0) return result;
+    diti_request_lengths(model, branch, out);
+    for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch] && desc->prompt_weights; i++)
+        for (k = 0; k < model->encoders[i].tokens; k++)
+            if (out->tokens[i].weights[branch * model->encoders[i].tokens + k] != 1.0f) out->shape.weighted = true;
+    return DIT_OK;
 }
 
 static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
     uint32_t encoded = 0, given = 0, encodes = 0, branch;
     for (branch = 0; branch < copies; branch++) {
         encodes += out->shape.encodes[branch] ? 1u : 0u;
-        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[branch];
+        *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
     if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
 }
 
+/* Layers of CLIP count where its states are used, not its pooled output alone. */
+static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                         dit_error *err) {
+    uint32_t i, layers = 0;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        const diti_encoder *encoder = &model->encoders[i];
+        uint32_t own = encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
+        if (own && (!layers || own < layers)) layers = own;
+    }
+    out->shape.clip_skip = desc->clip_skip;
+    if (desc->clip_skip < layers || !desc->clip_skip) return DIT_OK;
+    if (layers)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: clip_skip is %u; the model's CLIP has %u layers, so at most %u can be left out",
+                         desc->clip_skip, layers, layers - 1);
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t copies = out->shape.guided ? 2u : 1u, branch;
-    dit_result result = DIT_OK;
+    dit_result result = diti_request_clip_skip(model, desc, out, err);
+    if (result < 0) return result;
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
-    out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
-    if (desc->prompt_weights)
-        out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);
-    if (!out->ids || (desc->prompt_weights && !out->weights))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < copies && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
-    diti_request_count_rows(diti_model_text_tokens(model), copies, out);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, copies, out);
     return result;
 }
 
@@ -383,6 +446,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.shift = desc->shift;
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
+    wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
     result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
     if (result < 0) return result;
@@ -400,14 +464,24 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     return DIT_OK;
 }
 
+/* Models that are usually run without guidance (FLUX.1) are guided only away from something, as in diffusers. */
+static bool diti_request_guided(const dit_model *model, const diti_env *env, const dit_job_desc *desc, float scale) {
+    bool negative = desc->negative_prompt || desc->negative_conditioning ||
+                    diti_request_input(desc, "negative_prompt_embeds");
+    if (scale == 1.0f || negative || model->transformer->traits.default_guidance != 1.0f) return scale != 1.0f;
+    diti_log(env, DITI_LOG_WARNING, "guidance.scale %g has no effect without a negative prompt on this model",
+             (double)scale);
+    return false;
+}
+
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err) {
     dit_result result;
     memset(out, 0, sizeof *out);
     result = diti_request_check_desc(desc, err);
-    if (result >= 0) result = diti_request_check_guidance(&desc->guidance, err);
     if (result >= 0) result = diti_request_check_inputs(desc, err);
     if (result >= 0) result = diti_request_parts(model, err);
+    if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
     if (result >= 0) result = diti_job_request_start(model, desc, out, err);
@@ -416,7 +490,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     result = diti_job_request_skipping(model, &out->guidance, err);
     if (result < 0) return result;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
-    out->shape.guided = out->guidance.scale != 1.0f;
+    if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
+    out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
@@ -439,9 +514,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
-    diti_free(env, request->ids);
-    diti_free(env, request->weights);
-    diti_free(env, request->conditioning[0].rows);
-    diti_free(env, request->conditioning[1].rows);
+    diti_prompt_tokens_free(env, request->tokens);
+    diti_conditioning_free(env, &request->conditioning[0]);
+    diti_conditioning_free(env, &request->conditioning[1]);
     memset(request, 0, sizeof *request);
 }

@@ -265,8 +265,15 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->text_tokens = config->guided ? 512 : 256;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->encoders[0] = DITI_ENCODER_CLIP_L;
+    traits->encoders[1] = DITI_ENCODER_T5;
+    traits->scheduler = config->guided ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                                         "\"use_dynamic_shifting\":true}"
+                                       : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
+    traits->uniform_sigmas = true;
     traits->default_steps = config->guided ? 28 : 4;
-    traits->default_guidance = config->guided ? 3.5f : 1.0f;
+    traits->default_guidance = 1.0f;
+    traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
     traits->attends_padding = true;
 }

@@ -322,6 +322,8 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->text2_tokens;
     traits->text2_columns = config->text2;
+    traits->encoders[0] = DITI_ENCODER_BERT;
+    traits->encoders[1] = DITI_ENCODER_T5;
     traits->default_steps = config->original ? 100 : 50;
     traits->default_guidance = config->original ? 6.0f : 5.0f;
     traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");

@@ -289,6 +289,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->default_size = config->sample_size;
     traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
     traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->scheduler = diti_pixart_scheduler;

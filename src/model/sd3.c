@@ -260,6 +260,11 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->text_tokens = 77 + 256; /* CLIP's, then T5's */
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->encoders[0] = DITI_ENCODER_CLIP_L;
+    traits->encoders[1] = DITI_ENCODER_CLIP_G;
+    traits->encoders[2] = DITI_ENCODER_T5;
+    traits->lacks_encoders = true;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->default_steps = 28;
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;

@@ -389,6 +389,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
                                                const diti_schedule_entry *schedule, diti_sampling *out,
                                                dit_error *err) {
     char plain[64];
+    out->uniform = request->uniform && out->flow;
     if (request->schedule) {
         diti_plain_name(request->schedule, plain, sizeof plain);
         if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
@@ -402,7 +403,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
             err, DIT_ERROR_INVALID_ARGUMENT,
             "schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential or beta",
             schedule->name);
-    out->uniform = schedule->spaces && out->flow;
+    out->uniform = out->uniform || (schedule->spaces && out->flow);
     if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);

@@ -55,6 +55,7 @@ typedef struct diti_schedule_request {
     float eta;            /* DDIM: 0 deterministic .. 1 as much noise as DDPM */
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
+    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;

@@ -41,12 +41,12 @@ typedef struct diti_clip_traits {
 } diti_clip_traits;
 /* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
    size. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
                                                    const diti_checkpoint *checkpoint, const char *prefix,
                                                    const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
-DIT_INTERNAL DITI_UNUSED const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
-DIT_INTERNAL DITI_UNUSED const diti_weights *diti_clip_weights(const diti_clip *clip);
+DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
+DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
 /* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
    fills. */
 typedef struct diti_clip_use {
@@ -63,10 +63,10 @@ typedef struct diti_clip_result {
     diti_tensor states; /* F32 [batch * tokens, columns] */
     diti_tensor pooled; /* F32 [batch, projected or columns] */
 } diti_clip_result;
-DIT_INTERNAL DITI_UNUSED void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
                                                diti_clip_result *out);
 /* ids: what the tensor holds, for the place of the end token. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
                                                            const diti_clip_use *use, const int32_t *ids,
                                                            dit_error *err);
 
@@ -75,12 +75,12 @@ typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
     uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
-DIT_INTERNAL DITI_UNUSED dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
                                                    const diti_checkpoint *checkpoint, const char *prefix,
                                                    const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
-DIT_INTERNAL DITI_UNUSED const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
-DIT_INTERNAL DITI_UNUSED const diti_weights *diti_bert_weights(const diti_bert *bert);
+DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
+DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
     uint32_t batch, tokens;
     diti_tensor ids;     /* U32 [1, batch * tokens] */
@@ -88,6 +88,6 @@ typedef struct diti_bert_use {
     diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
 } diti_bert_use;
 /* -> F32 [batch * tokens, columns] */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
                                                       const diti_bert_use *use);
 #endif

@@ -1,0 +1,272 @@
+/* Parts of a pipeline: where each of them is, told from roles, from folders, or from what a file holds. */
+#include "job/job.h"
+
+static bool diti_source_given(const dit_source *source) {
+    return source->path || source->data || source->read_at || source->open;
+}
+
+/* index: 0 is the source, others are components. *out stays NULL where nothing is given. */
+static dit_result diti_model_open(dit_model *model, const dit_model_desc *desc, uint32_t index, diti_package **out,
+                                  dit_error *err) {
+    const dit_source *source = index ? &desc->components[index - 1].source : &desc->source;
+    dit_result result = DIT_OK;
+    if (!model->packages[index] && (index || diti_source_given(source)))
+        result = diti_package_open(&model->env, source, &model->packages[index], err);
+    *out = model->packages[index];
+    return result;
+}
+
+/* The places where a part may be, in the order of preference: components of its role, those of none, the source. */
+typedef struct diti_model_search {
+    uint32_t pass, next;
+    bool named; /* the component is there for this part alone */
+} diti_model_search;
+
+/* An index for diti_model_open; false: that is all. */
+static bool diti_model_next(const dit_model_desc *desc, dit_role role, diti_model_search *search, uint32_t *index) {
+    for (; search->pass < 2; search->pass++, search->next = 0) {
+        dit_role wanted = search->pass ? DIT_ROLE_NONE : role;
+        while (search->next < desc->component_count) {
+            if (desc->components[search->next++].role != wanted) continue;
+            search->named = search->pass == 0;
+            *index = search->next;
+            return true;
+        }
+    }
+    search->named = false;
+    *index = 0;
+    return search->pass++ == 2;
+}
+
+static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
+                                    const char *file, diti_json **out, dit_error *err) {
+    char path[128], *text = NULL;
+    size_t size = 0;
+    dit_result result;
+    *out = NULL;
+    diti_format(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", file);
+    result = diti_package_read(package, path, &text, &size, err);
+    if (result >= 0 && text) result = diti_json_parse(&model->env, text, size, path, out, err);
+    diti_free(&model->env, text);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
+                                               const char *folder, const char *file, diti_json **out, dit_error *err) {
+    diti_model_search search = DITI_ZERO;
+    diti_package *package;
+    dit_result result = DIT_OK;
+    uint32_t index;
+    *out = NULL;
+    while (!*out && result >= 0 && diti_model_next(desc, role, &search, &index)) {
+        if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
+        result = diti_model_open(model, desc, index, &package, err);
+        if (result >= 0 && package)
+            result = diti_model_config(model, package, index ? "" : folder, file, out, err);
+        if (*out) model->used[index] = true;
+    }
+    return result;
+}
+
+/* --- what a file holds --- */
+
+static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name) {
+    return diti_model_find(checkpoint, prefix, name) != NULL;
+}
+
+/* Those of CLIP-G are wider than CLIP-L's 768. */
+static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+    const diti_stored_tensor *table =
+        diti_model_find(checkpoint, prefix, "text_model.embeddings.token_embedding.weight");
+    if (!table) table = diti_model_find(checkpoint, prefix, "token_embedding.weight");
+    return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
+}
+
+DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
+    if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
+        diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight"))
+        return DITI_ENCODER_T5;
+    if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
+        diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
+        return diti_encoder_clip_kind(checkpoint, prefix);
+    if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
+        diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
+        return DITI_ENCODER_BERT;
+    return DITI_ENCODER_NONE;
+}
+
+/* What stands before the names of a part in files that hold several (models.md 9.3): the original ones' and
+   stable-diffusion.cpp's. */
+typedef struct diti_part_prefix {
+    dit_role role;
+    diti_encoder_kind kind;
+    const char *prefix;
+} diti_part_prefix;
+static const diti_part_prefix diti_part_prefixes[] = {
+    {DIT_ROLE_VAE, DITI_ENCODER_NONE, "first_stage_model."},
+    {DIT_ROLE_VAE, DITI_ENCODER_NONE, "vae."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "text_encoders.clip_l.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "cond_stage_model.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "conditioner.embedders.0.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+};
+
+static bool diti_kind_is_clip(diti_encoder_kind kind) {
+    return kind == DITI_ENCODER_CLIP_L || kind == DITI_ENCODER_CLIP_G;
+}
+
+static bool diti_part_fits(const diti_model_want *want, const diti_model_part *part) {
+    diti_encoder_kind kind;
+    switch (want->role) {
+    case DIT_ROLE_TRANSFORMER: return diti_transformer_known(part->config, part->checkpoint, part->prefix);
+    case DIT_ROLE_VAE:
+        return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
+               diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+    case DIT_ROLE_TEXT_1:
+    case DIT_ROLE_TEXT_2:
+    case DIT_ROLE_TEXT_3: break;
+    default: return false;
+    }
+    kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
+    if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+    /* Of two CLIPs in one file the prefix tells. */
+    return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
+}
+
+/* Looks for the part in a file or folder that may be about anything. */
+static bool diti_model_find_part(const diti_model_want *want, diti_model_part *part) {
+    dit_role role = want->kind == DITI_ENCODER_NONE ? want->role : DIT_ROLE_TEXT_1;
+    size_t i;
+    if (diti_part_fits(want, part)) return true;
+    for (i = 0; i < DITI_COUNT(diti_part_prefixes); i++) {
+        const diti_part_prefix *known = &diti_part_prefixes[i];
+        part->prefix = known->prefix;
+        if (known->role == role && known->kind == want->kind && diti_part_fits(want, part)) return true;
+    }
+    part->prefix = "";
+    return false;
+}
+
+/* What a package has of the part: under its folder's name, else as the whole package or under a known prefix. named:
+   it is the part, known or not. */
+static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
+                                  diti_model_part *part, dit_error *err) {
+    const char *folder = want->folder;
+    dit_result result = DIT_OK;
+    part->checkpoint = NULL;
+    if (folder[0]) result = diti_package_component(part->package, folder, &part->checkpoint, &part->prefix, err);
+    if (result < 0) return result;
+    if (part->checkpoint) return diti_model_config(model, part->package, folder, "config.json", &part->config, err);
+    result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
+    if (result < 0 || !part->checkpoint) return result;
+    result = diti_model_config(model, part->package, "", "config.json", &part->config, err);
+    if (result < 0 || diti_model_find_part(want, part) || named) return result;
+    part->checkpoint = NULL;
+    diti_json_free(&model->env, part->config);
+    part->config = NULL;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
+                                          diti_model_part *part, dit_error *err) {
+    diti_model_search search = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t index;
+    memset(part, 0, sizeof *part);
+    while (!part->checkpoint && result >= 0 && diti_model_next(desc, want->role, &search, &index)) {
+        result = diti_model_open(model, desc, index, &part->package, err);
+        if (result >= 0 && part->package) result = diti_model_look(model, want, search.named, part, err);
+        if (part->checkpoint) model->used[index] = true;
+    }
+    return result;
+}
+
+/* --- tokenizers --- */
+
+static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
+    switch (kind) {
+    case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
+    case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+    default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
+    }
+}
+
+static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_package *package, const char *folder,
+                                            diti_encoder *encoder, dit_error *err) {
+    dit_result result =
+        diti_tokenizer_load_folder(&model->env, package, folder, &encoder->tokenizer, &encoder->limit, err);
+    if (!encoder->tokenizer || diti_tokenizer_suits(encoder->tokenizer, encoder->kind)) return result;
+    diti_tokenizer_free(encoder->tokenizer);
+    encoder->tokenizer = NULL;
+    encoder->limit = 0;
+    return result;
+}
+
+static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
+
+/* In its own folder, then, where tokenizers stand for themselves, anywhere. */
+static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
+                                              bool anywhere, diti_encoder *encoder, dit_error *err) {
+    dit_result result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err);
+    uint32_t i;
+    if (result >= 0 && !encoder->tokenizer && anywhere)
+        result = diti_model_read_tokenizer(model, package, "", encoder, err);
+    for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer && result >= 0; i++)
+        result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err);
+    return result;
+}
+
+static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role,
+                                            uint32_t index, diti_encoder *encoder, dit_error *err) {
+    diti_model_search search = DITI_ZERO;
+    diti_package *package;
+    dit_result result = DIT_OK;
+    uint32_t at;
+    while (!encoder->tokenizer && result >= 0 && diti_model_next(desc, role, &search, &at)) {
+        result = diti_model_open(model, desc, at, &package, err);
+        if (result < 0 || !package) continue;
+        result = diti_model_search_tokenizer(model, package, index, at != 0, encoder, err);
+        if (encoder->tokenizer) model->used[at] = true;
+    }
+    return result;
+}
+
+/* CLIP-G reads what CLIP-L reads, but for its padding. */
+static dit_result diti_model_share_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                             dit_error *err) {
+    diti_encoder *encoder = &model->encoders[index];
+    dit_result result = diti_model_find_tokenizer(model, desc, DIT_ROLE_TOKENIZER_1, 0, encoder, err);
+    if (result < 0 || !encoder->tokenizer) return result;
+    return diti_tokenizer_special(encoder->tokenizer, "!", &encoder->tokenizer->padding, err);
+}
+
+DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    dit_error *err) {
+    diti_encoder *encoder = &model->encoders[index];
+    dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
+    dit_result result = diti_model_find_tokenizer(model, desc, own, index, encoder, err);
+    if (result >= 0 && !encoder->tokenizer) result = diti_model_find_tokenizer(model, desc, text, index, encoder, err);
+    if (result >= 0 && !encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
+        result = diti_model_share_tokenizer(model, desc, index, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++) {
+        const dit_component *component = &desc->components[i];
+        const char *path = component->source.path ? component->source.path : "data";
+        if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+        if (model->used[i + 1]) continue;
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
+                         "autoencoder, one of its text encoders nor a tokenizer of these",
+                         path, i);
+    }
+    return DIT_OK;
+}
