@@ -132,7 +132,8 @@ static void check_encoder(const picture *p) {
     const diti_t5_config *t5 = &p->model->encoders[0].t5->config;
     const diti_segment *segment = &p->graph.segments[p->job.encode_segment];
     double R = p->job.request.shape.encoded_rows, D = t5->columns, I = t5->inner, H = t5->hidden;
-    double bias = 4.0 * t5->heads * (2 * p->job.text.encoders[0].t5.tokens - 1), items = 16.0 * p->job.text.encoders[0].t5.batch;
+    double bias = 4.0 * t5->heads * (2 * p->job.text.encoders[0].t5.tokens - 1),
+           items = 16.0 * p->job.text.encoders[0].t5.batch;
     const budget_line layer[] = {
         {"t5_norm1", 6 * R * D + 4 * D},
         {"t5_qkv", 2 * R * D + 6 * D * I + 6 * R * I},

@@ -27,9 +27,15 @@ static inline bool golden_is_dit_pipe(const golden_folder *folder) {
 }
 
 static inline bool golden_is_pipe(const golden_folder *folder) {
-    bool known = golden_is_dit_pipe(folder) || (folder->readme && strstr(folder->readme, "PixArt"));
-    return folder->golden && golden_has(folder->path, "model_index.json") && known &&
-           diti_checkpoint_find(folder->golden, "in.latents");
+    static const char *const known[] = {"DiTPipeline", "PixArt", "StableDiffusion3Pipeline", "FluxPipeline",
+                                        "HunyuanDiTPipeline"};
+    size_t i;
+    if (!folder->golden || !golden_has(folder->path, "model_index.json") || !folder->readme ||
+        !diti_checkpoint_find(folder->golden, "in.latents"))
+        return false;
+    for (i = 0; i < DITI_COUNT(known); i++)
+        if (diti_starts_with(folder->readme, known[i])) return true;
+    return false;
 }
 
 static inline bool golden_is_prompts(const golden_folder *folder) {
@@ -51,6 +57,10 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->height = (uint32_t)diti_json_number(call, "height", 0);
     desc->steps = (uint32_t)diti_json_number(call, "num_inference_steps", diti_json_number(call, "steps", 0));
     desc->guidance.scale = (float)diti_json_number(call, "guidance_scale", diti_json_number(call, "guidance", 0));
+    if (p->model->transformer->traits.wants_guidance) {
+        desc->guidance.distilled = desc->guidance.scale;
+        desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
+    }
 }
 
 static inline double golden_psnr(const float *a, const float *b, uint64_t count) {
@@ -75,6 +85,23 @@ static inline float *golden_pipe_part(golden_pipe *p, const char *name, uint32_t
     return out;
 }
 
+/* FLUX's are recorded as patches of 2 x 2, columns (c, dy, dx); wanted are planes. */
+static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job, const char *name, float *values,
+                                        uint64_t count) {
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
+    uint32_t width = job->request.latent_width, height = job->request.latent_height, i;
+    float *planes;
+    if (!stored || stored->rank != 3) return values;
+    planes = (float *)calloc((size_t)count, sizeof *planes);
+    for (i = 0; i < count; i++) {
+        uint32_t plane = i / (width * height), y = i / width % height, x = i % width;
+        planes[i] =
+            values[(y / 2 * (width / 2) + x / 2) * 4 * (count / (width * height)) + plane * 4 + y % 2 * 2 + x % 2];
+    }
+    free(values);
+    return planes;
+}
+
 static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t image, uint64_t count) {
     dit_error err = DITI_ZERO;
     char label[96];
@@ -83,6 +110,7 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     double exact = !diti_equal(p->g->rung, "base") ? GOLDEN_FP16 : GOLDEN_MODEL;
     dit_result result =
         dit_job_read(job, DIT_READ_LATENT_F32, image, 0, latents, (size_t)count * sizeof(float), 0, &err);
+    reference = golden_pipe_planes(p, job, name, reference, count);
     if (golden_require(p->g, result == DIT_OK, "%s: %s", label, err.message))
         golden_compare(p->g, label, latents, reference, count, p->quantized ? GOLDEN_PIPELINE_Q8 : exact);
     free(reference);
@@ -105,6 +133,28 @@ static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *n
     }
     free(reference);
     free(image);
+}
+
+/* What the reference's scheduler drew in its steps, in place of what ours did. */
+static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
+    uint32_t i, steps = job->request.shape.steps;
+    uint64_t count = 0, size = 0;
+    float *all = NULL;
+    char name[64];
+    if (!job->step_noise) return;
+    for (i = 0; i < steps; i++) {
+        float *noise;
+        diti_format(name, sizeof name, "sched_noise%u", (unsigned)i);
+        noise = golden_floats(p->folder->golden, name, &count);
+        if (!golden_require(p->g, noise != NULL, "%s is there", name)) break;
+        all = (float *)realloc(all, (size_t)(size + count) * sizeof *all);
+        memcpy(all + size, noise, (size_t)count * sizeof *all);
+        size += count;
+        free(noise);
+    }
+    golden_require(p->g, diti_plan_write(job->plan, job->step_noise, all, (size_t)size * sizeof *all, NULL) == DIT_OK,
+                   "noise of all steps");
+    free(all);
 }
 
 /* noise, latents, image: names of recorded tensors. */
@@ -131,6 +181,7 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
         input.rank = 4;
         memcpy(input.shape, stored->shape, sizeof input.shape);
         result = dit_job_create(p->context, &desc, &job, &err);
+        if (result == DIT_OK) golden_pipe_step_noise(p, job);
         if (result == DIT_OK) {
             result = dit_job_wait(job, UINT64_MAX);
             if (result != DIT_OK) dit_job_status(job, NULL, &err);
@@ -186,7 +237,10 @@ static inline void golden_run_pipe(golden *g, const golden_folder *folder) {
         "the README's call arguments are JSON");
     diti_format(last, sizeof last, "step%u.latents", (unsigned)diti_json_number(call, "num_inference_steps", 1) - 1);
     if (call && golden_pipe_open(&p, g, folder, folder->path))
-        golden_pipe_call(&p, call, "in.latents", last, "out.image01");
+        golden_pipe_call(&p, call,
+                         diti_checkpoint_find(folder->golden, "in.latents_unpacked") ? "in.latents_unpacked"
+                                                                                     : "in.latents",
+                         last, "out.image01");
     golden_pipe_close(&p);
     diti_json_free(&g->env, call);
 }

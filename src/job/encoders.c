@@ -130,8 +130,8 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_columns(encoder), wanted = text->columns;
     bool good = columns == wanted, both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
     if (encoder->clip && both) { /* side by side: the other one's columns and zeros are beside it */
-        const diti_encoder *other = diti_model_encoder(
-            model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
+        const diti_encoder *other =
+            diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
         columns = diti_encoder_pooled(encoder) + (other ? diti_encoder_pooled(other) : 0);
         wanted = model->texts[DITI_TEXT_POOLED].columns;
         good = (columns == wanted || (columns < wanted && !(other && other->clip))) &&
@@ -141,7 +141,8 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the text encoder%s (%s) give%s %u channels, the transformer wants %u; they belong to different "
                      "models",
-                     encoder->clip && both ? "s" : "", encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
+                     encoder->clip && both ? "s" : "",
+                     encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
                      encoder->clip && both ? "" : "s", columns, wanted);
 }
 
@@ -184,7 +185,9 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
                          encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
-                         i == 0 ? "" : i == 1 ? "_2" : "_3");
+                         i == 0   ? ""
+                         : i == 1 ? "_2"
+                                  : "_3");
     }
     return DIT_OK;
 }
@@ -208,16 +211,15 @@ static void diti_text_scatter(const dit_model *model, diti_graph *graph, const d
     uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
     for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
         if (use->encodes[branch] != encoded) continue;
-        diti_text_copy(graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
-                       diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column,
-                                        columns),
-                       "gather text");
+        diti_text_copy(
+            graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
+            diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
+            "gather text");
     }
 }
 
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
-    return model->transformer ? model->transformer->traits.masks_padding
-                              : model->encoders[0].kind == DITI_ENCODER_BERT;
+    return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
 static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
@@ -304,18 +306,16 @@ static void diti_encoder_fill(const dit_model *model, const diti_text_use *text,
     }
 }
 
-static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text,
-                                     const diti_encoder *encoder, const diti_encoder_use *use,
-                                     const diti_encoder_input *input, dit_error *err) {
+static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text, const diti_encoder *encoder,
+                                     const diti_encoder_use *use, const diti_encoder_input *input, dit_error *err) {
     uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
     dit_result result = diti_plan_write(plan, use->ids, input->ids, rows * sizeof *input->ids, err);
-        if (result >= 0 && use->items)
+    if (result >= 0 && use->items)
         result = diti_plan_write(plan, use->items, input->items, prompts * sizeof *input->items, err);
     if (result >= 0 && use->weights)
         result = diti_plan_write(plan, use->weights, input->weights, rows * sizeof *input->weights, err);
     if (result >= 0 && encoder->t5) result = diti_t5_write_inputs(encoder->t5, plan, &use->t5, err);
-    if (result >= 0 && encoder->clip)
-        result = diti_clip_write_inputs(encoder->clip, plan, &use->clip, input->ids, err);
+    if (result >= 0 && encoder->clip) result = diti_clip_write_inputs(encoder->clip, plan, &use->clip, input->ids, err);
     return result;
 }
 

@@ -259,13 +259,15 @@ static void diti_weight_infos(const diti_weights *weights, dit_role role, dit_we
 }
 
 DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *out, uint32_t *count, dit_error *err) {
-    uint32_t room, found = 0;
+    uint32_t room, found = 0, i;
     if (!model || !count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_weights: model and count must be given");
     room = *count;
     if (model->transformer) diti_weight_infos(&model->transformer->weights, DIT_ROLE_TRANSFORMER, out, room, &found);
-    if (model->text_encoder)
-        diti_weight_infos(diti_t5_weights(model->text_encoder), DIT_ROLE_TEXT_1, out, room, &found);
+    for (i = 0; i < DITI_ENCODERS; i++)
+        if (diti_encoder_weights(&model->encoders[i]))
+            diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,
+                              room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
     *count = out && found > room ? room : found;

@@ -51,9 +51,9 @@ typedef struct diti_encoder {
 #define DITI_MAX_COMPONENTS 16u
 struct dit_model {
     diti_env env;
-    diti_device *device;                              /* NULL after a dry run */
-    diti_package *packages[1 + DITI_MAX_COMPONENTS];  /* [0]: desc.source; then the components */
-    bool used[1 + DITI_MAX_COMPONENTS];               /* some part was found in it */
+    diti_device *device;                             /* NULL after a dry run */
+    diti_package *packages[1 + DITI_MAX_COMPONENTS]; /* [0]: desc.source; then the components */
+    bool used[1 + DITI_MAX_COMPONENTS];              /* some part was found in it */
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -127,11 +127,11 @@ typedef struct diti_job_request {
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
-    float *noise;                         /* [image_count, C, h, w], unit normal */
-    float *start_noise;                   /* likewise, for the start picture's latents; NULL: not drawn */
-    float strength;                       /* 0: there is no start picture */
-    const dit_image *start, *mask;        /* of the desc, while it is there */
-    float *step_noise;                    /* [steps, image_count, C, h, w] when stochastic */
+    float *noise;                             /* [image_count, C, h, w], unit normal */
+    float *start_noise;                       /* likewise, for the start picture's latents; NULL: not drawn */
+    float strength;                           /* 0: there is no start picture */
+    const dit_image *start, *mask;            /* of the desc, while it is there */
+    float *step_noise;                        /* [steps, image_count, C, h, w] when stochastic */
     diti_prompt_tokens tokens[DITI_ENCODERS]; /* of the branches that are encoded in the plan */
     uint32_t lengths[2][2];               /* of the first and the second text: tokens of each branch that are read */
     uint32_t labels[DITI_JOB_MAX_IMAGES]; /* of class-conditional models, one per picture */
@@ -171,8 +171,8 @@ typedef struct diti_encoder_use {
     diti_tensor ids, items, weights; /* of all kinds; 0: there are none */
 } diti_encoder_use;
 typedef struct diti_text_use {
-    uint32_t copies;  /* branches: unconditional, conditional */
-    bool encodes[2];  /* encoded here; else given */
+    uint32_t copies; /* branches: unconditional, conditional */
+    bool encodes[2]; /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
     diti_encoder_use encoders[DITI_ENCODERS];
@@ -194,8 +194,8 @@ struct dit_job {
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t step_segments[DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: no such steps */
-    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
-        step, preview, start_rgba, start_coefficients, start_noise, mask;
+    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
+        preview, start_rgba, start_coefficients, start_noise, mask;
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;

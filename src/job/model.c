@@ -58,7 +58,8 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* which tells what it misses */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
-    if (result >= 0 && part.checkpoint) result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
+    if (result >= 0 && part.checkpoint)
+        result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     result = diti_model_locate_tokenizer(model, desc, index, err);
@@ -125,8 +126,7 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 
 /* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    dit_result result =
-        diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
+    dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
     const char *name;
     name = diti_json_string(model->index, "_class_name", "");
     if (diti_equal(name, "PixArtAlphaPipeline")) {
@@ -421,8 +421,9 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
                          desc->component_count);
     if (desc->component_count > DITI_MAX_COMPONENTS)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: component_count is %u, at most %u are possible",
-                         desc->component_count, DITI_MAX_COMPONENTS);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: component_count is %u, at most %u are possible", desc->component_count,
+                         DITI_MAX_COMPONENTS);
     if (desc->type_count && !desc->types)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);

@@ -61,8 +61,7 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
     while (!*out && result >= 0 && diti_model_next(desc, role, &search, &index)) {
         if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
         result = diti_model_open(model, desc, index, &package, err);
-        if (result >= 0 && package)
-            result = diti_model_config(model, package, index ? "" : folder, file, out, err);
+        if (result >= 0 && package) result = diti_model_config(model, package, index ? "" : folder, file, out, err);
         if (*out) model->used[index] = true;
     }
     return result;
@@ -219,8 +218,8 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     return result;
 }
 
-static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role,
-                                            uint32_t index, diti_encoder *encoder, dit_error *err) {
+static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
+                                            diti_encoder *encoder, dit_error *err) {
     diti_model_search search = DITI_ZERO;
     diti_package *package;
     dit_result result = DIT_OK;

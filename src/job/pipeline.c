@@ -231,7 +231,8 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
                               uint32_t (*text)[DITI_ITEM_WORDS]) {
     uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
     for (branch = 0; branch < copies; branch++) {
-        uint32_t length = request->lengths[DITI_TEXT_FIRST][branch], *next = request->shape.encodes[branch] ? &encoded : &given;
+        uint32_t length = request->lengths[DITI_TEXT_FIRST][branch],
+                 *next = request->shape.encodes[branch] ? &encoded : &given;
         if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
         diti_inputs_item(text[branch], 0, 0, *next, length);
         *next += length;
@@ -293,7 +294,8 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
         memcpy(rows + next, request->conditioning[branch].texts[DITI_TEXT_FIRST].rows, count * sizeof *rows);
         next += count;
     }
-    result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows, request->shape.given_rows * columns * sizeof *rows, err);
+    result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows,
+                             request->shape.given_rows * columns * sizeof *rows, err);
     diti_free(&job->env, rows);
     return result;
 }

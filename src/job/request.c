@@ -132,8 +132,11 @@ static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char
 }
 
 static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
-    static const char *const known[] = {"noise", "negative_prompt_embeds", "negative_prompt_attention_mask",
-                                        "negative_prompt_embeds_2", "negative_prompt_attention_mask_2",
+    static const char *const known[] = {"noise",
+                                        "negative_prompt_embeds",
+                                        "negative_prompt_attention_mask",
+                                        "negative_prompt_embeds_2",
+                                        "negative_prompt_attention_mask_2",
                                         "negative_pooled_prompt_embeds"};
     uint32_t i, k;
     for (i = 0; i < desc->input_count; i++) {
@@ -219,7 +222,9 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
 /* prompt_embeds [1, tokens, columns] with its mask; pooled ones are [1, columns]. */
 static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
                                       bool pooled, diti_embedding *out, dit_error *err) {
-    uint64_t tokens = pooled ? 1 : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
+    uint64_t tokens = pooled              ? 1
+                      : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
+                                          : 0,
              columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
     dit_result result;
     if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
@@ -354,7 +359,8 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
     uint32_t i, layers = 0;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        uint32_t own = encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
+        uint32_t own =
+            encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
         if (own && (!layers || own < layers)) layers = own;
     }
     out->shape.clip_skip = desc->clip_skip;
@@ -466,8 +472,8 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 
 /* Models that are usually run without guidance (FLUX.1) are guided only away from something, as in diffusers. */
 static bool diti_request_guided(const dit_model *model, const diti_env *env, const dit_job_desc *desc, float scale) {
-    bool negative = desc->negative_prompt || desc->negative_conditioning ||
-                    diti_request_input(desc, "negative_prompt_embeds");
+    bool negative =
+        desc->negative_prompt || desc->negative_conditioning || diti_request_input(desc, "negative_prompt_embeds");
     if (scale == 1.0f || negative || model->transformer->traits.default_guidance != 1.0f) return scale != 1.0f;
     diti_log(env, DITI_LOG_WARNING, "guidance.scale %g has no effect without a negative prompt on this model",
              (double)scale);

@@ -183,7 +183,7 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, co
                          activation, norm);
     }
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
-        config->text % 4 || config->pooled % 4 || config->text2 % (4 * DITI_HUNYUANDIT_POOL_HEADS)) {
+        config->text % 4 || config->pooled % 4 || config->text2 % 4 || config->text2 % DITI_HUNYUANDIT_POOL_HEADS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "HunyuanDiT: %u heads of %u in a width of %u, texts of %u and %u columns and %u pooled ones "
                          "don't go together",

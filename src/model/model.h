@@ -29,17 +29,17 @@ typedef struct diti_model_traits {
         text_columns; /* of the encoder output it wants; the pipeline's class may say another number of tokens */
     uint32_t default_steps;
     float default_guidance;
-    uint32_t text2_tokens, text2_columns; /* of a second encoder's output; 0: there is none */
-    uint32_t pooled_columns;              /* of the encoders' pooled outputs, joined; 0: not used */
+    uint32_t text2_tokens, text2_columns;      /* of a second encoder's output; 0: there is none */
+    uint32_t pooled_columns;                   /* of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
     bool lacks_encoders;                       /* it was trained to do without some of them: zeros stand for these */
-    uint32_t class_count;                 /* classes in place of a text, without the one that means none; 0: none */
-    uint32_t guided_channels;             /* the first so many are guided; 0: all */
-    const char *scheduler;                /* the scheduler_config.json of models that come without; NULL: unknown */
-    bool uniform_sigmas;                  /* its steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_size;                      /* resolution and aspect below are used */
-    bool wants_guidance;                  /* guidance below is an input (distilled models) */
-    float default_distilled;              /* its usual value */
+    uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
+    uint32_t guided_channels; /* the first so many are guided; 0: all */
+    const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
+    bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
+    bool wants_size;          /* resolution and aspect below are used */
+    bool wants_guidance;      /* guidance below is an input (distilled models) */
+    float default_distilled;  /* its usual value */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;    /* diti_denoise.skipped is understood */

@@ -42,8 +42,8 @@ typedef struct diti_clip_traits {
 /* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
    size. */
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                                   const diti_checkpoint *checkpoint, const char *prefix,
-                                                   const diti_load_options *options, diti_clip **out, dit_error *err);
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
 DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
 DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
@@ -63,12 +63,10 @@ typedef struct diti_clip_result {
     diti_tensor states; /* F32 [batch * tokens, columns] */
     diti_tensor pooled; /* F32 [batch, projected or columns] */
 } diti_clip_result;
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
-                                               diti_clip_result *out);
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
 /* ids: what the tensor holds, for the place of the end token. */
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
-                                                           const diti_clip_use *use, const int32_t *ids,
-                                                           dit_error *err);
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+                                               const int32_t *ids, dit_error *err);
 
 /* --- BERT (models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
@@ -76,8 +74,8 @@ typedef struct diti_bert_traits {
     uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                                   const diti_checkpoint *checkpoint, const char *prefix,
-                                                   const diti_load_options *options, diti_bert **out, dit_error *err);
+                                       const diti_checkpoint *checkpoint, const char *prefix,
+                                       const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
 DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
@@ -88,6 +86,5 @@ typedef struct diti_bert_use {
     diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
 } diti_bert_use;
 /* -> F32 [batch * tokens, columns] */
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
-                                                      const diti_bert_use *use);
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
 #endif
