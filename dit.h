@@ -4992,26 +4992,6 @@ static const diti_known_prefix diti_known_prefixes[] = {
 	{"vae", "first_stage_model."},
 };
 
-static const char *const diti_encoder_prefixes[][3] = {
-	{"text_encoders.clip_l.transformer.", "cond_stage_model.transformer.", "conditioner.embedders.0.transformer."},
-	{"text_encoders.clip_g.transformer.", NULL, NULL},
-	{"text_encoders.t5xxl.transformer.", NULL, NULL},
-};
-
-static const char *diti_find_encoder(const diti_checkpoint *checkpoint, const char *component) {
-	static const char *const numbers[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
-	size_t i, j, found = 0;
-	for (i = 0; i < DITI_COUNT(diti_encoder_prefixes); i++) {
-		for (j = 0; j < 3; j++) {
-			const char *prefix = diti_encoder_prefixes[i][j];
-			if (!prefix || !diti_checkpoint_has_prefix(checkpoint, prefix)) continue;
-			if (diti_equal(numbers[found++], component)) return prefix;
-			break;
-		}
-	}
-	return NULL;
-}
-
 static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, const char *component) {
 	size_t i;
 	for (i = 0; i < DITI_COUNT(diti_known_prefixes); i++) {
@@ -5020,7 +5000,7 @@ static const char *diti_find_known_prefix(const diti_checkpoint *checkpoint, con
 			return known->prefix;
 		}
 	}
-	return diti_find_encoder(checkpoint, component);
+	return NULL;
 }
 
 static dit_result diti_package_find_prefix(const diti_package *package, diti_package_part *part, dit_error *err) {
@@ -15789,12 +15769,12 @@ typedef struct diti_clip_traits {
 	uint32_t columns, projected;
 	uint32_t vocabulary, positions, layers;
 } diti_clip_traits;
-DIT_INTERNAL DITI_UNUSED dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-												   const diti_checkpoint *checkpoint, const char *prefix,
-												   const diti_load_options *options, diti_clip **out, dit_error *err);
+DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+									   const diti_checkpoint *checkpoint, const char *prefix,
+									   const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
-DIT_INTERNAL DITI_UNUSED const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
-DIT_INTERNAL DITI_UNUSED const diti_weights *diti_clip_weights(const diti_clip *clip);
+DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
+DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
 typedef struct diti_clip_use {
 	uint32_t batch, tokens;
 	uint32_t skip;
@@ -15809,30 +15789,27 @@ typedef struct diti_clip_result {
 	diti_tensor states;
 	diti_tensor pooled;
 } diti_clip_result;
-DIT_INTERNAL DITI_UNUSED void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
-											   diti_clip_result *out);
-DIT_INTERNAL DITI_UNUSED dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan,
-														   const diti_clip_use *use, const int32_t *ids,
-														   dit_error *err);
+DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+											   const int32_t *ids, dit_error *err);
 
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
 	uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
-DIT_INTERNAL DITI_UNUSED dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-												   const diti_checkpoint *checkpoint, const char *prefix,
-												   const diti_load_options *options, diti_bert **out, dit_error *err);
+DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+									   const diti_checkpoint *checkpoint, const char *prefix,
+									   const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
-DIT_INTERNAL DITI_UNUSED const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
-DIT_INTERNAL DITI_UNUSED const diti_weights *diti_bert_weights(const diti_bert *bert);
+DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
+DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
 typedef struct diti_bert_use {
 	uint32_t batch, tokens;
 	diti_tensor ids;
 	diti_tensor items;
 	diti_tensor weights;
 } diti_bert_use;
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph,
-													  const diti_bert_use *use);
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -19418,6 +19395,15 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 #ifndef DITI_MODEL_H
 #define DITI_MODEL_H
 
+typedef enum diti_encoder_kind {
+	DITI_ENCODER_NONE,
+	DITI_ENCODER_T5,
+	DITI_ENCODER_CLIP_L,
+	DITI_ENCODER_CLIP_G,
+	DITI_ENCODER_BERT
+} diti_encoder_kind;
+#define DITI_ENCODERS 3u
+
 typedef struct diti_model_traits {
 	const char *family, *variant;
 	uint32_t layers;
@@ -19433,11 +19419,15 @@ typedef struct diti_model_traits {
 	float default_guidance;
 	uint32_t text2_tokens, text2_columns;
 	uint32_t pooled_columns;
+	diti_encoder_kind encoders[DITI_ENCODERS];
+	bool lacks_encoders;
 	uint32_t class_count;
 	uint32_t guided_channels;
 	const char *scheduler;
+	bool uniform_sigmas;
 	bool wants_size;
 	bool wants_guidance;
+	float default_distilled;
 	bool attends_padding;
 	bool skips_blocks;
 	bool masks_padding;
@@ -20396,6 +20386,7 @@ static void diti_pixart_set_traits(diti_pixart *model) {
 	traits->default_size = config->sample_size;
 	traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
 	traits->text_columns = config->caption;
+	traits->encoders[0] = DITI_ENCODER_T5;
 	traits->default_steps = 20;
 	traits->default_guidance = 4.5f;
 	traits->scheduler = diti_pixart_scheduler;
@@ -21282,7 +21273,7 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, co
 						 activation, norm);
 	}
 	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
-		config->text % 4 || config->pooled % 4 || config->text2 % (4 * DITI_HUNYUANDIT_POOL_HEADS)) {
+		config->text % 4 || config->pooled % 4 || config->text2 % 4 || config->text2 % DITI_HUNYUANDIT_POOL_HEADS) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "HunyuanDiT: %u heads of %u in a width of %u, texts of %u and %u columns and %u pooled ones "
 						 "don't go together",
@@ -21419,6 +21410,8 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
 	traits->text_columns = config->text;
 	traits->text2_tokens = config->text2_tokens;
 	traits->text2_columns = config->text2;
+	traits->encoders[0] = DITI_ENCODER_BERT;
+	traits->encoders[1] = DITI_ENCODER_T5;
 	traits->default_steps = config->original ? 100 : 50;
 	traits->default_guidance = config->original ? 6.0f : 5.0f;
 	traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
@@ -22122,8 +22115,15 @@ static void diti_flux_set_traits(diti_flux *model) {
 	traits->text_tokens = config->guided ? 512 : 256;
 	traits->text_columns = config->text;
 	traits->pooled_columns = config->pooled;
+	traits->encoders[0] = DITI_ENCODER_CLIP_L;
+	traits->encoders[1] = DITI_ENCODER_T5;
+	traits->scheduler = config->guided ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+										 "\"use_dynamic_shifting\":true}"
+									   : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
+	traits->uniform_sigmas = true;
 	traits->default_steps = config->guided ? 28 : 4;
-	traits->default_guidance = config->guided ? 3.5f : 1.0f;
+	traits->default_guidance = 1.0f;
+	traits->default_distilled = 3.5f;
 	traits->wants_guidance = config->guided;
 	traits->attends_padding = true;
 }
@@ -22668,6 +22668,11 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
 	traits->text_tokens = 77 + 256;
 	traits->text_columns = config->text;
 	traits->pooled_columns = config->pooled;
+	traits->encoders[0] = DITI_ENCODER_CLIP_L;
+	traits->encoders[1] = DITI_ENCODER_CLIP_G;
+	traits->encoders[2] = DITI_ENCODER_T5;
+	traits->lacks_encoders = true;
+	traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
 	traits->default_steps = 28;
 	traits->default_guidance = config->normed ? 4.5f : 7.0f;
 	traits->attends_padding = true;
@@ -23913,6 +23918,7 @@ typedef struct diti_schedule_request {
 	float eta;
 	bool use_clipped_model_output;
 	uint32_t image_tokens;
+	bool uniform;
 	const float *sigmas;
 	uint32_t sigma_count;
 } diti_schedule_request;
@@ -24484,6 +24490,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
 											   const diti_schedule_entry *schedule, diti_sampling *out,
 											   dit_error *err) {
 	char plain[64];
+	out->uniform = request->uniform && out->flow;
 	if (request->schedule) {
 		diti_plain_name(request->schedule, plain, sizeof plain);
 		if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
@@ -24497,7 +24504,7 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
 			err, DIT_ERROR_INVALID_ARGUMENT,
 			"schedule %s spaces the timesteps of models with betas, and this is a flow model: leave it out, or use trailing, karras, exponential or beta",
 			schedule->name);
-	out->uniform = schedule->spaces && out->flow;
+	out->uniform = out->uniform || (schedule->spaces && out->flow);
 	if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
@@ -26392,19 +26399,43 @@ struct dit_context {
 	char *overrides;
 };
 
-typedef enum diti_part { DITI_PART_TRANSFORMER, DITI_PART_VAE, DITI_PART_TEXT, DITI_PARTS } diti_part;
+typedef enum diti_part {
+	DITI_PART_TRANSFORMER,
+	DITI_PART_VAE,
+	DITI_PART_TEXT,
+	DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
+} diti_part;
 
+enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
+typedef struct diti_text_shape {
+	uint32_t tokens, columns;
+} diti_text_shape;
+
+typedef struct diti_encoder {
+	diti_encoder_kind kind;
+	diti_t5 *t5;
+	diti_clip *clip;
+	diti_bert *bert;
+	diti_tokenizer *tokenizer;
+	uint32_t limit;
+	uint32_t tokens;
+	uint32_t text;
+	uint32_t row, column;
+	uint32_t pooled;
+} diti_encoder;
+
+#define DITI_MAX_COMPONENTS 16u
 struct dit_model {
 	diti_env env;
 	diti_device *device;
-	diti_package *packages[8];
-	uint32_t package_count;
+	diti_package *packages[1 + DITI_MAX_COMPONENTS];
+	bool used[1 + DITI_MAX_COMPONENTS];
 	diti_transformer *transformer;
-	diti_t5 *text_encoder;
-	diti_tokenizer *tokenizer;
+	diti_encoder encoders[DITI_ENCODERS];
+	diti_text_shape texts[DITI_TEXTS];
+	bool fixed_text;
 	uint32_t pipeline_tokens;
 	const char *pipeline_variant;
-	uint32_t tokenizer_limit;
 	diti_vae *vae;
 	diti_vae *tae;
 	diti_json *scheduler;
@@ -26416,9 +26447,12 @@ struct dit_model {
 	uint64_t keep[DITI_PARTS];
 };
 
-typedef struct diti_conditioning {
+typedef struct diti_embedding {
 	float *rows;
 	uint32_t tokens, columns, length;
+} diti_embedding;
+typedef struct diti_conditioning {
+	diti_embedding texts[DITI_TEXTS];
 } diti_conditioning;
 
 typedef enum diti_step_kind {
@@ -26428,6 +26462,12 @@ typedef enum diti_step_kind {
 	DITI_STEP_KINDS
 } diti_step_kind;
 
+typedef struct diti_prompt_tokens {
+	int32_t *ids;
+	float *weights;
+	uint32_t lengths[2];
+} diti_prompt_tokens;
+
 typedef struct diti_job_shape {
 	uint32_t width, height, image_count, steps;
 	bool guided;
@@ -26436,6 +26476,7 @@ typedef struct diti_job_shape {
 	bool corrects, learned;
 	bool encodes[2];
 	uint32_t encoded_rows, given_rows;
+	uint32_t clip_skip;
 	bool stochastic;
 	uint32_t preview_interval;
 	uint32_t vae_tile;
@@ -26463,9 +26504,8 @@ typedef struct diti_job_request {
 	float strength;
 	const dit_image *start, *mask;
 	float *step_noise;
-	float *weights;
-	int32_t *ids;
-	uint32_t lengths[2];
+	diti_prompt_tokens tokens[DITI_ENCODERS];
+	uint32_t lengths[2][2];
 	uint32_t labels[DITI_JOB_MAX_IMAGES];
 	diti_conditioning conditioning[2];
 } diti_job_request;
@@ -26494,6 +26534,22 @@ typedef struct diti_job_image {
 
 #define DITI_JOB_MAX_FLIGHT 64u
 
+typedef struct diti_encoder_use {
+	diti_t5_use t5;
+	diti_clip_use clip;
+	diti_bert_use bert;
+	diti_tensor ids, items, weights;
+} diti_encoder_use;
+typedef struct diti_text_use {
+	uint32_t copies;
+	bool encodes[2];
+	bool weighted;
+	uint32_t clip_skip;
+	diti_encoder_use encoders[DITI_ENCODERS];
+	diti_tensor given[DITI_TEXTS];
+	diti_tensor texts[DITI_TEXTS];
+} diti_text_use;
+
 struct dit_job {
 	diti_env env;
 	dit_context *context;
@@ -26501,13 +26557,13 @@ struct dit_job {
 	diti_job_request request;
 	dit_target target;
 	diti_plan *plan;
-	diti_t5_use text;
+	diti_text_use text;
 	diti_denoise denoise;
 	uint32_t encode_segment, start_segment, step_segment, preview_segment,
 		decode_segment;
 	uint32_t step_segments[DITI_STEP_KINDS];
-	diti_tensor text_items, text_given, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words,
-		step, preview, start_rgba, start_coefficients, start_noise, mask;
+	diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
+		preview, start_rgba, start_coefficients, start_noise, mask;
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
 		latents[DITI_JOB_MAX_IMAGES];
 	VkCommandPool command_pool;
@@ -26532,15 +26588,49 @@ struct dit_job {
 	dit_error error;
 };
 
-DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model);
-DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err);
+typedef struct diti_model_part {
+	diti_package *package;
+	const diti_checkpoint *checkpoint;
+	const char *prefix;
+	diti_json *config;
+} diti_model_part;
+typedef struct diti_model_want {
+	dit_role role;
+	const char *folder;
+	diti_encoder_kind kind;
+} diti_model_want;
+DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
+										  diti_model_part *part, dit_error *err);
+DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+													dit_error *err);
+DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
+											   const char *folder, const char *file, diti_json **out, dit_error *err);
+DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
+DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
+DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder);
+DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+										  const diti_model_part *part, const diti_load_options *options,
+										  dit_error *err);
+DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder);
+DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
+DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
+DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);
+DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
+DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
+DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+											const diti_text_use *use, const diti_prompt_tokens *tokens,
+											const diti_conditioning *given, dit_error *err);
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
 													diti_conditioning *out, dit_error *err);
-DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-											  int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
-											  dit_error *err);
+DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+												uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
+												 diti_prompt_tokens *tokens, dit_error *err);
+DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
 												 diti_job_request *out, dit_error *err);
@@ -27094,72 +27184,627 @@ DIT_API void dit_context_destroy(dit_context *ctx) {
 	diti_free(&env, ctx);
 }
 
-/* ==== src/job/model.c ==== */
-
-static dit_result diti_model_open(dit_model *model, const dit_source *source, diti_package **out, dit_error *err) {
-	dit_result result;
-	if (model->package_count == DITI_COUNT(model->packages))
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: more than %u components",
-						 (unsigned)DITI_COUNT(model->packages) - 1);
-	result = diti_package_open(&model->env, source, out, err);
-	if (result >= 0) model->packages[model->package_count++] = *out;
-	return result;
-}
+/* ==== src/job/parts.c ==== */
 
 static bool diti_source_given(const dit_source *source) {
 	return source->path || source->data || source->read_at || source->open;
 }
 
-static dit_result diti_model_package(dit_model *model, const dit_model_desc *desc, dit_role role, diti_package **out,
-									 bool *alone, dit_error *err) {
-	uint32_t i;
-	*out = NULL;
-	*alone = false;
-	for (i = 0; i < desc->component_count; i++) {
-		if (desc->components[i].role != role) continue;
-		*alone = true;
-		return diti_model_open(model, &desc->components[i].source, out, err);
+static dit_result diti_model_open(dit_model *model, const dit_model_desc *desc, uint32_t index, diti_package **out,
+								  dit_error *err) {
+	const dit_source *source = index ? &desc->components[index - 1].source : &desc->source;
+	dit_result result = DIT_OK;
+	if (!model->packages[index] && (index || diti_source_given(source)))
+		result = diti_package_open(&model->env, source, &model->packages[index], err);
+	*out = model->packages[index];
+	return result;
+}
+
+typedef struct diti_model_search {
+	uint32_t pass, next;
+	bool named;
+} diti_model_search;
+
+static bool diti_model_next(const dit_model_desc *desc, dit_role role, diti_model_search *search, uint32_t *index) {
+	for (; search->pass < 2; search->pass++, search->next = 0) {
+		dit_role wanted = search->pass ? DIT_ROLE_NONE : role;
+		while (search->next < desc->component_count) {
+			if (desc->components[search->next++].role != wanted) continue;
+			search->named = search->pass == 0;
+			*index = search->next;
+			return true;
+		}
 	}
-	if (!diti_source_given(&desc->source)) return DIT_OK;
-	if (!model->packages[0]) {
-		dit_result result = diti_package_open(&model->env, &desc->source, &model->packages[0], err);
-		if (result < 0) return result;
-	}
-	*out = model->packages[0];
-	return DIT_OK;
+	search->named = false;
+	*index = 0;
+	return search->pass++ == 2;
 }
 
 static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
-									const char *file, bool alone, diti_json **out, dit_error *err) {
+									const char *file, diti_json **out, dit_error *err) {
 	char path[128], *text = NULL;
 	size_t size = 0;
 	dit_result result;
 	*out = NULL;
-	diti_format(path, sizeof path, "%s%s%s", alone ? "" : folder, alone ? "" : "/", file);
+	diti_format(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", file);
 	result = diti_package_read(package, path, &text, &size, err);
 	if (result >= 0 && text) result = diti_json_parse(&model->env, text, size, path, out, err);
 	diti_free(&model->env, text);
 	return result;
 }
 
-typedef struct diti_model_part {
+DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
+											   const char *folder, const char *file, diti_json **out, dit_error *err) {
+	diti_model_search search = DITI_ZERO;
 	diti_package *package;
-	const diti_checkpoint *checkpoint;
-	const char *prefix;
-	diti_json *config;
-} diti_model_part;
-
-static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, dit_role role, const char *folder,
-									diti_model_part *part, dit_error *err) {
-	bool alone;
-	dit_result result;
-	memset(part, 0, sizeof *part);
-	result = diti_model_package(model, desc, role, &part->package, &alone, err);
-	if (result < 0 || !part->package) return result;
-	result = diti_package_component(part->package, alone ? "" : folder, &part->checkpoint, &part->prefix, err);
-	if (result < 0 || !part->checkpoint) return result;
-	return diti_model_config(model, part->package, folder, "config.json", alone, &part->config, err);
+	dit_result result = DIT_OK;
+	uint32_t index;
+	*out = NULL;
+	while (!*out && result >= 0 && diti_model_next(desc, role, &search, &index)) {
+		if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
+		result = diti_model_open(model, desc, index, &package, err);
+		if (result >= 0 && package) result = diti_model_config(model, package, index ? "" : folder, file, out, err);
+		if (*out) model->used[index] = true;
+	}
+	return result;
 }
+
+
+static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name) {
+	return diti_model_find(checkpoint, prefix, name) != NULL;
+}
+
+static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoint, const char *prefix) {
+	const diti_stored_tensor *table =
+		diti_model_find(checkpoint, prefix, "text_model.embeddings.token_embedding.weight");
+	if (!table) table = diti_model_find(checkpoint, prefix, "token_embedding.weight");
+	return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
+}
+
+DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
+	if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
+		diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight"))
+		return DITI_ENCODER_T5;
+	if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
+		diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
+		return diti_encoder_clip_kind(checkpoint, prefix);
+	if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
+		diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
+		return DITI_ENCODER_BERT;
+	return DITI_ENCODER_NONE;
+}
+
+typedef struct diti_part_prefix {
+	dit_role role;
+	diti_encoder_kind kind;
+	const char *prefix;
+} diti_part_prefix;
+static const diti_part_prefix diti_part_prefixes[] = {
+	{DIT_ROLE_VAE, DITI_ENCODER_NONE, "first_stage_model."},
+	{DIT_ROLE_VAE, DITI_ENCODER_NONE, "vae."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "text_encoders.clip_l.transformer."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "cond_stage_model.transformer."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_L, "conditioner.embedders.0.transformer."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
+	{DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+};
+
+static bool diti_kind_is_clip(diti_encoder_kind kind) {
+	return kind == DITI_ENCODER_CLIP_L || kind == DITI_ENCODER_CLIP_G;
+}
+
+static bool diti_part_fits(const diti_model_want *want, const diti_model_part *part) {
+	diti_encoder_kind kind;
+	switch (want->role) {
+	case DIT_ROLE_TRANSFORMER: return diti_transformer_known(part->config, part->checkpoint, part->prefix);
+	case DIT_ROLE_VAE:
+		return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
+			   diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
+			   diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+	case DIT_ROLE_TEXT_1:
+	case DIT_ROLE_TEXT_2:
+	case DIT_ROLE_TEXT_3: break;
+	default: return false;
+	}
+	kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
+	if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
+	return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
+}
+
+static bool diti_model_find_part(const diti_model_want *want, diti_model_part *part) {
+	dit_role role = want->kind == DITI_ENCODER_NONE ? want->role : DIT_ROLE_TEXT_1;
+	size_t i;
+	if (diti_part_fits(want, part)) return true;
+	for (i = 0; i < DITI_COUNT(diti_part_prefixes); i++) {
+		const diti_part_prefix *known = &diti_part_prefixes[i];
+		part->prefix = known->prefix;
+		if (known->role == role && known->kind == want->kind && diti_part_fits(want, part)) return true;
+	}
+	part->prefix = "";
+	return false;
+}
+
+static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
+								  diti_model_part *part, dit_error *err) {
+	const char *folder = want->folder;
+	dit_result result = DIT_OK;
+	part->checkpoint = NULL;
+	if (folder[0]) result = diti_package_component(part->package, folder, &part->checkpoint, &part->prefix, err);
+	if (result < 0) return result;
+	if (part->checkpoint) return diti_model_config(model, part->package, folder, "config.json", &part->config, err);
+	result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
+	if (result < 0 || !part->checkpoint) return result;
+	result = diti_model_config(model, part->package, "", "config.json", &part->config, err);
+	if (result < 0 || diti_model_find_part(want, part) || named) return result;
+	part->checkpoint = NULL;
+	diti_json_free(&model->env, part->config);
+	part->config = NULL;
+	return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
+										  diti_model_part *part, dit_error *err) {
+	diti_model_search search = DITI_ZERO;
+	dit_result result = DIT_OK;
+	uint32_t index;
+	memset(part, 0, sizeof *part);
+	while (!part->checkpoint && result >= 0 && diti_model_next(desc, want->role, &search, &index)) {
+		result = diti_model_open(model, desc, index, &part->package, err);
+		if (result >= 0 && part->package) result = diti_model_look(model, want, search.named, part, err);
+		if (part->checkpoint) model->used[index] = true;
+	}
+	return result;
+}
+
+
+static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
+	switch (kind) {
+	case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
+	case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
+	default: return tokenizer->kind == DITI_TOKENIZER_CLIP;
+	}
+}
+
+static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_package *package, const char *folder,
+											diti_encoder *encoder, dit_error *err) {
+	dit_result result =
+		diti_tokenizer_load_folder(&model->env, package, folder, &encoder->tokenizer, &encoder->limit, err);
+	if (!encoder->tokenizer || diti_tokenizer_suits(encoder->tokenizer, encoder->kind)) return result;
+	diti_tokenizer_free(encoder->tokenizer);
+	encoder->tokenizer = NULL;
+	encoder->limit = 0;
+	return result;
+}
+
+static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
+
+static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
+											  bool anywhere, diti_encoder *encoder, dit_error *err) {
+	dit_result result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err);
+	uint32_t i;
+	if (result >= 0 && !encoder->tokenizer && anywhere)
+		result = diti_model_read_tokenizer(model, package, "", encoder, err);
+	for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer && result >= 0; i++)
+		result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err);
+	return result;
+}
+
+static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
+											diti_encoder *encoder, dit_error *err) {
+	diti_model_search search = DITI_ZERO;
+	diti_package *package;
+	dit_result result = DIT_OK;
+	uint32_t at;
+	while (!encoder->tokenizer && result >= 0 && diti_model_next(desc, role, &search, &at)) {
+		result = diti_model_open(model, desc, at, &package, err);
+		if (result < 0 || !package) continue;
+		result = diti_model_search_tokenizer(model, package, index, at != 0, encoder, err);
+		if (encoder->tokenizer) model->used[at] = true;
+	}
+	return result;
+}
+
+static dit_result diti_model_share_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+											 dit_error *err) {
+	diti_encoder *encoder = &model->encoders[index];
+	dit_result result = diti_model_find_tokenizer(model, desc, DIT_ROLE_TOKENIZER_1, 0, encoder, err);
+	if (result < 0 || !encoder->tokenizer) return result;
+	return diti_tokenizer_special(encoder->tokenizer, "!", &encoder->tokenizer->padding, err);
+}
+
+DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+													dit_error *err) {
+	diti_encoder *encoder = &model->encoders[index];
+	dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
+	dit_result result = diti_model_find_tokenizer(model, desc, own, index, encoder, err);
+	if (result >= 0 && !encoder->tokenizer) result = diti_model_find_tokenizer(model, desc, text, index, encoder, err);
+	if (result >= 0 && !encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
+		result = diti_model_share_tokenizer(model, desc, index, err);
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	uint32_t i;
+	for (i = 0; i < desc->component_count; i++) {
+		const dit_component *component = &desc->components[i];
+		const char *path = component->source.path ? component->source.path : "data";
+		if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+							 "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+		if (model->used[i + 1]) continue;
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
+						 "autoencoder, one of its text encoders nor a tokenizer of these",
+						 path, i);
+	}
+	return DIT_OK;
+}
+
+/* ==== src/job/encoders.c ==== */
+
+#define DITI_CLIP_TOKENS 77u
+
+DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
+	switch (kind) {
+	case DITI_ENCODER_T5: return "T5";
+	case DITI_ENCODER_CLIP_L: return "CLIP-L";
+	case DITI_ENCODER_CLIP_G: return "CLIP-G";
+	case DITI_ENCODER_BERT: return "BERT";
+	default: return "unknown";
+	}
+}
+
+DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder) {
+	if (encoder->t5) return diti_t5_weights(encoder->t5);
+	if (encoder->clip) return diti_clip_weights(encoder->clip);
+	return encoder->bert ? diti_bert_weights(encoder->bert) : NULL;
+}
+
+static uint32_t diti_encoder_columns(const diti_encoder *encoder) {
+	if (encoder->t5) return diti_t5_get_traits(encoder->t5)->columns;
+	if (encoder->clip) return diti_clip_get_traits(encoder->clip)->columns;
+	return encoder->bert ? diti_bert_get_traits(encoder->bert)->columns : 0;
+}
+
+static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
+	const diti_clip_traits *traits = encoder->clip ? diti_clip_get_traits(encoder->clip) : NULL;
+	if (!traits) return 0;
+	return encoder->text != DITI_TEXT_POOLED && traits->projected ? traits->projected : traits->columns;
+}
+
+DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+										  const diti_model_part *part, const diti_load_options *options,
+										  dit_error *err) {
+	switch (encoder->kind) {
+	case DITI_ENCODER_T5:
+		return diti_t5_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->t5, err);
+	case DITI_ENCODER_BERT:
+		return diti_bert_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->bert, err);
+	default:
+		return diti_clip_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->clip, err);
+	}
+}
+
+DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
+	diti_t5_destroy(encoder->t5);
+	diti_clip_destroy(encoder->clip);
+	diti_bert_destroy(encoder->bert);
+	encoder->t5 = NULL;
+	encoder->clip = NULL;
+	encoder->bert = NULL;
+}
+
+
+static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encoder_kind kind) {
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS && model->encoders[i].kind != kind; i++) {
+	}
+	return i < DITI_ENCODERS ? &model->encoders[i] : NULL;
+}
+
+static void diti_encoders_guess_texts(dit_model *model) {
+	const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
+					   *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
+					   *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
+					   *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
+	diti_text_shape *texts = model->texts;
+	model->fixed_text = bert || l || g;
+	texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
+	texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_columns(bert) : t5 ? diti_encoder_columns(t5) : 4096;
+	if (bert && t5) {
+		texts[DITI_TEXT_SECOND].tokens = 256;
+		texts[DITI_TEXT_SECOND].columns = diti_encoder_columns(t5);
+	}
+	texts[DITI_TEXT_POOLED].tokens = l || g;
+	if (l && g)
+		texts[DITI_TEXT_POOLED].columns = diti_encoder_pooled(l) + diti_encoder_pooled(g);
+	else if (l)
+		texts[DITI_TEXT_POOLED].columns = diti_encoder_columns(l);
+}
+
+static void diti_encoders_read_texts(dit_model *model) {
+	const diti_model_traits *traits;
+	diti_text_shape *texts = model->texts;
+	if (!model->transformer) {
+		diti_encoders_guess_texts(model);
+		return;
+	}
+	traits = &model->transformer->traits;
+	model->fixed_text = traits->attends_padding;
+	texts[DITI_TEXT_FIRST].tokens = traits->text_tokens;
+	texts[DITI_TEXT_FIRST].columns = traits->text_columns;
+	texts[DITI_TEXT_SECOND].tokens = traits->text2_tokens;
+	texts[DITI_TEXT_SECOND].columns = traits->text2_columns;
+	texts[DITI_TEXT_POOLED].tokens = traits->pooled_columns != 0;
+	texts[DITI_TEXT_POOLED].columns = traits->pooled_columns;
+}
+
+static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
+	diti_text_shape *text;
+	encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
+	text = &model->texts[encoder->text];
+	encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
+	if (!model->fixed_text && model->pipeline_tokens) text->tokens = model->pipeline_tokens;
+	encoder->tokens = text->tokens - encoder->row;
+	if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
+	encoder->tokens = encoder->limit;
+	text->tokens = encoder->row + encoder->limit;
+}
+
+static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
+	uint32_t all = model->texts[DITI_TEXT_POOLED].columns, own;
+	encoder->tokens = DITI_CLIP_TOKENS;
+	encoder->text = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_TEXT_FIRST : DITI_TEXT_POOLED;
+	own = diti_encoder_pooled(encoder);
+	if (encoder->kind == DITI_ENCODER_CLIP_G) encoder->column = encoder->pooled = own < all ? all - own : 0;
+}
+
+static dit_result diti_encoders_check(const dit_model *model, const diti_encoder *encoder, dit_error *err) {
+	const diti_text_shape *text = &model->texts[encoder->text];
+	uint32_t columns = diti_encoder_columns(encoder), wanted = text->columns;
+	bool good = columns == wanted, both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+	if (encoder->clip && both) {
+		const diti_encoder *other =
+			diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
+		columns = diti_encoder_pooled(encoder) + (other ? diti_encoder_pooled(other) : 0);
+		wanted = model->texts[DITI_TEXT_POOLED].columns;
+		good = (columns == wanted || (columns < wanted && !(other && other->clip))) &&
+			   encoder->column + diti_encoder_columns(encoder) <= text->columns;
+	}
+	if (good) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+					 "the text encoder%s (%s) give%s %u channels, the transformer wants %u; they belong to different "
+					 "models",
+					 encoder->clip && both ? "s" : "",
+					 encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
+					 encoder->clip && both ? "" : "s", columns, wanted);
+}
+
+DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	diti_encoders_read_texts(model);
+	for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
+		diti_encoder *encoder = &model->encoders[i];
+		if (encoder->kind == DITI_ENCODER_NONE) continue;
+		if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
+		if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+		if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
+			diti_encoders_place_clip(model, encoder);
+		if (diti_encoder_weights(encoder) && model->transformer) result = diti_encoders_check(model, encoder, err);
+	}
+	return result;
+}
+
+DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
+	bool lacks = model->transformer && model->transformer->traits.lacks_encoders;
+	uint32_t i, found = 0, missing = 0, tokenizers = 0;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		const diti_encoder *encoder = &model->encoders[i];
+		bool there = diti_encoder_weights(encoder) != NULL;
+		if (encoder->kind == DITI_ENCODER_NONE) continue;
+		if (there) found++;
+		if (!there) missing |= 1u << (DIT_ROLE_TEXT_1 + (int)i);
+		if (!encoder->tokenizer && (there || !lacks)) tokenizers |= 1u << (DIT_ROLE_TOKENIZER_1 + (int)i);
+	}
+	return (lacks && found ? 0 : missing) | tokenizers;
+}
+
+DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
+	uint32_t missing = diti_encoders_missing(model), i;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		const char *name = diti_encoder_name(model->encoders[i].kind);
+		bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
+		if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+						 "the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
+						 encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
+						 i == 0   ? ""
+						 : i == 1 ? "_2"
+								  : "_3");
+	}
+	return DIT_OK;
+}
+
+
+static uint32_t diti_text_encoded(const diti_text_use *use) {
+	return (use->encodes[0] ? 1u : 0u) + (use->copies > 1 && use->encodes[1] ? 1u : 0u);
+}
+
+static void diti_text_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+	diti_elementwise_desc desc = DITI_ZERO;
+	desc.out = to;
+	desc.name = name;
+	diti_elementwise(graph, from, &desc);
+}
+
+static void diti_text_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
+							  diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
+	uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
+	for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
+		if (use->encodes[branch] != encoded) continue;
+		diti_text_copy(
+			graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
+			diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
+			"gather text");
+	}
+}
+
+DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
+	return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
+}
+
+static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+							  diti_text_use *text, diti_encoder_use *use) {
+	uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
+	diti_tensor states = 0;
+	diti_clip_result clip = DITI_ZERO;
+	use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
+	if (encoder->t5 || (encoder->bert && diti_encoders_mask(model)))
+		use->items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "encoded prompts");
+	if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+		use->weights = diti_tensor_input(graph, DITI_U32, rows, 4, "token weights");
+	if (encoder->t5) {
+		use->t5.batch = prompts;
+		use->t5.rows = rows;
+		use->t5.tokens = encoder->tokens;
+		use->t5.ids = use->ids;
+		use->t5.items = use->items;
+		use->t5.weights = use->weights;
+		states = diti_t5_encode(encoder->t5, graph, &use->t5);
+	} else if (encoder->bert) {
+		use->bert.batch = prompts;
+		use->bert.tokens = encoder->tokens;
+		use->bert.ids = use->ids;
+		use->bert.items = use->items;
+		use->bert.weights = use->weights;
+		states = diti_bert_encode(encoder->bert, graph, &use->bert);
+	} else {
+		use->clip.batch = prompts;
+		use->clip.tokens = encoder->tokens;
+		use->clip.ids = use->ids;
+		use->clip.weights = use->weights;
+		use->clip.unprojected = encoder->text == DITI_TEXT_POOLED;
+		use->clip.skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
+		diti_clip_encode(encoder->clip, graph, &use->clip, &clip);
+		diti_text_scatter(model, graph, text, true, clip.pooled, 1, DITI_TEXT_POOLED, 0, encoder->pooled);
+		if (encoder->text != DITI_TEXT_POOLED) states = clip.states;
+	}
+	if (states)
+		diti_text_scatter(model, graph, text, true, states, encoder->tokens, encoder->text, encoder->row,
+						  encoder->column);
+}
+
+DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+	static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
+	uint32_t i, given = use->copies - diti_text_encoded(use);
+	for (i = 0; i < DITI_TEXTS; i++) {
+		const diti_text_shape *text = &model->texts[i];
+		if (!text->tokens) continue;
+		use->texts[i] = diti_tensor_state(graph, DITI_F32, use->copies * text->tokens, text->columns, names[i]);
+		if (!given) continue;
+		use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
+		diti_text_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
+	}
+	for (i = 0; i < DITI_ENCODERS && given < use->copies && !diti_graph_failed(graph); i++)
+		if (diti_encoder_weights(&model->encoders[i]))
+			diti_encoder_emit(model, graph, &model->encoders[i], use, &use->encoders[i]);
+}
+
+
+typedef struct diti_encoder_input {
+	int32_t *ids;
+	uint32_t (*items)[DITI_ITEM_WORDS];
+	diti_row_weight *weights;
+} diti_encoder_input;
+
+static void diti_encoder_fill(const dit_model *model, const diti_text_use *text, const diti_encoder *encoder,
+							  const diti_prompt_tokens *tokens, diti_encoder_input *out) {
+	uint32_t branch, i, next = 0, count = encoder->tokens;
+	for (branch = 0; branch < text->copies; branch++) {
+		uint32_t first = next * count, *item = out->items[next];
+		if (!text->encodes[branch]) continue;
+		memcpy(out->ids + first, tokens->ids + (size_t)branch * count, count * sizeof *out->ids);
+		item[0] = item[2] = first;
+		item[1] = count;
+		item[3] = diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+		for (i = 0; out->weights && i < count; i++) {
+			out->weights[first + i].weight = tokens->weights[(size_t)branch * count + i];
+			out->weights[first + i].first = first;
+			out->weights[first + i].rows = count;
+		}
+		next++;
+	}
+}
+
+static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text, const diti_encoder *encoder,
+									 const diti_encoder_use *use, const diti_encoder_input *input, dit_error *err) {
+	uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
+	dit_result result = diti_plan_write(plan, use->ids, input->ids, rows * sizeof *input->ids, err);
+	if (result >= 0 && use->items)
+		result = diti_plan_write(plan, use->items, input->items, prompts * sizeof *input->items, err);
+	if (result >= 0 && use->weights)
+		result = diti_plan_write(plan, use->weights, input->weights, rows * sizeof *input->weights, err);
+	if (result >= 0 && encoder->t5) result = diti_t5_write_inputs(encoder->t5, plan, &use->t5, err);
+	if (result >= 0 && encoder->clip) result = diti_clip_write_inputs(encoder->clip, plan, &use->clip, input->ids, err);
+	return result;
+}
+
+static dit_result diti_encoder_inputs(const dit_model *model, const diti_env *env, diti_plan *plan,
+									  const diti_text_use *text, uint32_t index, const diti_prompt_tokens *tokens,
+									  dit_error *err) {
+	const diti_encoder *encoder = &model->encoders[index];
+	size_t rows = (size_t)diti_text_encoded(text) * encoder->tokens;
+	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+	diti_encoder_input input = DITI_ZERO;
+	dit_result result;
+	input.items = items;
+	input.ids = (int32_t *)diti_alloc_array(env, rows, sizeof *input.ids);
+	if (text->encoders[index].weights)
+		input.weights = (diti_row_weight *)diti_alloc_array(env, rows, sizeof *input.weights);
+	if (!input.ids || (text->encoders[index].weights && !input.weights)) {
+		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+	} else {
+		diti_encoder_fill(model, text, encoder, tokens, &input);
+		result = diti_encoder_write(plan, text, encoder, &text->encoders[index], &input, err);
+	}
+	diti_free(env, input.ids);
+	diti_free(env, input.weights);
+	return result;
+}
+
+static dit_result diti_text_write_given(const dit_model *model, const diti_env *env, diti_plan *plan,
+										const diti_text_use *use, uint32_t text, const diti_conditioning *given,
+										dit_error *err) {
+	size_t count = (size_t)model->texts[text].tokens * model->texts[text].columns, next = 0;
+	float *rows = (float *)diti_alloc_array(env, 2 * count, sizeof *rows);
+	uint32_t branch;
+	dit_result result;
+	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+	for (branch = 0; branch < use->copies; branch++) {
+		if (use->encodes[branch]) continue;
+		memcpy(rows + next, given[branch].texts[text].rows, count * sizeof *rows);
+		next += count;
+	}
+	result = diti_plan_write(plan, use->given[text], rows, next * sizeof *rows, err);
+	diti_free(env, rows);
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+											const diti_text_use *use, const diti_prompt_tokens *tokens,
+											const diti_conditioning *given, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS && result >= 0; i++)
+		if (use->encoders[i].ids) result = diti_encoder_inputs(model, env, plan, use, i, &tokens[i], err);
+	for (i = 0; i < DITI_TEXTS && result >= 0; i++)
+		if (use->given[i]) result = diti_text_write_given(model, env, plan, use, i, given, err);
+	return result;
+}
+
+/* ==== src/job/model.c ==== */
 
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
 	const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
@@ -27185,19 +27830,11 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 	return options;
 }
 
-static dit_result diti_model_locate_bare(const dit_model *model, diti_model_part *part, dit_error *err) {
-	dit_result result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
-	if (result < 0 || !part->checkpoint) return result;
-	result = diti_model_config(model, part->package, "", "config.json", true, &part->config, err);
-	if (result >= 0 && !diti_transformer_known(part->config, part->checkpoint, part->prefix)) part->checkpoint = NULL;
-	return result;
-}
-
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
 	diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
 	diti_model_part part;
-	dit_result result = diti_model_locate(model, desc, DIT_ROLE_TRANSFORMER, "transformer", &part, err);
-	if (result >= 0 && part.package && !part.checkpoint) result = diti_model_locate_bare(model, &part, err);
+	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
 		result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
 									   &model->transformer, err);
@@ -27207,27 +27844,48 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 	return result;
 }
 
-static dit_result diti_model_load_text_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-	diti_load_options options = diti_model_options(model, desc, DITI_PART_TEXT);
+static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
+										  dit_error *err) {
+	static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+	diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index));
+	diti_encoder *encoder = &model->encoders[index];
+	diti_model_want want;
 	diti_model_part part;
-	dit_result result = diti_model_locate(model, desc, DIT_ROLE_TEXT_1, "text_encoder", &part, err);
-	if (result >= 0 && part.checkpoint) {
-		result = diti_t5_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-							  &model->text_encoder, err);
+	dit_result result;
+	want.role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+	want.folder = folders[index];
+	want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
+	if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+	result = diti_model_locate(model, desc, &want, &part, err);
+	if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
+		encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
+		if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5;
+		if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
 	}
+	if (result >= 0 && part.checkpoint)
+		result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
 	diti_json_free(&model->env, part.config);
-	if (model->measuring) return result;
-	if (result >= 0 && part.checkpoint && !model->tokenizer &&
+	if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
+	result = diti_model_locate_tokenizer(model, desc, index, err);
+	if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->t5 &&
 		diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
-		result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &model->tokenizer, err);
+		result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
 	}
 	return result;
 }
 
+static dit_result diti_model_load_encoders(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS && result == DIT_OK; i++) result = diti_model_load_encoder(model, desc, i, err);
+	return result;
+}
+
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
 	diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
 	diti_model_part part;
-	dit_result result = diti_model_locate(model, desc, DIT_ROLE_VAE, "vae", &part, err);
+	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
 		result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
 							   &model->vae, err);
@@ -27240,6 +27898,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 }
 
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+	static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
 	diti_load_options options = DITI_ZERO;
 	diti_weight_sizes sizes = DITI_ZERO;
 	diti_model_part part;
@@ -27247,7 +27906,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 	uint32_t i = 0;
 	while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
 	if (i == desc->component_count) return DIT_OK;
-	result = diti_model_locate(model, desc, DIT_ROLE_TAE, "", &part, err);
+	result = diti_model_locate(model, desc, &want, &part, err);
 	if (model->measuring) options.sizes = &sizes;
 	options.progress = &desc->progress;
 	if (result >= 0 && part.checkpoint)
@@ -27262,30 +27921,14 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 	return result;
 }
 
-static dit_result diti_model_load_tokenizer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-	diti_package *package;
-	bool alone;
-	dit_result result = diti_model_package(model, desc, DIT_ROLE_TOKENIZER_1, &package, &alone, err);
-	if (result < 0 || !package) return result;
-	return diti_tokenizer_load_folder(&model->env, package, alone ? "" : "tokenizer/", &model->tokenizer,
-									  &model->tokenizer_limit, err);
-}
-
 static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-	diti_package *package;
-	bool alone;
-	dit_result result = diti_model_package(model, desc, DIT_ROLE_SCHEDULER, &package, &alone, err);
-	if (result < 0 || !package) return result;
-	return diti_model_config(model, package, "scheduler", "scheduler_config.json", alone, &model->scheduler, err);
+	return diti_model_locate_json(model, desc, DIT_ROLE_SCHEDULER, "scheduler", "scheduler_config.json",
+								  &model->scheduler, err);
 }
 
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-	diti_package *package;
+	dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
 	const char *name;
-	bool alone;
-	dit_result result = diti_model_package(model, desc, DIT_ROLE_NONE, &package, &alone, err);
-	if (result < 0 || !package || alone) return result;
-	result = diti_model_config(model, package, "", "model_index.json", true, &model->index, err);
 	name = diti_json_string(model->index, "_class_name", "");
 	if (diti_equal(name, "PixArtAlphaPipeline")) {
 		model->pipeline_tokens = 120;
@@ -27350,16 +27993,16 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 		diti_model_describe_transformer(model);
 	else
 		info->missing |= 1u << DIT_ROLE_TRANSFORMER;
-	if (model->text_encoder)
-		info->parameters[DIT_ROLE_TEXT_1] = diti_t5_weights(model->text_encoder)->parameters;
-	else if (!info->class_count)
-		info->missing |= 1u << DIT_ROLE_TEXT_1;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
+		if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
+	}
+	info->missing |= diti_encoders_missing(model);
 	if (model->vae)
 		info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
 	else
 		info->missing |= 1u << DIT_ROLE_VAE;
 	if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
-	if (!model->tokenizer && !info->class_count) info->missing |= 1u << DIT_ROLE_TOKENIZER_1;
 	if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 	info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
 	for (i = 0; i < DITI_COUNT(model->packages); i++) {
@@ -27372,12 +28015,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 	const diti_model_traits *traits;
 	if (!model->transformer) return DIT_OK;
 	traits = &model->transformer->traits;
-	if (model->text_encoder && diti_t5_get_traits(model->text_encoder)->columns != traits->text_columns) {
-		return diti_fail(
-			err, DIT_ERROR_UNSUPPORTED_MODEL,
-			"the text encoder gives %u channels, the transformer wants %u; they belong to different models",
-			diti_t5_get_traits(model->text_encoder)->columns, traits->text_columns);
-	}
 	if (model->tae && model->vae &&
 		(!diti_vae_get_traits(model->tae)->has_decoder ||
 		 diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
@@ -27403,16 +28040,15 @@ static void diti_model_close_packages(dit_model *model) {
 		diti_package_close(model->packages[i]);
 		model->packages[i] = NULL;
 	}
-	model->package_count = 1;
 }
 
 static void diti_model_drop_parts(dit_model *model) {
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS; i++) diti_encoder_unload(&model->encoders[i]);
 	diti_transformer_destroy(model->transformer);
-	diti_t5_destroy(model->text_encoder);
 	diti_vae_destroy(model->vae);
 	diti_vae_destroy(model->tae);
 	model->transformer = NULL;
-	model->text_encoder = NULL;
 	model->vae = NULL;
 	model->tae = NULL;
 }
@@ -27420,8 +28056,8 @@ static void diti_model_drop_parts(dit_model *model) {
 static dit_result diti_model_measure(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result;
 	model->measuring = true;
-	result = diti_model_load_text_encoder(model, desc, err);
-	if (result == DIT_OK) result = diti_model_load_transformer(model, desc, err);
+	result = diti_model_load_transformer(model, desc, err);
+	if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
 	diti_model_drop_parts(model);
@@ -27455,23 +28091,24 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 	for (part = 0; part < DITI_PARTS; part++) {
 		uint64_t *keep = &model->keep[part];
 		*keep = model->sizes[part].matrices < room ? model->sizes[part].matrices : room;
-		if (part == DITI_PART_TEXT && release_text) *keep = 0;
+		if (part >= DITI_PART_TEXT && release_text) *keep = 0;
 		room -= *keep;
 	}
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-	uint64_t fixed = 0, all = 0, slot, room = UINT64_MAX, piece = 0;
+	uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
 	int part;
 	for (part = 0; part < DITI_PARTS; part++) {
 		const diti_weight_sizes *sizes = &model->sizes[part];
 		fixed += sizes->resident;
-		if (part != DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+		if (part < DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
+		if (part >= DITI_PART_TEXT) text += sizes->matrices;
 		if (sizes->piece > piece) piece = sizes->piece;
 	}
 	diti_model_share(model, UINT64_MAX, desc->release_text_encoders);
 	if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
-		if (!desc->release_text_encoders || !model->sizes[DITI_PART_TEXT].matrices) return DIT_OK;
+		if (!desc->release_text_encoders || !text) return DIT_OK;
 	}
 	slot = diti_model_least_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
 	if (desc->weight_budget) {
@@ -27486,7 +28123,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
 		slot = diti_model_slot(model, slot, room);
 		room -= DITI_STREAM_SLOTS * slot;
 	} else {
-		slot = diti_model_slot(model, slot, model->sizes[DITI_PART_TEXT].matrices);
+		slot = diti_model_slot(model, slot, text);
 	}
 	diti_model_share(model, room, desc->release_text_encoders);
 	return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
@@ -27497,7 +28134,8 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 	uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
 	int part;
 	if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
-	if (model->text_encoder) parts[DITI_PART_TEXT] = diti_t5_weights(model->text_encoder);
+	for (part = 0; part < (int)DITI_ENCODERS; part++)
+		parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
 	if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
 	if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
 	if (streamed) *streamed = 0;
@@ -27518,18 +28156,8 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_model_check_family(const dit_model *model, dit_error *err) {
-	const diti_model_traits *traits = model->transformer ? &model->transformer->traits : NULL;
-	if (!traits || (!traits->pooled_columns && !traits->text2_columns)) return DIT_OK;
-	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s has several text encoders: this version reads their weights, but makes pictures only with "
-					 "PixArt and DiT",
-					 traits->family);
-}
-
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result;
-	model->package_count = 1;
 	if (desc->weight_budget || desc->release_text_encoders) {
 		result = diti_model_measure(model, desc, err);
 		if (result == DIT_OK) result = diti_model_split(model, desc, err);
@@ -27538,19 +28166,19 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
 	result = diti_model_read_index(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
-	if (result == DIT_OK && model->device) result = diti_model_check_family(model, err);
-	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tokenizer", diti_model_load_tokenizer, err);
-	if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoder", diti_model_load_text_encoder, err);
+	if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
+	if (result == DIT_OK) result = diti_encoders_place(model, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
 	if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
 	if (result == DIT_OK) result = diti_model_check_parts(model, err);
 	if (result != DIT_OK) return result;
-	if (!model->transformer && !model->text_encoder && !model->vae) {
+	if (!model->transformer && !model->encoders[0].kind && !model->vae) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "%s holds no transformer, text encoder or VAE that dit knows",
 						 desc->source.path ? desc->source.path : "the source");
 	}
-	return diti_model_describe(model, err);
+	result = diti_model_check_used(model, desc, err);
+	return result == DIT_OK ? diti_model_describe(model, err) : result;
 }
 
 static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *err) {
@@ -27576,12 +28204,17 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
 	if (!ctx && !desc->dry_run)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_model_load: ctx is NULL; only a dry run works without a context");
-	if (!diti_source_given(&desc->source) && desc->component_count == 0)
+	if (!desc->source.path && !desc->source.data && !desc->source.read_at && !desc->source.open &&
+		desc->component_count == 0)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_model_desc: neither source nor components name anything to load");
 	if (desc->component_count && !desc->components)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
 						 desc->component_count);
+	if (desc->component_count > DITI_MAX_COMPONENTS)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "dit_model_desc: component_count is %u, at most %u are possible", desc->component_count,
+						 DITI_MAX_COMPONENTS);
 	if (desc->type_count && !desc->types)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
 						 desc->type_count);
@@ -27632,21 +28265,16 @@ DIT_API void dit_model_get_info(const dit_model *model, dit_model_info *out) {
 
 DIT_API void dit_model_destroy(dit_model *model) {
 	diti_env env;
+	uint32_t i;
 	if (!model) return;
 	env = model->env;
 	diti_stream_destroy(model->stream);
 	diti_model_drop_parts(model);
-	diti_tokenizer_free(model->tokenizer);
+	for (i = 0; i < DITI_ENCODERS; i++) diti_tokenizer_free(model->encoders[i].tokenizer);
 	diti_json_free(&env, model->scheduler);
 	diti_json_free(&env, model->index);
 	diti_model_close_packages(model);
 	diti_free(&env, model);
-}
-
-DIT_INTERNAL uint32_t diti_model_text_tokens(const dit_model *model) {
-	uint32_t tokens = model->pipeline_tokens;
-	if (tokens == 0 && model->transformer) tokens = model->transformer->traits.text_tokens;
-	return model->tokenizer_limit && (tokens == 0 || model->tokenizer_limit < tokens) ? model->tokenizer_limit : tokens;
 }
 
 /* ==== src/job/conditioning.c ==== */
@@ -27666,52 +28294,109 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_ids(const dit_model *model, const diti_env *env, const char *prompt,
-											  int32_t *ids, float *weights, uint32_t tokens, uint32_t *length,
-											  dit_error *err) {
-	diti_tokens out = DITI_ZERO;
-	dit_result result;
-	char *clean;
-	if (!model->tokenizer) {
-		return diti_fail(
-			err, DIT_ERROR_UNSUPPORTED_MODEL,
-			"the model has no tokenizer; add its spiece.model or tokenizer.json, or give prompt_embeds instead of a prompt");
-	}
-	result = diti_prompt_clean(env, prompt ? prompt : "", &clean, err);
-	if (result < 0) return result;
-	out.ids = ids;
-	out.weights = weights;
-	out.capacity = tokens;
-	result = diti_tokenizer_encode(model->tokenizer, clean, &out, err);
-	*length = out.count;
-	if (result >= 0 && out.lost)
+static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+									 diti_tokens *out, dit_error *err) {
+	dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
+	if (result >= 0 && out->lost)
 		diti_log(env, DITI_LOG_WARNING,
-				 "the prompt is %u tokens too long for the model's %u; what is lost is its end: \"%s%s\"", out.lost,
-				 tokens, out.lost_text, out.lost_more ? "..." : "");
+				 "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
+				 out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+												uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+	dit_result result = DIT_OK;
+	char *clean = NULL;
+	uint32_t i;
+	if (!prompt) prompt = "";
+	if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+	for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
+		const diti_encoder *encoder = &model->encoders[i];
+		size_t first = (size_t)branch * encoder->tokens;
+		diti_tokens out = DITI_ZERO;
+		if (!diti_encoder_weights(encoder)) continue;
+		out.ids = tokens[i].ids + first;
+		out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
+		out.capacity = encoder->tokens;
+		result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+		tokens[i].lengths[branch] = out.count;
+	}
 	diti_free(env, clean);
 	return result;
 }
 
+DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
+												 diti_prompt_tokens *tokens, dit_error *err) {
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		size_t count = 2 * (size_t)model->encoders[i].tokens;
+		if (!count) continue;
+		tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
+		if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
+		if (!tokens[i].ids || (weighted && !tokens[i].weights))
+			return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+	}
+	return DIT_OK;
+}
+
+DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
+	uint32_t i;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		diti_free(env, tokens[i].ids);
+		diti_free(env, tokens[i].weights);
+	}
+}
+
 
 #define DITI_BLOB_MAGIC 0x43544944u
-#define DITI_BLOB_VERSION 1u
-#define DITI_BLOB_WORDS 8u
+#define DITI_BLOB_VERSION 2u
+#define DITI_BLOB_HEAD 4u
+#define DITI_BLOB_WORDS (DITI_BLOB_HEAD + 3u * DITI_TEXTS)
 
-static dit_result diti_blob_size(uint32_t tokens, uint32_t columns, size_t *rows_size, dit_error *err) {
+static dit_result diti_blob_size(const diti_text_shape *texts, size_t *rows_size, dit_error *err) {
 	size_t count;
-	if (!diti_mul_size(tokens, columns, &count) || !diti_mul_size(count, sizeof(float), rows_size) ||
-		*rows_size > SIZE_MAX - DITI_BLOB_WORDS * 4) {
+	uint32_t i;
+	*rows_size = 0;
+	for (i = 0; i < DITI_TEXTS; i++) {
+		if (diti_mul_size(texts[i].tokens, texts[i].columns, &count) && diti_mul_size(count, sizeof(float), &count) &&
+			count <= SIZE_MAX / 2 - *rows_size) {
+			*rows_size += count;
+			continue;
+		}
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning of %u tokens with %u channels is too large",
-						 tokens, columns);
+						 texts[i].tokens, texts[i].columns);
+	}
+	return DIT_OK;
+}
+
+DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning) {
+	uint32_t i;
+	for (i = 0; i < DITI_TEXTS; i++) diti_free(env, conditioning->texts[i].rows);
+}
+
+static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *bytes, diti_conditioning *out,
+									  dit_error *err) {
+	uint32_t i;
+	for (i = 0; i < DITI_TEXTS; i++) {
+		diti_embedding *text = &out->texts[i];
+		size_t size = (size_t)text->tokens * text->columns * sizeof *text->rows;
+		if (!size) continue;
+		text->rows = (float *)diti_alloc(env, size);
+		if (!text->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
+		memcpy(text->rows, bytes, size);
+		bytes += size;
 	}
 	return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
 													diti_conditioning *out, dit_error *err) {
-	uint32_t words[DITI_BLOB_WORDS];
 	const unsigned char *bytes = (const unsigned char *)blob;
+	diti_text_shape shapes[DITI_TEXTS];
+	uint32_t words[DITI_BLOB_WORDS], i;
 	size_t rows_size = 0;
+	bool good = true;
 	uint64_t hash;
 	memset(out, 0, sizeof *out);
 	if (!blob || size < sizeof words)
@@ -27721,33 +28406,36 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
 	if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
-	if (diti_blob_size(words[2], words[3], &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
-	hash = size > sizeof words ? diti_hash(bytes + sizeof words, size - sizeof words) : 0;
-	if (size != sizeof words + rows_size || words[4] > words[2] || words[2] == 0 || words[3] == 0 ||
-		words[5] != (uint32_t)hash || words[6] != (uint32_t)(hash >> 32)) {
+	for (i = 0; i < DITI_TEXTS; i++) {
+		const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
+		out->texts[i].tokens = shapes[i].tokens = text[0];
+		out->texts[i].columns = shapes[i].columns = text[1];
+		out->texts[i].length = text[2];
+		good = good && text[2] <= text[0] && (text[0] == 0) == (text[1] == 0);
+	}
+	if (diti_blob_size(shapes, &rows_size, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
+	hash = diti_hash(bytes + sizeof words, size - sizeof words);
+	if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
+		words[3] != (uint32_t)(hash >> 32)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
 	}
-	out->rows = (float *)diti_alloc(env, rows_size);
-	if (!out->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
-	memcpy(out->rows, bytes + sizeof words, rows_size);
-	out->tokens = words[2];
-	out->columns = words[3];
-	out->length = words[4];
-	return DIT_OK;
+	return diti_blob_read_rows(env, bytes + sizeof words, out, err);
 }
 
-static void diti_blob_write(unsigned char *blob, size_t rows_size, uint32_t tokens, uint32_t columns, uint32_t length) {
-	uint32_t words[DITI_BLOB_WORDS];
+static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_text_shape *texts,
+							const uint32_t *lengths) {
+	uint32_t words[DITI_BLOB_WORDS], i;
 	uint64_t hash = diti_hash(blob + sizeof words, rows_size);
 	words[0] = DITI_BLOB_MAGIC;
 	words[1] = DITI_BLOB_VERSION;
-	words[2] = tokens;
-	words[3] = columns;
-	words[4] = length;
-	words[5] = (uint32_t)hash;
-	words[6] = (uint32_t)(hash >> 32);
-	words[7] = 0;
+	words[2] = (uint32_t)hash;
+	words[3] = (uint32_t)(hash >> 32);
+	for (i = 0; i < DITI_TEXTS; i++) {
+		words[DITI_BLOB_HEAD + 3 * i] = texts[i].tokens;
+		words[DITI_BLOB_HEAD + 3 * i + 1] = texts[i].columns;
+		words[DITI_BLOB_HEAD + 3 * i + 2] = lengths[i];
+	}
 	memcpy(blob, words, sizeof words);
 }
 
@@ -27758,78 +28446,140 @@ DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
 	return rows < most ? rows : most;
 }
 
-static dit_result diti_encode_run(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t count,
-								  uint32_t length, float *rows, dit_error *err) {
-	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-	uint32_t columns = diti_t5_get_traits(model->text_encoder)->columns;
+typedef struct diti_encode {
+	const dit_model *model;
 	diti_graph graph;
-	diti_t5_use use;
-	diti_plan *plan = NULL;
-	diti_tensor encoded, kept;
-	diti_elementwise_desc keep;
+	diti_plan *plan;
+	diti_text_use use;
+	diti_tensor kept[DITI_TEXTS];
+} diti_encode;
+
+static void diti_encode_begin(diti_encode *encode, dit_context *ctx, const dit_model *model) {
+	memset(encode, 0, sizeof *encode);
+	encode->model = model;
+	diti_graph_init(&encode->graph, ctx->device);
+	diti_guard_begin(&encode->graph);
+	diti_graph_segment(&encode->graph, "encode", false);
+}
+
+static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
 	dit_result result;
-	items[0][1] = items[0][3] = items[1][0] = length;
-	items[1][1] = count - length;
-	memset(&use, 0, sizeof use);
-	memset(&keep, 0, sizeof keep);
-	diti_graph_init(&graph, ctx->device);
-	diti_guard_begin(&graph);
-	diti_graph_segment(&graph, "encode", false);
-	use.batch = 2;
-	use.rows = use.tokens = count;
-	use.ids = diti_tensor_input(&graph, DITI_U32, 1, count, "token ids");
-	use.items = diti_tensor_input(&graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
-	encoded = diti_t5_encode(model->text_encoder, &graph, &use);
-	keep.out = kept = diti_tensor_state(&graph, DITI_F32, count, columns, "prompt embedding");
-	keep.name = "keep embedding";
-	diti_elementwise(&graph, encoded, &keep);
-	diti_guard_judge(&graph);
-	result = diti_plan_create(&graph, NULL, &plan, err);
-	diti_graph_free(&graph);
-	if (result >= 0) result = diti_plan_write(plan, use.ids, ids, count * sizeof *ids, err);
-	if (result >= 0) result = diti_plan_write(plan, use.items, items, sizeof items, err);
-	if (result >= 0) result = diti_t5_write_inputs(model->text_encoder, plan, &use, err);
-	if (result >= 0) result = diti_guard_run(plan, 0, err);
-	if (result >= 0) result = diti_plan_read(plan, kept, rows, (size_t)count * columns * sizeof *rows, err);
-	diti_plan_destroy(plan);
+	diti_guard_judge(&encode->graph);
+	result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
+	diti_graph_free(&encode->graph);
 	return result;
 }
 
-static dit_result diti_encode_rows(dit_context *ctx, const dit_model *model, const int32_t *ids, uint32_t tokens,
-								   uint32_t length, float *rows, dit_error *err) {
-	bool all = model->transformer && model->transformer->traits.attends_padding;
-	uint32_t count, columns = diti_t5_get_traits(model->text_encoder)->columns;
+static dit_result diti_encode_read(diti_encode *encode, uint32_t rows, float *out, dit_error *err) {
+	dit_result result = diti_guard_run(encode->plan, 0, err);
+	uint32_t i;
+	for (i = 0; i < DITI_TEXTS; i++) {
+		const diti_text_shape *text = &encode->model->texts[i];
+		size_t count = (size_t)text->tokens * text->columns;
+		size_t size = (rows ? (size_t)rows * text->columns : count) * sizeof *out;
+		if (result >= 0 && encode->kept[i]) result = diti_plan_read(encode->plan, encode->kept[i], out, size, err);
+		out += count;
+	}
+	return result;
+}
+
+static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
+									float *out, dit_error *err) {
+	diti_encode encode;
 	dit_result result;
-	if (all) length = tokens;
-	count = diti_conditioning_rows(length, tokens);
-	result = diti_encode_run(ctx, model, ids, count, length, rows, err);
-	memset(rows + (size_t)length * columns, 0, (size_t)(tokens - length) * columns * sizeof *rows);
+	diti_encode_begin(&encode, ctx, model);
+	encode.use.copies = 1;
+	encode.use.encodes[0] = true;
+	diti_encoders_emit(model, &encode.graph, &encode.use);
+	memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
+	result = diti_encode_plan(&encode, err);
+	if (result >= 0) result = diti_encoders_write(model, &ctx->env, encode.plan, &encode.use, tokens, NULL, err);
+	if (result >= 0) result = diti_encode_read(&encode, 0, out, err);
+	diti_plan_destroy(encode.plan);
+	return result;
+}
+
+static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
+									 float *out, dit_error *err) {
+	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, length = tokens->lengths[0];
+	uint32_t count = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+	uint32_t columns = model->texts[DITI_TEXT_FIRST].columns;
+	const diti_t5 *t5 = model->encoders[0].t5;
+	diti_elementwise_desc keep = DITI_ZERO;
+	diti_encode encode;
+	diti_t5_use *use = &encode.use.encoders[0].t5;
+	diti_tensor encoded;
+	dit_result result;
+	items[0][1] = items[0][3] = items[1][0] = length;
+	items[1][1] = count - length;
+	diti_encode_begin(&encode, ctx, model);
+	use->batch = 2;
+	use->rows = use->tokens = count;
+	use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
+	use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
+	encoded = diti_t5_encode(t5, &encode.graph, use);
+	keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
+	keep.name = "keep embedding";
+	diti_elementwise(&encode.graph, encoded, &keep);
+	result = diti_encode_plan(&encode, err);
+	if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
+	if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
+	if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
+	if (result >= 0) result = diti_encode_read(&encode, count, out, err);
+	memset(out + (size_t)length * columns, 0,
+		   (size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
+	diti_plan_destroy(encode.plan);
 	return result;
 }
 
 static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size,
 									dit_error *err) {
+	uint32_t i;
 	if (!ctx || !model || !size)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
-	if (!model->text_encoder)
+	for (i = 0; i < DITI_ENCODERS && !diti_encoder_weights(&model->encoders[i]); i++) {
+	}
+	if (i == DITI_ENCODERS)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
 	if (model->device != ctx->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
 						 model->device ? "with another context" : "as a dry run");
-	return DIT_OK;
+	return diti_model_check_encoders(model, err);
+}
+
+static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens *tokens, uint32_t *lengths) {
+	uint32_t i;
+	for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
+	for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
+		if (model->encoders[i].tokens) lengths[model->encoders[i].text] = tokens[i].lengths[0];
+	}
+}
+
+static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, const char *prompt, unsigned char *blob,
+								   size_t rows_size, dit_error *err) {
+	diti_prompt_tokens tokens[DITI_ENCODERS];
+	uint32_t lengths[DITI_TEXTS];
+	float *rows = (float *)(void *)(blob + DITI_BLOB_WORDS * 4);
+	dit_result result;
+	memset(tokens, 0, sizeof tokens);
+	result = diti_prompt_tokens_alloc(model, &ctx->env, false, tokens, err);
+	if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
+	if (result >= 0)
+		result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, rows, err)
+								   : diti_encode_packed(ctx, model, tokens, rows, err);
+	if (result >= 0) {
+		diti_encode_lengths(model, tokens, lengths);
+		diti_blob_write(blob, rows_size, model->texts, lengths);
+	}
+	diti_prompt_tokens_free(&ctx->env, tokens);
+	return result;
 }
 
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
 									 size_t *size, dit_error *err) {
-	uint32_t tokens, columns, length = 0;
 	size_t rows_size = 0, capacity;
-	int32_t *ids;
 	dit_result result = diti_encode_check(ctx, model, size, err);
-	if (result < 0) return result;
-	tokens = diti_model_text_tokens(model);
-	if (tokens == 0) tokens = 256;
-	columns = diti_t5_get_traits(model->text_encoder)->columns;
-	result = diti_blob_size(tokens, columns, &rows_size, err);
+	if (result >= 0) result = diti_blob_size(model->texts, &rows_size, err);
 	if (result < 0) return result;
 	capacity = *size;
 	*size = DITI_BLOB_WORDS * 4 + rows_size;
@@ -27838,15 +28588,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
 						 (unsigned long long)capacity);
-	ids = (int32_t *)diti_alloc_array(&ctx->env, tokens, sizeof *ids);
-	if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u token ids", tokens);
-	result = diti_conditioning_ids(model, &ctx->env, prompt, ids, NULL, tokens, &length, err);
-	if (result >= 0)
-		result = diti_encode_rows(ctx, model, ids, tokens, length,
-								  (float *)(void *)((unsigned char *)blob + DITI_BLOB_WORDS * 4), err);
-	if (result >= 0) diti_blob_write((unsigned char *)blob, rows_size, tokens, columns, length);
-	diti_free(&ctx->env, ids);
-	return result;
+	return diti_encode_blob(ctx, model, prompt, (unsigned char *)blob, rows_size, err);
 }
 
 /* ==== src/job/classes.c ==== */
@@ -28290,22 +29032,23 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
 		return diti_fail(
 			err, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_job_desc: this version works on one device without caching; split and cache must be NULL");
-	if (desc->clip_skip)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this model has no CLIP encoder; clip_skip must be 0");
 	if (desc->input_count && !desc->inputs)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
 						 desc->input_count);
 	return DIT_OK;
 }
 
-static dit_result diti_request_check_guidance(const dit_guidance *guidance, dit_error *err) {
+static dit_result diti_request_check_guidance(const diti_model_traits *traits, const dit_guidance *guidance,
+											  dit_error *err) {
 	if (!(guidance->scale >= 0 && guidance->scale <= 1000))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
 						 (double)guidance->scale);
-	if (guidance->distilled != 0)
+	if (guidance->distilled != 0 && !traits->wants_guidance)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: this model takes no guidance as an input; distilled must be 0");
+						 "dit_guidance: guidance is no input of this model; distilled must be 0");
+	if (!(guidance->distilled >= 0 && guidance->distilled <= 1000))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "guidance.distilled is %g; it must be 0 (model default) to 1000", (double)guidance->distilled);
 	if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
@@ -28325,7 +29068,7 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
 	if (!model->transformer)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 						 "the model has no transformer; load a whole pipeline or add the component");
-	if (!model->device) return diti_model_check_family(model, err);
+	if (!model->device) return DIT_OK;
 	if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
 	return DIT_OK;
@@ -28400,17 +29143,21 @@ static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char
 }
 
 static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
-	static const char *const known[] = {"noise", "prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
-										"negative_prompt_attention_mask"};
+	static const char *const known[] = {"noise",
+										"negative_prompt_embeds",
+										"negative_prompt_attention_mask",
+										"negative_prompt_embeds_2",
+										"negative_prompt_attention_mask_2",
+										"negative_pooled_prompt_embeds"};
 	uint32_t i, k;
 	for (i = 0; i < desc->input_count; i++) {
 		const dit_tensor *input = &desc->inputs[i];
-		for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++) {
-		}
+		for (k = 0; k < DITI_COUNT(known) && !diti_equal(input->name, known[k]); k++)
+			if (k && diti_equal(input->name, known[k] + 9)) break;
 		if (k == DITI_COUNT(known)) {
 			return diti_fail(
 				err, DIT_ERROR_INVALID_ARGUMENT,
-				"input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, negative_prompt_embeds, negative_prompt_attention_mask",
+				"input \"%s\" is unknown; there are noise, prompt_embeds, prompt_attention_mask, prompt_embeds_2, prompt_attention_mask_2, pooled_prompt_embeds, and negative_ before these",
 				input->name ? input->name : "(NULL)");
 		}
 		if (!input->data || input->rank > 5)
@@ -28482,13 +29229,15 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
 }
 
 static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
-									  diti_conditioning *out, dit_error *err) {
-	uint64_t tokens = embeds->rank >= 2 ? embeds->shape[embeds->rank - 2] : 0,
+									  bool pooled, diti_embedding *out, dit_error *err) {
+	uint64_t tokens = pooled              ? 1
+					  : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
+										  : 0,
 			 columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
 	dit_result result;
 	if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, tokens, channels]",
-						 embeds->name);
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, %schannels]", embeds->name,
+						 pooled ? "" : "tokens, ");
 	out->tokens = out->length = (uint32_t)tokens;
 	out->columns = (uint32_t)columns;
 	result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
@@ -28497,9 +29246,9 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
 	return result;
 }
 
-static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, diti_conditioning *text,
-										  dit_error *err) {
-	uint32_t tokens = diti_model_text_tokens(model), columns = model->transformer->traits.text_columns;
+static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, const diti_text_shape *wanted,
+										  diti_embedding *text, dit_error *err) {
+	uint32_t tokens = wanted->tokens, columns = wanted->columns;
 	float *rows;
 	if (text->columns != columns)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u",
@@ -28508,6 +29257,10 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
 	if (text->tokens == tokens) return DIT_OK;
+	if (model->fixed_text && !diti_encoders_mask(model))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
+						 tokens);
 	rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
 	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
 	memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
@@ -28517,70 +29270,125 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
 	return DIT_OK;
 }
 
+static const dit_tensor *diti_request_text_input(const dit_job_desc *desc, uint32_t text, bool conditional, bool mask) {
+	static const char *const names[2][DITI_TEXTS] = {
+		{"negative_prompt_embeds", "negative_prompt_embeds_2", "negative_pooled_prompt_embeds"},
+		{"negative_prompt_attention_mask", "negative_prompt_attention_mask_2", ""}};
+	return diti_request_input(desc, names[mask][text] + (conditional && names[mask][text][0] ? 9 : 0));
+}
+
+static dit_result diti_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+									 bool conditional, diti_conditioning *out, dit_error *err) {
+	uint32_t i;
+	dit_result result = DIT_OK;
+	for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
+		const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
+		const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
+		if (!model->texts[i].tokens) continue;
+		if (!embeds)
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+							 "input %s%s is missing: this model needs it beside the prompt embedding",
+							 conditional ? "" : "negative_",
+							 i == DITI_TEXT_POOLED   ? "pooled_prompt_embeds"
+							 : i == DITI_TEXT_SECOND ? "prompt_embeds_2"
+													 : "prompt_embeds");
+		result = diti_request_embeds(env, embeds, mask, i == DITI_TEXT_POOLED, &out->texts[i], err);
+	}
+	return result;
+}
+
+static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_job_request *out) {
+	uint32_t i;
+	for (i = 0; i < 2; i++) {
+		out->lengths[i][branch] = model->texts[i].tokens;
+		if (model->fixed_text && !diti_encoders_mask(model)) continue;
+		if (!out->shape.encodes[branch]) out->lengths[i][branch] = out->conditioning[branch].texts[i].length;
+	}
+	for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
+		const diti_encoder *encoder = &model->encoders[i];
+		if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+			out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch];
+	}
+}
+
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 									  uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
-	const dit_tensor *embeds = diti_request_input(desc, conditional ? "prompt_embeds" : "negative_prompt_embeds");
-	const dit_tensor *mask =
-		diti_request_input(desc, conditional ? "prompt_attention_mask" : "negative_prompt_attention_mask");
 	const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
-	diti_conditioning *text = &out->conditioning[branch];
-	uint32_t tokens = diti_model_text_tokens(model), i;
-	float *weights = NULL;
-	dit_result result;
-	if (embeds || blob) {
-		result = embeds ? diti_request_embeds(env, embeds, mask, text, err)
-						: diti_conditioning_from_blob(
-							  env, blob, conditional ? desc->conditioning_size : desc->negative_conditioning_size, text,
-							  err);
-		if (result >= 0) result = diti_request_fit_tokens(env, model, text, err);
-		out->lengths[branch] = model->transformer->traits.attends_padding ? tokens : text->length;
-		return result;
-	}
-	if (!model->device && (!model->text_encoder || !model->tokenizer)) {
-		out->lengths[branch] = tokens;
+	size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
+	diti_conditioning *given = &out->conditioning[branch];
+	bool embeds = false;
+	dit_result result = DIT_OK;
+	uint32_t i, k;
+	for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
+	if (embeds)
+		result = diti_request_given(model, env, desc, conditional, given, err);
+	else if (blob)
+		result = diti_conditioning_from_blob(env, blob, size, given, err);
+	for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
+		if (model->texts[i].tokens || given->texts[i].tokens)
+			result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
+	out->shape.encodes[branch] = !embeds && !blob;
+	if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) {
+		out->shape.encodes[branch] = false;
+		for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
 		return DIT_OK;
 	}
-	if (!model->text_encoder)
-		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "the model has no text encoder; add the component or give %sprompt_embeds",
-						 conditional ? "" : "negative_");
-	out->shape.encodes[branch] = true;
-	if (out->weights) weights = out->weights + (size_t)branch * tokens;
-	result = diti_conditioning_ids(model, env, conditional ? desc->prompt : desc->negative_prompt,
-								   out->ids + (size_t)branch * tokens, weights, tokens, &out->lengths[branch], err);
-	for (i = 0; result >= 0 && weights && i < tokens; i++) {
-		if (weights[i] != 1.0f) out->shape.weighted = true;
+	if (result >= 0 && out->shape.encodes[branch]) {
+		result = diti_model_check_encoders(model, err);
+		if (result >= 0)
+			result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
+											 out->tokens, err);
 	}
-	if (model->transformer->traits.attends_padding) out->lengths[branch] = tokens;
-	return result;
+	if (result < 0) return result;
+	diti_request_lengths(model, branch, out);
+	for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch] && desc->prompt_weights; i++)
+		for (k = 0; k < model->encoders[i].tokens; k++)
+			if (out->tokens[i].weights[branch * model->encoders[i].tokens + k] != 1.0f) out->shape.weighted = true;
+	return DIT_OK;
 }
 
 static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
 	uint32_t encoded = 0, given = 0, encodes = 0, branch;
 	for (branch = 0; branch < copies; branch++) {
 		encodes += out->shape.encodes[branch] ? 1u : 0u;
-		*(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[branch];
+		*(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
 	}
 	if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
 	if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
 }
 
+static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+										 dit_error *err) {
+	uint32_t i, layers = 0;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		const diti_encoder *encoder = &model->encoders[i];
+		uint32_t own =
+			encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
+		if (own && (!layers || own < layers)) layers = own;
+	}
+	out->shape.clip_skip = desc->clip_skip;
+	if (desc->clip_skip < layers || !desc->clip_skip) return DIT_OK;
+	if (layers)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+						 "dit_job_desc: clip_skip is %u; the model's CLIP has %u layers, so at most %u can be left out",
+						 desc->clip_skip, layers, layers - 1);
+	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+					 "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 									diti_job_request *out, dit_error *err) {
 	uint32_t copies = out->shape.guided ? 2u : 1u, branch;
-	dit_result result = DIT_OK;
+	dit_result result = diti_request_clip_skip(model, desc, out, err);
+	if (result < 0) return result;
 	if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
 	if (desc->class_labels)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 						 "dit_job_desc: this model is prompted by text; class_labels must be NULL");
-	out->ids = (int32_t *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->ids);
-	if (desc->prompt_weights)
-		out->weights = (float *)diti_alloc_array(env, (size_t)diti_model_text_tokens(model) * 2, sizeof *out->weights);
-	if (!out->ids || (desc->prompt_weights && !out->weights))
-		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+	result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
 	for (branch = 0; branch < copies && result >= 0; branch++)
 		result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
-	diti_request_count_rows(diti_model_text_tokens(model), copies, out);
+	diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, copies, out);
 	return result;
 }
 
@@ -28644,6 +29452,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 	wanted.shift = desc->shift;
 	wanted.strength = out->strength;
 	wanted.eta = desc->eta;
+	wanted.uniform = model->transformer->traits.uniform_sigmas;
 	wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
 	result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
 	if (result < 0) return result;
@@ -28661,14 +29470,23 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 	return DIT_OK;
 }
 
+static bool diti_request_guided(const dit_model *model, const diti_env *env, const dit_job_desc *desc, float scale) {
+	bool negative =
+		desc->negative_prompt || desc->negative_conditioning || diti_request_input(desc, "negative_prompt_embeds");
+	if (scale == 1.0f || negative || model->transformer->traits.default_guidance != 1.0f) return scale != 1.0f;
+	diti_log(env, DITI_LOG_WARNING, "guidance.scale %g has no effect without a negative prompt on this model",
+			 (double)scale);
+	return false;
+}
+
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 											  diti_job_request *out, dit_error *err) {
 	dit_result result;
 	memset(out, 0, sizeof *out);
 	result = diti_request_check_desc(desc, err);
-	if (result >= 0) result = diti_request_check_guidance(&desc->guidance, err);
 	if (result >= 0) result = diti_request_check_inputs(desc, err);
 	if (result >= 0) result = diti_request_parts(model, err);
+	if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
 	if (result >= 0) result = diti_request_size(model, desc, out, err);
 	if (result >= 0) result = diti_request_target(&desc->target, out, err);
 	if (result >= 0) result = diti_job_request_start(model, desc, out, err);
@@ -28677,7 +29495,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	result = diti_job_request_skipping(model, &out->guidance, err);
 	if (result < 0) return result;
 	if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
-	out->shape.guided = out->guidance.scale != 1.0f;
+	if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
+	out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
 	out->shape.mixed =
 		out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
 	out->shape.preview_interval = desc->preview_interval;
@@ -28700,10 +29519,9 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 	diti_free(env, request->noise);
 	diti_free(env, request->start_noise);
 	diti_free(env, request->step_noise);
-	diti_free(env, request->ids);
-	diti_free(env, request->weights);
-	diti_free(env, request->conditioning[0].rows);
-	diti_free(env, request->conditioning[1].rows);
+	diti_prompt_tokens_free(env, request->tokens);
+	diti_conditioning_free(env, &request->conditioning[0]);
+	diti_conditioning_free(env, &request->conditioning[1]);
 	memset(request, 0, sizeof *request);
 }
 
@@ -28725,41 +29543,61 @@ static uint32_t diti_emit_encoded(const dit_job *job) {
 	return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
 }
 
-static diti_tensor diti_emit_text(dit_job *job, diti_graph *graph) {
+static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
-	uint32_t columns = job->model->transformer->traits.text_columns, rows = shape->encoded_rows;
-	diti_tensor encoded = 0, text;
+	const diti_text_shape *size = &job->model->texts[DITI_TEXT_FIRST];
+	uint32_t columns = size->columns, rows = shape->encoded_rows;
+	diti_t5_use *use = &job->text.encoders[0].t5;
+	diti_tensor encoded = 0, given, text;
 	if (rows) {
-		job->text.batch = diti_emit_encoded(job) + 1;
-		job->text.rows = rows;
-		job->text.tokens = diti_model_text_tokens(job->model);
-		job->text.ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
-		job->text.items = diti_tensor_input(graph, DITI_U32, job->text.batch, DITI_ITEM_WORDS, "encoded prompts");
-		job->text.weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
-		encoded = diti_t5_encode(job->model->text_encoder, graph, &job->text);
+		use->batch = diti_emit_encoded(job) + 1;
+		use->rows = rows;
+		use->tokens = size->tokens;
+		use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
+		use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
+		use->weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
+		encoded = diti_t5_encode(job->model->encoders[0].t5, graph, use);
 	}
 	if (!shape->given_rows) return encoded;
-	job->text_given = diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
-	if (!rows) return job->text_given;
+	given = job->text.given[DITI_TEXT_FIRST] =
+		diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
+	if (!rows) return given;
 	text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
 	diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-	diti_emit_copy(graph, job->text_given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns),
-				   "gather text");
+	diti_emit_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
 	return text;
 }
 
-static void diti_emit_conditions(dit_job *job, diti_graph *graph, diti_tensor text) {
+static void diti_emit_text(dit_job *job, diti_graph *graph) {
+	diti_text_use *use = &job->text;
+	use->copies = diti_emit_copies(job);
+	use->encodes[0] = job->request.shape.encodes[0];
+	use->encodes[1] = job->request.shape.encodes[1];
+	use->weighted = job->request.shape.weighted;
+	use->clip_skip = job->request.shape.clip_skip;
+	if (job->model->fixed_text)
+		diti_encoders_emit(job->model, graph, use);
+	else if (!job->model->transformer->traits.class_count)
+		use->texts[DITI_TEXT_FIRST] = diti_emit_packed(job, graph);
+}
+
+static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
 	diti_denoise *denoise = &job->denoise;
 	if (job->model->transformer->traits.class_count) {
 		denoise->text_batch = denoise->copies * denoise->batch;
 		denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
 		return;
 	}
-	job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+	if (!job->model->fixed_text)
+		job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
 	denoise->text_batch = denoise->copies;
-	denoise->text_tokens = diti_model_text_tokens(job->model);
-	denoise->text = text;
+	denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
+	denoise->text = job->text.texts[DITI_TEXT_FIRST];
+	denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
+	denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
 	denoise->text_items = job->text_items;
+	denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST];
+	denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND];
 }
 
 static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
@@ -28789,7 +29627,7 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
 	solver->health = job->health_words;
 }
 
-static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text) {
+static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 	const diti_family *family = job->model->transformer->family;
 	const diti_job_request *request = &job->request;
 	diti_denoise *denoise = &job->denoise;
@@ -28799,7 +29637,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph, diti_tensor text)
 	denoise->width = request->latent_width;
 	denoise->height = request->latent_height;
 	denoise->steps = request->shape.steps;
-	diti_emit_conditions(job, graph, text);
+	diti_emit_conditions(job, graph);
 	denoise->resolution[0] = (float)request->shape.height;
 	denoise->resolution[1] = (float)request->shape.width;
 	denoise->aspect = (float)request->shape.height / (float)request->shape.width;
@@ -28860,11 +29698,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t pixels = shape->width * shape->height, image;
 	diti_solver_desc states;
-	diti_tensor text, rgba, rgb;
+	diti_tensor rgba, rgb;
 	diti_guard_begin(graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
-	text = diti_emit_text(job, graph);
+	diti_emit_text(job, graph);
 	diti_guard_judge(graph);
 	job->start_segment = UINT32_MAX;
 	if (shape->starts) {
@@ -28873,7 +29711,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		diti_guard_judge(graph);
 	}
 	diti_graph_segment(graph, "prepare", false);
-	diti_emit_prepare(job, graph, text);
+	diti_emit_prepare(job, graph);
 	diti_guard_judge(graph);
 	diti_emit_steps(job, graph, &states);
 	job->preview_segment = UINT32_MAX;
@@ -28910,7 +29748,8 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
 							  uint32_t (*text)[DITI_ITEM_WORDS]) {
 	uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
 	for (branch = 0; branch < copies; branch++) {
-		uint32_t length = request->lengths[branch], *next = request->shape.encodes[branch] ? &encoded : &given;
+		uint32_t length = request->lengths[DITI_TEXT_FIRST][branch],
+				 *next = request->shape.encodes[branch] ? &encoded : &given;
 		if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
 		diti_inputs_item(text[branch], 0, 0, *next, length);
 		*next += length;
@@ -28920,40 +29759,42 @@ static void diti_inputs_items(const diti_job_request *request, uint32_t copies, 
 
 static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
-	uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, i, first = 0;
+	uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, i, first = 0;
 	diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
 	dit_result result;
 	if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
 	for (branch = 0; branch < diti_emit_copies(job); branch++) {
-		uint32_t length = request->shape.encodes[branch] ? request->lengths[branch] : 0;
+		uint32_t length = request->shape.encodes[branch] ? request->lengths[DITI_TEXT_FIRST][branch] : 0;
 		for (i = 0; i < length; i++) {
-			table[first + i].weight = request->weights[(size_t)branch * tokens + i];
+			table[first + i].weight = request->tokens[0].weights[(size_t)branch * tokens + i];
 			table[first + i].first = first;
 			table[first + i].rows = length;
 		}
 		first += length;
 	}
-	result = diti_plan_write(job->plan, job->text.weights, table, rows * sizeof *table, err);
+	result = diti_plan_write(job->plan, job->text.encoders[0].t5.weights, table, rows * sizeof *table, err);
 	diti_free(&job->env, table);
 	return result;
 }
 
 static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
 	const diti_job_request *request = &job->request;
-	uint32_t rows = request->shape.encoded_rows, tokens = diti_model_text_tokens(job->model), branch, next = 0;
+	const diti_t5_use *use = &job->text.encoders[0].t5;
+	uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, next = 0;
 	int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
 	dit_result result;
 	if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
 	for (branch = 0; branch < diti_emit_copies(job); branch++) {
 		if (!request->shape.encodes[branch]) continue;
-		memcpy(ids + next, request->ids + (size_t)branch * tokens, request->lengths[branch] * sizeof *ids);
-		next += request->lengths[branch];
+		memcpy(ids + next, request->tokens[0].ids + (size_t)branch * tokens,
+			   request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
+		next += request->lengths[DITI_TEXT_FIRST][branch];
 	}
-	result = diti_plan_write(job->plan, job->text.ids, ids, rows * sizeof *ids, err);
+	result = diti_plan_write(job->plan, use->ids, ids, rows * sizeof *ids, err);
 	diti_free(&job->env, ids);
-	if (result >= 0) result = diti_plan_write(job->plan, job->text.items, items, job->text.batch * sizeof *items, err);
-	if (result >= 0) result = diti_t5_write_inputs(job->model->text_encoder, job->plan, &job->text, err);
-	return result >= 0 && job->text.weights ? diti_inputs_weights(job, err) : result;
+	if (result >= 0) result = diti_plan_write(job->plan, use->items, items, use->batch * sizeof *items, err);
+	if (result >= 0) result = diti_t5_write_inputs(job->model->encoders[0].t5, job->plan, use, err);
+	return result >= 0 && use->weights ? diti_inputs_weights(job, err) : result;
 }
 
 static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
@@ -28964,12 +29805,13 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
 	dit_result result;
 	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
 	for (branch = 0; branch < diti_emit_copies(job); branch++) {
-		size_t count = request->lengths[branch] * columns;
+		size_t count = request->lengths[DITI_TEXT_FIRST][branch] * columns;
 		if (request->shape.encodes[branch]) continue;
-		memcpy(rows + next, request->conditioning[branch].rows, count * sizeof *rows);
+		memcpy(rows + next, request->conditioning[branch].texts[DITI_TEXT_FIRST].rows, count * sizeof *rows);
 		next += count;
 	}
-	result = diti_plan_write(job->plan, job->text_given, rows, request->shape.given_rows * columns * sizeof *rows, err);
+	result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows,
+							 request->shape.given_rows * columns * sizeof *rows, err);
 	diti_free(&job->env, rows);
 	return result;
 }
@@ -28989,6 +29831,9 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 	uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
 	dit_result result;
 	if (job->labels) return diti_inputs_classes(job, err);
+	if (job->model->fixed_text)
+		return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
+								   job->request.conditioning, err);
 	diti_inputs_items(&job->request, copies, encoder, text);
 	result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
 	if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
@@ -29042,6 +29887,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 		timesteps[i] = request->schedule.steps[i].timestep;
 		scales[i] = request->schedule.steps[i].input;
 	}
+	job->denoise.guidance = request->guidance.distilled;
 	diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
 	result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
 														   err);
@@ -29487,6 +30333,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "preview_interval";
 	else if (now->vae_tile != then->vae_tile)
 		what = "vae_tile";
+	else if (now->clip_skip != then->clip_skip)
+		what = "clip_skip";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
 	return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -29869,13 +30717,15 @@ static void diti_weight_infos(const diti_weights *weights, dit_role role, dit_we
 }
 
 DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *out, uint32_t *count, dit_error *err) {
-	uint32_t room, found = 0;
+	uint32_t room, found = 0, i;
 	if (!model || !count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_weights: model and count must be given");
 	room = *count;
 	if (model->transformer) diti_weight_infos(&model->transformer->weights, DIT_ROLE_TRANSFORMER, out, room, &found);
-	if (model->text_encoder)
-		diti_weight_infos(diti_t5_weights(model->text_encoder), DIT_ROLE_TEXT_1, out, room, &found);
+	for (i = 0; i < DITI_ENCODERS; i++)
+		if (diti_encoder_weights(&model->encoders[i]))
+			diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,
+							  room, &found);
 	if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
 	if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
 	*count = out && found > room ? room : found;
