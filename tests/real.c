@@ -106,6 +106,25 @@ static void test_headers(void) {
     }
 }
 
+/* ---- encoders and VAE: sizes that transformers and diffusers count ---- */
+
+static void test_parts(void) {
+    static const uint64_t published[] = {123060480, 694659840, 4762310656, 83653863, 83819683};
+    size_t i;
+    for (i = 0; i < 5; i++) {
+        real_file file = {0};
+        file.type = DIT_TYPE_F16;
+        if (i == 0) real_clip(&file, 768, 12, false);
+        if (i == 1) real_clip(&file, 1280, 32, true);
+        if (i == 2) real_t5(&file, 32128, 4096, 10240, 24, 64);
+        if (i == 3) real_vae(&file, 4, true);
+        if (i == 4) real_vae(&file, 16, false);
+        CHECK_MESSAGE(file.parameters == published[i], "part %u has %llu parameters", (unsigned)i,
+                      (unsigned long long)file.parameters);
+        real_free(&file);
+    }
+}
+
 /* ---- the generator itself ---- */
 
 /* Whatever is read at a time, the bytes are the same; the values have the spread that was asked for. */
@@ -346,6 +365,7 @@ int main(int argc, char **argv) {
     size_t i, k;
     test_generator();
     test_headers();
+    test_parts();
     fflush(stdout);
     for (i = 0; i < sizeof runs / sizeof *runs; i++) {
         bool named = false;

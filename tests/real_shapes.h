@@ -63,7 +63,7 @@ static inline real_tensor *real_add(real_file *file, const uint64_t *shape, uint
     }
     tensor = &file->tensors[file->count++];
     memset(tensor, 0, sizeof *tensor);
-    snprintf(tensor->name, sizeof tensor->name, "%s%s", file->prefix ? file->prefix : "", name);
+    diti_format(tensor->name, sizeof tensor->name, "%s%s", file->prefix ? file->prefix : "", name);
     tensor->rank = rank;
     tensor->elements = 1;
     for (i = 0; i < rank; i++) tensor->elements *= tensor->shape[i] = shape[i];
@@ -84,8 +84,8 @@ static inline const char *real_name(const real_file *file, const char *diffusers
     static char name[112];
     const char *format = file->original ? original : diffusers;
     if (!format) return NULL;
-    snprintf(name, sizeof name, format, block);
-    snprintf(name + strlen(name), sizeof name - strlen(name), "%s", suffix);
+    diti_format(name, sizeof name, format, block);
+    diti_format(name + strlen(name), sizeof name - strlen(name), "%s", suffix);
     return name;
 }
 
@@ -136,7 +136,7 @@ static inline void real_joined(real_file *file, const char *letters, uint64_t ro
         return;
     }
     for (i = 0; letters[i]; i++) {
-        snprintf(name, sizeof name, diffusers, block, letters[i]);
+        diti_format(name, sizeof name, diffusers, block, letters[i]);
         real_layer(file, rows, columns, name, NULL, block);
     }
 }
@@ -152,9 +152,9 @@ static inline void real_patches(real_file *file, uint64_t width, uint64_t channe
 static inline void real_embedder(real_file *file, uint64_t out, uint64_t hidden, uint64_t in, const char *diffusers,
                                  const char *original) {
     char name[160];
-    snprintf(name, sizeof name, "%s.linear_1", diffusers);
+    diti_format(name, sizeof name, "%s.linear_1", diffusers);
     real_layer(file, hidden, in, name, original, 0);
-    snprintf(name, sizeof name, "%s.linear_2", diffusers);
+    diti_format(name, sizeof name, "%s.linear_2", diffusers);
     real_layer(file, out, hidden, name, original, 2);
 }
 
@@ -177,7 +177,7 @@ static inline void real_dit(real_file *file, uint64_t width, uint32_t blocks, ui
     for (i = 0; i < repeats; i++) {
         char name[112];
         if (i == 1) once = file->parameters;
-        snprintf(name, sizeof name, "transformer_blocks.%u.norm1.emb.timestep_embedder", i);
+        diti_format(name, sizeof name, "transformer_blocks.%u.norm1.emb.timestep_embedder", i);
         real_embedder(file, width, width, 256, name, "t_embedder.mlp.%u");
         real_table(file, 1001, width, "transformer_blocks.%u.norm1.emb.class_embedder.embedding_table.weight",
                    "y_embedder.embedding_table.weight", i);
@@ -285,10 +285,10 @@ static inline void real_sd3(real_file *file, uint32_t blocks, uint64_t table, ui
 static inline void real_flux_embedder(real_file *file, uint64_t width, uint64_t in, const char *diffusers,
                                       const char *original) {
     char names[4][112];
-    snprintf(names[0], sizeof names[0], "time_text_embed.%s.linear_1", diffusers);
-    snprintf(names[1], sizeof names[1], "%s.in_layer", original);
-    snprintf(names[2], sizeof names[2], "time_text_embed.%s.linear_2", diffusers);
-    snprintf(names[3], sizeof names[3], "%s.out_layer", original);
+    diti_format(names[0], sizeof names[0], "time_text_embed.%s.linear_1", diffusers);
+    diti_format(names[1], sizeof names[1], "%s.in_layer", original);
+    diti_format(names[2], sizeof names[2], "time_text_embed.%s.linear_2", diffusers);
+    diti_format(names[3], sizeof names[3], "%s.out_layer", original);
     real_layer(file, width, in, names[0], names[1], 0);
     real_layer(file, width, width, names[2], names[3], 0);
 }
@@ -386,14 +386,148 @@ static inline void real_hunyuandit(real_file *file, uint64_t width, uint64_t inn
     real_table(file, 333, 1024, "text_embedding_padding", "text_embedding_padding", 0);
     real_table(file, 257, 2048, "time_extra_emb.pooler.positional_embedding", "pooler.positional_embedding", 0);
     for (i = 0; i < 4; i++) {
-        snprintf(names[0], sizeof names[0], "time_extra_emb.pooler.%s_proj", parts[i]);
-        snprintf(names[1], sizeof names[1], "pooler.%s_proj", parts[i]);
+        diti_format(names[0], sizeof names[0], "time_extra_emb.pooler.%s_proj", parts[i]);
+        diti_format(names[1], sizeof names[1], "pooler.%s_proj", parts[i]);
         real_layer(file, i < 3 ? 2048 : 1024, 2048, names[0], names[1], 0);
     }
     if (sized) real_table(file, 1, width, "time_extra_emb.style_embedder.weight", "style_embedder.weight", 0);
     for (i = 0; i < blocks; i++) real_hunyuandit_block(file, width, inner, i, i > blocks / 2);
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 32, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* ---- text encoders and VAE, whose names are the same everywhere; file->prefix may change in between ---- */
+
+static inline void real_named_layer(real_file *file, uint64_t rows, uint64_t columns, const char *block,
+                                    const char *name, uint32_t index) {
+    char text[112];
+    diti_format(text, sizeof text, "%s.%s", block, name);
+    real_layer(file, rows, columns, text, text, index);
+}
+
+static inline void real_named_norm(real_file *file, uint64_t size, bool bias, const char *block, const char *name,
+                                   uint32_t index) {
+    char text[112];
+    diti_format(text, sizeof text, "%s%s%s", block, block[0] ? "." : "", name);
+    real_norm(file, size, bias, text, text, index);
+}
+
+static inline void real_rows(real_file *file, uint64_t rows, uint64_t columns, const char *name) {
+    real_table(file, rows, columns, name, name, 0);
+}
+
+/* CLIP (models.md 5.2); projected: with the matrix that pooled outputs go through. */
+static inline void real_clip(real_file *file, uint64_t width, uint32_t layers, bool projected) {
+    static const char block[] = "text_model.encoder.layers.%u";
+    static const char *const square[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                         "self_attn.out_proj"};
+    uint32_t i, k;
+    real_rows(file, 49408, width, "text_model.embeddings.token_embedding.weight");
+    real_rows(file, 77, width, "text_model.embeddings.position_embedding.weight");
+    for (i = 0; i < layers; i++) {
+        for (k = 0; k < 4; k++) real_named_layer(file, width, width, block, square[k], i);
+        real_named_norm(file, width, true, block, "layer_norm1", i);
+        real_named_norm(file, width, true, block, "layer_norm2", i);
+        real_named_layer(file, 4 * width, width, block, "mlp.fc1", i);
+        real_named_layer(file, width, 4 * width, block, "mlp.fc2", i);
+    }
+    real_named_norm(file, width, true, "text_model", "final_layer_norm", 0);
+    if (projected) real_matrix(file, width, width, "text_projection", "text_projection", 0);
+}
+
+/* T5's encoder, XXL: 32128, 4096, 10240, 24, 64 heads of 64; mT5-XL: 250112, 2048, 5120, 24, 32 heads. */
+static inline void real_t5(real_file *file, uint64_t words, uint64_t width, uint64_t inner, uint32_t blocks,
+                           uint64_t heads) {
+    static const char attention[] = "encoder.block.%u.layer.0.SelfAttention.%c";
+    static const char feed[] = "encoder.block.%u.layer.1.DenseReluDense.";
+    char name[112], position[112];
+    uint32_t i, k;
+    real_rows(file, words, width, "shared.weight");
+    for (i = 0; i < blocks; i++) {
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, attention, i, "qkvo"[k]);
+            real_matrix(file, k < 3 ? 64 * heads : width, k < 3 ? width : 64 * heads, name, name, 0);
+        }
+        diti_format(position, sizeof position, "encoder.block.%u.layer.0.SelfAttention.relative_attention_bias.weight",
+                    i);
+        if (i == 0) real_rows(file, 32, heads, position);
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, feed, i);
+            strcat(name, k == 0 ? "wi_0" : k == 1 ? "wi_1" : "wo");
+            real_matrix(file, k < 2 ? inner : width, k < 2 ? width : inner, name, name, 0);
+        }
+        real_named_norm(file, width, false, "encoder.block.%u.layer.0", "layer_norm", i);
+        real_named_norm(file, width, false, "encoder.block.%u.layer.1", "layer_norm", i);
+    }
+    real_named_norm(file, width, false, "encoder", "final_layer_norm", 0);
+}
+
+static inline void real_convolution(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *name) {
+    const uint64_t shape[4] = {out, in, kernel, kernel};
+    real_tensor_of(file, shape, 4, 0, 1 / sqrt((double)(kernel * kernel * in)), name, name, 0, ".weight");
+    real_vector(file, out, 0, name, name, 0, ".bias");
+}
+
+static inline void real_vae_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    char name[112];
+    real_named_norm(file, in, true, block, "norm1", 0);
+    diti_format(name, sizeof name, "%s.conv1", block);
+    real_convolution(file, out, in, 3, name);
+    real_named_norm(file, out, true, block, "norm2", 0);
+    diti_format(name, sizeof name, "%s.conv2", block);
+    real_convolution(file, out, out, 3, name);
+    diti_format(name, sizeof name, "%s.nin_shortcut", block);
+    if (out != in) real_convolution(file, out, in, 1, name);
+}
+
+static inline void real_vae_middle(real_file *file, const char *side) {
+    static const char *const parts[] = {"q", "k", "v", "proj_out"};
+    char name[112];
+    uint32_t i;
+    for (i = 1; i < 3; i++) {
+        diti_format(name, sizeof name, "%s.mid.block_%u", side, i);
+        real_vae_resnet(file, 512, 512, name);
+    }
+    for (i = 0; i < 4; i++) {
+        diti_format(name, sizeof name, "%s.mid.attn_1.%s", side, parts[i]);
+        real_convolution(file, 512, 512, 1, name);
+    }
+    diti_format(name, sizeof name, "%s.mid.attn_1.norm", side);
+    real_named_norm(file, 512, true, "", name, 0);
+}
+
+/* AutoencoderKL by the original names (models.md 4.1). */
+static inline void real_vae(real_file *file, uint64_t latent, bool quant) {
+    static const uint64_t channels[] = {128, 256, 512, 512};
+    uint64_t width = 128;
+    char name[112];
+    uint32_t i, k;
+    real_convolution(file, 128, 3, 3, "encoder.conv_in");
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 2; k++, width = channels[i]) {
+            diti_format(name, sizeof name, "encoder.down.%u.block.%u", i, k);
+            real_vae_resnet(file, channels[i], width, name);
+        }
+        diti_format(name, sizeof name, "encoder.down.%u.downsample.conv", i);
+        if (i < 3) real_convolution(file, width, width, 3, name);
+    }
+    real_vae_middle(file, "encoder");
+    real_named_norm(file, 512, true, "encoder", "norm_out", 0);
+    real_convolution(file, 2 * latent, 512, 3, "encoder.conv_out");
+    real_convolution(file, 512, latent, 3, "decoder.conv_in");
+    real_vae_middle(file, "decoder");
+    for (i = 4; i-- > 0;) {
+        for (k = 0; k < 3; k++, width = channels[i]) {
+            diti_format(name, sizeof name, "decoder.up.%u.block.%u", i, k);
+            real_vae_resnet(file, channels[i], width, name);
+        }
+        diti_format(name, sizeof name, "decoder.up.%u.upsample.conv", i);
+        if (i > 0) real_convolution(file, width, width, 3, name);
+    }
+    real_named_norm(file, 128, true, "decoder", "norm_out", 0);
+    real_convolution(file, 3, 128, 3, "decoder.conv_out");
+    if (quant) real_convolution(file, 2 * latent, 2 * latent, 1, "quant_conv");
+    if (quant) real_convolution(file, latent, latent, 1, "post_quant_conv");
 }
 
 /* TAESD's decoder as its author keeps it (models.md 4.2): three convolutions a block, at 3, 3, 3, 1 blocks. */
@@ -509,7 +643,7 @@ static inline void real_pickle_tensor(bytes *out, const real_tensor *t, size_t i
     char key[24];
     uint64_t stride = t->elements;
     uint32_t d;
-    snprintf(key, sizeof key, "%u", (unsigned)index);
+    diti_format(key, sizeof key, "%u", (unsigned)index);
     real_pickle_text(out, t->name);
     bytes_add(out, rebuild, sizeof rebuild - 1);
     real_pickle_text(out, "storage");
@@ -525,7 +659,7 @@ static inline void real_pickle_tensor(bytes *out, const real_tensor *t, size_t i
 }
 
 static inline void real_zip_name(char *out, size_t size, size_t index) {
-    snprintf(out, size, "archive/data/%u", (unsigned)index);
+    diti_format(out, size, "archive/data/%u", (unsigned)index);
 }
 
 /* As torch.save writes a state dict: the pickle, the tensors, the directory with its 64-bit end. */
