@@ -29,6 +29,7 @@ static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
 static void sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
 static void flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static void flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
+static void flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static void hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static void hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 
@@ -106,22 +107,115 @@ static void test_headers(void) {
     }
 }
 
-/* ---- encoders and VAE: sizes that transformers and diffusers count ---- */
+/* ---- whole pipelines: in one file, or of one file per part ---- */
 
-static void test_parts(void) {
-    static const uint64_t published[] = {123060480, 694659840, 4762310656, 83653863, 83819683};
+static void clip_l(real_file *file) { real_clip(file, 768, 12, true); }
+static void clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
+static void clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
+static void t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
+static void vae_sd(real_file *file) { real_vae(file, 4, true); }
+static void vae_16(real_file *file) { real_vae(file, 16, false); }
+
+#define T5_XXL (4762310656u - 32 * 64) /* without the table of relative positions, which stays on the host */
+
+typedef struct part {
+    dit_role role;
+    void (*make)(real_file *file);
+    const char *prefix;  /* in a file of all parts */
+    uint64_t parameters; /* as transformers and diffusers count them; 0: not checked */
+} part;
+
+typedef struct pipeline {
+    const char *name;
+    part parts[5]; /* the transformer first */
+} pipeline;
+
+static const pipeline pipelines[] = {
+    {"SD3-medium",
+     {{DIT_ROLE_TRANSFORMER, sd3_medium, "model.diffusion_model.", 0},
+      {DIT_ROLE_TEXT_1, clip_l, "text_encoders.clip_l.transformer.", 123060480 + 768 * 768},
+      {DIT_ROLE_TEXT_2, clip_g, "text_encoders.clip_g.transformer.", 694659840},
+      {DIT_ROLE_TEXT_3, t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
+      {DIT_ROLE_VAE, vae_16, "first_stage_model.", 83819683}}},
+    {"FLUX.1-dev",
+     {{DIT_ROLE_TRANSFORMER, flux_dev, "model.diffusion_model.", 0},
+      {DIT_ROLE_TEXT_1, clip_l_bare, "text_encoders.clip_l.transformer.", 123060480},
+      {DIT_ROLE_TEXT_2, t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
+      {DIT_ROLE_VAE, vae_16, "vae.", 83819683},
+      {DIT_ROLE_NONE, NULL, NULL, 0}}},
+    {"PixArt-Sigma",
+     {{DIT_ROLE_TRANSFORMER, pixart_sigma, NULL, 0},
+      {DIT_ROLE_TEXT_1, t5_xxl, NULL, T5_XXL},
+      {DIT_ROLE_VAE, vae_sd, NULL, 83653863},
+      {DIT_ROLE_NONE, NULL, NULL, 0},
+      {DIT_ROLE_NONE, NULL, NULL, 0}}},
+};
+
+static void check_pipeline(const pipeline *p, const dit_model_desc *desc, const char *how) {
+    dit_model *model = NULL;
+    dit_model_info info;
+    dit_error err = {0};
     size_t i;
-    for (i = 0; i < 5; i++) {
-        real_file file = {0};
-        file.type = DIT_TYPE_F16;
-        if (i == 0) real_clip(&file, 768, 12, false);
-        if (i == 1) real_clip(&file, 1280, 32, true);
-        if (i == 2) real_t5(&file, 32128, 4096, 10240, 24, 64);
-        if (i == 3) real_vae(&file, 4, true);
-        if (i == 4) real_vae(&file, 16, false);
-        CHECK_MESSAGE(file.parameters == published[i], "part %u has %llu parameters", (unsigned)i,
-                      (unsigned long long)file.parameters);
-        real_free(&file);
+    if (!CHECK_MESSAGE(dit_model_load(NULL, desc, &model, &err) == DIT_OK, "%s, %s: %s", p->name, how, err.message))
+        return;
+    dit_model_get_info(model, &info);
+    for (i = 0; i < 5 && p->parts[i].make; i++) {
+        uint64_t counted = info.parameters[p->parts[i].role], published = p->parts[i].parameters;
+        CHECK_MESSAGE(published ? counted == published : counted > 0, "%s, %s: part %u has %llu parameters, not %llu",
+                      p->name, how, (unsigned)i, (unsigned long long)counted, (unsigned long long)published);
+    }
+    dit_model_destroy(model);
+}
+
+static void check_one_file(const pipeline *p) {
+    real_file file = {0};
+    dit_model_desc desc = {0};
+    size_t i;
+    file.container = REAL_SAFETENSORS;
+    file.type = DIT_TYPE_F16;
+    file.original = true;
+    for (i = 0; i < 5 && p->parts[i].make; i++) {
+        file.prefix = p->parts[i].prefix;
+        p->parts[i].make(&file);
+    }
+    desc.source = real_source(&file);
+    desc.dry_run = true;
+    check_pipeline(p, &desc, "one file");
+    real_free(&file);
+}
+
+/* With roles, and without: then each file has to be told from what is in it. */
+static void check_files(const pipeline *p, bool roles) {
+    real_file files[5] = {{0}};
+    dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0}};
+    dit_model_desc desc = {0};
+    size_t i;
+    for (i = 0; i < 5 && p->parts[i].make; i++) {
+        dit_source source;
+        files[i].type = DIT_TYPE_F16;
+        files[i].original = true;
+        p->parts[i].make(&files[i]);
+        source = real_source(&files[i]);
+        if (i == 0) {
+            desc.source = source;
+            continue;
+        }
+        components[i - 1].source = source;
+        components[i - 1].role = roles ? p->parts[i].role : DIT_ROLE_NONE;
+        desc.component_count++;
+    }
+    desc.components = components;
+    desc.dry_run = true;
+    check_pipeline(p, &desc, roles ? "files with roles" : "files without roles");
+    for (i = 0; i < 5; i++) real_free(&files[i]);
+}
+
+static void test_pipelines(void) {
+    size_t i;
+    for (i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
+        if (pipelines[i].parts[0].prefix) check_one_file(&pipelines[i]);
+        check_files(&pipelines[i], true);
+        check_files(&pipelines[i], false);
     }
 }
 
@@ -202,6 +296,41 @@ static const run runs[] = {
      4,
      false,
      {{"prompt_embeds", 300, 4096, 0}, {"prompt_attention_mask", 300, 0, 41}}},
+    {"SD3-medium",
+     sd3_medium,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 333, 4096, 0}, {"pooled_prompt_embeds", 0, 2048, 0}}},
+    {"SD3.5-large",
+     sd35_large,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 333, 4096, 0}, {"pooled_prompt_embeds", 0, 2048, 0}}},
+    {"FLUX.1-dev",
+     flux_dev_3_6,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 512, 4096, 0}, {"pooled_prompt_embeds", 0, 768, 0}}},
+    {"HunyuanDiT",
+     hunyuandit_v12,
+     false,
+     false,
+     SIDE,
+     4,
+     false,
+     {{"prompt_embeds", 77, 1024, 0},
+      {"prompt_attention_mask", 77, 0, 12},
+      {"prompt_embeds_2", 256, 2048, 0},
+      {"prompt_attention_mask_2", 256, 0, 15}}},
 };
 
 /* Sums of four uniform numbers: near enough to normal. */
@@ -365,7 +494,7 @@ int main(int argc, char **argv) {
     size_t i, k;
     test_generator();
     test_headers();
-    test_parts();
+    test_pipelines();
     fflush(stdout);
     for (i = 0; i < sizeof runs / sizeof *runs; i++) {
         bool named = false;
