@@ -119,8 +119,8 @@ static const char more_help_text[] =
     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
     "                              transformer blocks only (default: as stored)\n"
     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
-    "      --device-memory SIZE    most to take of it (default: what is free). Where it\n"
-    "                              runs out: tiles, then offload, then a budget\n"
+    "      --device-memory SIZE    most to take (default: what is free); where it runs\n"
+    "                              out: tiles, then offload, then a budget\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
