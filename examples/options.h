@@ -108,21 +108,20 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
                                 "6 out of memory, 130 interrupted, 1 anything else.\n";
 
-static const char more_help_text[] =
-    "\nRarer options:\n"
-    "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
-    "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
-    "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
-    "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
-    "                              3 and every op, and tensors over time\n"
-    "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
-    "                              transformer blocks only (default: as stored)\n"
-    "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
-    "      --device-memory SIZE    most to take (default: what is free); where it runs\n"
-    "                              out: tiles, then offload, then a budget\n"
-    "      --tune                  measure kernels once; kept for later runs\n"
-    "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
+static const char more_help_text[] = "\nRarer options:\n"
+                                     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+                                     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+                                     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+                                     "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+                                     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
+                                     "                              3 and every op, and tensors over time\n"
+                                     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+                                     "                              transformer blocks only (default: as stored)\n"
+                                     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
+                                     "      --device-memory SIZE    most to take (default: what is free); where that\n"
+                                     "                              runs out: tiles, then offload, then a budget\n"
+                                     "      --tune                  measure kernels once; kept for later runs\n"
+                                     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
 /* ---- Messages ---- */
 
