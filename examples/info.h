@@ -144,8 +144,12 @@ static const char *sized(uint64_t bytes) {
     static char texts[8][16];
     static unsigned next;
     char *out = texts[next++ % 8];
-    snprintf(out, sizeof texts[0], bytes >= 999950000u ? "%.2f GB" : "%.1f MB",
-             (double)bytes / (bytes >= 999950000u ? 1e9 : 1e6));
+    if (bytes >= 999950000u)
+        snprintf(out, sizeof texts[0], "%.2f GB", (double)bytes / 1e9);
+    else if (bytes >= 99950)
+        snprintf(out, sizeof texts[0], "%.1f MB", (double)bytes / 1e6);
+    else
+        snprintf(out, sizeof texts[0], "%.1f kB", (double)bytes / 1e3);
     return out;
 }
 

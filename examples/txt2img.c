@@ -911,7 +911,7 @@ static dit_result tell_model(app *a, const dit_model *model, int level) {
     dit_job_desc desc;
     dit_result result = read_weights(model, &table, &a->err);
     if (result == DIT_OK) {
-        tell_family(a->model_path, &a->info);
+        tell_family(a->o.model ? a->o.model : base_name(a->model_path), &a->info);
         tell_weights(&a->info, &table);
         tell_missing(&a->info);
     }

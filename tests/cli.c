@@ -793,7 +793,9 @@ static size_t store_header(const char *path) {
 }
 
 static void test_info(void) {
-    char whole[65536];
+    char whole[65536], *end;
+    unsigned char *text;
+    size_t size = 0;
     outcome o = RUN("--info", BUNDLED, "-W", "256");
     CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
     CHECK_MESSAGE(strstr(o.out, BUNDLED ": pixart sigma\n10 layers, hidden 256, 4 heads, patch 2, 8 latent channels\n"),
@@ -805,6 +807,14 @@ static void test_info(void) {
                       strstr(o.out, "\ndevice memory: "),
                   "%s", o.out);
     memcpy(whole, o.out, sizeof whole);
+    o = RUN("--info", BUNDLED);
+    text = load("README.md", &size);
+    end = strstr(o.out, "missing: ");
+    if (text && end) {
+        text[size - 1] = *end = 0;
+        CHECK_MESSAGE(strstr((char *)text, o.out), "README.md quotes another --info");
+    }
+    free(text);
     o = RUN("--info", "-m", BUNDLED, "--width=256");
     CHECK_MESSAGE(o.code == 0 && strcmp(whole, o.out) == 0, "--info without a value is another model: %s", o.out);
     o = RUN("--info", BUNDLED, "--info-level", "1");
