@@ -113,6 +113,8 @@ static void clip_l(real_file *file) { real_clip(file, 768, 12, true); }
 static void clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
 static void clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
 static void t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
+static void mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
+static void bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
 static void vae_sd(real_file *file) { real_vae(file, 4, true); }
 static void vae_16(real_file *file) { real_vae(file, 16, false); }
 
@@ -148,6 +150,12 @@ static const pipeline pipelines[] = {
       {DIT_ROLE_TEXT_1, t5_xxl, NULL, T5_XXL},
       {DIT_ROLE_VAE, vae_sd, NULL, 83653863},
       {DIT_ROLE_NONE, NULL, NULL, 0},
+      {DIT_ROLE_NONE, NULL, NULL, 0}}},
+    {"HunyuanDiT",
+     {{DIT_ROLE_TRANSFORMER, hunyuandit_v12, NULL, 0},
+      {DIT_ROLE_TEXT_1, bert_large, NULL, 350986240},
+      {DIT_ROLE_TEXT_2, mt5_xl, NULL, 1669957632},
+      {DIT_ROLE_VAE, vae_sd, NULL, 83653863},
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
 };
 

@@ -462,6 +462,26 @@ static inline void real_t5(real_file *file, uint64_t words, uint64_t width, uint
     real_named_norm(file, width, false, "encoder", "final_layer_norm", 0);
 }
 
+/* BERT (models.md 5.3). */
+static inline void real_bert(real_file *file, uint64_t words, uint64_t width, uint32_t layers) {
+    static const char block[] = "encoder.layer.%u";
+    static const char *const square[] = {"attention.self.query", "attention.self.key", "attention.self.value",
+                                         "attention.output.dense"};
+    uint32_t i, k;
+    real_rows(file, words, width, "embeddings.word_embeddings.weight");
+    real_rows(file, 512, width, "embeddings.position_embeddings.weight");
+    real_rows(file, 2, width, "embeddings.token_type_embeddings.weight");
+    real_named_norm(file, width, true, "embeddings", "LayerNorm", 0);
+    for (i = 0; i < layers; i++) {
+        for (k = 0; k < 4; k++) real_named_layer(file, width, width, block, square[k], i);
+        real_named_norm(file, width, true, block, "attention.output.LayerNorm", i);
+        real_named_layer(file, 4 * width, width, block, "intermediate.dense", i);
+        real_named_layer(file, width, 4 * width, block, "output.dense", i);
+        real_named_norm(file, width, true, block, "output.LayerNorm", i);
+    }
+    real_layer(file, width, width, "pooler.dense", "pooler.dense", 0);
+}
+
 static inline void real_convolution(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *name) {
     const uint64_t shape[4] = {out, in, kernel, kernel};
     real_tensor_of(file, shape, 4, 0, 1 / sqrt((double)(kernel * kernel * in)), name, name, 0, ".weight");
