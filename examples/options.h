@@ -23,6 +23,8 @@ enum {
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
+    const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
+        *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level;
     bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
@@ -63,6 +65,23 @@ static const option_entry option_table[] = {
     {"--device-memory", NULL, NULL, TEXT(device_memory)},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
     {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
+    {"--vae-tile-size", NULL, NULL, TEXT(vae_tile)},
+    {"--init-img", "-i", NULL, TEXT(init_image)},
+    {"--mask", NULL, NULL, TEXT(mask)},
+    {"--strength", NULL, NULL, TEXT(strength)},
+    {"--guidance", NULL, NULL, TEXT(distilled)},
+    {"--guidance-start", NULL, NULL, TEXT(guided_first)},
+    {"--guidance-end", NULL, NULL, TEXT(guided_last)},
+    {"--guidance-rescale", NULL, NULL, TEXT(rescale)},
+    {"--apg-eta", NULL, NULL, TEXT(apg_eta)},
+    {"--apg-norm", NULL, NULL, TEXT(apg_norm)},
+    {"--slg-scale", NULL, NULL, TEXT(slg_scale)},
+    {"--skip-layers", NULL, NULL, TEXT(skip_blocks)},
+    {"--skip-layer-start", NULL, NULL, TEXT(skip_first)},
+    {"--skip-layer-end", NULL, NULL, TEXT(skip_last)},
+    {"--eta", NULL, NULL, TEXT(eta)},
+    {"--flow-shift", NULL, NULL, TEXT(shift)},
+    {"--clip-skip", NULL, NULL, TEXT(clip_skip)},
     {"--list-devices", NULL, NULL, FLAG(list_devices)},
     {"--info", NULL, NULL, TEXT(info)},
     {"--info-level", NULL, NULL, TEXT(info_level)},
@@ -90,6 +109,9 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "      --scheduler NAME        --scheduler list shows them\n"
                                 "  -s, --seed N                a whole number, or random (default: 42)\n"
                                 "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
+                                "  -i, --init-img FILE         begin with this picture, not with noise\n"
+                                "      --mask FILE             and repaint it where this one is white\n"
+                                "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
                                 "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
                                 "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
                                 "                              and what it lacks; loads nothing\n"
@@ -110,6 +132,20 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
 
 static const char more_help_text[] = "\nRarer options:\n"
                                      "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+                                     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
+                                     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
+                                     "                              guidance; others are half the work (default: all)\n"
+                                     "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
+                                     "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
+                                     "                              along the prediction stays; the longest length\n"
+                                     "      --slg-scale X           skip-layer guidance (SD3.5: 2.8), without\n"
+                                     "      --skip-layers LIST      blocks (default: 7,8,9), in the steps from\n"
+                                     "      --skip-layer-start X    (default: 0.01) to\n"
+                                     "      --skip-layer-end X      (default: 0.2)\n"
+                                     "      --eta X                 noise of the sampler ddim, 0 to 1 (default: 0)\n"
+                                     "      --flow-shift X          of flow schedules (default: the model's)\n"
+                                     "      --clip-skip N           last layers of CLIP left out (default: model's)\n"
+                                     "      --vae-tile-size N       as --vae-tiling, with tiles of N pixels\n"
                                      "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
                                      "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
                                      "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
@@ -272,6 +308,77 @@ static int take_guidance(const char *text, float usual, float *out) {
     return complain(EXIT_USAGE,
                     "--cfg-scale '%s': must be a number from 1 (no guidance) to 100; the nearest valid value is %g",
                     text, nearest);
+}
+
+/* Options that are numbers of a job, 0 where they are not given. */
+typedef struct job_numbers {
+    float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
+        eta, shift;
+} job_numbers;
+
+typedef struct number_entry {
+    const char *option, *key; /* key: in the PNG's text */
+    size_t text, value;       /* offsets in options and job_numbers */
+    double least, most, usual;
+} number_entry;
+
+#define NUMBER(member) offsetof(options, member), offsetof(job_numbers, member)
+static const number_entry number_table[] = {
+    {"--strength", "Denoising strength", NUMBER(strength), 0.001, 1, 0.75},
+    {"--guidance", "Guidance", NUMBER(distilled), 0.001, 1000, 3.5},
+    {"--guidance-start", "Guidance start", NUMBER(guided_first), 0, 1, 0},
+    {"--guidance-end", "Guidance end", NUMBER(guided_last), 0.001, 1, 1},
+    {"--guidance-rescale", "Guidance rescale", NUMBER(rescale), 0, 1, 0.7},
+    {"--apg-eta", "APG eta", NUMBER(apg_eta), 0, 1, 0},
+    {"--apg-norm", "APG norm", NUMBER(apg_norm), 0.001, 1e6, 15},
+    {"--slg-scale", "SLG scale", NUMBER(slg_scale), 0, 100, 2.8},
+    {"--skip-layer-start", "Skip layer start", NUMBER(skip_first), 0, 1, 0.01},
+    {"--skip-layer-end", "Skip layer end", NUMBER(skip_last), 0.001, 1, 0.2},
+    {"--eta", "Eta", NUMBER(eta), 0, 1, 0},
+    {"--flow-shift", "Shift", NUMBER(shift), 0.001, 1000, 3},
+};
+#define NUMBER_COUNT (sizeof number_table / sizeof number_table[0])
+
+static const char *number_text(const options *o, const number_entry *entry) {
+    return *(const char *const *)(const void *)((const char *)o + entry->text);
+}
+
+static int take_number(const number_entry *entry, const char *text, float *out) {
+    char *end;
+    double value = strtod(text, &end), nearest = value < entry->least ? entry->least : entry->most;
+    if (end != text && *end == 0 && value >= entry->least && value <= entry->most) {
+        *out = (float)value;
+        return EXIT_GOOD;
+    }
+    if (end == text || value != value || (value >= entry->least && value <= entry->most)) nearest = entry->usual;
+    return complain(EXIT_USAGE, "%s '%s': must be a number from %g to %g; the nearest valid value is %g", entry->option,
+                    text, entry->least, entry->most, nearest);
+}
+
+static int take_numbers(const options *o, job_numbers *out) {
+    size_t i;
+    int code = EXIT_GOOD;
+    for (i = 0; i < NUMBER_COUNT && !code; i++) {
+        const char *text = number_text(o, &number_table[i]);
+        if (text) code = take_number(&number_table[i], text, (float *)(void *)((char *)out + number_table[i].value));
+    }
+    if (o->guided_first && !o->guided_last) out->guided_last = 1;
+    if (o->skip_first && !o->skip_last) out->skip_last = 0.2f;
+    if (o->skip_last && !o->skip_first) out->skip_first = 0.01f;
+    return code;
+}
+
+/* "7,8,9", as sd.cpp writes it also in brackets: bit i for block i. */
+static int take_blocks(const char *text, uint64_t *out) {
+    const char *p = text + (*text == '[');
+    char *end = NULL;
+    for (; *p && *p != ']'; p = end + (*end == ',')) {
+        unsigned long block = strtoul(p, &end, 10);
+        if (*p < '0' || *p > '9' || block > 63 || !strchr(",]", *end)) break;
+        *out |= (uint64_t)1 << block;
+    }
+    if (*out && (*p == 0 || strcmp(p, "]") == 0)) return EXIT_GOOD;
+    return complain(EXIT_USAGE, "--skip-layers '%s': must be numbers of blocks from 0 to 63, such as 7,8,9", text);
 }
 
 static int take_seed(const char *text, uint64_t *out) {

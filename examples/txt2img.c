@@ -1,6 +1,6 @@
 /* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/options.h holds them.
 
-   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h)
+   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img, stb_image.h)
 
    The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and
    one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
@@ -11,6 +11,7 @@
 #include "files.h"
 #include "info.h"
 #include "options.h"
+#include "pictures.h"
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -29,6 +30,11 @@ typedef struct request { /* the options as numbers */
     dit_rng rng;
     st_tensor noise; /* [count, C, h, w]; data NULL: none */
     type_rules types;
+    job_numbers numbers;
+    uint64_t skip_blocks;
+    uint32_t clip_skip;
+    picture start, mask; /* rgba NULL: none */
+    dit_image start_image, mask_image;
 } request;
 
 typedef struct app {
@@ -308,6 +314,11 @@ static int check_numbers(app *a) {
     if (!code && o->device_memory) code = take_size("--device-memory", o->device_memory, &a->r.device_memory);
     a->r.vae_tile = o->vae_tiling ? 512 : 0;
     a->r.offload = o->offload;
+    if (!code) code = take_numbers(o, &a->r.numbers);
+    if (!code && o->skip_blocks) code = take_blocks(o->skip_blocks, &a->r.skip_blocks);
+    if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
+    if (!code && o->vae_tile)
+        code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
     if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
@@ -386,6 +397,7 @@ static int check_sizes(app *a) {
     int code = EXIT_GOOD;
     a->r.width = m->default_width;
     a->r.height = m->default_height;
+    if (a->r.start.rgba && !a->o.width && !a->o.height) fit_size(&a->r.start, multiple, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
     if (!code && a->o.height) {
         code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);
@@ -424,6 +436,111 @@ static int check_noise(app *a) {
     return EXIT_GOOD;
 }
 
+/* The request of picture i; noise is filled in when the user brings it. */
+static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
+    const job_numbers *n = &a->r.numbers;
+    memset(desc, 0, sizeof *desc);
+    desc->model = a->model;
+    desc->prompt = a->o.prompt;
+    desc->negative_prompt = a->o.negative_prompt;
+    desc->prompt_weights = !a->o.plain_prompt;
+    desc->class_labels = a->info.class_count ? &a->r.class_label : NULL;
+    desc->width = a->r.width;
+    desc->height = a->r.height;
+    desc->steps = a->r.steps;
+    desc->guidance.scale = a->r.guidance;
+    desc->guidance.distilled = n->distilled;
+    desc->guidance.rescale = n->rescale;
+    desc->guidance.skip_layer = n->slg_scale;
+    desc->guidance.skip_first = n->skip_first;
+    desc->guidance.skip_last = n->skip_last;
+    desc->guidance.skip_blocks = a->r.skip_blocks;
+    desc->guidance.first = n->guided_first;
+    desc->guidance.last = n->guided_last;
+    desc->guidance.project = a->o.apg_eta ? 1 - n->apg_eta : 0;
+    desc->guidance.norm_limit = n->apg_norm;
+    desc->eta = n->eta;
+    desc->shift = n->shift;
+    desc->clip_skip = a->r.clip_skip;
+    desc->init_image = a->r.start.rgba ? &a->r.start_image : NULL;
+    desc->mask = a->r.mask.rgba ? &a->r.mask_image : NULL;
+    desc->strength = n->strength;
+    desc->sampler = a->o.sampler;
+    desc->schedule = a->o.schedule;
+    desc->seed = a->r.seed + i;
+    desc->rng = a->r.rng;
+    desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
+    desc->vae_tile = a->r.vae_tile;
+    desc->progress.func = on_progress;
+    desc->progress.user = (void *)(uintptr_t)a;
+    if (!a->r.noise.data) return;
+    memset(noise, 0, sizeof *noise);
+    noise->name = "noise";
+    noise->type = DIT_TYPE_F32;
+    noise->rank = 4;
+    memcpy(noise->shape, a->r.noise.shape, sizeof noise->shape);
+    noise->shape[0] = 1;
+    noise->data = a->r.noise.data + i * (a->r.noise.count / a->r.count);
+    desc->inputs = noise;
+    desc->input_count = 1;
+}
+
+/* --init-img and --mask, as they are in their files. */
+static int read_start(app *a) {
+    const options *o = &a->o;
+    const char *wrong, *what = o->mask ? "--mask" : "--strength";
+    if ((o->mask || o->strength) && !o->init_image)
+        return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
+    if (!o->init_image) return EXIT_GOOD;
+    wrong = load_picture(o->init_image, &a->r.start);
+    if (wrong) return complain(EXIT_INPUT, "--init-img %s: %s; it takes a PNG or JPEG file", o->init_image, wrong);
+    if (o->mask && (wrong = load_picture(o->mask, &a->r.mask)) != NULL)
+        return complain(EXIT_INPUT, "--mask %s: %s; it takes a PNG or JPEG file", o->mask, wrong);
+    return EXIT_GOOD;
+}
+
+static dit_image image_of(const picture *p) {
+    dit_image image = {0};
+    image.width = p->width;
+    image.height = p->height;
+    image.rgba = p->rgba;
+    return image;
+}
+
+/* To the size that is made; a mask of another size than its picture has lost its place. */
+static int scale_start(app *a) {
+    picture *start = &a->r.start, *mask = &a->r.mask;
+    if (!start->rgba) return EXIT_GOOD;
+    if (mask->rgba && (mask->width != start->width || mask->height != start->height))
+        return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
+                        a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
+    if (!a->o.quiet && (start->width != a->r.width || start->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_image, start->width, start->height,
+                a->r.width, a->r.height);
+    if (!scale_picture(start, a->r.width, a->r.height) || (mask->rgba && !scale_picture(mask, a->r.width, a->r.height)))
+        return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
+    a->r.start_image = image_of(start);
+    a->r.mask_image = image_of(mask);
+    return EXIT_GOOD;
+}
+
+/* What the library would refuse only when the weights are loaded. */
+static int check_start(app *a) {
+    dit_model_desc desc = describe_model(a);
+    dit_model *model = NULL;
+    dit_job_desc job;
+    dit_tensor noise;
+    dit_memory memory;
+    dit_result result;
+    desc.dry_run = true;
+    result = dit_model_load(NULL, &desc, &model, &a->err);
+    describe_job(a, 0, &job, &noise);
+    job.model = model;
+    if (result == DIT_OK) result = dit_job_memory(NULL, &job, &memory, &a->err);
+    dit_model_destroy(model);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--init-img");
+}
+
 static int check_request(app *a) {
     int code = check_prompts(&a->o);
     if (!a->o.output) a->o.output = "output.png";
@@ -431,8 +548,11 @@ static int check_request(app *a) {
     if (!code) code = check_outputs(&a->o);
     if (!code) code = check_model_path(a);
     if (!code) code = check_model(a);
+    if (!code) code = read_start(a);
     if (!code) code = check_sizes(a);
+    if (!code) code = scale_start(a);
     if (!code) code = check_noise(a);
+    if (!code && a->r.start.rgba) code = check_start(a);
     return code;
 }
 
@@ -461,6 +581,21 @@ static void version_text(char *out, size_t size) {
     snprintf(out, size, "dit.h %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
 }
 
+/* What was given, as it was written. */
+static void append_numbers(const options *o, char *out, size_t size) {
+    size_t i;
+    if (o->init_image) append_value(out, size, "Init image", base_name(o->init_image));
+    if (o->mask) append_value(out, size, "Mask", base_name(o->mask));
+    if (o->init_image && !o->strength) append_value(out, size, "Denoising strength", "0.75");
+    for (i = 0; i < NUMBER_COUNT; i++) {
+        const char *value = number_text(o, &number_table[i]);
+        if (value) append_value(out, size, number_table[i].key, value);
+    }
+    if (o->skip_blocks) append_value(out, size, "Skip layers", o->skip_blocks);
+    if (o->clip_skip) append_value(out, size, "Clip skip", o->clip_skip);
+    if (o->vae_tile) append_value(out, size, "VAE tile size", o->vae_tile);
+}
+
 /* prompt, "Negative prompt: ...", then one line of "Key: value" pairs; freed with free. */
 static char *parameters_text(const app *a, uint64_t seed) {
     const options *o = &a->o;
@@ -484,6 +619,7 @@ static char *parameters_text(const app *a, uint64_t seed) {
     append_value(text, size, "Seed", value);
     snprintf(value, sizeof value, "%ux%u", a->r.width, a->r.height);
     append_value(text, size, "Size", value);
+    append_numbers(o, text, size);
     model_name(a->model_path, value, 256);
     append_value(text, size, "Model", value);
     if (a->o.type) append_value(text, size, "Weights", a->o.type);
@@ -540,38 +676,6 @@ static dit_result load_model(app *a) {
     desc.progress.func = on_progress;
     desc.progress.user = a;
     return dit_model_load(a->context, &desc, &a->model, &a->err);
-}
-
-/* The request of picture i; noise is filled in when the user brings it. */
-static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tensor *noise) {
-    memset(desc, 0, sizeof *desc);
-    desc->model = a->model;
-    desc->prompt = a->o.prompt;
-    desc->negative_prompt = a->o.negative_prompt;
-    desc->prompt_weights = !a->o.plain_prompt;
-    desc->class_labels = a->info.class_count ? &a->r.class_label : NULL;
-    desc->width = a->r.width;
-    desc->height = a->r.height;
-    desc->steps = a->r.steps;
-    desc->guidance.scale = a->r.guidance;
-    desc->sampler = a->o.sampler;
-    desc->schedule = a->o.schedule;
-    desc->seed = a->r.seed + i;
-    desc->rng = a->r.rng;
-    desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
-    desc->vae_tile = a->r.vae_tile;
-    desc->progress.func = on_progress;
-    desc->progress.user = (void *)(uintptr_t)a;
-    if (!a->r.noise.data) return;
-    memset(noise, 0, sizeof *noise);
-    noise->name = "noise";
-    noise->type = DIT_TYPE_F32;
-    noise->rank = 4;
-    memcpy(noise->shape, a->r.noise.shape, sizeof noise->shape);
-    noise->shape[0] = 1;
-    noise->data = a->r.noise.data + i * (a->r.noise.count / a->r.count);
-    desc->inputs = noise;
-    desc->input_count = 1;
 }
 
 static dit_result create_job(app *a) {
@@ -892,6 +996,8 @@ static int make_pictures(app *a) {
     free(a->rgba);
     free(a->latents);
     free(a->r.noise.data);
+    free(a->r.start.rgba);
+    free(a->r.mask.rgba);
     free(a->cache);
     return code;
 }

@@ -84,7 +84,7 @@ package() { # the packages that hold a thing
     dnf:compiler) echo gcc glibc-devel ;;
     dnf:loader) echo vulkan-loader ;;
     dnf:headers) echo vulkan-headers ;;
-    dnf:stb) echo stb_image_write-devel ;;
+    dnf:stb) echo stb_image_write-devel stb_image-devel ;;
     dnf:driver | dnf:lavapipe) echo mesa-vulkan-drivers ;;
     dnf:layers) echo vulkan-validation-layers ;;
     dnf:sanitizers) echo libasan libubsan ;;
