@@ -159,6 +159,19 @@ static const pipeline pipelines[] = {
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
 };
 
+/* What a job would take at the model's own size: planned without a device, and no data is read for it. */
+static void check_memory(const pipeline *p, const dit_model *model, const dit_model_info *info, const char *how) {
+    dit_job_desc desc = {0};
+    dit_memory memory;
+    dit_error err = {0};
+    desc.model = model;
+    if (!CHECK_MESSAGE(dit_job_memory(NULL, &desc, &memory, &err) == DIT_OK, "%s, %s: %s", p->name, how, err.message))
+        return;
+    CHECK(memory.weights == info->weight_bytes && memory.peak >= memory.weights + memory.activations);
+    CHECK_MESSAGE(memory.activations > (VkDeviceSize)1 << 26 && memory.activations < (VkDeviceSize)1 << 35,
+                  "%s, %s: %llu bytes of activations", p->name, how, (unsigned long long)memory.activations);
+}
+
 static void check_pipeline(const pipeline *p, const dit_model_desc *desc, const char *how) {
     dit_model *model = NULL;
     dit_model_info info;
@@ -172,6 +185,7 @@ static void check_pipeline(const pipeline *p, const dit_model_desc *desc, const 
         CHECK_MESSAGE(published ? counted == published : counted > 0, "%s, %s: part %u has %llu parameters, not %llu",
                       p->name, how, (unsigned)i, (unsigned long long)counted, (unsigned long long)published);
     }
+    check_memory(p, model, &info, how);
     dit_model_destroy(model);
 }
 
