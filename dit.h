@@ -431,9 +431,11 @@ typedef struct dit_model_desc {
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
-    bool dry_run;          /* read headers only, of safetensors and GGUF files that may end before their data: answers
-                              dit_model_get_info, dit_model_weights, dit_job_memory and dit_job_inspect, makes no jobs; false:
-                              load */
+    uint32_t parts; /* bit 1 << role for each of transformer, text encoders and autoencoder that is loaded; the others
+                       are only looked at, so that one device can encode prompts for another; 0: all that there are */
+    bool dry_run;   /* read headers only, of safetensors and GGUF files that may end before their data: answers
+                       dit_model_get_info, dit_model_weights, dit_job_memory and dit_job_inspect, makes no jobs; false:
+                       load */
     dit_progress progress; /* of loading, in bytes; zero: none */
     uint32_t _zero_end;    /* guard: stays zero */
 } dit_model_desc;
@@ -26441,6 +26443,7 @@ struct dit_model {
 	diti_json *scheduler;
 	diti_json *index;
 	dit_model_info info;
+	uint32_t parts;
 	bool measuring;
 	diti_stream *stream;
 	diti_weight_sizes sizes[DITI_PARTS];
@@ -26621,6 +26624,7 @@ DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, 
 DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
 											const diti_text_use *use, const diti_prompt_tokens *tokens,
 											const diti_conditioning *given, dit_error *err);
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
@@ -27615,6 +27619,11 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
 	uint32_t missing = diti_encoders_missing(model), i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const char *name = diti_encoder_name(model->encoders[i].kind);
+		if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i)))
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+							 "dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
+							 "instead of prompts",
+							 name);
 		bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
 		if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -27814,10 +27823,20 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
 	if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part) {
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
+	return (model->parts & 1u << (uint32_t)role) != 0;
+}
+
+static diti_device *diti_model_device(const dit_model *model, dit_role role) {
+	return diti_model_wants(model, role) ? model->device : NULL;
+}
+
+static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part,
+											dit_role role) {
 	diti_load_options options = DITI_ZERO;
 	options.types = desc->types;
 	options.type_count = desc->type_count;
+	if (!diti_model_wants(model, role)) return options;
 	if (model->measuring) {
 		options.sizes = &model->sizes[part];
 		return options;
@@ -27832,12 +27851,12 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
-	diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
+	diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER, DIT_ROLE_TRANSFORMER);
 	diti_model_part part;
 	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
-		result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-									   &model->transformer, err);
+		result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
+									   part.checkpoint, part.prefix, &options, &model->transformer, err);
 		diti_model_read_defaults(model, part.checkpoint);
 	}
 	diti_json_free(&model->env, part.config);
@@ -27847,12 +27866,13 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
 										  dit_error *err) {
 	static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
-	diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index));
+	const dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+	diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index), role);
 	diti_encoder *encoder = &model->encoders[index];
 	diti_model_want want;
 	diti_model_part part;
 	dit_result result;
-	want.role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+	want.role = role;
 	want.folder = folders[index];
 	want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
 	if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
@@ -27863,7 +27883,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
 		if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
 	}
 	if (result >= 0 && part.checkpoint)
-		result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
+		result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
 	diti_json_free(&model->env, part.config);
 	if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
 	result = diti_model_locate_tokenizer(model, desc, index, err);
@@ -27883,12 +27903,12 @@ static dit_result diti_model_load_encoders(dit_model *model, const dit_model_des
 
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
-	diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
+	diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE, DIT_ROLE_VAE);
 	diti_model_part part;
 	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
-		result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-							   &model->vae, err);
+		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
+							   part.prefix, &options, &model->vae, err);
 		if (model->vae && model->transformer)
 			diti_vae_belongs_to(model->vae, model->transformer->traits.family,
 								model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
@@ -27907,11 +27927,11 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 	while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
 	if (i == desc->component_count) return DIT_OK;
 	result = diti_model_locate(model, desc, &want, &part, err);
-	if (model->measuring) options.sizes = &sizes;
+	if (model->measuring && diti_model_wants(model, DIT_ROLE_VAE)) options.sizes = &sizes;
 	options.progress = &desc->progress;
 	if (result >= 0 && part.checkpoint)
-		result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-							   &model->tae, err);
+		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
+							   part.prefix, &options, &model->tae, err);
 	diti_json_free(&model->env, part.config);
 	model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
 	if (!model->vae) {
@@ -28133,11 +28153,14 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 	const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
 	uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
 	int part;
-	if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
-	for (part = 0; part < (int)DITI_ENCODERS; part++)
-		parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
-	if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
-	if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
+	if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+		parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+	for (part = 0; part < (int)DITI_ENCODERS; part++) {
+		if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
+			parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
+	}
+	if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+	if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
 	if (streamed) *streamed = 0;
 	for (part = 0; part < DITI_PARTS; part++) {
 		if (!parts[part]) continue;
@@ -28245,6 +28268,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 	if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
 	model->env = env;
 	model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+	model->parts = desc->parts ? desc->parts : UINT32_MAX;
 	result = diti_model_load_parts(model, desc, err);
 	if (!model->stream) diti_model_close_packages(model);
 	if (result != DIT_OK) {
@@ -29071,6 +29095,11 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
 	if (!model->device) return DIT_OK;
 	if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
+	if (!diti_model_wants(model, DIT_ROLE_TRANSFORMER) || !diti_model_wants(model, DIT_ROLE_VAE))
+		return diti_fail(
+			err, DIT_ERROR_INVALID_ARGUMENT,
+			"dit_model_desc.parts left the transformer or the autoencoder out: such a model encodes prompts, "
+			"and makes no pictures");
 	return DIT_OK;
 }
 
@@ -29311,6 +29340,14 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
 	}
 }
 
+static void diti_request_imagine_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
+	const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
+	uint32_t i;
+	for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+	for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
+	if (diti_encoders_missing(model) & encoders) out->shape.encodes[branch] = false;
+}
+
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 									  uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
 	const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
@@ -29329,8 +29366,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 			result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
 	out->shape.encodes[branch] = !embeds && !blob;
 	if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) {
-		out->shape.encodes[branch] = false;
-		for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+		diti_request_imagine_text(model, branch, out);
 		return DIT_OK;
 	}
 	if (result >= 0 && out->shape.encodes[branch]) {

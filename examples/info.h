@@ -31,6 +31,7 @@ static const char *text_name(const char *family, int index) {
 }
 
 static const char *role_name(const char *family, dit_role role) {
+    static char name[64];
     switch (role) {
     case DIT_ROLE_TRANSFORMER: return "transformer";
     case DIT_ROLE_TEXT_1: return text_name(family, 0);
@@ -39,7 +40,12 @@ static const char *role_name(const char *family, dit_role role) {
     case DIT_ROLE_VAE: return "autoencoder";
     case DIT_ROLE_TAE: return "tiny autoencoder";
     case DIT_ROLE_SCHEDULER: return "scheduler";
-    default: return "tokenizer";
+    case DIT_ROLE_TOKENIZER_1:
+    case DIT_ROLE_TOKENIZER_2:
+    case DIT_ROLE_TOKENIZER_3:
+        snprintf(name, sizeof name, "%s's tokenizer", text_name(family, (int)role - DIT_ROLE_TOKENIZER_1));
+        return name;
+    default: return "part";
     }
 }
 
@@ -57,6 +63,7 @@ typedef struct part_place {
 #define T5_GGUF "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
 #define TEXTS "comfyanonymous/flux_text_encoders"
 #define SD3 "stabilityai/stable-diffusion-3-medium-diffusers"
+#define SD3_FILES "stabilityai/stable-diffusion-3-medium"
 #define SD35 "stabilityai/stable-diffusion-3.5-large"
 #define HUNYUAN "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
 static const part_place places[] = {
@@ -76,6 +83,9 @@ static const part_place places[] = {
     {"flux", "", DIT_ROLE_TOKENIZER_1, "black-forest-labs/FLUX.1-schnell: tokenizer/"},
     {"flux", "", DIT_ROLE_TOKENIZER_2, "black-forest-labs/FLUX.1-schnell: tokenizer_2/"},
     {"flux", "", DIT_ROLE_SCHEDULER, "black-forest-labs/FLUX.1-schnell: scheduler/"},
+    {"sd3", "3-", DIT_ROLE_TEXT_1, SD3_FILES ": text_encoders/clip_l.safetensors"},
+    {"sd3", "3-", DIT_ROLE_TEXT_2, SD3_FILES ": text_encoders/clip_g.safetensors"},
+    {"sd3", "3-", DIT_ROLE_TEXT_3, SD3_FILES ": text_encoders/t5xxl_fp16.safetensors, or " T5_GGUF},
     {"sd3", "3-", DIT_ROLE_VAE, SD3 ": vae/"},
     {"sd3", "3-", DIT_ROLE_TOKENIZER_1, SD3 ": tokenizer/"},
     {"sd3", "3-", DIT_ROLE_TOKENIZER_2, SD3 ": tokenizer_2/"},

@@ -1000,6 +1000,119 @@ static void test_inputs(void) {
     free(blob);
 }
 
+/* Text encoders here, the rest there: a prompt crosses as a blob. */
+static void test_parts(void) {
+    const uint32_t texts = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
+    dit_model_desc desc = {0};
+    dit_model *encoder = NULL, *painter = NULL;
+    dit_model_info whole, parts[2];
+    dit_job_desc request;
+    dit_error err = {0};
+    unsigned char blob[65536];
+    size_t size = sizeof blob;
+    dit_job *job;
+    desc.source.path = MODEL;
+    desc.parts = texts;
+    CHECK_MESSAGE(dit_model_load(shared, &desc, &encoder, &err) == DIT_OK, "%s", err.message);
+    desc.parts = ~texts;
+    CHECK_MESSAGE(dit_model_load(shared, &desc, &painter, &err) == DIT_OK, "%s", err.message);
+    if (!encoder || !painter) return;
+    dit_model_get_info(shared_model, &whole);
+    dit_model_get_info(encoder, &parts[0]);
+    dit_model_get_info(painter, &parts[1]);
+    CHECK(parts[0].missing == 0 && parts[1].missing == 0 && parts[0].weight_bytes && parts[1].weight_bytes &&
+          parts[0].weight_bytes + parts[1].weight_bytes == whole.weight_bytes);
+    CHECK_MESSAGE(dit_encode_prompt(shared, encoder, "a red heart", blob, &size, &err) == DIT_OK, "%s", err.message);
+    CHECK(refused(dit_encode_prompt(shared, painter, "a red heart", blob, &size, &err), &err, "parts"));
+    request = describe(encoder, 7);
+    CHECK(refused(dit_job_create(shared, &request, &job, &err), &err, "parts"));
+    request = describe(painter, 7);
+    CHECK(refused(dit_job_create(shared, &request, &job, &err), &err, "parts"));
+    request.prompt = NULL;
+    request.conditioning = blob;
+    request.conditioning_size = size;
+    request.guidance.scale = 1;
+    job = create_job(shared, &request);
+    CHECK(finish(job));
+    dit_job_destroy(job);
+    dit_model_destroy(encoder);
+    dit_model_destroy(painter);
+}
+
+/* ---- What a job would take ---- */
+
+typedef struct inspected {
+    uint32_t ops, tensors, last_first, stop_at;
+    uint64_t live, arena;
+    bool good;
+} inspected;
+
+static bool inspect_op(const dit_op_info *op, void *user) {
+    inspected *seen = (inspected *)user;
+    seen->good = seen->good && op->index == seen->ops && op->name[0] && op->segment[0] && op->bytes > 0 &&
+                 op->shape[0] > 0 && op->runs == (strcmp(op->segment, "step") == 0 ? 3u : 1u);
+    if (op->live > seen->live) seen->live = op->live;
+    return ++seen->ops != seen->stop_at;
+}
+
+static bool inspect_tensor(const dit_tensor_info *tensor, void *user) {
+    inspected *seen = (inspected *)user;
+    seen->good = seen->good && tensor->name[0] && tensor->rows && tensor->columns && tensor->bytes &&
+                 tensor->first_op <= tensor->last_op && tensor->last_op < seen->ops &&
+                 tensor->first_op >= seen->last_first;
+    seen->last_first = tensor->first_op;
+    if (tensor->arena && tensor->offset + tensor->bytes > seen->arena) seen->arena = tensor->offset + tensor->bytes;
+    seen->tensors++;
+    return true;
+}
+
+static void test_inspection(void) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_job_desc request;
+    dit_inspector inspector = {inspect_op, inspect_tensor, NULL};
+    dit_weight_info weights[16];
+    inspected seen = {0};
+    dit_memory memory;
+    dit_model_info info;
+    dit_error err = {0};
+    uint32_t count = 0, i;
+    uint64_t bytes = 0, parameters = 0;
+    desc.source.path = MODEL;
+    desc.dry_run = true;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    if (!model) return;
+    request = describe(model, 7);
+    request.steps = 3;
+    seen.good = true;
+    inspector.user = &seen;
+    CHECK_MESSAGE(dit_job_inspect(NULL, &request, &inspector, &err) == DIT_OK && seen.good, "%s", err.message);
+    CHECK(seen.ops > 50 && seen.tensors > 50 && seen.live > 0 && seen.live <= seen.arena);
+    CHECK(dit_job_memory(NULL, &request, &memory, &err) == DIT_OK && seen.arena <= memory.activations);
+    seen.ops = 0;
+    seen.stop_at = 5;
+    CHECK(dit_job_inspect(NULL, &request, &inspector, &err) == DIT_CANCELLED && seen.ops == 5);
+    CHECK(refused(dit_job_inspect(NULL, &request, NULL, &err), &err, "inspector"));
+    request.width = 7;
+    CHECK(refused(dit_job_inspect(NULL, &request, &inspector, &err), &err, "width"));
+    dit_model_get_info(model, &info);
+    CHECK(info.layers == 2 && info.hidden == 48 && info.heads == 2 && info.patch == 2 && info.absent_bytes == 0);
+    CHECK(dit_model_weights(model, NULL, &count, &err) == DIT_OK && count == 3);
+    CHECK(refused(dit_model_weights(model, NULL, NULL, &err), &err, "count"));
+    count = 16;
+    CHECK(dit_model_weights(model, weights, &count, &err) == DIT_OK && count == 3);
+    for (i = 0; i < count; i++) {
+        CHECK(weights[i].type == DIT_TYPE_F32 && weights[i].file_bytes == 4 * weights[i].parameters);
+        CHECK(weights[i].parameters == info.parameters[weights[i].role]);
+        bytes += weights[i].device_bytes;
+        parameters += weights[i].tensor_count;
+    }
+    CHECK(bytes == info.weight_bytes && parameters > 200 && strcmp(dit_type_name(DIT_TYPE_Q8_0), "Q8_0") == 0);
+    count = 1;
+    CHECK(dit_model_weights(model, weights, &count, &err) == DIT_OK && count == 1);
+    dit_model_destroy(model);
+}
+
 static void test_reading(void) {
     dit_job_desc desc = describe(shared_model, 7);
     dit_job *job = create_job(shared, &desc);
@@ -1406,6 +1519,8 @@ int main(void) {
         test_descs_are_copied();
         test_callback_source();
         test_inputs();
+        test_parts();
+        test_inspection();
         test_reading();
         test_previews();
         test_samplers();

@@ -180,6 +180,11 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
     uint32_t missing = diti_encoders_missing(model), i;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const char *name = diti_encoder_name(model->encoders[i].kind);
+        if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i)))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
+                             "instead of prompts",
+                             name);
         bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
         if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

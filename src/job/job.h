@@ -65,6 +65,7 @@ struct dit_model {
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
+    uint32_t parts;      /* of dit_model_desc, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
@@ -266,6 +267,8 @@ DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_e
                                             const diti_text_use *use, const diti_prompt_tokens *tokens,
                                             const diti_conditioning *given, dit_error *err);
 /* model.c */
+/* Whether a part's weights are loaded: dit_model_desc.parts. */
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 /* Pixels per latent element; those of the usual VAE where the model has none. */
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */

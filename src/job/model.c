@@ -10,10 +10,21 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part) {
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
+    return (model->parts & 1u << (uint32_t)role) != 0;
+}
+
+/* Parts that are only looked at have none. */
+static diti_device *diti_model_device(const dit_model *model, dit_role role) {
+    return diti_model_wants(model, role) ? model->device : NULL;
+}
+
+static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part,
+                                            dit_role role) {
     diti_load_options options = DITI_ZERO;
     options.types = desc->types;
     options.type_count = desc->type_count;
+    if (!diti_model_wants(model, role)) return options;
     if (model->measuring) {
         options.sizes = &model->sizes[part];
         return options;
@@ -28,12 +39,12 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER, DIT_ROLE_TRANSFORMER);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_transformer_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-                                       &model->transformer, err);
+        result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->transformer, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
@@ -43,12 +54,13 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                           dit_error *err) {
     static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
-    diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index));
+    const dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+    diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index), role);
     diti_encoder *encoder = &model->encoders[index];
     diti_model_want want;
     diti_model_part part;
     dit_result result;
-    want.role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
+    want.role = role;
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
@@ -59,7 +71,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
     if (result >= 0 && part.checkpoint)
-        result = diti_encoder_load(encoder, model->device, &model->env, &part, &options, err);
+        result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     result = diti_model_locate_tokenizer(model, desc, index, err);
@@ -80,12 +92,12 @@ static dit_result diti_model_load_encoders(dit_model *model, const dit_model_des
 
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE);
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE, DIT_ROLE_VAE);
     diti_model_part part;
     dit_result result = diti_model_locate(model, desc, &want, &part, err);
     if (result >= 0 && part.checkpoint) {
-        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-                               &model->vae, err);
+        result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
+                               part.prefix, &options, &model->vae, err);
         if (model->vae && model->transformer)
             diti_vae_belongs_to(model->vae, model->transformer->traits.family,
                                 model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
@@ -105,11 +117,11 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     while (i < desc->component_count && desc->components[i].role != DIT_ROLE_TAE) i++;
     if (i == desc->component_count) return DIT_OK;
     result = diti_model_locate(model, desc, &want, &part, err);
-    if (model->measuring) options.sizes = &sizes;
+    if (model->measuring && diti_model_wants(model, DIT_ROLE_VAE)) options.sizes = &sizes;
     options.progress = &desc->progress;
     if (result >= 0 && part.checkpoint)
-        result = diti_vae_load(model->device, &model->env, part.config, part.checkpoint, part.prefix, &options,
-                               &model->tae, err);
+        result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
+                               part.prefix, &options, &model->tae, err);
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
     if (!model->vae) {
@@ -341,11 +353,14 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
     const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
     uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
     int part;
-    if (model->transformer) parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
-    for (part = 0; part < (int)DITI_ENCODERS; part++)
-        parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
-    if (model->vae) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
-    if (model->tae) bytes += diti_vae_weights(model->tae)->bytes;
+    if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+        parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+    for (part = 0; part < (int)DITI_ENCODERS; part++) {
+        if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
+            parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
+    }
+    if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {
         if (!parts[part]) continue;
@@ -454,6 +469,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
+    model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
     if (!model->stream) diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {

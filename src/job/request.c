@@ -58,6 +58,11 @@ static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
     if (!model->device) return DIT_OK; /* the dry run plans what there is */
     if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
+    if (!diti_model_wants(model, DIT_ROLE_TRANSFORMER) || !diti_model_wants(model, DIT_ROLE_VAE))
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_model_desc.parts left the transformer or the autoencoder out: such a model encodes prompts, "
+            "and makes no pictures");
     return DIT_OK;
 }
 
@@ -307,6 +312,15 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
 }
 
+/* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
+static void diti_request_imagine_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
+    const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
+    uint32_t i;
+    for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+    for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
+    if (diti_encoders_missing(model) & encoders) out->shape.encodes[branch] = false;
+}
+
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                       uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
@@ -324,9 +338,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         if (model->texts[i].tokens || given->texts[i].tokens)
             result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
     out->shape.encodes[branch] = !embeds && !blob;
-    if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) { /* as if it were given */
-        out->shape.encodes[branch] = false;
-        for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+    if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) {
+        diti_request_imagine_text(model, branch, out);
         return DIT_OK;
     }
     if (result >= 0 && out->shape.encodes[branch]) {
