@@ -46,6 +46,7 @@ build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) $< -x none -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
+build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h)
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
 build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'

@@ -1,0 +1,299 @@
+/* What a split costs. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
+ * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; b
+ * the branches of guidance that a device computes. Volumes: Ulysses, Ring, USP, tensor and PipeFusion as xDiT's
+ * documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and what stands at each
+ * method. */
+#include "split/split.h"
+
+typedef struct diti_cost {
+    const diti_split_request *q;
+    const diti_split *split;
+    double n, s, t, d, layers, e, k, u, r, p, l, c, b;
+} diti_cost;
+
+static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
+    c->s = shape->rows;
+    c->t = shape->text;
+    c->n = c->s + (shape->joint ? c->t : 0);
+    c->d = shape->hidden;
+    c->layers = shape->layers;
+}
+
+static void diti_cost_split(diti_cost *c, const diti_split *split) {
+    c->split = split;
+    c->k = split->degree[DITI_SPLIT_TENSOR];
+    c->u = split->degree[DITI_SPLIT_ULYSSES];
+    c->r = split->degree[DITI_SPLIT_RING];
+    c->p = split->degree[DITI_SPLIT_PIPEFUSION];
+    c->l = split->degree[DITI_SPLIT_LAYERS];
+    c->c = split->degree[DITI_SPLIT_CFG];
+}
+
+static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *split) {
+    diti_cost c;
+    c.q = q;
+    diti_cost_shape(&c, &q->shape);
+    diti_cost_split(&c, split);
+    c.e = q->system.element;
+    c.b = q->shape.guided && c.c < 2 ? 2 : 1;
+    return c;
+}
+
+/* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
+ * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
+DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
+    diti_cost c;
+    double layer;
+    diti_cost_shape(&c, shape);
+    layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
+    if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
+    return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
+}
+
+static double diti_cost_attention(const diti_cost *c) { /* its share of a layer */
+    return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
+}
+
+DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
+                                     double element) {
+    diti_cost c;
+    double value;
+    diti_cost_shape(&c, shape);
+    diti_cost_split(&c, split);
+    value = c.d * element / (c.u * c.r);
+    if (split->degree[axis] < 2) return 0;
+    switch (axis) {
+    case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;        /* 4 n d e (k - 1) / k: two all-reduces */
+    case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u; /* 4 (n / u) d e (u - 1) / u: q, k, v, o */
+    case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);          /* 2 (n / r) d e (r - 1): k, v */
+    case DITI_SPLIT_PIPEFUSION: return c.s * value;                          /* s d e */
+    case DITI_SPLIT_LAYERS: return c.n * value;                              /* n d e */
+    default: return c.s * shape->row_values * element;                       /* the prediction */
+    }
+}
+
+/* ---- links ---- */
+
+DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
+    if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
+    if (axis == DITI_SPLIT_ULYSSES) return place == peer ? 0 : 1.0 / (degree - 1);
+    if (axis == DITI_SPLIT_PIPEFUSION || axis == DITI_SPLIT_LAYERS) return peer == place + 1 ? 1 : 0;
+    return peer == (place + 1) % degree ? 1 : 0;
+}
+
+DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
+    uint32_t i, stride = 1;
+    for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
+    return stride;
+}
+
+/* How many devices' worth of an axis' bytes leaves the sockets, all groups sending at once; the fullest socket's. */
+static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool mirror) {
+    uint32_t ranks = diti_split_ranks(c->split), stride = diti_split_stride(c->split, axis);
+    uint32_t each = c->q->box.per_socket ? c->q->box.per_socket : ranks, degree = c->split->degree[axis], rank, peer;
+    double leaving = 0, most = 0;
+    for (rank = 0; rank < ranks; rank++) {
+        uint32_t place = rank / stride % degree;
+        if (rank % each == 0) leaving = 0;
+        for (peer = 0; peer < degree; peer++) {
+            if ((rank + peer * stride - place * stride) / each != rank / each)
+                leaving += diti_split_peer(axis, degree, place, peer, mirror);
+        }
+        if (leaving > most) most = leaving;
+    }
+    return most;
+}
+
+/* Seconds of bytes along an axis: two devices exchange as a pair by any method, larger groups by its pattern. */
+static double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
+    double leaving = diti_cost_leaving(c, axis, mirror), rate;
+    const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
+    rate = axis == DITI_SPLIT_RING ? rates->ring : rates->all_to_all;
+    if (c->split->degree[axis] == 2 || axis > DITI_SPLIT_RING) rate = rates->pair;
+    if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
+    return bytes / rate;
+}
+
+static double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
+    return (axis == DITI_SPLIT_CFG ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
+}
+
+/* ---- a step ---- */
+
+typedef struct diti_cost_step {
+    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
+    double compute, exchange, hidden;
+} diti_cost_step;
+
+/* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
+ * branch counts. Where heads do not divide, a device with one more is waited for. */
+static double diti_cost_compute(const diti_cost *c, double layers) {
+    uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
+    double parts = c->u * c->k, heads = c->q->shape.heads, sum = 0, least = 0;
+    for (rank = 0; rank < ranks; rank++) {
+        sum += c->q->box.devices[rank].rate;
+        if ((rank + 1) % each) continue;
+        if (rank < each || sum < least) least = sum;
+        sum = 0;
+    }
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
+           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+}
+
+/* r - 1 copies: max(bytes / bw - overlap * attention (r - 1) / r, a tenth), and merges of two partial results. */
+static double diti_cost_ring(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
+                    (c->r - 1) * c->q->box.latency * patches;
+    double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
+    double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
+    uint32_t rank;
+    for (rank = 1; rank < c->q->box.count; rank++) {
+        if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
+    }
+    if (open < 0.1 * copies) open = 0.1 * copies;
+    *hidden = copies - open;
+    return open + (c->r - 1) * values * c->q->system.merge / stream;
+}
+
+/* Seconds that copies add to a layer, which is computed in so many patches. */
+static double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double seconds = c->r > 1 ? diti_cost_ring(c, patches, layer_seconds, hidden) : 0;
+    uint32_t i;
+    for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
+        diti_split_axis axis = (diti_split_axis)i;
+        if (c->split->degree[i] > 1)
+            seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + 2 * c->q->box.latency * patches;
+    }
+    return seconds;
+}
+
+/* All rows go through all layers: stages, also PipeFusion's while it warms up, wait for each other. */
+static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
+    diti_split_axis axis = c->l > 1 ? DITI_SPLIT_LAYERS : DITI_SPLIT_PIPEFUSION;
+    double stages = c->p * c->l;
+    step->compute = diti_cost_compute(c, step->layers) * stages;
+    step->exchange = step->layers * diti_cost_layer(c, 1, step->compute / step->layers, &step->hidden);
+    step->hidden *= step->layers;
+    step->exchange += (stages - 1) * (diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + c->q->box.latency);
+}
+
+/* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
+DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
+    diti_cost c = diti_cost_begin(request, split);
+    if (c.p < 2 || !request->system.skips_sent) return 0;
+    return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
+}
+
+/* A full pipeline: max(C f / (p eta), link) + copies of its layers + skips, which are waited for.
+ * f = (s + p t) / (s + t) where the text is computed for each patch, else 1; eta: small patches run less efficiently.
+ */
+static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
+    bool again = c->q->shape.joint && c->q->system.text_per_patch;
+    double rows = (c->s / c->p + (again ? c->t : 0)) / (c->u * c->r);
+    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+    double compute = diti_cost_compute(c, step->layers);
+    step->exchange = step->layers / c->p * diti_cost_layer(c, c->p, compute * c->p / step->layers, &step->hidden);
+    step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
+    step->compute = compute * (again ? (c->s + c->p * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
+    step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
+    if (link > step->compute) step->exchange += link - step->compute;
+}
+
+static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
+    step->compute = step->exchange = step->hidden = 0;
+    if (step->layers > 0 && c->p > 1 && !warm)
+        diti_cost_pipeline(c, step);
+    else if (step->layers > 0)
+        diti_cost_whole(c, step);
+    if (c->c > 1)
+        step->exchange +=
+            diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
+}
+
+/* ---- steps that do less ---- */
+
+/* Layers that run: all, or p times those of the stage that skips least. */
+static double diti_cost_run(const diti_cost *c, uint32_t step) {
+    const diti_split_system *system = &c->q->system;
+    uint32_t from = system->skip_first, to = from + system->skip_blocks, stage, layers = c->q->shape.layers;
+    uint32_t stages = c->split->degree[DITI_SPLIT_PIPEFUSION], most = 0;
+    if (from == to || step < system->skip_from || (step - system->skip_from) % system->skip_interval) return layers;
+    for (stage = 0; stage < stages; stage++) {
+        uint32_t first = stage * layers / stages, end = (stage + 1) * layers / stages;
+        uint32_t begin = from > first ? from : first, stop = to < end ? to : end;
+        uint32_t run = end - first - (stop > begin ? stop - begin : 0);
+        if (run > most) most = run;
+    }
+    return most * c->p;
+}
+
+/* ---- memory and bytes ---- */
+
+/* Weights; keys and values that PipeFusion keeps of all rows, 2 n d L / p of its heads; of the device's rows the
+ * residual stream, fp32, and q, k, v, o and the feed-forward, fp16; skips, fp32. */
+static double diti_cost_memory(const diti_cost *c) {
+    const diti_split_shape *shape = &c->q->shape;
+    double stages = c->p * c->l, rows = c->b * c->n / (c->u * c->r), feed = shape->feed * (shape->gated ? 2.0 : 1.0);
+    double kept = c->p > 1 ? 4 * c->b * c->n * c->d / (c->u * c->k) * c->layers / c->p : 0;
+    return shape->weight_bytes / (stages * c->k) + kept +
+           rows * (4 * c->d + 2 * (4 * c->d + feed) / c->k + 4 * c->d * shape->skips / stages);
+}
+
+/* Per step of a stage with a successor, and with a predecessor too where stages fold. */
+static double diti_cost_sent(const diti_cost *c) {
+    bool folded = c->q->shape.skips && !c->q->system.skips_sent && c->p > 2;
+    double sent = diti_split_skip_bytes(c->q, c->split);
+    uint32_t i;
+    for (i = 0; i < DITI_SPLIT_AXES; i++) {
+        double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
+        if (i == DITI_SPLIT_PIPEFUSION && folded) times = 2;
+        sent += times * diti_cost_bytes(c, (diti_split_axis)i);
+    }
+    return sent;
+}
+
+/* ---- a picture ---- */
+
+/* Until the first patch has gone through: (p - 1) (C / p^2 + hop). */
+static double diti_cost_fill(const diti_cost *c) {
+    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->p + c->q->box.latency);
+}
+
+static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
+    const diti_split_system *system = &c.q->system;
+    double host = 0;
+    diti_cost_step step;
+    uint32_t i;
+    for (i = 0; i < system->steps; i++) {
+        if (system->gate && i == system->gate) c.b = 1;
+        step.layers = diti_cost_run(&c, i);
+        diti_cost_one(&c, i < system->warmup, &step);
+        out->device_seconds += step.compute + step.exchange;
+        host += step.layers * system->launch;
+    }
+    out->device_seconds += system->serial;
+    out->seconds = host + system->serial > out->device_seconds ? host + system->serial : out->device_seconds;
+}
+
+DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
+    diti_cost c = diti_cost_begin(request, split);
+    diti_cost_step step;
+    uint32_t rank;
+    memset(out, 0, sizeof *out);
+    out->split = *split;
+    if (c.p > 1 && request->system.warmup < request->system.steps) out->device_seconds = diti_cost_fill(&c);
+    diti_cost_steps(c, out);
+    step.layers = c.layers;
+    diti_cost_one(&c, false, &step);
+    out->compute = step.compute;
+    out->exchange = step.exchange;
+    out->hidden = step.hidden;
+    out->sent = diti_cost_sent(&c);
+    out->memory = diti_cost_memory(&c);
+    out->fits = true;
+    for (rank = 0; rank < request->box.count; rank++) {
+        double room = request->box.devices[rank].memory;
+        if (room > 0 && room < out->memory) out->fits = false;
+    }
+}

@@ -1,0 +1,89 @@
+/* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
+ * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "shares": [0.5, 0.5, 0.5, 0.5]}. Format, version, split and
+ * shares must be there; other keys are ignored. */
+#include "split/split.h"
+
+enum { DITI_SPLIT_LARGEST = 65536 }; /* patches and steps */
+
+DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+                                         dit_error *err) {
+    char name[DITI_SPLIT_NAME], share[32];
+    size_t size = 512 + sizeof plan->note + DITI_SPLIT_DEVICES * sizeof share, at;
+    uint32_t rank, ranks = diti_split_ranks(&plan->split);
+    char *out = *text = (char *)diti_alloc(env, size);
+    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
+    diti_format(out, size,
+                "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
+                "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"shares\": [",
+                plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
+                plan->int8 ? "i8" : "f16");
+    for (rank = 0; rank < ranks; rank++) {
+        at = strlen(out);
+        diti_print_double(plan->shares[rank], 17, share, sizeof share);
+        diti_format(out + at, size - at, "%s%s", rank ? ", " : "", share);
+    }
+    at = strlen(out);
+    diti_format(out + at, size - at, "]\n}\n");
+    return DIT_OK;
+}
+
+static bool diti_split_read_number(const diti_json *root, const char *key, uint32_t *out) {
+    const diti_json *value = diti_json_get(root, key);
+    uint64_t number = 1;
+    if (value && (!diti_json_u64(value, &number) || number > DITI_SPLIT_LARGEST)) return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+/* What is wrong with the text of a plan; NULL: nothing. */
+static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
+    const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
+    double version = diti_json_number(root, "version", 0);
+    if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
+        return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
+    if (version < 1 || version > 1) return "its version is not 1, the one that is known";
+    plan->int8 = diti_equal(payload, "i8");
+    if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+    if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
+        return "patches must be a whole number from 1 to 65536";
+    if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
+    if (strpbrk(note, "\"\\\n") || !diti_format(plan->note, sizeof plan->note, "%s", note))
+        return "its note must be a line of less than 128 bytes without quotes and backslashes";
+    return NULL;
+}
+
+/* As many as the split has devices; those of a branch of guidance sum to 1. */
+static const char *diti_split_read_shares(const diti_json *root, diti_split_plan *plan) {
+    const diti_json *shares = diti_json_get(root, "shares"), *share;
+    uint32_t count = diti_split_ranks(&plan->split), rank = 0;
+    double sum = 0;
+    if (!count) return "its split is auto; a plan names one";
+    if (!shares || shares->kind != DITI_JSON_ARRAY || shares->count != count)
+        return "its split needs as many shares as it has devices";
+    for (share = shares->first; share; share = share->next) {
+        if (share->kind != DITI_JSON_NUMBER || !(share->number > 0 && share->number <= 1))
+            return "a share is not above 0 and at most 1";
+        plan->shares[rank++] = share->number;
+        sum += share->number;
+        if (rank % (count / plan->split.degree[DITI_SPLIT_CFG])) continue;
+        if (sum < 0.999 || sum > 1.001) return "the shares of a branch of guidance do not sum to 1";
+        sum = 0;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, size_t size, const char *what,
+                                        diti_split_plan *out, dit_error *err) {
+    diti_json *root = NULL;
+    dit_error inner = DITI_ZERO;
+    dit_result result = diti_json_parse(env, text, size, what, &root, err);
+    const char *wrong;
+    memset(out, 0, sizeof *out);
+    if (result < 0) return result;
+    wrong = diti_split_read_values(root, out);
+    if (!wrong && diti_split_parse(diti_json_string(root, "split", ""), &out->split, &inner) < 0) wrong = inner.message;
+    if (!wrong) wrong = diti_split_read_shares(root, out);
+    if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
+    diti_json_free(env, root);
+    return result;
+}

@@ -1,0 +1,134 @@
+/* split: one picture over several devices. Which product mesh of methods is fastest on which machine is arithmetic:
+ * what is sent, how long it takes, what it needs of memory. No device is touched here. */
+#ifndef DITI_SPLIT_H
+#define DITI_SPLIT_H
+#include "base/base.h"
+
+enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128 };
+
+/* The axes of the mesh, the innermost first: ranks that differ in tensor alone are neighbours, as they exchange most.
+ */
+typedef enum diti_split_axis {
+    DITI_SPLIT_TENSOR,     /* columns, then rows of each pair of matrices; two all-reduces per block */
+    DITI_SPLIT_ULYSSES,    /* rows everywhere, heads in attention: all-to-all before and after it */
+    DITI_SPLIT_RING,       /* rows everywhere; keys and values go round */
+    DITI_SPLIT_PIPEFUSION, /* layers, with patches of rows in flight; other rows' keys and values one step old */
+    DITI_SPLIT_LAYERS,     /* layers, one device after the other: for memory alone */
+    DITI_SPLIT_CFG,        /* the branches of guidance */
+    DITI_SPLIT_AXES
+} diti_split_axis;
+
+typedef struct diti_split {
+    uint32_t degree[DITI_SPLIT_AXES]; /* each at least 1; all 0: auto, the planner chooses */
+} diti_split;
+
+typedef struct diti_split_shape { /* of a denoiser at one size of picture */
+    uint32_t layers, hidden, heads;
+    uint32_t feed;       /* width of the feed-forward */
+    uint32_t rows;       /* of the image or clip */
+    uint32_t text;       /* rows of the text, or keys of the cross attention */
+    uint32_t text_width; /* of the keys of the cross attention before their projection */
+    uint32_t row_values; /* of the latent that one row stands for */
+    uint32_t skips;      /* blocks that also read an earlier one's output */
+    bool joint;          /* text and image attend together */
+    bool gated;          /* a third matrix in the feed-forward */
+    bool guided;         /* two branches of guidance per step */
+    double weight_bytes; /* of the denoiser */
+} diti_split_shape;
+
+typedef struct diti_split_rates {  /* bytes per second and device that arrive while all devices send so */
+    double pair, ring, all_to_all; /* groups of two; neighbours of larger ones; everyone to everyone of larger ones */
+} diti_split_rates;
+
+typedef struct diti_split_box { /* a machine */
+    uint32_t count;
+    struct {
+        double rate;   /* operations per second that a denoiser attains */
+        double stream; /* bytes per second of its memory */
+        double memory; /* bytes; 0: not limited */
+    } devices[DITI_SPLIT_DEVICES];
+    diti_split_rates inside, across; /* a socket; groups that span sockets */
+    uint32_t per_socket;             /* devices; 0: all */
+    double uplink;                   /* bytes per second out of a socket, shared by all; 0: not limited */
+    double latency;                  /* seconds of an exchange without bytes */
+} diti_split_box;
+
+typedef struct diti_split_system { /* how the methods are carried out */
+    double element;      /* bytes of a value that is sent: 2, or 1 for int8 (its row scales are not counted) */
+    double overlap;      /* of Ring's attention that hides its copies, 0..1 */
+    double merge;        /* bytes of memory traffic per value to merge two partial attentions */
+    double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
+    double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
+    bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
+    bool skips_sent;     /* PipeFusion sends skips to the mirrored stage; false: a device holds both stages */
+    uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
+    uint32_t steps;      /* of the sampler */
+    double serial;       /* seconds of a picture that are not split: text encoders, autoencoder */
+    uint32_t skip_first, skip_blocks, skip_from, skip_interval; /* cache: skip_blocks layers from skip_first are left
+                              out in step skip_from and every skip_interval-th after it; skip_blocks 0: none */
+    uint32_t gate;                                              /* step from which guidance is dropped; 0: never */
+} diti_split_system;
+
+typedef struct diti_split_request {
+    diti_split_shape shape;
+    diti_split_box box;
+    diti_split_system system;
+    uint32_t methods; /* bits 1 << axis that may have a degree above 1; 0: all */
+} diti_split_request;
+
+typedef struct diti_split_cost {
+    diti_split split;
+    double seconds;           /* of a picture */
+    double device_seconds;    /* the same if the host took no time */
+    double compute, exchange; /* seconds of a step with nothing skipped: arithmetic, and copies that it does not hide */
+    double hidden;            /* and those that it hides */
+    double sent;              /* bytes per device and step, the busiest */
+    double memory; /* bytes on the fullest device: the denoiser's weights, activations, kept keys and values */
+    bool fits;
+} diti_split_cost;
+
+/* --- names: auto | AXIS DEGREE {, AXIS DEGREE}, such as cfg2,ulysses2. What is not named has degree 1. --- */
+DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
+DIT_INTERNAL DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
+/* Whether a model can be split so: one sentence where a degree is too high for its heads, layers, rows or guidance. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
+                                                     dit_error *err);
+
+/* --- arithmetic --- */
+/* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
+DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+/* Bytes that a device sends along an axis for one branch: per layer (tensor, ulysses, ring), per step and boundary of
+ * stages (pipefusion, layers), per step (cfg). element: bytes of a value. */
+DIT_INTERNAL DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
+                                                 diti_split_axis axis, double element);
+/* The share of what a rank sends along an axis that the rank at place peer of that axis gets; mirror: of its skips. */
+DIT_INTERNAL DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
+                                                bool mirror);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis); /* in ranks */
+/* Bytes per step that a stage of PipeFusion sends to the mirrored one, all its branches. */
+DIT_INTERNAL DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
+DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
+                                                 diti_split_cost *out);
+/* The best splits of all factorisations of the box's devices, best first: what fits, then by seconds, then by how long
+ * devices are busy. Returns how many there are; writes at most `most`. */
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
+                                                    uint32_t most);
+
+/* --- plans: what dit-plan -o writes and --split @FILE runs --- */
+typedef struct diti_split_plan {
+    char note[128]; /* for the reader; no quotes, backslashes, line breaks */
+    diti_split split;
+    uint32_t patches, warmup;          /* of PipeFusion */
+    bool int8;                         /* what is sent */
+    double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1 */
+} diti_split_plan;
+
+/* text is freed with diti_free. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+                                                     dit_error *err);
+/* what: the file's name, for messages. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
+                                                    const char *what, diti_split_plan *out, dit_error *err);
+#endif

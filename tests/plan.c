@@ -1,0 +1,688 @@
+/* The planner against published measurements of xDiT and cache-dit (seconds as their documentation shows them), against
+ * the closed forms of its bytes, and against bad input. Kind of a row: "fit" where one of the tables' numbers
+ * (bandwidth, launch, latency, efficiency) was solved from it, "check" where none was. */
+#define PLAN_NO_MAIN
+#include "../tools/dit-plan.c"
+#include "test.h"
+
+typedef struct measured {
+    const char *model, *device, *machine; /* machine NULL: the device's */
+    uint32_t count;
+    double single; /* seconds of one card */
+    uint32_t steps;
+    double serial;
+    const char *split; /* NULL: not published; the best that is predicted */
+    double seconds;
+    const char *kind;
+    double bound; /* of the relative error */
+} measured;
+
+/* What the issue asks for: 12 %. CogVideoX is published per step; its pictures have 50. */
+static const measured required[] = {
+    {"hunyuandit", "T4", NULL, 4, 49.82, 20, 2.46, "cfg2,ulysses2", 15.46, "fit", 0.12},
+    {"hunyuandit", "T4", NULL, 2, 49.82, 20, 2.46, "cfg2", 26.14, "fit", 0.12},
+    {"pixart-alpha", "T4", NULL, 4, 19.0, 20, 0, "ulysses4", 6.04, "fit", 0.12},
+    {"pixart-alpha", "T4", NULL, 4, 19.0, 20, 0, "pipefusion4", 6.70, "check", 0.12},
+    {"flux", "L40", "l40-two-sockets", 4, 18.36, 28, 0, "pipefusion4", 7.05, "fit", 0.12},
+    {"flux", "L40", "l40-two-sockets", 4, 18.36, 28, 0, "ulysses4", 16.8, "fit", 0.12},
+    {"flux", "L20", NULL, 4, 23.56, 28, 0, "ulysses4", 8.28, "fit", 0.12},
+    {"sd3-medium", "L40", NULL, 4, 3.92, 20, 0.44, "cfg2,pipefusion2", 1.52, "fit", 0.12},
+    {"pixart-alpha", "L40", NULL, 4, 2.79, 20, 0, "cfg2,pipefusion2", 0.82, "fit", 0.12},
+    {"cogvideox-5b", "L40", NULL, 4, 314, 50, 0, "cfg2,ulysses2", 90, "check", 0.12},
+    {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "cfg2,ring3", 65.5, "check", 0.12},
+    {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ulysses2", 31.5, "check", 0.12},
+};
+
+/* Further rows, each held to the error that it was found to have. What stands out: eager HunyuanDiT is limited by its
+ * host on 8 cards, at a time that differs by 20 % between the three machines and has one number here; HunyuanDiT on
+ * A100 is no sum of parts (1, 2, 4, 8 cards: 18.01, 12.45, 8.19, 7.13 s); CogVideoX-2B became slower from 6 to 12
+ * cards, by a split that is not published. */
+static const measured reported[] = {
+    {"hunyuandit", "L40", "l40-two-sockets", 8, 20.16, 50, 0, NULL, 7.41, "fit", 0.10},
+    {"hunyuandit", "L20", NULL, 8, 23.89, 50, 0, "cfg2,pipefusion4", 6.08, "fit", 0.14},
+    {"hunyuandit", "V100", NULL, 8, 45.83, 50, 4.63, "cfg2,ulysses2,pipefusion2", 11.90, "check", 0.05},
+    {"hunyuandit", "A100", NULL, 8, 18.01, 50, 0, "cfg2,pipefusion4", 7.13, "fit", 0.05},
+    {"hunyuandit-2048", "A100", NULL, 8, 90.23, 50, 0, "cfg2,pipefusion2,ring2", 16.46, "check", 0.17},
+    {"cogvideox-5b", "L40", "l40-16", 12, 314, 50, 0, NULL, 40.5, "check", 0.12},
+    {"cogvideox-2b", "L40", "l40-16", 12, 105, 50, 0, NULL, 27, "check", 0.40},
+    {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "cfg2,ulysses3", 67.5, "check", 0.05},
+    {"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "ulysses3,ring2", 72.5, "check", 0.05},
+    {"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "cfg2,ring3", 24.5, "check", 0.05},
+    {"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "cfg2,ulysses3", 25, "check", 0.05},
+    {"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "ulysses3,ring2", 27.5, "check", 0.05},
+    {"cogvideox-5b", "L40", NULL, 3, 314, 50, 0, "ulysses3", 135, "fit", 0.05},
+    {"cogvideox-5b", "L40", NULL, 3, 314, 50, 0, "ring3", 130.5, "fit", 0.05},
+    {"cogvideox-2b", "L40", NULL, 2, 105, 50, 0, "ulysses2", 62, "fit", 0.05},
+    {"cogvideox-2b", "L40", NULL, 2, 105, 50, 0, "ring2", 61.5, "check", 0.05},
+    {"flux", "L20", NULL, 2, 23.56, 28, 0, "ulysses2", 13.80, "fit", 0.05},
+    {"flux", "L20", NULL, 2, 23.56, 28, 0, "ring2", 13.43, "check", 0.08},
+    {"flux", "L20", NULL, 4, 23.56, 28, 0, "ring4", 9.16, "fit", 0.05},
+    {"flux", "L20", NULL, 4, 23.56, 28, 0, "ulysses2,ring2", 8.55, "check", 0.05},
+    {"flux", "L40", "l40-two-sockets", 4, 18.36, 28, 0, "ring4", 7.9, "check", 0.05},
+    {"flux", "H100", NULL, 4, 6.71, 28, 0, "ulysses4", 4.24, "fit", 0.05},
+    {"pixart-alpha", "T4", NULL, 4, 19.0, 20, 0, "tensor4", 10.21, "check", 0.05},
+    {"hunyuandit", "L40", "l40-two-sockets", 4, 20.16, 50, 0, "cfg2,ulysses2", 7.45, "check", 0.10},
+    {"hunyuandit", "L20", NULL, 4, 23.89, 50, 0, "cfg2,pipefusion2", 7.58, "check", 0.10},
+    {"hunyuandit", "V100", NULL, 4, 45.83, 50, 4.63, "cfg2,ulysses2", 17.01, "fit", 0.05},
+    {"hunyuandit", "A100", NULL, 2, 18.01, 50, 0, "ulysses2", 12.45, "fit", 0.05},
+    {"hunyuandit", "A100", NULL, 4, 18.01, 50, 0, "cfg2,pipefusion2", 8.19, "check", 0.17},
+};
+
+/* The fastest that was measured on each machine. xDiT's Ring needs FlashAttention 2, which T4 and V100 lack; it has no
+ * PipeFusion for CogVideoX. */
+enum {
+    ALL = 0,
+    NO_RING = 63 & ~(1 << DITI_SPLIT_RING),
+    NO_PIPE = 63 & ~(1 << DITI_SPLIT_PIPEFUSION),
+};
+static const struct winner {
+    measured m;
+    uint32_t methods;
+} winners[] = {
+    {{"hunyuandit", "T4", NULL, 4, 49.82, 20, 2.46, "cfg2,ulysses2", 15.46, "", 0}, NO_RING},
+    {{"hunyuandit", "L40", "l40-two-sockets", 4, 20.16, 50, 0, "cfg2,ulysses2", 7.45, "", 0}, ALL},
+    {{"hunyuandit", "L20", NULL, 4, 23.89, 50, 0, "cfg2,pipefusion2", 7.58, "", 0}, ALL},
+    {{"hunyuandit", "L20", NULL, 8, 23.89, 50, 0, "cfg2,pipefusion4", 6.08, "", 0}, ALL},
+    {{"hunyuandit", "V100", NULL, 8, 45.83, 50, 4.63, "cfg2,ulysses2,pipefusion2", 11.90, "", 0}, NO_RING},
+    {{"hunyuandit", "A100", NULL, 8, 18.01, 50, 0, "cfg2,pipefusion4", 7.13, "", 0}, ALL},
+    {{"cogvideox-5b", "L40", NULL, 4, 314, 50, 0, "cfg2,ulysses2", 90, "", 0}, NO_PIPE},
+    {{"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ulysses2", 31.5, "", 0}, NO_PIPE},
+    {{"cogvideox-5b", "L40", NULL, 6, 314, 50, 0, "cfg2,ring3", 65.5, "", 0}, NO_PIPE},
+    {{"cogvideox-2b", "L40", NULL, 6, 105, 50, 0, "cfg2,ring3", 24.5, "", 0}, NO_PIPE},
+    {{"flux", "L40", "l40-two-sockets", 4, 18.36, 28, 0, "pipefusion4", 7.05, "", 0}, ALL},
+};
+
+static diti_split split_of(const char *text) {
+    diti_split split;
+    CHECK(diti_split_parse(text, &split, NULL) >= 0);
+    return split;
+}
+
+static void set_devices(diti_split_request *q, uint32_t count, const known_device *device, double rate) {
+    q->box.count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        q->box.devices[i].rate = rate;
+        q->box.devices[i].stream = device->stream * 1e9;
+        q->box.devices[i].memory = device->memory * 1e9;
+    }
+}
+
+static diti_split_request request_of(const measured *m) {
+    bool large = strcmp(m->model, "hunyuandit-2048") == 0;
+    const known_model *model = find_model(large ? "hunyuandit" : m->model);
+    const known_device *device = find_device(m->device);
+    diti_split_request q = {0};
+    q.shape = model->shape;
+    if (large) q.shape.rows = model_rows(model, 2048, 2048, 1);
+    q.system = system_xdit(model);
+    q.system.steps = m->steps;
+    q.system.serial = m->serial;
+    use_machine(&q.box, find_machine(m->machine ? m->machine : device->machine));
+    set_devices(&q, m->count, device, rate_of(&q, m->single));
+    return q;
+}
+
+static void test_row(const measured *m) {
+    diti_split_request q = request_of(m);
+    diti_split_cost cost;
+    char name[DITI_SPLIT_NAME];
+    double error;
+    diti_split split;
+    q.methods = strncmp(m->model, "cog", 3) == 0 ? NO_PIPE : ALL;
+    if (m->split) {
+        split = split_of(m->split);
+        CHECK(diti_split_check(&split, &q.shape, NULL) >= 0);
+        diti_split_predict(&q, &split, &cost);
+    } else {
+        CHECK(diti_split_choose(&q, &cost, 1) > 0);
+    }
+    error = cost.seconds / m->seconds - 1;
+    diti_split_print(&cost.split, name);
+    printf("  %-15s %2ux%-4s %-26s %7.2f s, measured %6.2f  %+6.1f %%  %s\n", m->model, m->count, m->device, name,
+           cost.seconds, m->seconds, 100 * error, m->kind);
+    CHECK_MESSAGE(fabs(error) <= m->bound, "%s on %u %s, %s: %.2f s predicted, %.2f measured", m->model, m->count,
+                  m->device, name, cost.seconds, m->seconds);
+}
+
+static void test_measured(void) {
+    for (size_t i = 0; i < DITI_COUNT(required); i++) test_row(&required[i]);
+    for (size_t i = 0; i < DITI_COUNT(reported); i++) test_row(&reported[i]);
+}
+
+static void test_winners(void) {
+    for (size_t i = 0; i < DITI_COUNT(winners); i++) {
+        const measured *m = &winners[i].m;
+        diti_split_request q = request_of(m);
+        diti_split split = split_of(m->split);
+        diti_split_cost best[2];
+        q.methods = winners[i].methods;
+        CHECK(diti_split_choose(&q, best, 2) >= 4);
+        CHECK_MESSAGE(memcmp(&best[0].split, &split, sizeof split) == 0 ||
+                          memcmp(&best[1].split, &split, sizeof split) == 0,
+                      "%s on %u %s: %s is neither first nor second", m->model, m->count, m->device, m->split);
+    }
+}
+
+/* planner.py, the reference arithmetic: seconds that it prints. It has eta 0.93 at any size of patch, links of one
+ * bandwidth, hidden skips and no merges; its ring takes attention for 0.35 of any model, and is not compared. */
+static void test_reference(void) {
+    static const struct {
+        const char *model, *split;
+        double single, gbps, serial, element;
+        uint32_t steps, warmup;
+        bool again;
+        double seconds;
+    } rows[] = {
+        {"flux", "ulysses4", 18.36, 2.8, 0, 2, 28, 1, false, 16.82},
+        {"flux", "ulysses4", 18.36, 12, 0, 2, 28, 1, false, 7.54},
+        {"flux", "ulysses4", 18.36, 20, 0, 2, 28, 1, false, 6.41},
+        {"flux", "ulysses4", 18.36, 20, 0, 1, 28, 1, false, 5.56},
+        {"flux", "pipefusion4", 18.36, 20, 0, 2, 28, 1, false, 5.54},
+        {"flux", "pipefusion4", 18.36, 20, 0, 2, 28, 1, true, 7.13},
+        {"flux", "pipefusion4", 18.36, 20, 0, 2, 28, 0, false, 5.06},
+        {"flux", "pipefusion2,ulysses2", 18.36, 20, 0, 2, 28, 1, false, 6.41},
+        {"hunyuandit", "cfg2,ulysses2", 49.82, 7.9, 2.46, 2, 20, 1, false, 15.53},
+        {"hunyuandit", "cfg2,ulysses2", 49.82, 12, 2.46, 2, 20, 1, false, 15.13},
+        {"hunyuandit", "cfg2,ulysses2", 49.82, 7.9, 2.46, 1, 20, 1, false, 14.95},
+        {"hunyuandit", "cfg2,pipefusion2", 49.82, 7.9, 2.46, 2, 20, 1, false, 16.04},
+        {"hunyuandit", "cfg2,pipefusion2", 49.82, 7.9, 0.615, 2, 20, 0, false, 14.15},
+        {"hunyuandit", "pipefusion4", 49.82, 7.9, 2.46, 2, 20, 1, false, 17.38},
+        {"hunyuandit", "ulysses4", 49.82, 7.9, 2.46, 2, 20, 1, false, 16.12},
+        {"hunyuandit", "ulysses4", 49.82, 2, 2.46, 2, 20, 1, false, 21.28},
+        {"hunyuandit", "cfg2,ulysses2", 49.82, 2, 2.46, 2, 20, 1, false, 18.98},
+        {"hunyuandit", "cfg2,pipefusion2", 49.82, 2, 2.46, 2, 20, 1, false, 16.05},
+        {"pixart-alpha", "ulysses4", 19.0, 6.2, 0, 2, 20, 1, false, 6.07},
+        {"pixart-alpha", "pipefusion4", 19.0, 6.2, 0, 2, 20, 1, false, 5.99},
+        {"sd3-medium", "cfg2,pipefusion2", 3.92, 20, 0.44, 2, 20, 1, true, 1.51},
+        {"pixart-alpha", "cfg2,pipefusion2", 2.79, 20, 0, 2, 20, 1, false, 0.80},
+    };
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        diti_split_request q = {0};
+        diti_split split = split_of(rows[i].split);
+        diti_split_cost cost;
+        double eta_rows;
+        q.shape = find_model(rows[i].model)->shape;
+        q.system = system_dit();
+        q.system.steps = rows[i].steps;
+        q.system.serial = rows[i].serial;
+        q.system.element = rows[i].element;
+        q.system.warmup = rows[i].warmup;
+        q.system.text_per_patch = rows[i].again;
+        eta_rows = (double)q.shape.rows / split.degree[DITI_SPLIT_PIPEFUSION] +
+                   (rows[i].again && q.shape.joint ? q.shape.text : 0);
+        q.system.patch_rows = eta_rows / split.degree[DITI_SPLIT_ULYSSES] * (1 / 0.93 - 1);
+        q.box.inside.pair = q.box.inside.ring = q.box.inside.all_to_all = rows[i].gbps * 1e9;
+        q.box.latency = 40e-6;
+        set_devices(&q, diti_split_ranks(&split), find_device("L40"), rate_of(&q, rows[i].single));
+        diti_split_predict(&q, &split, &cost);
+        CHECK_MESSAGE(fabs(cost.seconds / rows[i].seconds - 1) < 0.01, "%s %s: %.3f, reference %.2f", rows[i].model,
+                      rows[i].split, cost.seconds,
+                      rows[i].seconds); /* printed with two decimals; latencies of patches */
+    }
+}
+
+/* --- bytes: the document's closed forms, with N devices, n rows, d, e = 2 --- */
+static bool equal(double a, double b) { return fabs(a - b) <= 1e-9 * fabs(b); }
+
+static void test_bytes_of(const known_model *model, uint32_t count) {
+    const diti_split_shape *s = &model->shape;
+    double n = s->rows + (s->joint ? s->text : 0.0), d = s->hidden, N = count, e = 2;
+    for (uint32_t axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split split = split_of("cfg1");
+        double bytes, expected = 0;
+        split.degree[axis] = count;
+        bytes = diti_split_bytes(s, &split, (diti_split_axis)axis, e);
+        if (axis == DITI_SPLIT_ULYSSES) expected = 4 * (n / N) * d * e * (N - 1) / N;
+        if (axis == DITI_SPLIT_RING) expected = 2 * (n / N) * d * e * (N - 1);
+        if (axis == DITI_SPLIT_TENSOR) expected = 4 * (N - 1) / N * n * d * e;
+        if (axis == DITI_SPLIT_PIPEFUSION) expected = s->rows * d * e;
+        if (axis == DITI_SPLIT_LAYERS) expected = n * d * e;
+        if (axis == DITI_SPLIT_CFG) expected = (double)s->rows * s->row_values * e;
+        CHECK(equal(bytes, expected));
+        CHECK(equal(diti_split_bytes(s, &split, (diti_split_axis)axis, 1) * 2, bytes)); /* int8 is half */
+    }
+}
+
+/* The document's table: MB per layer of U2, U4, R2, R4, TP4, MB of PipeFusion's link and of guidance. */
+static void test_bytes_table(void) {
+    static const struct {
+        const char *model;
+        double flops, mb[7];
+    } rows[] = {
+        {"hunyuandit", 14.35, {11.5, 8.7, 11.5, 17.3, 34.6, 11.5, 0.13}},
+        {"pixart-alpha", 6.51, {9.4, 7.1, 9.4, 14.2, 28.3, 9.4, 0.13}},
+        {"sd3-medium", 8.91, {13.6, 10.2, 13.6, 20.4, 40.8, 12.6, 0.52}},
+        {"flux", 74.36, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 0.52}},
+        {"z-image", 53.07, {32.4, 24.3, 32.4, 48.7, 97.3, 31.5, 0.52}},
+        {"cogvideox-2b", 119.98, {68.3, 51.2, 68.3, 102.4, 204.8, 67.4, 2.25}},
+        {"cogvideox-5b", 332.18, {109.2, 81.9, 109.2, 163.8, 327.6, 107.8, 2.25}},
+    };
+    static const char *const splits[] = {"ulysses2", "ulysses4", "ring2", "ring4", "tensor4", "pipefusion4", "cfg2"};
+    static const diti_split_axis axes[] = {DITI_SPLIT_ULYSSES, DITI_SPLIT_ULYSSES,    DITI_SPLIT_RING, DITI_SPLIT_RING,
+                                           DITI_SPLIT_TENSOR,  DITI_SPLIT_PIPEFUSION, DITI_SPLIT_CFG};
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        const diti_split_shape *s = &find_model(rows[i].model)->shape;
+        CHECK(fabs(diti_split_flops(s) / 1e12 - rows[i].flops) < 0.006);
+        for (size_t k = 0; k < 7; k++) {
+            diti_split split = split_of(splits[k]);
+            double mb = diti_split_bytes(s, &split, axes[k], 2) / 1e6;
+            CHECK_MESSAGE(fabs(mb - rows[i].mb[k]) <= (rows[i].mb[k] < 5 ? 0.006 : 0.06), "%s %s: %.3f MB",
+                          rows[i].model, splits[k], mb);
+        }
+    }
+}
+
+/* The busiest row of the table of links is what a device is said to send. */
+static void test_links(void) {
+    static const char *const splits[] = {"cfg2,ulysses2",     "ulysses4",      "ring4",       "tensor4",
+                                         "pipefusion4",       "cfg2,ring3",    "pipefusion2", "layers3",
+                                         "pipefusion2,ring2", "ulysses2,ring2"};
+    static double bytes[DITI_SPLIT_DEVICES * DITI_SPLIT_DEVICES];
+    static planner p;
+    for (size_t i = 0; i < DITI_COUNT(splits); i++) {
+        diti_split split = split_of(splits[i]);
+        uint32_t ranks = diti_split_ranks(&split);
+        diti_split_cost cost;
+        for (int xdit = 0; xdit < 2; xdit++) {
+            double most = 0;
+            p.request.shape = find_model("hunyuandit")->shape;
+            p.request.system = xdit ? system_xdit(find_model("hunyuandit")) : system_dit();
+            use_machine(&p.request.box, find_machine("pcie4"));
+            set_devices(&p.request, ranks, find_device("T4"), 1e13);
+            link_bytes(&p, &split, bytes);
+            for (uint32_t from = 0; from < ranks; from++) {
+                double sent = 0;
+                for (uint32_t to = 0; to < ranks; to++) sent += bytes[from * ranks + to];
+                if (sent > most) most = sent;
+                CHECK(bytes[from * ranks + from] == 0);
+            }
+            diti_split_predict(&p.request, &split, &cost);
+            CHECK_MESSAGE(equal(most, cost.sent), "%s: %g and %g", splits[i], most, cost.sent);
+        }
+    }
+}
+
+static bool are_sorted(const diti_split_cost *costs, uint32_t count, uint32_t devices) {
+    for (uint32_t a = 0; a < count; a++) {
+        if (diti_split_ranks(&costs[a].split) != devices || !(costs[a].seconds > 0)) return false;
+        if (a && costs[a].fits && !costs[a - 1].fits) return false;
+        if (a && costs[a].fits == costs[a - 1].fits && costs[a].seconds < costs[a - 1].seconds) return false;
+        for (uint32_t b = 0; b < a; b++)
+            if (!memcmp(&costs[a].split, &costs[b].split, sizeof costs[a].split)) return false;
+    }
+    return true;
+}
+
+/* All factorisations, each once, in order; heads 16, 24, 30, 48. Of 4: one axis of 4, but guidance (5), two axes of 2,
+ * but PipeFusion with layers (14); of 6: one axis of 6 (5), one of 2 and one of 3 (30 - 5 - 2). */
+static void test_factorisations(void) {
+    static const struct {
+        uint32_t devices, count;
+    } cases[] = {{1, 1}, {2, 6}, {3, 5}, {4, 19}, {6, 28}, {8, 0}, {12, 0}};
+    static const char *const models[] = {"pixart-alpha", "sd3-medium", "cogvideox-2b", "cogvideox-5b"};
+    static diti_split_cost costs[MOST_ROWS];
+    for (size_t k = 0; k < DITI_COUNT(models); k++) {
+        for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+            measured m = {models[k], "L40", NULL, cases[i].devices, 100, 20, 0, NULL, 0, "", 0};
+            diti_split_request q = request_of(&m);
+            uint32_t count = diti_split_choose(&q, costs, MOST_ROWS);
+            CHECK(count > 0 && count <= MOST_ROWS);
+            if (cases[i].count) CHECK_MESSAGE(count == cases[i].count, "%u splits over %u", count, cases[i].devices);
+            CHECK(are_sorted(costs, count, cases[i].devices));
+        }
+    }
+}
+
+/* 30 heads over 4 devices: two have 8, and all wait for them. */
+static void test_uneven_heads(void) {
+    measured m = {"z-image", "L40", NULL, 4, 100, 9, 0, NULL, 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split split = split_of("ulysses4");
+    diti_split_cost uneven, even;
+    double n = q.shape.rows + q.shape.text, share;
+    diti_split_predict(&q, &split, &uneven);
+    q.shape.heads = 32;
+    diti_split_predict(&q, &split, &even);
+    share = q.shape.layers * 4 * n * n * q.shape.hidden / diti_split_flops(&q.shape);
+    CHECK(equal(uneven.compute / even.compute - 1, share * (32.0 / 30 - 1)));
+}
+
+/* Two devices of which one is three times as fast do in a quarter less than half its time what it does alone. */
+static void test_unequal(void) {
+    measured m = {"pixart-alpha", "L40", NULL, 2, 20, 20, 0, NULL, 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split split = split_of("ulysses2"), cfg = split_of("cfg2");
+    diti_split_cost equal_cost, cost;
+    diti_split_predict(&q, &split, &equal_cost);
+    q.box.devices[1].rate *= 3;
+    diti_split_predict(&q, &split, &cost);
+    CHECK(equal(cost.compute, equal_cost.compute / 2));
+    diti_split_predict(&q, &cfg, &cost); /* branches cannot be shared out: the slow device has a whole one */
+    CHECK(equal(cost.compute, equal_cost.compute));
+}
+
+/* SD3 of 28 steps: blocks 1 to 20 skipped in steps 10, 12, ...: -24 % of the time; guidance until step 20 too: -32 %.
+ * On L40 0.44 s of a picture are not steps. */
+static void test_cache(void) {
+    measured m = {"sd3-medium", "L40", NULL, 1, 0.44 + 3.48 * 28 / 20, 28, 0.44, "cfg1", 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split split = split_of("cfg1");
+    diti_split_cost plain, cached, gated;
+    double first, second;
+    diti_split_predict(&q, &split, &plain);
+    q.system.skip_first = 1, q.system.skip_blocks = 20, q.system.skip_from = 10, q.system.skip_interval = 2;
+    diti_split_predict(&q, &split, &cached);
+    q.system.gate = 20;
+    diti_split_predict(&q, &split, &gated);
+    first = 100 * (cached.seconds / plain.seconds - 1);
+    second = 100 * (gated.seconds / plain.seconds - 1);
+    printf("  sd3-medium, cache %.1f %%, measured -24 %%; cache and gate %.1f %%, measured -32 %%\n", first, second);
+    CHECK(fabs(first + 24) < 1 && fabs(second + 32) < 1);
+    CHECK(equal(plain.seconds, m.single));
+}
+
+/* Behind a pipeline the stage that skips least is waited for; a group of its own gains nothing from the gate. */
+static void test_cache_split(void) {
+    measured m = {"sd3-medium", "L40", NULL, 2, 4, 20, 0, NULL, 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split pipe = split_of("pipefusion2"), cfg = split_of("cfg2");
+    diti_split_cost plain, less;
+    q.system.skip_from = 0, q.system.skip_interval = 1;
+    diti_split_predict(&q, &pipe, &plain);
+    q.system.skip_blocks = 12;
+    diti_split_predict(&q, &pipe, &less);
+    CHECK(equal(less.device_seconds, plain.device_seconds));
+    q.system.skip_blocks = 24;
+    diti_split_predict(&q, &pipe, &less);
+    CHECK(less.device_seconds < 0.1 * plain.device_seconds);
+    q.system.skip_blocks = 0;
+    diti_split_predict(&q, &cfg, &plain);
+    q.system.gate = 10;
+    diti_split_predict(&q, &cfg, &less);
+    CHECK(equal(less.seconds, plain.seconds));
+}
+
+/* FLUX: 57 MB of keys and values per layer, 0.8 GB at 4 stages; in fp16 it fits four T4 only where weights are divided.
+ */
+static void test_memory(void) {
+    measured m = {"flux", "T4", NULL, 4, 150, 28, 0, NULL, 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split_cost costs[64];
+    uint32_t count = diti_split_choose(&q, costs, 64), fitting = 0;
+    diti_split pipe = split_of("pipefusion4");
+    diti_split_cost kept, none;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t *degree = costs[i].split.degree;
+        uint32_t parts = degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS];
+        fitting += costs[i].fits;
+        CHECK(costs[i].fits == (parts > 1));
+    }
+    CHECK(fitting > 0 && fitting < count);
+    diti_split_predict(&q, &pipe, &kept);
+    q.shape.layers *= 2; /* the weights stay, what is kept of keys and values doubles */
+    diti_split_predict(&q, &pipe, &none);
+    CHECK(fabs((none.memory - kept.memory) / 1e9 - 0.8) < 0.02);
+}
+
+/* --- names --- */
+static void test_names(void) {
+    static const char *const good[][2] = {{"auto", "auto"},
+                                          {"cfg1", "cfg1"},
+                                          {"ulysses1,ring1", "cfg1"},
+                                          {"cfg2,ulysses2", "cfg2,ulysses2"},
+                                          {"ulysses2,cfg2", "cfg2,ulysses2"},
+                                          {"tensor2,ring3,pipefusion4,cfg2", "cfg2,pipefusion4,ring3,tensor2"},
+                                          {"layers64", "layers64"}};
+    static const char *const bad[] = {
+        "",           "auto,cfg2", "cfg",        "cfg0",          "cfg2,",         ",cfg2",
+        "cfg2,cfg2",  "ulysses65", "cfg-2",      "cfg2 ",         "Cfg2",          "cfg2;ring2",
+        "ring8,ring", "usp2",      "@plan.json", "cfg4294967298", "ring8,ulysses9"};
+    char name[DITI_SPLIT_NAME];
+    diti_split split;
+    dit_error err;
+    for (size_t i = 0; i < DITI_COUNT(good); i++) {
+        CHECK(diti_split_parse(good[i][0], &split, &err) == DIT_OK);
+        CHECK(strcmp(diti_split_print(&split, name), good[i][1]) == 0);
+    }
+    for (size_t i = 0; i < DITI_COUNT(bad); i++) {
+        memset(&err, 0, sizeof err);
+        CHECK_MESSAGE(diti_split_parse(bad[i], &split, &err) == DIT_ERROR_INVALID_ARGUMENT, "'%s'", bad[i]);
+        CHECK(strncmp(err.message, "split '", 7) == 0 && !strchr(err.message, '\n'));
+    }
+}
+
+static void test_refusals(void) {
+    static const struct {
+        const char *model, *split, *names;
+    } cases[] = {{"flux", "cfg2", "without classifier-free guidance"},
+                 {"hunyuandit", "cfg3", "two branches"},
+                 {"hunyuandit", "ulysses17", "16"},
+                 {"z-image", "ulysses31", "30"},
+                 {"flux", "tensor5,ulysses5", "24"},
+                 {"flux2-klein-4b", "pipefusion26", "25"},
+                 {"dit-xl-2", "layers29", "28"},
+                 {"hunyuandit", "layers2,pipefusion2", "exclude"}};
+    dit_error err;
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        diti_split split = split_of(cases[i].split);
+        memset(&err, 0, sizeof err);
+        CHECK(diti_split_check(&split, &find_model(cases[i].model)->shape, &err) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(strstr(err.message, cases[i].names) && strstr(err.message, "split "), "%s", err.message);
+    }
+}
+
+/* --- plans --- */
+static diti_env environment(void) {
+    diti_env env;
+    diti_env_init(&env, NULL, NULL, NULL);
+    return env;
+}
+
+static void test_plan_round_trip(void) {
+    diti_env env = environment();
+    diti_split_plan plan = {0}, again;
+    char *text = NULL;
+    diti_format(plan.note, sizeof plan.note, "flux 1024x1024");
+    plan.split = split_of("cfg2,ulysses3");
+    plan.patches = 1, plan.warmup = 0, plan.int8 = true;
+    for (int i = 0; i < 6; i++) plan.shares[i] = i % 3 == 1 ? 0.1 : 0.45;
+    plan.shares[0] = 1.0 / 3, plan.shares[1] = 1.0 / 7, plan.shares[2] = 1 - 1.0 / 3 - 1.0 / 7;
+    CHECK(diti_split_write(&env, &plan, &text, NULL) == DIT_OK);
+    CHECK(diti_split_read(&env, text, strlen(text), "plan", &again, NULL) == DIT_OK);
+    CHECK(memcmp(&plan, &again, sizeof plan) == 0);
+    for (size_t size = 0; size + 2 < strlen(text); size++) /* every truncation is an error */
+        CHECK(diti_split_read(&env, text, size, "plan", &again, NULL) < 0);
+    diti_free(&env, text);
+}
+
+static void test_plan_damaged(void) {
+    static const char *const cases[][2] = {
+        {"[]", "format"},
+        {"{\"format\": \"other\"}", "format"},
+        {"{\"format\": \"dit-split-plan\"}", "version"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 2}", "version"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1}", "split"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"auto\"}", "auto"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"cfg2,cfg2\"}", "twice"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": 7}", "split"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\"}", "shares"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\", \"shares\": [1]}", "shares"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\", \"shares\": [1, 0]}", "share"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\", \"shares\": [0.5, \"0.5\"]}", "share"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\", \"shares\": [0.5, NaN]}", "share"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"ring2\", \"shares\": [0.5, 0.6]}", "sum"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"cfg2\", \"shares\": [0.5, 0.5]}", "sum"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"patches\": 0}", "patches"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"patches\": 1.5}", "patches"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"warmup\": 99999999999999999999}", "warmup"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"payload\": \"f32\"}", "payload"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"note\": \"a\\nb\"}", "note"},
+        {"{\"format\": \"dit-split-plan\", \"version\": 1, \"version\": 1}", "duplicate"},
+    };
+    diti_env env = environment();
+    diti_split_plan plan;
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        dit_error err = {0};
+        CHECK_MESSAGE(diti_split_read(&env, cases[i][0], strlen(cases[i][0]), "p.json", &plan, &err) ==
+                          DIT_ERROR_BAD_FILE,
+                      "%s", cases[i][0]);
+        CHECK_MESSAGE(strncmp(err.message, "p.json: ", 8) == 0 && strstr(err.message, cases[i][1]), "%s", err.message);
+    }
+}
+
+/* --- the program --- */
+static int run_plan(const char *line, char *out, size_t out_size, char *errors, size_t errors_size) {
+    char words[1024], *texts[64] = {(char *)"dit-plan"}, *at;
+    FILE *files[2] = {tmpfile(), tmpfile()};
+    int count = 1, code;
+    diti_format(words, sizeof words, "%s", line);
+    for (at = strtok(words, " "); at && count < 64; at = strtok(NULL, " ")) texts[count++] = at;
+    if (!CHECK(files[0] && files[1])) return -1;
+    code = plan_run(count, texts, files[0], files[1]);
+    rewind(files[0]), rewind(files[1]);
+    out[fread(out, 1, out_size - 1, files[0])] = 0;
+    errors[fread(errors, 1, errors_size - 1, files[1])] = 0;
+    fclose(files[0]), fclose(files[1]);
+    return code;
+}
+
+static void test_program_refuses(void) {
+    static const struct {
+        const char *line;
+        int code;
+        const char *names;
+    } cases[] = {
+        {"", 2, "--model"},
+        {"--model flux", 2, "--devices"},
+        {"--model nothing -d T4", 2, "nothing"},
+        {"-m flux -d 4xT5", 2, "T5"},
+        {"-m flux -d 4xT4,", 2, "--devices"},
+        {"-m flux -d 0xT4", 2, "--devices"},
+        {"-m flux -d 65xT4", 2, "64"},
+        {"-m flux -d 99999999999999999999xT4", 2, "64"},
+        {"-m flux -d 4xT4 --split cfg2,ulysses2", 2, "cfg2"},
+        {"-m flux -d 4xT4 --split ulysses2", 2, "2 devices"},
+        {"-m flux -d 32xT4 --split ulysses32", 2, "24"},
+        {"-m flux -d 4xT4 --split @absent.json", 3, "absent.json"},
+        {"-m flux -d 4xT4 --split @dit.h", 3, "dit.h"},
+        {"-m flux -d 4xT4 --machine nowhere", 2, "nowhere"},
+        {"-m flux -d 4xT4 --steps 0", 2, "--steps"},
+        {"-m flux -d 4xT4 --steps 2x", 2, "--steps"},
+        {"-m flux -d 4xT4 -W 1000", 2, "16"},
+        {"-m flux -d 4xT4 --frames 9", 2, "still"},
+        {"-m flux -d 4xT4 --pair 0", 2, "--pair"},
+        {"-m flux -d 4xT4 --ring nan", 2, "--ring"},
+        {"-m flux -d 4xT4 --single 1 --serial 2", 2, "--serial"},
+        {"-m flux -d 4xT4 --methods usp", 2, "usp"},
+        {"-m flux -d 4xT4 --methods cfg", 2, "no split"},
+        {"-m flux -d 4xT4 --payload f32", 2, "f32"},
+        {"-m flux -d 4xT4 --system other", 2, "other"},
+        {"-m flux -d 4xT4 --gate 4", 2, "guidance"},
+        {"-m flux -d 4xT4 --cache first=50,blocks=8,from=1,interval=2", 2, "57"},
+        {"-m flux -d 4xT4 --cache first=1,blocks=8,from=1,interval=0", 2, "--cache"},
+        {"-m flux -d 4xT4 --cache fast", 2, "--cache"},
+        {"-m flux -d 4xT4 --gantt /nowhere/at/all.svg", 4, "/nowhere"},
+        {"-m flux -d 4xT4 -o /nowhere/at/all.json", 4, "/nowhere"},
+        {"-m flux -d 4xT4 --colour red", 2, "--colour"},
+        {"-m flux -d", 2, "-d"},
+    };
+    static char out[65536], errors[4096];
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        int code = run_plan(cases[i].line, out, sizeof out, errors, sizeof errors);
+        const char *newline = strchr(errors, '\n');
+        CHECK_MESSAGE(code == cases[i].code, "%s: %d", cases[i].line, code);
+        CHECK_MESSAGE(strncmp(errors, "dit-plan: ", 10) == 0 && newline && !newline[1] &&
+                          strstr(errors, cases[i].names),
+                      "%s: %s", cases[i].line, errors);
+    }
+}
+
+static char *read_text(const char *path) {
+    static char text[1 << 20];
+    FILE *file = fopen(path, "rb");
+    text[file ? fread(text, 1, sizeof text - 1, file) : 0] = 0;
+    if (file) fclose(file);
+    return text;
+}
+
+static int count_of(const char *text, const char *word) {
+    int count = 0;
+    for (; (text = strstr(text, word)); text++) count++;
+    return count;
+}
+
+static void test_program(void) {
+    static char out[65536], again[65536], errors[4096];
+    const char *svg = "build/test_plan.svg", *json = "build/test_plan.json";
+    char line[512];
+    const char *text;
+    CHECK(run_plan("--help", out, sizeof out, errors, sizeof errors) == 0 && count_of(out, "\n") <= 40);
+    CHECK(run_plan("--list", out, sizeof out, errors, sizeof errors) == 0 && strstr(out, "7900XTX"));
+    diti_format(line, sizeof line, "-m hunyuandit -d 3xT4,RTX4090 --steps 20 --gantt %s -o %s", svg, json);
+    CHECK(run_plan(line, out, sizeof out, errors, sizeof errors) == 0 && !errors[0]);
+    CHECK(strstr(out, "(assumed)") && strstr(out, "0 ->"));
+    text = read_text(svg);
+    CHECK(strncmp(text, "<svg", 4) == 0 && strstr(text, "</svg>") && count_of(text, "<rect") > 8);
+    CHECK(count_of(text, "<rect") == count_of(text, "</rect>") + 1); /* but the background */
+    CHECK(strstr(read_text(json), "dit-split-plan"));
+    diti_format(line, sizeof line, "-m hunyuandit -d 3xT4,RTX4090 --steps 20 --split @%s", json);
+    CHECK(run_plan(line, again, sizeof again, errors, sizeof errors) == 0);
+    CHECK(strncmp(strstr(out, "\n 1  "), strstr(again, "\n 1  "), 80) == 0);
+    remove(svg), remove(json);
+}
+
+/* A step's picture: the bars of a device's arithmetic sum to the step's arithmetic, whatever the split. */
+static void test_gantt(void) {
+    static const char *const splits[] = {"cfg1", "ulysses4", "ring4", "pipefusion4", "layers3"};
+    for (size_t i = 0; i < DITI_COUNT(splits); i++) {
+        measured m = {"pixart-alpha", "T4", NULL, 1, 19, 20, 0, NULL, 0, "", 0};
+        diti_split split = split_of(splits[i]);
+        diti_split_request q;
+        diti_split_cost cost;
+        FILE *file = tmpfile();
+        static char text[1 << 20];
+        const char *at;
+        double sum = 0, ms;
+        m.count = diti_split_ranks(&split);
+        q = request_of(&m);
+        diti_split_predict(&q, &split, &cost);
+        if (!CHECK(file && write_gantt(file, &q, &cost, "title"))) return;
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = 0;
+        fclose(file);
+        for (at = text; (at = strstr(at, "<title>device ")) != NULL; at++) {
+            char kind[16];
+            if (sscanf(at, "<title>device %*u, %15s %*u: %lf ms", kind, &ms) == 2 &&
+                (!strcmp(kind, "layer") || !strcmp(kind, "patch")))
+                sum += ms * 1e-3;
+        }
+        ms = cost.compute * (split.degree[DITI_SPLIT_LAYERS] > 1 ? 1 : m.count);
+        CHECK_MESSAGE(fabs(sum / ms - 1) < 1e-3, "%s: %g and %g", splits[i], sum, ms);
+    }
+}
+
+int main(void) {
+    test_measured();
+    test_winners();
+    test_reference();
+    for (size_t i = 0; i < DITI_COUNT(known_models); i++) {
+        test_bytes_of(&known_models[i], 2);
+        test_bytes_of(&known_models[i], 4);
+    }
+    test_bytes_table();
+    test_links();
+    test_factorisations();
+    test_uneven_heads();
+    test_unequal();
+    test_cache();
+    test_cache_split();
+    test_memory();
+    test_names();
+    test_refusals();
+    test_plan_round_trip();
+    test_plan_damaged();
+    test_program_refuses();
+    test_program();
+    test_gantt();
+    return TEST_END("plan");
+}

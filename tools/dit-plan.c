@@ -1,0 +1,528 @@
+/* dit-plan: which split of a model over which devices is fastest, before any device is bought or occupied. See
+ * usage_text.
+ */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "plan_tables.h"
+#include "plan_gantt.h"
+#include <errno.h>
+
+static const char usage_text[] =
+    "usage: dit-plan --model NAME --devices LIST [options]\n"
+    "Predicts time, bytes and memory of every split of a picture over several devices. Occupies none of them.\n"
+    "\n"
+    "  -m, --model NAME         a denoiser; --list shows them, devices and machines\n"
+    "  -W, -H, --frames, --steps N  size of the picture or clip and its steps (default: the model's)\n"
+    "  -d, --devices LIST       4xT4, or 2xL40,2xL20: unequal devices get proportional shares\n"
+    "      --machine NAME       how devices are connected (default: the first device's)\n"
+    "      --pair, --ring, --all-to-all GB/S  bandwidths per device while all exchange so\n"
+    "      --latency US         of an exchange;  --per-socket N, --uplink GB/S  of all devices of a socket\n"
+    "      --single S           seconds that one device was measured to take; else what its table says\n"
+    "      --serial S           seconds of these that are not split: text encoders, autoencoder\n"
+    "      --split SPLIT        only this one: cfg2,ulysses2, or @plan.json\n"
+    "      --methods LIST       only these: cfg, layers, pipefusion, ring, tensor, ulysses\n"
+    "      --payload f16|i8     what is sent (default: f16)\n"
+    "      --warmup N           steps before PipeFusion begins (default: 1)\n"
+    "      --cache first=1,blocks=20,from=10,interval=2  20 layers from layer 1 on are left out in steps 10, 12, ...\n"
+    "      --gate N             guidance ends before step N\n"
+    "      --system dit|xdit    dit.h, or xDiT in PyTorch as it was measured (default: dit)\n"
+    "      --top N              splits to show (default: 8)\n"
+    "      --gantt FILE.svg     one step of the best split, drawn\n"
+    "  -o, --output FILE.json   the best split as a plan, for --split @FILE.json\n"
+    "      --list, -h, --help   show the tables, or this text\n"
+    "\n"
+    "Times are for choosing, not for promises: what was measured elsewhere is met within 12 % (tests/plan.c).\n"
+    "Exit codes: 0 good, 2 wrong usage, 3 input file, 4 output.\n";
+
+enum { EXIT_GOOD = 0, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_OUTPUT = 4, EXIT_MEMORY = 6, MOST_ROWS = 600 };
+
+/* ---- options ---- */
+
+typedef struct options {
+    const char *model, *width, *height, *frames, *steps, *devices, *machine, *pair, *ring, *all_to_all, *latency,
+        *per_socket, *uplink, *single, *serial, *split, *methods, *payload, *warmup, *cache, *gate, *system, *top,
+        *gantt, *output;
+} options;
+
+#define TEXT(name, member)                                                                                             \
+    { name, offsetof(options, member) }
+static const struct known_option {
+    const char *name;
+    size_t offset;
+} known_options[] = {
+    TEXT("--model", model),     TEXT("-m", model),          TEXT("-W", width),
+    TEXT("--width", width),     TEXT("-H", height),         TEXT("--height", height),
+    TEXT("--frames", frames),   TEXT("--steps", steps),     TEXT("--devices", devices),
+    TEXT("-d", devices),        TEXT("--machine", machine), TEXT("--pair", pair),
+    TEXT("--ring", ring),       TEXT("--latency", latency), TEXT("--all-to-all", all_to_all),
+    TEXT("--uplink", uplink),   TEXT("--single", single),   TEXT("--per-socket", per_socket),
+    TEXT("--serial", serial),   TEXT("--split", split),     TEXT("--methods", methods),
+    TEXT("--payload", payload), TEXT("--warmup", warmup),   TEXT("--cache", cache),
+    TEXT("--gate", gate),       TEXT("--system", system),   TEXT("--top", top),
+    TEXT("--gantt", gantt),     TEXT("--output", output),   TEXT("-o", output),
+};
+#undef TEXT
+
+typedef struct planner {
+    options o;
+    diti_env env;
+    const known_model *model;
+    const known_machine *machine;
+    const known_device *device; /* the first */
+    const known_device *kinds[DITI_SPLIT_DEVICES];
+    diti_split_request request;
+    uint32_t width, height, frames;
+    diti_split_cost costs[MOST_ROWS];
+    uint32_t count; /* of costs */
+    FILE *out, *errors;
+} planner;
+
+static int complain(const planner *p, int code, const char *format, ...) DITI_PRINTF(3, 4);
+static int complain(const planner *p, int code, const char *format, ...) {
+    va_list arguments;
+    fputs("dit-plan: ", p->errors);
+    va_start(arguments, format);
+    vfprintf(p->errors, format, arguments);
+    va_end(arguments);
+    fputc('\n', p->errors);
+    return code;
+}
+
+static int take_options(planner *p, int count, char **texts) {
+    for (int i = 1; i < count; i += 2) {
+        const struct known_option *known = known_options, *end = known_options + DITI_COUNT(known_options);
+        while (known < end && strcmp(known->name, texts[i]) != 0) known++;
+        if (known == end)
+            return complain(p, EXIT_USAGE, "%s: there is no such option; dit-plan --help lists them", texts[i]);
+        if (i + 1 == count) return complain(p, EXIT_USAGE, "%s: a value is missing after it", texts[i]);
+        memcpy((char *)&p->o + known->offset, &texts[i + 1], sizeof texts[i]);
+    }
+    if (!p->o.model) return complain(p, EXIT_USAGE, "which model? Say --model flux, for example; --list shows them");
+    if (!p->o.devices) return complain(p, EXIT_USAGE, "which devices? Say --devices 4xT4, for example");
+    return EXIT_GOOD;
+}
+
+/* text NULL: value stays. */
+static int take_count(const planner *p, const char *name, const char *text, uint32_t least, uint32_t most,
+                      uint32_t *value) {
+    char *end;
+    unsigned long number;
+    if (!text) return EXIT_GOOD;
+    number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || number < least || number > most)
+        return complain(p, EXIT_USAGE, "%s %s: give a whole number from %u to %u", name, text, least, most);
+    *value = (uint32_t)number;
+    return EXIT_GOOD;
+}
+
+static int take_number(const planner *p, const char *name, const char *text, double least, double unit, double *value) {
+    char *end;
+    double number;
+    if (!text) return EXIT_GOOD;
+    number = strtod(text, &end);
+    if (end == text || *end || !(number >= least && number <= 1e6))
+        return complain(p, EXIT_USAGE, "%s %s: give a number from %g to 1000000", name, text, least);
+    *value = number * unit;
+    return EXIT_GOOD;
+}
+
+/* ---- the request ---- */
+
+static int take_model(planner *p) {
+    diti_split_system *system = &p->request.system;
+    const known_model *model = p->model = find_model(p->o.model);
+    int code;
+    if (!model) return complain(p, EXIT_USAGE, "--model %s: there is no such model; --list shows them", p->o.model);
+    if (p->o.system && strcmp(p->o.system, "dit") != 0 && strcmp(p->o.system, "xdit") != 0)
+        return complain(p, EXIT_USAGE, "--system %s: there are dit and xdit", p->o.system);
+    *system = p->o.system && p->o.system[0] == 'x' ? system_xdit(model) : system_dit();
+    p->request.shape = model->shape;
+    p->width = model->width, p->height = model->height, p->frames = model->frames, system->steps = model->steps;
+    code = take_count(p, "--width", p->o.width, model->row_pixels, 16384, &p->width);
+    if (!code) code = take_count(p, "--height", p->o.height, model->row_pixels, 16384, &p->height);
+    if (!code) code = take_count(p, "--frames", p->o.frames, 1, 1024, &p->frames);
+    if (!code) code = take_count(p, "--steps", p->o.steps, 1, 1000, &system->steps);
+    if (code) return code;
+    if (p->width % model->row_pixels || p->height % model->row_pixels)
+        return complain(p, EXIT_USAGE, "--width %u, --height %u: %s needs multiples of %u", p->width, p->height,
+                        model->name, model->row_pixels);
+    if (p->frames > 1 && model->row_frames == 1)
+        return complain(p, EXIT_USAGE, "--frames %u: %s makes still pictures", p->frames, model->name);
+    p->request.shape.rows = model_rows(model, p->width, p->height, p->frames);
+    return EXIT_GOOD;
+}
+
+/* One "4xT4" or "T4" of the list. */
+static int take_device(planner *p, const char *text, size_t length) {
+    size_t digits = strspn(text, "0123456789"), skip = digits && text[digits] == 'x' ? digits + 1 : 0;
+    unsigned long count = skip ? strtoul(text, NULL, 10) : 1;
+    diti_split_box *box = &p->request.box;
+    const known_device *device;
+    char name[32] = "";
+    if (length - skip < sizeof name) memcpy(name, text + skip, length - skip);
+    device = find_device(name);
+    if (!device || !count)
+        return complain(p, EXIT_USAGE, "--devices %.*s: there is no such device; --list shows them", (int)length, text);
+    if (count > DITI_SPLIT_DEVICES - box->count)
+        return complain(p, EXIT_USAGE, "--devices: at most %d devices", (int)DITI_SPLIT_DEVICES);
+    for (; count; count--) {
+        p->kinds[box->count] = device;
+        box->devices[box->count].rate = device->rate * 1e12;
+        box->devices[box->count].stream = device->stream * 1e9;
+        box->devices[box->count++].memory = device->memory * 1e9;
+    }
+    return EXIT_GOOD;
+}
+
+static int take_devices(planner *p) {
+    const char *at = p->o.devices;
+    for (;;) {
+        size_t length = strcspn(at, ",");
+        int code = take_device(p, at, length);
+        if (code) return code;
+        if (!at[length]) break;
+        at += length + 1;
+    }
+    p->device = p->kinds[0];
+    return EXIT_GOOD;
+}
+
+static int take_machine(planner *p) {
+    diti_split_box *box = &p->request.box;
+    const char *name = p->o.machine ? p->o.machine : p->device->machine;
+    int code;
+    p->machine = find_machine(name);
+    if (!p->machine) return complain(p, EXIT_USAGE, "--machine %s: there is no such machine; --list shows them", name);
+    use_machine(box, p->machine);
+    code = take_count(p, "--per-socket", p->o.per_socket, 1, DITI_SPLIT_DEVICES, &box->per_socket);
+    if (!code) code = take_number(p, "--pair", p->o.pair, 0.001, 1e9, &box->inside.pair);
+    if (!code) code = take_number(p, "--ring", p->o.ring, 0.001, 1e9, &box->inside.ring);
+    if (!code) code = take_number(p, "--all-to-all", p->o.all_to_all, 0.001, 1e9, &box->inside.all_to_all);
+    if (!code) code = take_number(p, "--uplink", p->o.uplink, 0.001, 1e9, &box->uplink);
+    if (!code) code = take_number(p, "--latency", p->o.latency, 0, 1e-6, &box->latency);
+    if (p->o.pair || !p->machine->per_socket) box->across.pair = box->inside.pair;
+    if (p->o.ring || !p->machine->per_socket) box->across.ring = box->inside.ring;
+    if (p->o.all_to_all || !p->machine->per_socket) box->across.all_to_all = box->inside.all_to_all;
+    return code;
+}
+
+/* --single scales all devices: it tells what the first one attains. */
+static int take_times(planner *p) {
+    diti_split_system *system = &p->request.system;
+    double single = 0, factor;
+    int code = take_number(p, "--serial", p->o.serial, 0, 1, &system->serial);
+    if (!code) code = take_number(p, "--single", p->o.single, 1e-6, 1, &single);
+    if (code || !p->o.single) return code;
+    if (single <= system->serial)
+        return complain(p, EXIT_USAGE, "--single %s: it must be more than the --serial part of it", p->o.single);
+    factor = rate_of(&p->request, single) / p->request.box.devices[0].rate;
+    for (uint32_t i = 0; i < p->request.box.count; i++) p->request.box.devices[i].rate *= factor;
+    return EXIT_GOOD;
+}
+
+static int take_cache(planner *p) {
+    diti_split_system *system = &p->request.system;
+    uint32_t layers = p->request.shape.layers;
+    int used = 0;
+    int code = take_count(p, "--gate", p->o.gate, 1, 1000, &system->gate);
+    if (!code && system->gate && !p->request.shape.guided)
+        code = complain(p, EXIT_USAGE, "--gate %s: %s has no guidance that could end", p->o.gate, p->model->name);
+    if (code || !p->o.cache) return code;
+    if (sscanf(p->o.cache, "first=%u,blocks=%u,from=%u,interval=%u%n", &system->skip_first, &system->skip_blocks,
+               &system->skip_from, &system->skip_interval, &used) != 4 ||
+        p->o.cache[used] || system->skip_interval < 1 || system->skip_first >= layers ||
+        system->skip_blocks > layers - system->skip_first)
+        return complain(p, EXIT_USAGE, "--cache %s: write first=1,blocks=20,from=10,interval=2; %s has %u layers",
+                        p->o.cache, p->model->name, layers);
+    return EXIT_GOOD;
+}
+
+static int take_methods(planner *p) {
+    const char *at = p->o.methods, *payload = p->o.payload ? p->o.payload : "f16";
+    int code = take_count(p, "--warmup", p->o.warmup, 0, 1000, &p->request.system.warmup);
+    if (code) return code;
+    if (strcmp(payload, "f16") != 0 && strcmp(payload, "i8") != 0)
+        return complain(p, EXIT_USAGE, "--payload %s: there are f16 and i8", payload);
+    if (payload[0] == 'i') p->request.system.element = 1;
+    while (at && *at) {
+        size_t length = strcspn(at, ",");
+        uint32_t axis = 0;
+        while (axis < DITI_SPLIT_AXES &&
+               (strlen(diti_split_axis_name(axis)) != length || memcmp(diti_split_axis_name(axis), at, length) != 0))
+            axis++;
+        if (axis == DITI_SPLIT_AXES)
+            return complain(p, EXIT_USAGE, "--methods %s: there are cfg, layers, pipefusion, ring, tensor and ulysses",
+                            p->o.methods);
+        p->request.methods |= 1u << axis;
+        at += length + (at[length] == ',');
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- which splits ---- */
+
+static int read_plan(planner *p, const char *path, diti_split_plan *plan) {
+    static char text[65536];
+    dit_error err = {0};
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(text, 1, sizeof text, file) : 0;
+    if (!file) return complain(p, EXIT_INPUT, "%s: %s", path, strerror(errno));
+    fclose(file);
+    if (size == sizeof text) return complain(p, EXIT_INPUT, "%s: too large for a plan", path);
+    if (diti_split_read(&p->env, text, size, path, plan, &err) >= 0) return EXIT_GOOD;
+    return complain(p, EXIT_INPUT, "%s", err.message);
+}
+
+static int take_split(planner *p) {
+    diti_split_plan plan = {0};
+    dit_error err = {0};
+    bool file = p->o.split[0] == '@';
+    int code = file ? read_plan(p, p->o.split + 1, &plan) : EXIT_GOOD;
+    if (code) return code;
+    if (!file && diti_split_parse(p->o.split, &plan.split, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
+    if (!diti_split_ranks(&plan.split)) return EXIT_GOOD;
+    if (diti_split_ranks(&plan.split) != p->request.box.count)
+        return complain(p, EXIT_USAGE, "--split %s: it is for %u devices, but --devices names %u", p->o.split,
+                        diti_split_ranks(&plan.split), p->request.box.count);
+    if (diti_split_check(&plan.split, &p->request.shape, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
+    if (file) p->request.system.warmup = plan.warmup, p->request.system.element = plan.int8 ? 1 : 2;
+    diti_split_predict(&p->request, &plan.split, &p->costs[0]);
+    p->count = 1;
+    return EXIT_GOOD;
+}
+
+static int choose(planner *p) {
+    uint32_t top = 8;
+    int code = take_count(p, "--top", p->o.top, 1, MOST_ROWS, &top);
+    if (!code && p->o.split) code = take_split(p);
+    if (code || p->count) return code;
+    p->count = diti_split_choose(&p->request, p->costs, top);
+    if (p->count > top) p->count = top;
+    if (!p->count)
+        return complain(p, EXIT_USAGE, "no split of %s over %u devices is allowed", p->model->name,
+                        p->request.box.count);
+    return EXIT_GOOD;
+}
+
+/* ---- what is shown ---- */
+
+static bool is_assumed(const planner *p, const char *pattern) {
+    const char *assumed = p->machine->assumed;
+    return strcmp(assumed, "all") == 0 || strstr(assumed, pattern) != NULL;
+}
+
+static void show_rate(const planner *p, const char *pattern, double rate, const char *given) {
+    fprintf(p->out, ", %s %g%s", pattern, rate / 1e9, !given && is_assumed(p, pattern) ? " (assumed)" : "");
+}
+
+static void show_machine(const planner *p) {
+    const diti_split_box *box = &p->request.box;
+    fprintf(p->out, "%u devices, %s; GB/s per device", box->count, p->machine->name);
+    show_rate(p, "pair", box->inside.pair, p->o.pair);
+    show_rate(p, "ring", box->inside.ring, p->o.ring);
+    show_rate(p, "all to all", box->inside.all_to_all, p->o.all_to_all);
+    if (box->per_socket)
+        fprintf(p->out, "; sockets of %u, across them %g, %g, %g", box->per_socket, box->across.pair / 1e9,
+                box->across.ring / 1e9, box->across.all_to_all / 1e9);
+    if (box->per_socket && box->uplink > 0) show_rate(p, "uplink", box->uplink, p->o.uplink);
+    fprintf(p->out, "; %g us\n", box->latency * 1e6);
+}
+
+static void show_devices(const planner *p) {
+    const diti_split_box *box = &p->request.box;
+    for (uint32_t i = 0; i < box->count; i++) {
+        diti_split_request one = p->request;
+        diti_split split;
+        diti_split_cost cost;
+        dit_error err = {0};
+        if (i && p->kinds[i] == p->kinds[i - 1]) continue;
+        one.box.count = 1;
+        one.box.devices[0] = box->devices[i];
+        diti_split_parse("cfg1", &split, &err);
+        diti_split_predict(&one, &split, &cost);
+        fprintf(p->out, "one %s alone: %.2f s at %.1f TFLOP/s%s%s\n", p->kinds[i]->name, cost.seconds,
+                box->devices[i].rate / 1e12,
+                p->o.single            ? " (as given)"
+                : p->kinds[i]->assumed ? " (assumed)"
+                                       : " (as PyTorch attains)",
+                cost.fits ? "" : ", if its memory were larger");
+    }
+}
+
+static void show_costs(const planner *p) {
+    diti_split_request one = p->request;
+    diti_split split;
+    diti_split_cost alone;
+    char name[DITI_SPLIT_NAME];
+    one.box.count = 1;
+    diti_split_parse("cfg1", &split, NULL);
+    diti_split_predict(&one, &split, &alone);
+    fprintf(p->out, "\n    %-30s %8s %7s %9s %9s %9s %8s\n    %-30s %8s %7s %9s %9s %9s %8s\n", "split", "seconds",
+            "times", "compute", "copies", "sent", "memory", "", "", "", "ms/step", "ms/step", "MB/step", "GB");
+    for (uint32_t i = 0; i < p->count; i++) {
+        const diti_split_cost *c = &p->costs[i];
+        fprintf(p->out, "%2u  %-30s %8.2f %6.2fx %9.1f %9.1f %9.1f %8.1f%s\n", i + 1, diti_split_print(&c->split, name),
+                c->seconds, alone.seconds / c->seconds, c->compute * 1e3, c->exchange * 1e3, c->sent / 1e6,
+                c->memory / 1e9, c->fits ? "" : " does not fit");
+    }
+}
+
+/* What goes from rank to rank in a step with nothing skipped; folded stages hand rows on and back again. */
+static void add_axis(const planner *p, const diti_split *split, diti_split_axis axis, bool mirror, double *bytes) {
+    const diti_split_shape *shape = &p->request.shape;
+    uint32_t ranks = diti_split_ranks(split), stride = diti_split_stride(split, axis), degree = split->degree[axis];
+    bool folded = axis == DITI_SPLIT_PIPEFUSION && shape->skips && !p->request.system.skips_sent;
+    double sent = diti_split_bytes(shape, split, axis, p->request.system.element);
+    if (axis != DITI_SPLIT_CFG && shape->guided && split->degree[DITI_SPLIT_CFG] == 1) sent *= 2;
+    if (axis <= DITI_SPLIT_RING)
+        sent *= (double)shape->layers / (split->degree[DITI_SPLIT_PIPEFUSION] * split->degree[DITI_SPLIT_LAYERS]);
+    if (mirror) sent = diti_split_skip_bytes(&p->request, split);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint32_t place = rank / stride % degree;
+        for (uint32_t peer = 0; peer < degree; peer++) {
+            uint32_t other = rank + peer * stride - place * stride;
+            double part = sent * diti_split_peer(axis, degree, place, peer, mirror);
+            bytes[rank * ranks + other] += part;
+            if (folded) bytes[other * ranks + rank] += part;
+        }
+    }
+}
+
+/* bytes: [ranks, ranks], from and to. */
+static void link_bytes(const planner *p, const diti_split *split, double *bytes) {
+    uint32_t ranks = diti_split_ranks(split);
+    memset(bytes, 0, (size_t)ranks * ranks * sizeof *bytes);
+    for (uint32_t axis = 0; axis < DITI_SPLIT_AXES; axis++)
+        if (split->degree[axis] > 1) add_axis(p, split, (diti_split_axis)axis, false, bytes);
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) add_axis(p, split, DITI_SPLIT_PIPEFUSION, true, bytes);
+}
+
+static void show_links(const planner *p, const diti_split *split) {
+    static double bytes[DITI_SPLIT_DEVICES * DITI_SPLIT_DEVICES];
+    uint32_t ranks = diti_split_ranks(split);
+    char name[DITI_SPLIT_NAME];
+    link_bytes(p, split, bytes);
+    fprintf(p->out, "\nMB per step and link of %s:\n", diti_split_print(split, name));
+    for (uint32_t from = 0; from < ranks; from++) {
+        bool any = false;
+        for (uint32_t to = 0; to < ranks; to++) {
+            if (bytes[from * ranks + to] <= 0) continue;
+            if (!any) fprintf(p->out, "    %u ->", from);
+            fprintf(p->out, "%s %u: %.1f", any ? "," : "", to, bytes[from * ranks + to] / 1e6);
+            any = true;
+        }
+        if (any) fputc('\n', p->out);
+    }
+}
+
+static void show(const planner *p) {
+    const diti_split_system *system = &p->request.system;
+    fprintf(p->out, "%s, %u x %u", p->model->name, p->width, p->height);
+    if (p->frames > 1) fprintf(p->out, ", %u frames", p->frames);
+    fprintf(p->out, ", %u steps of %.1f TFLOP%s\n", system->steps,
+            diti_split_flops(&p->request.shape) * (p->request.shape.guided ? 2 : 1) / 1e12,
+            p->request.shape.guided ? " (two branches)" : "");
+    show_machine(p);
+    show_devices(p);
+    show_costs(p);
+    if (p->request.box.count > 1) show_links(p, &p->costs[0].split);
+}
+
+static void show_list(FILE *out) {
+    fprintf(out, "models (default size, steps, TFLOP of an evaluation):\n");
+    for (size_t i = 0; i < DITI_COUNT(known_models); i++) {
+        const known_model *m = &known_models[i];
+        fprintf(out, "  %-16s %u x %u x %u, %u, %.2f\n", m->name, m->width, m->height, m->frames, m->steps,
+                diti_split_flops(&m->shape) / 1e12);
+    }
+    fprintf(out, "devices (TFLOP/s: peak, attained; GB/s, GB; machine):\n");
+    for (size_t i = 0; i < DITI_COUNT(known_devices); i++) {
+        const known_device *d = &known_devices[i];
+        fprintf(out, "  %-10s %5g, %5g%s; %g, %g; %s\n", d->name, d->peak, d->rate, d->assumed ? " (assumed)" : "",
+                d->stream, d->memory, d->machine);
+    }
+    fprintf(out, "machines (GB/s per device: pair, ring, all to all; latency):\n");
+    for (size_t i = 0; i < DITI_COUNT(known_machines); i++) {
+        const known_machine *m = &known_machines[i];
+        fprintf(out, "  %-16s %5g, %5g, %5g; %g us%s%s\n", m->name, m->inside.pair, m->inside.ring,
+                m->inside.all_to_all, m->latency_us, m->assumed[0] ? "; assumed: " : "", m->assumed);
+    }
+}
+
+/* ---- files ---- */
+
+static int write_file(const planner *p, const char *path, bool (*write)(const planner *p, FILE *file)) {
+    FILE *file = fopen(path, "wb");
+    bool good = file && write(p, file);
+    if (file && fclose(file) != 0) good = false;
+    return good ? EXIT_GOOD : complain(p, EXIT_OUTPUT, "%s: %s", path, strerror(errno));
+}
+
+static void make_note(const planner *p, char *out, size_t size) {
+    diti_format(out, size, "%s %ux%u, %u steps, %s on %s: %.2f s", p->model->name, p->width, p->height,
+                p->request.system.steps, p->o.devices, p->machine->name, p->costs[0].seconds);
+}
+
+static bool write_svg(const planner *p, FILE *file) {
+    char note[128], title[256], name[DITI_SPLIT_NAME];
+    make_note(p, note, sizeof note);
+    diti_format(title, sizeof title, "%s, %s", diti_split_print(&p->costs[0].split, name), note);
+    return write_gantt(file, &p->request, &p->costs[0], title);
+}
+
+static void fill_plan(const planner *p, diti_split_plan *plan) {
+    const diti_split_box *box = &p->request.box;
+    uint32_t each;
+    memset(plan, 0, sizeof *plan);
+    make_note(p, plan->note, sizeof plan->note);
+    plan->split = p->costs[0].split;
+    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION];
+    plan->warmup = p->request.system.warmup;
+    plan->int8 = p->request.system.element < 2;
+    each = box->count / plan->split.degree[DITI_SPLIT_CFG];
+    for (uint32_t rank = 0; rank < box->count; rank++) {
+        double sum = 0;
+        for (uint32_t i = rank / each * each; i < rank / each * each + each; i++) sum += box->devices[i].rate;
+        plan->shares[rank] = box->devices[rank].rate / sum;
+    }
+}
+
+static bool write_plan(const planner *p, FILE *file) {
+    diti_split_plan plan;
+    char *text = NULL;
+    bool good;
+    fill_plan(p, &plan);
+    good = diti_split_write(&p->env, &plan, &text, NULL) >= 0 && fputs(text, file) >= 0;
+    diti_free(&p->env, text);
+    return good;
+}
+
+static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
+    static planner p;
+    int code;
+    memset(&p, 0, sizeof p);
+    p.out = out;
+    p.errors = errors;
+    diti_env_init(&p.env, NULL, NULL, NULL);
+    for (int i = 1; i < count; i++) {
+        if (!strcmp(texts[i], "--help") || !strcmp(texts[i], "-h")) return fputs(usage_text, out), EXIT_GOOD;
+        if (!strcmp(texts[i], "--list")) return show_list(out), EXIT_GOOD;
+    }
+    code = take_options(&p, count, texts);
+    if (!code) code = take_model(&p);
+    if (!code) code = take_devices(&p);
+    if (!code) code = take_machine(&p);
+    if (!code) code = take_times(&p);
+    if (!code) code = take_cache(&p);
+    if (!code) code = take_methods(&p);
+    if (!code) code = choose(&p);
+    if (code) return code;
+    show(&p);
+    if (p.o.gantt) code = write_file(&p, p.o.gantt, write_svg);
+    if (!code && p.o.output) code = write_file(&p, p.o.output, write_plan);
+    return code;
+}
+
+#ifndef PLAN_NO_MAIN
+int main(int count, char **texts) { return plan_run(count, texts, stdout, stderr); }
+#endif

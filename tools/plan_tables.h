@@ -1,0 +1,187 @@
+/* What dit-plan knows by name: denoisers, devices, machines, systems. Times come from published measurements of xDiT
+ * and cache-dit in PyTorch (their documentation's performance pages), one table per card; what nobody measured is
+ * marked as assumed. Not part of dit.h. */
+#ifndef PLAN_TABLES_H
+#define PLAN_TABLES_H
+#include "dit.h"
+
+/* ---- denoisers (models.md names the originals) ---- */
+
+typedef struct known_model {
+    const char *name;
+    diti_split_shape shape;          /* at the default size */
+    uint32_t width, height, frames;  /* pixels, pictures of a clip */
+    uint32_t row_pixels, row_frames; /* of one row: the autoencoder's factor times the patch's side */
+    uint32_t steps;
+    double launch; /* seconds in which PyTorch submits a layer; 0: never the limit in what was measured */
+} known_model;
+
+/* layers hidden heads feed rows text text_width row_values skips joint gated guided weights, at two bytes each.
+ * HunyuanDiT's launch: the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which
+ * no further card shortens; FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63
+ * s. */
+static const known_model known_models[] = {
+    {"dit-xl-2", {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9}, 256, 256, 1, 16, 1, 250, 0},
+    {"pixart-alpha",
+     {28, 1152, 16, 4608, 4096, 120, 1152, 16, 0, false, false, true, 1.22e9},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     20,
+     0},
+    {"pixart-sigma",
+     {28, 1152, 16, 4608, 4096, 300, 1152, 16, 0, false, false, true, 1.22e9},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     20,
+     0},
+    {"hunyuandit",
+     {40, 1408, 16, 6144, 4096, 333, 1024, 16, 19, false, false, true, 3.0e9},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     50,
+     3.44e-3},
+    {"sd3-medium", {24, 1536, 24, 6144, 4096, 333, 0, 64, 0, true, false, true, 4.06e9}, 1024, 1024, 1, 16, 1, 28, 0},
+    {"sd35-large", {38, 2432, 38, 9728, 4096, 333, 0, 64, 0, true, false, true, 16.1e9}, 1024, 1024, 1, 16, 1, 28, 0},
+    {"flux", {57, 3072, 24, 12288, 4096, 512, 0, 64, 0, true, false, false, 23.8e9}, 1024, 1024, 1, 16, 1, 28, 2.66e-3},
+    {"flux2-klein-4b",
+     {25, 3072, 24, 9216, 4096, 512, 0, 128, 0, true, true, false, 7.75e9},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     4,
+     0},
+    {"z-image", {30, 3840, 30, 10240, 4096, 128, 0, 64, 0, true, true, false, 12.3e9}, 1024, 1024, 1, 16, 1, 9, 0},
+    {"cogvideox-2b", {30, 1920, 30, 7680, 17550, 226, 0, 64, 0, true, false, true, 3.4e9}, 720, 480, 49, 16, 4, 50, 0},
+    {"cogvideox-5b",
+     {42, 3072, 48, 12288, 17550, 226, 0, 64, 0, true, false, true, 11.1e9},
+     720,
+     480,
+     49,
+     16,
+     4,
+     50,
+     0},
+};
+
+/* ---- machines: what arrives per device and second, in 1e9 bytes ---- */
+
+typedef struct known_machine {
+    const char *name;
+    diti_split_rates inside, across;
+    uint32_t per_socket;
+    double uplink, latency_us;
+    const char *assumed; /* which of these nobody measured; "": none */
+} known_machine;
+
+/* The measured ones solve a published time for the bandwidth: 4 T4 from HunyuanDiT cfg2,ulysses2 15.46 s and PixArt
+ * ulysses4 6.04 s; L40 from CogVideoX ulysses2, ulysses3 and ring3, two sockets from FLUX ulysses4 16.8 s; L20 from
+ * FLUX ulysses2 13.80 s, ulysses4 8.28 s and ring4 9.16 s; V100 from HunyuanDiT cfg2,ulysses2 17.01 s; A100's latency
+ * from HunyuanDiT ulysses2 12.45 s, H100's from compiled FLUX ulysses2 2.68 s. pcie3 and pcie4: host-staged copies at
+ * half the link's rate. */
+static const known_machine known_machines[] = {
+    {"t4-pcie3", {7.9, 7.9, 6.2}, {0, 0, 0}, 0, 0, 40, "ring"},
+    {"l40-pcie4", {20, 26, 14}, {0, 0, 0}, 0, 0, 40, ""},
+    {"l40-two-sockets", {20, 26, 14}, {20, 26, 2.8}, 2, 26, 40, "across, uplink"},
+    {"l40-16", {20, 26, 14}, {20, 26, 2.8}, 8, 26, 40, "across, uplink"},
+    {"l20-pcie4", {22, 25, 14.5}, {0, 0, 0}, 0, 0, 40, ""},
+    {"v100-nvlink", {11.1, 11.1, 7.3}, {0, 0, 0}, 0, 0, 40, "ring, all to all"},
+    {"a100-nvlink", {200, 200, 200}, {0, 0, 0}, 0, 0, 800, "pair, ring, all to all"},
+    {"h100-nvlink", {300, 300, 300}, {0, 0, 0}, 0, 0, 120, "pair, ring, all to all"},
+    {"pcie4", {12, 12, 8}, {0, 0, 0}, 0, 0, 40, "all"},
+    {"pcie3", {6, 6, 4}, {0, 0, 0}, 0, 0, 40, "all"},
+    {"slow-host", {2, 2, 2}, {0, 0, 0}, 0, 0, 40, "all"},
+};
+
+/* ---- devices ---- */
+
+typedef struct known_device {
+    const char *name;
+    double peak, rate;     /* 1e12 operations per second: of fp16 products with fp32 sums; what a denoiser attains */
+    double stream, memory; /* 1e9 bytes per second, 1e9 bytes */
+    const char *machine;
+    bool assumed; /* rate: a share of the peak as cards of its kind attain it */
+} known_device;
+
+/* rate: operations over seconds on one card; PixArt on T4 (19.0 s for 20 steps), HunyuanDiT on V100 (45.83 s for 50, of
+ * which 4.63 s are not the denoiser), FLUX on the others (18.36, 23.56, 12.77, 6.71 s for 28). */
+static const known_device known_devices[] = {
+    {"T4", 65, 13.7, 320, 16, "t4-pcie3", false},       {"V100", 125, 34.8, 900, 32, "v100-nvlink", false},
+    {"A100", 312, 163, 2039, 80, "a100-nvlink", false}, {"L20", 119.5, 88, 864, 48, "l20-pcie4", false},
+    {"L40", 181, 113, 864, 48, "l40-pcie4", false},     {"H100", 989, 310, 3350, 80, "h100-nvlink", false},
+    {"H200", 989, 310, 4800, 141, "h100-nvlink", true}, {"RTX3090", 71, 40, 936, 24, "pcie4", true},
+    {"RTX4090", 165, 95, 1008, 24, "pcie4", true},      {"7900XTX", 123, 45, 960, 24, "pcie4", true},
+    {"ArcA770", 138, 35, 560, 16, "pcie4", true},       {"ArcB580", 117, 40, 456, 12, "pcie4", true},
+};
+
+/* ---- systems ---- */
+
+/* dit.h: text once per step, folded stages, recorded commands, merges in one pass (two fp32 reads, one write). */
+static diti_split_system system_dit(void) {
+    diti_split_system system = DITI_ZERO;
+    system.element = 2;
+    system.overlap = 0.8;
+    system.merge = 12;
+    system.patch_rows = 115;
+    system.warmup = 1;
+    return system;
+}
+
+/* xDiT as measured, in PyTorch without torch.compile. overlap and merge (passes that read and write fp32: 38 bytes) fit
+ * the rings of FLUX on L20 and CogVideoX on L40; patch_rows FLUX pipefusion4 on L40. */
+static diti_split_system system_xdit(const known_model *model) {
+    diti_split_system system = system_dit();
+    system.overlap = 0.1;
+    system.merge = 38;
+    system.text_per_patch = true;
+    system.skips_sent = true;
+    system.launch = model->launch;
+    return system;
+}
+
+#define FIND(kind)                                                                                                     \
+    static const known_##kind *find_##kind(const char *name) {                                                         \
+        for (size_t i = 0; i < sizeof known_##kind##s / sizeof *known_##kind##s; i++)                                  \
+            if (diti_equal(known_##kind##s[i].name, name)) return &known_##kind##s[i];                                 \
+        return NULL;                                                                                                   \
+    }
+FIND(model)
+FIND(machine)
+FIND(device)
+#undef FIND
+
+static diti_split_rates in_bytes(diti_split_rates rates) {
+    rates.pair *= 1e9, rates.ring *= 1e9, rates.all_to_all *= 1e9;
+    return rates;
+}
+
+static void use_machine(diti_split_box *box, const known_machine *machine) {
+    box->inside = in_bytes(machine->inside);
+    box->across = in_bytes(machine->per_socket ? machine->across : machine->inside);
+    box->per_socket = machine->per_socket;
+    box->uplink = machine->uplink * 1e9;
+    box->latency = machine->latency_us * 1e-6;
+}
+
+/* Rows of a picture or clip; the first frame stands alone where an autoencoder joins several. */
+static uint32_t model_rows(const known_model *model, uint32_t width, uint32_t height, uint32_t frames) {
+    uint32_t times = (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
+    if (model->row_frames == 1) times = 1;
+    return (width / model->row_pixels) * (height / model->row_pixels) * times;
+}
+
+/* One card needs `seconds` for all steps but the serial part: what it attains. */
+static double rate_of(const diti_split_request *q, double seconds) {
+    return diti_split_flops(&q->shape) * (q->shape.guided ? 2 : 1) * q->system.steps / (seconds - q->system.serial);
+}
+#endif
