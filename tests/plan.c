@@ -631,6 +631,18 @@ static void test_program(void) {
     remove(svg), remove(json);
 }
 
+/* What README.md shows is what the program prints. */
+static void test_readme(void) {
+    static char out[65536], errors[4096];
+    const char *text = read_text("README.md"), *line = strstr(text, "\nbuild/dit-plan ");
+    char command[256] = "";
+    if (!CHECK(line != NULL)) return;
+    line += strlen("\nbuild/dit-plan ");
+    memcpy(command, line, strcspn(line, "\n") < 255 ? strcspn(line, "\n") : 255);
+    CHECK(run_plan(command, out, sizeof out, errors, sizeof errors) == 0);
+    CHECK(strlen(out) > 200 && strstr(text, out));
+}
+
 /* A step's picture: the bars of a device's arithmetic sum to the step's arithmetic, whatever the split. */
 static void test_gantt(void) {
     static const char *const splits[] = {"cfg1", "ulysses4", "ring4", "pipefusion4", "layers3"};
@@ -683,6 +695,7 @@ int main(void) {
     test_plan_damaged();
     test_program_refuses();
     test_program();
+    test_readme();
     test_gantt();
     return TEST_END("plan");
 }

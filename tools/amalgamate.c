@@ -1,6 +1,7 @@
 /* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
  * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines and comments, which stay
- * where the code is edited; then ../LICENSE as a comment. The text depends on those files alone. OUT is left untouched when it holds that text already. */
+ * where the code is edited; then ../LICENSE as a comment. The text depends on those files alone. OUT is left untouched
+ * when it holds that text already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +42,12 @@ static text read_file(const char *path) {
     return all;
 }
 
-/* A tab for four spaces: indentation is a fourteenth of the header. */
-static const char *append_indentation(text *out, const char *line) {
-    size_t spaces = strspn(line, " "), tabs;
-    for (tabs = spaces / 4; tabs; tabs--) append_string(out, "\t");
-    append(out, line, spaces % 4);
+/* A tab for four spaces, and one tab more than the line before where a line goes on under an open bracket: indentation
+ * is a twentieth of the header. most: tabs that this line may have. */
+static const char *append_indentation(text *out, const char *line, size_t *most) {
+    size_t spaces = strspn(line, " "), tabs = spaces / 4 < *most ? spaces / 4 : *most, i;
+    for (i = 0; i < tabs; i++) append_string(out, "\t");
+    if (line[spaces] != '\n' && spaces == tabs * 4) *most = tabs + 1;
     return line + spaces;
 }
 
@@ -95,6 +97,7 @@ static text without_comments(const char *name, const char *source) {
 
 /* Local includes vanish because the files they name stand in the same header. */
 static void append_source(text *out, const char *name, const char *commented) {
+    size_t most = 1;
     text code = without_comments(name, commented);
     const char *source = code.data;
     append_string(out, "\n/* ==== src/");
@@ -104,7 +107,7 @@ static void append_source(text *out, const char *name, const char *commented) {
         size_t length = strcspn(source, "\n");
         length += source[length] == '\n';
         if (strncmp(source, "#include \"", 10) != 0) {
-            const char *text_of_line = append_indentation(out, source);
+            const char *text_of_line = append_indentation(out, source, &most);
             append(out, text_of_line, length - (size_t)(text_of_line - source));
         }
         source += length;
