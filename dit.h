@@ -904,7 +904,7 @@ DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char 
 DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
-									  dit_error *err);
+	dit_error *err);
 
 DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
 DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
@@ -947,17 +947,17 @@ typedef struct diti_json {
 	const struct diti_json *first, *next;
 } diti_json;
 DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
-										diti_json **out, dit_error *err);
+	diti_json **out, dit_error *err);
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
 DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
-											const char *key);
+	const char *key);
 DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
-									 double otherwise);
+	double otherwise);
 DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out);
 DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-									   uint32_t *out, dit_error *err);
+	uint32_t *out, dit_error *err);
 
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
@@ -1066,7 +1066,7 @@ static void diti_default_free(void *memory, size_t size, void *user) {
 }
 
 DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
-									  dit_error *err) {
+	dit_error *err) {
 	memset(env, 0, sizeof *env);
 	if (allocator) env->allocator = *allocator;
 	if (logger) env->logger = *logger;
@@ -1296,7 +1296,7 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits) {
 
 DIT_INTERNAL uint16_t diti_float_to_half(float value) {
 	uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift,
-			 kept, rest, half;
+		kept, rest, half;
 	if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
 	if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
 	if (magnitude < 0x33000000u) return (uint16_t)sign;
@@ -1351,7 +1351,7 @@ static dit_result diti_json_value(diti_json_parser *parser, diti_json *node, int
 
 static dit_result diti_json_fail(const diti_json_parser *parser, const char *message) {
 	return diti_fail(parser->err, DIT_ERROR_BAD_FILE, "%s: JSON error at byte %llu: %s", parser->what,
-					 (unsigned long long)parser->at, message);
+		(unsigned long long)parser->at, message);
 }
 
 static size_t diti_json_count_values(const char *text, size_t size) {
@@ -1677,7 +1677,7 @@ static bool diti_json_reserve(diti_json_parser *parser) {
 }
 
 DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
-										diti_json **out, dit_error *err) {
+	diti_json **out, dit_error *err) {
 	diti_json_parser parser = DITI_ZERO;
 	dit_result result;
 	*out = NULL;
@@ -1734,14 +1734,14 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
 }
 
 DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-									   uint32_t *out, dit_error *err) {
+	uint32_t *out, dit_error *err) {
 	const diti_json *value = diti_json_get(object, key);
 	uint64_t number;
 	*out = otherwise;
 	if (!value || value->kind == DITI_JSON_NULL) return DIT_OK;
 	if (!diti_json_u64(value, &number) || number < 1 || number > most) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: %s must be a whole number from 1 to %u", key,
-						 (unsigned)most);
+			(unsigned)most);
 	}
 	*out = (uint32_t)number;
 	return DIT_OK;
@@ -1753,15 +1753,15 @@ DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key,
 
 typedef struct diti_file diti_file;
 DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
-									   dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
-											  diti_file **out, dit_error *err);
+	diti_file **out, dit_error *err);
 DIT_INTERNAL void diti_file_close(diti_file *file);
 DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
 DIT_INTERNAL const char *diti_file_name(const diti_file *file);
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
 DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
-										   dit_error *err);
+	dit_error *err);
 DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 DIT_INTERNAL const char *diti_type_name(dit_type type);
@@ -1783,9 +1783,9 @@ typedef struct diti_stored_tensor {
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
-											 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
-													diti_checkpoint **out, dit_error *err);
+	diti_checkpoint **out, dit_error *err);
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
@@ -1795,14 +1795,14 @@ DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoin
 DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
 DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor);
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											 uint64_t offset, void *out, size_t size, dit_error *err);
+	uint64_t offset, void *out, size_t size, dit_error *err);
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-												   float *out, uint64_t count, dit_error *err);
+	float *out, uint64_t count, dit_error *err);
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
 DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
-										uint64_t *count, uint32_t *gguf_type);
+	uint64_t *count, uint32_t *gguf_type);
 DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
-													size_t *length);
+	size_t *length);
 
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
@@ -1813,21 +1813,21 @@ DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											dit_type *out, dit_error *err);
+	dit_type *out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											uint32_t rows, const diti_stored_tensor **out, dit_error *err);
+	uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											float *out, uint32_t rows, dit_error *err);
+	float *out, uint32_t rows, dit_error *err);
 
 typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_package_close(diti_package *package);
 DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
-											   const diti_checkpoint **out, const char **prefix, dit_error *err);
+	const diti_checkpoint **out, const char **prefix, dit_error *err);
 
 enum {
 	DITI_GGUF_U8,
@@ -1891,25 +1891,25 @@ typedef struct diti_format_type {
 } diti_format_type;
 
 DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
-								 size_t *out);
+	size_t *out);
 DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
-										size_t count, const char *file, const char *what, dit_error *err);
+	size_t count, const char *file, const char *what, dit_error *err);
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
-											const diti_format_type *format, dit_error *err);
+	const diti_format_type *format, dit_error *err);
 DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
-											  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err);
 DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name);
 DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
 DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
 DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name);
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
-										dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
 
 typedef struct diti_zip_entry {
@@ -1927,13 +1927,13 @@ DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip);
 DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name);
 
 typedef enum diti_pickle_callable {
-									DITI_PICKLE_ORDERED_DICT,
-									DITI_PICKLE_TENSOR_V2,
-									DITI_PICKLE_TENSOR_V3,
-									DITI_PICKLE_PARAMETER,
-									DITI_PICKLE_NAMESPACE,
-									DITI_PICKLE_SIZE,
-									DITI_PICKLE_TYPE
+	DITI_PICKLE_ORDERED_DICT,
+	DITI_PICKLE_TENSOR_V2,
+	DITI_PICKLE_TENSOR_V3,
+	DITI_PICKLE_PARAMETER,
+	DITI_PICKLE_NAMESPACE,
+	DITI_PICKLE_SIZE,
+	DITI_PICKLE_TYPE
 } diti_pickle_callable;
 typedef enum diti_pickle_kind {
 	DITI_PICKLE_OTHER,
@@ -1969,7 +1969,7 @@ typedef struct diti_pickle {
 	uint32_t root;
 } diti_pickle;
 DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
-										  diti_pickle *out, dit_error *err);
+	diti_pickle *out, dit_error *err);
 DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
 #endif
 
@@ -2326,7 +2326,7 @@ static dit_result diti_file_attach(diti_file *file, const dit_source *source, bo
 }
 
 static dit_result diti_file_create(const diti_env *env, const dit_source *source, const char *name, bool *absent,
-								   diti_file **out, dit_error *err) {
+	diti_file **out, dit_error *err) {
 	diti_file *file = (diti_file *)diti_alloc_zero(env, sizeof *file);
 	dit_result result;
 	*out = NULL;
@@ -2344,13 +2344,13 @@ static dit_result diti_file_create(const diti_env *env, const dit_source *source
 }
 
 DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
-									   dit_error *err) {
+	dit_error *err) {
 	bool absent;
 	return diti_file_create(env, source, name, &absent, out, err);
 }
 
 static dit_result diti_file_create_if_there(const diti_env *env, const dit_source *source, const char *name,
-											diti_file **out, dit_error *err) {
+	diti_file **out, dit_error *err) {
 	dit_error why = DITI_ZERO;
 	bool absent = false;
 	dit_result result = diti_file_create(env, source, name, &absent, out, &why);
@@ -2372,7 +2372,7 @@ static bool diti_member_is_safe(const char *member) {
 }
 
 static dit_result diti_file_open_hooked(const diti_env *env, const dit_source *root, const char *member,
-										diti_file **out, dit_error *err) {
+	diti_file **out, dit_error *err) {
 	dit_source source = DITI_ZERO;
 	dit_result result = root->open(member, &source, root->user);
 	if (result == DIT_ERROR_IO || (result >= 0 && !source.path && !source.data && !source.read_at)) return DIT_OK;
@@ -2381,7 +2381,7 @@ static dit_result diti_file_open_hooked(const diti_env *env, const dit_source *r
 }
 
 static dit_result diti_file_open_below(const diti_env *env, const char *folder, const char *member, diti_file **out,
-									   dit_error *err) {
+	dit_error *err) {
 	dit_source source = DITI_ZERO;
 	size_t size = strlen(folder) + strlen(member) + 2;
 	dit_result result;
@@ -2395,7 +2395,7 @@ static dit_result diti_file_open_below(const diti_env *env, const char *folder, 
 }
 
 DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
-											  diti_file **out, dit_error *err) {
+	diti_file **out, dit_error *err) {
 	*out = NULL;
 	if (!diti_member_is_safe(member)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "'%s': not a name inside the model's folder", member);
@@ -2427,7 +2427,7 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
 	size_t done = 0;
 	if (!diti_file_holds(file, offset, size)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %llu bytes at %llu are past the end", file->name,
-						 (unsigned long long)size, (unsigned long long)offset);
+			(unsigned long long)size, (unsigned long long)offset);
 	}
 	if (!file->read_at) {
 		if (size) memcpy(bytes, file->data + offset, size);
@@ -2437,7 +2437,7 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
 		int64_t got = file->read_at(offset + done, bytes + done, size - done, file->user);
 		if (got <= 0 || (uint64_t)got > size - done) {
 			return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name,
-							 (unsigned long long)(offset + done));
+				(unsigned long long)(offset + done));
 		}
 		done += (size_t)got;
 	}
@@ -2445,7 +2445,7 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
 }
 
 DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
-										   dit_error *err) {
+	dit_error *err) {
 	uint64_t bytes = diti_file_size(file);
 	char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
 	dit_result result;
@@ -2520,7 +2520,7 @@ static size_t diti_name_slot(const diti_name_index *index, const void *items, si
 }
 
 DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
-								 size_t *out) {
+	size_t *out) {
 	size_t slot;
 	if (!index->size) return false;
 	slot = diti_name_slot(index, items, stride, name);
@@ -2530,7 +2530,7 @@ DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items
 }
 
 DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
-										size_t count, const char *file, const char *what, dit_error *err) {
+	size_t count, const char *file, const char *what, dit_error *err) {
 	size_t i, size = 16;
 	if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
 	while (size / 2 < count) size *= 2;
@@ -2548,7 +2548,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 
 
 DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
-										  dit_error *err) {
+	dit_error *err) {
 	if (!diti_grow(&checkpoint->env, (void **)&metadata->items, &metadata->capacity, metadata->count, sizeof *meta)) {
 		return diti_no_memory(diti_checkpoint_name(checkpoint), err);
 	}
@@ -2559,7 +2559,7 @@ DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_meta
 DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err) {
 	const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
 	return diti_name_build(&checkpoint->env, &metadata->index, metadata->items, sizeof *metadata->items,
-						   metadata->count, diti_file_name(file), "metadata key", err);
+		metadata->count, diti_file_name(file), "metadata key", err);
 }
 
 DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name) {
@@ -2598,18 +2598,18 @@ static bool diti_stored_bytes(const diti_stored_tensor *tensor, const diti_forma
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
-											const diti_format_type *format, dit_error *err) {
+	const diti_format_type *format, dit_error *err) {
 	const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
 	tensor->type = format->type;
 	tensor->type_name = format->name;
 	tensor->file = (uint32_t)(checkpoint->file_count - 1);
 	if (!diti_stored_bytes(tensor, format, &tensor->size)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE,
-						 "%s: tensor '%s': its shape does not suit %s (blocks of %u) or overflows",
-						 diti_file_name(file), tensor->name, format->name, (unsigned)format->block);
+			"%s: tensor '%s': its shape does not suit %s (blocks of %u) or overflows",
+			diti_file_name(file), tensor->name, format->name, (unsigned)format->block);
 	}
 	if (!diti_grow(&checkpoint->env, (void **)&checkpoint->tensors, &checkpoint->tensor_capacity,
-				   checkpoint->tensor_count, sizeof *tensor)) {
+		checkpoint->tensor_count, sizeof *tensor)) {
 		return diti_no_memory(diti_file_name(file), err);
 	}
 	checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
@@ -2642,7 +2642,7 @@ static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *ord
 }
 
 static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
-									uint64_t *end, dit_error *err) {
+	uint64_t *end, dit_error *err) {
 	const diti_file *file = checkpoint->files[tensor->file];
 	uint64_t size = diti_file_size(file);
 	if (diti_add_u64(tensor->offset, data_offset, &tensor->offset) && diti_add_u64(tensor->offset, tensor->size, end) &&
@@ -2650,7 +2650,7 @@ static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stor
 		return DIT_OK;
 	}
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its data is past the end of the file (%llu bytes)",
-					 diti_file_name(file), tensor->name, (unsigned long long)size);
+		diti_file_name(file), tensor->name, (unsigned long long)size);
 }
 
 static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t first, dit_error *err) {
@@ -2667,7 +2667,7 @@ static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t
 		const diti_stored_tensor *tensor = &tensors[order[i]];
 		if (before && tensor->offset - before->offset < before->size) {
 			result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensors '%s' and '%s' overlap",
-							   diti_file_name(checkpoint->files[tensor->file]), before->name, tensor->name);
+				diti_file_name(checkpoint->files[tensor->file]), before->name, tensor->name);
 		}
 		before = tensor;
 	}
@@ -2676,7 +2676,7 @@ static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
-											  dit_error *err) {
+	dit_error *err) {
 	uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
 	size_t i;
 	for (i = first; i < checkpoint->tensor_count; i++) {
@@ -2700,7 +2700,7 @@ static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char 
 	char magic[5] = {0, 0, 0, 0, 0};
 	if (have >= 2 && head[0] == 0x80 && head[1] <= 5) return true;
 	return diti_file_size(file) > 512 && diti_file_read(file, 257, magic, sizeof magic, NULL) >= 0 &&
-		   memcmp(magic, "ustar", sizeof magic) == 0;
+		memcmp(magic, "ustar", sizeof magic) == 0;
 }
 
 static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
@@ -2725,16 +2725,16 @@ static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out
 	}
 	if (diti_file_is_old_pytorch(file, head, have)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE,
-						 "%s: written by a PyTorch before 1.6 (no zip archive around its pickle): load it in a newer "
-						 "PyTorch and save it again, or as safetensors",
-						 diti_file_name(file));
+			"%s: written by a PyTorch before 1.6 (no zip archive around its pickle): load it in a newer "
+			"PyTorch and save it again, or as safetensors",
+			diti_file_name(file));
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_file *file, dit_error *err) {
 	if (!diti_grow(&checkpoint->env, (void **)&checkpoint->files, &checkpoint->file_capacity, checkpoint->file_count,
-				   sizeof *checkpoint->files)) {
+		sizeof *checkpoint->files)) {
 		dit_result result = diti_no_memory(diti_file_name(file), err);
 		diti_file_close(file);
 		return result;
@@ -2745,7 +2745,7 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
 
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
 	return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-						   checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+		checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
 }
 
 typedef struct diti_siblings {
@@ -2754,7 +2754,7 @@ typedef struct diti_siblings {
 } diti_siblings;
 
 static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_siblings *siblings, const char *name,
-									dit_error *err) {
+	dit_error *err) {
 	const char *slash = strrchr(siblings->first, '/');
 	size_t folder = slash ? (size_t)(slash - siblings->first) + 1 : 0, size = folder + strlen(name) + 1;
 	char *member = (char *)diti_alloc(&checkpoint->env, size);
@@ -2765,7 +2765,7 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 	result = diti_file_open_member(&checkpoint->env, siblings->root, member, &file, err);
 	if (result >= 0 && !file) {
 		result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: names the file '%s', which does not exist",
-						   diti_checkpoint_name(checkpoint), member);
+			diti_checkpoint_name(checkpoint), member);
 	}
 	diti_free(&checkpoint->env, member);
 	return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
@@ -2797,12 +2797,12 @@ static bool diti_shard_is_open(const diti_shard_list *list, const char *shard) {
 }
 
 static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_shard_list *list,
-								  const diti_json *entry, dit_error *err) {
+	const diti_json *entry, dit_error *err) {
 	dit_result result;
 	if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
 		(!diti_ends_with(entry->text, ".safetensors") && !diti_ends_with(entry->text, ".bin"))) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors or .bin file",
-						 diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
+			diti_checkpoint_name(checkpoint), entry->key, entry->text ? entry->text : "");
 	}
 	if (diti_shard_is_open(list, entry->text)) return DIT_OK;
 	if (!diti_grow(&checkpoint->env, (void **)&list->shards, &list->capacity, list->count, sizeof *list->shards)) {
@@ -2812,19 +2812,19 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
 	if (result < 0) return result;
 	list->shards[list->count++] = entry->text;
 	return diti_ends_with(entry->text, ".bin") ? diti_pytorch_parse(checkpoint, err)
-											   : diti_safetensors_parse(checkpoint, err);
+		: diti_safetensors_parse(checkpoint, err);
 }
 
 static dit_result diti_check_shard(const diti_checkpoint *checkpoint, const diti_shard_list *list,
-								   const diti_json *entry, dit_error *err) {
+	const diti_json *entry, dit_error *err) {
 	const diti_stored_tensor *tensor = diti_checkpoint_find(checkpoint, entry->key);
 	if (tensor && strcmp(list->shards[tensor->file - 1], entry->text) == 0) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' is not in its shard '%s'",
-					 diti_checkpoint_name(checkpoint), entry->key, entry->text);
+		diti_checkpoint_name(checkpoint), entry->key, entry->text);
 }
 
 static dit_result diti_open_shards(diti_checkpoint *checkpoint, const diti_siblings *siblings, const diti_json *map,
-								   dit_error *err) {
+	dit_error *err) {
 	diti_shard_list list = DITI_ZERO;
 	const diti_json *entry;
 	dit_result result = DIT_OK;
@@ -2847,7 +2847,7 @@ static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblin
 	map = diti_json_get(root, "weight_map");
 	if (!map || map->kind != DITI_JSON_OBJECT) {
 		result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: JSON without a weight_map, so no index of shards",
-						   diti_checkpoint_name(checkpoint));
+			diti_checkpoint_name(checkpoint));
 	} else {
 		result = diti_open_shards(checkpoint, siblings, map, err);
 	}
@@ -2867,13 +2867,13 @@ static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
 }
 
 static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblings *siblings, size_t stem,
-								  uint32_t number, uint32_t count, dit_error *err) {
+	uint32_t number, uint32_t count, dit_error *err) {
 	const char *slash = strrchr(siblings->first, '/');
 	char name[512];
 	uint32_t own_number, own_count;
 	dit_result result;
 	if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)stem, slash ? slash + 1 : siblings->first,
-					 (unsigned)number + 1, (unsigned)count)) {
+		(unsigned)number + 1, (unsigned)count)) {
 		return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
 	}
 	result = diti_open_sibling(checkpoint, siblings, name, err);
@@ -2881,7 +2881,7 @@ static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblin
 	if (result < 0) return result;
 	if (own_number == number && own_count == count) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: calls itself part %u of %u", name, (unsigned)own_number + 1,
-					 (unsigned)own_count);
+		(unsigned)own_count);
 }
 
 static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
@@ -2891,7 +2891,7 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 	if (result < 0) return result;
 	if (count > 1 && (number != 0 || !diti_split_stem(siblings->first, count, &stem))) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, named ...-00001-of-%05u.gguf",
-						 diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
+			diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
 	}
 	for (i = 1; i < count; i++) {
 		result = diti_open_split(checkpoint, siblings, stem, i, count, err);
@@ -2919,7 +2919,7 @@ static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_sib
 }
 
 static dit_result diti_checkpoint_create(const diti_env *env, diti_file *file, const diti_siblings *siblings,
-										 diti_checkpoint **out, dit_error *err) {
+	diti_checkpoint **out, dit_error *err) {
 	diti_checkpoint *checkpoint = (diti_checkpoint *)diti_alloc_zero(env, sizeof *checkpoint);
 	dit_result result;
 	if (!checkpoint) {
@@ -2948,7 +2948,7 @@ static size_t diti_folder_length(const char *path) {
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
-											 dit_error *err) {
+	dit_error *err) {
 	const char *path = source->path ? source->path : "";
 	size_t length = diti_folder_length(path);
 	dit_source root = *source;
@@ -2970,7 +2970,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_sour
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
-													diti_checkpoint **out, dit_error *err) {
+	diti_checkpoint **out, dit_error *err) {
 	diti_siblings siblings;
 	diti_file *file;
 	dit_result result = diti_file_open_member(env, root, member, &file, err);
@@ -3030,7 +3030,7 @@ DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, 
 }
 
 static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-								   dit_error *err) {
+	dit_error *err) {
 	if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
 	return diti_fail(
 		err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -3039,11 +3039,11 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
 }
 
 static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-										 uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
+	uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
 	uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
 	if (offset % bytes != 0 || size % bytes != 0)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
-						 diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+			diti_file_name(checkpoint->files[tensor->file]), tensor->name);
 	for (i = offset / bytes; i < (offset + size) / bytes; i++) {
 		uint64_t rest = i, at = 0;
 		uint32_t d;
@@ -3057,19 +3057,19 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											 uint64_t offset, void *out, size_t size, dit_error *err) {
+	uint64_t offset, void *out, size_t size, dit_error *err) {
 	dit_result result = diti_refuse_type(checkpoint, tensor, err);
 	if (result < 0) return result;
 	if (offset > tensor->size || size > tensor->size - offset) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
-						 diti_file_name(checkpoint->files[tensor->file]), tensor->name);
+			diti_file_name(checkpoint->files[tensor->file]), tensor->name);
 	}
 	if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
 	return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-												   float *out, uint64_t count, dit_error *err) {
+	float *out, uint64_t count, dit_error *err) {
 	unsigned char blocks[4096];
 	uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
 	uint64_t done = 0;
@@ -3077,13 +3077,13 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
 	if (result < 0) return result;
 	if (!block) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: tensor '%s' is stored as %s, which only matrices may be",
-						 diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
+			"%s: tensor '%s' is stored as %s, which only matrices may be",
+			diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 	}
 	if (count != diti_stored_tensor_elements(tensor)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
-						 diti_file_name(checkpoint->files[tensor->file]), tensor->name,
-						 (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
+			diti_file_name(checkpoint->files[tensor->file]), tensor->name,
+			(unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
 	}
 	while (done < count && result >= 0) {
 		uint64_t left = (count - done) / block, fit = sizeof blocks / bytes, take = left < fit ? left : fit;
@@ -3100,7 +3100,7 @@ DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint,
 }
 
 DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
-										uint64_t *count, uint32_t *gguf_type) {
+	uint64_t *count, uint32_t *gguf_type) {
 	const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
 	if (!meta || !meta->array || !meta->data) return false;
 	*data = meta->data;
@@ -3110,7 +3110,7 @@ DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const
 }
 
 DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
-													size_t *length) {
+	size_t *length) {
 	const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
 	if (!meta || !meta->texts || index >= meta->count) return NULL;
 	if (length) *length = meta->texts[index].length;
@@ -3150,7 +3150,7 @@ DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name
 }
 
 static dit_result diti_safetensors_shape(const diti_safetensors *file, const diti_json *entry,
-										 diti_stored_tensor *tensor) {
+	diti_stored_tensor *tensor) {
 	const diti_json *shape = diti_json_get(entry, "shape"), *dimension;
 	if (!shape || shape->kind != DITI_JSON_ARRAY) return diti_safetensors_fail(file, tensor->name, "has no shape");
 	if (shape->count > DITI_COUNT(tensor->shape)) {
@@ -3165,7 +3165,7 @@ static dit_result diti_safetensors_shape(const diti_safetensors *file, const dit
 }
 
 static dit_result diti_safetensors_range(const diti_safetensors *file, const diti_json *entry, const char *tensor,
-										 uint64_t *begin, uint64_t *end) {
+	uint64_t *begin, uint64_t *end) {
 	const diti_json *offsets = diti_json_get(entry, "data_offsets");
 	if (!offsets || offsets->kind != DITI_JSON_ARRAY || offsets->count != 2 || !diti_json_u64(offsets->first, begin) ||
 		!diti_json_u64(offsets->first->next, end)) {
@@ -3173,9 +3173,9 @@ static dit_result diti_safetensors_range(const diti_safetensors *file, const dit
 	}
 	if (*begin > *end || *end > file->data_size) {
 		return diti_fail(file->err, DIT_ERROR_BAD_FILE,
-						 "%s: tensor '%s': data_offsets %llu to %llu are not inside the file's %llu data bytes",
-						 file->name, tensor, (unsigned long long)*begin, (unsigned long long)*end,
-						 (unsigned long long)file->data_size);
+			"%s: tensor '%s': data_offsets %llu to %llu are not inside the file's %llu data bytes",
+			file->name, tensor, (unsigned long long)*begin, (unsigned long long)*end,
+			(unsigned long long)file->data_size);
 	}
 	return DIT_OK;
 }
@@ -3191,7 +3191,7 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
 	type = diti_safetensors_find_type(dtype);
 	if (!type) {
 		return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown dtype '%s'", file->name, entry->key,
-						 dtype);
+			dtype);
 	}
 	tensor.name = diti_checkpoint_keep_text(file->checkpoint, entry->key, entry->key_length);
 	if (!tensor.name) return diti_no_memory(file->name, file->err);
@@ -3202,7 +3202,7 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
 	result = diti_checkpoint_add(file->checkpoint, &tensor, type, file->err);
 	if (result < 0) return result;
 	return tensor.size == end - begin ? DIT_OK
-									  : diti_safetensors_fail(file, tensor.name, "size does not match its shape");
+		: diti_safetensors_fail(file, tensor.name, "size does not match its shape");
 }
 
 static dit_result diti_safetensors_metadata(const diti_safetensors *file, const diti_json *entry) {
@@ -3217,7 +3217,7 @@ static dit_result diti_safetensors_metadata(const diti_safetensors *file, const 
 		dit_result result;
 		if (value->kind != DITI_JSON_STRING) {
 			return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ '%s' is not text", file->name,
-							 value->key);
+				value->key);
 		}
 		meta.name = diti_checkpoint_keep_text(file->checkpoint, value->key, strlen(value->key));
 		meta.text = diti_checkpoint_keep_text(file->checkpoint, value->text, value->text_length);
@@ -3237,7 +3237,7 @@ static dit_result diti_safetensors_header(const diti_safetensors *file, const di
 	}
 	for (entry = root->first; entry; entry = entry->next) {
 		dit_result result = strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
-																	: diti_safetensors_tensor(file, entry);
+			: diti_safetensors_tensor(file, entry);
 		if (result < 0) return result;
 	}
 	return DIT_OK;
@@ -3256,8 +3256,8 @@ static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *o
 	for (i = 8; i-- > 0;) size = size << 8 | head[i];
 	if (size > DITI_SAFETENSORS_MAX_HEADER || size > diti_file_size(bytes) - 8) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE,
-						 "%s: neither GGUF nor safetensors, or cut off: a header of %llu bytes in a file of %llu",
-						 diti_file_name(bytes), (unsigned long long)size, (unsigned long long)diti_file_size(bytes));
+			"%s: neither GGUF nor safetensors, or cut off: a header of %llu bytes in a file of %llu",
+			diti_file_name(bytes), (unsigned long long)size, (unsigned long long)diti_file_size(bytes));
 	}
 	*out = (size_t)size;
 	return DIT_OK;
@@ -3576,15 +3576,15 @@ static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
 	type = diti_gguf_find_type(id);
 	if (!type) {
 		return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown type number %lu", gguf->name,
-						 tensor.name, (unsigned long)id);
+			tensor.name, (unsigned long)id);
 	}
 	if (tensor.offset % alignment) {
 		return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': offset %llu is not aligned to %llu",
-						 gguf->name, tensor.name, (unsigned long long)tensor.offset, (unsigned long long)alignment);
+			gguf->name, tensor.name, (unsigned long long)tensor.offset, (unsigned long long)alignment);
 	}
 	result = diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err);
 	return result < 0 ? result
-					  : diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
+		: diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
 }
 
 static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
@@ -3599,7 +3599,7 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
 		if (result < 0) return result;
 	}
 	return diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment,
-								 gguf->err);
+		gguf->err);
 }
 
 
@@ -3613,14 +3613,14 @@ static dit_result diti_gguf_version(diti_gguf *gguf) {
 	if (version == 0x02000000 || version == 0x03000000)
 		return diti_gguf_fail(gguf, "a big-endian file; dit.h reads little-endian ones");
 	return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: GGUF version %lu; dit.h reads 2 and 3", gguf->name,
-					 (unsigned long)version);
+		(unsigned long)version);
 }
 
 static dit_result diti_gguf_take_count(diti_gguf *gguf, uint64_t size, uint64_t *out) {
 	dit_result result = diti_gguf_take_number(gguf, 8, out);
 	if (result < 0 || *out <= (gguf->size - gguf->at) / size) return result;
 	return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: %s: %llu are more than the file can hold", gguf->name,
-					 gguf->subject, (unsigned long long)*out);
+		gguf->subject, (unsigned long long)*out);
 }
 
 static dit_result diti_gguf_contents(diti_gguf *gguf) {
@@ -3637,7 +3637,7 @@ static dit_result diti_gguf_contents(diti_gguf *gguf) {
 }
 
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
-										dit_error *err) {
+	dit_error *err) {
 	diti_gguf gguf = DITI_ZERO;
 	dit_result result;
 	gguf.checkpoint = checkpoint;
@@ -3697,12 +3697,12 @@ static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator)
 	at = diti_little(bytes + 8, 8);
 	if (at > locator || locator - at < DITI_ZIP64_END_SIZE)
 		return diti_zip_fail(reader,
-							 "the zip archive's directory is damaged: its 64-bit end is not before its locator");
+			"the zip archive's directory is damaged: its 64-bit end is not before its locator");
 	result = diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err);
 	if (result < 0) return result;
 	if (diti_little(bytes, 4) != DITI_ZIP64_END)
 		return diti_zip_fail(reader,
-							 "the zip archive's directory is damaged: its 64-bit end is not where it should be");
+			"the zip archive's directory is damaged: its 64-bit end is not where it should be");
 	reader->count = diti_little(bytes + 32, 8);
 	reader->directory_size = diti_little(bytes + 40, 8);
 	reader->directory = diti_little(bytes + 48, 8);
@@ -3796,8 +3796,8 @@ static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record
 	if (record->local < reader->used || record->local > reader->directory ||
 		reader->directory - record->local < DITI_ZIP_LOCAL_SIZE)
 		return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
-						 "%s: entry '%s' of the zip archive lies outside it or in another entry", reader->name,
-						 entry->name);
+			"%s: entry '%s' of the zip archive lies outside it or in another entry", reader->name,
+			entry->name);
 	result = diti_file_read(reader->file, record->local, header, sizeof header, reader->err);
 	if (result < 0) return result;
 	entry->size = record->size;
@@ -3805,7 +3805,7 @@ static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record
 	if (diti_little(header, 4) != DITI_ZIP_LOCAL || diti_little(header + 26, 2) != record->name_length ||
 		!diti_add_u64(entry->offset, entry->size, &end) || end > reader->directory)
 		return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: entry '%s' of the zip archive is damaged or cut off",
-						 reader->name, entry->name);
+			reader->name, entry->name);
 	reader->used = end;
 	return DIT_OK;
 }
@@ -3817,13 +3817,13 @@ static dit_result diti_zip_take(diti_zip_reader *reader, unsigned char *bytes, c
 	bytes[record->name_length] = 0;
 	if (record->flags & 1) {
 		return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: entry '%s' of the zip archive is encrypted",
-						 reader->name, entry->name);
+			reader->name, entry->name);
 	}
 	if (record->method != 0 || record->packed != record->size) {
 		return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
-						 "%s: entry '%s' of the zip archive is compressed, which torch.save never does: load it in "
-						 "PyTorch and save it again",
-						 reader->name, entry->name);
+			"%s: entry '%s' of the zip archive is compressed, which torch.save never does: load it in "
+			"PyTorch and save it again",
+			reader->name, entry->name);
 	}
 	reader->zip->count++;
 	return diti_zip_locate(reader, record, entry);
@@ -3864,7 +3864,7 @@ DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file
 	if (result >= 0) result = diti_zip_read_entries(&reader, out->directory, (size_t)reader.directory_size);
 	if (result >= 0)
 		result = diti_name_build(env, &out->index, out->entries, sizeof *out->entries, out->count, reader.name, "entry",
-								 err);
+			err);
 	if (result < 0) diti_zip_free(env, out);
 	return result;
 }
@@ -3931,7 +3931,7 @@ typedef struct diti_pickle_machine {
 
 static dit_result diti_pickle_fail(const diti_pickle_machine *machine, const char *message) {
 	return diti_fail(machine->err, DIT_ERROR_BAD_FILE, "%s: its pickle is damaged at byte %llu: %s", machine->file,
-					 (unsigned long long)(machine->at - machine->start), message);
+		(unsigned long long)(machine->at - machine->start), message);
 }
 
 static dit_result diti_pickle_no_memory(const diti_pickle_machine *machine) {
@@ -3955,7 +3955,7 @@ static dit_result diti_pickle_take_number(diti_pickle_machine *machine, int byte
 
 static dit_result diti_pickle_push_index(diti_pickle_machine *machine, uint32_t index) {
 	if (!diti_grow(machine->env, (void **)&machine->stack, &machine->stack_capacity, machine->stack_count,
-				   sizeof *machine->stack))
+		sizeof *machine->stack))
 		return diti_pickle_no_memory(machine);
 	machine->stack[machine->stack_count++] = index;
 	return DIT_OK;
@@ -4043,7 +4043,7 @@ static dit_result diti_pickle_tuple(diti_pickle_machine *machine, size_t first, 
 	value.count = (uint32_t)(machine->stack_count - first);
 	for (i = first; i < machine->stack_count; i++) {
 		if (!diti_grow(machine->env, (void **)&pickle->items, &pickle->item_capacity, pickle->item_count,
-					   sizeof *pickle->items))
+			sizeof *pickle->items))
 			return diti_pickle_no_memory(machine);
 		pickle->items[pickle->item_count++] = machine->stack[i];
 	}
@@ -4071,7 +4071,7 @@ static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
 		return diti_pickle_fail(machine, "nothing to remember, or its number is out of order");
 	if (number == machine->memo_count) {
 		if (!diti_grow(machine->env, (void **)&machine->memo, &machine->memo_capacity, machine->memo_count,
-					   sizeof *machine->memo))
+			sizeof *machine->memo))
 			return diti_pickle_no_memory(machine);
 		machine->memo_count++;
 	}
@@ -4093,7 +4093,7 @@ static dit_result diti_pickle_set(diti_pickle_machine *machine, uint32_t diction
 	diti_pickle_value *owner = &pickle->values[dictionary];
 	diti_pickle_pair *pair;
 	if (!diti_grow(machine->env, (void **)&pickle->pairs, &pickle->pair_capacity, pickle->pair_count,
-				   sizeof *pickle->pairs))
+		sizeof *pickle->pairs))
 		return diti_pickle_no_memory(machine);
 	pair = &pickle->pairs[pickle->pair_count];
 	pair->key = key;
@@ -4181,19 +4181,19 @@ static dit_result diti_pickle_name(diti_pickle_machine *machine) {
 		return diti_pickle_push(machine, &value);
 	}
 	return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
-					 "%s: calls %.*s.%.*s: refused, nothing is executed; only tensors in dictionaries are read",
-					 machine->file, (int)(module_length < 80 ? module_length : 80), module,
-					 (int)(name_length < 80 ? name_length : 80), name);
+		"%s: calls %.*s.%.*s: refused, nothing is executed; only tensors in dictionaries are read",
+		machine->file, (int)(module_length < 80 ? module_length : 80), module,
+		(int)(name_length < 80 ? name_length : 80), name);
 }
 
 static dit_result diti_pickle_refuse_call(const diti_pickle_machine *machine, const diti_pickle_value *function,
-										  const char *how) {
+	const char *how) {
 	const diti_pickle_global *global;
 	if (function->kind != DITI_PICKLE_GLOBAL) return diti_pickle_fail(machine, "a call of what is no function");
 	global = &diti_pickle_globals[function->first];
 	return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
-					 "%s: %s %s.%s in a way that torch.save does not: refused, nothing is executed", machine->file, how,
-					 global->module, global->name);
+		"%s: %s %s.%s in a way that torch.save does not: refused, nothing is executed", machine->file, how,
+		global->module, global->name);
 }
 
 static dit_result diti_pickle_tensor(diti_pickle_machine *machine, const diti_pickle_value *arguments, bool typed) {
@@ -4310,9 +4310,9 @@ static dit_result diti_pickle_refuse(const diti_pickle_machine *machine, uint8_t
 		if (diti_pickle_refused[i].code == code) name = diti_pickle_refused[i].name;
 	}
 	return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
-					 "%s: its pickle has the opcode %s (0x%02x), which torch.save does not need for tensors: refused, "
-					 "nothing is executed",
-					 machine->file, name, (unsigned)code);
+		"%s: its pickle has the opcode %s (0x%02x), which torch.save does not need for tensors: refused, "
+		"nothing is executed",
+		machine->file, name, (unsigned)code);
 }
 
 static dit_result diti_pickle_protocol(diti_pickle_machine *machine) {
@@ -4320,8 +4320,8 @@ static dit_result diti_pickle_protocol(diti_pickle_machine *machine) {
 	dit_result result = diti_pickle_take_number(machine, 1, &protocol);
 	if (result < 0 || protocol == 2) return result;
 	return diti_fail(machine->err, DIT_ERROR_BAD_FILE,
-					 "%s: its pickle has protocol %u; torch.save writes 2 unless asked for another", machine->file,
-					 (unsigned)protocol);
+		"%s: its pickle has protocol %u; torch.save writes 2 unless asked for another", machine->file,
+		(unsigned)protocol);
 }
 
 static dit_result diti_pickle_execute(diti_pickle_machine *machine, uint8_t code) {
@@ -4377,7 +4377,7 @@ static dit_result diti_pickle_run(diti_pickle_machine *machine) {
 }
 
 DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
-										  diti_pickle *out, dit_error *err) {
+	diti_pickle *out, dit_error *err) {
 	diti_pickle_machine machine = DITI_ZERO;
 	dit_result result;
 	memset(out, 0, sizeof *out);
@@ -4428,7 +4428,7 @@ static dit_result diti_pytorch_find_root(diti_pytorch *torch) {
 		if (diti_format(torch->root, sizeof torch->root, "%.*s", (int)(slash - entry), entry)) return DIT_OK;
 	}
 	return diti_fail(torch->err, DIT_ERROR_BAD_FILE,
-					 "%s: a zip archive, but not one that torch.save wrote (no data.pkl)", torch->name);
+		"%s: a zip archive, but not one that torch.save wrote (no data.pkl)", torch->name);
 }
 
 static const diti_zip_entry *diti_pytorch_entry(const diti_pytorch *torch, const char *text, size_t length) {
@@ -4447,7 +4447,7 @@ static dit_result diti_pytorch_check_order(const diti_pytorch *torch) {
 	result = diti_file_read(torch->file, entry->offset, text, sizeof text, torch->err);
 	if (result < 0 || memcmp(text, "big", 3) != 0) return result;
 	return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: written on a big-endian machine; only little-endian is read",
-					 torch->name);
+		torch->name);
 }
 
 static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size_t *size) {
@@ -4455,7 +4455,7 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
 	dit_result result;
 	if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
 		return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
-						 DITI_PYTORCH_MAX_PICKLE);
+			DITI_PYTORCH_MAX_PICKLE);
 	*size = (size_t)entry->size;
 	*out = (char *)diti_alloc(&torch->checkpoint->env, *size);
 	if (!*out) return diti_no_memory(torch->name, torch->err);
@@ -4478,9 +4478,9 @@ typedef struct diti_pytorch_storage {
 } diti_pytorch_storage;
 
 static dit_result diti_pytorch_read_storage(const diti_pytorch *torch, const char *tensor,
-											const diti_pickle_value *value, diti_pytorch_storage *out) {
+	const diti_pickle_value *value, diti_pytorch_storage *out) {
 	diti_pickle_value word = diti_pytorch_item(torch, value, 0), type = diti_pytorch_item(torch, value, 1),
-					  key = diti_pytorch_item(torch, value, 2), count = diti_pytorch_item(torch, value, 4);
+		key = diti_pytorch_item(torch, value, 2), count = diti_pytorch_item(torch, value, 4);
 	char entry[300];
 	if (value->kind != DITI_PICKLE_STORAGE || word.kind != DITI_PICKLE_TEXT || word.count != 7 ||
 		memcmp(word.text, "storage", 7) != 0 || type.kind != DITI_PICKLE_GLOBAL || type.number != DITI_PICKLE_TYPE ||
@@ -4496,7 +4496,7 @@ static dit_result diti_pytorch_read_storage(const diti_pytorch *torch, const cha
 }
 
 static dit_result diti_pytorch_shape(const diti_pytorch *torch, const diti_pickle_value *size,
-									 const diti_pickle_value *stride, diti_stored_tensor *tensor, uint64_t *strides) {
+	const diti_pickle_value *stride, diti_stored_tensor *tensor, uint64_t *strides) {
 	uint32_t i;
 	if (size->kind != DITI_PICKLE_TUPLE || stride->kind != DITI_PICKLE_TUPLE || size->count != stride->count)
 		return diti_pytorch_fail(torch, tensor->name, "size and stride are not two tuples of one length");
@@ -4528,7 +4528,7 @@ static bool diti_pytorch_span(const diti_stored_tensor *tensor, const uint64_t *
 }
 
 static dit_result diti_pytorch_keep_strides(const diti_pytorch *torch, const uint64_t *strides,
-											diti_stored_tensor *tensor) {
+	diti_stored_tensor *tensor) {
 	uint64_t wanted = 1, *kept;
 	uint32_t i;
 	bool dense = true;
@@ -4545,8 +4545,8 @@ static dit_result diti_pytorch_keep_strides(const diti_pytorch *torch, const uin
 }
 
 static dit_result diti_pytorch_place(const diti_pytorch *torch, const diti_pytorch_storage *storage,
-									 const diti_pickle_value *offset, const uint64_t *strides,
-									 const diti_format_type *format, diti_stored_tensor *tensor) {
+	const diti_pickle_value *offset, const uint64_t *strides,
+	const diti_format_type *format, diti_stored_tensor *tensor) {
 	uint64_t span, end, bytes, begin;
 	if (offset->kind != DITI_PICKLE_INTEGER || offset->number < 0 || !diti_pytorch_span(tensor, strides, &span))
 		return diti_pytorch_fail(torch, tensor->name, "offset, size and stride overflow or repeat elements");
@@ -4562,8 +4562,8 @@ static dit_result diti_pytorch_place(const diti_pytorch *torch, const diti_pytor
 
 static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_value *value, const char *name) {
 	diti_pickle_value base = diti_pytorch_item(torch, value, 0), offset = diti_pytorch_item(torch, value, 1),
-					  size = diti_pytorch_item(torch, value, 2), stride = diti_pytorch_item(torch, value, 3),
-					  type = diti_pytorch_item(torch, value, 6);
+		size = diti_pytorch_item(torch, value, 2), stride = diti_pytorch_item(torch, value, 3),
+		type = diti_pytorch_item(torch, value, 6);
 	diti_stored_tensor tensor = DITI_ZERO;
 	diti_pytorch_storage storage = DITI_ZERO;
 	const diti_format_type *format;
@@ -4584,7 +4584,7 @@ static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_
 
 
 static const diti_pickle_value *diti_pytorch_get(const diti_pytorch *torch, const diti_pickle_value *dictionary,
-												 const char *key) {
+	const char *key) {
 	uint32_t i, at = dictionary->first;
 	for (i = 0; i < dictionary->count; i++, at = torch->pickle.pairs[at].next) {
 		const diti_pickle_value *name = &torch->pickle.values[torch->pickle.pairs[at].key];
@@ -4604,7 +4604,7 @@ static bool diti_pytorch_holds_tensors(const diti_pytorch *torch, const diti_pic
 
 static const diti_pickle_value *diti_pytorch_weights(const diti_pytorch *torch) {
 	static const char *const roots[] = {"ema",        "model_ema", "state_dict_ema", "model",
-										"state_dict", "module",    "params"};
+		"state_dict", "module",    "params"};
 	const diti_pickle_value *value = &torch->pickle.values[torch->pickle.root];
 	size_t depth, i;
 	for (depth = 0; depth < DITI_PYTORCH_MAX_DEPTH && value->kind == DITI_PICKLE_DICTIONARY; depth++) {
@@ -4633,11 +4633,11 @@ typedef struct diti_pytorch_walk {
 } diti_pytorch_walk;
 
 static dit_result diti_pytorch_descend(const diti_pytorch *torch, diti_pytorch_walk *walk,
-									   const diti_pickle_value *dictionary) {
+	const diti_pickle_value *dictionary) {
 	diti_pytorch_level *level;
 	if (walk->depth == DITI_PYTORCH_MAX_DEPTH)
 		return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: dictionaries within dictionaries, more than %d deep",
-						 torch->name, DITI_PYTORCH_MAX_DEPTH);
+			torch->name, DITI_PYTORCH_MAX_DEPTH);
 	level = &walk->levels[walk->depth++];
 	level->next = dictionary->first;
 	level->left = dictionary->count;
@@ -4653,7 +4653,7 @@ static bool diti_pytorch_append(diti_pytorch_walk *walk, const diti_pickle_value
 	if (key->kind == DITI_PICKLE_INTEGER)
 		return diti_format(out, sizeof walk->name - length, "%s%lld", dot, (long long)key->number);
 	return key->kind == DITI_PICKLE_TEXT && key->count < sizeof walk->name && !memchr(key->text, 0, key->count) &&
-		   diti_format(out, sizeof walk->name - length, "%s%.*s", dot, (int)key->count, key->text);
+		diti_format(out, sizeof walk->name - length, "%s%.*s", dot, (int)key->count, key->text);
 }
 
 static dit_result diti_pytorch_visit(const diti_pytorch *torch, diti_pytorch_walk *walk) {
@@ -4667,7 +4667,7 @@ static dit_result diti_pytorch_visit(const diti_pytorch *torch, diti_pytorch_wal
 	if (value->kind != DITI_PICKLE_TENSOR && value->kind != DITI_PICKLE_DICTIONARY) return DIT_OK;
 	if (!diti_pytorch_append(walk, &torch->pickle.values[pair->key]))
 		return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: '%s' holds a key that is no name of a tensor",
-						 torch->name, walk->name);
+			torch->name, walk->name);
 	if (value->kind == DITI_PICKLE_TENSOR) return diti_pytorch_add(torch, value, walk->name);
 	return diti_pytorch_descend(torch, walk, value);
 }
@@ -4780,7 +4780,7 @@ DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
 DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
 
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											dit_type *out, dit_error *err) {
+	dit_type *out, dit_error *err) {
 	char key[600];
 	const diti_meta *group = NULL;
 	*out = DIT_TYPE_I8_ROW;
@@ -4792,8 +4792,8 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
 		tensor->shape[1] % DITI_ROTATION_GROUP == 0)
 		return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: tensor '%.200s' is rotated in groups of %.20s; dit.h knows groups of 256 that fill the rows",
-					 diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
+		"%s: tensor '%.200s' is rotated in groups of %.20s; dit.h knows groups of 256 that fill the rows",
+		diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
 static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
@@ -4801,7 +4801,7 @@ static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name
 	size_t length = strlen(name), suffix = strlen(".weight");
 	if (!diti_ends_with(name, ".weight")) return false;
 	return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
-		   diti_checkpoint_find(checkpoint, other);
+		diti_checkpoint_find(checkpoint, other);
 }
 
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
@@ -4810,25 +4810,25 @@ static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) 
 }
 
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											uint32_t rows, const diti_stored_tensor **out, dit_error *err) {
+	uint32_t rows, const diti_stored_tensor **out, dit_error *err) {
 	const char *file = diti_checkpoint_name(checkpoint);
 	char name[600];
 	*out = NULL;
 	if (diti_i8_is_comfy(checkpoint, tensor->name)) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
-						 tensor->name);
+			"%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
+			tensor->name);
 	}
 	if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
 		*out = diti_checkpoint_find(checkpoint, name);
 	if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: tensor '%.200s' is I8 and needs its scales in '%.200s', floats of shape [%u]%s", file,
-					 tensor->name, name, rows, *out ? "; what has that name is something else" : "");
+		"%s: tensor '%.200s' is I8 and needs its scales in '%.200s', floats of shape [%u]%s", file,
+		tensor->name, name, rows, *out ? "; what has that name is something else" : "");
 }
 
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-											float *out, uint32_t rows, dit_error *err) {
+	float *out, uint32_t rows, dit_error *err) {
 	const diti_stored_tensor *scales;
 	uint32_t i;
 	dit_result result = diti_i8_find_scales(checkpoint, tensor, rows, &scales, err);
@@ -4836,8 +4836,8 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
 	for (i = 0; i < rows && result >= 0; i++) {
 		if (out[i] >= 0 && out[i] - out[i] == 0) continue;
 		result = diti_fail(err, DIT_ERROR_BAD_FILE,
-						   "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
-						   diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
+			"%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
+			diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
 	}
 	return result;
 }
@@ -4870,7 +4870,7 @@ static dit_result diti_package_fill(diti_package *package, const dit_source *sou
 }
 
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_package *package = (diti_package *)diti_alloc_zero(env, sizeof *package);
 	dit_result result;
 	*out = NULL;
@@ -4913,7 +4913,7 @@ DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
 
 
 static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
-											dit_error *err) {
+	dit_error *err) {
 	char key[512];
 	const void *data;
 	uint64_t count;
@@ -4931,7 +4931,7 @@ static dit_result diti_package_read_bundled(const diti_package *package, const c
 }
 
 DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_file *file;
 	dit_result result;
 	*out = NULL;
@@ -4974,7 +4974,7 @@ static dit_result diti_package_find_weights(const diti_package *package, diti_pa
 		char member[256];
 		dit_result result;
 		if (!diti_format(member, sizeof member, "%s%s%s", part->component, *part->component ? "/" : "",
-						 diti_weight_files[i])) {
+			diti_weight_files[i])) {
 			return DIT_OK;
 		}
 		result = diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err);
@@ -5029,19 +5029,19 @@ static diti_package_part *diti_package_known_part(const diti_package *package, c
 }
 
 static dit_result diti_package_part_fill(const diti_package *package, const char *component, diti_package_part *part,
-										 dit_error *err) {
+	dit_error *err) {
 	part->component = diti_copy_string(&package->env, component);
 	if (!part->component) return diti_no_memory(component, err);
 	return package->single ? diti_package_find_prefix(package, part, err)
-						   : diti_package_find_weights(package, part, err);
+		: diti_package_find_weights(package, part, err);
 }
 
 static dit_result diti_package_new_part(diti_package *package, const char *component, diti_package_part **out,
-										dit_error *err) {
+	dit_error *err) {
 	diti_package_part part = DITI_ZERO;
 	dit_result result = diti_package_part_fill(package, component, &part, err);
 	if (result >= 0 && !diti_grow(&package->env, (void **)&package->parts, &package->part_capacity, package->part_count,
-								  sizeof part)) {
+		sizeof part)) {
 		result = diti_no_memory(component, err);
 	}
 	if (result < 0) {
@@ -5054,7 +5054,7 @@ static dit_result diti_package_new_part(diti_package *package, const char *compo
 }
 
 DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
-											   const diti_checkpoint **out, const char **prefix, dit_error *err) {
+	const diti_checkpoint **out, const char **prefix, dit_error *err) {
 	diti_package_part *part = diti_package_known_part(package, component);
 	dit_result result = part ? DIT_OK : diti_package_new_part(package, component, &part, err);
 	*out = NULL;
@@ -5200,17 +5200,17 @@ typedef struct diti_buffer {
 } diti_buffer;
 
 typedef enum diti_trace_lane {
-							   DITI_LANE_APPLICATION,
-							   DITI_LANE_LOAD,
-							   DITI_LANE_PLAN,
-							   DITI_LANE_RECORD,
-							   DITI_LANE_SUBMIT,
-							   DITI_LANE_WAIT,
-							   DITI_LANE_COPY,
-							   DITI_LANE_PEER,
-							   DITI_LANE_GPU,
-							   DITI_LANE_GPU_APPLICATION,
-							   DITI_LANES
+	DITI_LANE_APPLICATION,
+	DITI_LANE_LOAD,
+	DITI_LANE_PLAN,
+	DITI_LANE_RECORD,
+	DITI_LANE_SUBMIT,
+	DITI_LANE_WAIT,
+	DITI_LANE_COPY,
+	DITI_LANE_PEER,
+	DITI_LANE_GPU,
+	DITI_LANE_GPU_APPLICATION,
+	DITI_LANES
 } diti_trace_lane;
 typedef enum diti_trace_kind {
 	DITI_TRACE_SPAN,
@@ -5364,7 +5364,7 @@ typedef struct diti_device {
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
 DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
-										 void **library, dit_error *err);
+	void **library, dit_error *err);
 DIT_INTERNAL void diti_vulkan_unload(void **library);
 DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
 DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance);
@@ -5381,7 +5381,7 @@ typedef struct diti_feature_chain {
 	uint32_t count, extension_count;
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-												diti_features *out, dit_error *err);
+	diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features);
@@ -5391,9 +5391,9 @@ DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_fea
 DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-									   const diti_features *features, diti_coop *out, dit_error *err);
+	const diti_features *features, diti_coop *out, dit_error *err);
 DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-										 const diti_coop *coop, bool unverified);
+	const diti_coop *coop, bool unverified);
 typedef struct diti_candidate {
 	VkPhysicalDevice physical;
 	dit_device_info info;
@@ -5402,11 +5402,11 @@ typedef struct diti_candidate {
 	char reason[160];
 } diti_candidate;
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
-											 diti_candidate **out, uint32_t *count, dit_error *err);
+	diti_candidate **out, uint32_t *count, dit_error *err);
 DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-											diti_candidate *out, dit_error *err);
+	diti_candidate *out, dit_error *err);
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
-														 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
@@ -5429,9 +5429,9 @@ typedef struct diti_device_place {
 } diti_device_place;
 #define DITI_MAX_DEVICES 16u
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
-										 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
-												const diti_device_place *place, diti_device **out, dit_error *err);
+	const diti_device_place *place, diti_device **out, dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
@@ -5440,17 +5440,17 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
 DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
 
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-										   const char *what, diti_buffer *out, dit_error *err);
+	const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
-												  diti_buffer *out, dit_error *err);
+	diti_buffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
-										  const char *what, diti_buffer *out, dit_error *err);
+	const char *what, diti_buffer *out, dit_error *err);
 DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
-										  const void *data, VkDeviceSize size, dit_error *err);
+	const void *data, VkDeviceSize size, dit_error *err);
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-										 VkDeviceSize size, dit_error *err);
+	VkDeviceSize size, dit_error *err);
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
@@ -5462,7 +5462,7 @@ typedef struct diti_shared {
 } diti_shared;
 DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
-										   diti_shared *out, dit_error *err);
+	diti_shared *out, dit_error *err);
 DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
 
 #define DITI_STAGE_BUFFERS 3u
@@ -5485,7 +5485,7 @@ typedef struct diti_stage {
 	diti_stage_buffer buffers[DITI_STAGE_BUFFERS];
 } diti_stage;
 DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_stage_destroy(diti_stage *stage);
 DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err);
 DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size);
@@ -5493,11 +5493,11 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
 
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
-										  uint32_t constant_count, VkPipeline *out, dit_error *err);
+	uint32_t constant_count, VkPipeline *out, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-									VkSemaphore timeline, uint64_t value, dit_error *err);
+	VkSemaphore timeline, uint64_t value, dit_error *err);
 #define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
 	VkQueue queue;
@@ -5513,12 +5513,12 @@ DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submis
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
-										   uint64_t timeout_ns, dit_error *err);
+	uint64_t timeout_ns, dit_error *err);
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
 DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
 
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_trace_destroy(diti_trace *trace);
 DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err);
 DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace);
@@ -5534,7 +5534,7 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
 DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range);
 DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace);
 DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
-									  uint64_t end_ns);
+	uint64_t end_ns);
 
 DIT_INTERNAL uint32_t diti_spirv_count(void);
 DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
@@ -5549,7 +5549,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void);
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count);
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
-										  dit_error *err);
+	dit_error *err);
 #endif
 
 /* ==== src/vk/atomic.c ==== */
@@ -5657,7 +5657,7 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
 
 static bool diti_override_is_text(const char *key) {
 	return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
-		   diti_equal(key, "transport") || diti_equal(key, "break_transport");
+		diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
@@ -5668,7 +5668,7 @@ static dit_result diti_override_unknown(const char *entry, size_t length, dit_er
 		if (used >= sizeof known) break;
 	}
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: unknown entry '%.*s'; known keys:%s",
-					 length < 60 ? (int)length : 60, entry, known);
+		length < 60 ? (int)length : 60, entry, known);
 }
 
 static dit_result diti_override_check(const char *entry, size_t length, dit_error *err) {
@@ -5681,7 +5681,7 @@ static dit_result diti_override_check(const char *entry, size_t length, dit_erro
 		if (diti_override_is_text(diti_override_keys[i])) return DIT_OK;
 		if (diti_override_parse(entry + key_length + 1, length - key_length - 1, &number)) return DIT_OK;
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "overrides: %s wants a number such as 64, 16K, 1M or 1G",
-						 diti_override_keys[i]);
+			diti_override_keys[i]);
 	}
 	return diti_override_unknown(entry, length, err);
 }
@@ -5748,18 +5748,18 @@ static dit_result diti_loader_open(const char *name, void **library, dit_error *
 		*library = diti_library_open(name);
 		if (*library) return DIT_OK;
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "cannot load the Vulkan loader %s; %s", name,
-						 DITI_LOADER_HELP);
+			DITI_LOADER_HELP);
 	}
 	for (i = 0; i < DITI_COUNT(diti_loader_names); i++) {
 		*library = diti_library_open(diti_loader_names[i]);
 		if (*library) return DIT_OK;
 	}
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "cannot load the Vulkan loader %s; %s", diti_loader_names[0],
-					 DITI_LOADER_HELP);
+		DITI_LOADER_HELP);
 }
 
 DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
-										 void **library, dit_error *err) {
+	void **library, dit_error *err) {
 	dit_result result = DIT_OK;
 	*library = NULL;
 	if (!given) result = diti_loader_open(loader, library, err);
@@ -5768,7 +5768,7 @@ DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstancePr
 	if (!vk->GetInstanceProcAddr) {
 		diti_vulkan_unload(library);
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan loader has no vkGetInstanceProcAddr; %s",
-						 DITI_LOADER_HELP);
+			DITI_LOADER_HELP);
 	}
 	return DIT_OK;
 }
@@ -5786,11 +5786,11 @@ static dit_result diti_global_functions(diti_vk_api *vk, dit_error *err) {
 		(PFN_vkEnumerateInstanceExtensionProperties)get(NULL, "vkEnumerateInstanceExtensionProperties");
 	if (vk->CreateInstance && vk->EnumerateInstanceVersion && vk->EnumerateInstanceExtensionProperties) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan loader is older than Vulkan 1.1; dit needs 1.2: %s",
-					 DITI_LOADER_HELP);
+		DITI_LOADER_HELP);
 }
 
 static dit_result diti_instance_has_portability(const diti_env *env, const diti_vk_api *vk, bool *found,
-												dit_error *err) {
+	dit_error *err) {
 	VkExtensionProperties *list;
 	uint32_t i, count = 0;
 	*found = false;
@@ -6024,7 +6024,7 @@ DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_
 }
 
 static dit_result diti_features_extensions(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-										   bool *has, dit_error *err) {
+	bool *has, dit_error *err) {
 	VkExtensionProperties *list;
 	uint32_t i, s, count = 0;
 	for (s = 0; s < DITI_STRUCTURES; s++) has[s] = !diti_feature_structures[s].extension;
@@ -6043,7 +6043,7 @@ static dit_result diti_features_extensions(const diti_env *env, const diti_vk_ap
 }
 
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-												diti_features *out, dit_error *err) {
+	diti_features *out, dit_error *err) {
 	VkPhysicalDeviceFeatures2 features = DITI_ZERO;
 	diti_feature_chain chain;
 	bool has[DITI_STRUCTURES];
@@ -6074,7 +6074,7 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
 	uint32_t i;
 	has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
 	coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
-		   has[DITI_FEATURE_MEMORY_SCOPE] && has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
+		has[DITI_FEATURE_MEMORY_SCOPE] && has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
 	has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
 	for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
@@ -6179,7 +6179,7 @@ static void diti_coop_take_property(diti_coop *coop, bool flexible, const diti_v
 }
 
 static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical, bool flexible,
-								 diti_coop *coop, dit_error *err) {
+	diti_coop *coop, dit_error *err) {
 	diti_vk_coop_list list = flexible ? vk->GetFlexibleProperties : vk->GetCoopProperties;
 	diti_vk_coop_property one = DITI_ZERO, *all;
 	unsigned char *memory;
@@ -6216,7 +6216,7 @@ static const char *diti_coop_ban(const diti_coop_device *d) {
 }
 
 static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical, bool coop2, diti_coop_device *out,
-							   diti_coop *coop) {
+	diti_coop *coop) {
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
 	VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
 	VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
@@ -6250,7 +6250,7 @@ static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical,
 }
 
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-									   const diti_features *features, diti_coop *out, dit_error *err) {
+	const diti_features *features, diti_coop *out, dit_error *err) {
 	diti_coop_device device = DITI_ZERO;
 	bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
 	dit_result result;
@@ -6291,7 +6291,7 @@ static bool diti_coop_serves(const diti_coop_shape *shapes) {
 }
 
 DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-										 const diti_coop *coop, bool unverified) {
+	const diti_coop *coop, bool unverified) {
 	if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
 	if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
 	if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
@@ -6333,8 +6333,8 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
 }
 
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
-										 const VkPhysicalDeviceProperties *properties, diti_candidate *out,
-										 dit_error *err) {
+	const VkPhysicalDeviceProperties *properties, diti_candidate *out,
+	dit_error *err) {
 	const VkPhysicalDeviceLimits *limits = &properties->limits;
 	diti_features features = DITI_ZERO;
 	diti_coop coop = DITI_ZERO;
@@ -6343,7 +6343,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
 	out->info.rung[0] = 0;
 	if (properties->apiVersion < VK_API_VERSION_1_2) {
 		diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
-					VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
+			VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
 		return DIT_OK;
 	}
 	result = diti_features_supported(env, vk, out->physical, &features, err);
@@ -6355,19 +6355,19 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
 		diti_format(out->reason, sizeof out->reason, "it has no compute queue");
 	} else if (limits->maxComputeSharedMemorySize < 16384 || limits->maxComputeWorkGroupInvocations < 256) {
 		diti_format(out->reason, sizeof out->reason,
-					"workgroups of 256 with 16 KB of shared memory are too large for it");
+			"workgroups of 256 with 16 KB of shared memory are too large for it");
 	} else if (limits->maxPerStageDescriptorStorageBuffers < DITI_MAX_BINDINGS) {
 		diti_format(out->reason, sizeof out->reason, "a shader can use only %u storage buffers, dit needs %u",
-					limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
+			limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
 	} else {
 		diti_format(out->info.rung, sizeof out->info.rung, "%s",
-					diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
+			diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
 	}
 	return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-											diti_candidate *out, dit_error *err) {
+	diti_candidate *out, dit_error *err) {
 	VkPhysicalDeviceIDProperties id = DITI_ZERO;
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
 	memset(out, 0, sizeof *out);
@@ -6388,7 +6388,7 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
 }
 
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
-											 diti_candidate **out, uint32_t *count, dit_error *err) {
+	diti_candidate **out, uint32_t *count, dit_error *err) {
 	VkPhysicalDevice physical[64];
 	diti_candidate *list;
 	uint32_t i, found = DITI_COUNT(physical);
@@ -6474,7 +6474,7 @@ static bool diti_candidate_matches(const diti_candidate *candidate, const char *
 }
 
 static const diti_candidate *diti_candidate_none(const diti_candidate *list, uint32_t count, const char *choice,
-												 dit_error *err) {
+	dit_error *err) {
 	char names[300];
 	size_t used = 0;
 	uint32_t i;
@@ -6484,11 +6484,11 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
 	}
 	if (!count) {
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
-				  "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
-				  "apt-get install mesa-vulkan-drivers");
+			"there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
+			"apt-get install mesa-vulkan-drivers");
 	} else {
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
-				  choice ? choice : "", names);
+			choice ? choice : "", names);
 	}
 	return NULL;
 }
@@ -6500,7 +6500,7 @@ static const diti_candidate *diti_candidate_usable(const diti_candidate *candida
 }
 
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
-														 dit_error *err) {
+	dit_error *err) {
 	const diti_candidate *best = NULL, *unusable = NULL;
 	bool by_uuid = choice && diti_starts_with(choice, "uuid:");
 	uint8_t uuid[16];
@@ -6572,7 +6572,7 @@ static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
 	char which[16] = "";
 	if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
 	return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
-						which, device->info.name);
+		which, device->info.name);
 }
 
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
@@ -6648,7 +6648,7 @@ DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submis
 }
 
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-									VkSemaphore timeline, uint64_t value, dit_error *err) {
+	VkSemaphore timeline, uint64_t value, dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	submission.commands = commands;
 	submission.count = count;
@@ -6678,7 +6678,7 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
 }
 
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
-										   uint64_t timeout_ns, dit_error *err) {
+	uint64_t timeout_ns, dit_error *err) {
 	VkSemaphoreWaitInfo info = DITI_ZERO;
 	diti_trace_scope scope;
 	VkResult vr;
@@ -6695,7 +6695,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
 }
 
 static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
-								  VkCommandBuffer *out, dit_error *err) {
+	VkCommandBuffer *out, dit_error *err) {
 	VkCommandBufferAllocateInfo allocate = DITI_ZERO;
 	VkCommandBufferBeginInfo begin = DITI_ZERO;
 	VkResult vr;
@@ -6715,7 +6715,7 @@ static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_
 }
 
 static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
-								   dit_error *err) {
+	dit_error *err) {
 	VkCommandBuffer commands = NULL;
 	VkSemaphore timeline = VK_NULL_HANDLE;
 	dit_result result = diti_run_record(device, pool, record, user, &commands, err);
@@ -6747,7 +6747,7 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 /* ==== src/vk/trace.c ==== */
 
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
 	*out = trace;
 	if (!trace) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a trace");
@@ -6813,7 +6813,7 @@ static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, V
 		half = (end_ns - stamp.begin_ns) / 2 + 1000u;
 		if (half >= device->clock.accuracy_ns) continue;
 		vr = device->vk.GetQueryPoolResults(device->device, queries, 0, 1, sizeof ticks, &ticks, sizeof ticks,
-											VK_QUERY_RESULT_64_BIT);
+			VK_QUERY_RESULT_64_BIT);
 		if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetQueryPoolResults", err);
 		device->clock.ticks = ticks;
 		device->clock.ns = stamp.begin_ns + (end_ns - stamp.begin_ns) / 2;
@@ -7049,7 +7049,7 @@ static void diti_trace_widen(diti_trace_range *range, uint64_t begin_ns, uint64_
 }
 
 DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
-									  uint64_t end_ns) {
+	uint64_t end_ns) {
 	diti_trace_range complete = DITI_ZERO, *place;
 	uint32_t slot;
 	for (slot = 0; slot < DITI_TRACE_RANGES; slot++) {
@@ -7128,9 +7128,9 @@ static dit_result diti_memory_reserve(diti_device *device, VkDeviceSize size, co
 	diti_unlock(&device->lock);
 	if (fits) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-					 "%s needs %.1f MB of device memory, but %.1f of the allowed %.1f MB are in use "
-					 "(device_memory_limit in the context's desc)",
-					 what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
+		"%s needs %.1f MB of device memory, but %.1f of the allowed %.1f MB are in use "
+		"(device_memory_limit in the context's desc)",
+		what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
 }
 
 static void diti_memory_release(diti_device *device, VkDeviceSize size) {
@@ -7151,7 +7151,7 @@ static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
 
 static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind kind) {
 	const VkMemoryPropertyFlags special = VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
-										  VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+		VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
 	uint32_t local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) ? 1 : 0;
 	uint32_t visible = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) ? 1 : 0;
 	uint32_t cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) ? 1 : 0;
@@ -7190,7 +7190,7 @@ static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flag
 }
 
 static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
-									uint32_t *type) {
+	uint32_t *type) {
 	VkMemoryAllocateInfo info = DITI_ZERO;
 	VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
 	uint32_t bits = need->memoryTypeBits, first_score = 0;
@@ -7209,14 +7209,14 @@ static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequireme
 }
 
 static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements *need, const char *what,
-								 diti_buffer *out, dit_error *err) {
+	diti_buffer *out, dit_error *err) {
 	dit_result result;
 	uint32_t type = 0;
 	VkResult vr = diti_block_allocate(device, need, out, &type);
 	if (vr < 0) {
 		out->block.memory = VK_NULL_HANDLE;
 		return diti_fail_vk(err, vr, "%s: vkAllocateMemory of %.1f MB: %s", what, (double)need->size / 1e6,
-							diti_vk_name(vr));
+			diti_vk_name(vr));
 	}
 	out->block.size = need->size;
 	result = diti_block_map(device, device->memory.memoryTypes[type].propertyFlags, out, err);
@@ -7237,7 +7237,7 @@ static bool diti_memory_always_coherent(const diti_device *device, uint32_t bits
 }
 
 static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequirements *need, const char *what,
-									diti_buffer *out, dit_error *err) {
+	diti_buffer *out, dit_error *err) {
 	const dit_device_allocator *hook = &device->allocator;
 	bool host = out->kind != DITI_MEMORY_DEVICE;
 	VkMemoryPropertyFlags required = host ? DITI_HOST_COHERENT : 0;
@@ -7248,7 +7248,7 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 	if (vr < 0) {
 		memset(&out->block, 0, sizeof out->block);
 		return diti_fail_vk(err, vr, "%s: the device_allocator refused %.1f MB: %s", what, (double)need->size / 1e6,
-							diti_vk_name(vr));
+			diti_vk_name(vr));
 	}
 	out->hook_mapped = out->block.mapped;
 	out->coherent = host || diti_memory_always_coherent(device, need->memoryTypeBits);
@@ -7257,11 +7257,11 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 	hook->free(device->ordinal, &out->block, hook->user);
 	memset(&out->block, 0, sizeof out->block);
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "%s: the device_allocator must map memory that it was asked for as HOST_VISIBLE", what);
+		"%s: the device_allocator must map memory that it was asked for as HOST_VISIBLE", what);
 }
 
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
-										  const char *what, diti_buffer *out, dit_error *err) {
+	const char *what, diti_buffer *out, dit_error *err) {
 	bool counts = diti_memory_counts(device, kind);
 	dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
 	if (result < 0) return result;
@@ -7306,8 +7306,8 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
 }
 
 static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-								   const uint32_t *families, uint32_t family_count, const char *what, diti_buffer *out,
-								   dit_error *err) {
+	const uint32_t *families, uint32_t family_count, const char *what, diti_buffer *out,
+	dit_error *err) {
 	VkBufferCreateInfo info = DITI_ZERO;
 	dit_result result = diti_device_check(device, err);
 	VkResult vr;
@@ -7315,8 +7315,8 @@ static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_
 	if (result < 0) return result;
 	if (!size || size > device->limits.allocation) {
 		return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-						 "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,
-						 (unsigned long long)size, (unsigned long long)device->limits.allocation);
+			"%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,
+			(unsigned long long)size, (unsigned long long)device->limits.allocation);
 	}
 	out->kind = kind;
 	out->size = size;
@@ -7338,12 +7338,12 @@ static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_
 }
 
 DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-										   const char *what, diti_buffer *out, dit_error *err) {
+	const char *what, diti_buffer *out, dit_error *err) {
 	return diti_buffer_make(device, size, kind, &device->queue_family, 1, what, out, err);
 }
 
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
-												  diti_buffer *out, dit_error *err) {
+	diti_buffer *out, dit_error *err) {
 	bool two = device->transfer_queue && device->transfer_family != device->queue_family;
 	uint32_t families[2];
 	families[0] = device->queue_family;
@@ -7381,10 +7381,10 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 
 
 static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,
-									  dit_error *err) {
+	dit_error *err) {
 	if (size <= buffer->size && offset <= buffer->size - size) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "bytes %llu to %llu are outside a buffer of %llu",
-					 (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)buffer->size);
+		(unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)buffer->size);
 }
 
 static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
@@ -7410,7 +7410,7 @@ static void diti_staging_give(diti_device *device, diti_buffer *staging) {
 DIT_INTERNAL void diti_staging_free(diti_device *device) { diti_buffer_destroy(device, &device->staging); }
 
 static void diti_transfer_barrier(diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
-								  VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
+	VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
 	VkMemoryBarrier barrier = DITI_ZERO;
 	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
 	barrier.srcAccessMask = from_access;
@@ -7426,15 +7426,15 @@ typedef struct diti_transfer {
 static void diti_transfer_record(diti_device *device, VkCommandBuffer commands, void *user) {
 	const diti_transfer *transfer = (const diti_transfer *)user;
 	diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-						  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+		VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
 	device->vk.CmdCopyBuffer(commands, transfer->from, transfer->to, 1, &transfer->region);
 	diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-						  VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-						  VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+		VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 static dit_result diti_transfer_run(diti_device *device, VkBuffer from, VkDeviceSize from_offset, VkBuffer to,
-									VkDeviceSize to_offset, VkDeviceSize size, dit_error *err) {
+	VkDeviceSize to_offset, VkDeviceSize size, dit_error *err) {
 	diti_transfer transfer = DITI_ZERO;
 	transfer.from = from;
 	transfer.to = to;
@@ -7445,7 +7445,7 @@ static dit_result diti_transfer_run(diti_device *device, VkBuffer from, VkDevice
 }
 
 static dit_result diti_transfer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
-									  const unsigned char *data, VkDeviceSize size, dit_error *err) {
+	const unsigned char *data, VkDeviceSize size, dit_error *err) {
 	diti_buffer staging = DITI_ZERO;
 	VkDeviceSize done, part;
 	dit_result result = diti_staging_take(device, &staging, err);
@@ -7460,7 +7460,7 @@ static dit_result diti_transfer_write(diti_device *device, diti_buffer *buffer, 
 }
 
 static dit_result diti_transfer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, unsigned char *data,
-									 VkDeviceSize size, dit_error *err) {
+	VkDeviceSize size, dit_error *err) {
 	diti_buffer staging = DITI_ZERO;
 	VkDeviceSize done, part;
 	dit_result result = diti_staging_take(device, &staging, err);
@@ -7478,11 +7478,11 @@ static dit_result diti_transfer_read(diti_device *device, diti_buffer *buffer, V
 static void diti_transfer_to_host(diti_device *device, VkCommandBuffer commands, void *user) {
 	(void)user;
 	diti_transfer_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-						  VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+		VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
-										  const void *data, VkDeviceSize size, dit_error *err) {
+	const void *data, VkDeviceSize size, dit_error *err) {
 	if (!buffer->block.mapped) {
 		return diti_transfer_write(device, buffer, offset, (const unsigned char *)data, size, err);
 	}
@@ -7492,7 +7492,7 @@ static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buff
 }
 
 static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-											VkDeviceSize size, dit_error *err) {
+	VkDeviceSize size, dit_error *err) {
 	dit_result result;
 	if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
 	result = diti_run_now(device, diti_transfer_to_host, NULL, err);
@@ -7503,7 +7503,7 @@ static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *bu
 }
 
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
-										  const void *data, VkDeviceSize size, dit_error *err) {
+	const void *data, VkDeviceSize size, dit_error *err) {
 	dit_result result = diti_transfer_check(buffer, offset, size, err);
 	diti_trace_scope scope;
 	if (result >= 0) result = diti_device_check(device, err);
@@ -7515,7 +7515,7 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 }
 
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-										 VkDeviceSize size, dit_error *err) {
+	VkDeviceSize size, dit_error *err) {
 	dit_result result = diti_transfer_check(buffer, offset, size, err);
 	diti_trace_scope scope;
 	if (result < 0 || !size) return result;
@@ -7560,7 +7560,7 @@ static dit_result diti_stage_make(diti_stage *stage, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
 	dit_result result;
 	*out = NULL;
@@ -7717,7 +7717,7 @@ static bool diti_share_has(const diti_device *device, diti_share share, VkExtern
 	properties.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES;
 	ask(device->physical, &info, &properties);
 	return (properties.externalMemoryProperties.externalMemoryFeatures & features) == features &&
-		   (properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
+		(properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
 }
 
 DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
@@ -7725,13 +7725,13 @@ DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b
 	VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
 	if (share == DITI_SHARE_HOST) export_too = imports;
 	if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
-								   memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
+		memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
 		return false;
 	return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
 static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
-									 VkMemoryRequirements *need, dit_error *err) {
+	VkMemoryRequirements *need, dit_error *err) {
 	VkExternalMemoryBufferCreateInfo external = DITI_ZERO;
 	VkBufferCreateInfo info = DITI_ZERO;
 	VkResult vr;
@@ -7752,14 +7752,14 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 }
 
 static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
-									   const void *pNext, diti_buffer *out, dit_error *err) {
+	const void *pNext, diti_buffer *out, dit_error *err) {
 	VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
 	VkMemoryAllocateInfo info = DITI_ZERO;
 	VkResult vr;
 	if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
-						  &info.memoryTypeIndex))
+		&info.memoryTypeIndex))
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "%s has no memory type for shared memory",
-						 device->info.name);
+			device->info.name);
 	dedicated.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO;
 	dedicated.pNext = pNext;
 	dedicated.buffer = out->buffer;
@@ -7777,7 +7777,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
 
 
 static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
-									 dit_error *err) {
+	dit_error *err) {
 	PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
 	VkMemoryGetFdInfoKHR info = DITI_ZERO;
 	VkResult vr;
@@ -7799,7 +7799,7 @@ static uint32_t diti_shared_types(const diti_device *device, diti_share share, i
 }
 
 static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share share, diti_shared *out,
-									const VkMemoryRequirements *need, dit_error *err) {
+	const VkMemoryRequirements *need, dit_error *err) {
 	VkExportMemoryAllocateInfo to_export = DITI_ZERO;
 	VkImportMemoryFdInfoKHR to_import = DITI_ZERO;
 	dit_result result;
@@ -7813,7 +7813,7 @@ static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share s
 	to_import.handleType = diti_share_handle(share);
 	to_import.fd = fd;
 	result = diti_shared_allocate(b, share, need[0].size, need[1].memoryTypeBits & diti_shared_types(b, share, fd),
-								  &to_import, &out->buffers[1], err);
+		&to_import, &out->buffers[1], err);
 	if (!out->buffers[1].block.memory) diti_share_close(fd);
 	return result;
 }
@@ -7830,7 +7830,7 @@ static VkDeviceSize diti_shared_alignment(const diti_device *device) {
 }
 
 static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkDeviceSize size,
-										   const VkMemoryRequirements *need, diti_buffer *out, dit_error *err) {
+	const VkMemoryRequirements *need, diti_buffer *out, dit_error *err) {
 	PFN_vkGetMemoryHostPointerPropertiesEXT ask = (PFN_vkGetMemoryHostPointerPropertiesEXT)device->vk.GetDeviceProcAddr(
 		device->device, "vkGetMemoryHostPointerPropertiesEXT");
 	VkMemoryHostPointerPropertiesEXT properties = DITI_ZERO;
@@ -7843,11 +7843,11 @@ static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkD
 	vr = ask ? ask(device->device, info.handleType, pages, &properties) : VK_ERROR_EXTENSION_NOT_PRESENT;
 	if (vr < 0) return diti_device_fail(device, vr, "vkGetMemoryHostPointerPropertiesEXT", err);
 	return diti_shared_allocate(device, DITI_SHARE_HOST, size, need->memoryTypeBits & properties.memoryTypeBits, &info,
-								out, err);
+		out, err);
 }
 
 static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shared *out,
-									   const VkMemoryRequirements *need, dit_error *err) {
+	const VkMemoryRequirements *need, dit_error *err) {
 	VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
 	unsigned char *pages;
 	dit_result result;
@@ -7865,7 +7865,7 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
 
 
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
-										   diti_shared *out, dit_error *err) {
+	diti_shared *out, dit_error *err) {
 	VkMemoryRequirements need[2];
 	dit_result result;
 	memset(out, 0, sizeof *out);
@@ -7934,7 +7934,7 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
 }
 
 static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
-									 VkPipeline *out) {
+	VkPipeline *out) {
 	VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
 	VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
 	VkSpecializationInfo constants = DITI_ZERO;
@@ -7966,7 +7966,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 }
 
 static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *words, size_t count,
-										 const diti_pipeline *key, VkPipeline *out) {
+	const diti_pipeline *key, VkPipeline *out) {
 	VkShaderModuleCreateInfo info = DITI_ZERO;
 	VkShaderModule module = VK_NULL_HANDLE;
 	VkResult vr;
@@ -8004,7 +8004,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
 	key->pipeline = VK_NULL_HANDLE;
 	if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
 	return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,
-						diti_spirv_name(key->module), diti_vk_name(vr));
+		diti_spirv_name(key->module), diti_vk_name(vr));
 }
 
 static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *made) {
@@ -8012,7 +8012,7 @@ static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *m
 	diti_lock(&device->lock);
 	found = diti_pipeline_find(device, made);
 	if (!found && diti_grow(&device->env, (void **)&device->pipelines, &device->pipeline_capacity,
-							device->pipeline_count, sizeof(diti_pipeline *))) {
+		device->pipeline_count, sizeof(diti_pipeline *))) {
 		found = made;
 		device->pipelines[device->pipeline_count++] = made;
 		device->pipelines_compiled++;
@@ -8039,12 +8039,12 @@ static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *k
 }
 
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
-										  uint32_t constant_count, VkPipeline *out, dit_error *err) {
+	uint32_t constant_count, VkPipeline *out, dit_error *err) {
 	diti_pipeline *found, key = DITI_ZERO;
 	*out = VK_NULL_HANDLE;
 	if (constant_count > DITI_MAX_CONSTANTS) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
-						 DITI_MAX_CONSTANTS);
+			DITI_MAX_CONSTANTS);
 	}
 	key.module = module;
 	key.constant_count = constant_count;
@@ -8096,7 +8096,7 @@ DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t 
 	diti_lock(&device->lock);
 	if (device->tuned_count < DITI_TUNED_MOST &&
 		diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, device->tuned_count,
-				  sizeof *device->tuned)) {
+			sizeof *device->tuned)) {
 		device->tuned[device->tuned_count].shapes = shapes;
 		device->tuned[device->tuned_count].choice = choice;
 		device->tuned[device->tuned_count].reserved = 0;
@@ -8149,7 +8149,7 @@ static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned
 	if (size < sizeof words + 16) return false;
 	memcpy(words, data, sizeof words);
 	return words[0] == 32 && words[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && words[2] == header->vendor &&
-		   words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
+		words[3] == header->device && !memcmp(data + 16, header->uuid, 16);
 }
 
 static size_t diti_cache_tuned_size(const diti_cache_header *header) {
@@ -8171,7 +8171,7 @@ static bool diti_cache_choices_fit(const diti_cache_header *header, const unsign
 }
 
 static const char *diti_cache_check(diti_device *device, const unsigned char *blob, size_t size,
-									diti_cache_header *header) {
+	diti_cache_header *header) {
 	diti_cache_header mine;
 	if (size < sizeof *header) return "it is too short";
 	memcpy(header, blob, sizeof *header);
@@ -8275,7 +8275,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 	if (!blob) return DIT_OK;
 	if (room < *size) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
-						 (unsigned long long)*size, (unsigned long long)room);
+			(unsigned long long)*size, (unsigned long long)room);
 	}
 	behind = (unsigned char *)blob + sizeof header;
 	diti_cache_copy_tuned(device, behind, header.tuned_count);
@@ -8337,8 +8337,8 @@ static void diti_device_properties(diti_device *device) {
 	if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
 	device->limits.allocation = largest;
 	device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
-					 (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
-					 (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
+		(subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+		(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
@@ -8391,13 +8391,13 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 		if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
 		if (!exists) {
 			return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
-							 device->info.name, wanted);
+				device->info.name, wanted);
 		}
 		device->rung = (diti_rung)rung;
 		return DIT_OK;
 	}
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
+		"overrides: there is no rung '%s'; rungs are base, fp16, half, coop and coop2", wanted);
 }
 
 static const char *const diti_share_extensions[DITI_SHARES] = {
@@ -8575,25 +8575,25 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 	if (missing) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: %s is missing", missing);
 	if (!given->lock_queue != !given->unlock_queue) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_vulkan: set both lock_queue and unlock_queue, or neither");
+			"dit_vulkan: set both lock_queue and unlock_queue, or neither");
 	}
 	if (given->api_version && given->api_version < VK_API_VERSION_1_2) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
-						 "dit_vulkan: the instance was made for Vulkan %u.%u; dit needs apiVersion 1.2 or newer",
-						 VK_API_VERSION_MAJOR(given->api_version), VK_API_VERSION_MINOR(given->api_version));
+			"dit_vulkan: the instance was made for Vulkan %u.%u; dit needs apiVersion 1.2 or newer",
+			VK_API_VERSION_MAJOR(given->api_version), VK_API_VERSION_MINOR(given->api_version));
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
-								   const char *lacks, dit_error *err) {
+	const char *lacks, dit_error *err) {
 	VkQueueFamilyProperties families[64];
 	uint32_t i, count = DITI_COUNT(families);
 	bool requested = !given->device_info;
 	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
 	if (family >= count || !(families[family].queueFlags & flags)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no %s", family,
-						 device->info.name, lacks);
+			device->info.name, lacks);
 	}
 	for (i = 0; !requested && i < given->device_info->queueCreateInfoCount; i++) {
 		if (given->device_info->pQueueCreateInfos[i].queueFamilyIndex == family) requested = true;
@@ -8634,13 +8634,13 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 	memcpy(device->driver_uuid, candidate.driver_uuid, sizeof device->driver_uuid);
 	if (candidate.reason[0]) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,
-						 candidate.reason);
+			candidate.reason);
 	}
 	device->features.has[DITI_FEATURE_TIMELINE] = true;
 	if (given->device_info) diti_features_enabled(given->device_info, &device->features);
 	if (!device->features.has[DITI_FEATURE_TIMELINE]) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
-						 "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
+			"dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
 	}
 	result = diti_wrap_queue(device, given, err);
 	if (result >= 0) result = diti_device_describe(device, desc, err);
@@ -8692,15 +8692,15 @@ static void diti_device_settle_in(diti_device *device, const dit_context_desc *d
 	device->ordinal = place->ordinal;
 	device->has_peers = place->count > 1;
 	device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
-							  (!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
-							   desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
+		(!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
+		desc->vulkan->get_instance_proc_addr == first->vk.GetInstanceProcAddr);
 	if (!device->shares_instance) return;
 	device->vk = first->vk;
 	device->instance = first->instance;
 }
 
 DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
-												const diti_device_place *place, diti_device **out, dit_error *err) {
+	const diti_device_place *place, diti_device **out, dit_error *err) {
 	diti_device *device;
 	dit_result result = diti_device_check_desc(desc, err);
 	*out = NULL;
@@ -8715,13 +8715,13 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
 		return result;
 	}
 	diti_log(env, DITI_LOG_INFO, "%s: rung %s, %.0f MB of device memory allowed", device->info.name, device->info.rung,
-			 (double)device->memory_limit / 1e6);
+		(double)device->memory_limit / 1e6);
 	*out = device;
 	return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
-										 dit_error *err) {
+	dit_error *err) {
 	const diti_device_place alone = DITI_ZERO;
 	return diti_device_open_beside(desc, env, &alone, out, err);
 }
@@ -8869,9 +8869,9 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 		size_t size = diti_extend_size_of(at->sType);
 		if (!size) {
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_device_extend: in the pNext chain, move the structure with sType %d behind the "
-							 "Vulkan11, Vulkan12 and other core feature structures",
-							 (int)at->sType);
+				"dit_device_extend: in the pNext chain, move the structure with sType %d behind the "
+				"Vulkan11, Vulkan12 and other core feature structures",
+				(int)at->sType);
 		}
 		diti_features_set(&extend->missing, at->sType, diti_extend_put(extend, at, size));
 	}
@@ -8882,7 +8882,7 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 }
 
 static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
-									const VkDeviceCreateInfo *app, dit_error *err) {
+	const VkDeviceCreateInfo *app, dit_error *err) {
 	VkQueueFamilyProperties families[64];
 	uint32_t i, count = DITI_COUNT(families);
 	diti_candidate candidate;
@@ -8890,7 +8890,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
 	if (result < 0) return result;
 	if (candidate.reason[0]) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
-						 candidate.reason);
+			candidate.reason);
 	}
 	vk->GetPhysicalDeviceQueueFamilyProperties(gpu, &count, families);
 	for (i = 0; i < app->queueCreateInfoCount; i++) {
@@ -8898,12 +8898,12 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
 		if (family < count && (families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) return DIT_OK;
 	}
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "dit_device_extend: create a queue of a family with COMPUTE, such as family %u of %s",
-					 candidate.queue_family, candidate.info.name);
+		"dit_device_extend: create a queue of a family with COMPUTE, such as family %u of %s",
+		candidate.queue_family, candidate.info.name);
 }
 
 static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
-									  const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
+	const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
 	diti_vk_api vk = DITI_ZERO;
 	diti_features enabled;
 	diti_env env;
@@ -8923,8 +8923,8 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
 }
 
 DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
-									 const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
-									 dit_error *err) {
+	const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
+	dit_error *err) {
 	diti_extend extend = DITI_ZERO;
 	dit_result result;
 	if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
@@ -8945,7 +8945,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	if (!memory) return DIT_OK;
 	if (extend.used > extend.room) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: %llu bytes are needed, %llu were given",
-						 (unsigned long long)extend.used, (unsigned long long)extend.room);
+			(unsigned long long)extend.used, (unsigned long long)extend.room);
 	}
 	*out = *app;
 	out->pNext = extend.first;
@@ -9138,7 +9138,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void) {
 }
 
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
-										  dit_error *err) {
+	dit_error *err) {
 	const diti_spirv_module *entry;
 	unsigned char *bytes;
 	uint32_t *out;
@@ -9238,7 +9238,7 @@ typedef struct diti_i8_source {
 	uint32_t columns;
 } diti_i8_source;
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
-									 dit_error *err);
+	dit_error *err);
 
 typedef struct diti_weight_block {
 	diti_buffer buffer;
@@ -9299,7 +9299,7 @@ typedef struct diti_loader {
 	const char *prefix;
 	char scope[128];
 	const char *(*rename)(void *user, const char *name, char *out,
-						  size_t size);
+		size_t size);
 	void *user;
 	const char *what;
 	const dit_progress *progress;
@@ -9321,54 +9321,54 @@ typedef struct diti_loader {
 	bool streaming;
 } diti_loader;
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
-									const diti_checkpoint *checkpoint, const char *prefix, const char *what,
-									const dit_progress *progress);
+	const diti_checkpoint *checkpoint, const char *prefix, const char *what,
+	const dit_progress *progress);
 DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name);
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
 DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   uint32_t kernel, const char *name);
+	uint32_t kernel, const char *name);
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   const char *name);
+	const char *name);
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								  const char *name);
+	const char *name);
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   const char *name);
+	const char *name);
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-									   const char *name);
+	const char *name);
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
 DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
-									   uint64_t values);
+	uint64_t values);
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload);
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
-										 const diti_upload *upload, uint64_t done, uint64_t size, void *out,
-										 dit_error *err);
+	const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+	dit_error *err);
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
 	diti_weight weight, bias;
 } diti_layer;
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
-								  uint32_t kernel, const char *name);
+	uint32_t kernel, const char *name);
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
-									   uint32_t all, uint32_t columns, const char *name);
+	uint32_t all, uint32_t columns, const char *name);
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
-									uint32_t columns);
+	uint32_t columns);
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 typedef struct diti_joined {
 	diti_layer layers[3];
 	uint32_t count;
 } diti_joined;
 DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-								   uint32_t rows, uint32_t columns, bool biased);
+	uint32_t rows, uint32_t columns, bool biased);
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-									 size_t size);
+	size_t size);
 
 typedef uint32_t diti_tensor;
 typedef enum diti_storage {
@@ -9492,13 +9492,13 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										 const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										   const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										   const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
-										  uint32_t column, uint32_t columns);
+	uint32_t column, uint32_t columns);
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
@@ -9510,23 +9510,23 @@ DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_t
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor);
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
-								uint32_t group_size);
+	uint32_t group_size);
 DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-							   uint8_t word, bool reads, bool writes);
+	uint8_t word, bool reads, bool writes);
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
-									uint64_t rows, uint64_t before, uint64_t after);
+	uint64_t rows, uint64_t before, uint64_t after);
 DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
 DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
 DIT_INTERNAL uint32_t diti_op_float(float value);
 DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
-								   const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
-											   const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-										uint32_t rows, const char *name);
+	uint32_t rows, const char *name);
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
 typedef struct diti_gemm {
 	diti_tensor x, weight;
@@ -9550,7 +9550,7 @@ typedef struct diti_attention_tiles {
 	uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count;
 } diti_attention_tiles;
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-											  uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
+	uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
 
 typedef struct diti_guard_use {
 	diti_tensor out;
@@ -9606,10 +9606,10 @@ typedef struct diti_linear_desc {
 	const char *name;
 } diti_linear_desc;
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-									 const diti_linear_desc *desc);
+	const diti_linear_desc *desc);
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-											const diti_linear_desc *desc);
+	const diti_linear_desc *desc);
 
 typedef struct diti_norm_desc {
 	bool rms;
@@ -9641,7 +9641,7 @@ typedef struct diti_attention_desc {
 	const char *name;
 } diti_attention_desc;
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-										const diti_attention_desc *desc);
+	const diti_attention_desc *desc);
 
 typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
 typedef struct diti_qkv_desc {
@@ -9658,7 +9658,7 @@ typedef struct diti_qkv_desc {
 DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
-									   bool keys);
+	bool keys);
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
 typedef struct diti_row_weight {
@@ -9669,7 +9669,7 @@ typedef struct diti_row_weight {
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
 
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
-										  const char *name);
+	const char *name);
 
 DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
 
@@ -9685,16 +9685,16 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
-									diti_tensor step);
+	diti_tensor step);
 
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-									   uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
+	uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+	uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
 DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-												uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
+	uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
-											 float scale, float shift);
+	float scale, float shift);
 
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
@@ -9719,7 +9719,7 @@ typedef struct diti_conv_desc {
 	const char *name;
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-									 const diti_conv_desc *desc);
+	const diti_conv_desc *desc);
 
 typedef struct diti_group_norm_desc {
 	uint32_t batch, groups;
@@ -9737,7 +9737,7 @@ typedef struct diti_tile {
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
-								 diti_tensor health);
+	diti_tensor health);
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 
 typedef struct diti_plan_block {
@@ -9788,7 +9788,7 @@ typedef struct diti_stream {
 	bool busy;
 } diti_stream;
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-										   VkDeviceSize piece, diti_stream **out, dit_error *err);
+	VkDeviceSize piece, diti_stream **out, dit_error *err);
 DIT_INTERNAL void diti_stream_destroy(diti_stream *stream);
 
 typedef struct diti_plan_item {
@@ -9848,7 +9848,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
 DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
-												 VkBuffer *buffer);
+	VkBuffer *buffer);
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
 DIT_INTERNAL void diti_stream_forget(diti_plan *plan);
@@ -9881,7 +9881,7 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
-										 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan);
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
 typedef struct diti_verdict {
@@ -9897,44 +9897,44 @@ DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan);
 DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
 DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-										 uint32_t steps, dit_error *err);
+	uint32_t steps, dit_error *err);
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
-										dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
 DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
-									   VkDeviceSize *size);
+	VkDeviceSize *size);
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
-									  uint32_t slice);
+	uint32_t slice);
 DIT_INTERNAL float
 diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
-						   uint32_t slice);
+	uint32_t slice);
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-										 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
-											   diti_submission *submission, uint64_t *value, dit_error *err);
+	diti_submission *submission, uint64_t *value, dit_error *err);
 DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-									VkCommandBuffer commands);
+	VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-													  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-									   dit_error *err);
+	dit_error *err);
 #define DITI_STREAM_AHEAD 256u
 typedef struct diti_stream_walk {
 	uint32_t slots, group, slices;
 } diti_stream_walk;
 DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
-											 uint64_t *bytes, dit_error *err);
+	uint64_t *bytes, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
-												  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
@@ -9957,7 +9957,7 @@ static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale)
 }
 
 static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
-									dit_error *err) {
+	dit_error *err) {
 	uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_pitch(source->columns);
 	float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
 	dit_result result;
@@ -9966,7 +9966,7 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
 	for (i = 0; i < rows && result >= 0; i++) {
 		unsigned char *row = out + (size_t)i * pitch;
 		result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * source->columns, row,
-									  source->columns, err);
+			source->columns, err);
 		diti_i8_put_scale(row, source->columns, scales[first + i]);
 	}
 	diti_free(source->env, scales);
@@ -9974,7 +9974,7 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
 }
 
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
-								   float *values, unsigned char *out, dit_error *err) {
+	float *values, unsigned char *out, dit_error *err) {
 	float scale = 0;
 	dit_result result =
 		diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err);
@@ -9983,14 +9983,14 @@ static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index,
 	if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
 	if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
-						 diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
+			diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
 	}
 	diti_i8_put_scale(out, source->columns, scale);
 	return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
-									 dit_error *err) {
+	dit_error *err) {
 	uint32_t i, pitch = diti_i8_pitch(source->columns);
 	unsigned char *stored;
 	float *values;
@@ -10020,8 +10020,8 @@ static void diti_loader_fail_memory(diti_loader *loader) {
 }
 
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
-									const diti_checkpoint *checkpoint, const char *prefix, const char *what,
-									const dit_progress *progress) {
+	const diti_checkpoint *checkpoint, const char *prefix, const char *what,
+	const dit_progress *progress) {
 	memset(loader, 0, sizeof *loader);
 	loader->device = device;
 	loader->env = env;
@@ -10056,7 +10056,7 @@ DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before,
 	char name[200];
 	uint32_t count = 0;
 	while (count < UINT16_MAX && diti_format(name, sizeof name, "%s%u%s", before, (unsigned)count, after) &&
-		   diti_loader_find(loader, name)) {
+		diti_loader_find(loader, name)) {
 		count++;
 	}
 	return count;
@@ -10076,7 +10076,7 @@ static const diti_stored_tensor *diti_loader_expect(diti_loader *loader, const c
 	if (tensor) return tensor;
 	if (!diti_loader_name(loader, name, stored, sizeof stored)) diti_format(stored, sizeof stored, "%s", name);
 	diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.200s is missing",
-			  diti_checkpoint_name(loader->checkpoint), stored);
+		diti_checkpoint_name(loader->checkpoint), stored);
 	return NULL;
 }
 
@@ -10091,17 +10091,17 @@ static void diti_shape_text(const uint64_t *shape, uint32_t rank, char *out, siz
 }
 
 static bool diti_loader_fail_shape(diti_loader *loader, const diti_stored_tensor *tensor, const uint64_t *expected,
-								   uint32_t rank) {
+	uint32_t rank) {
 	char found[128], wanted[128];
 	diti_shape_text(tensor->shape, tensor->rank, found, sizeof found);
 	diti_shape_text(expected, rank, wanted, sizeof wanted);
 	diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.160s has shape [%s], expected [%s]",
-			  diti_checkpoint_name(loader->checkpoint), tensor->name, found, wanted);
+		diti_checkpoint_name(loader->checkpoint), tensor->name, found, wanted);
 	return false;
 }
 
 static bool diti_check_matrix(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t rows, uint32_t columns,
-							  uint32_t kernel) {
+	uint32_t kernel) {
 	uint64_t expected[4];
 	uint32_t i, rank = kernel > 1 ? 4u : 2u, area = kernel * kernel;
 	expected[0] = rows;
@@ -10169,7 +10169,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 	diti_streamed *streamed = upload->block ? NULL : loader->weights.streamed;
 	void *array = streamed ? streamed->uploads : loader->uploads;
 	if (!diti_grow(loader->env, &array, streamed ? &streamed->capacity : &loader->upload_capacity,
-				   streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
+		streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
 		diti_loader_fail_memory(loader);
 		return false;
 	}
@@ -10229,7 +10229,7 @@ static const char *diti_loader_keep_name(diti_loader *loader, const char *name) 
 }
 
 static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *tensor, dit_type type, uint32_t tensors,
-							  uint64_t rows, uint32_t columns) {
+	uint64_t rows, uint32_t columns) {
 	diti_weight_tally *tally = &loader->weights.types[tensor->type];
 	uint64_t bytes = 0, values = rows * columns, elements = diti_stored_tensor_elements(tensor);
 	diti_weight_bytes(type, rows, columns, &bytes);
@@ -10240,7 +10240,7 @@ static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *ten
 }
 
 DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
-									   uint64_t values) {
+	uint64_t values) {
 	const diti_stored_tensor *tensor =
 		weight->part_count ? diti_checkpoint_find(loader->checkpoint, weight->name) : NULL;
 	if (!tensor) return;
@@ -10250,7 +10250,7 @@ DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *w
 }
 
 static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
-									 dit_type type, uint32_t rows, uint32_t columns) {
+	dit_type type, uint32_t rows, uint32_t columns) {
 	out->name = diti_loader_keep_name(loader, tensor->name);
 	out->type = type;
 	out->rows = rows;
@@ -10261,7 +10261,7 @@ static void diti_loader_start_weight(diti_loader *loader, diti_weight *out, cons
 }
 
 static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
-								 uint32_t first, uint32_t rows, uint64_t row_bytes) {
+	uint32_t first, uint32_t rows, uint64_t row_bytes) {
 	diti_upload upload = DITI_ZERO;
 	diti_weight_part *part = &out->parts[out->part_count];
 	upload.tensor = tensor;
@@ -10290,8 +10290,8 @@ static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_
 
 static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
 	diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-			  "%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
-			  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
+		"%s: tensor %.200s: rows of %u values can't be used as %s; convert the file to another type",
+		diti_checkpoint_name(loader->checkpoint), tensor->name, columns, tensor->type_name);
 }
 
 static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
@@ -10300,7 +10300,7 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
 }
 
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
-								   dit_type type, uint32_t rows, uint32_t columns, bool table) {
+	dit_type type, uint32_t rows, uint32_t columns, bool table) {
 	uint64_t row_bytes = 0, most;
 	uint32_t first, count;
 	if (!diti_weight_bytes(type, 1, columns, &row_bytes)) {
@@ -10314,8 +10314,8 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 	most /= row_bytes;
 	if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
-				  "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
-				  diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
+			"%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",
+			diti_checkpoint_name(loader->checkpoint), tensor->name, DITI_MAX_WEIGHT_PARTS);
 		return;
 	}
 	diti_loader_start_weight(loader, out, tensor, type, rows, columns);
@@ -10328,7 +10328,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 }
 
 static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   uint32_t kernel, const char *name, bool table) {
+	uint32_t kernel, const char *name, bool table) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
 	memset(out, 0, sizeof *out);
 	if (!tensor || !diti_check_matrix(loader, tensor, rows, columns, kernel)) return;
@@ -10341,12 +10341,12 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
 }
 
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   uint32_t kernel, const char *name) {
+	uint32_t kernel, const char *name) {
 	diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
 }
 
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								  const char *name) {
+	const char *name) {
 	diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
 }
 
@@ -10375,25 +10375,25 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
 }
 
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
-									dit_type *out) {
+	dit_type *out) {
 	dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
 	const diti_stored_tensor *scales;
 	if (diti_type_is_i8(stored) &&
 		(diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
-		 diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
-			 DIT_OK))
+		diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
+			DIT_OK))
 		return false;
 	*out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
 	if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
 	if (diti_type_is_i8(stored) && *out != stored) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-				  "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
-				  diti_checkpoint_name(loader->checkpoint), tensor->name, diti_type_name(stored), diti_type_name(*out));
+			"%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
+			diti_checkpoint_name(loader->checkpoint), tensor->name, diti_type_name(stored), diti_type_name(*out));
 	} else if (diti_type_is_i8(*out) && columns > DITI_I8_MAX_COLUMNS) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-				  "%s: tensor %.200s: rows of %u values are too long for %s, which takes %u",
-				  diti_checkpoint_name(loader->checkpoint), tensor->name, columns, diti_type_name(*out),
-				  DITI_I8_MAX_COLUMNS);
+			"%s: tensor %.200s: rows of %u values are too long for %s, which takes %u",
+			diti_checkpoint_name(loader->checkpoint), tensor->name, columns, diti_type_name(*out),
+			DITI_I8_MAX_COLUMNS);
 	} else if (!diti_type_is_i8(stored) && !diti_loader_is_matrix_type(stored)) {
 		diti_loader_fail_type(loader, tensor, columns);
 	}
@@ -10401,7 +10401,7 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 }
 
 static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
-								  uint32_t columns, const char *name) {
+	uint32_t columns, const char *name) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
 	uint64_t stored_bytes;
 	dit_type type;
@@ -10418,12 +10418,12 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
 }
 
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   const char *name) {
+	const char *name) {
 	diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-								   const char *name) {
+	const char *name) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
 	diti_upload upload = DITI_ZERO;
 	uint64_t count = (uint64_t)rows * columns;
@@ -10431,8 +10431,8 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 	if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
 	if (count > diti_loader_part_limit(loader) / sizeof(float)) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
-				  "%s: tensor %.200s is larger than this device's storage buffer limit",
-				  diti_checkpoint_name(loader->checkpoint), tensor->name);
+			"%s: tensor %.200s is larger than this device's storage buffer limit",
+			diti_checkpoint_name(loader->checkpoint), tensor->name);
 		return;
 	}
 	diti_loader_start_weight(loader, out, tensor, DIT_TYPE_F32, rows, columns);
@@ -10448,7 +10448,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 }
 
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
-									uint32_t columns) {
+	uint32_t columns) {
 	diti_upload upload = DITI_ZERO;
 	VkDeviceSize first = 0;
 	uint32_t i;
@@ -10473,7 +10473,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
 }
 
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-									   const char *name) {
+	const char *name) {
 	diti_load_vector(loader, out, columns, rows, name);
 	if (!out->part_count) return;
 	out->rows = out->parts[0].rows = rows;
@@ -10493,7 +10493,7 @@ static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a,
 	const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
 	uint64_t bytes = diti_part_bytes(a, last);
 	return last->buffer == next->buffer && last->streamed == next->streamed && last->offset + bytes == next->offset &&
-		   bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
+		bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
 static bool diti_vector_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
@@ -10518,7 +10518,7 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
 }
 
 DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
-								  uint32_t kernel, const char *name) {
+	uint32_t kernel, const char *name) {
 	char full[160];
 	memset(out, 0, sizeof *out);
 	diti_format(full, sizeof full, "%s.weight", name);
@@ -10531,7 +10531,7 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
 }
 
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
-									   uint32_t all, uint32_t columns, const char *name) {
+	uint32_t all, uint32_t columns, const char *name) {
 	char full[160];
 	memset(out, 0, sizeof *out);
 	diti_format(full, sizeof full, "%s.weight", name);
@@ -10571,7 +10571,7 @@ static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
 }
 
 DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-								   uint32_t rows, uint32_t columns, bool biased) {
+	uint32_t rows, uint32_t columns, bool biased) {
 	char full[160];
 	uint32_t i;
 	memset(out, 0, sizeof *out);
@@ -10593,7 +10593,7 @@ DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const 
 }
 
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-									 size_t size) {
+	size_t size) {
 	const char *stored = NULL;
 	size_t i, length, longest = 0;
 	for (i = 0; i < count; i++) {
@@ -10652,7 +10652,7 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
 	for (i = 0; i < loader->weights.block_count; i++) {
 		diti_weight_block *block = loader->weights.blocks[i];
 		dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
-											   &block->buffer, &loader->error);
+			&block->buffer, &loader->error);
 		if (result != DIT_OK) return result;
 		if (!block->buffer.block.mapped) mapped = false;
 	}
@@ -10702,7 +10702,7 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
 	for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
 	if (result == DIT_OK && loader->unrotated) {
 		diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
-				 loader->what, loader->unrotated, DITI_ROTATION_GROUP);
+			loader->what, loader->unrotated, DITI_ROTATION_GROUP);
 	}
 	if (result == DIT_OK && loader->sizes)
 		diti_loader_tell(loader);
@@ -10751,7 +10751,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 }
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
-									  uint64_t done, uint64_t size, void *out, dit_error *err) {
+	uint64_t done, uint64_t size, void *out, dit_error *err) {
 	uint32_t pitch = diti_i8_pitch(upload->columns);
 	diti_i8_source source = DITI_ZERO;
 	source.env = env;
@@ -10760,17 +10760,17 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
 	source.type = upload->i8;
 	source.columns = upload->columns;
 	return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
-						(unsigned char *)out, err);
+		(unsigned char *)out, err);
 }
 
 static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkpoint *checkpoint,
-										  const diti_upload *upload, float *out, dit_error *err) {
+	const diti_upload *upload, float *out, dit_error *err) {
 	float *values = (float *)diti_alloc_array(env, upload->floats, sizeof(float));
 	uint32_t r, c;
 	dit_result result;
 	if (!values)
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
-						 upload->tensor->name);
+			upload->tensor->name);
 	result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
 	for (r = 0; r < upload->rows && result == DIT_OK; r++)
 		for (c = 0; c < upload->columns; c++)
@@ -10780,8 +10780,8 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
 }
 
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
-										 const diti_upload *upload, uint64_t done, uint64_t size, void *out,
-										 dit_error *err) {
+	const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+	dit_error *err) {
 	if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
 	if (upload->floats)
 		return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
@@ -10808,7 +10808,7 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
 }
 
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-										   VkDeviceSize piece, diti_stream **out, dit_error *err) {
+	VkDeviceSize piece, diti_stream **out, dit_error *err) {
 	diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
 	dit_result result = DIT_OK;
 	*out = NULL;
@@ -10852,7 +10852,7 @@ static bool diti_group_open(diti_group_maker *maker) {
 	diti_plan *plan = maker->plan;
 	diti_plan_group *group;
 	if (!diti_grow(&plan->device->env, (void **)&plan->groups, &plan->group_capacity, plan->group_count,
-				   sizeof *plan->groups))
+		sizeof *plan->groups))
 		return diti_group_no_memory(maker);
 	group = &plan->groups[plan->group_count];
 	memset(group, 0, sizeof *group);
@@ -10871,7 +10871,7 @@ static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t gro
 }
 
 static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const diti_dispatch *source,
-								   diti_plan_item *out, VkDeviceSize *bytes) {
+	diti_plan_item *out, VkDeviceSize *bytes) {
 	uint32_t i, count = 0;
 	*bytes = 0;
 	for (i = 0; i < source->binding_count; i++) {
@@ -10894,7 +10894,7 @@ static bool diti_group_add(diti_group_maker *maker, const diti_plan_item *items,
 	for (i = 0; i < count; i++) {
 		diti_plan_item *item;
 		if (!diti_grow(&plan->device->env, (void **)&plan->items, &plan->item_capacity, plan->item_count,
-					   sizeof *plan->items))
+			sizeof *plan->items))
 			return diti_group_no_memory(maker);
 		item = &plan->items[plan->item_count++];
 		*item = items[i];
@@ -10919,8 +10919,8 @@ static bool diti_group_take(diti_group_maker *maker, uint32_t source) {
 		count = diti_group_missing(plan, maker->group, dispatch, items, &bytes);
 		if (bytes > plan->stream->slot_bytes) {
 			diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
-					  "op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
-					  (unsigned long long)bytes, (unsigned long long)plan->stream->slot_bytes);
+				"op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
+				(unsigned long long)bytes, (unsigned long long)plan->stream->slot_bytes);
 			return false;
 		}
 	}
@@ -10989,7 +10989,7 @@ DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph 
 }
 
 DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
-												 VkBuffer *buffer) {
+	VkBuffer *buffer) {
 	const diti_plan_item *item;
 	if (!part->streamed) {
 		*buffer = part->buffer->buffer;
@@ -11049,7 +11049,7 @@ static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
 }
 
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
-								 bool wait, dit_error *err) {
+	bool wait, dit_error *err) {
 	dit_result result = diti_slot_idle(stream, slot, wait, err);
 	if (result != DIT_OK) return result;
 	if (slot->plan && slot->plan != plan && !slot->used) slot->plan->robbed = true;
@@ -11064,7 +11064,7 @@ static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, di
 }
 
 static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, const diti_plan_item *item,
-							  uint64_t size) {
+	uint64_t size) {
 	const diti_streamed *streamed = item->streamed;
 	slot->done += size;
 	if (slot->done < diti_upload_bytes(&streamed->uploads[slot->upload])) return;
@@ -11081,11 +11081,11 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
 		return why->result;
 	}
 	return diti_fail(err, why->result, "tensor %.160s, streamed while the job runs: %.300s", upload->tensor->name,
-					 why->message);
+		why->message);
 }
 
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
-								 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+	const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
 	VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
 	const diti_streamed *streamed = item->streamed;
 	dit_error why = DITI_ZERO;
@@ -11105,7 +11105,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
 #define DITI_STREAM_PIECE ((uint64_t)4 << 20)
 
 static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
-								 dit_error *err) {
+	dit_error *err) {
 	diti_plan *plan = slot->plan;
 	const diti_plan_group *group = &plan->groups[slot->group];
 	while (slot->item < group->count) {
@@ -11126,7 +11126,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
 }
 
 static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, bool wait, uint64_t *bytes,
-								   dit_error *err) {
+	dit_error *err) {
 	diti_stream *stream = plan->stream;
 	diti_stream_slot *slot = &stream->slots[plan->groups[group].slot];
 	uint64_t all = UINT64_MAX, before;
@@ -11156,7 +11156,7 @@ static uint32_t diti_plan_group_of(const diti_plan *plan, uint32_t segment, uint
 }
 
 DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-									   dit_error *err) {
+	dit_error *err) {
 	uint32_t group = diti_plan_group_of(plan, segment, slice);
 	dit_result result;
 	if (group == DITI_NO_GROUP) return DIT_OK;
@@ -11167,7 +11167,7 @@ DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32
 }
 
 DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
-											 uint64_t *bytes, dit_error *err) {
+	uint64_t *bytes, dit_error *err) {
 	uint32_t group = diti_plan_group_of(plan, segment, slice);
 	dit_result result;
 	if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
@@ -11182,7 +11182,7 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
 }
 
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_stream *stream = plan->stream;
 	uint64_t all = UINT64_MAX;
 	dit_result result;
@@ -11197,7 +11197,7 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_
 	}
 	if (stream->stage) {
 		diti_submission_wait(submission, stream->stage->timeline,
-							 stream->slots[plan->groups[group].slot].written);
+			stream->slots[plan->groups[group].slot].written);
 	}
 	return DIT_OK;
 }
@@ -11270,7 +11270,7 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 	diti_segment *segment;
 	if (graph->segment_count == DITI_COUNT(graph->segments)) {
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "the plan has more than %u segments",
-							   (unsigned)DITI_COUNT(graph->segments));
+			(unsigned)DITI_COUNT(graph->segments));
 	}
 	segment = &graph->segments[graph->segment_count];
 	diti_format(segment->name, sizeof segment->name, "%s", name);
@@ -11289,9 +11289,9 @@ static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
 	*out = 0;
 	if (diti_graph_failed(graph)) return NULL;
 	if (!diti_grow(&graph->device->env, (void **)&graph->tensors, &graph->tensor_capacity, graph->tensor_count,
-				   sizeof *graph->tensors)) {
+		sizeof *graph->tensors)) {
 		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u tensors",
-						(unsigned)graph->tensor_count);
+			(unsigned)graph->tensor_count);
 		return NULL;
 	}
 	*out = (diti_tensor)graph->tensor_count++;
@@ -11303,13 +11303,13 @@ static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
 }
 
 static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, diti_element format, uint32_t rows,
-									uint32_t columns, const char *name) {
+	uint32_t columns, const char *name) {
 	diti_tensor tensor;
 	diti_tensor_info *info;
 	uint64_t elements;
 	if (rows == 0 || columns == 0 || columns > UINT32_MAX - 32u) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s has the impossible shape [%u, %u]", name,
-							   rows, columns);
+			rows, columns);
 	}
 	info = diti_graph_add(graph, &tensor);
 	if (!info) return 0;
@@ -11323,35 +11323,35 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
 	info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
 	if (elements > UINT32_MAX) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] has more than 2^32 elements",
-							   name, rows, columns);
+			name, rows, columns);
 	}
 	return tensor;
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										 const char *name) {
+	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										   const char *name) {
+	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_STATE, format, rows, columns, name);
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-										   const char *name) {
+	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_INPUT, format, rows, columns, name);
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
-										  uint32_t column, uint32_t columns) {
+	uint32_t column, uint32_t columns) {
 	diti_tensor view;
 	diti_tensor_info *info, base;
 	if (diti_graph_failed(graph)) return 0;
 	base = *diti_tensor_get(graph, tensor);
 	if ((uint64_t)row + rows > base.rows || (uint64_t)column + columns > base.columns || rows == 0 || columns == 0) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "view [%u+%u, %u+%u] lies outside tensor %s [%u, %u]",
-							   row, rows, column, columns, base.name, base.rows, base.columns);
+			row, rows, column, columns, base.name, base.rows, base.columns);
 	}
 	info = diti_graph_add(graph, &view);
 	if (!info) return 0;
@@ -11370,7 +11370,7 @@ DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tens
 	if ((base.pitch != base.columns && base.rows > 1) ||
 		(uint64_t)rows * columns != (uint64_t)base.rows * base.columns) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] cannot be seen as [%u, %u]",
-							   base.name, base.rows, base.columns, rows, columns);
+			base.name, base.rows, base.columns, rows, columns);
 	}
 	info = diti_graph_add(graph, &view);
 	if (!info) return 0;
@@ -11386,7 +11386,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 	diti_tensor_info *info;
 	if (part >= weight->part_count)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the weight %s is missing",
-							   weight->name ? weight->name : "");
+			weight->name ? weight->name : "");
 	info = diti_graph_add(graph, &tensor);
 	if (!info) return 0;
 	diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
@@ -11423,9 +11423,9 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 		return;
 	}
 	if (!diti_grow(&graph->device->env, (void **)&graph->dispatches, &graph->dispatch_capacity, graph->dispatch_count,
-				   sizeof *graph->dispatches)) {
+		sizeof *graph->dispatches)) {
 		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u dispatches",
-						(unsigned)graph->dispatch_count);
+			(unsigned)graph->dispatch_count);
 		return;
 	}
 	for (i = 0; i < dispatch->binding_count; i++) {
@@ -11453,7 +11453,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
 	if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
 	if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
-				   sizeof *graph->exchanges))
+		sizeof *graph->exchanges))
 		return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
 	exchange = &graph->exchanges[graph->exchange_count];
 	memset(exchange, 0, sizeof *exchange);
@@ -11475,7 +11475,7 @@ DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
 
 DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
 	uint32_t sent = diti_exchange_begin(graph, from, peer, true),
-			 received = diti_exchange_begin(graph, to, peer, false);
+		received = diti_exchange_begin(graph, to, peer, false);
 	diti_exchange_end(graph, sent);
 	diti_exchange_end(graph, received);
 }
@@ -11531,7 +11531,7 @@ static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_ten
 }
 
 static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
-										uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
+	uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
 	VkDeviceSize offset = 0, end;
 	size_t i;
 	for (i = 0; i < placed_count; i++) {
@@ -11555,7 +11555,7 @@ static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t 
 
 static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
 	if (!diti_grow(&plan->device->env, (void **)&plan->blocks, &plan->block_capacity, plan->block_count,
-				   sizeof *plan->blocks))
+		sizeof *plan->blocks))
 		return false;
 	memset(&plan->blocks[plan->block_count], 0, sizeof plan->blocks[0]);
 	plan->blocks[plan->block_count++].storage = storage;
@@ -11563,10 +11563,10 @@ static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
 }
 
 static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
-								   uint32_t index, dit_error *err) {
+	uint32_t index, dit_error *err) {
 	diti_tensor_info *tensor = &graph->tensors[index];
 	VkDeviceSize limit = graph->device->limits.allocation, alignment = graph->device->limits.storage_alignment,
-				 offset = 0;
+		offset = 0;
 	uint32_t block;
 	if (alignment < 16) alignment = 16;
 	if (tensor->bytes > limit) {
@@ -11608,7 +11608,7 @@ static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *
 static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
 	const diti_tensor_info *tensor = &graph->tensors[index];
 	return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
-		   (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
+		(tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
 }
 
 static void diti_arena_copy_to_views(diti_graph *graph) {
@@ -11672,8 +11672,8 @@ static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *
 }
 
 static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
-							 const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
-							 uint64_t *stop) {
+	const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
+	uint64_t *stop) {
 	uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
 	uint64_t low = tensor->first * size, high = low + (uint64_t)tensor->rows * tensor->pitch * size;
 	if (high > parent->bytes) high = parent->bytes;
@@ -11690,7 +11690,7 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
 }
 
 static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
-									  const diti_tensor_info *parent, VkBuffer *buffer) {
+	const diti_tensor_info *parent, VkBuffer *buffer) {
 	if (parent->storage == DITI_STORAGE_WEIGHT)
 		return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent->part, buffer);
 	*buffer = plan->blocks[parent->block].buffer.buffer;
@@ -11698,7 +11698,7 @@ static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch
 }
 
 static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
-							   uint32_t *culprit) {
+	uint32_t *culprit) {
 	uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
 	for (i = 0; i < dispatch->binding_count; i++) {
 		const diti_binding *binding = &dispatch->bindings[i];
@@ -11721,7 +11721,7 @@ static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispa
 }
 
 static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t culprit,
-									   dit_error *err) {
+	dit_error *err) {
 	const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
 	return diti_fail(
 		err, DIT_ERROR_UNSUPPORTED_DEVICE,
@@ -11731,7 +11731,7 @@ static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatc
 }
 
 static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
-							VkDescriptorBufferInfo *ranges) {
+	VkDescriptorBufferInfo *ranges) {
 	VkDeviceSize alignment = plan->device->limits.storage_alignment;
 	uint32_t i;
 	for (i = 0; i < dispatch->binding_count; i++) {
@@ -11740,7 +11740,7 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
 		uint64_t begin, stop, size, base, zero;
 		if (!binding->tensor) continue;
 		diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
-						 &stop);
+			&stop);
 		base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
 		size = diti_element_size(tensor->format);
 		zero = base + tensor->first * size;
@@ -11752,7 +11752,7 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
 }
 
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
-								 const VkDescriptorBufferInfo *ranges) {
+	const VkDescriptorBufferInfo *ranges) {
 	VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
 	uint32_t i, first = 0;
 	while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].writes) first++;
@@ -11783,7 +11783,7 @@ DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
 		VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
 		if (vk != VK_SUCCESS)
 			return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
-								plan->sources[slice->source].name, (int)vk);
+				plan->sources[slice->source].name, (int)vk);
 		memset(ranges, 0, sizeof ranges);
 		diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
 		diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
@@ -11792,10 +11792,10 @@ DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
-									dit_error *err) {
+	dit_error *err) {
 	diti_plan_dispatch *slice;
 	if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
-				   sizeof *plan->dispatches)) {
+		sizeof *plan->dispatches)) {
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
 	}
 	slice = &plan->dispatches[plan->dispatch_count++];
@@ -11812,7 +11812,7 @@ static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t f
 static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
 	const diti_dispatch *dispatch = &plan->sources[source];
 	uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = plan->device->limits.group_count,
-			 first = 0, groups, culprit = 0;
+		first = 0, groups, culprit = 0;
 	float us = diti_slice_cost_us(plan->device, dispatch), budget = (float)plan->device->max_dispatch_us;
 	if (us > budget) {
 		uint32_t by_cost = (uint32_t)((double)dispatch->groups * budget / us);
@@ -11886,7 +11886,7 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
 	diti_plan_slice *slice;
 	if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
-				   sizeof *plan->slices)) {
+		sizeof *plan->slices)) {
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
 	}
 	slice = &plan->slices[plan->slice_count++];
@@ -11909,7 +11909,7 @@ static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *sli
 }
 
 static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
-									dit_error *err) {
+	dit_error *err) {
 	size_t i;
 	for (i = from; i < plan->dispatch_count; i++) {
 		diti_plan_dispatch *piece = &plan->dispatches[i];
@@ -11930,7 +11930,7 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
 }
 
 static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last,
-								  diti_hazards *hazards, dit_error *err) {
+	diti_hazards *hazards, dit_error *err) {
 	bool filled = plan->slices[plan->slice_count - 1].count > 0, cut = false;
 	uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u);
 	size_t i;
@@ -11952,7 +11952,7 @@ static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t di
 }
 
 static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
-									 dit_error *err) {
+	dit_error *err) {
 	diti_hazards hazards;
 	uint32_t i;
 	dit_result result;
@@ -12132,7 +12132,7 @@ static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const
 
 static void diti_profile_shape(const diti_plan *plan, const diti_dispatch *source, diti_trace_event *event) {
 	static const uint8_t kinds[DITI_COST_KINDS] = {DITI_TRACE_PRODUCT, DITI_TRACE_ATTENTION, DITI_TRACE_CONVOLUTION,
-												   DITI_TRACE_MEMORY};
+		DITI_TRACE_MEMORY};
 	uint32_t i;
 	event->kind = kinds[source->cost_kind];
 	memcpy(event->shape, source->shape, sizeof event->shape);
@@ -12161,7 +12161,7 @@ static void diti_profile_add_op(const diti_plan *plan, const diti_plan_dispatch 
 }
 
 static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_flight *flight, uint64_t begin_ns,
-								   uint64_t end_ns) {
+	uint64_t end_ns) {
 	const diti_plan_slice *slice = &plan->slices[flight->slice];
 	diti_trace_event event = DITI_ZERO;
 	diti_profile_describe(plan, flight, &event);
@@ -12175,7 +12175,7 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
 }
 
 static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
-							  uint64_t *end_ns) {
+	uint64_t *end_ns) {
 	*begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
 	*end_ns = diti_trace_device_ns(plan->device, ticks[1], now_ns);
 	if (*end_ns < *begin_ns) *end_ns = *begin_ns;
@@ -12194,7 +12194,7 @@ static void diti_profile_add_ops(const diti_plan *plan, const diti_profile_fligh
 }
 
 static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns, uint64_t *begin_ns,
-							   uint64_t *end_ns) {
+	uint64_t *end_ns) {
 	const diti_profile_slice *entry = &plan->profile->slices[flight->slice];
 	diti_device *device = plan->device;
 	uint64_t *ticks = plan->profile->ticks;
@@ -12206,7 +12206,7 @@ static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *fligh
 		return true;
 	}
 	if (device->vk.GetQueryPoolResults(device->device, plan->queries, entry->first_query + flight->set * entry->stride,
-									   entry->stride, size, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+		entry->stride, size, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
 		return false;
 	diti_profile_span(plan, ticks, now_ns, begin_ns, end_ns);
 	return true;
@@ -12262,7 +12262,7 @@ DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
 /* ==== src/graph/record.c ==== */
 
 static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
-								VkPipelineStageFlags to) {
+	VkPipelineStageFlags to) {
 	VkMemoryBarrier barrier;
 	memset(&barrier, 0, sizeof barrier);
 	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -12284,7 +12284,7 @@ static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
 			plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
 	}
 	diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-						VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+		VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
 }
 
 static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
@@ -12304,7 +12304,7 @@ static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) 
 	barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
 	barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
 	plan->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
-										&barrier, 0, NULL, 0, NULL);
+		&barrier, 0, NULL, 0, NULL);
 }
 
 static void diti_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
@@ -12324,7 +12324,7 @@ static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slic
 }
 
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
-							  uint32_t stamps) {
+	uint32_t stamps) {
 	const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 	const diti_vk_api *vk = &plan->device->vk;
 	VkPipeline bound = VK_NULL_HANDLE;
@@ -12336,14 +12336,14 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
 		const diti_dispatch *source = &plan->sources[dispatch->source];
 		if (dispatch->barrier && i > slice->first)
 			diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-								VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+				VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
 		if (dispatch->pipeline != bound)
 			vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
 		bound = dispatch->pipeline;
 		vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan->device->pipeline_layout, 0, 1,
-								  &dispatch->set, 0, NULL);
+			&dispatch->set, 0, NULL);
 		vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-							 source->push_count * 4u, dispatch->push);
+			source->push_count * 4u, dispatch->push);
 		if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
 		vk->CmdDispatch(commands, dispatch->groups, 1, 1);
 		if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
@@ -12372,7 +12372,7 @@ static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit
 }
 
 static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLevel level, VkCommandBuffer *out,
-									   dit_error *err) {
+	dit_error *err) {
 	VkCommandBufferAllocateInfo info;
 	VkResult vk;
 	memset(&info, 0, sizeof info);
@@ -12392,7 +12392,7 @@ static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *
 	if (plan->queries) {
 		plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
 		plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
-										   (uint32_t)index * 2);
+			(uint32_t)index * 2);
 	}
 	diti_record_slice(plan, slice, slice->primary, UINT32_MAX);
 	if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
@@ -12431,8 +12431,8 @@ static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
 	queries.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
 	vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
 	return vk == VK_SUCCESS
-			   ? DIT_OK
-			   : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
+		? DIT_OK
+		: diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
 }
 
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
@@ -12496,11 +12496,11 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
 	slice = &plan->slices[plan->pending_slice];
 	plan->pending_value = 0;
 	if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, plan->pending_slice * 2, 2,
-											 sizeof ticks, ticks, sizeof ticks[0],
-											 VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+		sizeof ticks, ticks, sizeof ticks[0],
+		VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
 		return;
 	mask = plan->device->limits.timestamp_bits >= 64 ? UINT64_MAX
-													 : ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
+		: ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
 	elapsed = (ticks[1] - ticks[0]) & mask;
 	slice->us = (float)((double)elapsed * plan->device->limits.timestamp_period * 1e-3);
 	slice->measured = true;
@@ -12508,7 +12508,7 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
 }
 
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
-									 dit_error *err) {
+	dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
 	dit_result result;
 	submission->commands = &commands;
@@ -12524,13 +12524,13 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 }
 
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-										 dit_error *err) {
+	dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
-											   diti_submission *submission, uint64_t *value, dit_error *err) {
+	diti_submission *submission, uint64_t *value, dit_error *err) {
 	uint32_t index = plan->segments[segment].first + slice;
 	uint32_t group = plan->slices[index].group;
 	uint64_t begin_ns;
@@ -12539,7 +12539,7 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 	begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
 	diti_plan_learn(plan);
 	result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
-								submission, err);
+		submission, err);
 	if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
 	if (result < 0) return result;
 	diti_record_count(plan, segment, slice);
@@ -12554,7 +12554,7 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 }
 
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
-												  dit_error *err) {
+	dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	dit_result result = diti_record_submit(plan, commands, &submission, err);
 	if (result >= 0) *value = plan->submitted;
@@ -12574,8 +12574,8 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 	for (i = 0; i < plan->block_count; i++) {
 		diti_plan_block *block = &plan->blocks[i];
 		const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
-						   : block->storage == DITI_STORAGE_STATE ? "sampler state"
-																  : "inputs";
+			: block->storage == DITI_STORAGE_STATE ? "sampler state"
+			: "inputs";
 		dit_result result =
 			plan->exchange_count
 				? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
@@ -12592,7 +12592,7 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 
 static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 	dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
-										   "guards", &plan->report, err);
+		"guards", &plan->report, err);
 	if (result < 0) return result;
 	plan->counters.allocations++;
 	return diti_guard_write(plan, 0, err);
@@ -12615,7 +12615,7 @@ static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dis
 
 static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
 	return a->module == b->module && a->constant_count == b->constant_count &&
-		   !memcmp(a->constants, b->constants, sizeof a->constants);
+		!memcmp(a->constants, b->constants, sizeof a->constants);
 }
 
 static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
@@ -12640,7 +12640,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
 	dispatch = &work->plan->dispatches[work->distinct[mine]];
 	source = &work->plan->sources[dispatch->source];
 	result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
-							   &dispatch->pipeline, &error);
+		&dispatch->pipeline, &error);
 	diti_lock(&work->lock);
 	if (result < 0 && work->result == DIT_OK) {
 		work->result = result;
@@ -12658,7 +12658,7 @@ static void diti_plan_compile_task(void *arg) {
 }
 
 static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
-										dit_error *err) {
+	dit_error *err) {
 	bool wanted = true;
 	work->helping = worker && worker->run && work->count > 1;
 	if (work->helping && !worker->run(diti_plan_compile_task, work, worker->user)) work->helping = 0;
@@ -12676,7 +12676,7 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
 }
 
 static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *worker, const dit_progress *progress,
-											 dit_error *err) {
+	dit_error *err) {
 	diti_plan_compile work = DITI_ZERO;
 	uint64_t before = plan->device->pipelines_compiled;
 	dit_result result;
@@ -12760,7 +12760,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
 }
 
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
-										 dit_error *err) {
+	dit_error *err) {
 	diti_plan *plan;
 	dit_result result;
 	*out = NULL;
@@ -12840,7 +12840,7 @@ static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
 }
 
 DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
-										dit_error *err) {
+	dit_error *err) {
 	const diti_tensor_info *info = &plan->tensors[input];
 	const unsigned char *from = (const unsigned char *)data;
 	size_t element = diti_element_size(info->format), row_bytes = info->columns * element;
@@ -12849,7 +12849,7 @@ DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, cons
 	uint32_t row;
 	if (info->storage != DITI_STORAGE_INPUT || !diti_plan_size_matches(info, size)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is [%u, %u] of %u bytes, %llu bytes were given",
-						 info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
+			info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
 	}
 	block = &plan->blocks[info->block];
 	to = (unsigned char *)block->staging.block.mapped + info->offset + info->first * element;
@@ -12862,14 +12862,14 @@ DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, cons
 DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
 	const diti_tensor_info *info = &plan->tensors[tensor];
 	size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
-		   pitch_bytes = info->pitch * element, all;
+		pitch_bytes = info->pitch * element, all;
 	unsigned char *pitched;
 	dit_result result;
 	uint32_t row;
 	if (!diti_plan_size_matches(info, size)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
-						 info->columns, (unsigned)element, (unsigned long long)size);
+			"tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
+			info->columns, (unsigned)element, (unsigned long long)size);
 	}
 	if (plan->submitted) {
 		result = diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, err);
@@ -12879,7 +12879,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
 	pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
 	if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
 	result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
-							  pitched, all, err);
+		pitched, all, err);
 	for (row = 0; row < info->rows && result >= 0; row++)
 		memcpy((unsigned char *)data + row * row_bytes, pitched + row * pitch_bytes, row_bytes);
 	diti_free(&plan->device->env, pitched);
@@ -12887,7 +12887,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
 }
 
 DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
-									   VkDeviceSize *size) {
+	VkDeviceSize *size) {
 	const diti_tensor_info *info = &plan->tensors[tensor];
 	VkDeviceSize element = diti_element_size(info->format);
 	*offset = info->offset + info->first * element;
@@ -12970,7 +12970,7 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 		if (graph->wanted[i].shapes == shapes) return 0;
 	}
 	if (!diti_grow(&device->env, (void **)&graph->wanted, &graph->wanted_capacity, graph->wanted_count,
-				   sizeof *graph->wanted))
+		sizeof *graph->wanted))
 		return 0;
 	graph->wanted[graph->wanted_count] = *wanted;
 	graph->wanted[graph->wanted_count++].shapes = shapes;
@@ -12991,7 +12991,7 @@ static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t 
 	diti_gemm gemm = DITI_ZERO;
 	if (image->kernel)
 		rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
-			   (image->width >> image->upsample);
+			(image->width >> image->upsample);
 	gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
 	gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
 	gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
@@ -13031,8 +13031,8 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
 	if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
 	us = flops * 1e-9 * (double)device->us_per_gflop;
 	return us * 32 < (double)DITI_TUNE_US ? 32u
-		   : us >= (double)DITI_TUNE_US   ? 1u
-										  : (uint32_t)((double)DITI_TUNE_US / us);
+		: us >= (double)DITI_TUNE_US   ? 1u
+		: (uint32_t)((double)DITI_TUNE_US / us);
 }
 
 static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
@@ -13049,7 +13049,7 @@ static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_err
 }
 
 static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
-									  diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
+	diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
 	diti_plan *plan = NULL;
 	diti_graph graph;
 	dit_result result;
@@ -13065,7 +13065,7 @@ static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case 
 	if (result >= 0) *made = graph.dispatches[0];
 	for (i = 0; i < candidate && result >= 0; i++)
 		same = same || (earlier[i].module == made->module &&
-						!memcmp(earlier[i].constants, made->constants, sizeof made->constants));
+			!memcmp(earlier[i].constants, made->constants, sizeof made->constants));
 	if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &plan, err);
 	diti_graph_free(&graph);
 	if (result >= 0 && !same) result = diti_tune_measure(plan, us, err);
@@ -13089,8 +13089,8 @@ static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, di
 	}
 	if (result >= 0)
 		diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %llu, %llu, %llu us; candidate %u is taken",
-				 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
-				 (unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
+			c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
+			(unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
 	diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
 	return DIT_OK;
 }
@@ -13124,9 +13124,9 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
 	diti_guard_record *record;
 	diti_tensor_info *tensor = &graph->tensors[graph->guards];
 	if (!diti_grow(&graph->device->env, (void **)&graph->guard_records, &graph->guard_capacity, graph->guard_count,
-				   sizeof *graph->guard_records)) {
+		sizeof *graph->guard_records)) {
 		return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u guards",
-							   (unsigned)graph->guard_count);
+			(unsigned)graph->guard_count);
 	}
 	record = &graph->guard_records[graph->guard_count];
 	memset(record, 0, sizeof *record);
@@ -13181,7 +13181,7 @@ static uint32_t diti_guard_own(diti_graph *graph, diti_tensor out, uint32_t reco
 }
 
 static void diti_guard_bind(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word,
-							uint32_t constant, diti_tensor record) {
+	uint32_t constant, diti_tensor record) {
 	double bytes = dispatch->memory_bytes;
 	diti_op_bind(graph, dispatch, binding, record, word, true, true);
 	dispatch->memory_bytes = bytes;
@@ -13205,7 +13205,7 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 	graph->guard_records[record].has_result = use->out != 0;
 	if (use->out) graph->guard_records[record].store = diti_guard_own(graph, use->out, record);
 	diti_guard_bind(graph, dispatch, use->binding, use->word, DITI_GUARDED,
-					diti_tensor_view(graph, graph->guards, record, 1, 0, diti_tensor_get(graph, graph->guards)->pitch));
+		diti_tensor_view(graph, graph->guards, record, 1, 0, diti_tensor_get(graph, graph->guards)->pitch));
 }
 
 DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word) {
@@ -13317,16 +13317,16 @@ DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
 }
 
 DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-										 uint32_t steps, dit_error *err) {
+	uint32_t steps, dit_error *err) {
 	char where[48] = "";
 	if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
 	if (steps && plan->segments[verdict->segment].repeated)
 		diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
 	if (verdict->lost)
 		return diti_fail(err, DIT_ERROR_NOT_FINITE,
-						 "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
+			"the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
 	return diti_fail(err, DIT_ERROR_NOT_FINITE, "%s still overflows fp16%s after %u tries; try the fp32 rung",
-					 verdict->name, where, DITI_GUARD_TRIES);
+		verdict->name, where, DITI_GUARD_TRIES);
 }
 
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
@@ -13350,7 +13350,7 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
 /* ==== src/graph/ops.c ==== */
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
-								uint32_t group_size) {
+	uint32_t group_size) {
 	memset(dispatch, 0, sizeof *dispatch);
 	if (diti_graph_failed(graph)) return false;
 	if (!diti_spirv_find(module, &dispatch->module)) {
@@ -13366,7 +13366,7 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph) { return graph->device->is_cpu && !graph->guards; }
 
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-							   uint8_t word, bool reads, bool writes) {
+	uint8_t word, bool reads, bool writes) {
 	diti_binding *binding = &dispatch->bindings[index];
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
@@ -13382,7 +13382,7 @@ DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch,
 }
 
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
-									uint64_t rows, uint64_t before, uint64_t after) {
+	uint64_t rows, uint64_t before, uint64_t after) {
 	diti_binding *binding = &dispatch->bindings[index];
 	uint64_t pitch = diti_tensor_get(graph, binding->tensor)->pitch;
 	if (!binding->tensor) return;
@@ -13429,31 +13429,31 @@ DIT_INTERNAL uint32_t diti_op_float(float value) {
 }
 
 DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
-								   const char *name) {
+	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	if (diti_graph_failed(graph)) return false;
 	if (!diti_element_is_float(info->format) || info->rows != rows || info->columns != columns) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
-						rows, columns, info->name, info->rows, info->columns);
+			rows, columns, info->name, info->rows, info->columns);
 		return false;
 	}
 	if (info->format == DITI_F16 && (info->first % 2 || info->pitch % 2)) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-						"op %s cannot write F16 tensor %s [%u, %u]: its rows begin at odd elements", name, info->name,
-						rows, columns);
+			"op %s cannot write F16 tensor %s [%u, %u]: its rows begin at odd elements", name, info->name,
+			rows, columns);
 		return false;
 	}
 	return true;
 }
 
 DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
-											   const char *name) {
+	const char *name) {
 	if (!weight || !weight->part_count || diti_graph_failed(graph)) return 0;
 	if (weight->type != DIT_TYPE_F32 || weight->part_count != 1 ||
 		(uint64_t)weight->rows * weight->columns != columns) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s wants %u F32 values, %s is [%u, %u] of %s",
-							   name, columns, weight->name ? weight->name : "the vector", weight->rows, weight->columns,
-							   diti_type_name(weight->type));
+			name, columns, weight->name ? weight->name : "the vector", weight->rows, weight->columns,
+			diti_type_name(weight->type));
 	}
 	return diti_tensor_reshape(graph, diti_tensor_weight(graph, weight, 0), 1, columns);
 }
@@ -13475,7 +13475,7 @@ enum {
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
-							 uint32_t op) {
+	uint32_t op) {
 	if (!diti_op_begin(graph, dispatch, name, module, DITI_ELEMENTWISE_GROUP)) return false;
 	dispatch->constants[1] = op;
 	dispatch->constant_count = 10;
@@ -13490,7 +13490,7 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 }
 
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
-							uint32_t push_count) {
+	uint32_t push_count) {
 	uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
 	dispatch->push[1] = rows;
 	dispatch->push[2] = columns;
@@ -13501,17 +13501,17 @@ static bool diti_small_is_float(const diti_tensor_info *info) { return diti_elem
 
 
 static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
-								   const diti_tensor_info *add, const char *name) {
+	const diti_tensor_info *add, const char *name) {
 	if (x->rows == out->rows && x->columns == out->columns && (!add || add->columns == x->columns) &&
 		diti_small_is_float(x) && diti_small_is_float(out))
 		return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name, x->name,
-					x->rows, x->columns, out->name, out->rows, out->columns);
+		x->rows, x->columns, out->name, out->rows, out->columns);
 	return false;
 }
 
 static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
-								   diti_dispatch *dispatch) {
+	diti_dispatch *dispatch) {
 	diti_guard_use use = DITI_ZERO;
 	if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
 		diti_guard_pass(graph, x, out);
@@ -13554,7 +13554,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 	diti_small_bind_run(graph, &dispatch, 0);
 	diti_small_bind_run(graph, &dispatch, 2);
 	diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
-						   &dispatch);
+		&dispatch);
 	diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
 	return out;
 }
@@ -13596,7 +13596,7 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
 		diti_op_aligned(graph, other))
 		return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] does not match %s [%u, %u]", b->name,
-					b->rows, b->columns, a->name, a->rows, a->columns);
+		b->rows, b->columns, a->name, a->rows, a->columns);
 	return false;
 }
 
@@ -13608,13 +13608,13 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
 	const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
 	if (desc->channels == 0 || x->rows % desc->channels != 0) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "solver step: %s [%u, %u] is not in images of %u channels",
-						x->name, x->rows, x->columns, desc->channels);
+			x->name, x->rows, x->columns, desc->channels);
 		return false;
 	}
 	return diti_solver_fits(graph, desc->x, desc->x, 1) && diti_solver_fits(graph, desc->x, desc->h1, 1) &&
-		   diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
-		   diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
-		   diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
+		diti_solver_fits(graph, desc->x, desc->h2, diti_solver_planes(desc)) &&
+		diti_solver_fits(graph, desc->x, desc->x0, 1) && diti_solver_fits(graph, desc->x, desc->noise, 1) &&
+		diti_solver_fits(graph, desc->x, prediction, (desc->guided ? 2u : 1u) * (desc->learned ? 2u : 1u));
 }
 
 static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -13666,8 +13666,8 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 
 
 static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
-							 uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
-							 uint32_t patch, uint32_t token_channels) {
+	uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
+	uint32_t patch, uint32_t token_channels) {
 	dispatch->constants[2] = from->format;
 	dispatch->constants[3] = to->format;
 	dispatch->push[4] = from->pitch;
@@ -13688,15 +13688,15 @@ static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
 }
 
 static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, uint64_t rows, uint64_t columns,
-							const char *name) {
+	const char *name) {
 	if (tensor->rows == rows && tensor->columns == columns) return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s is [%u, %u], wanted is [%llu, %llu]", name,
-					tensor->name, tensor->rows, tensor->columns, (unsigned long long)rows, (unsigned long long)columns);
+		tensor->name, tensor->rows, tensor->columns, (unsigned long long)rows, (unsigned long long)columns);
 	return false;
 }
 
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-									   uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
+	uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
 	const diti_tensor_info *from = diti_tensor_get(graph, latent);
 	uint32_t grid_height = height / patch, grid_width = width / patch;
 	diti_dispatch dispatch;
@@ -13704,10 +13704,10 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
 	if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
 	if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
 	out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
-						  "patches");
+		"patches");
 	if (!out) return 0;
 	diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
-					 grid_height, grid_width, patch, 0);
+		grid_height, grid_width, patch, 0);
 	dispatch.constants[4] = input != 0;
 	diti_op_bind(graph, &dispatch, 1, input, 7, true, false);
 	diti_pixels_emit(graph, &dispatch, latent, out);
@@ -13715,8 +13715,8 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
 }
 
 static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tensor tokens, uint32_t batch,
-									  uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
-									  uint32_t patch) {
+	uint32_t channels, uint32_t out_channels, uint32_t height, uint32_t width,
+	uint32_t patch) {
 	const diti_tensor_info *from;
 	uint32_t grid_height = height / patch, grid_width = width / patch;
 	diti_dispatch dispatch;
@@ -13725,29 +13725,29 @@ static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tenso
 	from = diti_tensor_get(graph, tokens);
 	if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
 	if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
-						 (uint64_t)patch * patch * out_channels, "unpatchify"))
+		(uint64_t)patch * patch * out_channels, "unpatchify"))
 		return 0;
 	out = diti_tensor_new(graph, DITI_F32, batch * channels, height * width, "prediction");
 	if (!out) return 0;
 	diti_pixels_push(&dispatch, diti_tensor_get(graph, tokens), diti_tensor_get(graph, out), batch, channels,
-					 grid_height, grid_width, patch, out_channels);
+		grid_height, grid_width, patch, out_channels);
 	diti_pixels_emit(graph, &dispatch, tokens, out);
 	return out;
 }
 
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-										 uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
+	uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
 	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
 }
 
 DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-												uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
+	uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
 	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
-							  patch);
+		patch);
 }
 
 DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
-											 float scale, float shift) {
+	float scale, float shift) {
 	uint32_t area = diti_tensor_get(graph, planar)->columns;
 	diti_dispatch dispatch;
 	diti_tensor out;
@@ -13757,7 +13757,7 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 	out = diti_tensor_new(graph, graph->activation, batch * area, channels, "rows");
 	if (!out) return 0;
 	diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
-					 1, 0);
+		1, 0);
 	dispatch.push[14] = diti_op_float(scale);
 	dispatch.push[15] = diti_op_float(shift);
 	diti_pixels_emit(graph, &dispatch, planar, out);
@@ -13765,7 +13765,7 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 }
 
 static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const diti_tile *tile, uint32_t y, uint32_t x,
-								  uint32_t width) {
+	uint32_t width) {
 	uint32_t columns = diti_tensor_get(graph, tensor)->columns;
 	return diti_tensor_view(graph, tensor, y * width + x, (tile->height - 1) * width + tile->width, 0, columns);
 }
@@ -13778,7 +13778,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 	out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
 	if (diti_graph_failed(graph)) return;
 	diti_pixels_push(&dispatch, diti_tensor_get(graph, from), diti_tensor_get(graph, out), tile->from_width,
-					 tile->out_width, tile->height, tile->width, tile->top, tile->left);
+		tile->out_width, tile->height, tile->width, tile->top, tile->left);
 	dispatch.push[16] = tile->bottom;
 	dispatch.push[17] = tile->right;
 	diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
@@ -13801,7 +13801,7 @@ DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool
 }
 
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
-								 diti_tensor health) {
+	diti_tensor health) {
 	const diti_tensor_info *from;
 	uint32_t pixels;
 	diti_dispatch dispatch;
@@ -13812,7 +13812,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
 	if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
 		(rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op image: %s has %u channels, 3 are needed", from->name,
-						from->columns);
+			from->columns);
 		return;
 	}
 	dispatch.constants[2] = from->format;
@@ -13844,7 +13844,7 @@ static uint32_t diti_expand_pitch(const diti_weight *weight) {
 static bool diti_expand_is_direct(const diti_weight *weight) {
 	if (diti_type_is_i8(weight->type)) return true;
 	return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && weight->kernel <= 1 &&
-		   weight->columns % 4 == 0;
+		weight->columns % 4 == 0;
 }
 
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
@@ -13863,7 +13863,7 @@ DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_we
 }
 
 static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *weight, diti_element format, bool gather,
-								  uint32_t run) {
+	uint32_t run) {
 	dispatch->constants[1] = (uint32_t)weight->type;
 	dispatch->constants[2] = format;
 	dispatch->constants[3] = weight->kernel > 1;
@@ -13873,13 +13873,13 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
 }
 
 static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight, uint32_t rows,
-							   uint32_t first) {
+	uint32_t first) {
 	uint32_t taps = weight->kernel > 1 ? weight->kernel * weight->kernel : 1;
 	uint64_t row_bytes;
 	if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
 		!diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
-						weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
+			weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
 		return false;
 	}
 	dispatch->push[1] = rows;
@@ -13895,7 +13895,7 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
 static uint32_t diti_expand_run(const diti_graph *graph) { return graph->device->is_cpu ? 8 : 1; }
 
 static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
-							 uint32_t rows) {
+	uint32_t rows) {
 	uint32_t pitch = diti_tensor_get(graph, out)->pitch, run = dispatch->constants[5];
 	uint32_t quads = dispatch->push[6] * dispatch->push[7] / 4, runs = (quads + run - 1) / run;
 	dispatch->push[9] = pitch;
@@ -13904,12 +13904,12 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
 	dispatch->bindings[0].group_step = 0;
 	diti_op_bind(graph, dispatch, 1, out, 8, false, true);
 	diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
-					  0);
+		0);
 	diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
 }
 
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-										uint32_t rows, const char *name) {
+	uint32_t rows, const char *name) {
 	diti_tensor source = diti_tensor_weight(graph, weight, part), out;
 	diti_dispatch dispatch;
 	if (!source) return 0;
@@ -13924,7 +13924,7 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
 }
 
 DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
-										  const char *name) {
+	const char *name) {
 	uint32_t count, part;
 	diti_tensor out, aligned;
 	if (diti_graph_failed(graph)) return 0;
@@ -13960,7 +13960,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
 	if (diti_graph_failed(graph)) return 0;
 	if (info->format != DITI_F32 || columns % 4 || !diti_op_aligned(graph, table))
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 in whole fours", name,
-							   info->name, rows, columns);
+			info->name, rows, columns);
 	count = diti_tensor_get(graph, ids)->columns;
 	out = diti_tensor_new(graph, DITI_F32, count, columns, name);
 	if (!out || !diti_op_begin(graph, &dispatch, name, "expand", DITI_EXPAND_GROUP)) return 0;
@@ -14134,7 +14134,7 @@ static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
 
 static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) {
 	return diti_op_vector(graph, gemm->out) && diti_op_vector(graph, gemm->bias) && diti_op_vector(graph, gemm->gate) &&
-		   diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
+		diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
 }
 
 
@@ -14157,7 +14157,7 @@ static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, b
 static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_coop *out) {
 	const diti_coop *coop = &device->coop;
 	bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
-					 coop->workgroup_shape[DITI_COOP_S8].m;
+		coop->workgroup_shape[DITI_COOP_S8].m;
 	bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
 	out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
 	out->bytes = diti_gemm_fragment(device, DITI_COOP_S8, workgroup);
@@ -14174,7 +14174,7 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
 }
 
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
-									 uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
+	uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
 	uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
 	if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
@@ -14192,14 +14192,14 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
 }
 
 static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
-									  uint32_t columns) {
+	uint32_t columns) {
 	uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
 	uint64_t strips = (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
 	return slices > strips ? slices : strips;
 }
 
 static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
-								 diti_gemm_tiles *out) {
+	diti_gemm_tiles *out) {
 	const diti_device *device = graph->device;
 	uint32_t across[2], fragments[2], step, i;
 	uint64_t bytes;
@@ -14219,7 +14219,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 	out->columns = across[1] * fragments[1] * coop.shape.n;
 	out->band = 8;
 	for (i = 0;
-		 i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
+		i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
 		step *= 2;
 	out->constants[0] = coop.threads;
 	memcpy(out->constants + 1, &coop.floats, sizeof coop.floats);
@@ -14244,7 +14244,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
 	bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
 	bool half = !i8 && vector && !gemm->image &&
-				(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+		(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
 	if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false;
 	if (gemm->parts > 1) {
 		diti_gemm_tiles_reduce(out);
@@ -14263,7 +14263,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 
 
 static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
-									diti_gemm_tiles *out) {
+	diti_gemm_tiles *out) {
 	uint32_t lane_tile = candidate == 2 ? 8 : 4, spread = candidate == 1 && out->columns == 32 ? 64 : 32;
 	uint32_t bytes = out->group * lane_tile * spread * 4 * (diti_gemm_format(graph, gemm->x) == DITI_I8 ? 2 : 1);
 	if (bytes > graph->device->limits.shared_bytes) return;
@@ -14275,11 +14275,11 @@ static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *ge
 
 static bool diti_gemm_may_group(const diti_graph *graph, const diti_gemm *gemm, uint32_t group) {
 	return group == 128 ||
-		   (group <= graph->device->limits.group_invocations && diti_gemm_rows_at_once(graph, gemm) >= 256);
+		(group <= graph->device->limits.group_invocations && diti_gemm_rows_at_once(graph, gemm) >= 256);
 }
 
 static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
-									diti_gemm_tiles *out) {
+	diti_gemm_tiles *out) {
 	uint32_t group = out->group == 128 ? 256 : 128;
 	if (candidate == 2)
 		out->constants[0] = out->constants[0] == 4 ? 8 : 4;
@@ -14289,7 +14289,7 @@ static void diti_gemm_candidate_gpu(const diti_graph *graph, const diti_gemm *ge
 }
 
 static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
-									diti_gemm_tiles *out) {
+	diti_gemm_tiles *out) {
 	uint32_t group = candidate == 2 || out->group == 128 ? 256 : 128;
 	if (!diti_gemm_may_group(graph, gemm, group)) return;
 	out->group = group;
@@ -14299,7 +14299,7 @@ static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *ge
 }
 
 static void diti_gemm_candidate_coop(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
-									 diti_gemm_tiles *out) {
+	diti_gemm_tiles *out) {
 	diti_gemm_tiles other = DITI_ZERO;
 	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8;
 	if (diti_gemm_tiles_coop(graph, gemm, i8, candidate, &other)) *out = other;
@@ -14332,14 +14332,14 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
 }
 
 static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
-								diti_dispatch *dispatch) {
+	diti_dispatch *dispatch) {
 	uint32_t *c = dispatch->constants;
 	c[1] = diti_gemm_format(graph, gemm->x);
 	c[2] = diti_gemm_format(graph, gemm->weight);
 	c[3] = diti_gemm_format(graph, gemm->out);
 	c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
 	c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
-		   (gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
+		(gemm->gate ? (uint32_t)DITI_GEMM_PART_GATE : 0) | (gemm->residual ? (uint32_t)DITI_GEMM_PART_RESIDUAL : 0);
 	c[6] = gemm->activation;
 	c[7] = diti_gemm_is_vector(graph, gemm);
 	c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8;
@@ -14349,7 +14349,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
 }
 
 static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
-						   uint32_t *push) {
+	uint32_t *push) {
 	push[DITI_GEMM_ROWS] = gemm->rows;
 	push[DITI_GEMM_COLUMNS] = gemm->columns;
 	push[DITI_GEMM_DEPTH] = gemm->depth;
@@ -14375,7 +14375,7 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 }
 
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
-							 uint64_t rows) {
+	uint64_t rows) {
 	const diti_gemm_image *image = gemm->image;
 	uint64_t in, out, margin;
 	if (gemm->parts > 1) return;
@@ -14391,7 +14391,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
 }
 
 static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
-						   diti_dispatch *dispatch) {
+	diti_dispatch *dispatch) {
 	uint32_t div = tiles->band * dispatch->push[DITI_GEMM_TILES_N];
 	uint64_t rows = (uint64_t)tiles->band * tiles->rows;
 	diti_op_bind(graph, dispatch, 0, gemm->x, DITI_GEMM_A, true, false);
@@ -14408,7 +14408,7 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
 }
 
 static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
-							diti_dispatch *dispatch) {
+	diti_dispatch *dispatch) {
 	diti_guard_use use = DITI_ZERO;
 	use.narrows = diti_equal(tiles->module, "gemm_coop");
 	use.out = gemm->out;
@@ -14426,8 +14426,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
 	diti_gemm_choose_tiles(graph, gemm, &tiles);
 	if (diti_op_split_gemm(graph, gemm,
-						   (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
-							   diti_gemm_ceil(gemm->columns, tiles.columns)))
+		(uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
+		diti_gemm_ceil(gemm->columns, tiles.columns)))
 		return;
 	diti_gemm_tune(graph, gemm, &tiles);
 	while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
@@ -14443,44 +14443,44 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
 	dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
 	diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
-				 DITI_GEMM_PUSH_WORDS);
+		DITI_GEMM_PUSH_WORDS);
 }
 
 
 static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
-								const char *what, const char *name) {
+	const char *what, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	if (!tensor) return true;
 	if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
 		(!f32 || info->format == DITI_F32))
 		return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
-					info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
+		info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
 	return false;
 }
 
 static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
-							  const char *name) {
+	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
 	uint32_t gates;
 	if (diti_graph_failed(graph)) return false;
 	if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
 		(info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
-						info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
-						weight->columns);
+			info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
+			weight->columns);
 		return false;
 	}
 	if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
-						  desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
+		desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
-						name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
+			name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
 		return false;
 	}
 	gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
 	return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
-		   diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
-		   diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
+		diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
+		diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
 static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
@@ -14510,7 +14510,7 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 }
 
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
-							  uint32_t part, uint32_t first, uint32_t rows) {
+	uint32_t part, uint32_t first, uint32_t rows) {
 	uint32_t column = weight->parts[part].first_row + first;
 	gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
 	gemm.columns = rows;
@@ -14523,7 +14523,7 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
 }
 
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-							   const diti_rows *which) {
+	const diti_rows *which) {
 	uint32_t part, first;
 	for (part = 0; part < weight->part_count; part++) {
 		uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
@@ -14536,14 +14536,14 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 	if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
 	if (weight->columns > DITI_I8_MAX_COLUMNS) {
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
-							   weight->columns);
+			weight->columns);
 	}
 	if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
 	return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-									 const diti_linear_desc *desc) {
+	const diti_linear_desc *desc) {
 	const char *name = desc->name ? desc->name : "linear";
 	diti_gemm gemm = DITI_ZERO;
 	if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
@@ -14569,7 +14569,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 
 
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
-							const diti_gemm_image *image, const char *name) {
+	const diti_gemm_image *image, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
 	uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
 	uint32_t taps = weight->kernel * weight->kernel;
@@ -14579,13 +14579,13 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
 		!image->out_height || !image->out_width ||
 		(uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-						"op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
-						name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
-						weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+			"op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+			name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
+			weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
 		return false;
 	}
 	return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
-							   false, "residual", name);
+		false, "residual", name);
 }
 
 static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_t kernel) {
@@ -14594,7 +14594,7 @@ static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_
 }
 
 DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-									 const diti_conv_desc *desc) {
+	const diti_conv_desc *desc) {
 	const char *name = desc->name ? desc->name : "convolution";
 	diti_gemm_image image = DITI_ZERO;
 	diti_rows all = DITI_ZERO;
@@ -14645,7 +14645,7 @@ static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm,
 }
 
 static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tensor partial, uint32_t part,
-							uint32_t depth) {
+	uint32_t depth) {
 	const diti_tensor_info *weight = diti_tensor_get(graph, whole->weight);
 	uint32_t first = part * depth, stored = weight->columns - first, rows = weight->rows;
 	diti_gemm gemm = DITI_ZERO;
@@ -14696,7 +14696,7 @@ static diti_coop_shape diti_attention_shape8(const diti_device *device) {
 }
 
 static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head_dim, bool int8,
-										diti_attention_matrix *out) {
+	diti_attention_matrix *out) {
 	const diti_coop *coop = &device->coop;
 	diti_coop_shape *s = &out->shape;
 	memset(out, 0, sizeof *out);
@@ -14723,7 +14723,7 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
 }
 
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
-									   diti_attention_matrix *a) {
+	diti_attention_matrix *a) {
 	uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
 	bool deep = (a->padded <= 80 && queries > 512) != (candidate == 2);
 	a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 32 : 16);
@@ -14744,7 +14744,7 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
 }
 
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-											  uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
+	uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
 	diti_attention_matrix a;
 	uint32_t *c = out->constants;
 	if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
@@ -14810,7 +14810,7 @@ typedef struct diti_attention_shape {
 #define DITI_ATTENTION_ROUNDS 65000u
 
 static uint64_t diti_attention_rounds(const diti_attention_shape *shape, const diti_attention_tiles *tiles,
-									  uint32_t quads, uint32_t step) {
+	uint32_t quads, uint32_t step) {
 	uint64_t blocks = ((uint64_t)shape->keys + tiles->constants[1] - 1) / tiles->constants[1];
 	return blocks * (1 + 2 * (quads / step)) + 2 * (uint64_t)tiles->constants[0] * (quads + 1);
 }
@@ -14824,7 +14824,7 @@ static bool diti_attention_step(const diti_attention_shape *shape, uint32_t quad
 }
 
 static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, double flops,
-									 diti_attention_tiles *out) {
+	diti_attention_tiles *out) {
 	uint32_t lanes = device->limits.subgroup_size, each = 4;
 	out->constant_count = 3;
 	out->quads = (quads + 15u) / 16u * 16u;
@@ -14883,28 +14883,28 @@ static void diti_attention_candidate(const diti_device *device, uint32_t candida
 }
 
 static bool diti_attention_input(diti_graph *graph, diti_tensor tensor, const diti_attention_shape *shape,
-								 uint32_t rows, const char *name) {
+	uint32_t rows, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	uint32_t head = diti_element_is_float(info->format) ? shape->head_dim : 0;
 	if (info->format == DITI_I8) head = diti_attention_int8_head(graph->device, shape->head_dim);
 	if (head && info->rows == rows && info->columns == shape->heads * head) return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-					"op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
-					info->columns, rows, shape->items, shape->heads, shape->head_dim);
+		"op %s: %s [%u, %u] is not %u rows (of %u items) of %u x %u channels", name, info->name, info->rows,
+		info->columns, rows, shape->items, shape->heads, shape->head_dim);
 	return false;
 }
 
 static bool diti_attention_table(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t rows,
-								 uint32_t columns, const char *name) {
+	uint32_t columns, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	if (!tensor || (info->format == format && info->rows == rows && info->columns == columns)) return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is [%u, %u]", name,
-					info->name, info->rows, info->columns, rows, columns);
+		info->name, info->rows, info->columns, rows, columns);
 	return false;
 }
 
 static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_tensor k,
-								   const diti_attention_desc *desc, diti_attention_shape *shape) {
+	const diti_attention_desc *desc, diti_attention_shape *shape) {
 	uint32_t query_rows = diti_tensor_get(graph, q)->rows, key_rows = diti_tensor_get(graph, k)->rows;
 	shape->items = desc->batch ? desc->batch : 1;
 	shape->batch = desc->packed ? 1 : shape->items;
@@ -14918,32 +14918,32 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
 }
 
 static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-								 const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
+	const diti_attention_desc *desc, diti_attention_shape *shape, const char *name) {
 	uint32_t before;
 	if (diti_graph_failed(graph)) return false;
 	diti_attention_measure(graph, q, k, desc, shape);
 	if (desc->head_dim == 0 || desc->head_dim > 512 || desc->heads == 0) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to 512 channels work",
-						name, desc->heads, desc->head_dim);
+			name, desc->heads, desc->head_dim);
 		return false;
 	}
 	if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
-						name);
+			name);
 		return false;
 	}
 	before = desc->packed ? desc->most_keys : shape->queries;
 	return diti_attention_input(graph, q, shape, shape->query_rows, name) &&
-		   diti_attention_input(graph, k, shape, shape->key_rows, name) &&
-		   diti_attention_input(graph, v, shape, shape->key_rows, name) &&
-		   diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
-		   diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
-								before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
-		   diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
+		diti_attention_input(graph, k, shape, shape->key_rows, name) &&
+		diti_attention_input(graph, v, shape, shape->key_rows, name) &&
+		diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
+		diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
+		before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
+		diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
 }
 
 static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor, diti_element format, uint32_t batch,
-										  const char *name) {
+	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	diti_elementwise_desc copy = DITI_ZERO;
 	uint64_t bytes = (uint64_t)info->rows / batch * info->pitch * diti_element_size(info->format);
@@ -14954,7 +14954,7 @@ static diti_tensor diti_attention_operand(diti_graph *graph, diti_tensor tensor,
 }
 
 static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
-								const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
+	const diti_tensor *qkv, diti_tensor out, const diti_attention_shape *shape) {
 	uint32_t per_item = shape->heads * dispatch->push[DITI_ATTENTION_BLOCKS];
 	diti_op_bind(graph, dispatch, 0, qkv[0], DITI_ATTENTION_Q, true, false);
 	diti_op_bind(graph, dispatch, 1, qkv[1], DITI_ATTENTION_K, true, false);
@@ -14973,22 +14973,22 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
 }
 
 static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
-									 const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
+	const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
 	uint32_t *c = dispatch->constants;
 	c[1] = diti_tensor_get(graph, qkv[0])->format;
 	c[2] = diti_tensor_get(graph, out)->format;
 	c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
-		   (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
-		   (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
+		(desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
+		(desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
 	c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
-		   diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
+		diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
 	c[5] = tiles->quads;
 	memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
 	dispatch->constant_count = 6 + tiles->constant_count;
 }
 
 static uint32_t diti_attention_blocks(const diti_attention_desc *desc, const diti_attention_shape *shape,
-									  uint32_t block) {
+	uint32_t block) {
 	if (desc->packed) return shape->queries / block + shape->items;
 	return (shape->queries + block - 1) / block;
 }
@@ -15000,8 +15000,8 @@ static bool diti_attention_by_eight(const diti_graph *graph, diti_tensor tensor)
 }
 
 static bool diti_attention_on_matrices(const diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
-									   diti_tensor out, const diti_attention_shape *shape, uint32_t candidate,
-									   diti_attention_tiles *tiles) {
+	diti_tensor out, const diti_attention_shape *shape, uint32_t candidate,
+	diti_attention_tiles *tiles) {
 	diti_element format = diti_tensor_get(graph, qkv[0])->format;
 	uint32_t i;
 	if (format == DITI_F32 || diti_tensor_get(graph, qkv[2])->format != DITI_F16 || desc->bias || desc->scale <= 0)
@@ -15009,8 +15009,8 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
 	for (i = 0; i < 3; i++)
 		if (!diti_attention_by_eight(graph, qkv[i])) return false;
 	return diti_attention_by_eight(graph, out) &&
-		   diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
-									   candidate, tiles);
+		diti_attention_tiles_matrix(graph->device, shape->head_dim, shape->queries, shape->keys, format == DITI_I8,
+		candidate, tiles);
 }
 
 static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
@@ -15024,7 +15024,7 @@ static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti
 }
 
 static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *desc, const diti_tensor *qkv,
-								diti_tensor out, const diti_attention_shape *shape, const char *name) {
+	diti_tensor out, const diti_attention_shape *shape, const char *name) {
 	diti_attention_tiles tiles = DITI_ZERO;
 	diti_dispatch dispatch;
 	uint32_t quads = (shape->head_dim + 3) / 4;
@@ -15033,23 +15033,23 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 	bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles), fits = matrix;
 	if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
-						name);
+			name);
 		return;
 	}
 	if (!matrix)
 		fits = diti_op_suits_cpu(graph) ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-										: diti_attention_tiles_gpu(graph->device, quads, &tiles);
+			: diti_attention_tiles_gpu(graph->device, quads, &tiles);
 	if (!fits) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
-						"op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
-						graph->device->limits.shared_bytes);
+			"op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
+			graph->device->limits.shared_bytes);
 		return;
 	}
 	if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
 	if (!matrix && diti_op_suits_cpu(graph) && !diti_attention_step(shape, quads, &tiles)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
-						"op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
-						shape->keys);
+			"op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
+			shape->keys);
 		return;
 	}
 	if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
@@ -15075,11 +15075,11 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 	memcpy(dispatch.shape, &dispatch.push[DITI_ATTENTION_QUERIES], 4 * sizeof dispatch.shape[0]);
 	dispatch.shape[4] = shape->batch;
 	diti_op_emit(graph, &dispatch, (uint64_t)shape->batch * shape->heads * dispatch.push[DITI_ATTENTION_BLOCKS],
-				 DITI_ATTENTION_PUSH_WORDS);
+		DITI_ATTENTION_PUSH_WORDS);
 }
 
 static void diti_attention_operands(diti_graph *graph, const diti_attention_desc *desc,
-									const diti_attention_shape *shape, diti_tensor *qkv, const char *name) {
+	const diti_attention_shape *shape, diti_tensor *qkv, const char *name) {
 	diti_element format = diti_tensor_get(graph, qkv[0])->format;
 	diti_qkv_desc plain = DITI_ZERO;
 	diti_tensor mean;
@@ -15100,7 +15100,7 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
 }
 
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-										const diti_attention_desc *desc) {
+	const diti_attention_desc *desc) {
 	const char *name = desc->name ? desc->name : "attention";
 	diti_attention_shape shape = DITI_ZERO;
 	diti_tensor qkv[3], out;
@@ -15112,7 +15112,7 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	out = shape.head_dim % 2 ? 0 : desc->out;
 	if (!out)
 		out = diti_tensor_new(graph, shape.head_dim % 2 ? DITI_F32 : graph->activation, shape.query_rows,
-							  shape.heads * shape.head_dim, name);
+			shape.heads * shape.head_dim, name);
 	if (!diti_op_writable(graph, out, shape.query_rows, shape.heads * shape.head_dim, name)) return 0;
 	diti_attention_emit(graph, desc, qkv, out, &shape, name);
 	if (shape.head_dim % 2 &&
@@ -15145,24 +15145,24 @@ static bool diti_qkv_check(diti_graph *graph, diti_tensor x, const diti_qkv_desc
 	if (!diti_op_writable(graph, x, info->rows, desc->heads * desc->head_dim, name)) return false;
 	if (desc->head_dim == 0 || desc->head_dim % unit) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: heads of %u channels; a multiple of %u is needed",
-						name, desc->head_dim, unit);
+			name, desc->head_dim, unit);
 		return false;
 	}
 	return diti_attention_table(graph, desc->cosines, DITI_F32, tokens, desc->head_dim / 2, name) &&
-		   diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
+		diti_attention_table(graph, desc->sines, DITI_F32, tokens, desc->head_dim / 2, name);
 }
 
 static uint32_t diti_qkv_parts(const diti_qkv_desc *desc) {
 	return (desc->norm == DITI_QKV_RMS ? (uint32_t)DITI_QKV_PART_RMS : 0) |
-		   (desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
-		   (desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
-		   (desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
-		   (desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
-		   (desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
+		(desc->norm == DITI_QKV_LAYER ? (uint32_t)DITI_QKV_PART_LAYER : 0) |
+		(desc->weight && desc->weight->part_count ? (uint32_t)DITI_QKV_PART_WEIGHT : 0) |
+		(desc->bias && desc->bias->part_count ? (uint32_t)DITI_QKV_PART_BIAS : 0) |
+		(desc->cosines ? (uint32_t)DITI_QKV_PART_ROTATE : 0) |
+		(desc->half_split ? (uint32_t)DITI_QKV_PART_HALF_SPLIT : 0);
 }
 
 static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, uint32_t parts, diti_tensor out,
-						  diti_tensor mean, const char *name) {
+	diti_tensor mean, const char *name) {
 	bool cpu = graph->device->is_cpu, in_place = !(parts & (DITI_QKV_PART_INT8 | DITI_QKV_PART_MEAN));
 	uint32_t group = cpu ? graph->device->limits.subgroup_size : 128, lanes = cpu ? 1 : 32, rows;
 	uint32_t kinds = desc->kinds ? desc->kinds : 1;
@@ -15225,7 +15225,7 @@ DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const d
 }
 
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
-									   bool keys) {
+	bool keys) {
 	const char *name = desc->name ? desc->name : keys ? "int8_keys" : "int8_queries";
 	uint32_t head = diti_attention_int8_head(graph->device, desc->head_dim), rows;
 	diti_tensor out;
@@ -15233,7 +15233,7 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
 	rows = diti_tensor_get(graph, x)->rows;
 	if (!head)
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8 matrices", name,
-							   graph->device->info.name);
+			graph->device->info.name);
 	out = diti_tensor_new(graph, DITI_I8, rows, desc->heads * head, name);
 	diti_qkv_emit(graph, x, desc, DITI_QKV_PART_INT8 | (keys ? (uint32_t)DITI_QKV_PART_KEYS : 0), out, mean, name);
 	return out;
@@ -15255,7 +15255,7 @@ static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t group
 	const diti_tensor_info *info = diti_tensor_get(graph, table);
 	if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
 	diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
-					info->name, info->rows, info->columns, groups, columns);
+		info->name, info->rows, info->columns, groups, columns);
 	return false;
 }
 
@@ -15269,7 +15269,7 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
 		return false;
 	}
 	return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-		   diti_norm_table(graph, desc->shift, groups, info->columns, name);
+		diti_norm_table(graph, desc->shift, groups, info->columns, name);
 }
 
 typedef struct diti_norm_op {
@@ -15292,17 +15292,17 @@ static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
 }
 
 static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op, uint32_t lanes, uint32_t mode,
-								diti_dispatch *dispatch) {
+	diti_dispatch *dispatch) {
 	const diti_norm_desc *desc = op->desc;
 	uint32_t *c = dispatch->constants;
 	c[1] = lanes;
 	c[2] = diti_tensor_get(graph, op->x)->format;
 	c[3] = diti_tensor_get(graph, op->out)->format;
 	c[4] = op->parts | (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) |
-		   (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
-		   (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+		(op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
+		(desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
 	c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-		   diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+		diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
 	c[6] = mode;
 	dispatch->constant_count = 7;
 }
@@ -15339,11 +15339,11 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
-									const char *name) {
+	const char *name) {
 	diti_tensor out = diti_tensor_new(graph, DITI_I8, rows, columns, name);
 	if (rotated && columns % DITI_ROTATION_GROUP) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: rows of %u values cannot be rotated", name,
-							   columns);
+			columns);
 	}
 	if (out) graph->tensors[out].rotated = rotated;
 	return out;
@@ -15402,7 +15402,7 @@ typedef struct diti_group_norm_plan {
 } diti_group_norm_plan;
 
 static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
-								  uint64_t groups) {
+	uint64_t groups) {
 	diti_dispatch dispatch;
 	uint32_t *push = dispatch.push;
 	if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
@@ -15427,10 +15427,10 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
 	if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
 	if (stage != DITI_GROUP_NORM_APPLY)
 		diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
-					 stage == DITI_GROUP_NORM_CHUNKS);
+			stage == DITI_GROUP_NORM_CHUNKS);
 	if (stage != DITI_GROUP_NORM_CHUNKS)
 		diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
-					 stage == DITI_GROUP_NORM_COMBINE);
+			stage == DITI_GROUP_NORM_COMBINE);
 	if (stage == DITI_GROUP_NORM_APPLY) {
 		uint32_t quads = (plan->columns + 3) / 4;
 		diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
@@ -15455,7 +15455,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 	plan.batch = desc->batch ? desc->batch : 1;
 	if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || !diti_element_is_float(info.format)) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
-							   plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+			plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
 	}
 	plan.x = x;
 	plan.pixels = info.rows / plan.batch;
@@ -15482,7 +15482,7 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 
 
 static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
-							 const char *name) {
+	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
 	diti_dispatch dispatch;
 	uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
@@ -15506,7 +15506,7 @@ DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor 
 	if (diti_graph_failed(graph)) return;
 	if (info->format != DITI_F32 || given->format != DITI_U32 || given->rows != info->rows || given->columns != 4) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u weights for %u rows of %s", name, given->rows,
-						info->rows, info->name);
+			info->rows, info->name);
 		return;
 	}
 	sums = diti_tensor_new(graph, DITI_F32, 1, 2 * info->rows, name);
@@ -15526,7 +15526,7 @@ DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
 }
 
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-											const diti_linear_desc *desc) {
+	const diti_linear_desc *desc) {
 	diti_linear_desc one = *desc;
 	uint32_t i, total = 0, column = 0;
 	const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
@@ -15584,7 +15584,7 @@ typedef enum diti_clean_rule {
 } diti_clean_rule;
 #define DITI_PROMPT_LIMIT (16u << 20)
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
-								   diti_codes *out, dit_error *err);
+	diti_codes *out, dit_error *err);
 
 typedef struct diti_normalizer {
 	uint32_t *trie;
@@ -15596,10 +15596,10 @@ typedef struct diti_normalizer {
 	bool unicode_spaces;
 } diti_normalizer;
 DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
-													 size_t size, const char *name, dit_error *err);
+	size_t size, const char *name, dit_error *err);
 DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer);
 DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
-											size_t length, char **out, size_t *out_length, dit_error *err);
+	size_t length, char **out, size_t *out_length, dit_error *err);
 
 typedef enum diti_piece_type {
 	DITI_PIECE_NORMAL = 1,
@@ -15676,42 +15676,42 @@ typedef struct diti_tokens {
 } diti_tokens;
 
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
-											diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-												   const char *merges, size_t merges_size, const char *name,
-												   diti_tokenizer **out, dit_error *err);
+	const char *merges, size_t merges_size, const char *name,
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
-												 diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
-												   diti_tokenizer **out, uint32_t *limit, dit_error *err);
+	diti_tokenizer **out, uint32_t *limit, dit_error *err);
 DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
-											  dit_error *err);
+	dit_error *err);
 
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
-											  uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
-											  dit_error *err);
+	uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
+	dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
-										   float score, diti_piece_type type, dit_error *err);
+	float score, diti_piece_type type, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
-											   dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
-											   diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
-										   diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
-												 diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
-												   diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
-												 diti_tokenizer **out, dit_error *err);
+	diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
-											   const diti_json *added, const char *name, diti_tokenizer **out,
-											   dit_error *err);
+	const diti_json *added, const char *name, diti_tokenizer **out,
+	dit_error *err);
 
 typedef struct diti_token_sink {
 	diti_tokens *tokens;
@@ -15720,11 +15720,11 @@ typedef struct diti_token_sink {
 } diti_token_sink;
 DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
 DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											diti_token_sink *sink, dit_error *err);
+	diti_token_sink *sink, dit_error *err);
 DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-										diti_token_sink *sink, dit_error *err);
+	diti_token_sink *sink, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											  diti_token_sink *sink, dit_error *err);
+	diti_token_sink *sink, dit_error *err);
 
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
@@ -15737,7 +15737,7 @@ typedef struct diti_prompt {
 	size_t size, count, capacity;
 } diti_prompt;
 DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
-										  dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif
 
@@ -15750,8 +15750,8 @@ typedef struct diti_t5_traits {
 	uint32_t columns, vocabulary, layers;
 } diti_t5_traits;
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
-									 const diti_checkpoint *checkpoint, const char *prefix,
-									 const diti_load_options *options, diti_t5 **out, dit_error *err);
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_t5 **out, dit_error *err);
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
 DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
 DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
@@ -15764,7 +15764,7 @@ typedef struct diti_t5_use {
 } diti_t5_use;
 DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
-											 dit_error *err);
+	dit_error *err);
 
 typedef struct diti_clip diti_clip;
 typedef struct diti_clip_traits {
@@ -15772,8 +15772,8 @@ typedef struct diti_clip_traits {
 	uint32_t vocabulary, positions, layers;
 } diti_clip_traits;
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-									   const diti_checkpoint *checkpoint, const char *prefix,
-									   const diti_load_options *options, diti_clip **out, dit_error *err);
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
 DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
 DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
@@ -15793,15 +15793,15 @@ typedef struct diti_clip_result {
 } diti_clip_result;
 DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
-											   const int32_t *ids, dit_error *err);
+	const int32_t *ids, dit_error *err);
 
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
 	uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-									   const diti_checkpoint *checkpoint, const char *prefix,
-									   const diti_load_options *options, diti_bert **out, dit_error *err);
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
 DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
 DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
@@ -15989,7 +15989,7 @@ static void diti_unicode_expand(const char *const *lines, uint32_t columns, uint
 
 static diti_unicode *diti_unicode_create(const diti_env *env) {
 	size_t count = DITI_UNICODE_CLASSES + DITI_UNICODE_COMBINING + DITI_UNICODE_PAIRS + DITI_UNICODE_SPLITS +
-				   DITI_UNICODE_IDEOGRAPHS + DITI_UNICODE_LOWER;
+		DITI_UNICODE_IDEOGRAPHS + DITI_UNICODE_LOWER;
 	diti_unicode *unicode = (diti_unicode *)diti_alloc(env, sizeof *unicode + count * sizeof(int32_t));
 	if (!unicode) return NULL;
 	unicode->classes = (int32_t *)(void *)(unicode + 1);
@@ -16033,14 +16033,14 @@ static uint32_t diti_unicode_order(const diti_unicode *unicode, uint32_t code) {
 
 DIT_INTERNAL bool diti_unicode_is_space(uint32_t code) {
 	return code == ' ' || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f) || code == 0x85 || code == 0xa0 ||
-		   code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
-		   code == 0x205f || code == 0x3000;
+		code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
+		code == 0x205f || code == 0x3000;
 }
 
 static bool diti_unicode_is_ideograph(uint32_t code) {
 	return (code >= 0x4e00 && code <= 0x9fff) || (code >= 0x3400 && code <= 0x4dbf) ||
-		   (code >= 0xf900 && code <= 0xfaff) || (code >= 0x20000 && code <= 0x2a6df) ||
-		   (code >= 0x2a700 && code <= 0x2ceaf) || (code >= 0x2f800 && code <= 0x2fa1f);
+		(code >= 0xf900 && code <= 0xfaff) || (code >= 0x20000 && code <= 0x2a6df) ||
+		(code >= 0x2a700 && code <= 0x2ceaf) || (code >= 0x2f800 && code <= 0x2fa1f);
 }
 
 static void diti_codes_put(diti_codes *codes, uint32_t code) {
@@ -16199,7 +16199,7 @@ static uint32_t diti_compose_pair(const diti_unicode *unicode, uint32_t first, u
 
 static bool diti_composes(uint32_t code, uint32_t order) {
 	return order != 0 || (code >= DITI_HANGUL_V && code < DITI_HANGUL_T + DITI_HANGUL_TAILS) ||
-		   (code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x17000);
+		(code >= 0x9be && code <= 0x1b35) || (code >= 0x11000 && code < 0x17000);
 }
 
 static void diti_compose(const diti_unicode *unicode, const diti_codes *text, diti_codes *out) {
@@ -16243,8 +16243,8 @@ static bool diti_unicode_is_lower(const diti_unicode *unicode, uint32_t code) {
 
 static bool diti_unicode_is_ignorable(const diti_unicode *unicode, uint32_t code) {
 	return diti_unicode_classify(unicode, code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
-		   code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||
-		   code == 0xb8 || code == 0x2018 || code == 0x2019 || (code >= 0x200b && code <= 0x200f);
+		code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||
+		code == 0xb8 || code == 0x2018 || code == 0x2019 || (code >= 0x200b && code <= 0x200f);
 }
 
 static bool diti_is_cased(const diti_unicode *unicode, const diti_codes *text, size_t position) {
@@ -16257,7 +16257,7 @@ static bool diti_is_final_sigma(const diti_unicode *unicode, const diti_codes *t
 	while (before > 0 && position - before < 64 && diti_unicode_is_ignorable(unicode, text->at[before - 1])) before--;
 	while (after < text->count && after - position < 64 && diti_unicode_is_ignorable(unicode, text->at[after])) after++;
 	return before > 0 && diti_is_cased(unicode, text, before - 1) &&
-		   !(after < text->count && diti_is_cased(unicode, text, after));
+		!(after < text->count && diti_is_cased(unicode, text, after));
 }
 
 static void diti_lower_codes(const diti_unicode *unicode, const diti_codes *text, bool final_sigma, diti_codes *out) {
@@ -16312,7 +16312,7 @@ static void diti_clean_canonical(const diti_unicode *unicode, const diti_codes *
 }
 
 static void diti_clean_step(const diti_unicode *unicode, diti_clean_rule rule, const diti_codes *text,
-							diti_codes *out) {
+	diti_codes *out) {
 	switch (rule) {
 	case DITI_CLEAN_CONTROLS: diti_clean_controls(unicode, text, out); break;
 	case DITI_CLEAN_IDEOGRAPHS: diti_clean_ideographs(text, out); break;
@@ -16348,11 +16348,11 @@ static void diti_clean_run(const diti_unicode *unicode, uint32_t rules, diti_cod
 	if (!text->kinds) text->failed = true;
 	for (i = 0; i < text->count && !text->failed; i++)
 		text->kinds[i] = (uint8_t)(diti_unicode_is_space(text->at[i]) ? DITI_UNICODE_SPACE
-																	  : diti_unicode_classify(unicode, text->at[i]));
+			: diti_unicode_classify(unicode, text->at[i]));
 }
 
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
-								   diti_codes *out, dit_error *err) {
+	diti_codes *out, dit_error *err) {
 	diti_unicode *unicode = NULL;
 	bool ascii;
 	memset(out, 0, sizeof *out);
@@ -16389,15 +16389,15 @@ static bool diti_charsmap_strings_good(const diti_normalizer *normalizer) {
 }
 
 DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
-													 size_t size, const char *name, dit_error *err) {
+	size_t size, const char *name, dit_error *err) {
 	const uint8_t *bytes = (const uint8_t *)data;
 	uint32_t trie_size, i;
 	if (size == 0) return DIT_OK;
 	trie_size = size < 4 ? 0 : diti_normalize_u32(bytes);
 	if (trie_size == 0 || trie_size % 4 != 0 || trie_size > size - 4 || size - 4 - trie_size > UINT32_MAX - 1) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE,
-						 "%s: the normaliser's character map is damaged: a trie of %lu bytes in a map of %lu", name,
-						 (unsigned long)trie_size, (unsigned long)size);
+			"%s: the normaliser's character map is damaged: a trie of %lu bytes in a map of %lu", name,
+			(unsigned long)trie_size, (unsigned long)size);
 	}
 	diti_normalizer_free(env, normalizer);
 	normalizer->trie_count = trie_size / 4;
@@ -16410,8 +16410,8 @@ DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_n
 	memcpy(normalizer->replacements, bytes + 4 + trie_size, normalizer->replacements_size);
 	if (diti_charsmap_strings_good(normalizer)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_BAD_FILE,
-					 "%s: the normaliser's character map is damaged: a replacement longer than %u bytes", name,
-					 DITI_CHARSMAP_REPLACEMENT);
+		"%s: the normaliser's character map is damaged: a replacement longer than %u bytes", name,
+		DITI_CHARSMAP_REPLACEMENT);
 }
 
 DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer) {
@@ -16453,7 +16453,7 @@ typedef struct diti_normalize_run {
 static dit_result diti_normalize_append(diti_normalize_run *run, const char *text, size_t length, dit_error *err) {
 	if (run->size + length > DITI_NORMALIZED_LIMIT) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt is longer than %u bytes after normalisation",
-						 DITI_NORMALIZED_LIMIT);
+			DITI_NORMALIZED_LIMIT);
 	}
 	if (run->size + length > run->capacity) {
 		size_t wanted = (run->size + length) * 2;
@@ -16470,7 +16470,7 @@ static dit_result diti_normalize_append(diti_normalize_run *run, const char *tex
 }
 
 static dit_result diti_normalize_append_escaped(diti_normalize_run *run, const char *text, size_t length,
-												dit_error *err) {
+	dit_error *err) {
 	size_t start = 0, i;
 	for (i = 0; i <= length; i++) {
 		dit_result result;
@@ -16485,7 +16485,7 @@ static dit_result diti_normalize_append_escaped(diti_normalize_run *run, const c
 
 static bool diti_normalize_is_space(const char *text, size_t length) {
 	static const char spaces[][4] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
-									 "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+		"\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
 	size_t i;
 	if (length == 1) return (*text >= '\t' && *text <= '\r') || *text == ' ';
 	if (length == 3 && memcmp(text, "\xe2\x80", 2) == 0 && (uint8_t)text[2] <= 0x8a) return true;
@@ -16496,7 +16496,7 @@ static bool diti_normalize_is_space(const char *text, size_t length) {
 }
 
 static size_t diti_normalize_prefix(const diti_normalizer *normalizer, const char *text, size_t length,
-									const char **piece, size_t *piece_length) {
+	const char **piece, size_t *piece_length) {
 	uint32_t value = 0;
 	size_t matched = diti_darts_longest(normalizer, text, length, &value);
 	if (matched && value < normalizer->replacements_size) {
@@ -16520,7 +16520,7 @@ static void diti_normalize_trim_end(diti_normalize_run *run) {
 }
 
 static dit_result diti_normalize_all(diti_normalize_run *run, const diti_normalizer *normalizer, const char *text,
-									 size_t length, dit_error *err) {
+	size_t length, dit_error *err) {
 	bool after_space = normalizer->collapse_spaces, begun = false;
 	size_t position = 0;
 	while (position < length) {
@@ -16541,7 +16541,7 @@ static dit_result diti_normalize_all(diti_normalize_run *run, const diti_normali
 }
 
 DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
-											size_t length, char **out, size_t *out_length, dit_error *err) {
+	size_t length, char **out, size_t *out_length, dit_error *err) {
 	diti_normalize_run run = DITI_ZERO;
 	dit_result result;
 	run.env = env;
@@ -16668,7 +16668,7 @@ typedef struct diti_prompt_run {
 
 static dit_result diti_prompt_many(const diti_prompt_run *run) {
 	return diti_fail(run->err, DIT_ERROR_INVALID_ARGUMENT, "the prompt has more than %u brackets or weighted parts",
-					 DITI_PROMPT_PARTS);
+		DITI_PROMPT_PARTS);
 }
 
 static dit_result diti_prompt_add(diti_prompt_run *run, const char *text, size_t length) {
@@ -16773,7 +16773,7 @@ static dit_result diti_prompt_read(diti_prompt_run *run, const char *text, size_
 }
 
 DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_prompt_run *run = (diti_prompt_run *)diti_alloc_zero(env, sizeof *run);
 	dit_result result;
 	memset(out, 0, sizeof *out);
@@ -16818,14 +16818,14 @@ DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
-											  uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
-											  dit_error *err) {
+	uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
+	dit_error *err) {
 	diti_tokenizer *tokenizer;
 	if (piece_count == 0) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is empty", name);
 	if (piece_count > DITI_PIECE_COUNT_LIMIT || piece_bytes > (uint64_t)DITI_PIECE_COUNT_LIMIT * 64) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE,
-						 "%s: a vocabulary of %llu pieces in %llu bytes is too large (at most %u pieces)", name,
-						 (unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
+			"%s: a vocabulary of %llu pieces in %llu bytes is too large (at most %u pieces)", name,
+			(unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
 	}
 	tokenizer = (diti_tokenizer *)diti_alloc_zero(env, sizeof *tokenizer);
 	if (!tokenizer) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the tokenizer", name);
@@ -16838,7 +16838,7 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
 	if (!tokenizer->name || !tokenizer->pool) {
 		diti_tokenizer_free(tokenizer);
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %llu pieces", name,
-						 (unsigned long long)piece_count);
+			(unsigned long long)piece_count);
 	}
 	memset(tokenizer->byte_ids, -1, sizeof tokenizer->byte_ids);
 	tokenizer->begin = tokenizer->unknown = tokenizer->end = tokenizer->padding = -1;
@@ -16882,14 +16882,14 @@ static bool diti_tokenizer_place(diti_tokenizer *tokenizer, const diti_piece *pi
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
-										   float score, diti_piece_type type, dit_error *err) {
+	float score, diti_piece_type type, dit_error *err) {
 	const char *name = tokenizer->name;
 	diti_piece piece;
 	if (tokenizer->count >= tokenizer->capacity || length > tokenizer->pool_size - tokenizer->pool_used)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more pieces than announced", name);
 	if (length > DITI_PIECE_LIMIT)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %d is %lu bytes long (at most %u)", name, id,
-						 (unsigned long)length, DITI_PIECE_LIMIT);
+			(unsigned long)length, DITI_PIECE_LIMIT);
 	if (!isfinite(score))
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the score of piece %d is not a finite number", name, id);
 	piece.text = tokenizer->pool + tokenizer->pool_used;
@@ -16918,7 +16918,7 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
-											   dit_error *err) {
+	dit_error *err) {
 	size_t length = strlen(text);
 	diti_piece piece = DITI_ZERO;
 	*id = diti_piece_find(&tokenizer->specials, text, length);
@@ -16972,7 +16972,7 @@ DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char 
 }
 
 static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											 diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	switch (tokenizer->kind) {
 	case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
 	case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
@@ -16982,7 +16982,7 @@ static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, co
 }
 
 static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											 diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	size_t start = 0, position = 0;
 	while (position < length) {
 		const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
@@ -17000,7 +17000,7 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
 }
 
 static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-												 diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	diti_prompt prompt = DITI_ZERO;
 	dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
 	size_t i;
@@ -17014,13 +17014,13 @@ static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
-											  dit_error *err) {
+	dit_error *err) {
 	diti_token_sink sink = DITI_ZERO;
 	uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
 	dit_result result;
 	if (out->capacity < framing)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
-						 framing);
+			framing);
 	out->count = out->lost = 0;
 	out->lost_more = false;
 	out->lost_text[0] = 0;
@@ -17054,7 +17054,7 @@ static bool diti_vocabulary_added(const diti_json *token, const diti_json **cont
 }
 
 static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
-										  uint64_t *count, uint64_t *bytes, dit_error *err) {
+	uint64_t *count, uint64_t *bytes, dit_error *err) {
 	const diti_json *item, *content;
 	uint64_t id;
 	if (!words || words->kind != DITI_JSON_OBJECT)
@@ -17075,8 +17075,8 @@ static dit_result diti_vocabulary_measure(const diti_json *words, const diti_jso
 }
 
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
-											   const diti_json *added, const char *name, diti_tokenizer **out,
-											   dit_error *err) {
+	const diti_json *added, const char *name, diti_tokenizer **out,
+	dit_error *err) {
 	diti_tokenizer *tokenizer = NULL;
 	const diti_json *item, *content;
 	uint64_t count = 0, bytes = 0, id = 0;
@@ -17089,7 +17089,7 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 	for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
 		diti_vocabulary_added(item, &content, &id);
 		result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
-									DITI_PIECE_CONTROL, err);
+			DITI_PIECE_CONTROL, err);
 	}
 	if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
 	if (result >= 0)
@@ -17100,7 +17100,7 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 }
 
 static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
-										   diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	diti_json *root = NULL;
 	const char *type;
 	dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
@@ -17114,13 +17114,13 @@ static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data
 		result = diti_wordpiece_load_json(env, root, name, out, err);
 	else
 		result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						   "%s: a tokenizer of type %.60s; only Unigram, BPE and WordPiece are supported", name, type);
+			"%s: a tokenizer of type %.60s; only Unigram, BPE and WordPiece are supported", name, type);
 	diti_json_free(env, root);
 	return result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
-											diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	const char *text = (const char *)data;
 	size_t i = 0;
 	while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
@@ -17137,14 +17137,14 @@ typedef struct diti_tokenizer_folder {
 } diti_tokenizer_folder;
 
 static dit_result diti_folder_read(const diti_tokenizer_folder *from, const char *file, char *path, size_t path_size,
-								   char **data, size_t *size, dit_error *err) {
+	char **data, size_t *size, dit_error *err) {
 	*data = NULL;
 	if (!diti_format(path, path_size, "%s%s", from->folder, file)) return DIT_OK;
 	return diti_package_read(from->package, path, data, size, err);
 }
 
 static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char *file, diti_tokenizer **out,
-								   dit_error *err) {
+	dit_error *err) {
 	char path[160], *data;
 	size_t size = 0;
 	dit_result result;
@@ -17174,7 +17174,7 @@ static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, dit
 }
 
 static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
-										dit_error *err) {
+	dit_error *err) {
 	char path[160], *data;
 	size_t size = 0;
 	dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
@@ -17200,7 +17200,7 @@ static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, const diti
 }
 
 static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
-										   uint32_t *limit, dit_error *err) {
+	uint32_t *limit, dit_error *err) {
 	diti_json *config = NULL, *map = NULL;
 	double most;
 	dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
@@ -17218,7 +17218,7 @@ static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, di
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
-												   diti_tokenizer **out, uint32_t *limit, dit_error *err) {
+	diti_tokenizer **out, uint32_t *limit, dit_error *err) {
 	diti_tokenizer_folder from;
 	dit_result result;
 	from.env = env;
@@ -17298,7 +17298,7 @@ static float diti_piece_path_score(const diti_tokenizer *tokenizer, const diti_p
 }
 
 static void diti_lattice_extend(const diti_tokenizer *tokenizer, diti_lattice *lattice, const char *text,
-								uint32_t length, uint32_t start, uint32_t character) {
+	uint32_t length, uint32_t start, uint32_t character) {
 	diti_piece_range range = diti_piece_range_all(&tokenizer->words);
 	bool known = false;
 	uint32_t end;
@@ -17323,7 +17323,7 @@ static void diti_lattice_reverse(diti_lattice *lattice, uint32_t length) {
 }
 
 static void diti_lattice_fill(const diti_tokenizer *tokenizer, diti_lattice *lattice, const char *text,
-							  uint32_t length) {
+	uint32_t length) {
 	uint32_t start, character;
 	for (start = 0; start < length; start += character) {
 		character = (uint32_t)diti_utf8_length(text + start, length - start);
@@ -17334,13 +17334,13 @@ static void diti_lattice_fill(const diti_tokenizer *tokenizer, diti_lattice *lat
 }
 
 static void diti_token_emit_bytes(const diti_tokenizer *tokenizer, diti_token_sink *sink, const char *text,
-								  uint32_t length) {
+	uint32_t length) {
 	uint32_t i;
 	for (i = 0; i < length; i++) diti_token_emit(sink, tokenizer->byte_ids[(uint8_t)text[i]], text + i, 1);
 }
 
 static void diti_token_emit_path(const diti_tokenizer *tokenizer, const diti_lattice *lattice, const char *text,
-								 uint32_t length, diti_token_sink *sink) {
+	uint32_t length, diti_token_sink *sink) {
 	bool after_unknown = false;
 	uint32_t start, end;
 	for (start = 0; start < length; start = end) {
@@ -17356,7 +17356,7 @@ static void diti_token_emit_path(const diti_tokenizer *tokenizer, const diti_lat
 }
 
 DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	diti_lattice lattice = DITI_ZERO;
 	char *normalized = NULL;
 	size_t size = 0;
@@ -17371,7 +17371,7 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
 		diti_token_emit_path(tokenizer, &lattice, normalized, (uint32_t)size, sink);
 	} else {
 		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-						   (unsigned long)size);
+			(unsigned long)size);
 	}
 	diti_lattice_free(&tokenizer->env, &lattice);
 	diti_free(&tokenizer->env, normalized);
@@ -17469,11 +17469,11 @@ static bool diti_spiece_read(const diti_protobuf_field *source, diti_spiece *out
 
 static dit_result diti_spiece_damaged(const char *name, size_t position, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: no SentencePiece model, or a damaged one (at byte %lu)", name,
-					 (unsigned long)position);
+		(unsigned long)position);
 }
 
 static dit_result diti_spiece_measure(const void *data, size_t size, const char *name, uint64_t *count, uint64_t *bytes,
-									  dit_error *err) {
+	dit_error *err) {
 	diti_protobuf message = diti_protobuf_open(data, size);
 	diti_protobuf_field field;
 	int more;
@@ -17492,14 +17492,14 @@ static dit_result diti_spiece_add(diti_tokenizer *tokenizer, const diti_protobuf
 	if (!diti_spiece_read(field, &piece)) return diti_spiece_damaged(tokenizer->name, 0, err);
 	if (piece.type < DITI_PIECE_NORMAL || piece.type > DITI_PIECE_BYTE) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %u has the unknown type %llu", tokenizer->name,
-						 tokenizer->count, (unsigned long long)piece.type);
+			tokenizer->count, (unsigned long long)piece.type);
 	}
 	return diti_tokenizer_add(tokenizer, piece.text, piece.length, (int32_t)tokenizer->count, piece.score,
-							  (diti_piece_type)piece.type, err);
+		(diti_piece_type)piece.type, err);
 }
 
 static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, const diti_protobuf_field *source,
-											dit_error *err) {
+	dit_error *err) {
 	static const char *const types[] = {"?", "unigram", "BPE", "word", "character"};
 	diti_protobuf message = diti_protobuf_open(source->data, source->size);
 	diti_protobuf_field field;
@@ -17507,18 +17507,18 @@ static dit_result diti_spiece_check_trainer(const diti_tokenizer *tokenizer, con
 	while ((more = diti_protobuf_next(&message, &field)) > 0) {
 		if (field.number == 3 && field.value != 1) {
 			return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-							 "%s: a SentencePiece model of type %s; only unigram is supported", tokenizer->name,
-							 field.value < DITI_COUNT(types) ? types[field.value] : "?");
+				"%s: a SentencePiece model of type %s; only unigram is supported", tokenizer->name,
+				field.value < DITI_COUNT(types) ? types[field.value] : "?");
 		}
 		if (field.number == 24 && field.value)
 			return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: treat_whitespace_as_suffix is not supported",
-							 tokenizer->name);
+				tokenizer->name);
 	}
 	return more < 0 ? diti_spiece_damaged(tokenizer->name, message.position, err) : DIT_OK;
 }
 
 static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const diti_protobuf_field *source,
-											  dit_error *err) {
+	dit_error *err) {
 	diti_protobuf message = diti_protobuf_open(source->data, source->size);
 	diti_protobuf_field field;
 	dit_result result;
@@ -17526,14 +17526,14 @@ static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const d
 	while ((more = diti_protobuf_next(&message, &field)) > 0) {
 		if (field.number == 2 && field.data) {
 			result = diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
-												  tokenizer->name, err);
+				tokenizer->name, err);
 			if (result < 0) return result;
 		}
 		if (field.number == 3) tokenizer->normalizer.add_prefix = field.value != 0;
 		if (field.number == 4) tokenizer->normalizer.collapse_spaces = field.value != 0;
 		if (field.number == 5 && !field.value)
 			return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: escape_whitespaces false is not supported",
-							 tokenizer->name);
+				tokenizer->name);
 	}
 	return more < 0 ? diti_spiece_damaged(tokenizer->name, message.position, err) : DIT_OK;
 }
@@ -17552,7 +17552,7 @@ static dit_result diti_spiece_fill(diti_tokenizer *tokenizer, const void *data, 
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
-												   diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	uint64_t count = 0, bytes = 0;
 	diti_tokenizer *tokenizer;
 	dit_result result = diti_spiece_measure(data, size, name, &count, &bytes, err);
@@ -17595,9 +17595,9 @@ static bool diti_base64_decode(const char *text, size_t length, uint8_t *out, si
 }
 
 static dit_result diti_unigram_unsupported(const diti_tokenizer *tokenizer, const char *what, const char *type,
-										   dit_error *err) {
+	dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a unigram model",
-					 tokenizer->name, what, type);
+		tokenizer->name, what, type);
 }
 
 static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const diti_json *object, dit_error *err) {
@@ -17607,7 +17607,7 @@ static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const di
 	dit_result result;
 	if (!map || map->kind != DITI_JSON_STRING)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the Precompiled normalizer has no precompiled_charsmap",
-						 tokenizer->name);
+			tokenizer->name);
 	bytes = (uint8_t *)diti_alloc(&tokenizer->env, map->text_length + 1);
 	if (!bytes)
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", tokenizer->name);
@@ -17653,7 +17653,7 @@ static dit_result diti_unigram_read_metaspace(diti_tokenizer *tokenizer, const d
 }
 
 static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
-												  dit_error *err) {
+	dit_error *err) {
 	const char *type = diti_json_string(pre_tokenizer, "type", "");
 	const diti_json *member;
 	if (diti_equal(type, "WhitespaceSplit")) {
@@ -17678,7 +17678,7 @@ typedef struct diti_unigram_source {
 } diti_unigram_source;
 
 static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
-										  dit_error *err) {
+	dit_error *err) {
 	const diti_json *model = diti_json_get(root, "model"), *unknown = diti_json_get(model, "unk_id");
 	source->vocab = diti_json_get(model, "vocab");
 	source->added = diti_json_get(root, "added_tokens");
@@ -17687,25 +17687,25 @@ static dit_result diti_unigram_read_model(const diti_json *root, const char *nam
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
 	if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.unk_id names none of the %u pieces", name,
-						 source->vocab->count);
+			source->vocab->count);
 	return DIT_OK;
 }
 
 static bool diti_unigram_added(const diti_json *token, const diti_json **content, uint64_t *id) {
 	*content = diti_json_get(token, "content");
 	return *content && (*content)->kind == DITI_JSON_STRING && diti_json_u64(diti_json_get(token, "id"), id) &&
-		   *id <= INT32_MAX;
+		*id <= INT32_MAX;
 }
 
 static dit_result diti_unigram_measure(const char *name, const diti_unigram_source *source, uint64_t *count,
-									   uint64_t *bytes, dit_error *err) {
+	uint64_t *bytes, dit_error *err) {
 	const diti_json *item, *content;
 	uint64_t id;
 	for (item = source->vocab->first; item; item = item->next) {
 		const diti_json *text = item->kind == DITI_JSON_ARRAY ? item->first : NULL;
 		if (!text || text->kind != DITI_JSON_STRING || !text->next || text->next->kind != DITI_JSON_NUMBER)
 			return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu of model.vocab is no [text, score]", name,
-							 (unsigned long long)*count);
+				(unsigned long long)*count);
 		*bytes += text->text_length;
 		*count += 1;
 	}
@@ -17725,11 +17725,11 @@ static diti_piece_type diti_unigram_type(const diti_unigram_source *source, uint
 	if (id == source->unknown) return DITI_PIECE_UNKNOWN;
 	if (source->special[id]) return DITI_PIECE_UNUSED;
 	return source->byte_fallback && diti_unigram_is_byte(text->text, text->text_length) ? DITI_PIECE_BYTE
-																						: DITI_PIECE_NORMAL;
+		: DITI_PIECE_NORMAL;
 }
 
 static dit_result diti_unigram_add_pieces(diti_tokenizer *tokenizer, const diti_unigram_source *source,
-										  dit_error *err) {
+	dit_error *err) {
 	const diti_json *item, *content;
 	dit_result result = DIT_OK;
 	uint32_t id = 0;
@@ -17737,18 +17737,18 @@ static dit_result diti_unigram_add_pieces(diti_tokenizer *tokenizer, const diti_
 	for (item = source->vocab->first; item && result == DIT_OK; item = item->next, id++) {
 		const diti_json *text = item->first;
 		result = diti_tokenizer_add(tokenizer, text->text, text->text_length, (int32_t)id, (float)text->next->number,
-									diti_unigram_type(source, id, text), err);
+			diti_unigram_type(source, id, text), err);
 	}
 	for (item = source->added ? source->added->first : NULL; item && result == DIT_OK; item = item->next) {
 		if (!diti_unigram_added(item, &content, &added_id)) continue;
 		result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)added_id, 0.0f,
-									DITI_PIECE_CONTROL, err);
+			DITI_PIECE_CONTROL, err);
 	}
 	return result;
 }
 
 static dit_result diti_unigram_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_unigram_source *source,
-									dit_error *err) {
+	dit_error *err) {
 	dit_result result = diti_unigram_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
 	if (result == DIT_OK)
 		result = diti_unigram_read_pre_tokenizer(tokenizer, diti_json_get(root, "pre_tokenizer"), err);
@@ -17757,7 +17757,7 @@ static dit_result diti_unigram_fill(diti_tokenizer *tokenizer, const diti_json *
 }
 
 static dit_result diti_unigram_build(const diti_env *env, const diti_json *root, const char *name,
-									 diti_unigram_source *source, diti_tokenizer **out, dit_error *err) {
+	diti_unigram_source *source, diti_tokenizer **out, dit_error *err) {
 	uint64_t count = 0, bytes = 0;
 	diti_tokenizer *tokenizer = NULL;
 	dit_result result = diti_unigram_measure(name, source, &count, &bytes, err);
@@ -17772,7 +17772,7 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
 }
 
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
-											   diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	diti_unigram_source source = DITI_ZERO;
 	dit_result result = diti_unigram_read_model(root, name, &source, err);
 	if (result < 0) return result;
@@ -17794,25 +17794,25 @@ typedef struct diti_ggml_vocabulary {
 } diti_ggml_vocabulary;
 
 static dit_result diti_ggml_array(const diti_checkpoint *checkpoint, const char *key, uint32_t type, uint32_t or_type,
-								  uint64_t count, const void **out, dit_error *err) {
+	uint64_t count, const void **out, dit_error *err) {
 	uint64_t found = 0;
 	uint32_t found_type = 0;
 	*out = NULL;
 	if (!diti_checkpoint_array(checkpoint, key, out, &found, &found_type)) return DIT_OK;
 	if (found == count && (found_type == type || found_type == or_type)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_BAD_FILE,
-					 "GGUF metadata: %s has %llu values of type %u where %llu pieces are named", key,
-					 (unsigned long long)found, found_type, (unsigned long long)count);
+		"GGUF metadata: %s has %llu values of type %u where %llu pieces are named", key,
+		(unsigned long long)found, found_type, (unsigned long long)count);
 }
 
 static dit_result diti_ggml_measure(const diti_checkpoint *checkpoint, diti_ggml_vocabulary *vocabulary,
-									uint64_t *bytes, dit_error *err) {
+	uint64_t *bytes, dit_error *err) {
 	static const char key[] = "tokenizer.ggml.tokens";
 	size_t length = 0;
 	dit_result result;
 	*bytes = 0;
 	for (vocabulary->count = 0; diti_checkpoint_array_text(checkpoint, key, vocabulary->count, &length);
-		 vocabulary->count++) {
+		vocabulary->count++) {
 		if (!diti_add_u64(*bytes, length, bytes))
 			return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is too long", key);
 	}
@@ -17822,7 +17822,7 @@ static dit_result diti_ggml_measure(const diti_checkpoint *checkpoint, diti_ggml
 }
 
 static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
-									   diti_tokenizer *tokenizer, dit_error *err) {
+	diti_tokenizer *tokenizer, dit_error *err) {
 	dit_result result = DIT_OK;
 	uint64_t i;
 	for (i = 0; i < vocabulary->count && result == DIT_OK; i++) {
@@ -17834,21 +17834,21 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
 		if (vocabulary->types) memcpy(&type, (const char *)vocabulary->types + i * 4, 4);
 		if (type < DITI_PIECE_NORMAL || type > DITI_PIECE_BYTE)
 			return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece %llu has the unknown type %d", tokenizer->name,
-							 (unsigned long long)i, type);
+				(unsigned long long)i, type);
 		result = diti_tokenizer_add(tokenizer, text, length, (int32_t)i, score, (diti_piece_type)type, err);
 	}
 	return result;
 }
 
 static dit_result diti_ggml_id(const diti_checkpoint *checkpoint, const char *key, const diti_tokenizer *tokenizer,
-							   int32_t *id, dit_error *err) {
+	int32_t *id, dit_error *err) {
 	const char *text = diti_checkpoint_text(checkpoint, key);
 	unsigned long value;
 	if (!text) return DIT_OK;
 	value = strtoul(text, NULL, 10);
 	if (value >= tokenizer->count)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s is %s, but there are %u pieces", tokenizer->name, key, text,
-						 tokenizer->count);
+			tokenizer->count);
 	*id = (int32_t)value;
 	return DIT_OK;
 }
@@ -17859,7 +17859,7 @@ static bool diti_ggml_flag(const diti_checkpoint *checkpoint, const char *key, b
 }
 
 static dit_result diti_ggml_read_normalizer(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer,
-											dit_error *err) {
+	dit_error *err) {
 	static const char key[] = "tokenizer.ggml.precompiled_charsmap";
 	diti_normalizer *normalizer = &tokenizer->normalizer;
 	const void *map = NULL;
@@ -17874,7 +17874,7 @@ static dit_result diti_ggml_read_normalizer(const diti_checkpoint *checkpoint, d
 }
 
 static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
-								 diti_tokenizer *tokenizer, dit_error *err) {
+	diti_tokenizer *tokenizer, dit_error *err) {
 	dit_result result = diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err);
 	if (result == DIT_OK)
 		result = diti_ggml_id(checkpoint, "tokenizer.ggml.eos_token_id", tokenizer, &tokenizer->end, err);
@@ -17887,7 +17887,7 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
-												 diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
 	diti_ggml_vocabulary vocabulary = DITI_ZERO;
 	diti_tokenizer *tokenizer;
@@ -17895,12 +17895,12 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 	dit_result result;
 	if (!diti_equal(model, "t5"))
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
-						 model ? model : "(absent)");
+			"GGUF metadata: tokenizer.ggml.model is \"%s\"; only \"t5\" is supported",
+			model ? model : "(absent)");
 	result = diti_ggml_measure(checkpoint, &vocabulary, &bytes, err);
 	if (result == DIT_OK)
 		result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer", vocabulary.count, bytes,
-									   &tokenizer, err);
+			&tokenizer, err);
 	if (result < 0) return result;
 	result = diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
 	if (result == DIT_OK)
@@ -17947,7 +17947,7 @@ static dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_error *e
 }
 
 static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
-								 size_t right_length, dit_error *err) {
+	size_t right_length, dit_error *err) {
 	diti_merge_index *index = &tokenizer->merges;
 	char joined[2048];
 	diti_merge merge;
@@ -17963,7 +17963,7 @@ static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, si
 	}
 	if (merge.result < 0)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
-						 tokenizer->name, merge.rank + 1);
+			tokenizer->name, merge.rank + 1);
 	if (index->count >= DITI_MERGE_LIMIT)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
 	if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
@@ -17977,7 +17977,7 @@ static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *lin
 	const char *space = (const char *)memchr(line, ' ', length);
 	if (!space)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
-						 (unsigned long)tokenizer->merges.count + 1);
+			(unsigned long)tokenizer->merges.count + 1);
 	return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
 }
 
@@ -18001,7 +18001,7 @@ DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *er
 		tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
 		if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
 			return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
-							 byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
+				byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
 	}
 	return result;
 }
@@ -18109,7 +18109,7 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
 	for (end = first + 1; end < text->count && kind != DITI_UNICODE_NUMBER; end++) {
 		uint8_t next = text->kinds[end];
 		if (other ? next == DITI_UNICODE_LETTER || next == DITI_UNICODE_NUMBER || next == DITI_UNICODE_SPACE
-				  : next != kind)
+			: next != kind)
 			break;
 	}
 	return end;
@@ -18128,7 +18128,7 @@ static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token
 }
 
 static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t codes, diti_bpe_run *run,
-									  dit_error *err) {
+	dit_error *err) {
 	const diti_env *env = &tokenizer->env;
 	size_t bytes = codes * 4 + 4;
 	run->tokenizer = tokenizer;
@@ -18139,7 +18139,7 @@ static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t co
 	run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap);
 	if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
-					 (unsigned long)codes);
+		(unsigned long)codes);
 }
 
 static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
@@ -18161,7 +18161,7 @@ static size_t diti_bpe_longest(const diti_codes *text) {
 }
 
 DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-										diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	diti_codes codes;
 	diti_bpe_run run = DITI_ZERO;
 	dit_result result;
@@ -18191,7 +18191,7 @@ static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, 
 }
 
 static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
-								   const char *name, diti_tokenizer **out, dit_error *err) {
+	const char *name, diti_tokenizer **out, dit_error *err) {
 	diti_tokenizer *tokenizer = NULL;
 	dit_result result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err);
 	if (result >= 0) {
@@ -18207,8 +18207,8 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
-												   const char *merges, size_t merges_size, const char *name,
-												   diti_tokenizer **out, dit_error *err) {
+	const char *merges, size_t merges_size, const char *name,
+	diti_tokenizer **out, dit_error *err) {
 	diti_json *root = NULL;
 	dit_result result = diti_json_parse(env, vocabulary, vocabulary_size, name, &root, err);
 	if (result >= 0) result = diti_merges_load(env, root, merges, merges_size, name, out, err);
@@ -18218,7 +18218,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const ch
 
 static dit_result diti_bpe_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a BPE model, only CLIP's",
-					 name, what, value);
+		name, what, value);
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
@@ -18235,7 +18235,7 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
 	} else if (diti_equal(type, "Lowercase")) {
 		tokenizer->rules |= DITI_CLEAN_LOWER;
 	} else if (!diti_equal(type, "Replace") ||
-			   !diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
+		!diti_equal(diti_json_string(diti_json_get(normalizer, "pattern"), "Regex", ""), "\\s+")) {
 		result = diti_bpe_unsupported(tokenizer->name, "normalizer", type, err);
 	}
 	return result;
@@ -18273,7 +18273,7 @@ static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_jso
 }
 
 static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
-								dit_error *err) {
+	dit_error *err) {
 	dit_result result = diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
 	if (result >= 0) result = diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err);
 	if (result >= 0) result = diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
@@ -18281,14 +18281,14 @@ static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root
 }
 
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
-										   diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	const diti_json *model = diti_json_get(root, "model");
 	const char *suffix = diti_json_string(model, "end_of_word_suffix", "");
 	diti_tokenizer *tokenizer = NULL;
 	dit_result result;
 	if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
 	result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-									diti_json_get(root, "added_tokens"), name, &tokenizer, err);
+		diti_json_get(root, "added_tokens"), name, &tokenizer, err);
 	if (result >= 0) result = diti_bpe_fill(tokenizer, root, model, err);
 	if (result >= 0)
 		*out = tokenizer;
@@ -18321,11 +18321,11 @@ static bool diti_wordpiece_is_punctuation(const diti_codes *codes, size_t at) {
 }
 
 static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char *text, size_t length, bool goes_on,
-									 int32_t *id) {
+	int32_t *id) {
 	diti_piece_range range = diti_piece_range_all(&tokenizer->words);
 	size_t i, found = 0;
 	if (goes_on && (!diti_piece_range_narrow(&tokenizer->words, &range, '#') ||
-					!diti_piece_range_narrow(&tokenizer->words, &range, '#')))
+		!diti_piece_range_narrow(&tokenizer->words, &range, '#')))
 		return 0;
 	for (i = 0; i < length && diti_piece_range_narrow(&tokenizer->words, &range, text[i]); i++) {
 		const diti_piece *piece = diti_piece_range_exact(&tokenizer->words, &range);
@@ -18337,7 +18337,7 @@ static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char
 }
 
 static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *text, size_t length, size_t characters,
-								diti_token_sink *sink) {
+	diti_token_sink *sink) {
 	int32_t ids[DITI_WORD_LIMIT];
 	size_t ends[DITI_WORD_LIMIT], at = 0, count = 0, i;
 	bool known = characters <= DITI_WORD_LIMIT;
@@ -18356,7 +18356,7 @@ static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *tex
 }
 
 static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_codes *codes, char *text,
-								 diti_token_sink *sink) {
+	diti_token_sink *sink) {
 	size_t first, end, length, i;
 	text[0] = ' ';
 	for (first = 0; first < codes->count; first = end) {
@@ -18364,7 +18364,7 @@ static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_cod
 		end = first + 1;
 		if (codes->kinds[first] == DITI_UNICODE_SPACE) continue;
 		while (!single && end < codes->count && codes->kinds[end] != DITI_UNICODE_SPACE &&
-			   !diti_wordpiece_is_punctuation(codes, end))
+			!diti_wordpiece_is_punctuation(codes, end))
 			end++;
 		for (length = 0, i = first; i < end; i++) length += diti_utf8_encode(codes->at[i], text + 1 + length);
 		diti_wordpiece_word(tokenizer, text, length, end - first, sink);
@@ -18372,7 +18372,7 @@ static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_cod
 }
 
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-											  diti_token_sink *sink, dit_error *err) {
+	diti_token_sink *sink, dit_error *err) {
 	diti_codes codes;
 	char *word;
 	dit_result result;
@@ -18384,7 +18384,7 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
 		diti_wordpiece_words(tokenizer, &codes, word, sink);
 	else
 		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-						   (unsigned long)length);
+			(unsigned long)length);
 	diti_free(&tokenizer->env, word);
 	diti_codes_free(&codes);
 	return result;
@@ -18399,7 +18399,7 @@ static size_t diti_vocab_line(const char *text, size_t size, size_t first, size_
 }
 
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
-												 diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	diti_tokenizer *tokenizer = NULL;
 	size_t first, next, length;
 	uint64_t count = 0;
@@ -18424,7 +18424,7 @@ DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char
 
 static dit_result diti_wordpiece_unsupported(const char *name, const char *what, const char *value, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s \"%.60s\" is not supported for a WordPiece model", name,
-					 what, value);
+		what, value);
 }
 
 static dit_result diti_wordpiece_check_json(const diti_json *root, const char *name, dit_error *err) {
@@ -18443,13 +18443,13 @@ static dit_result diti_wordpiece_check_json(const diti_json *root, const char *n
 }
 
 DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
-												 diti_tokenizer **out, dit_error *err) {
+	diti_tokenizer **out, dit_error *err) {
 	const diti_json *normalizer = diti_json_get(root, "normalizer"), *model = diti_json_get(root, "model");
 	bool lower = diti_json_bool(normalizer, "lowercase", true);
 	dit_result result = diti_wordpiece_check_json(root, name, err);
 	if (result >= 0)
 		result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
-										diti_json_get(root, "added_tokens"), name, out, err);
+			diti_json_get(root, "added_tokens"), name, out, err);
 	if (result < 0) return result;
 	if (diti_json_bool(normalizer, "clean_text", true)) (*out)->rules |= DITI_CLEAN_CONTROLS;
 	if (diti_json_bool(normalizer, "handle_chinese_chars", true)) (*out)->rules |= DITI_CLEAN_IDEOGRAPHS;
@@ -18528,11 +18528,11 @@ static dit_result diti_t5_check_activation(const diti_json *json, dit_error *err
 	const char *name = diti_json_string(json, "feed_forward_proj", "gated-gelu");
 	if (diti_equal(name, "gated-gelu")) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
+		"config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
 }
 
 static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json, diti_t5_config *config,
-									  dit_error *err) {
+	dit_error *err) {
 	static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
 	static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
 	dit_result result = diti_t5_check_activation(json, err);
@@ -18556,11 +18556,11 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
 	const char *file = diti_checkpoint_name(loader->checkpoint);
 	if (!config->columns || !config->heads || !config->hidden || !config->vocabulary || !config->blocks) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
-						 file,
-						 !config->heads        ? "the relative position table of block 0"
-						 : !config->vocabulary ? "the token embedding"
-											   : "a matrix of block 0");
+			"%s: not a T5 encoder with a gated feed-forward: %s is missing or has an impossible shape",
+			file,
+			!config->heads        ? "the relative position table of block 0"
+			: !config->vocabulary ? "the token embedding"
+			: "a matrix of block 0");
 	}
 	config->head_dim = config->inner / config->heads;
 	if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_T5_MAX_BLOCKS ||
@@ -18626,8 +18626,8 @@ static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err)
 }
 
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
-									 const diti_checkpoint *checkpoint, const char *prefix,
-									 const diti_load_options *options, diti_t5 **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_t5 **out, dit_error *err) {
 	diti_t5_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_t5 *t5;
@@ -18687,7 +18687,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
 }
 
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
-											 dit_error *err) {
+	dit_error *err) {
 	size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
 	float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
 	dit_result result = DIT_OK;
@@ -18704,7 +18704,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
 
 
 static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tensor x, const diti_weight *weight,
-								bool out_f32, const char *name) {
+	bool out_f32, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	desc.rms = true;
 	desc.eps = t5->config.eps;
@@ -18715,7 +18715,7 @@ static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tenso
 }
 
 static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
-							 const char *name) {
+	const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.residual = x;
 	desc.out = x;
@@ -18724,7 +18724,7 @@ static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, co
 }
 
 static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
-									 const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
+	const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
 	const diti_t5_config *config = &t5->config;
 	uint32_t rows = use->rows, inner = config->inner;
 	diti_attention_desc desc = DITI_ZERO;
@@ -18742,8 +18742,8 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
 	desc.bias = bias;
 	desc.name = "t5_attention";
 	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),
-						  diti_tensor_view(graph, qkv, 0, rows, inner, inner),
-						  diti_tensor_view(graph, qkv, 0, rows, 2 * inner, inner), &desc);
+		diti_tensor_view(graph, qkv, 0, rows, inner, inner),
+		diti_tensor_view(graph, qkv, 0, rows, 2 * inner, inner), &desc);
 }
 
 static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, diti_tensor h) {
@@ -18756,7 +18756,7 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
 }
 
 static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
-							  diti_tensor x, diti_tensor bias) {
+	diti_tensor x, diti_tensor bias) {
 	const diti_t5_block *block = &t5->blocks[index];
 	diti_tensor h = diti_t5_norm(graph, t5, x, &block->norm, false, "t5_norm1");
 	h = diti_t5_attention(t5, graph, use, block, h, bias);
@@ -18850,7 +18850,7 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 	if (!rest || !diti_format(out, size, "transformer.resblocks.%.*s.", (int)(rest - number), number)) return NULL;
 	used = strlen(out);
 	rest = diti_rename(diti_clip_open_block_keys, DITI_COUNT(diti_clip_open_block_keys), rest + 1, out + used,
-					   size - used);
+		size - used);
 	return rest ? out : NULL;
 }
 
@@ -18862,8 +18862,8 @@ static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_con
 	config->activation = DITI_ACTIVATION_QUICK_GELU;
 	if (diti_equal(name, "quick_gelu")) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-					 name);
+		"config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
+		name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -18878,7 +18878,7 @@ static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) 
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
-										dit_error *err) {
+	dit_error *err) {
 	double eps = diti_json_number(json, "layer_norm_eps", 1e-5), end = diti_json_number(json, "eos_token_id", 2);
 	dit_result result;
 	diti_clip_read_sizes(loader, config);
@@ -18896,15 +18896,15 @@ static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_con
 	const char *file = diti_checkpoint_name(loader->checkpoint);
 	if (!config->columns || !config->positions || !config->hidden || !config->blocks) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: not a CLIP text encoder: %s is missing or has an impossible shape", file,
-						 !config->columns     ? "the token embedding"
-						 : !config->positions ? "the position embedding"
-											  : "a matrix of layer 0");
+			"%s: not a CLIP text encoder: %s is missing or has an impossible shape", file,
+			!config->columns     ? "the token embedding"
+			: !config->positions ? "the position embedding"
+			: "a matrix of layer 0");
 	}
 	if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a CLIP text encoder of %u channels in %u heads is not known", file,
-						 (unsigned)config->columns, (unsigned)config->heads);
+			"%s: a CLIP text encoder of %u channels in %u heads is not known", file,
+			(unsigned)config->columns, (unsigned)config->heads);
 	}
 	return DIT_OK;
 }
@@ -18958,8 +18958,8 @@ static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error
 }
 
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-									   const diti_checkpoint *checkpoint, const char *prefix,
-									   const diti_load_options *options, diti_clip **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_clip **out, dit_error *err) {
 	diti_clip_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_clip *clip;
@@ -18999,7 +18999,7 @@ DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { retu
 
 
 static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-								  const diti_weight *reader, bool out_f32, const char *name) {
+	const diti_weight *reader, bool out_f32, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = clip->config.eps;
 	desc.weight = &norm->weight;
@@ -19011,7 +19011,7 @@ static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti
 }
 
 static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-							   const char *name) {
+	const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
 	desc.residual = x;
@@ -19021,7 +19021,7 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
 }
 
 static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use,
-									   const diti_clip_block *block, diti_tensor h) {
+	const diti_clip_block *block, diti_tensor h) {
 	uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_linear_desc joined = DITI_ZERO;
@@ -19035,12 +19035,12 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
 	desc.bias = use->causal;
 	desc.name = "clip_attention";
 	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
-						  diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
-						  &desc);
+		diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+		&desc);
 }
 
 static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
-								diti_tensor x) {
+	diti_tensor x) {
 	const diti_clip_block *block = &clip->blocks[index];
 	diti_linear_desc up = DITI_ZERO;
 	diti_tensor h = diti_clip_norm(clip, graph, x, &block->norm1, diti_joined_reader(&block->qkv), false, "clip_norm1");
@@ -19083,7 +19083,7 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
 		desc.out = to;
 		desc.name = "clip_projection";
 		row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-							 "clip_final_norm");
+			"clip_final_norm");
 		if (projects)
 			diti_linear(graph, row, &clip->projection, &desc);
 		else
@@ -19096,16 +19096,16 @@ static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const d
 	const diti_clip_config *config = &clip->config;
 	if (use->tokens > config->positions || use->tokens > DITI_CLIP_MAX_TOKENS) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u tokens for a text encoder that knows %u positions",
-						use->tokens, config->positions);
+			use->tokens, config->positions);
 	} else if (use->skip >= config->blocks) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u layers of a text encoder of %u cannot be skipped",
-						use->skip, config->blocks);
+			use->skip, config->blocks);
 	}
 	return !diti_graph_failed(graph);
 }
 
 DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
-								   diti_clip_result *out) {
+	diti_clip_result *out) {
 	uint32_t i, last = clip->config.blocks - use->skip;
 	diti_tensor x;
 	memset(out, 0, sizeof *out);
@@ -19135,7 +19135,7 @@ static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_
 }
 
 static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
-									   dit_error *err) {
+	dit_error *err) {
 	uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
 	float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
 	dit_result result;
@@ -19148,7 +19148,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
 }
 
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
-											   const int32_t *ids, dit_error *err) {
+	const int32_t *ids, dit_error *err) {
 	uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
 	dit_result result;
 	uint32_t i;
@@ -19197,16 +19197,16 @@ static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) 
 	const char *positions = diti_json_string(json, "position_embedding_type", "absolute");
 	if (!diti_equal(activation, "gelu"))
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
+			"config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
 	if (!diti_equal(positions, "absolute"))
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "config.json: a BERT with position_embedding_type %.60s is not known, only absolute",
-						 positions);
+			"config.json: a BERT with position_embedding_type %.60s is not known, only absolute",
+			positions);
 	return DIT_OK;
 }
 
 static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
-										dit_error *err) {
+	dit_error *err) {
 	double eps = diti_json_number(json, "layer_norm_eps", 1e-12);
 	dit_result result = diti_bert_check_config(json, err);
 	config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
@@ -19227,15 +19227,15 @@ static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_con
 	const char *file = diti_checkpoint_name(loader->checkpoint);
 	if (!config->columns || !config->positions || !config->kinds || !config->hidden || !config->blocks) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a BERT: %s is missing or has an impossible shape",
-						 file,
-						 !config->columns     ? "the token embedding"
-						 : !config->positions ? "the position embedding"
-						 : !config->kinds     ? "the token type embedding"
-											  : "a matrix of layer 0");
+			file,
+			!config->columns     ? "the token embedding"
+			: !config->positions ? "the position embedding"
+			: !config->kinds     ? "the token type embedding"
+			: "a matrix of layer 0");
 	}
 	if (!config->heads || config->columns % config->heads || config->columns / config->heads > 512) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a BERT of %u channels in %u heads is not known", file,
-						 (unsigned)config->columns, (unsigned)config->heads);
+			(unsigned)config->columns, (unsigned)config->heads);
 	}
 	return DIT_OK;
 }
@@ -19273,8 +19273,8 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
 }
 
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-									   const diti_checkpoint *checkpoint, const char *prefix,
-									   const diti_load_options *options, diti_bert **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_bert **out, dit_error *err) {
 	diti_bert_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_bert *bert;
@@ -19314,7 +19314,7 @@ DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { retu
 
 
 static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-								  const char *name) {
+	const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = bert->config.eps;
 	desc.weight = &norm->weight;
@@ -19325,7 +19325,7 @@ static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti
 }
 
 static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_weight *table, uint32_t rows,
-								 const char *name) {
+	const char *name) {
 	diti_elementwise_desc desc = DITI_ZERO;
 	desc.add = diti_tensor_view(graph, diti_tensor_weight(graph, table, 0), 0, rows, 0, table->columns);
 	desc.out_f32 = true;
@@ -19334,7 +19334,7 @@ static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_we
 }
 
 static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
-									   const diti_bert_block *block, diti_tensor x) {
+	const diti_bert_block *block, diti_tensor x) {
 	uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_linear_desc joined = DITI_ZERO;
@@ -19348,12 +19348,12 @@ static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph,
 	desc.items = use->items;
 	desc.name = "bert_attention";
 	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
-						  diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
-						  &desc);
+		diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+		&desc);
 }
 
 static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_tensor x, diti_tensor h,
-								 const diti_layer *layer, const diti_layer *norm, const char *name) {
+	const diti_layer *layer, const diti_layer *norm, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
 	desc.residual = x;
@@ -19363,7 +19363,7 @@ static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_
 }
 
 static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
-									   uint32_t index, diti_tensor x) {
+	uint32_t index, diti_tensor x) {
 	const diti_bert_block *block = &bert->blocks[index];
 	diti_linear_desc up = DITI_ZERO;
 	diti_tensor h = diti_bert_attention(bert, graph, use, block, x);
@@ -19380,13 +19380,13 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
 	uint32_t i;
 	if (use->tokens > bert->config.positions) {
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-							   "%u tokens for a text encoder that knows %u positions", use->tokens,
-							   bert->config.positions);
+			"%u tokens for a text encoder that knows %u positions", use->tokens,
+			bert->config.positions);
 	}
 	x = diti_gather_rows(graph, &bert->embedding, use->ids, "bert_embedding");
 	x = diti_bert_add(graph, x, &bert->position, use->tokens, "bert_position");
 	x = diti_bert_norm(bert, graph, diti_bert_add(graph, x, &bert->kind, 1, "bert_token_type"), &bert->norm,
-					   "bert_norm");
+		"bert_norm");
 	for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
 		x = diti_bert_run_block(bert, graph, use, i, x);
 	if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
@@ -19464,15 +19464,15 @@ typedef struct diti_family {
 	const char *name;
 	bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
 	dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-					   const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-					   diti_transformer **out, dit_error *err);
+		const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+		diti_transformer **out, dit_error *err);
 	void (*destroy)(diti_transformer *transformer);
 	void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
-					diti_denoise *denoise);
+		diti_denoise *denoise);
 	diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
-						diti_denoise *denoise);
+		diti_denoise *denoise);
 	dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
-							   const float *timesteps, dit_error *err);
+		const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer {
 	const diti_family *family;
@@ -19482,37 +19482,37 @@ struct diti_transformer {
 	diti_weights weights;
 };
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
-											  const diti_checkpoint *checkpoint, const char *prefix,
-											  const diti_load_options *options, diti_transformer **out, dit_error *err);
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
-										 const char *prefix);
+	const char *prefix);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer);
 
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
-													   const char *name);
+	const char *name);
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-										   size_t count, const char *name, char *out, size_t size);
+	size_t count, const char *name, char *out, size_t size);
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-									  float divide_x, float interpolation, float *out);
+	float divide_x, float interpolation, float *out);
 
 typedef struct diti_embedder {
 	diti_layer in, out;
 } diti_embedder;
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
-									 uint32_t columns, const char *name);
+	uint32_t columns, const char *name);
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
 DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-											 const float *values, uint32_t count, uint32_t shift, dit_error *err);
+	const float *values, uint32_t count, uint32_t shift, dit_error *err);
 DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-											 uint32_t columns, float divide_y, float divide_x, float interpolation,
-											 dit_error *err);
+	uint32_t columns, float divide_y, float divide_x, float interpolation,
+	dit_error *err);
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-										diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+	diti_activation activation, diti_tensor out, bool out_f32, const char *name);
 DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-								 diti_tensor gate, uint32_t rows_per_gate, const char *name);
+	diti_tensor gate, uint32_t rows_per_gate, const char *name);
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
-									   const char *name);
+	const char *name);
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
@@ -19527,12 +19527,12 @@ DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_
 DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-										 const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-										 dit_error *err);
+	const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+	dit_error *err);
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-											 uint32_t head_dim, bool int8);
+	uint32_t head_dim, bool int8);
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-										  uint32_t channels, uint32_t patch, diti_tensor positions);
+	uint32_t channels, uint32_t patch, diti_tensor positions);
 
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
@@ -19542,7 +19542,7 @@ typedef struct diti_joint {
 	float eps;
 } diti_joint;
 DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-								   float eps);
+	float eps);
 DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
 typedef struct diti_modulation {
 	diti_tensor rows;
@@ -19556,27 +19556,27 @@ typedef struct diti_joined_pair {
 } diti_joined_pair;
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-											 uint32_t chunks);
+	uint32_t chunks);
 DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-										   diti_tensor table, const char *name);
+	diti_tensor table, const char *name);
 DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-										  diti_tensor positions);
+	diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
+	diti_tensor positions);
 DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-										 const diti_modulation *modulation, uint32_t first,
-										 const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
+	const diti_modulation *modulation, uint32_t first,
+	const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
 DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-											   const diti_modulation *modulation, uint32_t first, const char *name);
+	const diti_modulation *modulation, uint32_t first, const char *name);
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-										const diti_joined_pair *layers);
+	const diti_joined_pair *layers);
 DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-										  const diti_pair *layers, diti_activation activation, const char *name);
+	const diti_pair *layers, diti_activation activation, const char *name);
 DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-								 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-								 const char *name);
+	const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
+	const char *name);
 DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-									   const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-									   const char *name);
+	const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
+	const char *name);
 typedef struct diti_heads {
 	uint32_t count, dim;
 	const diti_weight *weights;
@@ -19584,13 +19584,13 @@ typedef struct diti_heads {
 	bool int8;
 } diti_heads;
 DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-											  uint32_t items, uint32_t text, diti_tensor out);
+	uint32_t items, uint32_t text, diti_tensor out);
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
-										bool swapped);
+	bool swapped);
 DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-										const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+	const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
-								 const char *image);
+	const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 
 DIT_INTERNAL const diti_family *diti_dit_family(void);
@@ -19603,14 +19603,14 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void);
 /* ==== src/model/common.c ==== */
 
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
-													   const char *name) {
+	const char *name) {
 	char full[320];
 	if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
 	return diti_checkpoint_find(checkpoint, full);
 }
 
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-										   size_t count, const char *name, char *out, size_t size) {
+	size_t count, const char *name, char *out, size_t size) {
 	size_t skip = strlen(before), start;
 	const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
 	if (!rest || !diti_format(out, size, "%s%.*s.", after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
@@ -19642,7 +19642,7 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
 }
 
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-									  float divide_x, float interpolation, float *out) {
+	float divide_x, float interpolation, float *out) {
 	uint32_t x, y, half = dim / 2;
 	size_t line = (size_t)grid_width * dim;
 	for (x = 0; x < grid_width; x++) {
@@ -19661,7 +19661,7 @@ DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width,
 
 
 DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
-									 uint32_t columns, const char *name) {
+	uint32_t columns, const char *name) {
 	char layer[96];
 	diti_format(layer, sizeof layer, "%s.linear_1", name);
 	diti_load_layer(loader, &out->in, width, columns, 1, layer);
@@ -19675,7 +19675,7 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 }
 
 DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-											 const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+	const float *values, uint32_t count, uint32_t shift, dit_error *err) {
 	float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
 	dit_result result;
 	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
@@ -19686,8 +19686,8 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
 }
 
 DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-											 uint32_t columns, float divide_y, float divide_x, float interpolation,
-											 dit_error *err) {
+	uint32_t columns, float divide_y, float divide_x, float interpolation,
+	dit_error *err) {
 	uint32_t dim = plan->tensors[input].columns;
 	size_t count = (size_t)rows * columns * dim;
 	float *table = (float *)diti_alloc_array(env, count, sizeof(float));
@@ -19700,7 +19700,7 @@ DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *pla
 }
 
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-										diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+	diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
 	desc.activation = activation;
@@ -19711,7 +19711,7 @@ DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const 
 }
 
 DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-								 diti_tensor gate, uint32_t rows_per_gate, const char *name) {
+	diti_tensor gate, uint32_t rows_per_gate, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
 	desc.gate = gate;
@@ -19723,7 +19723,7 @@ DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h
 }
 
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
-									   const char *name) {
+	const char *name) {
 	diti_elementwise_desc desc = DITI_ZERO;
 	desc.add = add;
 	desc.out = out;
@@ -19754,7 +19754,7 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
 	for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
 		uint32_t columns = adaln->layers[i]->weight.rows;
 		diti_layer_run(graph, active, adaln->layers[i], DITI_ACTIVATION_NONE,
-					   diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
+			diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
 		column += columns;
 	}
 	return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
@@ -19785,8 +19785,8 @@ DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *ada
 }
 
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-										 const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-										 dit_error *err) {
+	const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
+	dit_error *err) {
 	uint32_t i, count = steps * items;
 	float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
 	dit_result result;
@@ -19798,7 +19798,7 @@ DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, d
 }
 
 DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-											 uint32_t head_dim, bool int8) {
+	uint32_t head_dim, bool int8) {
 	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
 	diti_attention_desc desc = DITI_ZERO;
 	desc.batch = batch;
@@ -19808,17 +19808,17 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 	desc.int8 = int8;
 	desc.name = "attention";
 	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-						  diti_tensor_view(graph, qkv, 0, rows, width, width),
-						  diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+		diti_tensor_view(graph, qkv, 0, rows, width, width),
+		diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-										  uint32_t channels, uint32_t patch, diti_tensor positions) {
+	uint32_t channels, uint32_t patch, diti_tensor positions) {
 	uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
-				batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+		batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	uint32_t columns = channels * patch * patch, width = layer->weight.rows;
 	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-										denoise->width, patch, denoise->input_scale);
+		denoise->width, patch, denoise->input_scale);
 	diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * tokens, width, "residual");
 	for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
 		diti_linear_desc desc = DITI_ZERO;
@@ -19827,7 +19827,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 		desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, width);
 		desc.name = "patch_embed";
 		diti_linear(graph, diti_tensor_view(graph, patches, i % denoise->batch * tokens, tokens, 0, columns),
-					&layer->weight, &desc);
+			&layer->weight, &desc);
 	}
 	return x;
 }
@@ -19836,7 +19836,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 
 
 DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-								   float eps) {
+	float eps) {
 	uint32_t copies = denoise->copies - denoise->first_copy;
 	joint->items = copies * denoise->batch;
 	joint->prompts = denoise->text_batch / denoise->copies * copies;
@@ -19864,7 +19864,7 @@ static diti_tensor diti_joint_image(diti_graph *graph, const diti_joint *joint, 
 
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
-										bool swapped) {
+	bool swapped) {
 	uint32_t i;
 	memset(out, 0, sizeof *out);
 	out->count = 2;
@@ -19875,14 +19875,14 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
 }
 
 DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-										const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
+	const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
 	memset(out, 0, sizeof *out);
 	if (text) diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, count, rows, columns, true);
 	diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, count, rows, columns, true);
 }
 
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
-								 const char *image) {
+	const char *image) {
 	memset(out, 0, sizeof *out);
 	if (text) diti_load_layer(loader, &out->streams[DITI_JOINT_TEXT], rows, columns, 1, text);
 	diti_load_layer(loader, &out->streams[DITI_JOINT_IMAGE], rows, columns, 1, image);
@@ -19899,7 +19899,7 @@ DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor tim
 	all = diti_tensor_new(graph, DITI_F32, steps, prompts * width, "conditioning");
 	for (i = 0; i < prompts; i++) {
 		diti_add_rows(graph, time, diti_tensor_view(graph, pooled, i, 1, 0, width),
-					  diti_tensor_view(graph, all, 0, steps, i * width, width), "conditioning");
+			diti_tensor_view(graph, all, 0, steps, i * width, width), "conditioning");
 	}
 	return diti_silu(graph, all, "conditioning_silu");
 }
@@ -19911,7 +19911,7 @@ static uint32_t diti_joined_rows(const diti_joined *joined) {
 }
 
 DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-											 uint32_t chunks) {
+	uint32_t chunks) {
 	uint32_t i, rows, columns;
 	diti_tensor all;
 	if (diti_graph_failed(graph)) return 0;
@@ -19928,7 +19928,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor acti
 }
 
 DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-										   diti_tensor table, const char *name) {
+	diti_tensor table, const char *name) {
 	uint32_t columns;
 	diti_tensor row = diti_select_row(graph, table, denoise->step, name);
 	if (diti_graph_failed(graph)) return 0;
@@ -19938,37 +19938,37 @@ DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *
 }
 
 static diti_tensor diti_joint_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
-									uint32_t stream, uint32_t chunk) {
+	uint32_t stream, uint32_t chunk) {
 	return diti_tensor_view(graph, modulation->rows, 0, joint->prompts,
-							(stream * modulation->chunks + chunk) * joint->width, joint->width);
+		(stream * modulation->chunks + chunk) * joint->width, joint->width);
 }
 
 static diti_tensor diti_joint_item_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
-										 uint32_t item, uint32_t chunk) {
+	uint32_t item, uint32_t chunk) {
 	return diti_tensor_view(graph, modulation->rows, item / (joint->items / joint->prompts), 1,
-							(modulation->chunks + chunk) * joint->width, joint->width);
+		(modulation->chunks + chunk) * joint->width, joint->width);
 }
 
 
 DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-										  diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-										  diti_tensor positions) {
+	diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
+	diti_tensor positions) {
 	uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
 	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-										denoise->width, size, denoise->input_scale);
+		denoise->width, size, denoise->input_scale);
 	diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
 		uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
 		diti_linear_desc desc = DITI_ZERO;
 		diti_add_rows(graph, diti_tensor_view(graph, text, prompt * joint->text, joint->text, 0, joint->width), 0,
-					  diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
+			diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
 		desc.bias = &patch->bias;
 		desc.residual = positions;
 		desc.out = diti_joint_image(graph, joint, x, i);
 		desc.name = "patch_embed";
 		diti_linear(graph,
-					diti_tensor_view(graph, patches, i % denoise->batch * joint->image, joint->image, 0, columns),
-					&patch->weight, &desc);
+			diti_tensor_view(graph, patches, i % denoise->batch * joint->image, joint->image, 0, columns),
+			&patch->weight, &desc);
 	}
 	return x;
 }
@@ -19979,8 +19979,8 @@ static const diti_weight *diti_joint_reader(const diti_weight *const readers[DIT
 }
 
 DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-										 const diti_modulation *modulation, uint32_t first,
-										 const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name) {
+	const diti_modulation *modulation, uint32_t first,
+	const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name) {
 	uint32_t rows = 2 * joint->prompts;
 	diti_tensor tables = diti_tensor_reshape(graph, modulation->rows, rows, modulation->chunks * joint->width);
 	diti_norm_desc desc = DITI_ZERO;
@@ -19996,7 +19996,7 @@ DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *jo
 }
 
 DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-											   const diti_modulation *modulation, uint32_t first, const char *name) {
+	const diti_modulation *modulation, uint32_t first, const char *name) {
 	diti_tensor all = diti_tensor_new(graph, graph->activation, joint->items * joint->image, joint->width, name);
 	uint32_t i;
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
@@ -20012,7 +20012,7 @@ DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joi
 }
 
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-										const diti_joined_pair *layers) {
+	const diti_joined_pair *layers) {
 	uint32_t i;
 	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
@@ -20035,10 +20035,10 @@ static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti
 }
 
 DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-										  const diti_pair *layers, diti_activation activation, const char *name) {
+	const diti_pair *layers, diti_activation activation, const char *name) {
 	uint32_t i;
 	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
-									  layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
+		layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
 	h = diti_joint_input(graph, h, layers);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
@@ -20053,8 +20053,8 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
 }
 
 DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-								 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-								 const char *name) {
+	const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
+	const char *name) {
 	uint32_t i;
 	h = diti_joint_input(graph, h, layers);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
@@ -20071,18 +20071,18 @@ DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, dit
 }
 
 DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-									   const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-									   const char *name) {
+	const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
+	const char *name) {
 	uint32_t i, columns = layer->weight.columns;
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
 		diti_layer_add(graph, diti_joint_image(graph, joint, x, i),
-					   diti_tensor_view(graph, h, i * joint->image, joint->image, 0, columns), layer,
-					   diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
+			diti_tensor_view(graph, h, i * joint->image, joint->image, 0, columns), layer,
+			diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
 	}
 }
 
 DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-											  uint32_t items, uint32_t text, diti_tensor out) {
+	uint32_t items, uint32_t text, diti_tensor out) {
 	uint32_t width = heads->count * heads->dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_qkv_desc post = DITI_ZERO;
@@ -20108,8 +20108,8 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
 	desc.out = out;
 	desc.name = "attention";
 	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-						  diti_tensor_view(graph, qkv, 0, rows, width, width),
-						  diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+		diti_tensor_view(graph, qkv, 0, rows, width, width),
+		diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
 }
 
 /* ==== src/model/pixart.c ==== */
@@ -20161,7 +20161,7 @@ static const char *diti_pixart_original_name(void *user, const char *name, char 
 		return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
 	}
 	return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
-							 DITI_COUNT(diti_pixart_block_keys), name, out, size);
+		DITI_COUNT(diti_pixart_block_keys), name, out, size);
 }
 
 
@@ -20195,14 +20195,14 @@ static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
 
 static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
-		   diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
-		   diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
+		diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
+		diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
 }
 
 static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
-		   diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
+		diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+		diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
 }
 
 static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
@@ -20243,16 +20243,16 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 	config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
 	if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a PixArt transformer without %s: the file is incomplete",
-						 diti_checkpoint_name(loader->checkpoint),
-						 !config->blocks    ? "blocks"
-						 : !config->caption ? "caption_projection"
-											: "patch embedding");
+			"%s: a PixArt transformer without %s: the file is incomplete",
+			diti_checkpoint_name(loader->checkpoint),
+			!config->blocks    ? "blocks"
+			: !config->caption ? "caption_projection"
+			: "patch embedding");
 	}
 	if (config->patch > 16 || config->channels > 1024) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a PixArt transformer with patches of %u and %u channels is out of range",
-						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+			"%s: a PixArt transformer with patches of %u and %u channels is out of range",
+			diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
 	}
 	config->empty_rows = diti_pixart_empty_rows(loader);
 	config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
@@ -20265,8 +20265,8 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
 	const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
-						 activation, norm);
+			"config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
+			activation, norm);
 	}
 	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
 		config->width % (config->sized ? 12u : 4u)) {
@@ -20287,7 +20287,7 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
 }
 
 static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
-										  dit_error *err) {
+	dit_error *err) {
 	uint32_t widest;
 	dit_result result = diti_pixart_read_shapes(loader, config, err);
 	if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
@@ -20304,7 +20304,7 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 	config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
 	if (result == DIT_OK) {
 		result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
-								&config->sample_size, err);
+			&config->sample_size, err);
 	}
 	if (result != DIT_OK) return result;
 	config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
@@ -20319,7 +20319,7 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 
 static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
 	static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
-																								"attn2.to_v"};
+		"attn2.to_v"};
 	static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
 	bool original = loader->rename != NULL;
 	diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
@@ -20414,8 +20414,8 @@ static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_
 }
 
 static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-								   const diti_checkpoint *checkpoint, const char *prefix,
-								   const diti_load_options *options, diti_transformer **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_transformer **out, dit_error *err) {
 	diti_pixart_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_pixart *model;
@@ -20456,13 +20456,13 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 	diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, model->config.width, "size_embedding");
 	for (i = 0; i < 3; i++) {
 		diti_embed(graph, i < 2 ? &model->resolution : &model->aspect, diti_tensor_view(graph, sizes, i, 1, 0, 256),
-				   diti_tensor_view(graph, out, 0, 1, i * third, third));
+			diti_tensor_view(graph, out, 0, 1, i * third, third));
 	}
 	return out;
 }
 
 static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
-										  uint32_t steps) {
+	uint32_t steps) {
 	uint32_t i, width = model->config.width;
 	diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
 	diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -20472,10 +20472,10 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 	}
 	active = diti_silu(graph, time, "modulation_silu");
 	diti_layer_run(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
-				   diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+		diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
 	for (i = 0; i < 2; i++) {
 		diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
-					  diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
+			diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
 	}
 	return all;
 }
@@ -20483,7 +20483,7 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
 
 static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
-										  uint32_t steps) {
+	uint32_t steps) {
 	uint32_t i, width = model->config.width, blocks = model->config.blocks;
 	uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
 	diti_tensor all, shared, own, add;
@@ -20495,15 +20495,15 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
 	for (i = 0; i < blocks; i++) {
 		add = diti_tensor_view(graph, own, i, 1, 0, 6 * width);
 		diti_add_rows(graph, shared, add, diti_tensor_view(graph, all, 0, steps, i * 6 * width, 6 * width),
-					  "block_modulation");
+			"block_modulation");
 	}
 	diti_add_rows(graph, diti_tensor_view(graph, modulation, 0, steps, 6 * width, 2 * width), 0,
-				  diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
+		diti_tensor_view(graph, all, 0, steps, 6 * blocks * width, 2 * width), "final_modulation");
 	return all;
 }
 
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
-									 diti_pixart_state *state) {
+	diti_pixart_state *state) {
 	diti_linear_desc desc = DITI_ZERO;
 	uint32_t i;
 	diti_tensor y = diti_layer_run(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
@@ -20534,16 +20534,16 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
 }
 
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
-											  diti_tensor positions, dit_error *err) {
+	diti_tensor positions, dit_error *err) {
 	const diti_pixart_config *config = &model->config;
 	uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
 	uint32_t base = config->sample_size / config->patch;
 	return diti_write_positions(&model->base.env, plan, positions, rows, columns, (float)((double)rows / base),
-								(float)((double)columns / base), config->interpolation, err);
+		(float)((double)columns / base), config->interpolation, err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-										   const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_pixart *model = diti_pixart_of(transformer);
 	const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
 	float sizes[3];
@@ -20591,7 +20591,7 @@ static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
 }
 
 static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
-									const diti_weight *reader, const char *name) {
+	const diti_weight *reader, const char *name) {
 	uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = eps;
@@ -20603,7 +20603,7 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
 }
 
 static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
-											  const diti_pixart_block *block, diti_tensor h) {
+	const diti_pixart_block *block, diti_tensor h) {
 	const diti_pixart_config *config = &step->model->config;
 	diti_linear_desc joined = DITI_ZERO;
 	joined.name = "qkv";
@@ -20612,7 +20612,7 @@ static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixa
 }
 
 static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
-											  const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+	const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
 	const diti_pixart_config *config = &step->model->config;
 	const diti_denoise *d = step->denoise;
 	uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
@@ -20627,7 +20627,7 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
 	desc.most_keys = d->text_tokens;
 	desc.name = "text_attention";
 	return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
-						  diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+		diti_tensor_view(graph, text, 0, rows, width, width), &desc);
 }
 
 static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
@@ -20654,11 +20654,11 @@ static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *
 static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
 	const diti_pixart *model = step->model;
 	return diti_patch_embed(graph, step->denoise, &model->patch, model->config.channels, model->config.patch,
-							step->state->positions);
+		step->state->positions);
 }
 
 static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-								   diti_pixart_step *step) {
+	diti_pixart_step *step) {
 	memset(step, 0, sizeof *step);
 	step->model = model;
 	step->denoise = denoise;
@@ -20684,7 +20684,7 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
 	diti_graph_scope(graph, NULL, 0);
 	x = diti_pixart_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-						   config->out_channels, denoise->height, denoise->width, config->patch);
+		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
@@ -20731,7 +20731,7 @@ static const char *diti_dit_original_name(void *user, const char *name, char *ou
 	(void)user;
 	if (found) return found;
 	return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
-							 name, out, size);
+		name, out, size);
 }
 
 
@@ -20761,13 +20761,13 @@ static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
 
 static bool diti_dit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-		   diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
-		   diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
+		diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
+		diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
 }
 
 static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-		   diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
+		diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
 }
 
 static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
@@ -20795,15 +20795,15 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 	config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
 	if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
-						 diti_checkpoint_name(loader->checkpoint),
-						 !config->blocks ? "blocks"
-						 : classes < 2   ? "a table of classes"
-										 : "patch embedding");
+			diti_checkpoint_name(loader->checkpoint),
+			!config->blocks ? "blocks"
+			: classes < 2   ? "a table of classes"
+			: "patch embedding");
 	}
 	if (config->patch > 16 || config->channels > 1024) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a DiT with patches of %u and %u channels is out of range",
-						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+			"%s: a DiT with patches of %u and %u channels is out of range",
+			diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
 	}
 	config->classes = classes - 1;
 	config->out_channels = diti_loader_dimension(loader, "proj_out_2.weight", 0) / (config->patch * config->patch);
@@ -20816,26 +20816,26 @@ static dit_result diti_dit_check(const diti_dit_config *config, const diti_json 
 	const char *norm = diti_json_string(json, "norm_type", "ada_norm_zero");
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
-						 norm);
+			"config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
+			norm);
 	}
 	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->width % 4) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "DiT: %u heads of %u don't make a width of %u (a multiple of 4)", (unsigned)config->heads,
-						 (unsigned)config->head_dim, (unsigned)config->width);
+			"DiT: %u heads of %u don't make a width of %u (a multiple of 4)", (unsigned)config->heads,
+			(unsigned)config->head_dim, (unsigned)config->width);
 	}
 	if (config->out_channels < config->channels || config->blocks > DITI_DIT_MAX_BLOCKS || config->patch > 16 ||
 		config->sample_size < config->patch) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "DiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
-						 (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
-						 (unsigned)config->out_channels, (unsigned)config->channels);
+			"DiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+			(unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+			(unsigned)config->out_channels, (unsigned)config->channels);
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
-									   dit_error *err) {
+	dit_error *err) {
 	dit_result result = diti_dit_read_shapes(loader, config, err);
 	if (result == DIT_OK) {
 		result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
@@ -20853,7 +20853,7 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 	}
 	if (result == DIT_OK) {
 		result = diti_json_size(json, "sample_size", diti_dit_training_size(loader, config), 4096, &config->sample_size,
-								err);
+			err);
 	}
 	if (result != DIT_OK) return result;
 	config->frequency_shift = config->original ? 0 : 1;
@@ -20864,7 +20864,7 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
-								uint32_t index) {
+	uint32_t index) {
 	static const char *const fused[] = {"attn1.qkv"}, *const three[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
 	uint32_t width = config->width;
 	diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
@@ -20945,8 +20945,8 @@ static dit_result diti_dit_fill(diti_dit *model, diti_loader *loader, dit_error 
 }
 
 static dit_result diti_dit_load(diti_device *device, const diti_env *env, const diti_json *config,
-								const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-								diti_transformer **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+	diti_transformer **out, dit_error *err) {
 	diti_dit_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_dit *model;
@@ -21000,7 +21000,7 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
 }
 
 static dit_result diti_dit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-										const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_dit *model = diti_dit_of(transformer);
 	const diti_dit_state *state = (const diti_dit_state *)denoise->family;
 	uint32_t patch = model->config.patch, rows = denoise->height / patch, columns = denoise->width / patch;
@@ -21011,7 +21011,7 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 		diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
 	if (result != DIT_OK) return result;
 	return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
-							model->config.frequency_shift, err);
+		model->config.frequency_shift, err);
 }
 
 
@@ -21024,7 +21024,7 @@ typedef struct diti_dit_step {
 } diti_dit_step;
 
 static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
-								diti_dit_step *step) {
+	diti_dit_step *step) {
 	diti_dit_state *state = (diti_dit_state *)denoise->family;
 	memset(step, 0, sizeof *step);
 	step->model = model;
@@ -21037,14 +21037,14 @@ static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const 
 }
 
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
-								  uint32_t index) {
+	uint32_t index) {
 	uint32_t width = step->model->config.width;
 	return diti_tensor_view(graph, modulation, step->state->adaln.items - step->classes, step->classes, index * width,
-							width);
+		width);
 }
 
 static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
-								 uint32_t first, float eps, const diti_weight *reader, const char *name) {
+	uint32_t first, float eps, const diti_weight *reader, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = eps;
 	desc.reader = reader;
@@ -21065,11 +21065,11 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 	h = diti_linear_joined(graph, h, &block->qkv, &joined);
 	h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
 	diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, step, modulation, 2), step->rows_per_class,
-				   "attention_out");
+		"attention_out");
 	h = diti_dit_norm(graph, step, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
 	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
 	diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, step, modulation, 5), step->rows_per_class,
-				   "ff_out");
+		"ff_out");
 }
 
 static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
@@ -21090,7 +21090,7 @@ static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph 
 	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
 	x = diti_dit_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-						   config->out_channels, denoise->height, denoise->width, config->patch);
+		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
@@ -21160,7 +21160,7 @@ static const char *diti_hunyuandit_original_name(void *user, const char *name, c
 		return diti_rename(diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys), name, out, size);
 	}
 	return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
-							 name, out, size);
+		name, out, size);
 }
 
 
@@ -21219,15 +21219,15 @@ static bool diti_hunyuandit_leaves_skip(const diti_hunyuandit_config *config, ui
 
 static bool diti_hunyuandit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "mlp_t5.0.weight") &&
-		   diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
+		diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
 }
 
 static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
 	const char *name = diti_json_string(config, "_class_name", "");
 	if (name[0]) return diti_equal(name, "HunyuanDiT2DModel");
 	return diti_hunyuandit_is_original(checkpoint, prefix) ||
-		   (diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
-			diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
+		(diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
+		diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
 }
 
 
@@ -21248,19 +21248,19 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
 	if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
 		config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a HunyuanDiT without %s: the file is incomplete",
-						 diti_checkpoint_name(loader->checkpoint),
-						 !config->blocks                               ? "blocks"
-						 : config->text2_tokens < 2 || !config->pooled ? "pooler"
-						 : texts < config->text2_tokens                ? "text_embedding_padding"
-						 : !config->head_dim || !config->inner         ? "a whole first block"
-																	   : "patch embedding");
+			diti_checkpoint_name(loader->checkpoint),
+			!config->blocks                               ? "blocks"
+			: config->text2_tokens < 2 || !config->pooled ? "pooler"
+			: texts < config->text2_tokens                ? "text_embedding_padding"
+			: !config->head_dim || !config->inner         ? "a whole first block"
+			: "patch embedding");
 	}
 	config->text2_tokens--;
 	config->text_tokens = texts - config->text2_tokens;
 	if (config->patch > 16 || config->channels > 1024) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a HunyuanDiT with patches of %u and %u channels is out of range",
-						 diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
+			"%s: a HunyuanDiT with patches of %u and %u channels is out of range",
+			diti_checkpoint_name(loader->checkpoint), (unsigned)config->patch, (unsigned)config->channels);
 	}
 	config->out_channels = diti_loader_dimension(loader, "proj_out.weight", 0) / (config->patch * config->patch);
 	return DIT_OK;
@@ -21271,29 +21271,29 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, co
 	const char *norm = diti_json_string(json, "norm_type", "layer_norm");
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
-						 activation, norm);
+			"config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
+			activation, norm);
 	}
 	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
 		config->text % 4 || config->pooled % 4 || config->text2 % 4 || config->text2 % DITI_HUNYUANDIT_POOL_HEADS) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "HunyuanDiT: %u heads of %u in a width of %u, texts of %u and %u columns and %u pooled ones "
-						 "don't go together",
-						 (unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width,
-						 (unsigned)config->text, (unsigned)config->text2, (unsigned)config->pooled);
+			"HunyuanDiT: %u heads of %u in a width of %u, texts of %u and %u columns and %u pooled ones "
+			"don't go together",
+			(unsigned)config->heads, (unsigned)config->head_dim, (unsigned)config->width,
+			(unsigned)config->text, (unsigned)config->text2, (unsigned)config->pooled);
 	}
 	if (config->out_channels < config->channels || config->blocks > DITI_HUNYUANDIT_MAX_BLOCKS || config->blocks < 2 ||
 		config->blocks % 2 || config->sample_size < config->patch) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "HunyuanDiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
-						 (unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
-						 (unsigned)config->out_channels, (unsigned)config->channels);
+			"HunyuanDiT: %u blocks, patches of %u in a size of %u, %u channels out of %u are out of range",
+			(unsigned)config->blocks, (unsigned)config->patch, (unsigned)config->sample_size,
+			(unsigned)config->out_channels, (unsigned)config->channels);
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
-											  diti_hunyuandit_config *config, dit_error *err) {
+	diti_hunyuandit_config *config, dit_error *err) {
 	uint32_t *const blocks = &config->blocks, *const head = &config->head_dim;
 	dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
 	if (result == DIT_OK) result = diti_json_size(json, "num_layers", *blocks, 1024, blocks, err);
@@ -21315,7 +21315,7 @@ static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_js
 
 
 static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyuandit_config *config,
-										   diti_hunyuandit_attention *out, const char *name) {
+	diti_hunyuandit_attention *out, const char *name) {
 	char full[32];
 	diti_format(full, sizeof full, "%s.norm_q", name);
 	diti_load_norm(loader, &out->norm_q, config->head_dim, full);
@@ -21326,7 +21326,7 @@ static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyu
 }
 
 static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandit_config *config,
-									   diti_hunyuandit_block *block, uint32_t index) {
+	diti_hunyuandit_block *block, uint32_t index) {
 	static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const fused_qkv[] = {"attn1.qkv"};
 	static const char *const kv[] = {"attn2.to_k", "attn2.to_v"}, *const fused_kv[] = {"attn2.kv"};
 	uint32_t width = config->width;
@@ -21356,7 +21356,7 @@ static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandi
 }
 
 static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuandit_config *config,
-										diti_hunyuandit_pooler *out) {
+	diti_hunyuandit_pooler *out) {
 	static const char *const kv[] = {"k_proj", "v_proj"};
 	uint32_t columns = config->text2;
 	diti_loader_scope(loader, "time_extra_emb.pooler.");
@@ -21379,10 +21379,10 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
 	model->patch.weight.kernel = 1;
 	diti_load_embedder(loader, &model->time, width, width, 256, "time_extra_emb.timestep_embedder");
 	diti_load_embedder(loader, &model->extra, width, 4 * width, diti_hunyuandit_extra_columns(config),
-					   "time_extra_emb.extra_embedder");
+		"time_extra_emb.extra_embedder");
 	diti_load_embedder(loader, &model->text, config->text, 4 * config->text2, config->text2, "text_embedder");
 	diti_load_vector(loader, &model->text_padding, config->text_tokens + config->text2_tokens, config->text,
-					 "text_embedding_padding");
+		"text_embedding_padding");
 	diti_hunyuandit_load_pooler(loader, config, &model->pooler);
 	if (config->sized) {
 		diti_load_vector(loader, &model->style, diti_loader_dimension(loader, style, 0), width, style);
@@ -21440,8 +21440,8 @@ static dit_result diti_hunyuandit_fill(diti_hunyuandit *model, diti_loader *load
 }
 
 static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env, const diti_json *config,
-									   const diti_checkpoint *checkpoint, const char *prefix,
-									   const diti_load_options *options, diti_transformer **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_transformer **out, dit_error *err) {
 	diti_hunyuandit_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_hunyuandit *model;
@@ -21474,7 +21474,7 @@ typedef struct diti_hunyuandit_axis {
 } diti_hunyuandit_axis;
 
 static void diti_hunyuandit_fit(uint32_t patch, uint32_t rows, uint32_t columns, diti_hunyuandit_axis *y,
-								diti_hunyuandit_axis *x) {
+	diti_hunyuandit_axis *x) {
 	double base = 64.0 / patch;
 	bool tall = rows > columns;
 	y->count = rows;
@@ -21492,11 +21492,11 @@ static float diti_hunyuandit_place(const diti_hunyuandit_axis *axis, uint32_t i,
 }
 
 static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const diti_hunyuandit_axis *y,
-								 const diti_hunyuandit_axis *x, float *cosines, float *sines) {
+	const diti_hunyuandit_axis *x, float *cosines, float *sines) {
 	uint32_t token, k, quarter = config->head_dim / 4, tokens = y->count * x->count;
 	for (token = 0; token < tokens; token++) {
 		float at_x = diti_hunyuandit_place(x, token % x->count, config->linspace),
-			  at_y = diti_hunyuandit_place(y, token / x->count, config->linspace);
+			at_y = diti_hunyuandit_place(y, token / x->count, config->linspace);
 		size_t row = (size_t)token * 2 * quarter;
 		for (k = 0; k < 2 * quarter; k++) {
 			float frequency = 1.0f / powf(10000.0f, (float)(2 * (k % quarter)) / (float)(2 * quarter));
@@ -21522,22 +21522,22 @@ static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
 }
 
 static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-										   diti_tensor text_rows) {
+	diti_tensor text_rows) {
 	const diti_hunyuandit_config *config = &model->config;
 	uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), columns = config->text;
 	uint32_t rows = prompts * config->text_tokens, rows2 = prompts * config->text2_tokens;
 	diti_tensor all = diti_tensor_new(graph, DITI_F32, texts + rows + rows2, columns, "texts");
 	diti_add_rows(graph, diti_tensor_weight(graph, &model->text_padding, 0), 0,
-				  diti_tensor_view(graph, all, 0, texts, 0, columns), "text_padding");
+		diti_tensor_view(graph, all, 0, texts, 0, columns), "text_padding");
 	diti_add_rows(graph, diti_tensor_view(graph, denoise->text, 0, rows, 0, columns), 0,
-				  diti_tensor_view(graph, all, texts, rows, 0, columns), "text");
+		diti_tensor_view(graph, all, texts, rows, 0, columns), "text");
 	diti_embed(graph, &model->text, diti_tensor_view(graph, denoise->text2, 0, rows2, 0, config->text2),
-			   diti_tensor_view(graph, all, texts + rows, rows2, 0, columns));
+		diti_tensor_view(graph, all, texts + rows, rows2, 0, columns));
 	return diti_gather_tensor(graph, all, text_rows, "context");
 }
 
 static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv, uint32_t batch,
-										  uint32_t heads, uint32_t head_dim, float scale, const char *name) {
+	uint32_t heads, uint32_t head_dim, float scale, const char *name) {
 	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
 	bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
 	diti_attention_desc desc = DITI_ZERO;
@@ -21547,7 +21547,7 @@ static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti
 	desc.scale = scale;
 	desc.name = name;
 	return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
-						  diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
+		diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
 }
 
 static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise) {
@@ -21560,26 +21560,26 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 	diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
 	diti_linear_desc joined = DITI_ZERO;
 	mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, prompts,
-								  DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
+		DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
 	mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
 	for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
 		uint32_t first = i * (tokens + 1);
 		diti_add_rows(graph, diti_tensor_view(graph, mean, i, 1, 0, columns), 0,
-					  diti_tensor_view(graph, rows, first, 1, 0, columns), "pooler_rows");
+			diti_tensor_view(graph, rows, first, 1, 0, columns), "pooler_rows");
 		diti_add_rows(graph, diti_tensor_view(graph, text, i * tokens, tokens, 0, columns),
-					  diti_tensor_view(graph, positions, 1, tokens, 0, columns),
-					  diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
+			diti_tensor_view(graph, positions, 1, tokens, 0, columns),
+			diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
 	}
 	joined.name = "pooler_kv";
 	q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, 0, false, "pooler_q");
 	kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
 	q = diti_hunyuandit_attend(graph, q, kv, prompts, DITI_HUNYUANDIT_POOL_HEADS, head, 1.0f / sqrtf((float)head),
-							   "pooler");
+		"pooler");
 	return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
 }
 
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
-										 diti_tensor pooled) {
+	diti_tensor pooled) {
 	const diti_hunyuandit_config *config = &model->config;
 	uint32_t i, width = config->width, prompts = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, pooled)->rows;
 	diti_tensor all, style;
@@ -21596,7 +21596,7 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
 }
 
 static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
-								  const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
+	const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
 	diti_qkv_desc desc = DITI_ZERO;
 	desc.heads = model->config.heads;
 	desc.head_dim = model->config.head_dim;
@@ -21612,7 +21612,7 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 }
 
 static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, diti_tensor context,
-										 diti_hunyuandit_state *state) {
+	diti_hunyuandit_state *state) {
 	uint32_t i, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
 	diti_linear_desc desc = DITI_ZERO;
 	desc.name = "text_kv";
@@ -21620,7 +21620,7 @@ static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_grap
 		const diti_hunyuandit_block *block = &model->blocks[i];
 		state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
 		diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
-							  &block->cross.norm_k, 0, 0, "text_k");
+			&block->cross.norm_k, 0, 0, "text_k");
 	}
 }
 
@@ -21650,8 +21650,8 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
-												  const diti_denoise *denoise, const diti_hunyuandit_state *state,
-												  dit_error *err) {
+	const diti_denoise *denoise, const diti_hunyuandit_state *state,
+	dit_error *err) {
 	uint32_t patch = model->config.patch;
 	diti_hunyuandit_axis y, x;
 	size_t count;
@@ -21669,13 +21669,13 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
 }
 
 static void diti_hunyuandit_fill_rows(uint32_t *rows, uint32_t place, uint32_t tokens, uint32_t length,
-									  uint32_t first) {
+	uint32_t first) {
 	uint32_t i;
 	for (i = 0; i < tokens; i++) rows[place + i] = i < length ? first + i : place + i;
 }
 
 static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, diti_plan *plan,
-												  const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
+	const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
 	const diti_hunyuandit_config *config = &model->config;
 	uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
 	uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.env, (size_t)prompts * texts, sizeof *rows);
@@ -21683,11 +21683,11 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
 	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
 	for (i = 0; i < prompts; i++) {
 		uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
-				 own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
+			own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
 		diti_hunyuandit_fill_rows(rows + (size_t)i * texts, 0, config->text_tokens, own,
-								  texts + i * config->text_tokens);
+			texts + i * config->text_tokens);
 		diti_hunyuandit_fill_rows(rows + (size_t)i * texts, config->text_tokens, config->text2_tokens, own2,
-								  texts + prompts * config->text_tokens + i * config->text2_tokens);
+			texts + prompts * config->text_tokens + i * config->text2_tokens);
 	}
 	result = diti_plan_write(plan, text_rows, rows, (size_t)prompts * texts * sizeof *rows, err);
 	diti_free(&model->base.env, rows);
@@ -21695,7 +21695,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
 }
 
 static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-											   const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
 	const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
 	uint32_t prompts = denoise->text_batch;
@@ -21721,7 +21721,7 @@ typedef struct diti_hunyuandit_step {
 } diti_hunyuandit_step;
 
 static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-									   diti_hunyuandit_step *step) {
+	diti_hunyuandit_step *step) {
 	diti_hunyuandit_state *state = (diti_hunyuandit_state *)denoise->family;
 	memset(step, 0, sizeof *step);
 	step->model = model;
@@ -21742,8 +21742,8 @@ static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit
 }
 
 static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
-										const diti_layer *norm, diti_tensor scale, diti_tensor shift,
-										const diti_weight *reader, const char *name) {
+	const diti_layer *norm, diti_tensor scale, diti_tensor shift,
+	const diti_weight *reader, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = 1e-6f;
 	desc.weight = norm ? &norm->weight : NULL;
@@ -21757,33 +21757,33 @@ static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit
 }
 
 static diti_tensor diti_hunyuandit_self_attention(diti_graph *graph, const diti_hunyuandit_step *step,
-												  const diti_hunyuandit_block *block, diti_tensor h) {
+	const diti_hunyuandit_block *block, diti_tensor h) {
 	const diti_hunyuandit *model = step->model;
 	uint32_t width = model->config.width, rows = step->batch * step->tokens;
 	diti_linear_desc joined = DITI_ZERO;
 	joined.name = "qkv";
 	h = diti_linear_joined(graph, h, &block->qkv, &joined);
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
-						  step->state->cosines, step->state->sines, "q");
+		step->state->cosines, step->state->sines, "q");
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
-						  step->state->cosines, step->state->sines, "k");
+		step->state->cosines, step->state->sines, "k");
 	return diti_self_attention(graph, h, step->batch, model->config.heads, model->config.head_dim,
-							   model->int8_attention);
+		model->int8_attention);
 }
 
 static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_hunyuandit_step *step,
-												  const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
+	const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
 	const diti_hunyuandit_config *config = &step->model->config;
 	diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
 	diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
-						  "text_q");
+		"text_q");
 	text = diti_hunyuandit_last(graph, step, text);
 	return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
-								  1.0f / sqrtf((float)config->head_dim), "text_attention");
+		1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
 static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_step *step,
-										const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
+	const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
 	uint32_t width = step->model->config.width, rows = step->batch * step->tokens;
 	diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
 	diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
@@ -21793,7 +21793,7 @@ static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit
 }
 
 static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
-											 diti_tensor x, diti_tensor skip) {
+	diti_tensor x, diti_tensor skip) {
 	const diti_hunyuandit_block *block = &step->model->blocks[index];
 	diti_tensor shift = diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, index)), h;
 	if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
@@ -21815,10 +21815,10 @@ static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandi
 	diti_tensor rows =
 		diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, model->config.blocks));
 	diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
-				second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
+		second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
 	bool original = model->config.original;
 	diti_tensor h = diti_hunyuandit_norm(graph, step, x, NULL, original ? second : first, original ? first : second,
-										 &model->proj_out.weight, "norm_out");
+		&model->proj_out.weight, "norm_out");
 	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
@@ -21844,17 +21844,17 @@ static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti
 	}
 	x = diti_hunyuandit_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-						   config->out_channels, denoise->height, denoise->width, config->patch);
+		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
 	static const diti_family family = {"hunyuandit",
-									   diti_hunyuandit_recognise,
-									   diti_hunyuandit_load,
-									   diti_hunyuandit_destroy,
-									   diti_hunyuandit_prepare,
-									   diti_hunyuandit_run,
-									   diti_hunyuandit_write_inputs};
+		diti_hunyuandit_recognise,
+		diti_hunyuandit_load,
+		diti_hunyuandit_destroy,
+		diti_hunyuandit_prepare,
+		diti_hunyuandit_run,
+		diti_hunyuandit_write_inputs};
 	return &family;
 }
 
@@ -21912,11 +21912,11 @@ static const char *const diti_flux_single_keys[][2] = {
 
 static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
 	const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
-										   DITI_COUNT(diti_flux_double_keys), name, out, size);
+		DITI_COUNT(diti_flux_double_keys), name, out, size);
 	(void)user;
 	if (!stored)
 		stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
-								   DITI_COUNT(diti_flux_single_keys), name, out, size);
+			DITI_COUNT(diti_flux_single_keys), name, out, size);
 	return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
 }
 
@@ -21956,14 +21956,14 @@ static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
 
 static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "img_in.weight") &&
-		   diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
-		   diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
+		diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
+		diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
 }
 
 static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
-		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
-		   diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
+		diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
+		diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
 }
 
 static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
@@ -21985,43 +21985,43 @@ static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *c
 	}
 	if (sum == config->head_dim) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-					 "axes_dims_rope are even and add up to it",
-					 (unsigned)config->head_dim, DITI_FLUX_AXES);
+		"FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+		"axes_dims_rope are even and add up to it",
+		(unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
 static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
-								  dit_error *err) {
+	dit_error *err) {
 	const char *file = diti_checkpoint_name(loader->checkpoint);
 	if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
 		!config->head_dim) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-						 file,
-						 !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-						 : !config->text                      ? "context_embedder (txt_in)"
-						 : !config->pooled                    ? "text_embedder (vector_in)"
-						 : !config->head_dim                  ? "norms of queries"
-															  : "x_embedder (img_in) or proj_out (final_layer)");
+			file,
+			!config->doubles || !config->singles ? "blocks of both kinds, double and single"
+			: !config->text                      ? "context_embedder (txt_in)"
+			: !config->pooled                    ? "text_embedder (vector_in)"
+			: !config->head_dim                  ? "norms of queries"
+			: "x_embedder (img_in) or proj_out (final_layer)");
 	}
 	if (in != out) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
-						 "depth map or edges, take more than a latent and are not supported",
-						 file, (unsigned)in, (unsigned)out);
+			"%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+			"depth map or edges, take more than a latent and are not supported",
+			file, (unsigned)in, (unsigned)out);
 	}
 	if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
 		config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
-						 "patches is out of range",
-						 file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
-						 (unsigned)config->width, (unsigned)in);
+			"%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
+			"patches is out of range",
+			file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+			(unsigned)config->width, (unsigned)in);
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
-										dit_error *err) {
+	dit_error *err) {
 	uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
 	uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
 	dit_result result;
@@ -22038,16 +22038,16 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
 	config->heads = config->width / config->head_dim;
 	if (diti_json_bool(json, "guidance_embeds", config->guided) != config->guided) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
-						 config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
+			config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
 	}
 	return diti_flux_read_axes(json, config, err);
 }
 
 
 static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
-								  uint32_t index) {
+	uint32_t index) {
 	static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
-										"attn.norm_k.weight"};
+		"attn.norm_k.weight"};
 	static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
 	static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
 	static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
@@ -22067,7 +22067,7 @@ static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, 
 }
 
 static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
-								  uint32_t index) {
+	uint32_t index) {
 	static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
 	static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
 	uint32_t width = config->width;
@@ -22120,8 +22120,8 @@ static void diti_flux_set_traits(diti_flux *model) {
 	traits->encoders[0] = DITI_ENCODER_CLIP_L;
 	traits->encoders[1] = DITI_ENCODER_T5;
 	traits->scheduler = config->guided ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
-										 "\"use_dynamic_shifting\":true}"
-									   : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
+		"\"use_dynamic_shifting\":true}"
+		: "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
 	traits->uniform_sigmas = true;
 	traits->default_steps = config->guided ? 28 : 4;
 	traits->default_guidance = 1.0f;
@@ -22151,8 +22151,8 @@ static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_erro
 }
 
 static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
-								 const diti_checkpoint *checkpoint, const char *prefix,
-								 const diti_load_options *options, diti_transformer **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_transformer **out, dit_error *err) {
 	diti_flux_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_flux *model;
@@ -22196,15 +22196,15 @@ static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph
 }
 
 static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
-											  uint32_t index) {
+	uint32_t index) {
 	if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
 	index -= model->config.doubles;
 	return diti_layer_run(graph, active, &model->singles[index].modulation, DITI_ACTIVATION_NONE, 0, true,
-						  "block_modulation");
+		"block_modulation");
 }
 
 static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
-								  diti_flux_state *state) {
+	diti_flux_state *state) {
 	const diti_flux_config *config = &model->config;
 	uint32_t i, rows = steps * prompts, width = config->width;
 	uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
@@ -22257,7 +22257,7 @@ static void diti_flux_rotation(const diti_flux_config *config, const uint32_t *p
 }
 
 static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
-											const diti_flux_state *state, dit_error *err) {
+	const diti_flux_state *state, dit_error *err) {
 	uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
 	uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
 	size_t count = (size_t)tokens * half;
@@ -22277,7 +22277,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
 }
 
 static dit_result diti_flux_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-										 const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_flux *model = diti_flux_of(transformer);
 	const diti_flux_state *state = (const diti_flux_state *)denoise->family;
 	float guidance = denoise->guidance * 1000.0f;
@@ -22299,7 +22299,7 @@ typedef struct diti_flux_step {
 } diti_flux_step;
 
 static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-								 diti_flux_step *step) {
+	diti_flux_step *step) {
 	uint32_t i, blocks = model->config.doubles + model->config.singles;
 	memset(step, 0, sizeof *step);
 	step->model = model;
@@ -22349,7 +22349,7 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
 }
 
 static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
-								  const diti_modulation *m, diti_tensor x) {
+	const diti_modulation *m, diti_tensor x) {
 	const diti_joint *joint = &step->joint;
 	const diti_weight *reader = diti_joined_reader(&block->qkv);
 	diti_norm_desc desc = DITI_ZERO;
@@ -22376,11 +22376,11 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
 	both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
 	qkv.name = "qkv";
 	diti_joint_attention(graph, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads, joint->items, 0,
-						 diti_tensor_view(graph, both, 0, rows, 0, width));
+		diti_tensor_view(graph, both, 0, rows, 0, width));
 	diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
-				   diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
+		diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
 	diti_layer_add(graph, x, both, &block->out, diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width),
-				   joint->items / joint->prompts * (joint->text + joint->image), "out");
+		joint->items / joint->prompts * (joint->text + joint->image), "out");
 }
 
 static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
@@ -22467,7 +22467,7 @@ static const char *const diti_sd3_block_keys[][2] = {
 
 static const char *diti_sd3_original_name(void *user, const char *name, char *out, size_t size) {
 	const char *stored = diti_rename_block("transformer_blocks.", "joint_blocks.", diti_sd3_block_keys,
-										   DITI_COUNT(diti_sd3_block_keys), name, out, size);
+		DITI_COUNT(diti_sd3_block_keys), name, out, size);
 	(void)user;
 	return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
 }
@@ -22503,14 +22503,14 @@ static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
 
 static bool diti_sd3_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-		   diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
-		   diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
+		diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
+		diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
 }
 
 static bool diti_sd3_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
 	return diti_model_find(checkpoint, prefix, "pos_embed.pos_embed") &&
-		   diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-		   diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
+		diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
+		diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
 }
 
 static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
@@ -22552,26 +22552,26 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
 	if (!config->blocks || !config->width || !config->channels || !config->patch || !config->text || !config->pooled ||
 		!config->table) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an SD3 transformer without %s: the file is incomplete",
-						 file,
-						 !config->blocks   ? "blocks"
-						 : !config->text   ? "context_embedder"
-						 : !config->pooled ? "text_embedder (y_embedder)"
-						 : !config->table  ? "a square position table (pos_embed)"
-										   : "patch embedding (x_embedder) or a last layer as wide as its patches");
+			file,
+			!config->blocks   ? "blocks"
+			: !config->text   ? "context_embedder"
+			: !config->pooled ? "text_embedder (y_embedder)"
+			: !config->table  ? "a square position table (pos_embed)"
+			: "patch embedding (x_embedder) or a last layer as wide as its patches");
 	}
 	if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 4 ||
 		config->patch > 16 || config->channels > 1024 || config->table > 4096 || config->blocks > DITI_SD3_MAX_BLOCKS) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: an SD3 transformer of %u blocks, %u heads of %u in a width of %u, patches of %u in %u "
-						 "channels is out of range",
-						 file, (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim,
-						 (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+			"%s: an SD3 transformer of %u blocks, %u heads of %u in a width of %u, patches of %u in %u "
+			"channels is out of range",
+			file, (unsigned)config->blocks, (unsigned)config->heads, (unsigned)config->head_dim,
+			(unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
-									   dit_error *err) {
+	dit_error *err) {
 	dit_result result;
 	uint32_t head_dim;
 	diti_sd3_read_shapes(loader, config);
@@ -22580,7 +22580,7 @@ static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *jso
 	if (result != DIT_OK) return result;
 	if (config->normed && head_dim != config->head_dim) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
-						 (unsigned)head_dim, (unsigned)config->head_dim);
+			(unsigned)head_dim, (unsigned)config->head_dim);
 	}
 	config->head_dim = head_dim;
 	config->heads = config->width / head_dim;
@@ -22598,9 +22598,9 @@ static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out,
 }
 
 static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
-									bool last) {
+	bool last) {
 	static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
-										"attn.norm_k.weight"};
+		"attn.norm_k.weight"};
 	static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
 	static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
 	static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
@@ -22628,7 +22628,7 @@ static void diti_sd3_load_image_attention(diti_loader *loader, diti_sd3_block *b
 static bool diti_sd3_is_dual(const diti_sd3_config *config, uint32_t index) { return config->dual >> index & 1; }
 
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
-								uint32_t index) {
+	uint32_t index) {
 	uint32_t width = config->width;
 	bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
 	memset(block, 0, sizeof *block);
@@ -22698,8 +22698,8 @@ static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error 
 }
 
 static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const diti_json *config,
-								const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-								diti_transformer **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+	diti_transformer **out, dit_error *err) {
 	diti_sd3_config read = DITI_ZERO;
 	diti_loader loader;
 	diti_sd3 *model;
@@ -22747,7 +22747,7 @@ static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *
 }
 
 static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
-								 diti_sd3_state *state) {
+	diti_sd3_state *state) {
 	const diti_sd3_config *config = &model->config;
 	uint32_t i, rows = steps * prompts, width = config->width, chunks = 2;
 	diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
@@ -22793,7 +22793,7 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
 }
 
 static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, const diti_denoise *denoise,
-									 diti_tensor ids, dit_error *err) {
+	diti_tensor ids, dit_error *err) {
 	uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
 	uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
 	size_t count = (size_t)rows * columns;
@@ -22807,7 +22807,7 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
 }
 
 static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-										const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+	const diti_denoise *denoise, const float *timesteps, dit_error *err) {
 	const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
 	dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
 	if (result != DIT_OK) return result;
@@ -22825,7 +22825,7 @@ typedef struct diti_sd3_step {
 } diti_sd3_step;
 
 static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
-								diti_sd3_step *step) {
+	diti_sd3_step *step) {
 	const diti_sd3_config *config = &model->config;
 	uint32_t i;
 	memset(step, 0, sizeof *step);
@@ -22833,7 +22833,7 @@ static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const 
 	step->denoise = denoise;
 	step->state = (const diti_sd3_state *)denoise->family;
 	diti_joint_begin(&step->joint, denoise, denoise->height / config->patch * (denoise->width / config->patch),
-					 config->width, 1e-6f);
+		config->width, 1e-6f);
 	if (!step->state->kept)
 		step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
 	for (i = 0; i < config->blocks && step->state->kept; i++)
@@ -22856,7 +22856,7 @@ static void diti_sd3_heads(const diti_sd3_step *step, const diti_weight *norms, 
 }
 
 static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32_t index, const diti_modulation *m,
-							diti_tensor x) {
+	diti_tensor x) {
 	const diti_sd3_block *block = &step->model->blocks[index];
 	const diti_joint *joint = &step->joint;
 	bool dual = diti_sd3_is_dual(&step->model->config, index);
@@ -22891,7 +22891,7 @@ static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uin
 	if (index + 1 == step->model->config.blocks) {
 		h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
 		h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
-						   "ff_in");
+			"ff_in");
 		diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
 		return;
 	}
@@ -22921,12 +22921,12 @@ static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph 
 	if (diti_graph_failed(graph) || !denoise->family) return 0;
 	diti_sd3_begin_step(model, graph, denoise, &step);
 	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, config->patch,
-						 step.state->positions);
+		step.state->positions);
 	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
 		if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
 	x = diti_sd3_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
-						   denoise->width, config->patch);
+		denoise->width, config->patch);
 }
 
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
@@ -22955,12 +22955,12 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
 	const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
 	if (!name) name = first ? first->name : "none";
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
-					 diti_checkpoint_name(checkpoint), what, name);
+		"%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
+		diti_checkpoint_name(checkpoint), what, name);
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
-										   const char *prefix) {
+	const char *prefix) {
 	const diti_family *family;
 	size_t i;
 	for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
@@ -22979,14 +22979,14 @@ static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const c
 }
 
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
-										 const char *prefix) {
+	const char *prefix) {
 	return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
-											  const diti_checkpoint *checkpoint, const char *prefix,
-											  const diti_load_options *options, diti_transformer **out,
-											  dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_transformer **out,
+	dit_error *err) {
 	const diti_family *family;
 	*out = NULL;
 	prefix = diti_family_prefix(checkpoint, prefix);
@@ -23012,17 +23012,17 @@ typedef struct diti_vae_traits {
 	bool tiny;
 } diti_vae_traits;
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-									  const diti_checkpoint *checkpoint, const char *prefix,
-									  const diti_load_options *options, diti_vae **out, dit_error *err);
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_vae **out, dit_error *err);
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-										 uint32_t width, uint32_t tile);
+	uint32_t width, uint32_t tile);
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-										 uint32_t width, uint32_t tile);
+	uint32_t width, uint32_t tile);
 
 
 #define DITI_KL_MAX_LEVELS 8u
@@ -23082,15 +23082,15 @@ struct diti_vae {
 
 DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										uint32_t width);
+	uint32_t width);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										uint32_t width);
+	uint32_t width);
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										  uint32_t width);
+	uint32_t width);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										  uint32_t width);
+	uint32_t width);
 #endif
 
 /* ==== src/vae/kl.c ==== */
@@ -23109,7 +23109,7 @@ static bool diti_kl_replace(char *text, size_t size, const char *from, const cha
 }
 
 static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-									   size_t size) {
+	size_t size) {
 	size_t i;
 	if (!diti_format(out, size, "%s", name)) return NULL;
 	for (i = 0; i < count; i++)
@@ -23119,25 +23119,25 @@ static const char *diti_kl_replace_all(const char *const (*pairs)[2], size_t cou
 
 static const char *diti_kl_old_name(void *user, const char *name, char *out, size_t size) {
 	static const char *const pairs[][2] = {{"attentions.0.to_q", "attentions.0.query"},
-										   {"attentions.0.to_k", "attentions.0.key"},
-										   {"attentions.0.to_v", "attentions.0.value"},
-										   {"attentions.0.to_out.0", "attentions.0.proj_attn"}};
+		{"attentions.0.to_k", "attentions.0.key"},
+		{"attentions.0.to_v", "attentions.0.value"},
+		{"attentions.0.to_out.0", "attentions.0.proj_attn"}};
 	(void)user;
 	return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
 }
 
 static const char *diti_kl_ldm_name(void *user, const char *name, char *out, size_t size) {
 	static const char *const pairs[][2] = {{"mid_block.resnets.0.", "mid.block_1."},
-										   {"mid_block.resnets.1.", "mid.block_2."},
-										   {"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
-										   {"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
-										   {"mid_block.attentions.0.to_", "mid.attn_1."},
-										   {"down_blocks.", "down."},
-										   {".resnets.", ".block."},
-										   {"upsamplers.0.conv", "upsample.conv"},
-										   {"downsamplers.0.conv", "downsample.conv"},
-										   {"conv_shortcut", "nin_shortcut"},
-										   {"conv_norm_out", "norm_out"}};
+		{"mid_block.resnets.1.", "mid.block_2."},
+		{"mid_block.attentions.0.group_norm", "mid.attn_1.norm"},
+		{"mid_block.attentions.0.to_out.0", "mid.attn_1.proj_out"},
+		{"mid_block.attentions.0.to_", "mid.attn_1."},
+		{"down_blocks.", "down."},
+		{".resnets.", ".block."},
+		{"upsamplers.0.conv", "upsample.conv"},
+		{"downsamplers.0.conv", "downsample.conv"},
+		{"conv_shortcut", "nin_shortcut"},
+		{"conv_norm_out", "norm_out"}};
 	static const char up[] = "decoder.up_blocks.";
 	const uint32_t *levels = (const uint32_t *)user;
 	char renumbered[256];
@@ -23160,7 +23160,7 @@ static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
 		loader->rename = diti_kl_ldm_name;
 		loader->user = levels;
 	} else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
-			   diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
+		diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
 		loader->rename = diti_kl_old_name;
 	}
 }
@@ -23200,7 +23200,7 @@ static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, ui
 	if (level->count > DITI_KL_MAX_RESNETS) level->count = 0;
 	if (!level->count && !loader->error.result) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder's %s must hold 1 to %u resnets",
-				  diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
+			diti_checkpoint_name(loader->checkpoint), loader->scope, DITI_KL_MAX_RESNETS);
 	}
 	for (i = 0; i < level->count; i++) {
 		diti_format(name, sizeof name, "resnets.%u", (unsigned)i);
@@ -23213,11 +23213,11 @@ static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, ui
 }
 
 static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
-									const char *blocks, const char *sampler) {
+	const char *blocks, const char *sampler) {
 	uint32_t i, count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
 	if (!count || count > DITI_KL_MAX_LEVELS) {
 		diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the autoencoder has %u levels, not 1 to %u",
-				  diti_checkpoint_name(loader->checkpoint), (unsigned)count, DITI_KL_MAX_LEVELS);
+			diti_checkpoint_name(loader->checkpoint), (unsigned)count, DITI_KL_MAX_LEVELS);
 		return channels;
 	}
 	half->levels = (diti_kl_level *)diti_alloc_array(env, count, sizeof *half->levels);
@@ -23237,7 +23237,7 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, di
 static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
 	diti_kl_half *half = &vae->decoder;
 	uint32_t latent = vae->traits.latent_channels,
-			 channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
+		channels = diti_loader_dimension(loader, "decoder.conv_in.weight", 0);
 	half->present = true;
 	if (diti_loader_find(loader, "post_quant_conv.weight")) {
 		diti_load_layer(loader, &vae->post_quant, latent, latent, 1, "post_quant_conv");
@@ -23283,8 +23283,8 @@ static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const 
 	if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
 	if (!diti_equal(name, "AutoencoderKL") || !latent) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
-						 diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
+			"%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
+			diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
 	}
 	vae->traits.latent_channels = latent;
 	vae->wide = diti_json_bool(json, "force_upcast", true);
@@ -23297,8 +23297,8 @@ static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *
 		for (j = 0; j < half->levels[i].count; j++)
 			if (half->levels[i].resnets[j].channels % vae->groups) {
 				return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-								 "the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
-								 (unsigned)half->levels[i].resnets[j].channels, (unsigned)vae->groups);
+					"the autoencoder's %u channels don't make %u groups (config.json: norm_num_groups)",
+					(unsigned)half->levels[i].resnets[j].channels, (unsigned)vae->groups);
 			}
 	return DIT_OK;
 }
@@ -23337,7 +23337,7 @@ typedef struct diti_kl_size {
 } diti_kl_size;
 
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-								bool silu, const char *name) {
+	bool silu, const char *name) {
 	diti_group_norm_desc desc = DITI_ZERO;
 	desc.batch = 1;
 	desc.groups = vae->groups;
@@ -23350,7 +23350,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
 }
 
 static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
-								diti_tensor residual, bool out_f32, const char *name) {
+	diti_tensor residual, bool out_f32, const char *name) {
 	diti_conv_desc desc = DITI_ZERO;
 	desc.batch = 1;
 	desc.height = size.height;
@@ -23365,7 +23365,7 @@ static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_lay
 }
 
 static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-									diti_kl_size *size) {
+	diti_kl_size *size) {
 	diti_conv_desc desc = DITI_ZERO;
 	desc.batch = 1;
 	desc.height = size->height;
@@ -23382,7 +23382,7 @@ static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti
 }
 
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-									  diti_kl_size *size) {
+	diti_kl_size *size) {
 	diti_conv_desc desc = DITI_ZERO;
 	desc.batch = 1;
 	desc.height = size->height;
@@ -23398,7 +23398,7 @@ static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, di
 }
 
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-									  const diti_kl_resnet *resnet, diti_kl_size size) {
+	const diti_kl_resnet *resnet, diti_kl_size size) {
 	diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
 	h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
 	h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
@@ -23409,7 +23409,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
 }
 
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-										 const diti_kl_attention *attention, diti_kl_size size) {
+	const diti_kl_attention *attention, diti_kl_size size) {
 	uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_linear_desc joined = DITI_ZERO;
@@ -23422,35 +23422,35 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
 	desc.scale = 1.0f / sqrtf((float)channels);
 	desc.name = "vae_attention";
 	h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-					   diti_tensor_view(graph, h, 0, rows, channels, channels),
-					   diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+		diti_tensor_view(graph, h, 0, rows, channels, channels),
+		diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
 	return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
 }
 
 static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-								   diti_kl_size size) {
+	diti_kl_size size) {
 	x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
 	if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
 	return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
 }
 
 static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
-									 bool up, diti_kl_size *size) {
+	bool up, diti_kl_size *size) {
 	uint32_t i;
 	for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
 	if (!level->resample.weight.part_count) return x;
 	return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
-			  : diti_kl_downsample(graph, vae, x, &level->resample, size);
+		: diti_kl_downsample(graph, vae, x, &level->resample, size);
 }
 
 static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-								  diti_kl_size size, bool out_f32) {
+	diti_kl_size size, bool out_f32) {
 	x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
 	return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
 }
 
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										uint32_t width) {
+	uint32_t width) {
 	const diti_kl_half *half = &vae->decoder;
 	diti_kl_size size;
 	uint32_t i;
@@ -23466,7 +23466,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
 }
 
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										uint32_t width) {
+	uint32_t width) {
 	const diti_kl_half *half = &vae->encoder;
 	bool quant = vae->quant.weight.part_count != 0;
 	diti_kl_size size;
@@ -23531,7 +23531,7 @@ static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer
 }
 
 static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
-									  bool gap) {
+	bool gap) {
 	char name[64];
 	diti_format(name, sizeof name, "%u", (unsigned)layer->number);
 	channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
@@ -23541,7 +23541,7 @@ static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *laye
 }
 
 static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tiny_half *half, bool decoder,
-									uint32_t channels) {
+	uint32_t channels) {
 	uint32_t first, number;
 	const char *scope = diti_tiny_scope(loader, decoder, &first);
 	char name[64];
@@ -23563,11 +23563,11 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
 		if (!block && !diti_loader_find(loader, name)) continue;
 		if (number > before + (decoder ? 2u : 1u) || (block && number > before + 1 && before != first)) {
 			diti_fail(&loader->error, DIT_ERROR_BAD_FILE, "%s: the tiny autoencoder's layer %u follows layer %u",
-					  diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
+				diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
 			break;
 		}
 		channels = block ? diti_tiny_load_block(loader, layer, channels)
-						 : diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
+			: diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
 		layer->relu = decoder && number == first;
 		half->count++;
 	}
@@ -23603,13 +23603,13 @@ DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_e
 	vae->traits.tiny = true;
 	if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
-					 diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
-					 (unsigned)moments);
+		"%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
+		diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
+		(unsigned)moments);
 }
 
 static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_conv_desc *desc,
-								  bool relu, const char *name) {
+	bool relu, const char *name) {
 	desc->batch = 1;
 	desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
 	desc->bias = &layer->bias;
@@ -23619,7 +23619,7 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
 }
 
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t height,
-									   uint32_t width) {
+	uint32_t width) {
 	diti_conv_desc desc = DITI_ZERO;
 	diti_tensor sum = x;
 	desc.height = height;
@@ -23633,7 +23633,7 @@ static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const d
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t *height,
-									   uint32_t *width, bool last) {
+	uint32_t *width, bool last) {
 	diti_conv_desc desc = DITI_ZERO;
 	if (layer->block) return diti_tiny_run_block(graph, x, layer, *height, *width);
 	desc.height = *height;
@@ -23647,7 +23647,7 @@ static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const d
 }
 
 static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, uint32_t height,
-								 uint32_t width) {
+	uint32_t width) {
 	uint32_t i;
 	for (i = 0; i < half->count; i++)
 		x = diti_tiny_run_layer(graph, x, &half->layers[i], &height, &width, i + 1 == half->count);
@@ -23655,7 +23655,7 @@ static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_ti
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										  uint32_t width) {
+	uint32_t width) {
 	diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
 	squash.activation = DITI_ACTIVATION_SQUASH;
 	squash.name = "tiny_squash";
@@ -23668,7 +23668,7 @@ DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-										  uint32_t width) {
+	uint32_t width) {
 	diti_elementwise_desc from_image = DITI_ZERO;
 	from_image.scale = 0.5f;
 	from_image.offset = 0.5f;
@@ -23702,10 +23702,10 @@ typedef struct diti_vae_scale {
 
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
 	static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
-											{"hunyuan", NULL, 4, 0.13025f, 0},
-											{"sd3", NULL, 16, 1.5305f, 0.0609f},
-											{"", NULL, 16, 0.3611f, 0.1159f},
-											{"", NULL, 0, 0.18215f, 0}};
+		{"hunyuan", NULL, 4, 0.13025f, 0},
+		{"sd3", NULL, 16, 1.5305f, 0.0609f},
+		{"", NULL, 16, 0.3611f, 0.1159f},
+		{"", NULL, 0, 0.18215f, 0}};
 	size_t i;
 	if (!vae->traits.assumed) return;
 	for (i = 0; i < DITI_COUNT(scales); i++) {
@@ -23719,7 +23719,7 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const c
 }
 
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
-									  dit_error *err) {
+	dit_error *err) {
 	bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
 	double scale = diti_json_number(json, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0);
 	vae->traits.assumed = scale == 0.0;
@@ -23735,14 +23735,14 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
 	dit_result result;
 	diti_vae_choose_prefix(loader);
 	tiny = diti_tiny_is(loader) &&
-		   diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
+		diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
 	result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
 	return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-									  const diti_checkpoint *checkpoint, const char *prefix,
-									  const diti_load_options *options, diti_vae **out, dit_error *err) {
+	const diti_checkpoint *checkpoint, const char *prefix,
+	const diti_load_options *options, diti_vae **out, dit_error *err) {
 	diti_load_options plain = DITI_ZERO;
 	diti_loader loader;
 	dit_result result;
@@ -23806,14 +23806,14 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 }
 
 static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
-								uint32_t width) {
+	uint32_t width) {
 	if (vae->traits.tiny)
 		return decode ? diti_tiny_decode(vae, graph, x, height, width) : diti_tiny_encode(vae, graph, x, height, width);
 	return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
 }
 
 static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
-							  const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
+	const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
 	uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
 	uint32_t y = diti_vae_cut_first(&cuts[0], i), left = diti_vae_cut_first(&cuts[1], j);
 	diti_tensor_info info = *diti_tensor_get(graph, x);
@@ -23841,7 +23841,7 @@ static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tenso
 }
 
 static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-									  uint32_t height, uint32_t width, uint32_t tile) {
+	uint32_t height, uint32_t width, uint32_t tile) {
 	uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
 	diti_vae_cut cuts[2];
 	diti_tensor out;
@@ -23849,10 +23849,10 @@ static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, di
 	cuts[1] = diti_vae_cut_side(width, tile);
 	if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
 	out = diti_tensor_new(graph, DITI_F32, scale * height * scale * width,
-						  decode             ? 3
-						  : vae->traits.tiny ? vae->traits.latent_channels
-											 : 2 * vae->traits.latent_channels,
-						  "tiles");
+		decode             ? 3
+		: vae->traits.tiny ? vae->traits.latent_channels
+		: 2 * vae->traits.latent_channels,
+		"tiles");
 	for (i = 0; i < cuts[0].count; i++)
 		for (j = 0; j < cuts[1].count && !diti_graph_failed(graph); j++)
 			diti_vae_run_tile(vae, graph, x, out, decode, cuts, i, j);
@@ -23860,7 +23860,7 @@ static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, di
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-										 uint32_t width, uint32_t tile) {
+	uint32_t width, uint32_t tile) {
 	const diti_vae_traits *traits = &vae->traits;
 	if (!traits->has_decoder)
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
@@ -23869,7 +23869,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 }
 
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-										 uint32_t width, uint32_t tile) {
+	uint32_t width, uint32_t tile) {
 	uint32_t factor = vae->traits.factor;
 	if (!vae->traits.has_encoder)
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
@@ -23889,7 +23889,7 @@ typedef struct diti_random {
 DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed);
 DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count);
 DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
-									 size_t count);
+	size_t count);
 
 typedef struct diti_step {
 	float timestep;
@@ -23925,7 +23925,7 @@ typedef struct diti_schedule_request {
 	uint32_t sigma_count;
 } diti_schedule_request;
 DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
-										   const diti_schedule_request *request, diti_schedule *out, dit_error *err);
+	const diti_schedule_request *request, diti_schedule *out, dit_error *err);
 DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
 
 typedef enum diti_solver_kind {
@@ -23993,9 +23993,9 @@ typedef struct diti_interval {
 	diti_noise_level from, to;
 } diti_interval;
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
-											  diti_sampling *out, dit_error *err);
+	diti_sampling *out, dit_error *err);
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
-												dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out);
 DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif
@@ -24126,7 +24126,7 @@ typedef struct diti_sampler_entry {
 static const diti_sampler_entry diti_samplers[] = {
 	{"euler", " euler eulerdiscretescheduler flowmatcheulerdiscretescheduler keuler ", DITI_SOLVER_EULER, 1, false},
 	{"euler-a", " eulera eulerancestral eulerancestraldiscretescheduler keulera keulerancestral ", DITI_SOLVER_EULER, 1,
-	 true},
+	true},
 	{"dpm++2m", " dpm++2m dpmpp2m dpmsolver++ dpmsolvermultistepscheduler kdpmpp2m ", DITI_SOLVER_DPM, 2, false},
 	{"dpm++2m-sde", " dpm++2msde dpmpp2msde sdedpmsolver++ kdpmpp2msde ", DITI_SOLVER_DPM, 2, true},
 	{"dpm++3m", " dpm++3m dpmpp3m ", DITI_SOLVER_DPM, 3, false},
@@ -24246,12 +24246,12 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
 }
 
 static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
-									dit_error *err) {
+	dit_error *err) {
 	const char *nearest = diti_nearest_name(name, names);
 	char list[200];
 	diti_name_list(names, list, sizeof list);
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"%s%s; there are %s", what, name,
-					 nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
+		nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
 typedef struct diti_config_reader {
@@ -24275,13 +24275,13 @@ static bool diti_config_has(const diti_config_reader *reader, const char *key) {
 }
 
 static double diti_config_number(diti_config_reader *reader, const char *key, double otherwise, double low,
-								 double high) {
+	double high) {
 	const diti_json *value = diti_config_get(reader, key);
 	char problem[160];
 	if (!value) return otherwise;
 	if (value->kind == DITI_JSON_NUMBER && value->number >= low && value->number <= high) return value->number;
 	diti_format(problem, sizeof problem, "%.40s is not a number from %g to %g", value->text ? value->text : "the value",
-				low, high);
+		low, high);
 	diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, problem);
 	return otherwise;
 }
@@ -24294,13 +24294,13 @@ static bool diti_config_bool(diti_config_reader *reader, const char *key, bool o
 }
 
 static uint32_t diti_config_choice(diti_config_reader *reader, const char *key, const char *const *names,
-								   uint32_t count, uint32_t otherwise) {
+	uint32_t count, uint32_t otherwise) {
 	const diti_json *value = diti_config_get(reader, key);
 	char problem[300];
 	uint32_t i;
 	if (!value) return otherwise;
 	diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are",
-				value->kind == DITI_JSON_STRING ? value->text : "(no text)");
+		value->kind == DITI_JSON_STRING ? value->text : "(no text)");
 	for (i = 0; i < count; i++) {
 		size_t used = strlen(problem);
 		if (value->kind == DITI_JSON_STRING && diti_equal(value->text, names[i])) return i;
@@ -24333,7 +24333,7 @@ static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *
 	static const char *const finals[] = {"zero", "sigma_min"};
 	bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
 	out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 4,
-													leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
+		leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
 	out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
 	out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
 	if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
@@ -24351,7 +24351,7 @@ static double diti_config_lambda_min(diti_config_reader *reader) {
 static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
 	static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
 	static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
-										"bh2"};
+		"bh2"};
 	out->order = 2;
 	out->lower_order_final = true;
 	out->lambda_min = diti_config_lambda_min(reader);
@@ -24371,7 +24371,7 @@ static void diti_config_check_euler(diti_config_reader *reader) {
 
 static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
 	static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
-										"logrho"};
+		"logrho"};
 	out->order = 2;
 	out->lower_order_final = true;
 	if (!own_class) return;
@@ -24414,18 +24414,18 @@ static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out)
 static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
 	static const char *const types[] = {"exponential", "linear"};
 	double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
-		   high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
+		high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
 	double base = diti_config_number(reader, "base_shift", 0.5, -100, 100),
-		   most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
+		most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
 	double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
 	if (image_tokens == 0)
 		diti_config_refuse(reader, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
-						   "the number of image tokens is needed");
+			"the number of image tokens is needed");
 	return diti_config_choice(reader, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
 static void diti_config_read_flow(diti_config_reader *reader, const diti_schedule_request *request,
-								  diti_sampling *out) {
+	diti_sampling *out) {
 	const char *key = diti_config_has(reader, "flow_shift") ? "flow_shift" : "shift";
 	out->shift = diti_config_number(reader, key, 1, 1e-3, 1e3);
 	out->shift_terminal = diti_config_number(reader, "shift_terminal", 0, 0, 0.999);
@@ -24443,20 +24443,20 @@ static void diti_config_read_prediction(diti_config_reader *reader, const char *
 	static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
 	bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
 	out->prediction = (diti_prediction)diti_config_choice(reader, "prediction_type", predictions, 4,
-														  matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
+		matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
 	out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_config_bool(reader, "use_flow_sigmas", false);
 	if (out->flow && out->prediction != DITI_PREDICT_FLOW)
 		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
 }
 
 static dit_result diti_sampling_choose(const diti_schedule_request *request, const char *class_name, diti_sampling *out,
-									   const diti_sampler_entry **chosen, const diti_schedule_entry **schedule,
-									   dit_error *err) {
+	const diti_sampler_entry **chosen, const diti_schedule_entry **schedule,
+	dit_error *err) {
 	const char *wanted = request->sampler ? request->sampler : class_name;
 	char plain[64];
 	if (!wanted)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "neither a sampler nor a scheduler_config.json with a _class_name is given");
+			"neither a sampler nor a scheduler_config.json with a _class_name is given");
 	diti_plain_name(wanted, plain, sizeof plain);
 	*chosen = diti_sampler_find_both(plain, schedule);
 	if (!*chosen && request->sampler) return diti_unknown_name("sampler", wanted, dit_sampler_name, err);
@@ -24464,8 +24464,8 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
 		char list[200];
 		diti_name_list(dit_sampler_name, list, sizeof list);
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "scheduler_config.json: _class_name: \"%.60s\" is not supported; choose a sampler: %s", wanted,
-						 list);
+			"scheduler_config.json: _class_name: \"%.60s\" is not supported; choose a sampler: %s", wanted,
+			list);
 	}
 	out->solver = (*chosen)->solver;
 	out->sampler = (*chosen)->name;
@@ -24474,7 +24474,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
 }
 
 static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const diti_schedule_request *request,
-									 diti_sampling *out) {
+	diti_sampling *out) {
 	size_t i;
 	if (request->sampler) {
 		out->order = chosen->order;
@@ -24489,8 +24489,8 @@ static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const dit
 }
 
 static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
-											   const diti_schedule_entry *schedule, diti_sampling *out,
-											   dit_error *err) {
+	const diti_schedule_entry *schedule, diti_sampling *out,
+	dit_error *err) {
 	char plain[64];
 	out->uniform = request->uniform && out->flow;
 	if (request->schedule) {
@@ -24509,43 +24509,43 @@ static dit_result diti_sampling_apply_schedule(const diti_schedule_request *requ
 	out->uniform = out->uniform || (schedule->spaces && out->flow);
 	if (out->solver == DITI_SOLVER_LCM && schedule->spaces && !out->flow)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
+			"schedule %s does not go with lcm: use none, it has its own timesteps", schedule->name);
 	out->spacing = schedule->spacing;
 	out->shape = schedule->shape;
 	return DIT_OK;
 }
 
 static dit_result diti_sampling_check_request(const diti_schedule_request *request, const diti_sampling *sampling,
-											  dit_error *err) {
+	dit_error *err) {
 	uint32_t i;
 	if (request->steps == 0) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "0 steps: at least 1 is needed");
 	if (request->steps > sampling->train_steps)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "%u steps are more than the %u that the model was trained with: use at most %u",
-						 request->steps, sampling->train_steps, sampling->train_steps);
+			"%u steps are more than the %u that the model was trained with: use at most %u",
+			request->steps, sampling->train_steps, sampling->train_steps);
 	if (!(request->eta >= 0 && request->eta <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "eta %g is outside 0..1: the nearest valid value is %d",
-						 (double)request->eta, request->eta > 1 ? 1 : 0);
+			(double)request->eta, request->eta > 1 ? 1 : 0);
 	if (request->eta > 0 && sampling->solver != DITI_SOLVER_DDIM)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "eta %g: only the sampler ddim adds noise by it; with %s it must be 0", (double)request->eta,
-						 sampling->sampler);
+			"eta %g: only the sampler ddim adds noise by it; with %s it must be 0", (double)request->eta,
+			sampling->sampler);
 	if (request->shift != 0 && !sampling->flow)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "shift %g: only flow models have one; it must be 0 for this model", (double)request->shift);
+			"shift %g: only flow models have one; it must be 0 for this model", (double)request->shift);
 	if (request->shift != 0 && !(request->shift >= 1e-3f && request->shift <= 1e3f))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "shift %g is outside 0.001..1000: the nearest valid value is %s", (double)request->shift,
-						 request->shift > 1e3f ? "1000" : "0.001 (or 0: the model's own)");
+			"shift %g is outside 0.001..1000: the nearest valid value is %s", (double)request->shift,
+			request->shift > 1e3f ? "1000" : "0.001 (or 0: the model's own)");
 	if (!request->sigmas) return DIT_OK;
 	if (!sampling->flow || request->sigma_count != request->steps)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "explicit sigmas need a flow model and one per step: %u for %u steps", request->sigma_count,
-						 request->steps);
+			"explicit sigmas need a flow model and one per step: %u for %u steps", request->sigma_count,
+			request->steps);
 	for (i = 0; i < request->sigma_count; i++) {
 		if (!(request->sigmas[i] > 0 && request->sigmas[i] <= (i ? request->sigmas[i - 1] : 1)))
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sigma %u is %g: sigmas fall from 1 to above 0", i,
-							 (double)request->sigmas[i]);
+				(double)request->sigmas[i]);
 	}
 	return DIT_OK;
 }
@@ -24566,21 +24566,21 @@ static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) 
 	bool shapes = diti_sampling_multistep(out) || out->solver == DITI_SOLVER_EULER;
 	if (out->shape != DITI_SIGMAS_OWN && !shapes)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "schedule %s does not go with %s: use %s",
-						 diti_shape_name(out->shape), out->sampler,
-						 out->flow || out->solver == DITI_SOLVER_LCM ? "none" : "linspace, leading or trailing");
+			diti_shape_name(out->shape), out->sampler,
+			out->flow || out->solver == DITI_SOLVER_LCM ? "none" : "linspace, leading or trailing");
 	if (out->shape == DITI_SIGMAS_LU && (out->flow || out->solver != DITI_SOLVER_DPM))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "schedule lu goes only with dpm++ on models with betas: use karras or exponential");
+			"schedule lu goes only with dpm++ on models with betas: use karras or exponential");
 	if (out->spacing == DITI_SPACING_RESPACED && !out->flow && out->solver != DITI_SOLVER_DDIM &&
 		out->solver != DITI_SOLVER_DDPM)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "schedule respaced goes only with ddpm and ddim: use linspace, leading or trailing with %s",
-						 out->sampler);
+			"schedule respaced goes only with ddpm and ddim: use linspace, leading or trailing with %s",
+			out->sampler);
 	return DIT_OK;
 }
 
 static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_request *request, bool own_class,
-							   diti_sampling *out) {
+	diti_sampling *out) {
 	diti_config_read_spacing(reader, out);
 	if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
 	if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(reader, out, own_class);
@@ -24601,7 +24601,7 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
 }
 
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
-											  diti_sampling *out, dit_error *err) {
+	diti_sampling *out, dit_error *err) {
 	diti_config_reader reader = DITI_ZERO;
 	const char *class_name = diti_json_string(config, "_class_name", NULL);
 	const diti_sampler_entry *chosen = NULL;
@@ -24625,7 +24625,7 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 	if (reader.result == DIT_OK) reader.result = diti_sampling_check_request(request, out, err);
 	diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
 	diti_sampling_read(&reader, request,
-					   config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
+		config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
 	diti_sampling_apply_name(chosen, request, out);
 	if (reader.result == DIT_OK) reader.result = diti_sampling_apply_schedule(request, schedule, out, err);
 	return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
@@ -24712,7 +24712,7 @@ static double diti_training_sigma_between(const float *alphas, uint32_t count, d
 	uint32_t i = (uint32_t)below;
 	if (i + 1 >= count) return diti_training_sigma(alphas, count - 1);
 	return diti_training_sigma(alphas, i) +
-		   (timestep - below) * (diti_training_sigma(alphas, i + 1) - diti_training_sigma(alphas, i));
+		(timestep - below) * (diti_training_sigma(alphas, i + 1) - diti_training_sigma(alphas, i));
 }
 
 static double diti_sigma_timestep(const float *alphas, uint32_t count, double sigma) {
@@ -24815,8 +24815,8 @@ static void diti_chain_intervals(diti_interval *intervals, uint32_t count, diti_
 static dit_result diti_check_timestep(const diti_sampling *sampling, double timestep, dit_error *err) {
 	if (timestep >= 0 && timestep < sampling->train_steps) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "%u steps (steps_offset %u) ask for timestep %g of 0..%u: use fewer steps", sampling->steps,
-					 sampling->steps_offset, timestep, sampling->train_steps - 1);
+		"%u steps (steps_offset %u) ask for timestep %g of 0..%u: use fewer steps", sampling->steps,
+		sampling->steps_offset, timestep, sampling->train_steps - 1);
 }
 
 static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
@@ -24828,12 +24828,12 @@ static double diti_timestep_listed(const diti_sampling *sampling, uint32_t i) {
 }
 
 static dit_result diti_intervals_listed(const diti_sampling *sampling, const float *alphas, diti_interval *out,
-										dit_error *err) {
+	dit_error *err) {
 	uint32_t i;
 	if (sampling->solver == DITI_SOLVER_LCM && sampling->steps > sampling->distilled_steps)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "%u steps are more than the %u that lcm was distilled on: use at most %u, better 4 to 8",
-						 sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
+			"%u steps are more than the %u that lcm was distilled on: use at most %u, better 4 to 8",
+			sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
 	for (i = 0; i < sampling->steps; i++) {
 		double timestep = diti_timestep_listed(sampling, i);
 		dit_result result = diti_check_timestep(sampling, timestep, err);
@@ -24846,7 +24846,7 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
 }
 
 static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
-									  dit_error *err) {
+	dit_error *err) {
 	uint32_t i, stride = sampling->train_steps / sampling->steps;
 	double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
 	for (i = 0; i < sampling->steps; i++) {
@@ -24867,7 +24867,7 @@ static uint32_t diti_clipped_training_steps(const diti_sampling *sampling, const
 }
 
 static dit_result diti_intervals_spaced(const diti_sampling *sampling, const float *alphas, diti_interval *out,
-										dit_error *err) {
+	dit_error *err) {
 	uint32_t i, last = diti_clipped_training_steps(sampling, alphas);
 	for (i = 0; i < sampling->steps; i++) {
 		double timestep =
@@ -24888,7 +24888,7 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
 	double lowest = multistep ? diti_training_sigma(alphas, 0) : out[n - 1].from.sigma;
 	for (i = 0; i < n; i++) {
 		double sigma = diti_shaped_sigma(sampling->shape, highest, lowest, i, n),
-			   timestep = diti_sigma_timestep(alphas, count, sigma);
+			timestep = diti_sigma_timestep(alphas, count, sigma);
 		if (multistep) timestep = rounds ? rint(timestep) : floor(timestep);
 		out[i].timestep = timestep;
 		out[i].from = diti_level_from_sigma(sigma);
@@ -24896,7 +24896,7 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
 }
 
 static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
-									   dit_error *err) {
+	dit_error *err) {
 	dit_result result;
 	if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
 	if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
@@ -24905,7 +24905,7 @@ static dit_result diti_intervals_betas(const diti_sampling *sampling, const floa
 	if (result < 0) return result;
 	if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
 	diti_chain_intervals(out, sampling->steps,
-						 diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
+		diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
 	return DIT_OK;
 }
 
@@ -24932,8 +24932,8 @@ static dit_result diti_respaced_timesteps(const diti_sampling *sampling, diti_in
 		stride = diti_respaced_stride(total, n);
 		if (stride == 0)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "no whole stride makes %u of %u timesteps: use a number of steps that divides them", n,
-							 total);
+				"no whole stride makes %u of %u timesteps: use a number of steps that divides them", n,
+				total);
 	}
 	for (i = 0; i < n; i++, at += stride) out[n - 1 - i].timestep = rint(at);
 	return DIT_OK;
@@ -24959,13 +24959,13 @@ static double diti_shift(double sigma, double shift) { return shift * sigma / (1
 static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
 	uint32_t n = sampling->steps;
 	double training = 1.0 / sampling->train_steps,
-		   lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
+		lowest = sampling->dynamic_shift ? training : diti_shift(training, sampling->shift);
 	if (sampling->sigmas) return diti_shift((double)sampling->sigmas[i], sampling->shift);
 	if (diti_sampling_multistep(sampling))
 		return diti_shift(1 - diti_linspace(1, training, n - i, n + 1), sampling->shift);
 	if (sampling->uniform) return diti_shift((n - i) / (double)n, sampling->shift);
 	return diti_shift(diti_linspace(1, lowest, i, n),
-					  sampling->shift);
+		sampling->shift);
 }
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
@@ -24978,7 +24978,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
 	last = out[n - 1].from.sigma;
 	for (i = 0; i < n; i++) {
 		double sigma = sampling->shape == DITI_SIGMAS_OWN ? out[i].from.sigma
-														  : diti_shaped_sigma(sampling->shape, first, last, i, n);
+			: diti_shaped_sigma(sampling->shape, first, last, i, n);
 		out[i].from = diti_level_from_flow(sigma);
 		out[i].timestep = sigma * sampling->train_steps;
 		if (diti_sampling_multistep(sampling)) out[i].timestep = floor(out[i].timestep);
@@ -24987,7 +24987,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
 }
 
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
-												dit_error *err) {
+	dit_error *err) {
 	float *alphas;
 	dit_result result;
 	if (sampling->flow) {
@@ -24998,7 +24998,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
 	alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
 	if (!alphas)
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
-						 sampling->train_steps);
+			sampling->train_steps);
 	diti_cumulative_alphas(sampling, alphas);
 	result = diti_intervals_betas(sampling, alphas, out, err);
 	diti_free(env, alphas);
@@ -25101,7 +25101,7 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
 static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_interval *interval) {
 	diti_update update = DITI_ZERO;
 	double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
-		   to = interval->to.noise * interval->to.noise;
+		to = interval->to.noise * interval->to.noise;
 	double added = fmax(from - kept * kept * to, 0), posterior = fmax(to / from * added, 1e-20);
 	update.x_x = kept * to / from;
 	update.d[0] = interval->to.alpha * added / from;
@@ -25160,7 +25160,7 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
 	if (order == 3) {
 		r1 = (diti_lambda(intervals[i - 1].from) - diti_lambda(intervals[i - 2].from)) / h;
 		diti_dpm_add_third(&update, alpha * (1 - missing / decay),
-						   alpha * (missing / (decay * decay) - 1 / decay + 0.5), r0, r1);
+			alpha * (missing / (decay * decay) - 1 / decay + 0.5), r0, r1);
 	} else if (sampling->heun) {
 		diti_dpm_add_second(&update, alpha * (1 - missing / decay), r0);
 	} else {
@@ -25205,7 +25205,7 @@ static void diti_unipc_weights(double hh, double b, const double *r, double *wei
 }
 
 static diti_unipc_move diti_unipc_move_of(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i,
-										  uint32_t order, bool corrects) {
+	uint32_t order, bool corrects) {
 	diti_unipc_move move = DITI_ZERO;
 	const diti_interval *now = &intervals[i];
 	double lambda = diti_lambda(now->from), h = diti_lambda(now->to) - lambda, hh = sampling->predicts_noise ? h : -h;
@@ -25267,9 +25267,9 @@ static diti_update diti_unipc_update(const diti_sampling *sampling, const diti_i
 
 static bool diti_step_finite(const diti_step *step) {
 	return isfinite(step->timestep) && isfinite(step->input) && isfinite(step->x0_x) && isfinite(step->x0_m) &&
-		   isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
-		   isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
-		   isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
+		isfinite(step->x_x) && isfinite(step->x_m) && isfinite(step->x_y) && isfinite(step->d0) &&
+		isfinite(step->d1) && isfinite(step->d2) && isfinite(step->noise) && isfinite(step->noise_v) &&
+		isfinite(step->y_x) && isfinite(step->y_y) && isfinite(step->e0) && isfinite(step->e1) && isfinite(step->e2);
 }
 
 static diti_update diti_solver_update(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
@@ -25293,7 +25293,7 @@ static void diti_schedule_mix(const diti_sampling *sampling, diti_noise_level le
 static void diti_fill_step(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i, diti_step *step) {
 	diti_noise_level level = intervals[i].from;
 	diti_mixture x0 = sampling->predicts_noise ? diti_predicted_epsilon(sampling->prediction, level)
-											   : diti_predicted_x0(sampling->prediction, level);
+		: diti_predicted_x0(sampling->prediction, level);
 	diti_update update = diti_solver_update(sampling, intervals, i);
 	double input = sampling->solver == DITI_SOLVER_EULER && !sampling->flow ? level.alpha : 1;
 	step->timestep = (float)intervals[i].timestep;
@@ -25327,7 +25327,7 @@ static double diti_initial_scale(const diti_sampling *sampling, const diti_inter
 }
 
 static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_interval *intervals, diti_schedule *out,
-									 dit_error *err) {
+	dit_error *err) {
 	uint32_t i, count = sampling->steps - sampling->begin;
 	for (i = 0; i < count; i++) {
 		diti_fill_step(sampling, intervals, sampling->begin + i, &out->steps[i]);
@@ -25348,7 +25348,7 @@ static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_i
 }
 
 DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
-										   const diti_schedule_request *request, diti_schedule *out, dit_error *err) {
+	const diti_schedule_request *request, diti_schedule *out, dit_error *err) {
 	diti_sampling sampling;
 	diti_interval *intervals;
 	dit_result result = diti_sampling_resolve(config, request, &sampling, err);
@@ -25375,12 +25375,12 @@ DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedul
 #define DITI_MESH_H
 
 typedef enum diti_transport {
-							  DITI_TRANSPORT_FD,
-							  DITI_TRANSPORT_DMA_BUF,
-							  DITI_TRANSPORT_HOST,
-							  DITI_TRANSPORT_STAGED,
-							  DITI_TRANSPORT_APPLICATION,
-							  DITI_TRANSPORTS
+	DITI_TRANSPORT_FD,
+	DITI_TRANSPORT_DMA_BUF,
+	DITI_TRANSPORT_HOST,
+	DITI_TRANSPORT_STAGED,
+	DITI_TRANSPORT_APPLICATION,
+	DITI_TRANSPORTS
 } diti_transport;
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
 
@@ -25451,7 +25451,7 @@ typedef struct diti_lane_desc {
 	uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
-										 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_lane_destroy(diti_lane *lane);
 DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err);
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
@@ -25472,8 +25472,8 @@ typedef struct diti_peers {
 	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
 } diti_peers;
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
-										  const dit_transport *application, const char *overrides, diti_peers **out,
-										  dit_error *err);
+	const dit_transport *application, const char *overrides, diti_peers **out,
+	dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers);
 
 typedef struct diti_mesh_port {
@@ -25496,11 +25496,11 @@ typedef struct diti_mesh {
 	size_t lane_count, lane_capacity;
 } diti_mesh;
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-										 dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh);
 DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice);
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
-										 uint64_t *value, dit_error *err);
+	uint64_t *value, dit_error *err);
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err);
@@ -25530,11 +25530,11 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
 	uint32_t side;
 	if (diti_lane_shares(lane))
 		return diti_shared_create(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
-								  shares[lane->transport], lane->slot_bytes, &slot->shared, err);
+			shares[lane->transport], lane->slot_bytes, &slot->shared, err);
 	for (side = 0; side < DITI_LANE_SIDES && result >= 0; side++) {
 		if (lane->sides[side].device)
 			result = diti_buffer_create(lane->sides[side].device, lane->slot_bytes, kinds[side],
-										"copies between devices", &slot->buffers[side], err);
+				"copies between devices", &slot->buffers[side], err);
 	}
 	return result;
 }
@@ -25555,7 +25555,7 @@ static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
-										 dit_error *err) {
+	dit_error *err) {
 	diti_lane *lane = (diti_lane *)diti_alloc_zero(env, sizeof *lane);
 	dit_result result = DIT_OK;
 	uint32_t i;
@@ -25602,7 +25602,7 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
 	for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
 	for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
 		diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
-							&lane->slots[i].shared);
+			&lane->slots[i].shared);
 	diti_free(&env, lane->copies);
 	diti_free(&env, lane->chunks);
 	diti_free(&env, lane);
@@ -25616,7 +25616,7 @@ typedef struct diti_lane_cut {
 } diti_lane_cut;
 
 static void diti_lane_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
-							  VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
+	VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
 	VkMemoryBarrier barrier = DITI_ZERO;
 	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
 	barrier.srcAccessMask = from_access;
@@ -25635,29 +25635,29 @@ static void diti_lane_hand_over(const diti_device *device, VkCommandBuffer comma
 	barrier.buffer = slot;
 	barrier.size = VK_WHOLE_SIZE;
 	device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL,
-								  1, &barrier, 0, NULL);
+		1, &barrier, 0, NULL);
 }
 
 static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_region *region,
-								  const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
+	const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
 	VkBufferCopy parts[64];
 	uint32_t row, count = 0;
 	memset(parts, 0, sizeof parts);
 	for (row = 0; row < cut->rows; row++) {
 		VkDeviceSize far_offset = region->offset + cut->from[side] + row * region->pitch,
-					 near_offset = row * cut->row_bytes;
+			near_offset = row * cut->row_bytes;
 		parts[count].srcOffset = side == DITI_LANE_OUT ? far_offset : near_offset;
 		parts[count].dstOffset = side == DITI_LANE_OUT ? near_offset : far_offset;
 		parts[count++].size = cut->row_bytes;
 		if (count < DITI_COUNT(parts) && row + 1 < cut->rows) continue;
 		device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? region->buffer : slot,
-								 side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
+			side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
 		count = 0;
 	}
 }
 
 static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut, uint32_t side,
-								   uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+	uint32_t slot, VkCommandBuffer *out, dit_error *err) {
 	const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
 	diti_device *device = lane->sides[side].device;
 	VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
@@ -25675,18 +25675,18 @@ static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, 
 	vr = device->vk.BeginCommandBuffer(*out, &begin);
 	if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
 	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
-					  VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+		VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
 	if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
 	diti_lane_record_rows(device, *out, &copy->regions[side], cut, buffer, side);
 	if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
 	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-					  VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
+		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
 	vr = device->vk.EndCommandBuffer(*out);
 	return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
 }
 
 static dit_result diti_lane_add_chunk(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut,
-									  dit_error *err) {
+	dit_error *err) {
 	diti_lane_chunk *chunk;
 	uint32_t side, slot;
 	dit_result result = DIT_OK;
@@ -25777,7 +25777,7 @@ static void diti_lane_advance(diti_lane *lane, diti_lane_side *side) {
 }
 
 static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
-										  dit_error *err) {
+	dit_error *err) {
 	diti_lane_side *side = &lane->sides[index];
 	const diti_lane_turn *turn = &side->turns[side->first];
 	diti_submission submission = DITI_ZERO;
@@ -25791,7 +25791,7 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 }
 
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
-											   dit_error *err) {
+	dit_error *err) {
 	uint64_t number = lane->sides[index].submitted, tag = lane->tag << 32 | (number & 0xffffffffu);
 	diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
 	const dit_transport *with = &lane->application;
@@ -25799,10 +25799,10 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
 	bool sends = index == DITI_LANE_IN;
 	if (sends) diti_buffer_invalidate(lane->sides[DITI_LANE_OUT].device, buffer);
 	slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
-						  : with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
+		: with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
 	if (slot->request) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s %s rank %u",
-					 sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
+		sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
 }
 
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
@@ -25816,7 +25816,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
 		if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
 	}
 	result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
-						  : diti_lane_submit_application(lane, index, chunk, err);
+		: diti_lane_submit_application(lane, index, chunk, err);
 	if (result < 0) return result;
 	if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
 	diti_lane_advance(lane, side);
@@ -25829,12 +25829,12 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
 	int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
 	if (done < 0)
 		return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-						 lane->from, lane->to);
+			lane->from, lane->to);
 	if (done) side->finished++;
 	if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
 	if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->from, lane->to,
-					 (unsigned long long)(lane->limit_us / 1000));
+		(unsigned long long)(lane->limit_us / 1000));
 }
 
 static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
@@ -25849,7 +25849,7 @@ static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
 	event.end_ns = diti_trace_now(lane->trace);
 	event.bytes = (double)what->bytes;
 	diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, lane->copies[what->copy].name,
-				diti_transport_name(lane->transport));
+		diti_transport_name(lane->transport));
 	diti_trace_add(lane->trace, &event);
 }
 
@@ -25921,7 +25921,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
 		if (!side->device)
 			diti_lane_settle_application(lane, side);
 		else if (side->submitted &&
-				 diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
+			diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
 			diti_queue_idle(side->device);
 		side->opened = side->submitted = side->finished = number;
 		side->first = side->count = side->chunk = 0;
@@ -25978,13 +25978,13 @@ static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool
 }
 
 static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test *test, const diti_lane_desc *desc,
-									   dit_error *err) {
+	dit_error *err) {
 	diti_lane_copy copy = DITI_ZERO;
 	dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
 	uint32_t i;
 	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
 		result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
-										   &test->buffers[i], err);
+			&test->buffers[i], err);
 		copy.regions[i].buffer = test->buffers[i].buffer;
 		copy.regions[i].pitch = DITI_PEERS_TEST_BYTES;
 	}
@@ -25995,7 +25995,7 @@ static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test 
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
-								 bool *agrees, dit_error *err) {
+	bool *agrees, dit_error *err) {
 	diti_peers_test test = DITI_ZERO;
 	diti_lane_desc desc = DITI_ZERO;
 	dit_result result;
@@ -26021,18 +26021,18 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 }
 
 static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
-							  const char *overrides) {
+	const char *overrides) {
 	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
 	char wanted[16];
 	if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
 		!diti_equal(wanted, diti_transport_name(transport)))
 		return false;
 	return transport == DITI_TRANSPORT_STAGED ||
-		   diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
+		diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
 }
 
 static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
-									dit_error *err) {
+	dit_error *err) {
 	int transport;
 	for (transport = 0; transport <= DITI_TRANSPORT_STAGED; transport++) {
 		const char *name = diti_transport_name((diti_transport)transport);
@@ -26052,10 +26052,10 @@ static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t t
 			return DIT_OK;
 		}
 		diti_log(&peers->env, DITI_LOG_WARNING, "device %u does not reach device %u by %s: %s", from, to, name,
-				 why.result < 0 ? why.message : "its self-test failed");
+			why.result < 0 ? why.message : "its self-test failed");
 	}
 	return diti_fail(err, DIT_ERROR_TRANSPORT, "device %u (%s) cannot send to device %u (%s)", from,
-					 peers->devices[from]->info.name, to, peers->devices[to]->info.name);
+		peers->devices[from]->info.name, to, peers->devices[to]->info.name);
 }
 
 static dit_result diti_peers_choose_all(diti_peers *peers, const char *overrides, dit_error *err) {
@@ -26074,16 +26074,16 @@ static dit_result diti_peers_check(const dit_transport *application, uint32_t co
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: set send, receive and poll");
 	if (application->rank >= application->rank_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: rank %u is not below rank_count %u",
-						 application->rank, application->rank_count);
+			application->rank, application->rank_count);
 	if ((uint64_t)application->rank_count * count > DITI_MAX_DEVICES)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_transport: more than %u devices in all",
-						 DITI_MAX_DEVICES);
+			DITI_MAX_DEVICES);
 	return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
-										  const dit_transport *application, const char *overrides, diti_peers **out,
-										  dit_error *err) {
+	const dit_transport *application, const char *overrides, diti_peers **out,
+	dit_error *err) {
 	diti_peers *peers;
 	dit_result result = diti_peers_check(application, count, err);
 	*out = NULL;
@@ -26147,7 +26147,7 @@ static const diti_exchange *diti_mesh_next(diti_mesh_maker *maker, uint32_t side
 }
 
 static void diti_mesh_region(const diti_mesh *mesh, uint32_t number, const diti_exchange *exchange, uint32_t side,
-							 diti_lane_copy *copy) {
+	diti_lane_copy *copy) {
 	const diti_plan *plan = mesh->members[number - mesh->first].plan;
 	const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
 	VkDeviceSize size;
@@ -26160,12 +26160,12 @@ static void diti_mesh_region(const diti_mesh *mesh, uint32_t number, const diti_
 
 static dit_result diti_mesh_mismatch(const diti_mesh_maker *maker, const char *what) {
 	return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
-					 "the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
-					 maker->from, maker->to, what);
+		"the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
+		maker->from, maker->to, what);
 }
 
 static dit_result diti_mesh_match(diti_mesh_maker *maker, diti_lane_copy *copy,
-								  diti_mesh_port *ports[DITI_LANE_SIDES]) {
+	diti_mesh_port *ports[DITI_LANE_SIDES]) {
 	const diti_exchange *exchanges[DITI_LANE_SIDES];
 	bool both = diti_mesh_is_local(maker->mesh, maker->from) && diti_mesh_is_local(maker->mesh, maker->to);
 	uint32_t side;
@@ -26260,7 +26260,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
 }
 
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-										 dit_error *err) {
+	dit_error *err) {
 	diti_mesh_maker maker = DITI_ZERO;
 	diti_mesh *mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
 	dit_result result;
@@ -26331,7 +26331,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
 }
 
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
-										 uint64_t *value, dit_error *err) {
+	uint64_t *value, dit_error *err) {
 	diti_mesh_member *member = &mesh->members[index];
 	dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
 	if (result < 0) return result;
@@ -26383,6 +26383,610 @@ DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, ui
 		if (lane->from == mesh->first + member && (to == UINT32_MAX || to == lane->to)) bytes += lane->bytes;
 	}
 	return bytes;
+}
+
+/* ==== src/split/split.h ==== */
+#ifndef DITI_SPLIT_H
+#define DITI_SPLIT_H
+
+enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128 };
+
+typedef enum diti_split_axis {
+	DITI_SPLIT_TENSOR,
+	DITI_SPLIT_ULYSSES,
+	DITI_SPLIT_RING,
+	DITI_SPLIT_PIPEFUSION,
+	DITI_SPLIT_LAYERS,
+	DITI_SPLIT_CFG,
+	DITI_SPLIT_AXES
+} diti_split_axis;
+
+typedef struct diti_split {
+	uint32_t degree[DITI_SPLIT_AXES];
+} diti_split;
+
+typedef struct diti_split_shape {
+	uint32_t layers, hidden, heads;
+	uint32_t feed;
+	uint32_t rows;
+	uint32_t text;
+	uint32_t text_width;
+	uint32_t row_values;
+	uint32_t skips;
+	bool joint;
+	bool gated;
+	bool guided;
+	double weight_bytes;
+} diti_split_shape;
+
+typedef struct diti_split_rates {
+	double pair, ring, all_to_all;
+} diti_split_rates;
+
+typedef struct diti_split_box {
+	uint32_t count;
+	struct {
+		double rate;
+		double stream;
+		double memory;
+	} devices[DITI_SPLIT_DEVICES];
+	diti_split_rates inside, across;
+	uint32_t per_socket;
+	double uplink;
+	double latency;
+} diti_split_box;
+
+typedef struct diti_split_system {
+	double element;
+	double overlap;
+	double merge;
+	double patch_rows;
+	double launch;
+	bool text_per_patch;
+	bool skips_sent;
+	uint32_t warmup;
+	uint32_t steps;
+	double serial;
+	uint32_t skip_first, skip_blocks, skip_from, skip_interval;
+	uint32_t gate;
+} diti_split_system;
+
+typedef struct diti_split_request {
+	diti_split_shape shape;
+	diti_split_box box;
+	diti_split_system system;
+	uint32_t methods;
+} diti_split_request;
+
+typedef struct diti_split_cost {
+	diti_split split;
+	double seconds;
+	double device_seconds;
+	double compute, exchange;
+	double hidden;
+	double sent;
+	double memory;
+	bool fits;
+} diti_split_cost;
+
+DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
+DIT_INTERNAL DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
+	dit_error *err);
+
+DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+DIT_INTERNAL DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
+	diti_split_axis axis, double element);
+DIT_INTERNAL DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
+	bool mirror);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis);
+DIT_INTERNAL DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
+DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
+	diti_split_cost *out);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
+	uint32_t most);
+
+typedef struct diti_split_plan {
+	char note[128];
+	diti_split split;
+	uint32_t patches, warmup;
+	bool int8;
+	double shares[DITI_SPLIT_DEVICES];
+} diti_split_plan;
+
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+	dit_error *err);
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
+	const char *what, diti_split_plan *out, dit_error *err);
+#endif
+
+/* ==== src/split/name.c ==== */
+
+DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) {
+	static const char *const names[DITI_SPLIT_AXES] = {"tensor", "ulysses", "ring", "pipefusion", "layers", "cfg"};
+	return names[axis];
+}
+
+static bool diti_split_parse_axis(const char **at, uint32_t *axis, uint32_t *degree) {
+	*axis = 0;
+	while (!diti_starts_with(*at, diti_split_axis_name(*axis))) {
+		if (++*axis == DITI_SPLIT_AXES) return false;
+	}
+	*at += strlen(diti_split_axis_name(*axis));
+	for (*degree = 0; **at >= '0' && **at <= '9' && *degree <= DITI_SPLIT_DEVICES; ++*at)
+		*degree = *degree * 10 + (uint32_t)(**at - '0');
+	return *degree >= 1 && *degree <= DITI_SPLIT_DEVICES && (**at == ',' || **at == 0);
+}
+
+DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err) {
+	const char *at = text, *wrong = NULL;
+	uint32_t axis, degree;
+	memset(out, 0, sizeof *out);
+	if (diti_equal(text, "auto")) return DIT_OK;
+	do {
+		if (!diti_split_parse_axis(&at, &axis, &degree))
+			wrong = "write auto, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 "
+				"to 64: cfg2,ulysses2";
+		else if (out->degree[axis])
+			wrong = "a method stands in it twice";
+		else
+			out->degree[axis] = degree;
+	} while (!wrong && *at++);
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out->degree[axis] += out->degree[axis] == 0;
+	if (!wrong && diti_split_ranks(out) > DITI_SPLIT_DEVICES) wrong = "that is for more than 64 devices";
+	return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%s': %s", text, wrong) : DIT_OK;
+}
+
+DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+	size_t length = 0;
+	uint32_t axis = DITI_SPLIT_AXES;
+	diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
+	while (axis-- > 0) {
+		if (split->degree[axis] < 2) continue;
+		diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u", length ? "," : "", diti_split_axis_name(axis),
+			(unsigned)split->degree[axis]);
+		length = strlen(out);
+	}
+	return out;
+}
+
+DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
+	uint32_t ranks = 1, axis;
+	for (axis = 0; axis < DITI_SPLIT_AXES && ranks <= DITI_SPLIT_DEVICES; axis++) ranks *= split->degree[axis];
+	return ranks;
+}
+
+DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
+	const uint32_t *degree = split->degree;
+	uint32_t stages = degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS];
+	char name[DITI_SPLIT_NAME];
+	diti_split_print(split, name);
+	if (degree[DITI_SPLIT_CFG] > (shape->guided ? 2u : 1u))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
+			(unsigned)degree[DITI_SPLIT_CFG],
+			shape->guided ? "two branches of guidance" : "without classifier-free guidance");
+	if (degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_ULYSSES] > shape->heads)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"split %s: tensor and ulysses divide heads, of which this "
+			"model has %u",
+			name, (unsigned)shape->heads);
+	if (degree[DITI_SPLIT_PIPEFUSION] > 1 && degree[DITI_SPLIT_LAYERS] > 1)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: pipefusion and layers exclude each other", name);
+	if (stages > shape->layers)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
+			name, (unsigned)shape->layers);
+	if (degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] * degree[DITI_SPLIT_PIPEFUSION] > shape->rows)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
+			(unsigned)shape->rows);
+	return DIT_OK;
+}
+
+/* ==== src/split/cost.c ==== */
+
+typedef struct diti_cost {
+	const diti_split_request *q;
+	const diti_split *split;
+	double n, s, t, d, layers, e, k, u, r, p, l, c, b;
+} diti_cost;
+
+static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
+	c->s = shape->rows;
+	c->t = shape->text;
+	c->n = c->s + (shape->joint ? c->t : 0);
+	c->d = shape->hidden;
+	c->layers = shape->layers;
+}
+
+static void diti_cost_split(diti_cost *c, const diti_split *split) {
+	c->split = split;
+	c->k = split->degree[DITI_SPLIT_TENSOR];
+	c->u = split->degree[DITI_SPLIT_ULYSSES];
+	c->r = split->degree[DITI_SPLIT_RING];
+	c->p = split->degree[DITI_SPLIT_PIPEFUSION];
+	c->l = split->degree[DITI_SPLIT_LAYERS];
+	c->c = split->degree[DITI_SPLIT_CFG];
+}
+
+static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *split) {
+	diti_cost c;
+	c.q = q;
+	diti_cost_shape(&c, &q->shape);
+	diti_cost_split(&c, split);
+	c.e = q->system.element;
+	c.b = q->shape.guided && c.c < 2 ? 2 : 1;
+	return c;
+}
+
+DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
+	diti_cost c;
+	double layer;
+	diti_cost_shape(&c, shape);
+	layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
+	if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
+	return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
+}
+
+static double diti_cost_attention(const diti_cost *c) {
+	return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
+}
+
+DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
+	double element) {
+	diti_cost c;
+	double value;
+	diti_cost_shape(&c, shape);
+	diti_cost_split(&c, split);
+	value = c.d * element / (c.u * c.r);
+	if (split->degree[axis] < 2) return 0;
+	switch (axis) {
+	case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;
+	case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u;
+	case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);
+	case DITI_SPLIT_PIPEFUSION: return c.s * value;
+	case DITI_SPLIT_LAYERS: return c.n * value;
+	default: return c.s * shape->row_values * element;
+	}
+}
+
+
+DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
+	if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
+	if (axis == DITI_SPLIT_ULYSSES) return place == peer ? 0 : 1.0 / (degree - 1);
+	if (axis == DITI_SPLIT_PIPEFUSION || axis == DITI_SPLIT_LAYERS) return peer == place + 1 ? 1 : 0;
+	return peer == (place + 1) % degree ? 1 : 0;
+}
+
+DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
+	uint32_t i, stride = 1;
+	for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
+	return stride;
+}
+
+static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool mirror) {
+	uint32_t ranks = diti_split_ranks(c->split), stride = diti_split_stride(c->split, axis);
+	uint32_t each = c->q->box.per_socket ? c->q->box.per_socket : ranks, degree = c->split->degree[axis], rank, peer;
+	double leaving = 0, most = 0;
+	for (rank = 0; rank < ranks; rank++) {
+		uint32_t place = rank / stride % degree;
+		if (rank % each == 0) leaving = 0;
+		for (peer = 0; peer < degree; peer++) {
+			if ((rank + peer * stride - place * stride) / each != rank / each)
+				leaving += diti_split_peer(axis, degree, place, peer, mirror);
+		}
+		if (leaving > most) most = leaving;
+	}
+	return most;
+}
+
+static double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
+	double leaving = diti_cost_leaving(c, axis, mirror), rate;
+	const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
+	rate = axis == DITI_SPLIT_RING ? rates->ring : rates->all_to_all;
+	if (c->split->degree[axis] == 2 || axis > DITI_SPLIT_RING) rate = rates->pair;
+	if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
+	return bytes / rate;
+}
+
+static double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
+	return (axis == DITI_SPLIT_CFG ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
+}
+
+
+typedef struct diti_cost_step {
+	double layers;
+	double compute, exchange, hidden;
+} diti_cost_step;
+
+static double diti_cost_compute(const diti_cost *c, double layers) {
+	uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
+	double parts = c->u * c->k, heads = c->q->shape.heads, sum = 0, least = 0;
+	for (rank = 0; rank < ranks; rank++) {
+		sum += c->q->box.devices[rank].rate;
+		if ((rank + 1) % each) continue;
+		if (rank < each || sum < least) least = sum;
+		sum = 0;
+	}
+	return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
+		(1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
+}
+
+static double diti_cost_ring(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+	double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
+		(c->r - 1) * c->q->box.latency * patches;
+	double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
+	double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
+	uint32_t rank;
+	for (rank = 1; rank < c->q->box.count; rank++) {
+		if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
+	}
+	if (open < 0.1 * copies) open = 0.1 * copies;
+	*hidden = copies - open;
+	return open + (c->r - 1) * values * c->q->system.merge / stream;
+}
+
+static double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+	double seconds = c->r > 1 ? diti_cost_ring(c, patches, layer_seconds, hidden) : 0;
+	uint32_t i;
+	for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
+		diti_split_axis axis = (diti_split_axis)i;
+		if (c->split->degree[i] > 1)
+			seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + 2 * c->q->box.latency * patches;
+	}
+	return seconds;
+}
+
+static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
+	diti_split_axis axis = c->l > 1 ? DITI_SPLIT_LAYERS : DITI_SPLIT_PIPEFUSION;
+	double stages = c->p * c->l;
+	step->compute = diti_cost_compute(c, step->layers) * stages;
+	step->exchange = step->layers * diti_cost_layer(c, 1, step->compute / step->layers, &step->hidden);
+	step->hidden *= step->layers;
+	step->exchange += (stages - 1) * (diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + c->q->box.latency);
+}
+
+DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
+	diti_cost c = diti_cost_begin(request, split);
+	if (c.p < 2 || !request->system.skips_sent) return 0;
+	return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
+}
+
+static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
+	bool again = c->q->shape.joint && c->q->system.text_per_patch;
+	double rows = (c->s / c->p + (again ? c->t : 0)) / (c->u * c->r);
+	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+	double compute = diti_cost_compute(c, step->layers);
+	step->exchange = step->layers / c->p * diti_cost_layer(c, c->p, compute * c->p / step->layers, &step->hidden);
+	step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
+	step->compute = compute * (again ? (c->s + c->p * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
+	step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
+	if (link > step->compute) step->exchange += link - step->compute;
+}
+
+static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
+	step->compute = step->exchange = step->hidden = 0;
+	if (step->layers > 0 && c->p > 1 && !warm)
+		diti_cost_pipeline(c, step);
+	else if (step->layers > 0)
+		diti_cost_whole(c, step);
+	if (c->c > 1)
+		step->exchange +=
+			diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
+}
+
+
+static double diti_cost_run(const diti_cost *c, uint32_t step) {
+	const diti_split_system *system = &c->q->system;
+	uint32_t from = system->skip_first, to = from + system->skip_blocks, stage, layers = c->q->shape.layers;
+	uint32_t stages = c->split->degree[DITI_SPLIT_PIPEFUSION], most = 0;
+	if (from == to || step < system->skip_from || (step - system->skip_from) % system->skip_interval) return layers;
+	for (stage = 0; stage < stages; stage++) {
+		uint32_t first = stage * layers / stages, end = (stage + 1) * layers / stages;
+		uint32_t begin = from > first ? from : first, stop = to < end ? to : end;
+		uint32_t run = end - first - (stop > begin ? stop - begin : 0);
+		if (run > most) most = run;
+	}
+	return most * c->p;
+}
+
+
+static double diti_cost_memory(const diti_cost *c) {
+	const diti_split_shape *shape = &c->q->shape;
+	double stages = c->p * c->l, rows = c->b * c->n / (c->u * c->r), feed = shape->feed * (shape->gated ? 2.0 : 1.0);
+	double kept = c->p > 1 ? 4 * c->b * c->n * c->d / (c->u * c->k) * c->layers / c->p : 0;
+	return shape->weight_bytes / (stages * c->k) + kept +
+		rows * (4 * c->d + 2 * (4 * c->d + feed) / c->k + 4 * c->d * shape->skips / stages);
+}
+
+static double diti_cost_sent(const diti_cost *c) {
+	bool folded = c->q->shape.skips && !c->q->system.skips_sent && c->p > 2;
+	double sent = diti_split_skip_bytes(c->q, c->split);
+	uint32_t i;
+	for (i = 0; i < DITI_SPLIT_AXES; i++) {
+		double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
+		if (i == DITI_SPLIT_PIPEFUSION && folded) times = 2;
+		sent += times * diti_cost_bytes(c, (diti_split_axis)i);
+	}
+	return sent;
+}
+
+
+static double diti_cost_fill(const diti_cost *c) {
+	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
+	return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->p + c->q->box.latency);
+}
+
+static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
+	const diti_split_system *system = &c.q->system;
+	double host = 0;
+	diti_cost_step step;
+	uint32_t i;
+	for (i = 0; i < system->steps; i++) {
+		if (system->gate && i == system->gate) c.b = 1;
+		step.layers = diti_cost_run(&c, i);
+		diti_cost_one(&c, i < system->warmup, &step);
+		out->device_seconds += step.compute + step.exchange;
+		host += step.layers * system->launch;
+	}
+	out->device_seconds += system->serial;
+	out->seconds = host + system->serial > out->device_seconds ? host + system->serial : out->device_seconds;
+}
+
+DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
+	diti_cost c = diti_cost_begin(request, split);
+	diti_cost_step step;
+	uint32_t rank;
+	memset(out, 0, sizeof *out);
+	out->split = *split;
+	if (c.p > 1 && request->system.warmup < request->system.steps) out->device_seconds = diti_cost_fill(&c);
+	diti_cost_steps(c, out);
+	step.layers = c.layers;
+	diti_cost_one(&c, false, &step);
+	out->compute = step.compute;
+	out->exchange = step.exchange;
+	out->hidden = step.hidden;
+	out->sent = diti_cost_sent(&c);
+	out->memory = diti_cost_memory(&c);
+	out->fits = true;
+	for (rank = 0; rank < request->box.count; rank++) {
+		double room = request->box.devices[rank].memory;
+		if (room > 0 && room < out->memory) out->fits = false;
+	}
+}
+
+/* ==== src/split/choose.c ==== */
+
+typedef struct diti_choose {
+	const diti_split_request *request;
+	diti_split_cost *best;
+	uint32_t most, count;
+} diti_choose;
+
+static bool diti_choose_better(const diti_split_cost *a, const diti_split_cost *b) {
+	if (a->fits != b->fits) return a->fits;
+	if (a->seconds < b->seconds || a->seconds > b->seconds) return a->seconds < b->seconds;
+	return a->device_seconds < b->device_seconds;
+}
+
+static void diti_choose_insert(diti_choose *c, const diti_split *split) {
+	diti_split_cost cost;
+	uint32_t kept = c->count < c->most ? c->count : c->most, at = kept;
+	diti_split_predict(c->request, split, &cost);
+	c->count++;
+	while (at > 0 && diti_choose_better(&cost, &c->best[at - 1])) at--;
+	if (at == c->most) return;
+	if (kept == c->most) kept--;
+	memmove(c->best + at + 1, c->best + at, (kept - at) * sizeof *c->best);
+	c->best[at] = cost;
+}
+
+static void diti_choose_axis(diti_choose *c, diti_split *split, uint32_t axis, uint32_t ranks) {
+	uint32_t degree;
+	if (axis == DITI_SPLIT_AXES) {
+		if (ranks == 1 && diti_split_check(split, &c->request->shape, NULL) >= 0) diti_choose_insert(c, split);
+		return;
+	}
+	for (degree = 1; degree <= ranks; degree++) {
+		if (ranks % degree || (degree > 1 && c->request->methods && !(c->request->methods >> axis & 1))) continue;
+		split->degree[axis] = degree;
+		diti_choose_axis(c, split, axis + 1, ranks / degree);
+	}
+}
+
+DIT_INTERNAL uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out, uint32_t most) {
+	diti_choose c = DITI_ZERO;
+	diti_split split = DITI_ZERO;
+	c.request = request;
+	c.best = out;
+	c.most = most;
+	diti_choose_axis(&c, &split, 0, request->box.count);
+	return c.count;
+}
+
+/* ==== src/split/plan_file.c ==== */
+
+enum { DITI_SPLIT_LARGEST = 65536 };
+
+DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+	dit_error *err) {
+	char name[DITI_SPLIT_NAME], share[32];
+	size_t size = 512 + sizeof plan->note + DITI_SPLIT_DEVICES * sizeof share, at;
+	uint32_t rank, ranks = diti_split_ranks(&plan->split);
+	char *out = *text = (char *)diti_alloc(env, size);
+	if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
+	diti_format(out, size,
+		"{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
+		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"shares\": [",
+		plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
+		plan->int8 ? "i8" : "f16");
+	for (rank = 0; rank < ranks; rank++) {
+		at = strlen(out);
+		diti_print_double(plan->shares[rank], 17, share, sizeof share);
+		diti_format(out + at, size - at, "%s%s", rank ? ", " : "", share);
+	}
+	at = strlen(out);
+	diti_format(out + at, size - at, "]\n}\n");
+	return DIT_OK;
+}
+
+static bool diti_split_read_number(const diti_json *root, const char *key, uint32_t *out) {
+	const diti_json *value = diti_json_get(root, key);
+	uint64_t number = 1;
+	if (value && (!diti_json_u64(value, &number) || number > DITI_SPLIT_LARGEST)) return false;
+	*out = (uint32_t)number;
+	return true;
+}
+
+static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
+	const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
+	double version = diti_json_number(root, "version", 0);
+	if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
+		return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
+	if (version < 1 || version > 1) return "its version is not 1, the one that is known";
+	plan->int8 = diti_equal(payload, "i8");
+	if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+	if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
+		return "patches must be a whole number from 1 to 65536";
+	if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
+	if (strpbrk(note, "\"\\\n") || !diti_format(plan->note, sizeof plan->note, "%s", note))
+		return "its note must be a line of less than 128 bytes without quotes and backslashes";
+	return NULL;
+}
+
+static const char *diti_split_read_shares(const diti_json *root, diti_split_plan *plan) {
+	const diti_json *shares = diti_json_get(root, "shares"), *share;
+	uint32_t count = diti_split_ranks(&plan->split), rank = 0;
+	double sum = 0;
+	if (!count) return "its split is auto; a plan names one";
+	if (!shares || shares->kind != DITI_JSON_ARRAY || shares->count != count)
+		return "its split needs as many shares as it has devices";
+	for (share = shares->first; share; share = share->next) {
+		if (share->kind != DITI_JSON_NUMBER || !(share->number > 0 && share->number <= 1))
+			return "a share is not above 0 and at most 1";
+		plan->shares[rank++] = share->number;
+		sum += share->number;
+		if (rank % (count / plan->split.degree[DITI_SPLIT_CFG])) continue;
+		if (sum < 0.999 || sum > 1.001) return "the shares of a branch of guidance do not sum to 1";
+		sum = 0;
+	}
+	return NULL;
+}
+
+DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, size_t size, const char *what,
+	diti_split_plan *out, dit_error *err) {
+	diti_json *root = NULL;
+	dit_error inner = DITI_ZERO;
+	dit_result result = diti_json_parse(env, text, size, what, &root, err);
+	const char *wrong;
+	memset(out, 0, sizeof *out);
+	if (result < 0) return result;
+	wrong = diti_split_read_values(root, out);
+	if (!wrong && diti_split_parse(diti_json_string(root, "split", ""), &out->split, &inner) < 0) wrong = inner.message;
+	if (!wrong) wrong = diti_split_read_shares(root, out);
+	if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
+	diti_json_free(env, root);
+	return result;
 }
 
 /* ==== src/job/job.h ==== */
@@ -26603,18 +27207,18 @@ typedef struct diti_model_want {
 	diti_encoder_kind kind;
 } diti_model_want;
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
-										  diti_model_part *part, dit_error *err);
+	diti_model_part *part, dit_error *err);
 DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
-													dit_error *err);
+	dit_error *err);
 DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
-											   const char *folder, const char *file, diti_json **out, dit_error *err);
+	const char *folder, const char *file, diti_json **out, dit_error *err);
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder);
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
-										  const diti_model_part *part, const diti_load_options *options,
-										  dit_error *err);
+	const diti_model_part *part, const diti_load_options *options,
+	dit_error *err);
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder);
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
@@ -26622,24 +27226,24 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
 DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-											const diti_text_use *use, const diti_prompt_tokens *tokens,
-											const diti_conditioning *given, dit_error *err);
+	const diti_text_use *use, const diti_prompt_tokens *tokens,
+	const diti_conditioning *given, dit_error *err);
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-													diti_conditioning *out, dit_error *err);
+	diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-												uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+	uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
-												 diti_prompt_tokens *tokens, dit_error *err);
+	diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
-												 diti_job_request *out, dit_error *err);
+	diti_job_request *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-											  diti_job_request *out, dit_error *err);
+	diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err);
@@ -26647,7 +27251,7 @@ DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request);
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-											   dit_error *err);
+	dit_error *err);
 DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
@@ -26684,7 +27288,7 @@ static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves)
 }
 
 static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
-										   bool int8, dit_error *err) {
+	bool int8, dit_error *err) {
 	const uint32_t width = p->heads * p->head_dim;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_elementwise_desc keep = DITI_ZERO;
@@ -26719,7 +27323,7 @@ static dit_result diti_attention_probe_run(diti_device *device, const diti_atten
 }
 
 static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t query, uint32_t head, float *weights,
-									 double *error, double *norm) {
+	double *error, double *norm) {
 	const uint32_t width = p->heads * p->head_dim, at = head * p->head_dim;
 	double top = -1e300, sum = 0;
 	uint32_t j, d;
@@ -26787,7 +27391,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, boo
 static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
 
 static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, bool timed, const float *input,
-								 float *output, dit_error *err) {
+	float *output, dit_error *err) {
 	const uint32_t m = DITI_PROBE_M, n = DITI_PROBE_N, k = DITI_PROBE_K;
 	diti_linear_desc desc;
 	diti_graph graph;
@@ -26886,7 +27490,7 @@ static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, 
 }
 
 static dit_result diti_context_judge(const dit_context *context, diti_device *device, const char *name,
-									 dit_result result, bool *agrees) {
+	dit_result result, bool *agrees) {
 	if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
 	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
 		result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
@@ -26897,7 +27501,7 @@ static dit_result diti_context_judge(const dit_context *context, diti_device *de
 }
 
 static dit_result diti_context_probe(const dit_context *context, diti_device *device, const char *name, bool i8,
-									 bool *agrees, dit_error *err) {
+	bool *agrees, dit_error *err) {
 	dit_result result = diti_probe_device(device, i8, agrees, err);
 	return diti_context_judge(context, device, name, result, agrees);
 }
@@ -26915,10 +27519,10 @@ static dit_result diti_context_prove_rung(const dit_context *context, diti_devic
 		if (device->rung == DITI_RUNG_BASE) {
 			if (why.result < 0 && err) *err = why;
 			return why.result < 0
-					   ? why.result
-					   : diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
-								   "device %s computes a matrix product wrong even on the base rung; update its driver",
-								   device->info.name);
+				? why.result
+				: diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+				"device %s computes a matrix product wrong even on the base rung; update its driver",
+				device->info.name);
 		}
 		device->rung = (diti_rung)((int)device->rung - 1);
 		if (device->rung == DITI_RUNG_COOP && !device->coop.subgroup_shape[DITI_COOP_F16].m)
@@ -26942,7 +27546,7 @@ static dit_result diti_context_prove_i8(const dit_context *context, diti_device 
 }
 
 static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
-											   dit_error *err) {
+	dit_error *err) {
 	static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
 	const char *name = names[int8 ? 0 : device->coop_attention];
 	dit_result result = diti_probe_attention(device, int8, agrees, err);
@@ -26973,10 +27577,10 @@ static dit_result diti_context_prove_device(const dit_context *context, diti_dev
 	if (result >= 0) result = diti_context_prove_attentions(context, device, err);
 	if (result < 0) return result;
 	diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
-				device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
-				coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
+		device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
+		coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
 	diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
-			 device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+		device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
 	return DIT_OK;
 }
 
@@ -27011,16 +27615,16 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
 	if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: desc is NULL");
 	if (desc->_zero_begin || desc->_zero_end)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_context_desc: the guard members are not zero; initialise the struct with {0}");
+			"dit_context_desc: the guard members are not zero; initialise the struct with {0}");
 	if (desc->vulkan_count > DITI_MAX_DEVICES || (desc->vulkan_count > 0) != (desc->vulkan != NULL))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_context_desc: vulkan_count must be 0 without vulkan, else 1 to %u", DITI_MAX_DEVICES);
+			"dit_context_desc: vulkan_count must be 0 without vulkan, else 1 to %u", DITI_MAX_DEVICES);
 	if (desc->vulkan_count > 1 && desc->devices)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_context_desc: set devices or several of vulkan, not both");
+			"dit_context_desc: set devices or several of vulkan, not both");
 	if (desc->trace_light && !desc->trace)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_context_desc: trace_light makes a trace lighter; set trace, too");
+			"dit_context_desc: trace_light makes a trace lighter; set trace, too");
 	return DIT_OK;
 }
 
@@ -27055,19 +27659,19 @@ static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
 }
 
 static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc,
-										   const diti_device_place *place, dit_error *err) {
+	const diti_device_place *place, dit_error *err) {
 	diti_device **out = &context->devices[place->ordinal];
 	uint32_t i;
 	dit_result result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
-										 : diti_device_open(desc, &context->env, out, err);
+		: diti_device_open(desc, &context->env, out, err);
 	if (result < 0) return result;
 	context->device_count++;
 	(*out)->tune = desc->tune;
 	for (i = 0; i < place->ordinal; i++) {
 		if (context->devices[i]->queue == (*out)->queue)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
-							 place->ordinal, i);
+				"dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
+				place->ordinal, i);
 	}
 	return DIT_OK;
 }
@@ -27096,7 +27700,7 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
 	place.count = diti_context_count_devices(desc);
 	if (place.count > DITI_MAX_DEVICES)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_desc: %u devices are named, at most %u can be",
-						 place.count, DITI_MAX_DEVICES);
+			place.count, DITI_MAX_DEVICES);
 	for (; place.ordinal < place.count && result >= 0; place.ordinal++) {
 		size_t length;
 		while (at && *at == ' ') at++;
@@ -27129,7 +27733,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
 	if (result >= 0) result = diti_context_prove(context, err);
 	if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
 		result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
-								   context->overrides, &context->peers, err);
+			context->overrides, &context->peers, err);
 	if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
 	return result;
 }
@@ -27195,7 +27799,7 @@ static bool diti_source_given(const dit_source *source) {
 }
 
 static dit_result diti_model_open(dit_model *model, const dit_model_desc *desc, uint32_t index, diti_package **out,
-								  dit_error *err) {
+	dit_error *err) {
 	const dit_source *source = index ? &desc->components[index - 1].source : &desc->source;
 	dit_result result = DIT_OK;
 	if (!model->packages[index] && (index || diti_source_given(source)))
@@ -27225,7 +27829,7 @@ static bool diti_model_next(const dit_model_desc *desc, dit_role role, diti_mode
 }
 
 static dit_result diti_model_config(const dit_model *model, const diti_package *package, const char *folder,
-									const char *file, diti_json **out, dit_error *err) {
+	const char *file, diti_json **out, dit_error *err) {
 	char path[128], *text = NULL;
 	size_t size = 0;
 	dit_result result;
@@ -27238,7 +27842,7 @@ static dit_result diti_model_config(const dit_model *model, const diti_package *
 }
 
 DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
-											   const char *folder, const char *file, diti_json **out, dit_error *err) {
+	const char *folder, const char *file, diti_json **out, dit_error *err) {
 	diti_model_search search = DITI_ZERO;
 	diti_package *package;
 	dit_result result = DIT_OK;
@@ -27304,8 +27908,8 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
 	case DIT_ROLE_TRANSFORMER: return diti_transformer_known(part->config, part->checkpoint, part->prefix);
 	case DIT_ROLE_VAE:
 		return diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.weight") ||
-			   diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
-			   diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+			diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.weight") ||
+			diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
 	case DIT_ROLE_TEXT_1:
 	case DIT_ROLE_TEXT_2:
 	case DIT_ROLE_TEXT_3: break;
@@ -27330,7 +27934,7 @@ static bool diti_model_find_part(const diti_model_want *want, diti_model_part *p
 }
 
 static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
-								  diti_model_part *part, dit_error *err) {
+	diti_model_part *part, dit_error *err) {
 	const char *folder = want->folder;
 	dit_result result = DIT_OK;
 	part->checkpoint = NULL;
@@ -27348,7 +27952,7 @@ static dit_result diti_model_look(const dit_model *model, const diti_model_want 
 }
 
 DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
-										  diti_model_part *part, dit_error *err) {
+	diti_model_part *part, dit_error *err) {
 	diti_model_search search = DITI_ZERO;
 	dit_result result = DIT_OK;
 	uint32_t index;
@@ -27371,7 +27975,7 @@ static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_k
 }
 
 static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_package *package, const char *folder,
-											diti_encoder *encoder, dit_error *err) {
+	diti_encoder *encoder, dit_error *err) {
 	dit_result result =
 		diti_tokenizer_load_folder(&model->env, package, folder, &encoder->tokenizer, &encoder->limit, err);
 	if (!encoder->tokenizer || diti_tokenizer_suits(encoder->tokenizer, encoder->kind)) return result;
@@ -27384,7 +27988,7 @@ static dit_result diti_model_read_tokenizer(const dit_model *model, const diti_p
 static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", "tokenizer_2/", "tokenizer_3/"};
 
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
-											  bool anywhere, diti_encoder *encoder, dit_error *err) {
+	bool anywhere, diti_encoder *encoder, dit_error *err) {
 	dit_result result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err);
 	uint32_t i;
 	if (result >= 0 && !encoder->tokenizer && anywhere)
@@ -27395,7 +27999,7 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
 }
 
 static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
-											diti_encoder *encoder, dit_error *err) {
+	diti_encoder *encoder, dit_error *err) {
 	diti_model_search search = DITI_ZERO;
 	diti_package *package;
 	dit_result result = DIT_OK;
@@ -27410,7 +28014,7 @@ static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_de
 }
 
 static dit_result diti_model_share_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
-											 dit_error *err) {
+	dit_error *err) {
 	diti_encoder *encoder = &model->encoders[index];
 	dit_result result = diti_model_find_tokenizer(model, desc, DIT_ROLE_TOKENIZER_1, 0, encoder, err);
 	if (result < 0 || !encoder->tokenizer) return result;
@@ -27418,7 +28022,7 @@ static dit_result diti_model_share_tokenizer(dit_model *model, const dit_model_d
 }
 
 DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
-													dit_error *err) {
+	dit_error *err) {
 	diti_encoder *encoder = &model->encoders[index];
 	dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
 	dit_result result = diti_model_find_tokenizer(model, desc, own, index, encoder, err);
@@ -27435,12 +28039,12 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
 		const char *path = component->source.path ? component->source.path : "data";
 		if (component->role == DIT_ROLE_LORA || component->role == DIT_ROLE_CONTROL)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
+				"dit_model_desc: components[%u] (%s): this version has no run-time adapters", i, path);
 		if (model->used[i + 1]) continue;
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
-						 "autoencoder, one of its text encoders nor a tokenizer of these",
-						 path, i);
+			"%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
+			"autoencoder, one of its text encoders nor a tokenizer of these",
+			path, i);
 	}
 	return DIT_OK;
 }
@@ -27478,8 +28082,8 @@ static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
 }
 
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
-										  const diti_model_part *part, const diti_load_options *options,
-										  dit_error *err) {
+	const diti_model_part *part, const diti_load_options *options,
+	dit_error *err) {
 	switch (encoder->kind) {
 	case DITI_ENCODER_T5:
 		return diti_t5_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->t5, err);
@@ -27509,9 +28113,9 @@ static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encod
 
 static void diti_encoders_guess_texts(dit_model *model) {
 	const diti_encoder *t5 = diti_model_encoder(model, DITI_ENCODER_T5),
-					   *bert = diti_model_encoder(model, DITI_ENCODER_BERT),
-					   *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
-					   *g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
+		*bert = diti_model_encoder(model, DITI_ENCODER_BERT),
+		*l = diti_model_encoder(model, DITI_ENCODER_CLIP_L),
+		*g = diti_model_encoder(model, DITI_ENCODER_CLIP_G);
 	diti_text_shape *texts = model->texts;
 	model->fixed_text = bert || l || g;
 	texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
@@ -27574,15 +28178,15 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
 		columns = diti_encoder_pooled(encoder) + (other ? diti_encoder_pooled(other) : 0);
 		wanted = model->texts[DITI_TEXT_POOLED].columns;
 		good = (columns == wanted || (columns < wanted && !(other && other->clip))) &&
-			   encoder->column + diti_encoder_columns(encoder) <= text->columns;
+			encoder->column + diti_encoder_columns(encoder) <= text->columns;
 	}
 	if (good) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-					 "the text encoder%s (%s) give%s %u channels, the transformer wants %u; they belong to different "
-					 "models",
-					 encoder->clip && both ? "s" : "",
-					 encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
-					 encoder->clip && both ? "" : "s", columns, wanted);
+		"the text encoder%s (%s) give%s %u channels, the transformer wants %u; they belong to different "
+		"models",
+		encoder->clip && both ? "s" : "",
+		encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
+		encoder->clip && both ? "" : "s", columns, wanted);
 }
 
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
@@ -27621,17 +28225,17 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
 		const char *name = diti_encoder_name(model->encoders[i].kind);
 		if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i)))
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
-							 "instead of prompts",
-							 name);
+				"dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
+				"instead of prompts",
+				name);
 		bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
 		if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
-						 encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
-						 i == 0   ? ""
-						 : i == 1 ? "_2"
-								  : "_3");
+			"the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
+			encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
+			i == 0   ? ""
+			: i == 1 ? "_2"
+			: "_3");
 	}
 	return DIT_OK;
 }
@@ -27649,7 +28253,7 @@ static void diti_text_copy(diti_graph *graph, diti_tensor from, diti_tensor to, 
 }
 
 static void diti_text_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
-							  diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
+	diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
 	uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
 	for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
 		if (use->encodes[branch] != encoded) continue;
@@ -27665,7 +28269,7 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
 }
 
 static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-							  diti_text_use *text, diti_encoder_use *use) {
+	diti_text_use *text, diti_encoder_use *use) {
 	uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
 	diti_tensor states = 0;
 	diti_clip_result clip = DITI_ZERO;
@@ -27702,7 +28306,7 @@ static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const d
 	}
 	if (states)
 		diti_text_scatter(model, graph, text, true, states, encoder->tokens, encoder->text, encoder->row,
-						  encoder->column);
+			encoder->column);
 }
 
 DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
@@ -27729,7 +28333,7 @@ typedef struct diti_encoder_input {
 } diti_encoder_input;
 
 static void diti_encoder_fill(const dit_model *model, const diti_text_use *text, const diti_encoder *encoder,
-							  const diti_prompt_tokens *tokens, diti_encoder_input *out) {
+	const diti_prompt_tokens *tokens, diti_encoder_input *out) {
 	uint32_t branch, i, next = 0, count = encoder->tokens;
 	for (branch = 0; branch < text->copies; branch++) {
 		uint32_t first = next * count, *item = out->items[next];
@@ -27748,7 +28352,7 @@ static void diti_encoder_fill(const dit_model *model, const diti_text_use *text,
 }
 
 static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text, const diti_encoder *encoder,
-									 const diti_encoder_use *use, const diti_encoder_input *input, dit_error *err) {
+	const diti_encoder_use *use, const diti_encoder_input *input, dit_error *err) {
 	uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
 	dit_result result = diti_plan_write(plan, use->ids, input->ids, rows * sizeof *input->ids, err);
 	if (result >= 0 && use->items)
@@ -27761,8 +28365,8 @@ static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text,
 }
 
 static dit_result diti_encoder_inputs(const dit_model *model, const diti_env *env, diti_plan *plan,
-									  const diti_text_use *text, uint32_t index, const diti_prompt_tokens *tokens,
-									  dit_error *err) {
+	const diti_text_use *text, uint32_t index, const diti_prompt_tokens *tokens,
+	dit_error *err) {
 	const diti_encoder *encoder = &model->encoders[index];
 	size_t rows = (size_t)diti_text_encoded(text) * encoder->tokens;
 	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -27784,8 +28388,8 @@ static dit_result diti_encoder_inputs(const dit_model *model, const diti_env *en
 }
 
 static dit_result diti_text_write_given(const dit_model *model, const diti_env *env, diti_plan *plan,
-										const diti_text_use *use, uint32_t text, const diti_conditioning *given,
-										dit_error *err) {
+	const diti_text_use *use, uint32_t text, const diti_conditioning *given,
+	dit_error *err) {
 	size_t count = (size_t)model->texts[text].tokens * model->texts[text].columns, next = 0;
 	float *rows = (float *)diti_alloc_array(env, 2 * count, sizeof *rows);
 	uint32_t branch;
@@ -27802,8 +28406,8 @@ static dit_result diti_text_write_given(const dit_model *model, const diti_env *
 }
 
 DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-											const diti_text_use *use, const diti_prompt_tokens *tokens,
-											const diti_conditioning *given, dit_error *err) {
+	const diti_text_use *use, const diti_prompt_tokens *tokens,
+	const diti_conditioning *given, dit_error *err) {
 	dit_result result = DIT_OK;
 	uint32_t i;
 	for (i = 0; i < DITI_ENCODERS && result >= 0; i++)
@@ -27832,7 +28436,7 @@ static diti_device *diti_model_device(const dit_model *model, dit_role role) {
 }
 
 static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part,
-											dit_role role) {
+	dit_role role) {
 	diti_load_options options = DITI_ZERO;
 	options.types = desc->types;
 	options.type_count = desc->type_count;
@@ -27856,7 +28460,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
 		result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
-									   part.checkpoint, part.prefix, &options, &model->transformer, err);
+			part.checkpoint, part.prefix, &options, &model->transformer, err);
 		diti_model_read_defaults(model, part.checkpoint);
 	}
 	diti_json_free(&model->env, part.config);
@@ -27864,7 +28468,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 }
 
 static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
-										  dit_error *err) {
+	dit_error *err) {
 	static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
 	const dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)index);
 	diti_load_options options = diti_model_options(model, desc, (diti_part)(DITI_PART_TEXT + (int)index), role);
@@ -27908,10 +28512,10 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 	dit_result result = diti_model_locate(model, desc, &want, &part, err);
 	if (result >= 0 && part.checkpoint) {
 		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
-							   part.prefix, &options, &model->vae, err);
+			part.prefix, &options, &model->vae, err);
 		if (model->vae && model->transformer)
 			diti_vae_belongs_to(model->vae, model->transformer->traits.family,
-								model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
+				model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
 	}
 	diti_json_free(&model->env, part.config);
 	return result;
@@ -27931,7 +28535,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 	options.progress = &desc->progress;
 	if (result >= 0 && part.checkpoint)
 		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
-							   part.prefix, &options, &model->tae, err);
+			part.prefix, &options, &model->tae, err);
 	diti_json_free(&model->env, part.config);
 	model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
 	if (!model->vae) {
@@ -27943,7 +28547,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 
 static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	return diti_model_locate_json(model, desc, DIT_ROLE_SCHEDULER, "scheduler", "scheduler_config.json",
-								  &model->scheduler, err);
+		&model->scheduler, err);
 }
 
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
@@ -27969,7 +28573,7 @@ static void diti_model_describe_transformer(dit_model *model) {
 	uint32_t factor = diti_model_factor(model);
 	diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
 	diti_format(model->info.variant, sizeof model->info.variant, "%s",
-				model->pipeline_variant ? model->pipeline_variant : traits->variant);
+		model->pipeline_variant ? model->pipeline_variant : traits->variant);
 	model->info.default_width = model->info.default_height = traits->default_size * factor;
 	model->info.size_multiple = traits->patch * factor;
 	if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
@@ -28037,18 +28641,18 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 	traits = &model->transformer->traits;
 	if (model->tae && model->vae &&
 		(!diti_vae_get_traits(model->tae)->has_decoder ||
-		 diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
-		 diti_vae_get_traits(model->tae)->latent_channels != diti_vae_get_traits(model->vae)->latent_channels)) {
+		diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
+		diti_vae_get_traits(model->tae)->latent_channels != diti_vae_get_traits(model->vae)->latent_channels)) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "the tiny autoencoder does not decode the VAE's %u latent channels at its size, but %u; they "
-						 "belong to different models",
-						 diti_vae_get_traits(model->vae)->latent_channels,
-						 diti_vae_get_traits(model->tae)->latent_channels);
+			"the tiny autoencoder does not decode the VAE's %u latent channels at its size, but %u; they "
+			"belong to different models",
+			diti_vae_get_traits(model->vae)->latent_channels,
+			diti_vae_get_traits(model->tae)->latent_channels);
 	}
 	if (model->vae && diti_vae_get_traits(model->vae)->latent_channels != traits->latent_channels) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "the VAE has %u latent channels, the transformer %u; they belong to different models",
-						 diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
+			"the VAE has %u latent channels, the transformer %u; they belong to different models",
+			diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
 	}
 	return DIT_OK;
 }
@@ -28135,10 +28739,10 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
 		uint64_t least = fixed + DITI_STREAM_SLOTS * slot;
 		if (desc->weight_budget < least)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_model_desc: a weight_budget of %llu bytes is too small: this model needs at least "
-							 "%llu, %llu for what is never streamed and two slots of %llu for the rest",
-							 (unsigned long long)desc->weight_budget, (unsigned long long)least,
-							 (unsigned long long)fixed, (unsigned long long)slot);
+				"dit_model_desc: a weight_budget of %llu bytes is too small: this model needs at least "
+				"%llu, %llu for what is never streamed and two slots of %llu for the rest",
+				(unsigned long long)desc->weight_budget, (unsigned long long)least,
+				(unsigned long long)fixed, (unsigned long long)slot);
 		room = desc->weight_budget - fixed;
 		slot = diti_model_slot(model, slot, room);
 		room -= DITI_STREAM_SLOTS * slot;
@@ -28171,8 +28775,8 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 }
 
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
-									   dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
-									   dit_error *err) {
+	dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
+	dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_LANE_LOAD, name);
 	dit_result result = load(model, desc, err);
 	diti_trace_close(&scope, 0);
@@ -28197,8 +28801,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
 	if (result != DIT_OK) return result;
 	if (!model->transformer && !model->encoders[0].kind && !model->vae) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "%s holds no transformer, text encoder or VAE that dit knows",
-						 desc->source.path ? desc->source.path : "the source");
+			"%s holds no transformer, text encoder or VAE that dit knows",
+			desc->source.path ? desc->source.path : "the source");
 	}
 	result = diti_model_check_used(model, desc, err);
 	return result == DIT_OK ? diti_model_describe(model, err) : result;
@@ -28212,9 +28816,9 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
 		if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
-						 "I8_ROW_ROTATED at load, dit-convert makes other types",
-						 i, desc->types[i].tensors, diti_type_name(type));
+			"dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
+			"I8_ROW_ROTATED at load, dit-convert makes other types",
+			i, desc->types[i].tensors, diti_type_name(type));
 	}
 	return DIT_OK;
 }
@@ -28223,24 +28827,24 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
 	if (!desc) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: desc is NULL");
 	if (desc->_zero_begin || desc->_zero_end)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_model_desc: the guard members are not zero; initialise the struct with {0}");
+			"dit_model_desc: the guard members are not zero; initialise the struct with {0}");
 	if (!ctx && !desc->dry_run)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_model_load: ctx is NULL; only a dry run works without a context");
+			"dit_model_load: ctx is NULL; only a dry run works without a context");
 	if (!desc->source.path && !desc->source.data && !desc->source.read_at && !desc->source.open &&
 		desc->component_count == 0)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_model_desc: neither source nor components name anything to load");
+			"dit_model_desc: neither source nor components name anything to load");
 	if (desc->component_count && !desc->components)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: components is NULL, component_count is %u",
-						 desc->component_count);
+			desc->component_count);
 	if (desc->component_count > DITI_MAX_COMPONENTS)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_model_desc: component_count is %u, at most %u are possible", desc->component_count,
-						 DITI_MAX_COMPONENTS);
+			"dit_model_desc: component_count is %u, at most %u are possible", desc->component_count,
+			DITI_MAX_COMPONENTS);
 	if (desc->type_count && !desc->types)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
-						 desc->type_count);
+			desc->type_count);
 	if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
 	return DIT_OK;
 }
@@ -28319,17 +28923,17 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 }
 
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
-									 diti_tokens *out, dit_error *err) {
+	diti_tokens *out, dit_error *err) {
 	dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
 	if (result >= 0 && out->lost)
 		diti_log(env, DITI_LOG_WARNING,
-				 "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
-				 out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
+			"the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
+			out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
 	return result;
 }
 
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-												uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+	uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
 	dit_result result = DIT_OK;
 	char *clean = NULL;
 	uint32_t i;
@@ -28351,7 +28955,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
 }
 
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
-												 diti_prompt_tokens *tokens, dit_error *err) {
+	diti_prompt_tokens *tokens, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		size_t count = 2 * (size_t)model->encoders[i].tokens;
@@ -28389,7 +28993,7 @@ static dit_result diti_blob_size(const diti_text_shape *texts, size_t *rows_size
 			continue;
 		}
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning of %u tokens with %u channels is too large",
-						 texts[i].tokens, texts[i].columns);
+			texts[i].tokens, texts[i].columns);
 	}
 	return DIT_OK;
 }
@@ -28400,7 +29004,7 @@ DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning 
 }
 
 static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *bytes, diti_conditioning *out,
-									  dit_error *err) {
+	dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < DITI_TEXTS; i++) {
 		diti_embedding *text = &out->texts[i];
@@ -28415,7 +29019,7 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
 }
 
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-													diti_conditioning *out, dit_error *err) {
+	diti_conditioning *out, dit_error *err) {
 	const unsigned char *bytes = (const unsigned char *)blob;
 	diti_text_shape shapes[DITI_TEXTS];
 	uint32_t words[DITI_BLOB_WORDS], i;
@@ -28425,11 +29029,11 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
 	memset(out, 0, sizeof *out);
 	if (!blob || size < sizeof words)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob",
-						 (unsigned long long)size);
+			(unsigned long long)size);
 	memcpy(words, blob, sizeof words);
 	if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
+			"conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
 	for (i = 0; i < DITI_TEXTS; i++) {
 		const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
 		out->texts[i].tokens = shapes[i].tokens = text[0];
@@ -28442,13 +29046,13 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
 	if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
 		words[3] != (uint32_t)(hash >> 32)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
+			"conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
 	}
 	return diti_blob_read_rows(env, bytes + sizeof words, out, err);
 }
 
 static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_text_shape *texts,
-							const uint32_t *lengths) {
+	const uint32_t *lengths) {
 	uint32_t words[DITI_BLOB_WORDS], i;
 	uint64_t hash = diti_hash(blob + sizeof words, rows_size);
 	words[0] = DITI_BLOB_MAGIC;
@@ -28508,7 +29112,7 @@ static dit_result diti_encode_read(diti_encode *encode, uint32_t rows, float *ou
 }
 
 static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-									float *out, dit_error *err) {
+	float *out, dit_error *err) {
 	diti_encode encode;
 	dit_result result;
 	diti_encode_begin(&encode, ctx, model);
@@ -28524,7 +29128,7 @@ static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, co
 }
 
 static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-									 float *out, dit_error *err) {
+	float *out, dit_error *err) {
 	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, length = tokens->lengths[0];
 	uint32_t count = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
 	uint32_t columns = model->texts[DITI_TEXT_FIRST].columns;
@@ -28551,13 +29155,13 @@ static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, c
 	if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
 	if (result >= 0) result = diti_encode_read(&encode, count, out, err);
 	memset(out + (size_t)length * columns, 0,
-		   (size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
+		(size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
 	diti_plan_destroy(encode.plan);
 	return result;
 }
 
 static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size,
-									dit_error *err) {
+	dit_error *err) {
 	uint32_t i;
 	if (!ctx || !model || !size)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
@@ -28567,7 +29171,7 @@ static dit_result diti_encode_check(const dit_context *ctx, const dit_model *mod
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "dit_encode_prompt: the model has no text encoder");
 	if (model->device != ctx->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
-						 model->device ? "with another context" : "as a dry run");
+			model->device ? "with another context" : "as a dry run");
 	return diti_model_check_encoders(model, err);
 }
 
@@ -28580,7 +29184,7 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
 }
 
 static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, const char *prompt, unsigned char *blob,
-								   size_t rows_size, dit_error *err) {
+	size_t rows_size, dit_error *err) {
 	diti_prompt_tokens tokens[DITI_ENCODERS];
 	uint32_t lengths[DITI_TEXTS];
 	float *rows = (float *)(void *)(blob + DITI_BLOB_WORDS * 4);
@@ -28590,7 +29194,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
 	if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
 	if (result >= 0)
 		result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, rows, err)
-								   : diti_encode_packed(ctx, model, tokens, rows, err);
+			: diti_encode_packed(ctx, model, tokens, rows, err);
 	if (result >= 0) {
 		diti_encode_lengths(model, tokens, lengths);
 		diti_blob_write(blob, rows_size, model->texts, lengths);
@@ -28600,7 +29204,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
 }
 
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
-									 size_t *size, dit_error *err) {
+	size_t *size, dit_error *err) {
 	size_t rows_size = 0, capacity;
 	dit_result result = diti_encode_check(ctx, model, size, err);
 	if (result >= 0) result = diti_blob_size(model->texts, &rows_size, err);
@@ -28610,8 +29214,8 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 	if (!blob) return DIT_OK;
 	if (capacity < *size)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
-						 (unsigned long long)capacity);
+			"dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
+			(unsigned long long)capacity);
 	return diti_encode_blob(ctx, model, prompt, (unsigned char *)blob, rows_size, err);
 }
 
@@ -28626,25 +29230,25 @@ static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_er
 		if (!diti_equal(desc->inputs[i].name, "noise")) what = desc->inputs[i].name;
 	}
 	return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							"dit_job_desc: this model shows classes and takes no %s; say class_labels instead", what)
-				: DIT_OK;
+		"dit_job_desc: this model shows classes and takes no %s; say class_labels instead", what)
+		: DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
-												 diti_job_request *out, dit_error *err) {
+	diti_job_request *out, dit_error *err) {
 	uint32_t i, count = model->transformer->traits.class_count;
 	dit_result result = diti_classes_check_unprompted(desc, err);
 	if (result < 0) return result;
 	if (!desc->class_labels)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this model shows classes; class_labels must name one from 0 to %u for each of "
-						 "%u pictures",
-						 count - 1, out->shape.image_count);
+			"dit_job_desc: this model shows classes; class_labels must name one from 0 to %u for each of "
+			"%u pictures",
+			count - 1, out->shape.image_count);
 	for (i = 0; i < out->shape.image_count; i++) {
 		if (desc->class_labels[i] < 0 || (uint32_t)desc->class_labels[i] >= count)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "dit_job_desc: class_labels[%u] is %d; the model's classes are 0 to %u", i,
-							 (int)desc->class_labels[i], count - 1);
+				"dit_job_desc: class_labels[%u] is %d; the model's classes are 0 to %u", i,
+				(int)desc->class_labels[i], count - 1);
 		out->labels[i] = (uint32_t)desc->class_labels[i];
 	}
 	return DIT_OK;
@@ -28703,7 +29307,7 @@ static bool diti_guidance_skips(const diti_job_request *request, uint32_t step) 
 	const dit_guidance *guidance = &request->guidance;
 	double steps = request->shape.steps;
 	return guidance->skip_layer > 0 && step > steps * (double)guidance->skip_first &&
-		   step < steps * (double)guidance->skip_last;
+		step < steps * (double)guidance->skip_last;
 }
 
 static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
@@ -28728,25 +29332,25 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_gu
 	uint32_t blocks = model->transformer->traits.layers;
 	if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
-						 (double)guidance->skip_layer);
+			(double)guidance->skip_layer);
 	if (guidance->skip_layer == 0) return DIT_OK;
 	if (!model->transformer->traits.skips_blocks)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
-						 model->info.family);
+			"guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
+			model->info.family);
 	if (guidance->skip_first == 0 && guidance->skip_last == 0) {
 		guidance->skip_first = 0.01f;
 		guidance->skip_last = 0.2f;
 	}
 	if (!(guidance->skip_first >= 0 && guidance->skip_first < guidance->skip_last && guidance->skip_last <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: skip_first %g and skip_last %g must be rising fractions of the steps, 0 to 1",
-						 (double)guidance->skip_first, (double)guidance->skip_last);
+			"dit_guidance: skip_first %g and skip_last %g must be rising fractions of the steps, 0 to 1",
+			(double)guidance->skip_first, (double)guidance->skip_last);
 	if (!guidance->skip_blocks) guidance->skip_blocks = (uint64_t)7 << 7;
 	if (blocks < 64 && guidance->skip_blocks >> blocks)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "guidance.skip_blocks 0x%llx names blocks beyond the model's %u (bit i is block i)",
-						 (unsigned long long)guidance->skip_blocks, blocks);
+			"guidance.skip_blocks 0x%llx names blocks beyond the model's %u (bit i is block i)",
+			(unsigned long long)guidance->skip_blocks, blocks);
 	return DIT_OK;
 }
 
@@ -28792,16 +29396,16 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, dit
 
 
 static dit_result diti_start_check_image(const char *name, const dit_image *image, const diti_job_shape *shape,
-										 dit_error *err) {
+	dit_error *err) {
 	if (image->width != shape->width || image->height != shape->height)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "%s is %u x %u pixels, the picture %u x %u: scale it to that size, or ask for another", name,
-						 image->width, image->height, shape->width, shape->height);
+			"%s is %u x %u pixels, the picture %u x %u: scale it to that size, or ask for another", name,
+			image->width, image->height, shape->width, shape->height);
 	if ((image->rgba != NULL) == (image->image != VK_NULL_HANDLE))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s needs either rgba or image", name);
 	if (image->rgba && image->row_pitch && image->row_pitch < (size_t)image->width * 4)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: row_pitch %llu is less than %u pixels of 4 bytes", name,
-						 (unsigned long long)image->row_pitch, image->width);
+			(unsigned long long)image->row_pitch, image->width);
 	return DIT_OK;
 }
 
@@ -28809,7 +29413,7 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
 	if (!image->image) return DIT_OK;
 	if (image->layout == VK_IMAGE_LAYOUT_UNDEFINED)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "init_image.layout must say in which layout the image is, and is left");
+			"init_image.layout must say in which layout the image is, and is left");
 	switch (image->format) {
 	case VK_FORMAT_UNDEFINED:
 	case VK_FORMAT_R8G8B8A8_UNORM:
@@ -28818,7 +29422,7 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
 	case VK_FORMAT_B8G8R8A8_SRGB: out->shape.start_swap = true; break;
 	default:
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
+			"init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
 	}
 	out->shape.start_image = image->image;
 	out->shape.start_layout = image->layout;
@@ -28828,25 +29432,25 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
 static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
 	if (mask->image)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "mask.image: this version reads masks from memory only; give mask.rgba");
+			"mask.image: this version reads masks from memory only; give mask.rgba");
 	return diti_start_check_image("mask", mask, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-											   dit_error *err) {
+	dit_error *err) {
 	dit_result result;
 	if (!(desc->strength >= 0 && desc->strength <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
-						 (double)desc->strength);
+			(double)desc->strength);
 	if (!desc->init_image && (desc->mask || desc->strength > 0))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: %s is given without init_image, the picture that it is about",
-						 desc->mask ? "mask" : "strength");
+			"dit_job_desc: %s is given without init_image, the picture that it is about",
+			desc->mask ? "mask" : "strength");
 	if (!desc->init_image) return DIT_OK;
 	if (!diti_vae_get_traits(model->vae)->has_encoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
-						 "the role DIT_ROLE_VAE");
+			"init_image: the model's autoencoder has no encoder; load the whole one as a component with "
+			"the role DIT_ROLE_VAE");
 	result = diti_start_check_image("init_image", desc->init_image, &out->shape, err);
 	if (result >= 0) result = diti_start_check_device(desc->init_image, out, err);
 	if (result >= 0 && desc->mask) result = diti_start_check_mask(desc->mask, &out->shape, err);
@@ -28863,7 +29467,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
 static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_tensor all, uint32_t image) {
 	uint32_t channels = job->model->transformer->traits.latent_channels;
 	return diti_tensor_view(graph, all, image * channels, channels, 0,
-							job->request.latent_width * job->request.latent_height);
+		job->request.latent_width * job->request.latent_height);
 }
 
 static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
@@ -28871,16 +29475,16 @@ static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
 	uint32_t pixels = shape->width * shape->height, columns;
 	diti_tensor rows;
 	job->start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
-										 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+		: diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
 	rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->start_rgba, shape->start_swap),
-						   shape->height, shape->width, shape->vae_tile);
+		shape->height, shape->width, shape->vae_tile);
 	if (diti_graph_failed(graph)) return 0;
 	columns = diti_tensor_get(graph, rows)->columns;
 	return diti_unpatchify(graph, rows, 1, columns, columns, job->request.latent_height, job->request.latent_width, 1);
 }
 
 static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const diti_solver_desc *states,
-						   diti_tensor prediction, diti_tensor noise, bool learned) {
+	diti_tensor prediction, diti_tensor noise, bool learned) {
 	diti_solver_desc solver = *states;
 	solver.noise = noise;
 	solver.learned = learned;
@@ -28892,7 +29496,7 @@ static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_d
 	diti_solver_desc one = *states;
 	uint32_t i;
 	job->start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->latent)->rows,
-										 diti_tensor_get(graph, job->latent)->columns, "start noise");
+		diti_tensor_get(graph, job->latent)->columns, "start noise");
 	for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
 		one.x = diti_start_part(job, graph, states->x, i);
 		one.h1 = diti_start_part(job, graph, states->h1, i);
@@ -28923,11 +29527,11 @@ DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_so
 	plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
 	job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
 	latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
-							: diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
+		: diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
 	if (shape->draws_start) diti_start_draw(job, graph, &plain, moments);
 	for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
 		diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
-					   diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+			diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 	diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
 	if (!states->keeps) return;
 	job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
@@ -28963,8 +29567,8 @@ static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t
 static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	uint32_t width = request->latent_width, height = request->latent_height, x, y,
-			 factor = diti_vae_get_traits(job->model->vae)->factor,
-			 planes = request->shape.image_count * job->model->transformer->traits.latent_channels, plane;
+		factor = diti_vae_get_traits(job->model->vae)->factor,
+		planes = request->shape.image_count * job->model->transformer->traits.latent_channels, plane;
 	size_t area = (size_t)width * height;
 	float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
 	dit_result result;
@@ -28990,7 +29594,7 @@ DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
 	if (result >= 0) result = diti_plan_write(job->plan, job->start_coefficients, rows, sizeof rows, err);
 	if (result >= 0 && job->start_noise)
 		result = diti_plan_write(job->plan, job->start_noise, request->start_noise,
-								 diti_job_latent_values(job) * sizeof(float), err);
+			diti_job_latent_values(job) * sizeof(float), err);
 	return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
 }
 
@@ -29020,7 +29624,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
 	copied.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
 	copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
 	vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
-						   0, NULL, 1, &barrier);
+		0, NULL, 1, &barrier);
 	buffer = diti_plan_buffer(job->plan, job->start_rgba, &copy.bufferOffset, &size);
 	copy.imageExtent.width = job->request.shape.width;
 	copy.imageExtent.height = job->request.shape.height;
@@ -29033,7 +29637,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
 	barrier.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
 	barrier.newLayout = layout;
 	vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &copied,
-						   0, NULL, 1, &barrier);
+		0, NULL, 1, &barrier);
 }
 
 /* ==== src/job/request.c ==== */
@@ -29045,53 +29649,53 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
 	if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
 	if (desc->frame_count > 1)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this model makes still images; frame_count must be 0 or 1");
+			"dit_job_desc: this model makes still images; frame_count must be 0 or 1");
 	if (desc->reference_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this version refers to no pictures; references must be empty");
+			"dit_job_desc: this version refers to no pictures; references must be empty");
 	if (desc->adapter_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
+			"dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
 	if (desc->split || desc->cache)
 		return diti_fail(
 			err, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_job_desc: this version works on one device without caching; split and cache must be NULL");
 	if (desc->input_count && !desc->inputs)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
-						 desc->input_count);
+			desc->input_count);
 	return DIT_OK;
 }
 
 static dit_result diti_request_check_guidance(const diti_model_traits *traits, const dit_guidance *guidance,
-											  dit_error *err) {
+	dit_error *err) {
 	if (!(guidance->scale >= 0 && guidance->scale <= 1000))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.scale is %g; it must be 0 (model default) to 1000",
-						 (double)guidance->scale);
+			(double)guidance->scale);
 	if (guidance->distilled != 0 && !traits->wants_guidance)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: guidance is no input of this model; distilled must be 0");
+			"dit_guidance: guidance is no input of this model; distilled must be 0");
 	if (!(guidance->distilled >= 0 && guidance->distilled <= 1000))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "guidance.distilled is %g; it must be 0 (model default) to 1000", (double)guidance->distilled);
+			"guidance.distilled is %g; it must be 0 (model default) to 1000", (double)guidance->distilled);
 	if (!(guidance->rescale >= 0 && guidance->rescale <= 1) || !(guidance->project >= 0 && guidance->project <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
-						 (double)guidance->rescale, (double)guidance->project);
+			"dit_guidance: rescale %g and project %g must be 0 (off) to 1 (whole)",
+			(double)guidance->rescale, (double)guidance->project);
 	if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
-						 (double)guidance->norm_limit);
+			(double)guidance->norm_limit);
 	if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
 	if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_guidance: first %g and last %g must be rising fractions of the steps, 0 to 1",
-						 (double)guidance->first, (double)guidance->last);
+			"dit_guidance: first %g and last %g must be rising fractions of the steps, 0 to 1",
+			(double)guidance->first, (double)guidance->last);
 	return DIT_OK;
 }
 
 static dit_result diti_request_parts(const dit_model *model, dit_error *err) {
 	if (!model->transformer)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "the model has no transformer; load a whole pipeline or add the component");
+			"the model has no transformer; load a whole pipeline or add the component");
 	if (!model->device) return DIT_OK;
 	if (!model->vae || !diti_vae_get_traits(model->vae)->has_decoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "the model has no VAE decoder; add the component");
@@ -29111,23 +29715,23 @@ static uint32_t diti_nearest_multiple(uint32_t side, uint32_t unit) {
 }
 
 static dit_result diti_request_side(const char *name, uint32_t given, uint32_t standard, uint32_t unit, uint32_t *out,
-									dit_error *err) {
+	dit_error *err) {
 	*out = given ? given : standard;
 	if (*out % unit == 0 && *out <= DITI_MAX_SIDE) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "%s %u is not possible with this model: it must be a multiple of %u up to %u; the nearest is %u",
-					 name, given, unit, DITI_MAX_SIDE / unit * unit, diti_nearest_multiple(given, unit));
+		"%s %u is not possible with this model: it must be a multiple of %u up to %u; the nearest is %u",
+		name, given, unit, DITI_MAX_SIDE / unit * unit, diti_nearest_multiple(given, unit));
 }
 
 static dit_result diti_request_size(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-									dit_error *err) {
+	dit_error *err) {
 	const dit_model_info *info = &model->info;
 	uint32_t factor = diti_model_factor(model);
 	dit_result result =
 		diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
 	if (result >= 0)
 		result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
-								   &out->shape.height, err);
+			&out->shape.height, err);
 	if (result < 0) return result;
 	out->latent_width = out->shape.width / factor;
 	out->latent_height = out->shape.height / factor;
@@ -29135,11 +29739,11 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
 	out->shape.image_count = desc->image_count ? desc->image_count : 1;
 	if (out->shape.steps > DITI_MAX_STEPS)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "steps is %u; at most %u are possible", out->shape.steps,
-						 DITI_MAX_STEPS);
+			DITI_MAX_STEPS);
 	if (out->shape.image_count > DITI_JOB_MAX_IMAGES) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "image_count is %u; one job makes at most %u, run more jobs for more", out->shape.image_count,
-						 DITI_JOB_MAX_IMAGES);
+			"image_count is %u; one job makes at most %u, run more jobs for more", out->shape.image_count,
+			DITI_JOB_MAX_IMAGES);
 	}
 	return DIT_OK;
 }
@@ -29153,7 +29757,7 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 	case VK_FORMAT_B8G8R8A8_SRGB: out->shape.swap = true; break;
 	default:
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
+			"target.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)target->format);
 	}
 	if (target->image && target->format == VK_FORMAT_UNDEFINED)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image is given without its format");
@@ -29173,11 +29777,11 @@ static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char
 
 static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error *err) {
 	static const char *const known[] = {"noise",
-										"negative_prompt_embeds",
-										"negative_prompt_attention_mask",
-										"negative_prompt_embeds_2",
-										"negative_prompt_attention_mask_2",
-										"negative_pooled_prompt_embeds"};
+		"negative_prompt_embeds",
+		"negative_prompt_attention_mask",
+		"negative_prompt_embeds_2",
+		"negative_prompt_attention_mask_2",
+		"negative_pooled_prompt_embeds"};
 	uint32_t i, k;
 	for (i = 0; i < desc->input_count; i++) {
 		const dit_tensor *input = &desc->inputs[i];
@@ -29191,13 +29795,13 @@ static dit_result diti_request_check_inputs(const dit_job_desc *desc, dit_error 
 		}
 		if (!input->data || input->rank > 5)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has no data or more than 5 dimensions",
-							 input->name);
+				input->name);
 	}
 	return DIT_OK;
 }
 
 static dit_result diti_request_floats(const diti_env *env, const dit_tensor *input, size_t count, float **out,
-									  dit_error *err) {
+	dit_error *err) {
 	dit_type type = input->type == DIT_TYPE_STORED ? DIT_TYPE_F32 : input->type;
 	uint64_t have = 1, bytes;
 	uint32_t d;
@@ -29207,7 +29811,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
 	}
 	if (have != count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s has %llu values, %llu are needed", input->name,
-						 (unsigned long long)have, (unsigned long long)count);
+			(unsigned long long)have, (unsigned long long)count);
 	if ((type != DIT_TYPE_F32 && type != DIT_TYPE_F16 && type != DIT_TYPE_BF16) ||
 		!diti_type_bytes(type, 1, have, &bytes)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
@@ -29223,7 +29827,7 @@ static dit_result diti_request_check_finite(const char *name, const float *value
 	for (i = 0; i < count; i++) {
 		if (!(values[i] - values[i] == 0))
 			return diti_fail(err, DIT_ERROR_NOT_FINITE, "input %s holds a value that is not finite, at position %llu",
-							 name, (unsigned long long)i);
+				name, (unsigned long long)i);
 	}
 	return DIT_OK;
 }
@@ -29243,13 +29847,13 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
 	for (d = 0; d < mask->rank; d++) count *= mask->shape[d] <= tokens ? mask->shape[d] : (uint64_t)tokens + 1;
 	if (count != tokens)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "input %s must have %u values, one per token of the embedding", mask->name, tokens);
+			"input %s must have %u values, one per token of the embedding", mask->name, tokens);
 	*length = 0;
 	for (i = 0; i < tokens; i++) {
 		double value = diti_mask_value(mask, i);
 		if (value != 0 && value != 1)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must hold ones and zeros as I32, I64 or F32",
-							 mask->name);
+				mask->name);
 		if (value == 1 && *length != i)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be ones followed by zeros", mask->name);
 		*length += value == 1;
@@ -29258,15 +29862,15 @@ static dit_result diti_request_mask_length(const dit_tensor *mask, uint32_t toke
 }
 
 static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *embeds, const dit_tensor *mask,
-									  bool pooled, diti_embedding *out, dit_error *err) {
+	bool pooled, diti_embedding *out, dit_error *err) {
 	uint64_t tokens = pooled              ? 1
-					  : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
-										  : 0,
-			 columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
+		: embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
+		: 0,
+		columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
 	dit_result result;
 	if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, %schannels]", embeds->name,
-						 pooled ? "" : "tokens, ");
+			pooled ? "" : "tokens, ");
 	out->tokens = out->length = (uint32_t)tokens;
 	out->columns = (uint32_t)columns;
 	result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
@@ -29276,20 +29880,20 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
 }
 
 static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *model, const diti_text_shape *wanted,
-										  diti_embedding *text, dit_error *err) {
+	diti_embedding *text, dit_error *err) {
 	uint32_t tokens = wanted->tokens, columns = wanted->columns;
 	float *rows;
 	if (text->columns != columns)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the prompt embedding has %u channels, the model wants %u",
-						 text->columns, columns);
+			text->columns, columns);
 	if (text->length > tokens)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
+			"the prompt embedding has %u tokens, the model takes at most %u", text->length, tokens);
 	if (text->tokens == tokens) return DIT_OK;
 	if (model->fixed_text && !diti_encoders_mask(model))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
-						 tokens);
+			"the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
+			tokens);
 	rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
 	if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
 	memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
@@ -29307,7 +29911,7 @@ static const dit_tensor *diti_request_text_input(const dit_job_desc *desc, uint3
 }
 
 static dit_result diti_request_given(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-									 bool conditional, diti_conditioning *out, dit_error *err) {
+	bool conditional, diti_conditioning *out, dit_error *err) {
 	uint32_t i;
 	dit_result result = DIT_OK;
 	for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
@@ -29316,11 +29920,11 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
 		if (!model->texts[i].tokens) continue;
 		if (!embeds)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							 "input %s%s is missing: this model needs it beside the prompt embedding",
-							 conditional ? "" : "negative_",
-							 i == DITI_TEXT_POOLED   ? "pooled_prompt_embeds"
-							 : i == DITI_TEXT_SECOND ? "prompt_embeds_2"
-													 : "prompt_embeds");
+				"input %s%s is missing: this model needs it beside the prompt embedding",
+				conditional ? "" : "negative_",
+				i == DITI_TEXT_POOLED   ? "pooled_prompt_embeds"
+				: i == DITI_TEXT_SECOND ? "prompt_embeds_2"
+				: "prompt_embeds");
 		result = diti_request_embeds(env, embeds, mask, i == DITI_TEXT_POOLED, &out->texts[i], err);
 	}
 	return result;
@@ -29349,7 +29953,7 @@ static void diti_request_imagine_text(const dit_model *model, uint32_t branch, d
 }
 
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-									  uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
+	uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
 	const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
 	size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
 	diti_conditioning *given = &out->conditioning[branch];
@@ -29373,7 +29977,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 		result = diti_model_check_encoders(model, err);
 		if (result >= 0)
 			result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-											 out->tokens, err);
+				out->tokens, err);
 	}
 	if (result < 0) return result;
 	diti_request_lengths(model, branch, out);
@@ -29394,7 +29998,7 @@ static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_r
 }
 
 static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-										 dit_error *err) {
+	dit_error *err) {
 	uint32_t i, layers = 0;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const diti_encoder *encoder = &model->encoders[i];
@@ -29406,21 +30010,21 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 	if (desc->clip_skip < layers || !desc->clip_skip) return DIT_OK;
 	if (layers)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: clip_skip is %u; the model's CLIP has %u layers, so at most %u can be left out",
-						 desc->clip_skip, layers, layers - 1);
+			"dit_job_desc: clip_skip is %u; the model's CLIP has %u layers, so at most %u can be left out",
+			desc->clip_skip, layers, layers - 1);
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
+		"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-									diti_job_request *out, dit_error *err) {
+	diti_job_request *out, dit_error *err) {
 	uint32_t copies = out->shape.guided ? 2u : 1u, branch;
 	dit_result result = diti_request_clip_skip(model, desc, out, err);
 	if (result < 0) return result;
 	if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
 	if (desc->class_labels)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+			"dit_job_desc: this model is prompted by text; class_labels must be NULL");
 	result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
 	for (branch = 0; branch < copies && result >= 0; branch++)
 		result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
@@ -29430,7 +30034,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
 
 
 static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
-							  size_t count) {
+	size_t count) {
 	diti_random random;
 	uint32_t d;
 	if (request->rng == DIT_RNG_PHILOX) {
@@ -29442,11 +30046,11 @@ static void diti_request_draw(const diti_job_request *request, uint64_t seed, ui
 }
 
 static dit_result diti_request_noise(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-									 diti_job_request *out, dit_error *err) {
+	diti_job_request *out, dit_error *err) {
 	size_t per_image = (size_t)model->transformer->traits.latent_channels * out->latent_width * out->latent_height,
-		   all = per_image * out->shape.image_count;
+		all = per_image * out->shape.image_count;
 	uint32_t before = out->shape.draws_start ? 1 : 0,
-			 draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
+		draws = before + 1 + (out->shape.stochastic ? out->shape.steps : 0);
 	uint32_t image, d;
 	const dit_tensor *given = diti_request_input(desc, "noise");
 	float *drawn = (float *)diti_alloc_array(env, per_image * draws, sizeof *drawn);
@@ -29463,7 +30067,7 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 		memcpy(out->noise + image * per_image, drawn + before * per_image, per_image * sizeof *drawn);
 		for (d = before + 1; d < draws; d++)
 			memcpy(out->step_noise + (size_t)(d - before - 1) * all + image * per_image, drawn + d * per_image,
-				   per_image * sizeof *drawn);
+				per_image * sizeof *drawn);
 	}
 	diti_free(env, drawn);
 	if (result >= 0 && given) {
@@ -29477,7 +30081,7 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 
 
 static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-										diti_job_request *out, dit_error *err) {
+	diti_job_request *out, dit_error *err) {
 	diti_schedule_request wanted;
 	uint32_t patch = model->transformer->traits.patch, i;
 	dit_result result;
@@ -29498,8 +30102,8 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
 	out->shape.learned = out->schedule.learned;
 	if (out->shape.learned && model->transformer->traits.out_channels != 2 * model->transformer->traits.latent_channels)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-						 "scheduler_config.json: variance_type: learned_range, but this transformer predicts no "
-						 "variance; choose another sampler than ddpm");
+			"scheduler_config.json: variance_type: learned_range, but this transformer predicts no "
+			"variance; choose another sampler than ddpm");
 	for (i = 0; i < out->schedule.count; i++) {
 		if (out->schedule.steps[i].input != 1) out->shape.scaled_input = true;
 	}
@@ -29511,12 +30115,12 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 		desc->negative_prompt || desc->negative_conditioning || diti_request_input(desc, "negative_prompt_embeds");
 	if (scale == 1.0f || negative || model->transformer->traits.default_guidance != 1.0f) return scale != 1.0f;
 	diti_log(env, DITI_LOG_WARNING, "guidance.scale %g has no effect without a negative prompt on this model",
-			 (double)scale);
+		(double)scale);
 	return false;
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-											  diti_job_request *out, dit_error *err) {
+	diti_job_request *out, dit_error *err) {
 	dit_result result;
 	memset(out, 0, sizeof *out);
 	result = diti_request_check_desc(desc, err);
@@ -29639,7 +30243,7 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
 static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
-			 pixels = job->request.latent_width * job->request.latent_height;
+		pixels = job->request.latent_width * job->request.latent_height;
 	memset(solver, 0, sizeof *solver);
 	solver->channels = channels;
 	solver->mixed = shape->mixed;
@@ -29649,7 +30253,7 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
 	job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
 	job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
 	job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
-									  : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+		: diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
 	job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
 	job->coefficients =
 		diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
@@ -29696,7 +30300,7 @@ static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind,
 	prediction = diti_guidance_emit(job, graph, kind);
 	if (shape->stochastic)
 		solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-										   planes, pixels);
+			planes, pixels);
 	solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
 	solver.guided = shape->guided && kind != DITI_STEP_ALONE;
 	diti_guard_judge(graph);
@@ -29720,13 +30324,13 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
 	uint32_t channels = job->model->transformer->traits.latent_channels;
 	return diti_tensor_view(graph, latents, image * channels, channels, 0,
-							job->request.latent_width * job->request.latent_height);
+		job->request.latent_width * job->request.latent_height);
 }
 
 static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
-							 diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
+	diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
 	diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
-									   job->request.shape.vae_tile);
+		job->request.shape.vae_tile);
 	diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
@@ -29755,7 +30359,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
 		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
 		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
-						 diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+			diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
 		diti_guard_judge(graph);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
@@ -29766,14 +30370,14 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
 		job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
 		diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
-						 job->health_words);
+			job->health_words);
 	}
 	diti_guard_judge(graph);
 }
 
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
-							 uint32_t keys) {
+	uint32_t keys) {
 	item[0] = first_query;
 	item[1] = queries;
 	item[2] = first_key;
@@ -29781,11 +30385,11 @@ static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t quer
 }
 
 static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
-							  uint32_t (*text)[DITI_ITEM_WORDS]) {
+	uint32_t (*text)[DITI_ITEM_WORDS]) {
 	uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
 	for (branch = 0; branch < copies; branch++) {
 		uint32_t length = request->lengths[DITI_TEXT_FIRST][branch],
-				 *next = request->shape.encodes[branch] ? &encoded : &given;
+			*next = request->shape.encodes[branch] ? &encoded : &given;
 		if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
 		diti_inputs_item(text[branch], 0, 0, *next, length);
 		*next += length;
@@ -29823,7 +30427,7 @@ static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_
 	for (branch = 0; branch < diti_emit_copies(job); branch++) {
 		if (!request->shape.encodes[branch]) continue;
 		memcpy(ids + next, request->tokens[0].ids + (size_t)branch * tokens,
-			   request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
+			request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
 		next += request->lengths[DITI_TEXT_FIRST][branch];
 	}
 	result = diti_plan_write(job->plan, use->ids, ids, rows * sizeof *ids, err);
@@ -29847,7 +30451,7 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
 		next += count;
 	}
 	result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows,
-							 request->shape.given_rows * columns * sizeof *rows, err);
+		request->shape.given_rows * columns * sizeof *rows, err);
 	diti_free(&job->env, rows);
 	return result;
 }
@@ -29855,7 +30459,7 @@ static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
-											  count = diti_emit_copies(job) * images;
+		count = diti_emit_copies(job) * images;
 	uint32_t i;
 	for (i = 0; i < count; i++) {
 		labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
@@ -29869,7 +30473,7 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 	if (job->labels) return diti_inputs_classes(job, err);
 	if (job->model->fixed_text)
 		return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
-								   job->request.conditioning, err);
+			job->request.conditioning, err);
 	diti_inputs_items(&job->request, copies, encoder, text);
 	result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
 	if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
@@ -29926,7 +30530,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 	job->denoise.guidance = request->guidance.distilled;
 	diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
 	result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
-														   err);
+		err);
 	if (result >= 0)
 		result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * columns * sizeof *table, err);
 	if (result >= 0 && job->input_scales)
@@ -29937,7 +30541,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
 	return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-		   job->request.latent_width * job->request.latent_height;
+		job->request.latent_width * job->request.latent_height;
 }
 
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
@@ -29949,7 +30553,7 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 	result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
 	if (result >= 0 && job->step_noise)
 		result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
-								 count * request->shape.steps * sizeof(float), err);
+			count * request->shape.steps * sizeof(float), err);
 	return result;
 }
 
@@ -29972,10 +30576,10 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 	result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
 	if (result < 0) return result;
 	vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
-									image->memory.block.offset);
+		image->memory.block.offset);
 	return vk == VK_SUCCESS
-			   ? DIT_OK
-			   : diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
+		? DIT_OK
+		: diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
@@ -29992,8 +30596,8 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 	info.subresourceRange.layerCount = 1;
 	vk = device->vk.CreateImageView(device->device, &info, device->callbacks, &image->view);
 	return vk == VK_SUCCESS
-			   ? DIT_OK
-			   : diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
+		? DIT_OK
+		: diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
@@ -30014,7 +30618,7 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
 	vk = device->vk.CreateImage(device->device, &info, device->callbacks, &image->image);
 	if (vk != VK_SUCCESS)
 		return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
-							info.extent.height, diti_vk_name(vk));
+			info.extent.height, diti_vk_name(vk));
 	image->owned = true;
 	result = diti_image_bind(job, image, err);
 	return result < 0 ? result : diti_image_view(job, image, err);
@@ -30029,7 +30633,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 	dit_result result = diti_buffer_create(job->context->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
-										   &job->health_readback, err);
+		&job->health_readback, err);
 	uint32_t i;
 	for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
 		result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
@@ -30078,7 +30682,7 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
 	to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
 	to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
 	job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-												VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
+		VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
 }
 
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
@@ -30098,11 +30702,11 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
 		stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 	}
 	job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
-												&to_user);
+		&to_user);
 }
 
 static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
-								   const diti_job_image *image) {
+	const diti_job_image *image) {
 	VkBufferImageCopy copy;
 	VkDeviceSize size;
 	VkBuffer buffer;
@@ -30115,7 +30719,7 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
 	copy.imageExtent.depth = 1;
 	diti_image_begin_copy(job, commands, image);
 	job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
-												  1, &copy);
+		1, &copy);
 	diti_image_end_copy(job, commands, image);
 }
 
@@ -30132,7 +30736,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 	barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
 	barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
 	vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
-						   NULL, 0, NULL);
+		NULL, 0, NULL);
 }
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
@@ -30206,7 +30810,7 @@ static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out,
 	vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
 	if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
 	return vk == VK_SUCCESS ? DIT_OK
-							: diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
+		: diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
@@ -30283,7 +30887,7 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
 	if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-					 "dit_job_desc: the guard members are not zero; initialise the struct with {0}");
+		"dit_job_desc: the guard members are not zero; initialise the struct with {0}");
 }
 
 static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *desc, dit_error *err) {
@@ -30291,7 +30895,7 @@ static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *des
 	if (diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
 	if (desc->model && !desc->model->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_desc: the model was loaded as a dry run and makes no jobs");
+			"dit_job_desc: the model was loaded as a dry run and makes no jobs");
 	if (desc->model && desc->model->device != ctx->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: the model was loaded with another context");
 	return DIT_OK;
@@ -30339,7 +30943,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
 
 
 static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,
-									  dit_error *err) {
+	dit_error *err) {
 	const diti_job_shape *now = &request->shape, *then = &job->request.shape;
 	const char *what = NULL;
 	if (desc->model != job->model)
@@ -30353,17 +30957,17 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 	else if (now->steps != then->steps)
 		what = then->starts ? "steps, or strength" : "steps";
 	else if (now->starts != then->starts || now->masked != then->masked || now->start_image != then->start_image ||
-			 now->start_layout != then->start_layout || now->start_swap != then->start_swap)
+		now->start_layout != then->start_layout || now->start_swap != then->start_swap)
 		what = "init_image or mask (given or not, or another VkImage)";
 	else if (now->guided != then->guided)
 		what = "guidance (on or off)";
 	else if (now->mixed != then->mixed)
 		what = "guidance (rescale or projection on or off)";
 	else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
-			 request->guidance.skip_blocks != job->request.guidance.skip_blocks)
+		request->guidance.skip_blocks != job->request.guidance.skip_blocks)
 		what = "guidance (its interval, or skip_layer)";
 	else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
-			 now->corrects != then->corrects || now->learned != then->learned)
+		now->corrects != then->corrects || now->learned != then->learned)
 		what = "sampler";
 	else if (now->preview_interval != then->preview_interval)
 		what = "preview_interval";
@@ -30374,8 +30978,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
 	return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-							"dit_job_restart: %s differs from the job's; create a new job", what)
-				: DIT_OK;
+		"dit_job_restart: %s differs from the job's; create a new job", what)
+		: DIT_OK;
 }
 
 static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
@@ -30537,7 +31141,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
 }
 
 static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
-									   dit_error *err) {
+	dit_error *err) {
 	dit_job *job = inspection->job;
 	dit_result result;
 	job->env = desc->model->env;
@@ -30551,14 +31155,14 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
 }
 
 static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
-										const char *function, dit_error *err) {
+	const char *function, dit_error *err) {
 	memset(inspection, 0, sizeof *inspection);
 	if (desc && diti_job_check_guards(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
 	if (!desc || !desc->model)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: desc must be given, with a model", function);
 	if (!ctx && desc->model->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "%s: ctx is NULL; only a dry run's model works without a context", function);
+			"%s: ctx is NULL; only a dry run's model works without a context", function);
 	inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
 	if (!inspection->job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
 	return diti_inspection_plan(inspection, ctx, desc, err);
@@ -30569,14 +31173,14 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
 	const diti_job_request *request = &job->request;
 	uint64_t streamed = 0;
 	size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
-				   request->latent_width * request->latent_height;
+		request->latent_width * request->latent_height;
 	VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
 	out->weights = diti_model_weight_bytes(job->model, &streamed);
 	out->streamed = streamed;
 	out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
 	out->peak = out->weights + out->activations;
 	out->host = (size_t)inspection->memory.inputs + sizeof *job +
-				count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
+		count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }
 
 DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *desc, dit_memory *out, dit_error *err) {
@@ -30613,7 +31217,7 @@ static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
 	if (segment < job->step_segment || segment >= job->decode_segment) return 1;
 	for (step = 0; step < shape->steps; step++) {
 		bool due = segment == job->preview_segment ? diti_job_preview_due(job, step + 1)
-												   : segment == diti_job_step_segment(job, step);
+			: segment == diti_job_step_segment(job, step);
 		runs += due ? 1u : 0u;
 	}
 	return runs;
@@ -30635,9 +31239,9 @@ static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *
 }
 
 static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t index, uint64_t live,
-									const dit_inspector *inspector) {
+	const dit_inspector *inspector) {
 	static const dit_op_kind kinds[DITI_COST_KINDS] = {DIT_OP_PRODUCT, DIT_OP_ATTENTION, DIT_OP_CONVOLUTION,
-													   DIT_OP_OTHER};
+		DIT_OP_OTHER};
 	const diti_dispatch *dispatch = &inspection->graph.dispatches[index];
 	dit_op_info op = DITI_ZERO;
 	op.name = dispatch->name;
@@ -30654,7 +31258,7 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
 }
 
 static bool diti_inspection_tell_tensor(const diti_graph *graph, const diti_tensor_info *tensor,
-										const dit_inspector *inspector) {
+	const dit_inspector *inspector) {
 	static const dit_type types[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_I32, DIT_TYPE_I8_ROW};
 	dit_tensor_info out = DITI_ZERO;
 	out.name = tensor->name;
@@ -30671,7 +31275,7 @@ static bool diti_inspection_tell_tensor(const diti_graph *graph, const diti_tens
 }
 
 static bool diti_inspection_tell_tensors(const diti_graph *graph, const uint32_t *order, size_t count,
-										 const dit_inspector *inspector) {
+	const dit_inspector *inspector) {
 	size_t i;
 	for (i = 0; i < count; i++) {
 		if (!diti_inspection_tell_tensor(graph, &graph->tensors[order[i]], inspector)) return false;
@@ -30698,7 +31302,7 @@ static size_t diti_inspection_order(const diti_graph *graph, uint32_t *starts, u
 }
 
 static dit_result diti_inspection_tell(const diti_inspection *inspection, const dit_inspector *inspector,
-									   dit_error *err) {
+	dit_error *err) {
 	const diti_graph *graph = &inspection->graph;
 	const diti_env *env = &inspection->job->env;
 	size_t ops = graph->dispatch_count, i;
@@ -30713,7 +31317,7 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
 			on = diti_inspection_tell_op(inspection, (uint32_t)i, live[i], inspector);
 		if (on && inspector->tensor)
 			on = diti_inspection_tell_tensors(graph, starts + ops + 1,
-											  diti_inspection_order(graph, starts, starts + ops + 1), inspector);
+				diti_inspection_order(graph, starts, starts + ops + 1), inspector);
 		if (!on) result = DIT_CANCELLED;
 	}
 	diti_free(env, live);
@@ -30722,7 +31326,7 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
 }
 
 DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *desc, const dit_inspector *inspector,
-								   dit_error *err) {
+	dit_error *err) {
 	diti_inspection inspection;
 	dit_result result;
 	if (!inspector) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_inspect: inspector must be given");
@@ -30734,7 +31338,7 @@ DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *d
 
 
 static void diti_weight_infos(const diti_weights *weights, dit_role role, dit_weight_info *out, uint32_t room,
-							  uint32_t *count) {
+	uint32_t *count) {
 	uint32_t type;
 	for (type = 0; type < DITI_TALLIES; type++) {
 		const diti_weight_tally *tally = &weights->types[type];
@@ -30761,7 +31365,7 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 	for (i = 0; i < DITI_ENCODERS; i++)
 		if (diti_encoder_weights(&model->encoders[i]))
 			diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,
-							  room, &found);
+				room, &found);
 	if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
 	if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
 	*count = out && found > room ? room : found;
@@ -30896,10 +31500,10 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
 	if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
 	result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
 	return result < 0 ? result
-					  : diti_fail(err, DIT_ERROR_NOT_FINITE,
-								  "fp16 overflowed in %s, and commands of the application are not run again by dit; "
-								  "restart the job: it begins with what it learnt",
-								  job->verdict.name);
+		: diti_fail(err, DIT_ERROR_NOT_FINITE,
+		"fp16 overflowed in %s, and commands of the application are not run again by dit; "
+		"restart the job: it begins with what it learnt",
+		job->verdict.name);
 }
 
 static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_error *err) {
@@ -30957,7 +31561,7 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 	if (diti_run_at_end(job)) return true;
 	if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
 	return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
-		   (float)budget_us;
+		(float)budget_us;
 }
 
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
@@ -31083,7 +31687,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 		else
 			result =
 				diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-								   job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
+					job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
 		if (result < 0) return diti_run_fail(job, &error);
 	}
 }
@@ -31122,8 +31726,8 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 	if (result != DIT_WORKING) return result;
 	if (diti_plan_streams(job->plan))
 		result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
-						   "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
-						   "while the job runs; use dit_job_step, or keep all weights resident");
+			"dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
+			"while the job runs; use dit_job_step, or keep all weights resident");
 	else
 		result = diti_plan_prepare_secondaries(job->plan, &error);
 	if (result < 0) return diti_run_fail(job, &error);
@@ -31135,14 +31739,14 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 
 
 static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
-								  dit_error *err) {
+	dit_error *err) {
 	dit_status status;
 	dit_error why;
 	if (!job || !dst || frame != 0 || image >= job->request.shape.image_count || (int)what < DIT_READ_RGBA8 ||
 		(int)what > DIT_READ_PREVIEW) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
-						 (int)what);
+			"dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
+			(int)what);
 	}
 	dit_job_status(job, &status, &why);
 	if (what == DIT_READ_PREVIEW) {
@@ -31161,9 +31765,9 @@ static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitc
 	if (*row_pitch < row_bytes || !diti_mul_size(rows - 1, *row_pitch, &need) || need > SIZE_MAX - row_bytes ||
 		size < need + row_bytes) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-						 "dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu",
-						 (unsigned long long)rows, (unsigned long long)row_bytes, (unsigned long long)size,
-						 (unsigned long long)*row_pitch);
+			"dit_job_read: %llu rows of %llu bytes do not fit into %llu bytes with a pitch of %llu",
+			(unsigned long long)rows, (unsigned long long)row_bytes, (unsigned long long)size,
+			(unsigned long long)*row_pitch);
 	}
 	return DIT_OK;
 }
@@ -31178,7 +31782,7 @@ static void diti_read_unswap(uint8_t *pixels, size_t count) {
 }
 
 static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, size_t size, size_t row_pitch,
-								 dit_error *err) {
+	dit_error *err) {
 	size_t width = job->request.shape.width, height = job->request.shape.height, y;
 	uint8_t *pixels;
 	dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
@@ -31193,7 +31797,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
 }
 
 static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size_t size, size_t row_pitch,
-								dit_error *err) {
+	dit_error *err) {
 	size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
 	dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
 	float *planes;
@@ -31205,7 +31809,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 		for (x = 0; x < width; x++) {
 			for (c = 0; c < 3; c++)
 				memcpy(dst + y * row_pitch + (x * 3 + c) * sizeof(float), &planes[c * pixels + y * width + x],
-					   sizeof(float));
+					sizeof(float));
 		}
 	}
 	diti_free(&job->env, planes);
@@ -31214,15 +31818,15 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
 
 static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size_t size, dit_error *err) {
 	size_t need = (size_t)job->model->transformer->traits.latent_channels * job->request.latent_width *
-				  job->request.latent_height * sizeof(float);
+		job->request.latent_height * sizeof(float);
 	if (size < need)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
-						 (unsigned long long)need, (unsigned long long)size);
+			(unsigned long long)need, (unsigned long long)size);
 	return diti_plan_read(job->plan, job->latents[image], dst, need, err);
 }
 
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
-								size_t row_pitch, dit_error *err) {
+	size_t row_pitch, dit_error *err) {
 	dit_result result = diti_read_check(job, what, image, frame, dst, err);
 	if (result != DIT_OK) return result;
 	switch (what) {
@@ -31310,9 +31914,9 @@ static unsigned diti_trace_process(const diti_trace_event *event) {
 static unsigned diti_trace_thread(unsigned lane, unsigned row) { return lane * DITI_TRACE_ROWS + row + 1u; }
 
 static void diti_write_name(diti_json_writer *writer, const char *what, unsigned process, unsigned thread,
-							const char *name, unsigned number) {
+	const char *name, unsigned number) {
 	diti_write(writer, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":", what, process,
-			   thread);
+		thread);
 	if (number > 1) {
 		char numbered[64];
 		diti_format(numbered, sizeof numbered, "%s %u", name, number);
@@ -31369,7 +31973,7 @@ static void diti_write_op(diti_json_writer *writer, const diti_trace_event *even
 	diti_write_string(writer, event->text);
 	if (event->groups < event->all_groups)
 		diti_write(writer, ",\"first_group\":%u,\"groups\":%u,\"all_groups\":%u", event->first, event->groups,
-				   event->all_groups);
+			event->all_groups);
 }
 
 static void diti_write_slice(diti_json_writer *writer, const diti_trace_event *event) {
@@ -31386,8 +31990,8 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
 	static const char *const categories[] = {"application", "host", "copy"};
 	unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u
-						: event->lane != DITI_LANE_APPLICATION                         ? 1u
-																					   : 0u;
+		: event->lane != DITI_LANE_APPLICATION                         ? 1u
+		: 0u;
 	diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
 	if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
 	diti_write_bytes(writer, "}", 1);
@@ -31415,7 +32019,7 @@ static void diti_write_arguments(diti_json_writer *writer, const diti_trace_even
 
 static void diti_write_event(diti_json_writer *writer, const diti_trace_event *event) {
 	diti_write(writer, "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", event->kind == DITI_TRACE_MARK ? "i" : "X",
-			   diti_trace_process(event), diti_trace_thread(event->lane, event->row));
+		diti_trace_process(event), diti_trace_thread(event->lane, event->row));
 	diti_write_us(writer, "ts", event->begin_ns);
 	if (event->kind != DITI_TRACE_MARK) {
 		diti_write_bytes(writer, ",", 1);
@@ -31431,12 +32035,12 @@ static void diti_write_event(diti_json_writer *writer, const diti_trace_event *e
 static void diti_write_head(diti_json_writer *writer, const dit_context *ctx, uint64_t dropped) {
 	const diti_device *device = ctx->device;
 	const char *clock = device->limits.timestamp_bits
-							? "timestamps, aligned with the host's clock once"
-							: "none: this queue has no timestamps, so slices last from submission until they are seen "
-							  "finished, and there are no ops";
+		? "timestamps, aligned with the host's clock once"
+		: "none: this queue has no timestamps, so slices last from submission until they are seen "
+		"finished, and there are no ops";
 	diti_write(writer, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"writer\":\"dit.h %u.%u.%u\",\"mode\":\"%s\",",
-			   DIT_VERSION / 10000u, DIT_VERSION / 100u % 100u, DIT_VERSION % 100u,
-			   ctx->trace->light ? "light" : "full");
+		DIT_VERSION / 10000u, DIT_VERSION / 100u % 100u, DIT_VERSION % 100u,
+		ctx->trace->light ? "light" : "full");
 	diti_write(writer, "\"dropped_events\":%llu,\"most_events\":%u,", (unsigned long long)dropped, ctx->trace->limit);
 	diti_write(writer, "\"host_clock\":\"microseconds\",\"gpu_clock\":");
 	diti_write_string(writer, clock);
@@ -31448,7 +32052,7 @@ static void diti_write_head(diti_json_writer *writer, const dit_context *ctx, ui
 }
 
 static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks,
-							 uint64_t dropped) {
+	uint64_t dropped) {
 	uint32_t i;
 	diti_write_head(writer, ctx, dropped);
 	diti_write_lanes(writer, ctx, chunks);
@@ -31456,12 +32060,12 @@ static void diti_write_trace(diti_json_writer *writer, const dit_context *ctx, c
 		for (i = 0; i < chunks->count; i++) diti_write_event(writer, &chunks->events[i]);
 	}
 	diti_write(writer,
-			   "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":1,\"tid\":0,\"args\":{\"sort_index\":0}}\n]}\n");
+		"{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":1,\"tid\":0,\"args\":{\"sort_index\":0}}\n]}\n");
 	diti_write_flush(writer);
 }
 
 DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
-								   void *user, dit_error *err) {
+	void *user, dit_error *err) {
 	diti_json_writer writer;
 	diti_trace_chunk *chunks;
 	uint64_t dropped;
