@@ -128,9 +128,9 @@ static dit_result run_pair(pair *p) {
     uint32_t at[2] = {0, 0}, slice[2] = {0, 0}, i, segment;
     uint64_t value, begin = diti_clock_us();
     dit_result result = DIT_OK;
-    bool moved = true, all = false;
+    bool moved = true, all = false, waited;
     while (result >= 0 && !(all && diti_mesh_idle(p->mesh))) {
-        if (!moved) result = diti_mesh_wait(p->mesh, 1000000, &err);
+        if (!moved) result = diti_mesh_wait(p->mesh, 1000000, &waited, &err);
         moved = false;
         if (result >= 0) result = diti_mesh_pump(p->mesh, &moved, &err);
         for (i = 0, all = true; i < 2 && result >= 0; i++) {

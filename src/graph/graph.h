@@ -173,6 +173,9 @@ DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *w
 /* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
  * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
+/* The same bytes on another device of the context, where they are not there yet. */
+DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
+                                               dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 /* --- uploading (upload.c) --- */

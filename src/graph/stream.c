@@ -209,7 +209,9 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
                                                  VkBuffer *buffer) {
     const diti_plan_item *item;
     if (!part->streamed) {
-        *buffer = part->buffer->buffer;
+        const diti_replica *replicas = part->buffer->replicas;
+        uint32_t device = plan->device->ordinal;
+        *buffer = replicas && replicas[device].device ? replicas[device].buffer.buffer : part->buffer->buffer;
         return part->offset;
     }
     item = diti_group_find(plan, plan->source_groups[source], part);

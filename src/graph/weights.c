@@ -733,9 +733,68 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
     return DIT_OK;
 }
 
+/* Through host memory where the host does not see the device's. */
+static dit_result diti_weights_copy(diti_device *from, diti_device *to, diti_buffer *source, diti_buffer *target,
+                                    dit_error *err) {
+    const VkDeviceSize most = (VkDeviceSize)8 << 20;
+    VkDeviceSize done, part;
+    unsigned char *bytes;
+    dit_result result = DIT_OK;
+    if (source->block.mapped) return diti_buffer_write(to, target, 0, source->block.mapped, source->size, err);
+    bytes = (unsigned char *)diti_alloc(&from->env, (size_t)(source->size < most ? source->size : most));
+    if (!bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
+    for (done = 0; done < source->size && result >= 0; done += part) {
+        part = source->size - done < most ? source->size - done : most;
+        result = diti_buffer_read(from, source, done, bytes, part, err);
+        if (result >= 0) result = diti_buffer_write(to, target, done, bytes, part, err);
+    }
+    diti_free(&from->env, bytes);
+    return result;
+}
+
+static dit_result diti_weights_replicate_block(diti_weight_block *block, diti_device *from, diti_device *to,
+                                               dit_error *err) {
+    diti_buffer *source = &block->buffer;
+    diti_replica *replica;
+    dit_result result;
+    if (!source->replicas)
+        source->replicas = (diti_replica *)diti_alloc_array(&from->env, DITI_MAX_DEVICES, sizeof *source->replicas);
+    if (!source->replicas)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
+    replica = &source->replicas[to->ordinal];
+    if (replica->device) return DIT_OK;
+    result = diti_buffer_create(to, source->size, DITI_MEMORY_DEVICE, "weights", &replica->buffer, err);
+    if (result < 0) return result;
+    result = diti_weights_copy(from, to, source, &replica->buffer, err);
+    if (result < 0)
+        diti_buffer_destroy(to, &replica->buffer);
+    else
+        replica->device = to;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
+                                               dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(from->trace, DITI_LANE_LOAD, "weights to another device");
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < weights->block_count && result >= 0; i++)
+        result = diti_weights_replicate_block(weights->blocks[i], from, to, err);
+    diti_trace_close(&scope, (double)weights->bytes);
+    return result;
+}
+
+static void diti_weights_free_replicas(const diti_env *env, diti_buffer *buffer) {
+    uint32_t i;
+    for (i = 0; i < DITI_MAX_DEVICES && buffer->replicas; i++)
+        if (buffer->replicas[i].device) diti_buffer_destroy(buffer->replicas[i].device, &buffer->replicas[i].buffer);
+    diti_free(env, buffer->replicas);
+}
+
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
     size_t i;
     for (i = 0; i < weights->block_count; i++) {
+        diti_weights_free_replicas(env, &weights->blocks[i]->buffer);
         if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
         diti_free(env, weights->blocks[i]);
     }

@@ -2,7 +2,7 @@
 #include "job/job.h"
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
-    diti_device *device = job->context->device;
+    diti_device *device = job->device;
     VkMemoryRequirements need;
     dit_result result;
     VkResult vk;
@@ -17,7 +17,7 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->context->device;
+    const diti_device *device = job->device;
     VkImageViewCreateInfo info;
     VkResult vk;
     memset(&info, 0, sizeof info);
@@ -35,7 +35,7 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
-    const diti_device *device = job->context->device;
+    const diti_device *device = job->device;
     VkImageCreateInfo info;
     dit_result result;
     VkResult vk;
@@ -66,7 +66,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-    dit_result result = diti_buffer_create(job->context->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
+    dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
     for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
@@ -77,7 +77,7 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 }
 
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
-    diti_device *device = job->context->device;
+    diti_device *device = job->device;
     if (!image->owned) return;
     if (image->view) device->vk.DestroyImageView(device->device, image->view, device->callbacks);
     device->vk.DestroyImage(device->device, image->image, device->callbacks);
@@ -89,7 +89,7 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
     uint32_t i;
     for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
     diti_image_destroy(job, &job->preview_image);
-    diti_buffer_destroy(job->context->device, &job->health_readback);
+    diti_buffer_destroy(job->device, &job->health_readback);
 }
 
 /* --- commands --- */
@@ -117,7 +117,7 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
     to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                                                 VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
 }
 
@@ -125,7 +125,7 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
     VkImageMemoryBarrier to_user = diti_image_barrier(image);
     const dit_target *target = &job->target;
-    uint32_t own = job->context->device->queue_family;
+    uint32_t own = job->device->queue_family;
     VkPipelineStageFlags stage =
         target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -138,7 +138,7 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */
         stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
     }
-    job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
+    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
                                                 &to_user);
 }
 
@@ -155,13 +155,13 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
     diti_image_begin_copy(job, commands, image);
-    job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
+    job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
                                                   1, &copy);
     diti_image_end_copy(job, commands, image);
 }
 
 static void diti_image_record_health(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->context->device->vk;
+    const diti_vk_api *vk = &job->device->vk;
     VkMemoryBarrier barrier;
     VkBufferCopy copy;
     VkBuffer buffer;

@@ -25,7 +25,7 @@ static double diti_job_predict_us(const dit_job *job) {
 }
 
 /* Back to the start of a run. */
-static void diti_job_rewind(dit_job *job) {
+static void diti_job_rewind_share(dit_job *job) {
     memset(&job->cursor, 0, sizeof job->cursor);
     job->recording = job->begun = job->all_submitted = job->loading = false;
     job->submitted_us = 0;
@@ -45,8 +45,13 @@ static void diti_job_rewind(dit_job *job) {
     diti_unlock(&job->status_lock);
 }
 
+static void diti_job_rewind(dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
+}
+
 static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-    const diti_device *device = job->context->device;
+    const diti_device *device = job->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
     VkResult vk;
@@ -65,14 +70,14 @@ static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out,
 }
 
 static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = job->context->device->vk.EndCommandBuffer(commands);
+    VkResult vk = job->device->vk.EndCommandBuffer(commands);
     job->plan->counters.recordings++;
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
 /* Copies into images are commands of the job, beside those of the plan. */
 static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    const diti_device *device = job->context->device;
+    const diti_device *device = job->device;
     VkCommandPoolCreateInfo info;
     dit_result result;
     VkResult vk;
@@ -104,13 +109,13 @@ static void diti_job_ops(dit_job *job, diti_graph *graph) {
     diti_free(&job->env, job->denoise.family);
     memset(&job->text, 0, sizeof job->text);
     memset(&job->denoise, 0, sizeof job->denoise);
-    diti_graph_init(graph, job->context->device);
+    diti_graph_init(graph, job->device);
     graph->worker = &job->context->worker;
     diti_job_emit(job, graph);
     diti_trace_close(&scope, 0);
 }
 
-static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
     diti_graph graph;
     dit_result result = DIT_OK;
     diti_job_ops(job, &graph);
@@ -122,13 +127,15 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
     }
     result = diti_plan_create(&graph, progress, &job->plan, err);
     diti_graph_free(&graph);
-    if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
+    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
         result = diti_plan_prepare_secondaries(job->plan, err);
     return result;
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
-    dit_result result = diti_job_plan(job, desc->progress.func ? &desc->progress : &job->context->progress, err);
+    const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
+    dit_result result = diti_job_plan(job, progress, err);
+    if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
@@ -163,9 +170,11 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
     job->env = ctx->env;
     job->context = ctx;
+    job->device = ctx->device;
     job->model = desc->model;
     job->target = desc->target;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
     if (result == DIT_OK) result = diti_job_build(job, desc, err);
     if (result != DIT_OK) {
         dit_job_destroy(job);
@@ -175,8 +184,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
-static void diti_job_destroy_plan(dit_job *job) {
-    const diti_device *device = job->context->device;
+DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
+    const diti_device *device = job->device;
     diti_free(&job->env, job->denoise.family);
     if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
     diti_plan_destroy(job->plan);
@@ -186,6 +195,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_env env;
     if (!job) return;
     env = job->env;
+    diti_job_drop_shares(job);
     diti_plan_wait(job->plan);
     diti_job_images_destroy(job);
     diti_job_destroy_plan(job);
@@ -255,6 +265,7 @@ static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
     if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
     before->env = job->env;
     before->context = job->context;
+    before->device = job->device;
     memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
     result = diti_job_plan_again(job, before, err);
     if (result == DIT_OK) {
@@ -275,19 +286,28 @@ static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b)
 static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
     diti_job_request before = job->request;
     dit_result result = DIT_OK;
+    bool other = !diti_job_same_rows(&before.shape, &request->shape);
     job->request = *request;
-    if (!diti_job_same_rows(&before.shape, &request->shape)) result = diti_job_replace_plan(job, err);
-    if (result != DIT_OK) job->request = before;
-    diti_job_request_free(&job->env, result == DIT_OK ? &before : request);
+    if (other) {
+        diti_job_drop_shares(job);
+        result = diti_job_replace_plan(job, err);
+        if (result != DIT_OK) job->request = before;
+    }
+    if (job->share_count == 1) { /* a restart that failed may have left them so */
+        dit_result added = diti_job_add_shares(job, &job->context->progress, result == DIT_OK ? err : NULL);
+        if (result == DIT_OK) result = added;
+    }
+    diti_job_request_free(&job->env, memcmp(&job->request, &before, sizeof before) ? &before : request);
     return result;
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_job_request request;
     dit_result result;
+    uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     result = diti_job_check(job->context, desc, err);
-    if (result >= 0) result = diti_device_check(job->context->device, err);
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
     if (result < 0) return result;
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
@@ -296,7 +316,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         diti_job_request_free(&job->env, &request);
         return result;
     }
-    diti_plan_wait(job->plan);
+    diti_job_settle(job);
     if (!job->recording) diti_guard_forget(job->plan);
     diti_job_verdict(job, NULL); /* learns */
     result = diti_job_take_request(job, &request, err);
@@ -326,9 +346,20 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 }
 
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    uint32_t i;
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (job) diti_plan_counters(job->plan, out);
+    if (!job) return;
+    diti_plan_counters(job->plan, out);
+    for (i = 1; i < job->share_count; i++) {
+        const dit_counters *more = &job->shares[i]->plan->counters;
+        out->dispatches += more->dispatches;
+        out->submits += more->submits;
+        out->recordings += more->recordings;
+        out->allocations += more->allocations;
+        out->pipelines += more->pipelines;
+    }
+    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_mesh_bytes(job->mesh, i, UINT32_MAX);
 }
 
 static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {

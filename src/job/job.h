@@ -117,6 +117,7 @@ typedef struct diti_job_shape {
     uint32_t kinds;    /* bit i: some steps are of diti_step_kind i */
     bool swap;         /* BGRA target */
     bool scaled_input; /* the model sees input * x */
+    uint32_t branch_devices; /* 2: the branches of guidance on a device each; 1: together */
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -184,9 +185,16 @@ typedef struct diti_text_use {
 struct dit_job {
     diti_env env;
     dit_context *context;
+    diti_device *device; /* that this job, or this share of one, runs on */
     const dit_model *model;
     diti_job_request request;
     dit_target target;
+    /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the first
+       share is the caller's job and makes the picture (split.c) */
+    uint32_t share, share_count;            /* share: the number of this one; count: 1 in all but the first share */
+    struct dit_job *shares[DITI_MAX_DEVICES]; /* of the first share: all of them, itself included */
+    uint32_t first_branch, branches;        /* of guidance that are evaluated here */
+    diti_mesh *mesh;                        /* of all shares; NULL: one device */
     /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
        another plan */
     diti_plan *plan;
@@ -320,6 +328,16 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
 DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step); /* counted from 0 */
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
+/* split.c: the shares of a job on several devices */
+/* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
+DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
+/* Makes the other shares and connects them with job, whose own plan exists. */
+DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
+DIT_INTERNAL void diti_job_settle(dit_job *job);      /* waits for all that shares have submitted */
+/* job.c */
+DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);

@@ -160,7 +160,7 @@ static dit_result diti_run_check_health(dit_job *job) {
     dit_result result;
     memset(&error, 0, sizeof error);
     result = diti_job_verdict(job, &error);
-    diti_buffer_invalidate(job->context->device, &job->health_readback);
+    diti_buffer_invalidate(job->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
@@ -175,7 +175,7 @@ static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
+    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
     if (result < 0) return result;
     diti_plan_learn(job->plan);
     diti_guard_read(job->plan, &job->health);
@@ -323,7 +323,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
     glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
     for (;;) {
-        result = dit_job_step(job, job->context->device->max_dispatch_us);
+        result = dit_job_step(job, job->device->max_dispatch_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
         if (job->loading) continue;
@@ -332,7 +332,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
             result = diti_plan_pause(job->plan, &error);
         else
             result =
-                diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
+                diti_timeline_wait(job->device, diti_plan_timeline(job->plan),
                                    job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
     }

@@ -403,12 +403,13 @@ DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane) {
     return !out->count && !in->count && in->finished == out->submitted;
 }
 
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err) {
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err) {
     uint32_t i;
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
-        if (side->device && side->finished < side->submitted)
-            return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
+        if (!side->device || side->finished == side->submitted) continue;
+        *waited = true;
+        return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
     }
     return DIT_OK;
 }

@@ -247,12 +247,12 @@ DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
     return true;
 }
 
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err) {
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
+    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < mesh->lane_count; i++) {
-        if (!diti_lane_idle(mesh->lanes[i])) return diti_lane_wait(mesh->lanes[i], timeout_ns, err);
-    }
-    return DIT_OK;
+    for (i = 0, *waited = false; i < mesh->lane_count && result >= 0 && !*waited; i++)
+        result = diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err);
+    return result;
 }
 
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {

@@ -102,8 +102,8 @@ DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t co
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or on its way */
-/* Waits until something that is on its way has moved on, or the time is over. */
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err);
+/* Waits until something that is on its way has moved on, or the time is over; *waited becomes true unless nothing is. */
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
 
@@ -156,8 +156,8 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint3
                                          uint64_t *value, dit_error *err);
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
-/* Waits a while for what is on its way; DIT_OK as well where nothing is. */
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err);
+/* Waits a while for one of the copies that are on their way; *waited: whether there was one. */
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);

@@ -21,12 +21,12 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
     uint64_t begin = diti_clock_us(), now = begin;
     dit_result result = DIT_OK;
-    bool moved;
+    bool moved, waited;
     diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
     diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
     while (result >= 0 && !diti_lane_idle(lane)) {
         result = diti_lane_pump(lane, &moved, err);
-        if (result >= 0) result = diti_lane_wait(lane, 1000000u, err);
+        if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
         now = diti_clock_us();
         if (now - begin > 10000000u && result >= 0)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");

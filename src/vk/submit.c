@@ -31,6 +31,9 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
         diti_atomic_store(&device->lost, 1);
         return diti_device_lost(device, err);
     }
+    if (device->has_peers)
+        return diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call,
+                            diti_vk_name(vr));
     return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
 

@@ -142,7 +142,12 @@ typedef struct diti_buffer {
     bool coherent;
     VkDeviceSize charged; /* counted in memory_used */
     void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
+    struct diti_replica *replicas; /* of weights: the same bytes on other devices, by their numbers; NULL: none */
 } diti_buffer;
+typedef struct diti_replica {
+    struct diti_device *device; /* NULL: none there */
+    diti_buffer buffer;
+} diti_replica;
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
    kept. Times are nanoseconds since the trace began. --- */
