@@ -252,8 +252,85 @@ static void test_mixed(void) {
     }
 }
 
+/* --- splits of a job --- */
+
+enum { LATENT = 16 * 16 * 16, SIDE = 128 };
+
+typedef struct outcome {
+    float latent[LATENT];
+    uint64_t peer_bytes;
+    double fraction;
+} outcome;
+
+static double difference(const float *a, const float *b, size_t count) {
+    double error = 0, norm = 0;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return sqrt(error / norm);
+}
+
+static dit_job_desc request(const dit_model *model, const char *split, uint32_t steps) {
+    dit_job_desc desc = DITI_ZERO;
+    desc.model = model;
+    desc.prompt = "banana";
+    desc.width = desc.height = SIDE;
+    desc.steps = steps;
+    desc.seed = 42;
+    desc.split = split;
+    return desc;
+}
+
+static dit_model *load_model(dit_context *context) {
+    dit_model_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    desc.source.path = "models/emoji-q8_0.gguf";
+    CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    return model;
+}
+
+static void finish(dit_job *job, outcome *out) {
+    dit_counters counters;
+    dit_result result = dit_job_wait(job, 60000000000u);
+    dit_job_status(job, NULL, &err);
+    CHECK_MESSAGE(result == DIT_OK, "%d %s", (int)result, err.message);
+    if (result == DIT_OK)
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, out->latent, sizeof out->latent, 0, &err) == DIT_OK);
+    dit_job_get_counters(job, &counters);
+    out->peer_bytes = counters.peer_bytes;
+}
+
+static void picture(const char *devices, const char *overrides, const char *split, uint32_t steps, outcome *out) {
+    dit_context *context = open_context(devices, overrides);
+    dit_model *model = context ? load_model(context) : NULL;
+    dit_job_desc desc = request(model, split, steps);
+    dit_job *job = NULL;
+    memset(out, 0, sizeof *out);
+    CHECK_MESSAGE(model && dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+    if (job) finish(job, out);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
+static void test_cfg(const char *devices) {
+    static outcome one, two;
+    picture("llvmpipe", "rung=base", NULL, 1, &one);
+    picture(devices, "rung=base", "cfg2", 1, &two);
+    printf("cfg2 on %s: relative L2 %.2g after a step, %llu bytes\n", devices,
+           difference(two.latent, one.latent, LATENT), (unsigned long long)two.peer_bytes);
+    CHECK(difference(two.latent, one.latent, LATENT) <= 1e-5);
+    picture("llvmpipe", "rung=base", NULL, 4, &one);
+    picture(devices, "rung=base", "cfg2", 4, &two);
+    printf("cfg2 on %s: relative L2 %.2g after 4 steps\n", devices, difference(two.latent, one.latent, LATENT));
+    CHECK(difference(two.latent, one.latent, LATENT) <= 1e-3);
+}
+
 int main(void) {
     test_vulkan_begin();
+    test_cfg(PAIR);
     test_devices();
     test_transports();
     test_broken();

@@ -70,7 +70,7 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
     desc.add = add;
     desc.out = out;
     desc.out_f32 = true;
-    desc.name = "skip-layer guidance";
+    desc.name = "guidance";
     return diti_elementwise(graph, x, &desc);
 }
 
@@ -88,9 +88,33 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
     return diti_guidance_sum(graph, prediction, 1, skipped, 0);
 }
 
+/* Each branch on a device of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
+static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
+    const diti_transformer *transformer = job->model->transformer;
+    uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
+    uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->first_branch, other = 1 - own;
+    bool alone = kind == DITI_STEP_ALONE;
+    diti_tensor all, mine;
+    if (alone && own == 1) {
+        all = transformer->family->step(transformer, graph, &job->denoise);
+        diti_exchange_begin(graph, all, other, true);
+        return all;
+    }
+    all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
+    if (alone) {
+        diti_exchange_end(graph, diti_exchange_begin(graph, all, other, false));
+        return all;
+    }
+    mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
+    diti_guidance_sum(graph, transformer->family->step(transformer, graph, &job->denoise), 1, 0, mine);
+    diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), other);
+    return all;
+}
+
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
     diti_tensor prediction;
+    if (job->share_total > 1) return diti_guidance_divided(job, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
     prediction = transformer->family->step(transformer, graph, &job->denoise);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;

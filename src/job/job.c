@@ -286,18 +286,19 @@ static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b)
 static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
     diti_job_request before = job->request;
     dit_result result = DIT_OK;
-    bool other = !diti_job_same_rows(&before.shape, &request->shape);
+    bool taken;
     job->request = *request;
-    if (other) {
+    if (!diti_job_same_rows(&before.shape, &request->shape)) {
         diti_job_drop_shares(job);
         result = diti_job_replace_plan(job, err);
-        if (result != DIT_OK) job->request = before;
     }
-    if (job->share_count == 1) { /* a restart that failed may have left them so */
-        dit_result added = diti_job_add_shares(job, &job->context->progress, result == DIT_OK ? err : NULL);
-        if (result == DIT_OK) result = added;
+    taken = result == DIT_OK;
+    if (!taken) job->request = before;
+    if (!job->mesh) { /* they go with the plan; without them the job can only be restarted */
+        dit_result added = diti_job_add_shares(job, &job->context->progress, taken ? err : NULL);
+        if (taken) result = added;
     }
-    diti_job_request_free(&job->env, memcmp(&job->request, &before, sizeof before) ? &before : request);
+    diti_job_request_free(&job->env, taken ? &before : request);
     return result;
 }
 

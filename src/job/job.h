@@ -70,6 +70,7 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
+    int replica_lock; /* guards what devices the weights are on */
 };
 
 /* A prompt's embedding on the host. */
@@ -191,10 +192,13 @@ struct dit_job {
     dit_target target;
     /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the first
        share is the caller's job and makes the picture (split.c) */
-    uint32_t share, share_count;            /* share: the number of this one; count: 1 in all but the first share */
-    struct dit_job *shares[DITI_MAX_DEVICES]; /* of the first share: all of them, itself included */
-    uint32_t first_branch, branches;        /* of guidance that are evaluated here */
-    diti_mesh *mesh;                        /* of all shares; NULL: one device */
+    uint32_t share, share_total;              /* the number of this one, and how many there are */
+    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
+    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
+    bool follows;                             /* it is another job's */
+    uint32_t first_branch, branches;          /* of guidance that are evaluated here */
+    diti_mesh *mesh;                          /* of all shares; NULL: one device */
+    uint32_t member;                          /* of it */
     /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
        another plan */
     diti_plan *plan;
@@ -330,6 +334,7 @@ DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step); 
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* split.c: the shares of a job on several devices */
 /* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

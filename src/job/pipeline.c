@@ -44,8 +44,60 @@ static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
     return text;
 }
 
+/* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
+static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t *first) {
+    uint32_t tokens = job->model->texts[text].tokens;
+    *first = job->model->fixed_text ? job->first_branch * tokens : 0;
+    if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
+    return job->branches * tokens;
+}
+
+static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
+    diti_tensor whole = job->text.texts[text], sent = whole;
+    uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
+    if (diti_tensor_get(graph, whole)->format != DITI_F32) {
+        sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
+        diti_emit_copy(graph, whole, sent, "text to send");
+    }
+    for (i = 1; i < job->share_total; i++) {
+        dit_job share = DITI_ZERO;
+        share.model = job->model;
+        share.request.shape = job->request.shape;
+        diti_job_assign(&share, i, job->share_total);
+        rows = diti_emit_share_rows(&share, text, &first);
+        diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
+    }
+    rows = diti_emit_share_rows(job, text, &first);
+    job->text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+}
+
+static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
+    uint32_t first, rows = diti_emit_share_rows(job, text, &first);
+    job->text.texts[text] =
+        diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
+    diti_exchange_begin(graph, job->text.texts[text], 0, false);
+}
+
+static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
+    if (job->model->transformer->traits.class_count) return false;
+    return text == DITI_TEXT_FIRST || (job->model->fixed_text && job->model->texts[text].tokens > 0);
+}
+
+/* What the first share has encoded goes to the others. */
+static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
+    uint32_t text;
+    for (text = 0; text < DITI_TEXTS && job->share_total > 1 && !diti_graph_failed(graph); text++) {
+        if (!diti_emit_has_text(job, text)) continue;
+        if (job->share)
+            diti_emit_receive_text(job, graph, text);
+        else
+            diti_emit_send_text(job, graph, text);
+    }
+}
+
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
     diti_text_use *use = &job->text;
+    if (job->share) return;
     use->copies = diti_emit_copies(job);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
@@ -73,8 +125,8 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
     denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
     denoise->text_items = job->text_items;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST];
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND];
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->first_branch;
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->first_branch;
 }
 
 /* What the solver works on and remembers. */
@@ -111,7 +163,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->denoise;
     if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->copies = diti_emit_copies(job);
+    denoise->copies = job->branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
@@ -179,10 +231,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     uint32_t pixels = shape->width * shape->height, image;
     diti_solver_desc states;
     diti_tensor rgba, rgb;
-    diti_guard_begin(graph);
+    if (job->share_total == 1) diti_guard_begin(graph); /* no share knows what another one would have to do again */
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(job, graph);
+    diti_emit_share_text(job, graph);
     diti_guard_judge(graph);
     job->start_segment = UINT32_MAX;
     if (shape->starts) {
@@ -197,12 +250,15 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     job->preview_segment = UINT32_MAX;
     if (shape->preview_interval && job->model->vae) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
+    }
+    if (job->preview_segment != UINT32_MAX && job->share == 0) {
         job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
         diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
                          diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
         diti_guard_judge(graph);
     }
     job->decode_segment = diti_graph_segment(graph, "decode", false);
+    if (job->share) return; /* all shares have the same segments */
     rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
     rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
     for (image = 0; image < shape->image_count && job->model->vae; image++) {
@@ -309,18 +365,21 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
     }
-    return diti_plan_write(job->plan, job->labels, labels, count * sizeof *labels, err);
+    return diti_plan_write(job->plan, job->labels, labels + job->first_branch * images,
+                           job->branches * images * sizeof *labels, err);
 }
 
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
     dit_result result;
     if (job->labels) return diti_inputs_classes(job, err);
+    if (job->model->fixed_text && job->share) return DIT_OK;
     if (job->model->fixed_text)
         return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
                                    job->request.conditioning, err);
     diti_inputs_items(&job->request, copies, encoder, text);
-    result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
+    result = diti_plan_write(job->plan, job->text_items, text[job->first_branch], job->branches * sizeof *text, err);
+    if (job->share) return result;
     if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
     if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
     return result;
@@ -394,8 +453,8 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
     dit_result result;
-    for (i = 0; i < count && !request->shape.starts; i++)
-        request->noise[i] *= request->schedule.initial; /* consumed here: the request's noise is not used again */
+    for (i = 0; i < count && !request->shape.starts && !job->follows; i++)
+        request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
     result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
     if (result >= 0 && job->step_noise)
         result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
@@ -403,10 +462,20 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     return result;
 }
 
-DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
     dit_result result = diti_inputs_text(job, err);
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
     if (result >= 0 && job->request.shape.starts) result = diti_start_write(job, err);
     return result < 0 ? result : diti_guard_write(job->plan, 0, err);
+}
+
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < job->share_count && result >= 0; i++) {
+        if (i) job->shares[i]->request = job->request; /* which stays the caller's job's to free */
+        result = diti_inputs_write(job->shares[i], err);
+    }
+    return result;
 }

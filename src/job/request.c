@@ -15,10 +15,8 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
     if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
-    if (desc->split || desc->cache)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this version works on one device without caching; split and cache must be NULL");
+    if (desc->cache)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this version skips no work; cache must be NULL");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -493,6 +491,24 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                     dit_error *err) {
+    const char *why = NULL;
+    out->shape.branch_devices = 1;
+    if (!desc->split) return DIT_OK;
+    if (!diti_equal(desc->split, "cfg2"))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split \"%.60s\" is unknown: this version has cfg2, the branches of guidance on a device each",
+                         desc->split);
+    if (!out->shape.guided) why = "there is one branch alone without guidance; give guidance.scale another value than 1";
+    if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
+    if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
+    if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
+    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
+    out->shape.branch_devices = 2;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                               diti_job_request *out, dit_error *err) {
     dit_result result;
@@ -520,7 +536,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-    result = diti_request_schedule(model, env, desc, out, err);
+    result = diti_request_split(model, desc, out, err);
+    if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
     diti_job_request_kinds(out);
     if (result >= 0) result = diti_request_text(model, env, desc, out, err);
     if (result >= 0) result = diti_request_noise(model, env, desc, out, err);

@@ -196,6 +196,9 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+    if (job->mesh && !diti_run_at_end(job) &&
+        !diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
+        return false;
     if (job->flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
     if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
@@ -206,6 +209,12 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
+    if (job->share) { /* the picture is the first one's */
+        flight->value = job->plan->submitted;
+        flight->stage = DIT_STAGE_DECODE;
+        job->all_submitted = true;
+        return DIT_OK;
+    }
     result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
     flight->done_us = job->total_us;
     flight->steps_done = job->request.shape.steps;
@@ -222,8 +231,10 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
     *flight = diti_run_take(job);
     if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
         result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
-    if (result >= 0) result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+    if (result >= 0)
+        result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
+                           : diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview && job->share == 0) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
     flight->value = value;
     return result;
 }
@@ -275,6 +286,10 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_run_end(job, DIT_CANCELLED, NULL);
         return DIT_CANCELLED;
     }
+    if (job->share_total > 1 && !job->mesh) {
+        diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
+        return diti_run_fail(job, &error);
+    }
     if (job->begun && job->recording != recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
@@ -282,6 +297,39 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     job->begun = true;
     job->recording = recording;
     return DIT_WORKING;
+}
+
+/* What can be submitted of one share; *moved becomes true when something was. */
+static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
+    dit_result result = diti_run_poll(job, err);
+    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+        result = diti_run_load(job, bytes, err);
+        if (result == DIT_OK) result = diti_run_submit_next(job, err);
+        *moved = true;
+    }
+    return result;
+}
+
+/* What one device has submitted may be what another one's slices or copies have waited for. */
+static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
+    dit_result result = DIT_OK;
+    bool moved = true;
+    uint32_t i;
+    while (moved && result >= 0) {
+        moved = false;
+        if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
+        for (i = 0; i < job->share_count && result >= 0; i++)
+            result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+        moved = moved && job->mesh;
+    }
+    return result;
+}
+
+static bool diti_run_over(const dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++)
+        if (!job->shares[i]->all_submitted || job->shares[i]->flight_count) return false;
+    return !job->mesh || diti_mesh_idle(job->mesh);
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
@@ -293,14 +341,10 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
     result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
-    if (result >= 0) result = diti_run_poll(job, &error);
-    while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-        result = diti_run_load(job, &bytes, &error);
-        if (result == DIT_OK) result = diti_run_submit_next(job, &error);
-    }
+    if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    if (!job->all_submitted || job->flight_count) return DIT_WORKING;
+    if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);
     if (result >= 0) diti_run_end(job, DIT_OK, NULL);
     return result;
@@ -315,25 +359,37 @@ static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
     return passed_ns < timeout_ns ? timeout_ns - passed_ns : 0;
 }
 
+/* Until something that was submitted is finished, or a while has passed. */
+static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *err) {
+    bool waited = false;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
+    for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
+        dit_job *share = job->shares[i];
+        if (!share->flight_count) continue;
+        waited = true;
+        result = diti_timeline_wait(share->device, diti_plan_timeline(share->plan),
+                                    share->flight[share->flight_first].value, timeout_ns, err);
+    }
+    if (waited || result < 0) return result;
+    return diti_plan_pause(job->plan, err); /* another job uses the memory for streamed weights, or a rank is awaited */
+}
+
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     uint64_t begin = diti_clock_us(), left, glance_ns;
     dit_result result;
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
-    glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
+    glance_ns = diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->device->max_dispatch_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
         if (job->loading) continue;
         memset(&error, 0, sizeof error);
-        if (!job->flight_count) /* another job uses the memory for streamed weights */
-            result = diti_plan_pause(job->plan, &error);
-        else
-            result =
-                diti_timeline_wait(job->device, diti_plan_timeline(job->plan),
-                                   job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
+        result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
         if (result < 0) return diti_run_fail(job, &error);
     }
 }
@@ -371,7 +427,10 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, true);
     if (result != DIT_WORKING) return result;
-    if (diti_plan_streams(job->plan))
+    if (job->mesh)
+        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
+                           "dit_job_record: a split job has commands for several devices; use dit_job_step");
+    else if (diti_plan_streams(job->plan))
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
                            "while the job runs; use dit_job_step, or keep all weights resident");
