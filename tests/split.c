@@ -231,110 +231,248 @@ static void test_broken(void) {
 }
 
 /* Two drivers in one context, where there are two: opaque descriptors of one are none of the other's business. */
+static char mixed[600]; /* their names; empty: there is one */
+
 static void test_mixed(void) {
     dit_device_info list[8];
     uint32_t count = 8, i;
     dit_context *context;
-    char devices[2][2][300];
+    char devices[2][600];
     if (dit_device_list(list, &count, &err) < 0 || count < 2) return;
     for (i = 1; i < count && !strcmp(list[i].name, list[0].name); i++) {
     }
     if (i == count) return;
-    snprintf(devices[0][0], sizeof devices[0][0], "%s,%s", list[0].name, list[i].name);
-    snprintf(devices[1][0], sizeof devices[1][0], "%s,%s", list[i].name, list[0].name);
+    snprintf(devices[0], sizeof devices[0], "%s,%s", list[0].name, list[i].name);
+    snprintf(devices[1], sizeof devices[1], "%s,%s", list[i].name, list[0].name);
+    snprintf(mixed, sizeof mixed, "%s", devices[0]);
     for (i = 0; i < 2; i++) {
-        context = open_context(devices[i][0], NULL);
-        printf("%s:\n%s", devices[i][0], logged);
+        context = open_context(devices[i], NULL);
+        printf("%s:\n%s", devices[i], logged);
         CHECK(context && context->peers->transports[0][1] > DITI_TRANSPORT_FD);
         dit_context_destroy(context);
-        test_exchange(devices[i][0], NULL);
-        test_exchange(devices[i][0], "transport=staged,chunk=1K");
+        test_exchange(devices[i], NULL);
+        test_exchange(devices[i], "transport=staged,chunk=1K");
     }
 }
 
 /* --- splits of a job --- */
 
-enum { LATENT = 16 * 16 * 16, SIDE = 128 };
+enum { LATENTS = 16 * 16 * 16 };
+static const char tiny[] = "tests/fixtures/pipe_pixart_sigma", bundled[] = "models/emoji-q8_0.gguf";
 
 typedef struct outcome {
-    float latent[LATENT];
-    uint64_t peer_bytes;
-    double fraction;
+    float latent[LATENTS];
+    size_t count;
+    dit_counters counters;
 } outcome;
 
-static double difference(const float *a, const float *b, size_t count) {
+typedef struct maker {
+    dit_context *context;
+    dit_model *model;
+    dit_job *job;
+} maker;
+
+static double difference(const outcome *a, const outcome *b) {
     double error = 0, norm = 0;
     size_t i;
-    for (i = 0; i < count; i++) {
-        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
+    for (i = 0; i < b->count; i++) {
+        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
+        norm += (double)b->latent[i] * b->latent[i];
     }
     return sqrt(error / norm);
 }
 
-static dit_job_desc request(const dit_model *model, const char *split, uint32_t steps) {
+static dit_job_desc request(const maker *m, const char *split, uint32_t side, uint32_t steps) {
     dit_job_desc desc = DITI_ZERO;
-    desc.model = model;
-    desc.prompt = "banana";
-    desc.width = desc.height = SIDE;
+    desc.model = m->model;
+    desc.prompt = "red apple";
+    desc.negative_prompt = "blue";
+    desc.width = desc.height = side;
     desc.steps = steps;
     desc.seed = 42;
+    desc.guidance.scale = 3;
     desc.split = split;
     return desc;
 }
 
-static dit_model *load_model(dit_context *context) {
+static bool open_maker(maker *m, const char *devices, const char *overrides, const char *path) {
     dit_model_desc desc = DITI_ZERO;
-    dit_model *model = NULL;
-    desc.source.path = "models/emoji-q8_0.gguf";
-    CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
-    return model;
+    memset(m, 0, sizeof *m);
+    m->context = open_context(devices, overrides);
+    desc.source.path = path;
+    if (!m->context) return false;
+    return CHECK_MESSAGE(dit_model_load(m->context, &desc, &m->model, &err) == DIT_OK, "%s", err.message);
 }
 
-static void finish(dit_job *job, outcome *out) {
-    dit_counters counters;
-    dit_result result = dit_job_wait(job, 60000000000u);
-    dit_job_status(job, NULL, &err);
-    CHECK_MESSAGE(result == DIT_OK, "%d %s", (int)result, err.message);
-    if (result == DIT_OK)
-        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, out->latent, sizeof out->latent, 0, &err) == DIT_OK);
-    dit_job_get_counters(job, &counters);
-    out->peer_bytes = counters.peer_bytes;
+static void close_maker(maker *m) {
+    dit_job_destroy(m->job);
+    dit_model_destroy(m->model);
+    dit_context_destroy(m->context);
 }
 
-static void picture(const char *devices, const char *overrides, const char *split, uint32_t steps, outcome *out) {
-    dit_context *context = open_context(devices, overrides);
-    dit_model *model = context ? load_model(context) : NULL;
-    dit_job_desc desc = request(model, split, steps);
-    dit_job *job = NULL;
+static void read_latent(maker *m, outcome *out) {
+    dit_model_info info;
+    dit_output picture;
+    dit_model_get_info(m->model, &info);
     memset(out, 0, sizeof *out);
-    CHECK_MESSAGE(model && dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
-    if (job) finish(job, out);
-    dit_job_destroy(job);
-    dit_model_destroy(model);
-    dit_context_destroy(context);
+    CHECK(dit_job_output(m->job, 0, 0, &picture) == DIT_OK);
+    out->count =
+        (size_t)info.latent_channels * (picture.width / info.latent_factor) * (picture.height / info.latent_factor);
+    CHECK_MESSAGE(out->count <= LATENTS && dit_job_read(m->job, DIT_READ_LATENT_F32, 0, 0, out->latent,
+                                                        sizeof out->latent, 0, &err) == DIT_OK,
+                  "%s", err.message);
+    dit_job_get_counters(m->job, &out->counters);
 }
 
-static void test_cfg(const char *devices) {
+/* Runs the job; the latents, or the error in err. */
+static dit_result finish(maker *m, outcome *out) {
+    dit_result result = dit_job_wait(m->job, 60000000000u);
+    dit_job_status(m->job, NULL, &err);
+    if (result == DIT_OK && out) read_latent(m, out);
+    return result;
+}
+
+/* What a run will send, summed before it. */
+static uint64_t planned_bytes(const dit_job *job) {
+    uint64_t bytes = 0;
+    uint32_t i, segment, step;
+    for (i = 0; i < job->share_count; i++) {
+        const dit_job *share = job->shares[i];
+        for (segment = 0; segment < share->step_segment; segment++)
+            bytes += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+        for (step = 0; step < share->request.shape.steps; step++)
+            bytes += diti_plan_exchange_bytes(share->plan, diti_job_step_segment(share, step), UINT32_MAX);
+    }
+    return bytes;
+}
+
+static void make_picture(const char *devices, const char *overrides, const char *path, const char *split, uint32_t side,
+                         uint32_t steps, outcome *out) {
+    maker m;
+    dit_job_desc desc;
+    uint64_t planned = 0;
+    memset(out, 0, sizeof *out);
+    if (open_maker(&m, devices, overrides, path)) {
+        desc = request(&m, split, side, steps);
+        CHECK_MESSAGE(dit_job_create(m.context, &desc, &m.job, &err) == DIT_OK, "%s", err.message);
+        if (m.job) {
+            planned = planned_bytes(m.job);
+            CHECK_MESSAGE(finish(&m, out) == DIT_OK, "%s: %s", devices, err.message);
+        }
+        CHECK_MESSAGE(planned == out->counters.peer_bytes && (split != NULL) == (planned > 0),
+                      "%llu bytes were planned, %llu sent", (unsigned long long)planned,
+                      (unsigned long long)out->counters.peer_bytes);
+    }
+    close_maker(&m);
+}
+
+/* One evaluation of the transformer, then a few: exact splits differ by rounding alone. Closed form of the bytes: the
+   text once (both prompts' rows, or those of one branch), then in every step a latent either way. */
+static void check_cfg(const char *devices, const char *overrides, const char *path, uint32_t side, uint32_t steps) {
     static outcome one, two;
-    picture("llvmpipe", "rung=base", NULL, 1, &one);
-    picture(devices, "rung=base", "cfg2", 1, &two);
-    printf("cfg2 on %s: relative L2 %.2g after a step, %llu bytes\n", devices,
-           difference(two.latent, one.latent, LATENT), (unsigned long long)two.peer_bytes);
-    CHECK(difference(two.latent, one.latent, LATENT) <= 1e-5);
-    picture("llvmpipe", "rung=base", NULL, 4, &one);
-    picture(devices, "rung=base", "cfg2", 4, &two);
-    printf("cfg2 on %s: relative L2 %.2g after 4 steps\n", devices, difference(two.latent, one.latent, LATENT));
-    CHECK(difference(two.latent, one.latent, LATENT) <= 1e-3);
+    make_picture("llvmpipe", "rung=base", path, NULL, side, steps, &one);
+    make_picture(devices, overrides, path, "cfg2", side, steps, &two);
+    printf("cfg2 on %s, %u steps: relative L2 %.2g, %llu bytes\n", devices, steps, difference(&two, &one),
+           (unsigned long long)two.counters.peer_bytes);
+    CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
+    CHECK(two.counters.peer_bytes % 16 == 0 && two.counters.peer_bytes > 2 * steps * one.count * sizeof(float));
+}
+
+/* Other prompts, with as many rows of text and with more, and steps without guidance. */
+static void test_restart(void) {
+    static outcome alone[3], split[3];
+    static const char *const prompts[] = {
+        "red apple", "a dog",
+        "a very long description of a small dog that sits beside a red apple and looks at "
+        "a blue house with a green door behind which there are seven white cats"};
+    maker m[2];
+    uint32_t i, k;
+    for (k = 0; k < 2; k++) {
+        dit_job_desc desc;
+        if (!open_maker(&m[k], k ? PAIR : "llvmpipe", "rung=base", tiny)) return;
+        desc = request(&m[k], k ? "cfg2" : NULL, 32, 3);
+        desc.guidance.last = 0.67f;
+        CHECK_MESSAGE(dit_job_create(m[k].context, &desc, &m[k].job, &err) == DIT_OK, "%s", err.message);
+        for (i = 0; i < 3 && m[k].job; i++) {
+            desc.prompt = prompts[i];
+            CHECK_MESSAGE(i == 0 || dit_job_restart(m[k].job, &desc, &err) == DIT_OK, "%s", err.message);
+            if (k && i == 1) { /* in the middle of a run */
+                CHECK(dit_job_step(m[k].job, 0) == DIT_WORKING && dit_job_step(m[k].job, 0) >= 0);
+                dit_job_cancel(m[k].job);
+                CHECK(dit_job_wait(m[k].job, UINT64_MAX) == DIT_CANCELLED);
+                CHECK(dit_job_restart(m[k].job, &desc, &err) == DIT_OK);
+            }
+            CHECK_MESSAGE(finish(&m[k], k ? &split[i] : &alone[i]) == DIT_OK, "%s", err.message);
+        }
+        close_maker(&m[k]);
+    }
+    for (i = 0; i < 3; i++)
+        CHECK_MESSAGE(difference(&split[i], &alone[i]) <= 1e-3, "prompt %u: %g", i, difference(&split[i], &alone[i]));
+}
+
+static void test_refusals(void) {
+    maker m;
+    dit_job_desc desc;
+    if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
+    desc = request(&m, "cfg3", 32, 1);
+    CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "cfg3"));
+    desc = request(&m, "cfg2", 32, 1);
+    desc.guidance.scale = 1;
+    CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "without guidance"));
+    close_maker(&m);
+    if (!open_maker(&m, "llvmpipe", "rung=base", tiny)) return;
+    desc = request(&m, "cfg2", 32, 1);
+    CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "needs 2 devices, the context has 1"));
+    close_maker(&m);
+}
+
+/* A device that is lost ends the job, whose error names it, and the other one works on. */
+static void test_lost(void) {
+    static outcome out;
+    unsigned at, lost = 0, all = getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1';
+    uint64_t submits = 0;
+    maker m;
+    dit_job_desc desc;
+    if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
+    desc = request(&m, "cfg2", 32, 2);
+    CHECK(dit_job_create(m.context, &desc, &m.job, &err) == DIT_OK && finish(&m, &out) == DIT_OK);
+    submits = m.context->devices[1]->submits;
+    for (at = (unsigned)submits; at > 0 && lost < 100; at = all ? at - 1 : at > submits / 2 ? (unsigned)submits / 2 : 0) {
+        m.context->devices[1]->submits = 0;
+        close_maker(&m);
+        if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
+        m.context->devices[1]->fail_submit_after = at;
+        desc = request(&m, "cfg2", 32, 2);
+        if (dit_job_create(m.context, &desc, &m.job, &err) == DIT_OK && finish(&m, NULL) == DIT_OK) continue;
+        lost++;
+        CHECK_MESSAGE(err.result == DIT_ERROR_DEVICE_LOST && strstr(err.message, "device 1"), "submit %u: %s", at,
+                      err.message);
+        dit_job_destroy(m.job);
+        m.job = NULL;
+        desc.split = NULL;
+        CHECK_MESSAGE(dit_job_create(m.context, &desc, &m.job, &err) == DIT_OK && finish(&m, &out) == DIT_OK,
+                      "the other device: %s", err.message);
+    }
+    printf("device 1 was lost at %u of its submits\n", lost);
+    CHECK(lost > 1);
+    close_maker(&m);
 }
 
 int main(void) {
     test_vulkan_begin();
-    test_cfg(PAIR);
     test_devices();
     test_transports();
     test_broken();
     test_mixed();
+    check_cfg(PAIR, "rung=base", tiny, 32, 1);
+    check_cfg(PAIR, "rung=base,transport=staged,chunk=1K", tiny, 32, 4);
+    check_cfg(PAIR, "rung=base", bundled, 64, 2);
+    if (mixed[0]) check_cfg(mixed, "rung=base", tiny, 32, 4);
+    test_restart();
+    test_refusals();
+    test_lost();
     test_vulkan_end();
     return TEST_END("split");
 }

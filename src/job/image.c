@@ -117,8 +117,8 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
     to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                                                VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
+    job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
+                                       1, &written, 0, NULL, 1, &to_copy);
 }
 
 /* Hands the image over: layout, visibility and, for an image of the application's, the queue family. */
@@ -139,7 +139,7 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
         stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
     }
     job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
-                                                &to_user);
+                                       &to_user);
 }
 
 static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands, diti_tensor rgba,
@@ -155,8 +155,8 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
     diti_image_begin_copy(job, commands, image);
-    job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
-                                                  1, &copy);
+    job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
+                                         &copy);
     diti_image_end_copy(job, commands, image);
 }
 

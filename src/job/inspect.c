@@ -42,6 +42,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     job->env = desc->model->env;
     job->model = desc->model;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+    if (result >= 0) result = diti_job_divide(job, ctx, err);
     if (result < 0) return result;
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);

@@ -70,7 +70,7 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
-    int replica_lock; /* guards what devices the weights are on */
+    int replica_lock;          /* guards what devices the weights are on */
 };
 
 /* A prompt's embedding on the host. */
@@ -115,9 +115,9 @@ typedef struct diti_job_shape {
     bool start_swap;     /* it is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
     VkImageLayout start_layout;
-    uint32_t kinds;    /* bit i: some steps are of diti_step_kind i */
-    bool swap;         /* BGRA target */
-    bool scaled_input; /* the model sees input * x */
+    uint32_t kinds;          /* bit i: some steps are of diti_step_kind i */
+    bool swap;               /* BGRA target */
+    bool scaled_input;       /* the model sees input * x */
     uint32_t branch_devices; /* 2: the branches of guidance on a device each; 1: together */
 } diti_job_shape;
 
@@ -190,8 +190,8 @@ struct dit_job {
     const dit_model *model;
     diti_job_request request;
     dit_target target;
-    /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the first
-       share is the caller's job and makes the picture (split.c) */
+    /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the
+       first share is the caller's job and makes the picture (split.c) */
     uint32_t share, share_total;              /* the number of this one, and how many there are */
     uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
     struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */

@@ -16,7 +16,8 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
     if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: this version skips no work; cache must be NULL");
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version skips no work; cache must be NULL");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -500,7 +501,8 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split \"%.60s\" is unknown: this version has cfg2, the branches of guidance on a device each",
                          desc->split);
-    if (!out->shape.guided) why = "there is one branch alone without guidance; give guidance.scale another value than 1";
+    if (!out->shape.guided)
+        why = "there is one branch alone without guidance; give guidance.scale another value than 1";
     if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
     if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
     if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";

@@ -234,7 +234,8 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
                            : diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview && job->share == 0) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+    if (result >= 0 && flight->preview && job->share == 0)
+        result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
     flight->value = value;
     return result;
 }

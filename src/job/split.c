@@ -17,7 +17,8 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     job->shares[0] = job;
     job->share_count = 1;
     if (total > all)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total, all);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
+                         all);
     if (total > 1 && first >= total)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 has no share for rank %u", first);
     diti_job_assign(job, total > 1 ? first : 0, total);
