@@ -40,13 +40,13 @@
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: use several devices or machines, LoRA and control adapters, reference images, video or caching
-     policies. The members for these are in place; setting one is refused by name, never ignored.
+   - in this version: use several machines, split a job but by guidance, LoRA and control adapters, reference images,
+     video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
      Families: PixArt-alpha and PixArt-Sigma, class-conditional DiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
-   Three objects. A context is a device (yours or one that dit opens). A model is weights, immutable once loaded. A
+   Three objects. A context is a device (yours or one that dit opens) or several. A model is weights, immutable once loaded. A
    job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create returns, and
    running it allocates, compiles and records nothing.
 
@@ -59,7 +59,7 @@
    dit_error of yours (or NULL) and write it only when they fail: one line that names the file, tensor, limit or
    Vulkan call at fault and, where known, what to do. A failing function leaves nothing behind: outputs are NULL,
    memory is freed. The functions of a running job have no dit_error: their result is kept, dit_job_status tells the
-   text. After DIT_ERROR_DEVICE_LOST every call on that context fails the same way; destroy everything and start
+   text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way; destroy everything and start
    anew.
 
    Threads. "Any thread" means from any thread, at any time, also in parallel. "One thread" means one thread at a
@@ -117,6 +117,17 @@
    init_image, close to it but not equal: copy yours over them where that matters. A VkImage needs the usage
    TRANSFER_SRC, and belongs to the queue family of the job; it is read by the job's own commands in every run, so that
    its content may be new for each, and must not change until the run has taken its first step.
+
+   Several devices. A context may have up to 16, of any drivers, the same one several times, too. The first of them is
+   what models are loaded to and jobs run on, unless dit_job_desc.split has more of them work on one picture:
+   - "cfg2": the branches of guidance on two devices, which exchange a latent in every step. The other device gets the
+     weights of the transformer when the first such job is made; text encoders and autoencoder stay on the first.
+   Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
+   proves itself when the context is made: memory in common (by file descriptor or dma-buf, between devices of one
+   driver), pages of the host that both import, or copies by the host; what fails its test is left out, with a warning.
+   The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
+   and so are streamed weights. fp16 that overflows ends a split job with DIT_ERROR_NOT_FINITE, nothing is run again.
+   When a device is lost, the error names it, and jobs that do not use it go on. device_memory_limit is meant for each.
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
@@ -572,7 +583,7 @@ typedef struct dit_job_desc {
     uint32_t reference_count;    /* of references */
     const dit_adapter *adapters; /* NULL: none */
     uint32_t adapter_count;      /* of adapters */
-    const char *split;           /* over several devices; NULL: the planner chooses */
+    const char *split;           /* over several devices: "cfg2", see "Several devices" above; NULL: the first alone */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
@@ -5197,7 +5208,12 @@ typedef struct diti_buffer {
 	bool coherent;
 	VkDeviceSize charged;
 	void *hook_mapped;
+	struct diti_replica *replicas;
 } diti_buffer;
+typedef struct diti_replica {
+	struct diti_device *device;
+	diti_buffer buffer;
+} diti_replica;
 
 typedef enum diti_trace_lane {
 	DITI_LANE_APPLICATION,
@@ -6584,6 +6600,9 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
 		diti_atomic_store(&device->lost, 1);
 		return diti_device_lost(device, err);
 	}
+	if (device->has_peers)
+		return diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call,
+			diti_vk_name(vr));
 	return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
 }
 
@@ -9342,6 +9361,8 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
 DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
 	uint64_t values);
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
+DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
+	dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload);
@@ -10719,9 +10740,67 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
 	return DIT_OK;
 }
 
+static dit_result diti_weights_copy(diti_device *from, diti_device *to, diti_buffer *source, diti_buffer *target,
+	dit_error *err) {
+	const VkDeviceSize most = (VkDeviceSize)8 << 20;
+	VkDeviceSize done, part;
+	unsigned char *bytes;
+	dit_result result = DIT_OK;
+	if (source->block.mapped) return diti_buffer_write(to, target, 0, source->block.mapped, source->size, err);
+	bytes = (unsigned char *)diti_alloc(&from->env, (size_t)(source->size < most ? source->size : most));
+	if (!bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
+	for (done = 0; done < source->size && result >= 0; done += part) {
+		part = source->size - done < most ? source->size - done : most;
+		result = diti_buffer_read(from, source, done, bytes, part, err);
+		if (result >= 0) result = diti_buffer_write(to, target, done, bytes, part, err);
+	}
+	diti_free(&from->env, bytes);
+	return result;
+}
+
+static dit_result diti_weights_replicate_block(diti_weight_block *block, diti_device *from, diti_device *to,
+	dit_error *err) {
+	diti_buffer *source = &block->buffer;
+	diti_replica *replica;
+	dit_result result;
+	if (!source->replicas)
+		source->replicas = (diti_replica *)diti_alloc_array(&from->env, DITI_MAX_DEVICES, sizeof *source->replicas);
+	if (!source->replicas)
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
+	replica = &source->replicas[to->ordinal];
+	if (replica->device) return DIT_OK;
+	result = diti_buffer_create(to, source->size, DITI_MEMORY_DEVICE, "weights", &replica->buffer, err);
+	if (result < 0) return result;
+	result = diti_weights_copy(from, to, source, &replica->buffer, err);
+	if (result < 0)
+		diti_buffer_destroy(to, &replica->buffer);
+	else
+		replica->device = to;
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
+	dit_error *err) {
+	diti_trace_scope scope = diti_trace_open(from->trace, DITI_LANE_LOAD, "weights to another device");
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = 0; i < weights->block_count && result >= 0; i++)
+		result = diti_weights_replicate_block(weights->blocks[i], from, to, err);
+	diti_trace_close(&scope, (double)weights->bytes);
+	return result;
+}
+
+static void diti_weights_free_replicas(const diti_env *env, diti_buffer *buffer) {
+	uint32_t i;
+	for (i = 0; i < DITI_MAX_DEVICES && buffer->replicas; i++)
+		if (buffer->replicas[i].device) diti_buffer_destroy(buffer->replicas[i].device, &buffer->replicas[i].buffer);
+	diti_free(env, buffer->replicas);
+}
+
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
 	size_t i;
 	for (i = 0; i < weights->block_count; i++) {
+		diti_weights_free_replicas(env, &weights->blocks[i]->buffer);
 		if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
 		diti_free(env, weights->blocks[i]);
 	}
@@ -10992,7 +11071,9 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
 	VkBuffer *buffer) {
 	const diti_plan_item *item;
 	if (!part->streamed) {
-		*buffer = part->buffer->buffer;
+		const diti_replica *replicas = part->buffer->replicas;
+		uint32_t device = plan->device->ordinal;
+		*buffer = replicas && replicas[device].device ? replicas[device].buffer.buffer : part->buffer->buffer;
 		return part->offset;
 	}
 	item = diti_group_find(plan, plan->source_groups[source], part);
@@ -25457,7 +25538,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *cop
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane);
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
 
 typedef struct diti_peers {
@@ -25503,7 +25584,7 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint3
 	uint64_t *value, dit_error *err);
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err);
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh);
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
 #endif
@@ -25897,12 +25978,13 @@ DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane) {
 	return !out->count && !in->count && in->finished == out->submitted;
 }
 
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, dit_error *err) {
+DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
 		diti_lane_side *side = &lane->sides[i];
-		if (side->device && side->finished < side->submitted)
-			return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
+		if (!side->device || side->finished == side->submitted) continue;
+		*waited = true;
+		return diti_timeline_wait(side->device, side->timeline, side->finished + 1, timeout_ns, err);
 	}
 	return DIT_OK;
 }
@@ -25949,12 +26031,12 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
 	uint64_t begin = diti_clock_us(), now = begin;
 	dit_result result = DIT_OK;
-	bool moved;
+	bool moved, waited;
 	diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
 	diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
 	while (result >= 0 && !diti_lane_idle(lane)) {
 		result = diti_lane_pump(lane, &moved, err);
-		if (result >= 0) result = diti_lane_wait(lane, 1000000u, err);
+		if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
 		now = diti_clock_us();
 		if (now - begin > 10000000u && result >= 0)
 			return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");
@@ -26355,12 +26437,12 @@ DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, dit_error *err) {
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
+	dit_result result = DIT_OK;
 	size_t i;
-	for (i = 0; i < mesh->lane_count; i++) {
-		if (!diti_lane_idle(mesh->lanes[i])) return diti_lane_wait(mesh->lanes[i], timeout_ns, err);
-	}
-	return DIT_OK;
+	for (i = 0, *waited = false; i < mesh->lane_count && result >= 0 && !*waited; i++)
+		result = diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err);
+	return result;
 }
 
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
@@ -27052,6 +27134,7 @@ struct dit_model {
 	diti_stream *stream;
 	diti_weight_sizes sizes[DITI_PARTS];
 	uint64_t keep[DITI_PARTS];
+	int replica_lock;
 };
 
 typedef struct diti_embedding {
@@ -27095,6 +27178,7 @@ typedef struct diti_job_shape {
 	uint32_t kinds;
 	bool swap;
 	bool scaled_input;
+	uint32_t branch_devices;
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -27160,9 +27244,17 @@ typedef struct diti_text_use {
 struct dit_job {
 	diti_env env;
 	dit_context *context;
+	diti_device *device;
 	const dit_model *model;
 	diti_job_request request;
 	dit_target target;
+	uint32_t share, share_total;
+	uint32_t share_count;
+	struct dit_job *shares[DITI_MAX_DEVICES];
+	bool follows;
+	uint32_t first_branch, branches;
+	diti_mesh *mesh;
+	uint32_t member;
 	diti_plan *plan;
 	diti_text_use text;
 	diti_denoise denoise;
@@ -27263,6 +27355,13 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
 DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
+DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job);
+DIT_INTERNAL void diti_job_settle(dit_job *job);
+DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
@@ -29368,7 +29467,7 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
 	desc.add = add;
 	desc.out = out;
 	desc.out_f32 = true;
-	desc.name = "skip-layer guidance";
+	desc.name = "guidance";
 	return diti_elementwise(graph, x, &desc);
 }
 
@@ -29384,9 +29483,32 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
 	return diti_guidance_sum(graph, prediction, 1, skipped, 0);
 }
 
+static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
+	const diti_transformer *transformer = job->model->transformer;
+	uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
+	uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->first_branch, other = 1 - own;
+	bool alone = kind == DITI_STEP_ALONE;
+	diti_tensor all, mine;
+	if (alone && own == 1) {
+		all = transformer->family->step(transformer, graph, &job->denoise);
+		diti_exchange_begin(graph, all, other, true);
+		return all;
+	}
+	all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
+	if (alone) {
+		diti_exchange_end(graph, diti_exchange_begin(graph, all, other, false));
+		return all;
+	}
+	mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
+	diti_guidance_sum(graph, transformer->family->step(transformer, graph, &job->denoise), 1, 0, mine);
+	diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), other);
+	return all;
+}
+
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
 	const diti_transformer *transformer = job->model->transformer;
 	diti_tensor prediction;
+	if (job->share_total > 1) return diti_guidance_divided(job, graph, kind);
 	if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
 	prediction = transformer->family->step(transformer, graph, &job->denoise);
 	return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
@@ -29656,10 +29778,9 @@ static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *e
 	if (desc->adapter_count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_job_desc: this version has no run-time adapters; adapter_count must be 0");
-	if (desc->split || desc->cache)
-		return diti_fail(
-			err, DIT_ERROR_INVALID_ARGUMENT,
-			"dit_job_desc: this version works on one device without caching; split and cache must be NULL");
+	if (desc->cache)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"dit_job_desc: this version skips no work; cache must be NULL");
 	if (desc->input_count && !desc->inputs)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
 			desc->input_count);
@@ -30119,6 +30240,25 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 	return false;
 }
 
+static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+	dit_error *err) {
+	const char *why = NULL;
+	out->shape.branch_devices = 1;
+	if (!desc->split) return DIT_OK;
+	if (!diti_equal(desc->split, "cfg2"))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"split \"%.60s\" is unknown: this version has cfg2, the branches of guidance on a device each",
+			desc->split);
+	if (!out->shape.guided)
+		why = "there is one branch alone without guidance; give guidance.scale another value than 1";
+	if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
+	if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
+	if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
+	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
+	out->shape.branch_devices = 2;
+	return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 	diti_job_request *out, dit_error *err) {
 	dit_result result;
@@ -30146,7 +30286,8 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	out->rng = desc->rng;
 	if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-	result = diti_request_schedule(model, env, desc, out, err);
+	result = diti_request_split(model, desc, out, err);
+	if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
 	diti_job_request_kinds(out);
 	if (result >= 0) result = diti_request_text(model, env, desc, out, err);
 	if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
@@ -30208,8 +30349,58 @@ static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
 	return text;
 }
 
+static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t *first) {
+	uint32_t tokens = job->model->texts[text].tokens;
+	*first = job->model->fixed_text ? job->first_branch * tokens : 0;
+	if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
+	return job->branches * tokens;
+}
+
+static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
+	diti_tensor whole = job->text.texts[text], sent = whole;
+	uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
+	if (diti_tensor_get(graph, whole)->format != DITI_F32) {
+		sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
+		diti_emit_copy(graph, whole, sent, "text to send");
+	}
+	for (i = 1; i < job->share_total; i++) {
+		dit_job share = DITI_ZERO;
+		share.model = job->model;
+		share.request.shape = job->request.shape;
+		diti_job_assign(&share, i, job->share_total);
+		rows = diti_emit_share_rows(&share, text, &first);
+		diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
+	}
+	rows = diti_emit_share_rows(job, text, &first);
+	job->text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+}
+
+static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
+	uint32_t first, rows = diti_emit_share_rows(job, text, &first);
+	job->text.texts[text] =
+		diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
+	diti_exchange_begin(graph, job->text.texts[text], 0, false);
+}
+
+static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
+	if (job->model->transformer->traits.class_count) return false;
+	return text == DITI_TEXT_FIRST || (job->model->fixed_text && job->model->texts[text].tokens > 0);
+}
+
+static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
+	uint32_t text;
+	for (text = 0; text < DITI_TEXTS && job->share_total > 1 && !diti_graph_failed(graph); text++) {
+		if (!diti_emit_has_text(job, text)) continue;
+		if (job->share)
+			diti_emit_receive_text(job, graph, text);
+		else
+			diti_emit_send_text(job, graph, text);
+	}
+}
+
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
 	diti_text_use *use = &job->text;
+	if (job->share) return;
 	use->copies = diti_emit_copies(job);
 	use->encodes[0] = job->request.shape.encodes[0];
 	use->encodes[1] = job->request.shape.encodes[1];
@@ -30236,8 +30427,8 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
 	denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
 	denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
 	denoise->text_items = job->text_items;
-	denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST];
-	denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND];
+	denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->first_branch;
+	denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->first_branch;
 }
 
 static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
@@ -30273,7 +30464,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 	diti_denoise *denoise = &job->denoise;
 	if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
 	denoise->batch = request->shape.image_count;
-	denoise->copies = diti_emit_copies(job);
+	denoise->copies = job->branches;
 	denoise->width = request->latent_width;
 	denoise->height = request->latent_height;
 	denoise->steps = request->shape.steps;
@@ -30339,10 +30530,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	uint32_t pixels = shape->width * shape->height, image;
 	diti_solver_desc states;
 	diti_tensor rgba, rgb;
-	diti_guard_begin(graph);
+	if (job->share_total == 1) diti_guard_begin(graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
 	diti_emit_text(job, graph);
+	diti_emit_share_text(job, graph);
 	diti_guard_judge(graph);
 	job->start_segment = UINT32_MAX;
 	if (shape->starts) {
@@ -30357,12 +30549,15 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	job->preview_segment = UINT32_MAX;
 	if (shape->preview_interval && job->model->vae) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
+	}
+	if (job->preview_segment != UINT32_MAX && job->share == 0) {
 		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
 		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
 			diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
 		diti_guard_judge(graph);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
+	if (job->share) return;
 	rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
 	rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
 	for (image = 0; image < shape->image_count && job->model->vae; image++) {
@@ -30464,18 +30659,21 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
 	for (i = 0; i < count; i++) {
 		labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
 	}
-	return diti_plan_write(job->plan, job->labels, labels, count * sizeof *labels, err);
+	return diti_plan_write(job->plan, job->labels, labels + job->first_branch * images,
+		job->branches * images * sizeof *labels, err);
 }
 
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 	uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
 	dit_result result;
 	if (job->labels) return diti_inputs_classes(job, err);
+	if (job->model->fixed_text && job->share) return DIT_OK;
 	if (job->model->fixed_text)
 		return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
 			job->request.conditioning, err);
 	diti_inputs_items(&job->request, copies, encoder, text);
-	result = diti_plan_write(job->plan, job->text_items, text, copies * sizeof *text, err);
+	result = diti_plan_write(job->plan, job->text_items, text[job->first_branch], job->branches * sizeof *text, err);
+	if (job->share) return result;
 	if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
 	if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
 	return result;
@@ -30548,7 +30746,7 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 	diti_job_request *request = &job->request;
 	size_t count = diti_job_latent_values(job), i;
 	dit_result result;
-	for (i = 0; i < count && !request->shape.starts; i++)
+	for (i = 0; i < count && !request->shape.starts && !job->follows; i++)
 		request->noise[i] *= request->schedule.initial;
 	result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
 	if (result >= 0 && job->step_noise)
@@ -30557,7 +30755,7 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
 	dit_result result = diti_inputs_text(job, err);
 	if (result >= 0) result = diti_inputs_schedule(job, err);
 	if (result >= 0) result = diti_inputs_noise(job, err);
@@ -30565,10 +30763,20 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }
 
+DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < job->share_count && result >= 0; i++) {
+		if (i) job->shares[i]->request = job->request;
+		result = diti_inputs_write(job->shares[i], err);
+	}
+	return result;
+}
+
 /* ==== src/job/image.c ==== */
 
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
-	diti_device *device = job->context->device;
+	diti_device *device = job->device;
 	VkMemoryRequirements need;
 	dit_result result;
 	VkResult vk;
@@ -30583,7 +30791,7 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
 }
 
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
-	const diti_device *device = job->context->device;
+	const diti_device *device = job->device;
 	VkImageViewCreateInfo info;
 	VkResult vk;
 	memset(&info, 0, sizeof info);
@@ -30601,7 +30809,7 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 }
 
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
-	const diti_device *device = job->context->device;
+	const diti_device *device = job->device;
 	VkImageCreateInfo info;
 	dit_result result;
 	VkResult vk;
@@ -30632,7 +30840,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
-	dit_result result = diti_buffer_create(job->context->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
+	dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
 		&job->health_readback, err);
 	uint32_t i;
 	for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
@@ -30643,7 +30851,7 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 }
 
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
-	diti_device *device = job->context->device;
+	diti_device *device = job->device;
 	if (!image->owned) return;
 	if (image->view) device->vk.DestroyImageView(device->device, image->view, device->callbacks);
 	device->vk.DestroyImage(device->device, image->image, device->callbacks);
@@ -30655,7 +30863,7 @@ DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
 	uint32_t i;
 	for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
 	diti_image_destroy(job, &job->preview_image);
-	diti_buffer_destroy(job->context->device, &job->health_readback);
+	diti_buffer_destroy(job->device, &job->health_readback);
 }
 
 
@@ -30681,14 +30889,14 @@ static void diti_image_begin_copy(const dit_job *job, VkCommandBuffer commands, 
 	to_copy.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
 	to_copy.oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
 	to_copy.newLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
-	job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &written, 0, NULL, 1, &to_copy);
+	job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
+		1, &written, 0, NULL, 1, &to_copy);
 }
 
 static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, const diti_job_image *image) {
 	VkImageMemoryBarrier to_user = diti_image_barrier(image);
 	const dit_target *target = &job->target;
-	uint32_t own = job->context->device->queue_family;
+	uint32_t own = job->device->queue_family;
 	VkPipelineStageFlags stage =
 		target->dst_stage ? target->dst_stage : (VkPipelineStageFlags)VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
 	to_user.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -30701,7 +30909,7 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
 		to_user.dstAccessMask = 0;
 		stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 	}
-	job->context->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
+	job->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stage, 0, 0, NULL, 0, NULL, 1,
 		&to_user);
 }
 
@@ -30718,13 +30926,13 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
 	copy.imageExtent.height = job->request.shape.height;
 	copy.imageExtent.depth = 1;
 	diti_image_begin_copy(job, commands, image);
-	job->context->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
-		1, &copy);
+	job->device->vk.CmdCopyBufferToImage(commands, buffer, image->image, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, 1,
+		&copy);
 	diti_image_end_copy(job, commands, image);
 }
 
 static void diti_image_record_health(const dit_job *job, VkCommandBuffer commands) {
-	const diti_vk_api *vk = &job->context->device->vk;
+	const diti_vk_api *vk = &job->device->vk;
 	VkMemoryBarrier barrier;
 	VkBufferCopy copy;
 	VkBuffer buffer;
@@ -30748,6 +30956,96 @@ DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer com
 
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
 	diti_image_record_copy(job, commands, job->preview, &job->preview_image);
+}
+
+/* ==== src/job/split.c ==== */
+
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+	uint32_t copies = job->request.shape.guided ? 2u : 1u;
+	job->share = share;
+	job->share_total = total;
+	job->first_branch = total > 1 ? share : 0;
+	job->branches = total > 1 ? 1 : copies;
+}
+
+DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
+	uint32_t total = job->request.shape.branch_devices, first = context && context->peers ? context->peers->first : 0;
+	uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
+	job->shares[0] = job;
+	job->share_count = 1;
+	if (total > all)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
+			all);
+	if (total > 1 && first >= total)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 has no share for rank %u", first);
+	diti_job_assign(job, total > 1 ? first : 0, total);
+	return DIT_OK;
+}
+
+static dit_result diti_job_replicate(dit_job *share, dit_error *err) {
+	dit_model *model = (dit_model *)(uintptr_t)share->model;
+	dit_result result;
+	diti_lock(&model->replica_lock);
+	result = diti_weights_replicate(&model->transformer->weights, model->device, share->device, err);
+	diti_unlock(&model->replica_lock);
+	return result;
+}
+
+static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
+	dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
+	dit_error why = DITI_ZERO;
+	dit_result result;
+	if (!share) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+	job->shares[job->share_count++] = share;
+	share->env = job->env;
+	share->context = job->context;
+	share->device = job->context->devices[index];
+	share->model = job->model;
+	share->request = job->request;
+	share->shares[0] = share;
+	share->share_count = 1;
+	share->follows = true;
+	share->member = index;
+	diti_job_assign(share, job->share + index, job->share_total);
+	result = diti_job_replicate(share, &why);
+	if (result == DIT_OK) result = diti_job_plan(share, progress, &why);
+	if (result >= 0 || !err) return result;
+	*err = why;
+	diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", index, share->device->info.name,
+		why.message);
+	return result;
+}
+
+DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
+	diti_plan *plans[DITI_MAX_DEVICES];
+	uint32_t i, count;
+	dit_result result = DIT_OK;
+	if (job->share_total == 1) return DIT_OK;
+	count = job->share_total - job->share;
+	if (count > job->context->device_count) count = job->context->device_count;
+	for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
+	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
+	if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, count, &job->mesh, err);
+	for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
+	if (result != DIT_OK) diti_job_drop_shares(job);
+	return result;
+}
+
+DIT_INTERNAL void diti_job_settle(dit_job *job) {
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
+	if (job->mesh) diti_mesh_settle(job->mesh);
+}
+
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
+	if (job->share_count > 1 || job->mesh) diti_job_settle(job);
+	diti_mesh_destroy(job->mesh);
+	job->mesh = NULL;
+	while (job->share_count > 1) {
+		dit_job *share = job->shares[--job->share_count];
+		diti_job_destroy_plan(share);
+		diti_free(&job->env, share);
+	}
 }
 
 /* ==== src/job/job.c ==== */
@@ -30774,7 +31072,7 @@ static double diti_job_predict_us(const dit_job *job) {
 	return us;
 }
 
-static void diti_job_rewind(dit_job *job) {
+static void diti_job_rewind_share(dit_job *job) {
 	memset(&job->cursor, 0, sizeof job->cursor);
 	job->recording = job->begun = job->all_submitted = job->loading = false;
 	job->submitted_us = 0;
@@ -30794,8 +31092,13 @@ static void diti_job_rewind(dit_job *job) {
 	diti_unlock(&job->status_lock);
 }
 
+static void diti_job_rewind(dit_job *job) {
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
+}
+
 static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-	const diti_device *device = job->context->device;
+	const diti_device *device = job->device;
 	VkCommandBufferAllocateInfo allocate;
 	VkCommandBufferBeginInfo begin;
 	VkResult vk;
@@ -30814,13 +31117,13 @@ static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out,
 }
 
 static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-	VkResult vk = job->context->device->vk.EndCommandBuffer(commands);
+	VkResult vk = job->device->vk.EndCommandBuffer(commands);
 	job->plan->counters.recordings++;
 	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
 static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-	const diti_device *device = job->context->device;
+	const diti_device *device = job->device;
 	VkCommandPoolCreateInfo info;
 	dit_result result;
 	VkResult vk;
@@ -30852,13 +31155,13 @@ static void diti_job_ops(dit_job *job, diti_graph *graph) {
 	diti_free(&job->env, job->denoise.family);
 	memset(&job->text, 0, sizeof job->text);
 	memset(&job->denoise, 0, sizeof job->denoise);
-	diti_graph_init(graph, job->context->device);
+	diti_graph_init(graph, job->device);
 	graph->worker = &job->context->worker;
 	diti_job_emit(job, graph);
 	diti_trace_close(&scope, 0);
 }
 
-static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_graph graph;
 	dit_result result = DIT_OK;
 	diti_job_ops(job, &graph);
@@ -30870,13 +31173,15 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
 	}
 	result = diti_plan_create(&graph, progress, &job->plan, err);
 	diti_graph_free(&graph);
-	if (result == DIT_OK && !job->context->device->owns_device && !diti_plan_streams(job->plan))
+	if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
 		result = diti_plan_prepare_secondaries(job->plan, err);
 	return result;
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
-	dit_result result = diti_job_plan(job, desc->progress.func ? &desc->progress : &job->context->progress, err);
+	const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
+	dit_result result = diti_job_plan(job, progress, err);
+	if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
 	if (result == DIT_OK) result = diti_job_images_create(job, err);
 	if (result == DIT_OK) result = diti_job_record_copies(job, err);
 	if (result == DIT_OK) result = diti_job_write_inputs(job, err);
@@ -30911,9 +31216,11 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 	if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
 	job->env = ctx->env;
 	job->context = ctx;
+	job->device = ctx->device;
 	job->model = desc->model;
 	job->target = desc->target;
 	result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+	if (result == DIT_OK) result = diti_job_divide(job, ctx, err);
 	if (result == DIT_OK) result = diti_job_build(job, desc, err);
 	if (result != DIT_OK) {
 		dit_job_destroy(job);
@@ -30923,8 +31230,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 	return DIT_OK;
 }
 
-static void diti_job_destroy_plan(dit_job *job) {
-	const diti_device *device = job->context->device;
+DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
+	const diti_device *device = job->device;
 	diti_free(&job->env, job->denoise.family);
 	if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
 	diti_plan_destroy(job->plan);
@@ -30934,6 +31241,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
 	diti_env env;
 	if (!job) return;
 	env = job->env;
+	diti_job_drop_shares(job);
 	diti_plan_wait(job->plan);
 	diti_job_images_destroy(job);
 	diti_job_destroy_plan(job);
@@ -31000,6 +31308,7 @@ static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
 	if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
 	before->env = job->env;
 	before->context = job->context;
+	before->device = job->device;
 	memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
 	result = diti_job_plan_again(job, before, err);
 	if (result == DIT_OK) {
@@ -31019,19 +31328,29 @@ static bool diti_job_same_rows(const diti_job_shape *a, const diti_job_shape *b)
 static dit_result diti_job_take_request(dit_job *job, diti_job_request *request, dit_error *err) {
 	diti_job_request before = job->request;
 	dit_result result = DIT_OK;
+	bool taken;
 	job->request = *request;
-	if (!diti_job_same_rows(&before.shape, &request->shape)) result = diti_job_replace_plan(job, err);
-	if (result != DIT_OK) job->request = before;
-	diti_job_request_free(&job->env, result == DIT_OK ? &before : request);
+	if (!diti_job_same_rows(&before.shape, &request->shape)) {
+		diti_job_drop_shares(job);
+		result = diti_job_replace_plan(job, err);
+	}
+	taken = result == DIT_OK;
+	if (!taken) job->request = before;
+	if (!job->mesh) {
+		dit_result added = diti_job_add_shares(job, &job->context->progress, taken ? err : NULL);
+		if (taken) result = added;
+	}
+	diti_job_request_free(&job->env, taken ? &before : request);
 	return result;
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
 	diti_job_request request;
 	dit_result result;
+	uint32_t i;
 	if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
 	result = diti_job_check(job->context, desc, err);
-	if (result >= 0) result = diti_device_check(job->context->device, err);
+	for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
 	if (result < 0) return result;
 	result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
 	if (result < 0) return result;
@@ -31040,7 +31359,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 		diti_job_request_free(&job->env, &request);
 		return result;
 	}
-	diti_plan_wait(job->plan);
+	diti_job_settle(job);
 	if (!job->recording) diti_guard_forget(job->plan);
 	diti_job_verdict(job, NULL);
 	result = diti_job_take_request(job, &request, err);
@@ -31069,9 +31388,20 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 }
 
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+	uint32_t i;
 	if (!out) return;
 	memset(out, 0, sizeof *out);
-	if (job) diti_plan_counters(job->plan, out);
+	if (!job) return;
+	diti_plan_counters(job->plan, out);
+	for (i = 1; i < job->share_count; i++) {
+		const dit_counters *more = &job->shares[i]->plan->counters;
+		out->dispatches += more->dispatches;
+		out->submits += more->submits;
+		out->recordings += more->recordings;
+		out->allocations += more->allocations;
+		out->pipelines += more->pipelines;
+	}
+	for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_mesh_bytes(job->mesh, i, UINT32_MAX);
 }
 
 static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
@@ -31147,6 +31477,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
 	job->env = desc->model->env;
 	job->model = desc->model;
 	result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
+	if (result >= 0) result = diti_job_divide(job, ctx, err);
 	if (result < 0) return result;
 	if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
 	diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
@@ -31523,7 +31854,7 @@ static dit_result diti_run_check_health(dit_job *job) {
 	dit_result result;
 	memset(&error, 0, sizeof error);
 	result = diti_job_verdict(job, &error);
-	diti_buffer_invalidate(job->context->device, &job->health_readback);
+	diti_buffer_invalidate(job->device, &job->health_readback);
 	memcpy(&health, job->health_readback.block.mapped, sizeof health);
 	if (result >= 0) result = diti_run_judge(job, &health, &error);
 	return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
@@ -31536,7 +31867,7 @@ static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
 	uint64_t done = 0;
-	dit_result result = diti_timeline_value(job->context->device, diti_plan_timeline(job->plan), &done, err);
+	dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
 	if (result < 0) return result;
 	diti_plan_learn(job->plan);
 	diti_guard_read(job->plan, &job->health);
@@ -31557,6 +31888,9 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 	if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+	if (job->mesh && !diti_run_at_end(job) &&
+		!diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
+		return false;
 	if (job->flight_count == 0) return true;
 	if (diti_run_at_end(job)) return true;
 	if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
@@ -31567,6 +31901,12 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
 	dit_result result;
 	memset(flight, 0, sizeof *flight);
+	if (job->share) {
+		flight->value = job->plan->submitted;
+		flight->stage = DIT_STAGE_DECODE;
+		job->all_submitted = true;
+		return DIT_OK;
+	}
 	result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
 	flight->done_us = job->total_us;
 	flight->steps_done = job->request.shape.steps;
@@ -31583,8 +31923,11 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
 	*flight = diti_run_take(job);
 	if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
 		result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
-	if (result >= 0) result = diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
-	if (result >= 0 && flight->preview) result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+	if (result >= 0)
+		result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
+			: diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
+	if (result >= 0 && flight->preview && job->share == 0)
+		result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
 	flight->value = value;
 	return result;
 }
@@ -31631,6 +31974,10 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 		diti_run_end(job, DIT_CANCELLED, NULL);
 		return DIT_CANCELLED;
 	}
+	if (job->share_total > 1 && !job->mesh) {
+		diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
+		return diti_run_fail(job, &error);
+	}
 	if (job->begun && job->recording != recording) {
 		diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
 		return diti_run_fail(job, &error);
@@ -31638,6 +31985,37 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 	job->begun = true;
 	job->recording = recording;
 	return DIT_WORKING;
+}
+
+static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
+	dit_result result = diti_run_poll(job, err);
+	while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+		result = diti_run_load(job, bytes, err);
+		if (result == DIT_OK) result = diti_run_submit_next(job, err);
+		*moved = true;
+	}
+	return result;
+}
+
+static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
+	dit_result result = DIT_OK;
+	bool moved = true;
+	uint32_t i;
+	while (moved && result >= 0) {
+		moved = false;
+		if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
+		for (i = 0; i < job->share_count && result >= 0; i++)
+			result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+		moved = moved && job->mesh;
+	}
+	return result;
+}
+
+static bool diti_run_over(const dit_job *job) {
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++)
+		if (!job->shares[i]->all_submitted || job->shares[i]->flight_count) return false;
+	return !job->mesh || diti_mesh_idle(job->mesh);
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
@@ -31649,14 +32027,10 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	result = diti_run_begin(job, false);
 	if (result != DIT_WORKING) return result;
 	result = diti_run_load_ahead(job, &bytes, &error);
-	if (result >= 0) result = diti_run_poll(job, &error);
-	while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-		result = diti_run_load(job, &bytes, &error);
-		if (result == DIT_OK) result = diti_run_submit_next(job, &error);
-	}
+	if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
 	if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
 	if (result < 0) return diti_run_fail(job, &error);
-	if (!job->all_submitted || job->flight_count) return DIT_WORKING;
+	if (!diti_run_over(job)) return DIT_WORKING;
 	result = diti_run_check_health(job);
 	if (result >= 0) diti_run_end(job, DIT_OK, NULL);
 	return result;
@@ -31670,24 +32044,35 @@ static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
 	return passed_ns < timeout_ns ? timeout_ns - passed_ns : 0;
 }
 
+static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *err) {
+	bool waited = false;
+	dit_result result = DIT_OK;
+	uint32_t i;
+	if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
+	for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
+		dit_job *share = job->shares[i];
+		if (!share->flight_count) continue;
+		waited = true;
+		result = diti_timeline_wait(share->device, diti_plan_timeline(share->plan),
+			share->flight[share->flight_first].value, timeout_ns, err);
+	}
+	if (waited || result < 0) return result;
+	return diti_plan_pause(job->plan, err);
+}
+
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	uint64_t begin = diti_clock_us(), left, glance_ns;
 	dit_result result;
 	dit_error error;
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
-	glance_ns = diti_plan_streams(job->plan) ? 1000000u : 10000000u;
+	glance_ns = diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
 	for (;;) {
-		result = dit_job_step(job, job->context->device->max_dispatch_us);
+		result = dit_job_step(job, job->device->max_dispatch_us);
 		left = diti_run_time_left(timeout_ns, &begin);
 		if (result != DIT_WORKING || left == 0) return result;
 		if (job->loading) continue;
 		memset(&error, 0, sizeof error);
-		if (!job->flight_count)
-			result = diti_plan_pause(job->plan, &error);
-		else
-			result =
-				diti_timeline_wait(job->context->device, diti_plan_timeline(job->plan),
-					job->flight[job->flight_first].value, left < glance_ns ? left : glance_ns, &error);
+		result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
 		if (result < 0) return diti_run_fail(job, &error);
 	}
 }
@@ -31724,7 +32109,10 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 	if (!job || !cmd) return DIT_ERROR_INVALID_ARGUMENT;
 	result = diti_run_begin(job, true);
 	if (result != DIT_WORKING) return result;
-	if (diti_plan_streams(job->plan))
+	if (job->mesh)
+		result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
+			"dit_job_record: a split job has commands for several devices; use dit_job_step");
+	else if (diti_plan_streams(job->plan))
 		result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
 			"while the job runs; use dit_job_step, or keep all weights resident");
