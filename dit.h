@@ -9532,7 +9532,6 @@ DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor);
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 	uint32_t group_size);
-DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 	uint8_t word, bool reads, bool writes);
 DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
@@ -13444,8 +13443,6 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 	return true;
 }
 
-DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph) { return graph->device->is_cpu && !graph->guards; }
-
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 	uint8_t word, bool reads, bool writes) {
 	diti_binding *binding = &dispatch->bindings[index];
@@ -14336,7 +14333,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 		return;
 	if (i8 && device->dot && vector)
 		diti_gemm_tiles_dot(graph, gemm, out);
-	else if (diti_op_suits_cpu(graph) && !(half && !few))
+	else if (graph->device->is_cpu && !(half && !few))
 		diti_gemm_tiles_cpu(graph, gemm, out);
 	else
 		diti_gemm_tiles_gpu(graph, gemm, half, out);
@@ -15118,7 +15115,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 		return;
 	}
 	if (!matrix)
-		fits = diti_op_suits_cpu(graph) ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+		fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
 			: diti_attention_tiles_gpu(graph->device, quads, &tiles);
 	if (!fits) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
@@ -15127,7 +15124,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 		return;
 	}
 	if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-	if (!matrix && diti_op_suits_cpu(graph) && !diti_attention_step(shape, quads, &tiles)) {
+	if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
 			"op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
 			shape->keys);
@@ -32473,67 +32470,69 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 /* ==== src/vk/spirv.inc ==== */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-	"n0C9%1VZI/hj7g1P/fc@.[H+4R9I:92684ohh=9Ok$yIY,#.QTt)&-(+>OtQ-+[[DjC%>:enT;s9,InBVXF%QmOBB/IVE41Oaf4cb`/C^B=kSmvA5'O7&G"
-	"Wkt1)lX=Q#cUK55mnLCVp$VA[kiU/5tm$Wj<N;^7:ZKSv)u01HB0VtbIgpMKTKIQ5%2Wr9WX;jSW,V+3[99#Op2p-=>>ub>bOo1W1/IZ'0*(r@^/30>yQl"
-	"e@iHM/GRtMD/7CoE^`i/`aY9t8GEq-%_P_Gn^f)K7LgrglP5CBA&13J5*41[J,h,[$bW9IP8+E&*Odp&;k.2TNh#8H9ZpF3fm@K2b-Rof:H&[0#em0kkI5"
-	"f_+[nr_#,uHvKpU+47v88UOw_/op05q^+v2WsE7c_sI.W*R`V]S:FhTBS+k/#%^J]HE[yiTwH;,li.NsT>yJ*Q>]5Vf'nuMbJW`Vo21:`rr8R9g)@,l]78"
-	"aiY@Btf=NwvE$'2t]/1o%`CE78Yu(jZR3a@RL&s)Ka'c0R/1wqd2EqXDu0)PKd*ZDyM_yw,BDCYWDAK;<.L/Ua[<9V[V&^7sh$dqY]O)`m2`/xmPi=GMbj"
-	"D<jL_yc[6*(02.T66:#1/*ho+%8Q-=)rrs]kGvbIJxM5Tp`*is:B<n+gt5FZ`VR3rIYhfkTOX[E4:&AC-SnV<VrhgWx*wP-.5Wc7s^x*8DcA=4WPQ$rP'L"
-	"h2AA63[1r`*7&_Q`@7lD+8(+u2bAA8w<cbwF(YhF+6C8y2_aV:e(NLKS:l9GbF>W7,XNLE&QlFH-6NHxe3k#s[;+5*K7'#psCAS%CUkL[PjTIWrEok+G0["
-	"^OvnMHFK;Vh1-Z]7f@-][(GEaAgdW)J)cT6OrG$VRN>[OWO:G<i1ASmBaW.&n'$iq#e.h.rr<''LSTOpH0L*3I@QO%(X/2408w_>3$_AWd^*(0exV0*EM0"
-	"+kN2eV*RQd086eH$F@ecW;[dHcj.MJPWDHVsKyJaD@)^p&-*C^9,xR;L-BTwv2;+Cv@;#YuDN0K1Xp1a;D9G3cIcn8k$<KHMglGp'n%*k@CModQ['34j<7"
-	"WI[5v[0_7;cW`iflp_68kgkGkP2WH7s+lwGSb8i1V5P=Hfp9),H$RKkS>CanOrM%t%[kB6'#21Q9qmlYt);>BTuW^_5g@jvU6fPdOnK:SSN1Yv3Cdh$b*F"
-	"Pp-jTdKp)N:gXFT+o*wNp:bj=,w1$6/.HN^f(4#8FemC@f:H.C%],6q@l'Ouj7>wCcMA3V2Ph`.)aKoeV0HV4Eqbe&sK]-JH`y).vvD-CS/P1umPW><Zi'"
-	"ol1&h0#R:$[R%eC4$#O$2n/krO-7`30e%@yo*4g70JXc_7<[d'ruLL[gZ-5h6(a3wB'B3J3Qtae_q/<,s7WVC,%=/i<lQsm^as<EE/GoXqthT=8LMd*UT9"
-	"[eyVu`&#<[a^HgbYJK,8I%w63Ek-,L:'O>5g3EF.HIjbLZD=q=D6H</h<mFZchKQx82%atFMBVgR'y_Jw'vj7tpTZGZ0&>GX1RN`6HraY`Axv@;`XH+>t("
-	"3iR+tNQpLcT5Z#EO<3IeB9_>B'K.3A><8G$`QH`jj.Q+r=PS3fek=EZe.I+Njw/J%k:5%*Cgd5g<<.rv<OW;,06@=[mE0lD#nI[@1;go*;/N1^9=FHWTD;"
-	"sOp;$]fNfm*l$+-W(R+@.0mc>p4)t.H;#A.]j$Aql+B<eC[AMFJ]_BZpNI-a=jsWHb]%kXXiW1@UWaCeLWDC;ts_Zaw1oMuAtsbFoT&[ydQGdrfTtyU:59"
-	";2xr$i`G[4ylB]OMrSAgI6%Lo1Zqb[&(obBqenX]cmtR#)UCu]pd2<v)15]OV24*.om9xnxU.ZHG7vB'Bq,,.'h#wks&xWg#0SP0*jaQp4q_uSOl_TTX-7"
-	"dqvS`U4MYgOku[bJlQY=b+n6%ShXS5aSri/V-YM_Uk1W1`_H*tci%fJU>/&CuUADL@_:,v]DDuWE5eR@<WZ_A7&S]ZS9H<K&TTo;+B[rAaK6[^fJ(OTA1Q"
-	"9pK4Gikh73wZLA$:+p,t+QwA+`$)e@f3;0Cq07c,s*9Y^sH.mk*Xx-w4YtAWxMvc@qK;Jxb3[Ymg*%f0]pdI@RyXt/W@3fYo38cTC&XE)QE5P2a&g]o>Q@"
-	">h+mW(.[ps2B1H/:Q;cNDiH,wVMd]#*s^`eXV0$Zh9;>.r,WnxpB<&&`gAeT68ASdCr-CiPwL=:/hyJhRH(.4ihMtB+/gYQV(1O(m*HtP,61YDL[.wRbGr"
-	"1-u:RPQ0q>Rf$wnp>NQMvb>Lp(0S9Jb5E4'@47Li#lSH]f>H`>UUX931rSd:iRBWGWLbdE0Noa=(-avWjY7+M)F(=o8#/nIO^M;Mw:/%M]ER6kfyK/9I=d"
-	"57KZFyQ;-G=j+]#pV_GkDGYa%Qp2jr=X9Iq4_H8-pB9+udVAY5[uO;;uZ@NfOFFeP2TKS[*M,$exdsrX&8f%(m^W43KUHf%Ei):1K=gvA+pZZ3Y,Tdj0U4"
-	"YNg[GJKjgo-Vd9#%pmJ=d_4s%viWCAVU0pC4s]]^Z6V_xl'p`iI3x7Oa0#IRcPL6o[i$OwP]H_8@'Y.IoHW=2oJ2UC(D7Qv'@.8;&%.P61w(NZlC(5dXGr"
-	"aQAAkZ&8En`(8>)OEu8R=SnR&raKgpD4^Dh;4sPVoqLCPIy=Rf8Iw8-)[<ru;74>0vjpaPSRnp8pG_qED<C535MGd`kjW[8M'nF5g=s:u#Gc5wtFX,)ZI4"
-	"$`[*nQVr2/p/nIdUJ;d=1hXhKJEe@hF.UAG;PKBDBnWF0E9ktUbkudq#J,(yd%J@`#:0]Hl)NSJ['Ad[R)-w<uDPec-^[UqUqulh`^S:X5Q6-ImO.>'_:n"
-	"37wkUY#fUVdrAv6)ll='O.@[:.5qX6'`2R2Hdp(;J;sSq<n7Od;d+*n&$cb6`vEP@cuJ>EXMU%2qmm,5eMKAVlIMW0U,@;Rk:Q5#OZVn'Ay3lQ5GRYZhge"
-	"`<aEMYqinP*B'3,njOttUk#<:uc61jGYi^(:1]x`wV`4cW.An84+<aZ5vS:PR<+fRUIkyI8tli5Y>L2.c])*S][Lp(I_)+7ign9OQrRy$p;V-s(k;2.1.="
-	"B4srhdAYrI%V@lJU*H8:)UR8qW:tH>'&ijM4W)es0^4B/8TCJnkG9aPSKYOy]18gm=4MZSZA>Ny>Deo`hE3tb7v1@S%2etfA-.8W=_=dELMA.$V`8w$5ri"
-	":9JeP:#')o:BL+.sur*dx=:'$V'.SL_%tk,tK+g5Qw&3O6m,M(QpjCx$_4P-lTh(rIkUl0Gv&2D#D>5.Y4]smSmqKuCVU)mHL_/43U4+ZAhMZ:>Q3&,MZ4"
-	"gT:S(HVpxD6-;f%-At2s^t4.nU1m#&=CsZtdl-y612N)wDHpQn%voC-n6d8b]8gv2@YatMeDf>w,H$:VQwOWsVg0x+Z)aM5q`2)2'.pSgpUhC+2IUKc3wK"
-	"w)ImZh3SqW<13A#UO<+0%mfeX#w+EAC%DSwAw+8n1^h)a)mgIU&,WbrN##TCv6]NiMR,w&(ZSM02[>;)Rdi0aol',Fe8/_WH@UH[*HWd(>@$Bj2uQYRr1p"
-	"d8Z2`$:qFmx+$ijL,sOrW:T.p:e9%`$yD`VEWi>'tv`%r3TKQ:9HvULh#9uP%e_RYcj-uTc>(2]dIj]FvEKHnvBTUvsU`@NQN$)lh:u`d_=m6vd`i%SZmf"
-	"Y//Ix-f^BTJ3D-vKuFe%jUK*Zn'5;PK+qWaU.n*.h.Q4(obP4'Q/i#,dTHc%n8h@go7-%/cO_B0>$7r[.Jj^ZTEqWghpEm<O<L,Yu3Sny;GOpI$9R9v8GM"
-	")o8V$23/;='Rr`-po/B#yy6%c^95G@#;s/3<j`p(tXp4e#R4Usaeo>^VEnS3*[d,.w=0w.I#kNXOX+bPstO$n/mMQ8Aby5CePcH2B1Ff2sW/)2xKs0j2OB"
-	"NXoyEql,ouBUJ1,`=o$bm:eLWOUY%4ey9v_>n4EUCt:ZGW:di*2E*dW.;]Gxjmvy71L&VMgC=kAYCr_lQ.S'2[gEmJ5>@'LL/c=CP*3Tj@",
-	"9^me0eZUbv*/Hhkj`/hOJc;9L@ah;/xd+Tp*o>$d]4S:NL'YyKM0CATixQIEU=OQ]0^qDs3;l<vHVvQ/^F;pjd9Q_[=r,y=xp<FQTUcJ>N)>Fl'&3'jf^j"
-	"A;-I4Yhi8IA>,XyI%*jJJK;oA3DKJrg,O-1y@fh8h(OW7,'2mVBKl-SH,]5[Gid:U.hK>sd%&-4%#1T45a5RN7%FVa:D%;Dho-KwBDg=D(38xdx;gIt`gu"
-	"*]X,<NbEQRW,vOlH(v'`L3c76hMTkV/F%FxZ6PkdG,]c9K>HHi.695*d,FPywYaeQ@1rMKXrn5YM$[&f+LCe%wE@:&;jGFE18E4,;kVMTl(A1b-rguZ9#M"
-	"LA-A<aqdE(J*_GYSS6>ZJH<q'$OYcCq`TxsJDF=t#k8tM.uBOnm,gqn,]3*YCZ>509-L^M@]P3xO0i_e>Cv7rh-;.aT:99BJ(K-TG0@#JHj*Q%5GgYj1y<"
-	"3QLU9VGFYZVd)rqTbMq[IhvUMM&ag:Fi:VT<5HX$E@<gfueh`BD4UL(:*i[wp/N<qs`k[D-xYF@&nfdwoDTH_^whlx2uGZJ57CWgJJ>Rf7^9mD]QPdrwJ["
-	";Y.5.HC%;iWZ=0)=bsSaKyWt%W9Lm/nZcL/-I]R%Q1y+dd7@@*KhP^um+dw,S;wM]AC_i<Z.;Jf<l8Q*5Va,)W-;(D`6Pr<sxKC.BHgtdUV8yf#@lE:H9("
-	"tn)S+&#kU0NL3s7Lu]Jb_g>FA9mNkA@Guv&g1pt0Dm20boh:C^L]$l#nVOyQX>c[[$P]JNfY7irB)&eb&GcRZKG+*V*2=J0i<IJN/UE0=6vK*Ew-#FYMlF"
-	"x.EX0:J2pQ't[ZxC/d4HSRb;.IyF1e8/Aoo0,(kelpV<.R#@;QF$l;y%'nlmt]H%H.WuW;`UG0w%=C&]fq$VaHm6t2Qithk(ZeY`1T$^;_N`;/MPUPD'^X"
-	"<Ux-O`k)gcV8C_xDE)Y.$>s.`e#/%ua*@U^n/E0C,bPnQTw7;Miw%XI#iOWhq^3SyV)YRLr9jHyt-1jqA&D_TJ+<LHd=#[xsZNd,4m0G^d&,M/<`*$k'$["
-	"7@27Vg6PaiPm)v_kStL4UChp'mX<g#Ba1AJ5oZafIOlqs/lhjr#2FakY'=J'TAG7IiSFs25Q0R6,b7B;BuD>aV8/5;ox^oamme2rU&&Sv-Kd&_-`092li_"
-	",I(#&KkDP.T'<&#q3:P&bo[EeP4gJNWn$9/kJPO7n9,MMjgwr,%R]HF]hdwd;fN9PV6-V^Ai:Y4&OAb])aAnObGIE=E8I2=wBIKN[546TdFu>q@^q:$8hP"
-	"*=x8rRX(x[bNO#^hBkCp^5KjOfJLg:]+^DbOE1csV@,B11/w,SfR+@dN9JmPbEmD+t,`$cRF1,E6bS6CfMUWeDJ5[A1&UXYp]RP68/ttr:h-4VP8>maf*l"
-	"]3n^916W*JrpP&68h&RiX*8SPHD89+w<t7_>5VUPmShC0K^j6$u,xCRN1XsYTLuNGU-F/c+-j(6dGs*vbi'MyG_UqO.fOH3*ie=uGy3]pn.t03YL>vyIJP"
-	"b)K6gW(vyQ)P8H$&0YOA6pRgip`lmVWvY-g#oTw^P:.%+&n`%k(Er2lhR80oXWJF*r$b[IkJ]yNO_jsWb`l''ptRI/boqqmmgj%Zh$`673<eDO%6sn@di+"
-	"WNEC5O[/<Ei#JbQ(S(+_Vxffv]V34R6&aGHjyT8U)so/]*0gpK4]'ceH=A@WkgaCHW`$<U]-JdjhTo=e50i4cBk5UA[)6[,v<:j&n7kaD^Q50e0bG'iJr2"
-	"j8nAM4qd`vu>JY`W086/g7Ip(ENiRdHeRCSwWfJ3^VD@;.A(K#7'iw-1]+Z3Webt/AEE:'n]/^YHBAa`Qox'tbRvOcqR;_bsy/[.q^CeL(1(OgkaYr<$&U"
-	"6;Y@7[OcafL>D3CmaD6+j=TiH.g&D;M0yF]@Nu%>oftv@EpWl;*(*JY=/<,Vu3XxmM[,o1N:^_jb$4PN[peI&C;OuH;SKH[(35cbBKnG5l;'S5htZmpc[@"
-	"nt8uvwEHiQJ1npO.du;'0,,SoOeJ7FUda[Eks]Uw5I*I7NreM-i^_U:XI/J7oP@IG^NdD)ofou_J&%SAmw[ZX<(+ssifX69MLVAk5U^MOZttB1Fx,-ZO>>"
-	"'H$Ra]Bq&$_l+9LS4v$6`l6Y)@)s%av=kUD/ncRUq-xFfXT2F]v>I4b:ikC('CmMfW&w+Ua.2svkp-OdmJI@6q,3tlK`n86U<k[ln:idffslA(%*evaq9^"
-	"+'Z,@&O8qRy_,,dYmDveBMPBowE6;[[R:%5FraDjw)@&yX_==geb=^0IuvD:H4+%VW%62%F4exQq)TYo=vtFY2;pydsnJZG=D%lM>nGmJicBvvUE#LV6HW"
-	"%5DgGBN0Xl/vv$7)3J'$gkJ2qPD/*M92>b6l7:U+`WmOP+-3h,8^YiZ2xa]YY'hKR=#jG67mN*5tVJ8pN;Inh]vxk)rZTA5Je,+235Y^M0yXZ2>E9=*Xu7"
-	"S3xj>f^-%b5]F0/9mcvt*M4HLp=JrSI-`pXa,O4E.p,FG#,X7msf,*HOms7*H(A1CH[Mg9w8Wwk_jYFvb`ohF@P3,is3QZoQ1if+2jkV8kR@OhY0pW$G6A"
-	"fZ`Fo8CNQ8d.U.-l_4SiF*_N<&5=S_++joF_nVmiRyr$8l63jeWL6SN-Xb9df4-ICS;XRok.a;4352;s_]n6M;QoZ.ymjs4$;>L:n+qpME,eG%<%F[FK`f"
-	"WPDllmp8CwGbqDL[JD*h^o,i;4]0#g0h]29.Jky_#c_q#Od6pYswU+P008_#eZ;-U</6DVc7EFUdJ::]P:m3#es$DF_GRxO_8^B7YTSB0nC1K=*$kupJVK"
-	"_d-k17I4f:'##",
+	"n0C9%1VZI/t+2vQT`)uv%'k]ESY2m4$y#YNcq]cO^$BAvvRBF#0<4%7h1iYZDQ+g&=[2ibSbI%.oLhW+-;2UOe]b@_=vBXaQu]`^2=[km-%uh-($w.37>Y"
+	"FQFfqs.kqLH8,M:@e`G4/b8hvp(hf2<r*8)]Wp-MAr-.jcb:'&VaSS/xZGNGM0#]kI$q>lKM9pi:t-<BsRR'=@n;$W`hkur(DSw'5v_ssU0m$=LYnC:s0'"
+	"D)T-FH.qO1h'w1Pxrt/qmF=*:#:_FS:yyY>HCsP-*-*LTm<p5Je43Q`F0dA@Fj-ruRQ*)4d>0MTDxiC&hHq^Gt-5wQcU2(_J0tbr5Bu%q/o9VbPf*;<^&i"
+	"slo9PRHHN=,Ka0o=:'08NW%Y,w$4akZ(^<J+3pY<bHtdHg#&dbc+41/Tb<[UA',56<E=o73[gP30bYOrgunsne(GoT-e_;fTrd21SQj@@1C.K0w+#qRh>_"
+	"$8*9YXMI[24&Xm=Irfc6wbBQ@`Evj$RIk]Z=/mS)Y#nf<xq/$o_YEoD+1>yG[OODMQ)AaT:5TP-uLJ%WduV7k@P>++&n7,RRU,DJfMl]j]TuKmlYbdRd7-"
+	"b]G+p9AOHs#V-j<P-`RAh;CsC*>_XBq&V*oNyj2t*1HHdnUuP10JjV%iDpoJfkV'Y;:F.C^J+_S_PLu-*T5YJgO9nG1R]vhc9=<HwwsGv0Ddn>bVu8p_G&"
+	"@$)]F5wFpFp8F2%t]ZsY%]s8->p]*9,a7x5MAn/):kPuKg=A$n>5jtjXgk;W&sp]]u4.t4h8*rD:FeL1/`J'$QvjQm.v+IHPGw#ooK'J_E/YP7WZEvYg8O"
+	"2'D_UR#OClb'mvgPsA,qGTgAg^7#s+j+j>CS`6'790+'.yt:ghY[J4;Z>`pur$OWPU<eFL-]x,tp$24WsN+In;<GY<8M2Q*HHO0Z&IYhU5X5EpI8Dn4r>O"
+	"Zsr[7Y#jVZpo.TDL@bXgi8<hqF:m^<DAQ;gWnR6YFc@;bI;I'qb34gFCOuWQE^(US@Ny47p#Jwc]fN)$Gv`HCESf&&$57i53CIIn%(:=>BFAuvXTonCfQL"
+	"t/+P,B)QZM(EsK`2n'*s*]2.;,qEk3^<`6A_RY-e:,BK[xqKbb3)DeuxH0Y3I'ggCHm+F9Yg^QY:Q)kD_feTh`2,RR*B$w+tB#8#3&<';#mNrX=m3]T7Rb"
+	"yqR[ZV_^gaC_i']Ml`967kZ*UK)7Mdt`MjfhsNKiJN#55YaYA%_$2Dj6K=/VlYR9JWt;X`H@UGrk5kW_nr0ad#Ign,Whp]p*/qY%s;.a=rLuJaIer=V:qC"
+	"W+;HBT>NwnO)5c'FPfAbB['4FeW#DKwCC=3i4'Q4[4aIwtH4Wx^]XRkibD.EBVo<RQ$S<,/l`pYVXR0><]hN'48U.@PTw/CnR6&VK9va.ya(^sd^ou-6iZ"
+	"2p3jZ#1<5.:=hAy9a<r7jdrv.eOnoo*Ci5A6(/,(^k9$X#K47-u@OK4P'*)C`Hw6e<=_XNgw.mXif+irhlr2)Gc&.X*dtPe7+x0v;A,vTr<W(3J;cM&;,F"
+	"`;)B;fMn,^ikljO^wk%/2:/2[t1rghRc+cnV^i.'9)Tq1pY6]x$G(-0NvL2)87+FY93gJbhx[K+wMpDLd-%wJ2&%kbQA0jl)*#=1NbsSEtj&T)r1JC)k-7"
+	".8S+en#@0+5qmkXfTJO*])*Cy(`TH7X%VFlMguZ*Vk)XS0/1;'VY+fV&7V(l)M+glXFn.rTuE0.@f`N#+3ue.U;hf'Cj30Gxy.maSBYku]j/.&;g&UA(w@"
+	"#1y9h`(OD([4gh-t_2.KZ8`1W6cM;XNQT_*b;>Qqrr*_d1K]Iauv1*j0N2=Ww71^J8/Nd)9E9s+]xd@iL[:aFQ&c]*yVy%;yel>Sl(I5.4j(BtsGs],m0a"
+	"&30rwYngQNVC>G-RK&4r17neP91-UtfqZc%FkZkVrF]#VFPfpFoh-,W>UpB3f-N:Zi)H*Hho8=wG%%83/kB[re)@As%nL,/XYdYd9qR_/2BHiX._LqDF6t"
+	"x[Ap0e>UMl_.>h4ke['ZX,Ziw2[#'nAvfd+422+Q)v]KY,Ak.Q'lqP#Qe3;oM-R&.kS<qabX#UD.KrLP,Ng/+I>Qo$#I<:>(dJRv,Ip]-$jXY(:eK9flYA"
+	"t[0TR;3Z3MN0*B>d]s3[jZnZjcVvy+6[n#F$u44>=D>N-X;#^mO'*_lmLcYA'A<phuRx%1BAyNMrnqZhfCSK8[hnLco@V]-K)5bs7XM_[D55Kq8G##s)RV"
+	"H60u8BsZ.(rI]<*w[M&DZTd&SQ_=Ti/x>K^=+N8Edu/v%.a0o:*JF9UP0%Ul`7*dUilljFm<@U*Syj.PO.am.`Xm]EwHXK^u69<V6$1DiP$:798uKP^P.M"
+	"11@Vq5D4L1hK''L<46xTXv]0DK$#Sp<*4mVYY3Y-1QrQd(F@KE1Td+8f>i9Y8t''h@6=xVB_$Pnx;$%.[LvX4/6;^]9f:;vsRlY]Fh1^+CCcuhubaL2+/C"
+	"RqujSZ-6[2)h@=*m3j&Z=,*Ll<sM+tLPKdnY8Ui]FXer>8:[y5D,)Z<9k;8j#g$Hw(E4YP*^ty(2e(YVvX_EL%_uy&J,Ed#3065>m&9KT=d>cXi2cOny'1"
+	"E,TFa<^9_OuaM;/8>%AnVNCA,:_55>Ia7qX3x-cJxD-G<)IJf_TSAN_OI2IsOR^XOkrY*7-$'2ilRtvXvdS*x3'S[1d<]a<a+/NfjB^FDM<=u9XK3>@6Ho"
+	"J=JFs58Z(cFBBPbfeA$$3[G(=D=wfNRm;1rHOB,tB;MH+8n8_QZrMBp3q(wel7dYL0N*jl0]MpD^S$^R<21Db/O05Qe:XoY%dc(J0+#UDB27SId`AH&gTY"
+	"g80]nUI:$Guq%VM.C(JRe>[BhFx#bmPGnS,]_lbP`8s5eo4k>NB.8qY'j]^9$AQJ#&LCe7'@VH#bk#h7EL3D:QA5v:qkkIQ^c+[uYTMf0(%rlyIUEsR/1,"
+	"l,`e#JH5)BIspCv$m1`2Pl;<&sq>6<dCU[UMdVKSf%iR*,7$k;qFusdUm)j=m9lgK('.e[*MwSkwuI*(=i5%2OiE/Ite=Fv4)dH&.@''CBrJc=F^L8mZ16"
+	"/_(5MX]Le9p&)@%-+@Nu[mRsw9WkQL^'r-1$w=nC%Z5;ZB67;r#PO9Lo)1whgLJo8*AV(+6Fsk/q+fw+x%Ih@qbE.>O,+aTM.@[iG(8O%6iXvFpNTi:F9>"
+	"]HDcB5UQlEAhNOGWR&0crK1)iLIJ]B47)NBM<Gr0#G'd*8JNF1+2l:)[ly-:a##'h^,wuSR9U9I[F<^-%l)%[;DVZHaX97^J/=eeA4chr7j`,M;'[(JK_G"
+	"$xNT&]29wG&(Q5(G$@'_<8e=_dy-R1N6(&N)MSb4t&*jc==YZ0so4PLhu[LqE_nqE.I_=l;xDe[92pUL=DPZVb.Ns^*dROpqJ:,k4&N6Mv%if[(2$Rt;-2"
+	"j1+-UIup)[=Ss6&gpObS<yaG1Pt1vn[TM&8-:NX%[+MEi_/kiygsSmRKB)GX##1J#P>p2$--($yFlE@p*n4$fX*UGp8V+HHigQYCOFp`gvTX<vsAF:AZh>"
+	"@n3hm0l9-un8huWhmMk_XypPRp6&uc<p%#;g)/cs3,v0iMwH2M#0W;f+.nLkO<GG5-E)TV.kr*5ACg#*0SaO5S8`.Qj5#>/'I9Q$Wmh%9&wKI&-M,+Dph6"
+	"c]]VYaSsU8e5n[OrtSeyWj-Hafej9:YPm2&HM2$`0pr;AN_OmQA#EkpY-:dx+wjE48a&-4L.OMf>tOoINb5hrv,B`kjC;eH`+QoyZ7y`WA%g`m$3ASaf]A"
+	"2=6oZ,PV4nP[1A#.$SB/XW::<W8Rr.2>K,;B1l:u[l@p>,M'm<pRy3bKd7=D_gu#-v,k=.7Z9Vjv$hk[m6_=9Q+SsQVA6=g^Uce]dV$M#`dav_aXH;AJi9"
+	"]_V%DuQn*y:Hvt'Ll1FgOuv,t&e_nMmxV1/MSp8%Ts>vSQ>Je/PGX71JgR'du1Pl'C]-mkSm(alrZtB>#PbJI3pK$i22^X06g9=%a_g'II",
+	"t7ZMiBW8IiTOhNfI$(M#>_IZ4fY97C(RMYag]gHu4(+Ji)[&6VJZPw*pxByrS*[k^:#xZ<t/A6*7N#B_)2@:4v%Wc;&bO'$^tAh82y&sj$'H_6ROON(a^#"
+	"pFo5J*Gk1*m4>d(76U3x)1$;1kJY:x;9K5tpZ9q#KJ^6&kC7vvvDq3C*Vau#MSPJWSk'u&qa0i=5njHDH0wu#_0&4a4>o<aTbu&=j-/7_JJu#L-OAwqk1w"
+	"q&bsRM/L4f>*bo70Mng`QGjU.wfFALeS4Xn:fNd3:tIn+3mkh_x@HB#''tG06W-$>6/[hdnR/Px)1>oavEX2d$9RO'(@Kon<0cUQI#x:+&m%<=.=:o7rvY"
+	"j*%bK-I`UDbZZCxq>R4S;^Fg-iDQF%#7ZEoF,mSjWJEqagvyW;)^LkRhkpfNB<R<EcsyS3Q]c6T.#*yg/.Vx;;kC&9KxUjdTRrNQE[o]-gVH;qNj&hf4Qd"
+	"Z5S/wvY`,1d3_jQi]L3KB&N6.bF90q@l[I7SO3QF-7&c+^6uTcK4Mng&7Eu=^/8o'i3QbqMIFq+5.6)Yqx&j=*KCLJtq&8ujTo7xdIKNuo,lEoOwth35P5"
+	"l;0+T_:iKl@ULj'e]tfo&78q&H=A$MXRAR(T*ee$d7B9]T+&M1eg9:Rxc2):lam9wGCcdfrL5jgFi3`JbTSfq,oaWWLcqVjBt3h_Dw``0*tK8HevyXtDM6"
+	"N-itqG/MHuucsj0B4IkgiJ%Lnq50r(X5DRosHX%UQvYPs>W&6:WEo@B'Gc5B+CqwwruH4w.A3.D.qS+M=S*1C.'37d<4sN4LpCbRFHGX(`_Ab$S=KUL5/R"
+	";jSN*pq[auvh0K>7D'5ko3>-oRYi;SGV<OQy@_3numHLFDqqiugev_H7m2cDy;_eN;^)&XVnYN8kX$277Ujg0.*Geo]n(k0Eu@;'StsNp_nU<yZ)H.u4)x"
+	"nntTJbpm6g=r93(Z@M-7Q;]uPjqf$e[kf);kr)qa6X(87Vw'H[)Z2Is6.3YB]P5f:pDN'-OcG6d/vYY&VS0[`][UIZ:ZskjH(,w>>k'd*(#&Rr+QAP_nVQ"
+	"R`NXt+O%yHvt-)vF&t4blpU^tTXd4'd'Q3`JKmy&basT1uI9Q;*r7Ay0+(K$-ikF,5FA5V_/n*j_P*#>bu(=Xg8TDD]op(2/s0U$`;n,5WE[_(Z)dR1&tF"
+	"h]uFBPWO>A[xE$MifvmpJCT^T;N*Jn7K`YlF9hW[F.Us9K`_Cl17y<M>j@3[[nW:F6an8+Q=U1]tp&lhV%wH^Sy*E`:8JaY,F1/gw$h5boXO`*8ABgjZy3"
+	"2rg7CR60iS&I>''#/Cy7q2'J9g;Cvv.o0&g]0La^@Do]a^jahy<9).r+dLZ9N-Kb.fmyBoC,K%)pXrySD^sqw6pL`sq>y2u'AXmV-IH6+T][^BoSx:dpF7"
+	"P_)VSycd)h5KmqHvtinK(VJqyH^VIeI*8;@B'3XQHAU4<=/7WM`,F)[+WA&HUpe[]craEhNqWRp'k/J7Q_,;%a+@-Db:$Q[t;lrvAk,[ffJy>lGcxn'P^Q"
+	"U>U`hA*ss2M%I#rPJw'`Wp<2Gr6L>e'D3We'/7X.IZsYeXH0$5E,##s';/1ogAScsFNJ=@Udm%:d8*kl(B,Z4s$L-^FAtY[SAAj$qU8GWOpEY*7nMrB'.>"
+	"r(6yUqGSBa+5l@N'tv-la'd/wQ.s$1YF1guus>&M2V+G2EV+xpH/+VxIt3pOf4AK(=2I4qTQ+J7NBe39MCf6/4#>-VT]kgv-U0;ZPBp]y;/ihdU5$%Kl6d"
+	"m:0r7$xe4tpqExTLsK-Jt>7d7xeDfZFq$An-'WySRp/*:8fJ=7f&W84X,ceFC/BK`CfZ=b7f4C6pO(a0lR`+oc$=)]%DH9K-DY-2>-HxW3x=oPb(r&PT*h"
+	"RALHq2.x@UgT5vjEcK$RFb=i90&X]F.^V=vDh$6GIGaRNvN%)/$W4]FXlwGlijuaa$0_`;-rh$-ghFuvHOJhI8lFMIIIoGBi7T[%B/*Mp0judFm@'&ZaZS"
+	"arQOVe$%t=-hTUXhdVI<=)7qnCsOC*ML('$IZ,W0tYG&fxlj(c4TH#&Q`hF7UX@a(Xv6D]WA%&3CHLlSW(H:mD8%m-v:_VR5Vf3wKE#VtJV7H.WKgq.>kU"
+	"+tNw^L6yOo7[tr^lP'krfa:sBm/qvpAHTR=Cj'xE6Ry*c<t(57cSQHa-n+`/6XFh];-1+U_DC,Dux%`s1xtGc)[vTFIpw9fKM.xC*3r2PDYpNnid-YEJ+A"
+	"UD7KOV/X@3m*mjdI<dQ_PyV1E]GvoQPvR$r1/9/MMrH'S:w1Zr>;gg_ZjbU7%b*L/mTeA^'D<v2ae:/9vE.Z^cK`W1WxuN)#,P_OuG]K5rSoZ>Z+QB/`or"
+	"2A_1vJ7RZXH@TS>h+(c.qaQW7s'i%XpZsy;VAxtV20M4fVtU`CilRB>2s$GbDh14#HF3aD1n2:9UU76`Ppyg'C.0*=S&A`mN/.Kh^$mu4E#)D7X0#]7aR)"
+	",pVVa.A*diIdSykF'4*%='Zl]SPJL7b$dQIcL&bJMANX-aZanr03Z(59Cd]=t@>`'A%Fud)g$3cEb:'%/D/vq4myy,Q[kFjK8a>Bd.g99x/=f7PI[q^j@t"
+	"bn*/-((B/*pA;s0js$'gpfDK#dmCZoO/a<>RDy'_Chwt4IY1<l]j]j&kKgs6hmk%Jk:x1_7_hetl1v'YvN)07SXH]<+3+[Z`T#7kTJ+_Co<ljo>IfXHOfC"
+	"KS2ZORv]Ge-o/@>&RrgO)MlTUbGM#HfUQlBN^PGKt(4mQmoKa=Z2XJe^hHocm0u)-r,L*lQ*3O0emSNLv..O6f24H-q1FL-3d7YNL-%:TX3pr2ol@g[IkD"
+	"Xn:,Y2YE0/dC$y:*G;k^`kKwn;j)=Z9OK8dMspB,GHdfoSQ,*><kSl`A`qAFW8YuT;U`D39QFrX%yF:`XKfs^06&,hedO1$LeAnvu.gDbjRYeSWF&V49[o"
+	"Ef-cF3RtWdA'P603=fQ7FqAnvjamSTF&^AH'<9<eo+k0T4n7WK$I3xcOhiHR6)8f(OBoWj^Vo^b8Uk2/F^+OOEyPXX2SH,QIC2dj.fAAbT3l3%&hyumKqO"
+	"1MPZSwc2@=NG0.I4LmQO(OT4KAV_oMZ3$phA'I0j,ow2bB@HQ'Z0t5$Sqq3HVST5'AIY=h]aF'L:^,Tif[>h'wBE_ISG@fxu:i%###",
 	0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6017u, 11607u
+#define DITI_SPIRV_SIZES_gemm_cpu 6274u, 12098u
 static const char *const diti_spirv_text_gemm_gpu[] = {
 	"n0C9%1VZI/0-7(Xp4KgvT6A<aYrT9#=iv-'>/FbH_.%5P[miskQ*GICTUHtIx`XqG_=pgXb/$sKgHM.&jJ2<fVXMJ&Wt[34%t/^cdhI,Pk<Ku2+%^dKgC)"
 	"-Xc'@9B[j&$Hww(v`vHsK`;ixp=3/8Af(s]p5QxSEeTIy=7kU5*POwSc)g'xo`l46oOn-e+MZ-2UNo>HYHs#KBM^&x.nJIC+9>`/r+w6*r>&ni`q+Wu+uE"
@@ -32696,52 +32695,52 @@ static const char *const diti_spirv_text_gemm_dot_gpu[] = {
 	0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 4007u, 7525u
 static const char *const diti_spirv_text_attention_cpu[] = {
-	"n0C9%1VZI/0.ADtSjpjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`(bC-E$LDlb'4vr[h#hdJh:LcV8hZphFyGar=xZ*O%'`YJAYLmj,u%PKF2_"
-	"t+14Sx7,O4JDeus(9<FQCs.5>jWB,A6eY-7k,WQiwOv`J`>P)3-vYb;1Up6=31/*JO0pT[y#aF0bP5oidiS/N9UM9Uqu8bb`)lmbbD&>oQUbxG='L/B7rQ"
-	"CV4Kps2CaFCUit.gfX7Crdt7k_D8NfS;vE-G2X6DbYulp7c11Q^I#4eilH^%rL<AqCS&^h1@i3<Ks4tp<q]H;ocU9g9BngJkd1t@eF#;7Woat'XR+-aL)h"
-	"FUMb8,sxT#,]EaA6HfMTa@IWUIeYle,m.n0ORc($`3F/(Sj<cSoQ`g0BCjEV0A]Ko$l'(R0,Fq&-VrAuEqC5e;q@dpJGPdZ&spl+GmKN`PP(NbpO5GV.Yt"
-	"x1dbkO1%bP-*u@Lbe1a$'KDpTVK9Zs2[.XVjThx9taBf_iXs)6eso$,y[GXA4ss`SjUv.37$@y&r8;kEJm3l<I@N];<Lg.R,JY^Gt]`vV#/P8gywRp5WV1"
-	"UxLs5pQ)#'h-A03`Z+@,l.^YY*Ve)G-mLNT'5v.Jd$4WRZ0$9L7]nRvVX)=.j6hM9Ke)jB=%nXDF_oA[>xQ0.S#yl$6i/fmV@Lipk_:oW$vuNLmmM8F$rM"
-	"g6+WAv)S&CABW)/)f5%@qGqn34BreV7j)Nh*MCd$MJMk&Mm2Z,S<[.ce2^3DE-rAP,W1L-BR9_oaO36nlvhv5)UUi$ynwWkk8rd.Cn.mu'dVs3_qQ;'0Qq"
-	"yVu1+Q*.nom@eLN+]vfZluV=oDoY7f9,kZkWWjXt)db&sv;33G4PwSJRcdkW@d^oVXUWf+^`uP'@tGf9H'x)Ae@N]W%cf#$oNxfdA7YL_JcAgGvuUReymB"
-	"U6DGi$iH/o4ho)CpRm,J[68NtfQu/*;(CdnUVycZbX3-HK;rke9:Y46Ygi9;VnR;i$s]0;68v^$hnb0d;O^:Z`'O+j&Bq(3npLo;^wb#nt^Ed3j5Kgwl^v"
-	"1*0Co[3ZB9kC7gX@m>JKo=JTg=cbcBy;Z>1%wn&LNwZ=txBC)aMh.qA@I(l3Y_(P<NjT3c#aF:Fys>T'/D1kQ,o.$O@&IH'^bNPsk:0@gBoXgR-)SlvL6Q"
-	"o*c1'FOim9)rU+ifpM[<</T`BT>XK*:^;mb8'1I7X6ENW2B%PRaaH9;7t[-a`l1mhr+$NPwk;OR3#F^/IQ>@V>=(ME*fWx<>@MJT$V^*Cn-2oG,I)pP2u$"
-	".5C2kJ3%HBu_vbaX71N6<h4FXv[g8&GF5]K')hx.t2a6BxVn(N3Ed;*<3;PFxfL^rQ9n](0)0d.^SE=SUb>cK8XXk[bi.R2G]q/xqGyS9FEMvkh]/gybMW"
-	"$sdF/Lc%fw)J+^V3)cR2_<bP:loIY$2p&i=+a#Pw(8K87f<*HpLtgq:VLr-_&)+V^1v2's^l=fO>V<`cE+c[i+sRLkQbGYa4[I5Lm):l'*>dW2IT_taqNS"
-	"1UA(MMFsh/XC&U-AO#7=LR8Vq=`OcD.7u:xl$UYq#swmX&0KP>]xjEO8e5Ubi&M;ofQqGbc*l`DFXE:>3N']Yu/6@f/u/Q3H5ao#BZ>45i<B,<$QWPUv3Y"
-	"3cUgY9_lrJgR8xW5F4;H7o7x$SkNv:ZL,8MS8h2VZlHC:nk8NmCh&&SHYbL4#EFMaet<`*/#[qDgIg:&maJe&U>=)(Z7XfMg_AEhOuGiYyvgrVyXd<gX(="
-	"5Odpl_Fw._c)]bU79SJ@r8=rZ7&3^*ZK3=%wNsE)>p;KssBtBFoyOShc)>9W<w$+%`.@L^n0D@Vq(vJ'#lQig_XSK@)5#4UoBL+(xYqD3YlX7F(Y4ne2AH"
-	"0AmJr(_nSAaY;31s:xQ1svh^UW;sM8>'8.g0o24wNVaMCicsQJ4l)/Mt;rL:m:4h]PfHbbI4Yu]t-tm'Y]_x1qL@pa>]VhO(Ci>8Fg5iJGK/SCuA$;-fdG"
-	"Xo]cy2jT/uI_'IW^PlrVenWQ0Ud)Pd)UA6Evn_o#R@L5-Y/ZMbwXW5le(6;;WI4*1;RN6fQEGgL`>f/`fH]8irk-fmnk1FJ)/EP*A)hWNj;u*cGscJ+9OC"
-	"@<*Qg<<h<jn-+F/3%J%1DlBp;^FQ'pq5#neeDnJ=FHgt<>*C-Qv9xB:G_MIkOBEk@pwYp]Pp5#&=P102_4Id1P%y`']JMMI8#@.i[&P>-N^dKSBCHV1Dn$"
-	"i@0:VHwP.nkdm(gb_/X[tkMfE<ohu:9>opmdeYQ71,#>[Tia$KpCfu4M:ApuOu2@%,l#:jYF0hYS'-PVe:461BP&E4>*Kov0yIj]0d]0GH+1N]88$R]]r<"
-	"Up;=;$tx'I'*KlE=a<.n@()i.0rPCUCL+cs1oUuV#-AsFGl69FMA5jeT.s<2&B.>.A(3.KI+k9OEr_;e]=/YAgl^UG.,Lkfi_fV7Q&k$`,tqo`g65nU5S'"
-	"N%j8CN-yhfH#iQ5:*'t9M&NSkjv.,nR5SoPkC@y*:G;Uy57OVb>gJW.>MRGmsH=Eqy+c.KZ;OGLjuy[i,L^/io6=AhqAf`1m/3`YgrV9FrB3a2bOi:8O1b"
-	"8R-ND$fec$b'Rui=1DB[o&S,dVUJQA7Kp;p;)VJ_H/rCyBg<Z#&W,=0&kt_gxXNSU98l(`j08&KK[;.[mqkgvZkB3pWQ,T7Gy(Lme:rpKFO5.OrJ/27[[>"
-	">G;*X/pux*XHJJ^/0__<ux=f_c]YEH7Rmy:oj3yVS1)u4cV/j3'tWxF7c5)R:m/7l5`_i-1UNZ;1n:Y9lB&[gby,`mJyx7IiyV`JhDgg4c(IxeWK/4MOOr"
-	"'#(g,=Lv2hk#f:'wt`dY+0Hjjm@E$)QsSP7_`$0QRK8YrJw83V^5_yw*.k(Xb9m=RD3WpyrngL@TZWx/e`u>qxTg'te@'PMhPsyq_CnULAcDmi><MH5@MH"
-	"ll8t[='Xk*gHmaUu_k4EvP#X9%n^>:w=*#)7AEA,^'O`b2fm#@ScNgLMkLQp%oP2hC:megRw`/_.DnQdIF&8,[7in<'lq/R%=;K*e(MKku>R:_X:N/[i@h"
-	"2UN'<'jh-^f[k:i]P59#>1q>5FluH2K:Z_W_vybMr:ayp/nVM4ni&A=FFqi8=O,BFVX&3IjdirN%6UtA23C*VD+O1I@'#)oG1&%<2-<d+G;>srn0:,<9@M"
-	"91]68$CJD:E2A+1/`<)vdoFvU&Ws'XuX$,U$J5=N*BP/aW%,.FT%(Nrct`)LAs+lHGsTD8pUy=FAQ$H]q]gP#%p1;:j7Ef0*;fr9gcu^O_H4'wP1Fn&0vZ"
-	"5>b(fnPAacv3JcCHeux-q1:w)n]ktp<vx#F$pY5.m'JaJ1jdG:S=k1hMoI.5a@$ln-PwnB1Mg'ag2sLKj1YQds*Atpdl)C2Ck&-YV%hSNBBhY+6hkC/^Rb"
-	".%WUbjF7pNaP^C:0Yh^=;Tex-PyA8xd:GGcPUDc/c;C3udos/AbmeA2o$+,o/;2Fr]sjNor(K,8*nupbPIFXH;bb0kLOJ#+ulH9;Y9B`nTpJl;X;hAFP)R"
-	"yE>YFC=xdWZcHkK'K3LFPG#c]doY/eREKVWJEmN&XbXr;u$dQk8H91f[.k9%AjS%BZXZ&*kV`AB>dv-4mbW9:U:/.:jI%JQ(ebn87eBkIQ>3Yl:%)TGm0j"
-	"xq(gJ+')H74f*bUXE-@]HMpiDxUm.Z_/`S<X(%QZ#h-F*EPy3_Yvbn2*CCGff9EkS^VHNZK+_KF0i`i/'(Kf]l&eI@y*KBT2u*c:V/v]TwtcSXN>9;kb.["
-	"N^#e8>2e'Hg+ga<r<4P=/fV0K&CC8Fq7p`SekCWsgm+4.HpD0Xjg+>X;GdUU']k>N]STi5ytE.JsfP3Itev3:ObA'9xT0K`a0hmwp'>IQErK/i+.gcTI:L"
-	"p4)nf9X_w=W']]9db_YN7t.%;L5'fD%xaxe8Q&YqTa06u/<ij55m<Gu1AagvlR)S[v_1<ZGWsY)E0l4w[DRCX3TYeddG+Ra7#,L-Sc.:AH",
-	"5R&aDd]3M08F%[q4W@Poq'UuJnJ+8[XYGbdC7r,53lUxmE`6vSIIp/VFT.1;hilHUNEMZbNgr,g77eW6%X_-A:Ku/V7XDb9ZTC]j`i9S0Ajpbo2%QVR5.a"
-	"1Z'58BJ5f';ibxZp*J30wG78U9Y7JQ.ims(/%^]Dt4^8u:JNGQg<jXyEo/][TOO`V6cLEFl=gg-b)Tdm2HZiiHe.4q6,c3FgZE-Fxl$mRMaeCcwU>ueCqj"
-	"nO#Se.SB':x[FuNIEAdNaYtAvx(@Uu$+Gle:51rrqT`'G^02AyY:X:M#)>=2Dd=T[]l(tpRCVfd8V`-,qa*KyEL(iO'8_p5K#mk5&n]-d%oJ=/F:jh*tp]"
-	")(2iO#q_ZpK#<vdJ1j$xpy64EuFTv+m#'`<)ZHf+bLbl>slsL<FA6>KR*:`AtCp,RCb,[hm)&kf),dhHtM.XMVH4DcjB$bj4r8tmKZ2R2L6pR-a86'jug9"
-	"'uhsnGRf81ro,wFF<1:t[o,WtvJ7X%+oV-5;wTqmD9VGZs_^2%.$;WMcy6SUt#4&Cm,LIl>A5`=-J_f[Z1S1KOMcw8wkcD6tTLgt7=[yLZ:'8g9.hY1GmX"
-	"mS=7:ts'8Ns64065EBOa^7A8N_`.,8LcTnI&mlf>(kbZH`,69Gg,&xeFUd7]V_GQTiq*:StIigo+lBm<%x'OkyjoHPm@(FQj4;0$xZt1NI3`P:pwgH1BUT"
-	">dJGEfMs-`nU8wdmj2/)@s=MX<t/^9LCq/`OBG6br[bYOI:=KbaVE6lbqfm<24.J6Rg^I`9IK:p#UdMeRg7,p=jTylCap(s&CM3)Cpr9^GX-/elk5,Fj/H"
-	"P1@0Kq0$B7JpMSah,2,(p81F&%igqx-26k-G*Wo6Ow6f47,]46j8vVDbMB@.SVfQ]LB<7UL0@l#'5ddCN;A6wYIUs<nkR54>1/TkYcBSFe-MU%&0:8<5#:"
-	"g=FlNu](eHtJe,gvH,Yi.-X6uIflaQ$ZIGf-;O6#ji3>_iyojToUJl4ayOA^&YtMvm[24wc*kT3w%eJpOarIkt(:/SO5sYhrDKCvqrEbhLVZHLp-*k$7Xd"
-	"FB0:yl_[iS'##",
+	"n0C9%1VZI/Aer7%cXhjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`NlEwee$lcd#j[Did.bfQ4q_-pT#$:#F^A2t%y-d2N.fsf:2[kGHQe5SvFR"
+	"'KNQNw.BtomM$`lYDG1>&im1[5sU`^M.pkKnjlVoXoBAC=Vd;oY>*G7HPMsvwqcX/_s+54#027YVmr=XS)Iov6I;D`OSAjVJ@w3wm]-7-iiDLF*lx;C`qL"
+	"+)tmOYbh;DgmTScM[KSs8u;PO<MeD$;/#QfFK@gN76+$AEV&trV8r-4mg<'5FeH;]4HDj*mxpH45<x2/Pm7t'`*9&F%l6[Crjw#b5<fn6d`bX-'R8H7@`8"
+	"WfO27s7+B3vESq6M-Wpw&s`jWeH+:'<'YZD)xba-G,CK:--J$;_;Z,V$w*KO;iOjQfBxRb2L<H]#nL%X>iVJ9g(NmbScgQB^3dTkZ/vx(w74M73GWy1+ZE"
+	"gZ8GKk[^T:b[NT@.DN6]x;o4#W:LP^Cea.sFjZjju`:,._bp30PnW,%hFi-H#Uv*M_Dp7<QD#PtB#E[jx^:;+$#JIAIg(+o1Vq6`:fBB&k/Xkcs^Y%2$GP"
+	"BFUXN009MP3>@7*B;;$RlBVf1N+FCoUC9hf^.u^bA&olEOq1uvnveYHSsu7#1p9To9=[b`]*81J[KmInbp+OD%jH3t^'TpD9%8e*rLM7Vc,A.QrnLPauv%"
+	"eTZNuN&R8Qs/RljP#1KHmHe<<%V;RGR)P*pQc[:'NfZJ+K@JI9qT7>bS)9kl-mTE<YTPyXA#j(1NFS4s&J#qWr^aY_A=tKe@O:hHv@7[:nemeQkEbfSHOp"
+	"S90Z'SA&$gNB'ohf8g;UONG4q58i$X0+**kTi')d1Nc@@/Hg@Ksf^_NNtnL<3rn.3+>-F+5uIgG,EpR+u*%.$O<iR*'4qS+r@P7*gw+EjEI]9QN9R8'&)K"
+	"r6SL^=u:1X0ip>e,cehA)m`^9^xk'q*lvsiJDZ*SB1$LY;j&<X.E`,wtj3<_fZV`9.k<,K)@SQ`PE*^H@)Be.=h01f1(xT4XPEG]g/h3@O#&0hgdAo_<:*"
+	"/KW7*C-uV_,=i%j4xeul,1iG@/E4&.J9ZekxKjJU_h:`bG=c6sI;dX%NW9LmK8i<:0''q6;vmlulZGD,sll,RFi'XxwX26vE@<;kkt]WH&/ln.c%v*4PEm"
+	"De)NVCipM'H(4RJ8)Z]khW:EdLbPqL1Xbp8]h%s1N/]44C+W&4:-c(CXJTdHh*Qh7F_ytt;vhHRL_),CcNu4X)Tu&<0ZB+-hJiq@8Nc534_(M_ktTaQvx;"
+	"9<k)wv^qaGcXB'l*3KmByE$fgF(px8L`d4N6vwl%q`X&hbv2RXEYaI>6A2.J,mG2SjaqIC2gMC0WN&EMG^ye#A,/Va:P*L62FrQf]%SND.Y]5l83(Hih>("
+	"X-IFC,q,P$>/S1D)`9wpKE@8GtB9.EMubprWuQB)OG@XCK=n*G7Zyr(2'hSGe31UWR9U#IATs02gwPbX@F,d0r=]U,.sj`m.6OUaugcVxF0LS2q9o]QaiG"
+	"u$]pd%giabM32`s_q#sTH-sb#)#]Y3mYf+IiCt@.cv*>uL'ruLLRv+T]+gVV*Zf:m(qGvS#_UR$N`(f+$qF,kuiit#=<jPP's3KL8qd^TVsnU+u,npimtI"
+	"<Wn8yu*Q6b6k@TD`J=7U2Sne[w<o/@>HG48:G,Q014_bojEaU0`:p06'%v&,7Ob7mQ+`WVx8ZX%'8,''mS;9<6<fA/.eJHe2[*vqG_S=S56dYWIR^I,gBK"
+	"ex&6pBx@_WS57'UF7HgHBPG-3EF%GCDW.k`[yvs>AFfnd-5`Hec[t(O0c]+>)n144WYlh`p1N)D`@4:$+26xF;7lch^FEEv@q9n^Iw>UALT&fg>rMgC*6v"
+	"gOmq45Y`wTJJ:<']$4W^TibJm2Ey:Wva7)<Vg@I(^RjCL8%)t&4pSZ$$k7axC`$xZ8B;t.o0_3/fi`QnFRI59MYDF;'BRw[/kfj_J7L<h_`WUn^'f_<CZk"
+	"eQ:X&tQqR%Ci,BNFVc=;G6K,CchgS#DCK-4Md2o7rJZ*a(-31^qs4Lug4[Q`9:h3hKY9ZSW].N.rIQ3XManBeC*r>+2h%o6u>=Hbv)3Lda`97fWFxYfg.h"
+	"YqHVMskTAa8Vd@o6;T<J__9oH=OKI'>FdsG-iCL6EA1VUuD&&xv%SR+-e9gqbGdEQ9J(QhhTd<+DefS::c;<yD@'%nl,VjOG>J#A;9@ax,7;6W`bf<_5U3"
+	"F>qbc/v4IC5Iv;YF;lI_J=6`JE;G.Z+-[TN1f.kM'%6vXT%959SXH1%Jk8g7(4=kL/$4S$@0->OYp#4A%F_^pXZfHm)aL_<Ao4<&/Rs'^ltj;(k2v3F5qi"
+	"C7vA5IM4>Su8L<qss6ga(LAqO*gS=F]moJ/=$LE*`hVoh9ZKULPCi#33ju=&UTlR;-pwZsE5OkG#*DTAiR]A9tVkipUAGm.T'#YS6M9$'FwrGpw2;C+h$:"
+	"Y4l$Y@93;Wc.&1vx4K#`<R>)H5dxCA.2yV`w@(97:V'sgPWu^bg:%HQSlxi1jH`Td^[-CrU)U<3I-kaeUK<OB^O6nsw:E;'-MP>8g8ZI$_-.f#F^B[xJ$t"
+	"K%=mgeo;j1`IPf[+ZMS<33mXx)&C%HP[WYS>Q'iX(A5FDD<j*F.YR.1x/8%hx2bmAea7*(v'P';2:>I4H'FLQU&LMS[Yakp>dDWHN_i]en)#C=EiRG;0aI"
+	"/L&^lR)N7U#cZqu.xhtirC-9wGNR__I-il2,WP2%Wx0+[AFZ%8VRa;O.)OD1E/@(vIK2`2gFkWn;*TF&DDWA>5SRXGUR]<C2^wxkMo7i`U[C`x^/@'>03x"
+	"_x`0:M=F'8dp$u2B,M=2'4)jj]0WVH9lK_/Nh8G[Y,B;WFb)[o2vX0WQ.V4]Fe*.(iY*kj0A36]b`'KIa'2cq-tP@9s3E&X:*B&%%/f1Z,et>`Luc60F*k"
+	"G&SkkCIRBb4kstbv$7p9p5G##Y7MKnAs'GT[f8U,IXM8F:$^otivJ>3^-6<<2Q'04P8^b9j,`Xlg]`BC/bXCn:r7j=dnv1.w@Ap+y0Gh/,FNy.,%hm[-ZW"
+	"#DA8%hb],7=b]w(U]ER'P#X0%g1Ihwe01obi87ibGbmE%e'=GOpYN>kn>`yo8rTe`[l4YLE>,ipBSsn)Xb%BQ0fi=pul%6f;3x,1ee*]wAMI0lq'VC_Cka"
+	"n>%%7q<G6H%u,&=SEI:;XfOhF^JSh7f/vpp9wXq=*G[g$l*D>cCr3@-XRK'w*HU0b-6_77@aCJq9:qd0F,_ZQ4O(ge9MLEkNbtn7asa)v5N/CG+=w+[yG&"
+	"Ikyji^hYugfF^KGHFwSGju>PdiX-iGIFivU`r4W*09mYLafhG-P$9t6w[[E,[(ZR#+YZ$=vL7JGptU%^ujn7/4U4x=7lnFLO$Ph1]Y=5]1>KD5Y<Qn&<Ad"
+	"KeWTsr9]U%9Dk1akxKgUOAvdFXbL.9C(nL+3>9`T^jAa2]]`0c-t5se[)C2MaVW/=u/SW1nT:Zp-(4HWPRSM6o>4C+`hWLSoVRTP^,L0i]l@@;PV*3y)iN"
+	".+htc>5rg%/QsQ@y2TwVnEbsvsbcbFnX^W*6U%.Ac#3qj2eaV-6%JK$D7D/+gSil0&oFM/wctW(+7Lc1eN2wsFgPr'0l>B@JW-mo]KJoNbiX#n4D-&DO;W"
+	"FbyKx1b.rL0T/w)gJtmspsU4EOM40+s(u@HCLu%w5gapa^e#wLU;rPc#T*&#9*n+%lO$J_hOo1OSm>dvnSGm<:V^=#bPgkD2h/C>x$GYS4YF,jv62+/6]s"
+	"x,=]5EslAipfqFNT6ZvXFu<Xx$Tjk_sj7jSbuL[pJSe98'D,gs5obO$2HQq:/qw]p_KWVc./Y5$Ogsn@YXtJqe&O&BwK7Z@Fl,7P)3QZ.aA>WC6S27xaNi"
+	"X>]6q,Th*=AF48tORnKIN57`$B<1+'ueUIXAg/.uJ`Fj/*,Ho]9.Q;G$*6u5mWB.7J^QMq/UPKK1n(E&:0#KCVE52ZFAju>Q1FV7bjv(O;",
+	"&GQ``[gBE'5NGi`%;omICuQld0qc8haIZS&4SYy,%J'#k3Cex,bmCpEAf`K5Ai_&<Zxu-K0CYa4@)x7$5O/.*Pi*(,tW(>;fhh)TAv8A/lXE.r[<QU96:O"
+	"ol]FWAR)bbyNjLa[Kstp<9Alb/^AM@X<Q$(4j=y3lm)1Kq@s0:*'*Tx1C8_N(V4sk/EU&4U_l[uyL$V&30Z=BOen`2>*:'g6YE]uJ'@+UdrF7#%&n.+sfh"
+	"^9R<L<o6W(poHZXHJS%hx$tso8xF%4OAqF&4[8Y7Gs/.`3tY#EO`1Kkvy-vUYmjS,m9AF,hp+X7*I6Gse]HgktM.1&@7&t1yW1IZIUcMqI0ej6#Pm8O4+;"
+	"Q1A#HrK6Qc>'%Atqa:XUv87^';UWlt25N+k2K;6Cvp=_WJ0^#w+;6dCYO76kH<4<iNS)AyF31GcR](mWE_=L/VfXYe'c_MfACUwE%Lo*RZ5#^`VTHY7JvP"
+	"i*1/uw$-dIy]44IHaBe87K9TaTWtR11lEXomS9<Ue`QBuc#]o@#IOu7[A`Q,PvHZ3W21dq1^#x*u'aZ$peB.,`F6dpBCsURkw1li$e73d&WSa%ixRc4X_&"
+	"qlXwZ`M`9J]'sfidt1Gb^UUO[PBaCCxDMs-od(kWBr]r%k%]Z)S8o45*J6-S+uUq'mPbK$mVJX+RWU*(8/D<H[@l;_/K9+_Xj#<kGV1'<0@O%s2agnvGTv"
+	"w=Ga[$[,CWEnJ*9ek/kl325SJ`_Hp&Z<]2fn;7l5%w.G1TL>Dce42mLYE)JH.Ci:@-OP#XPPDwX+q@fy88M=KrD-_-f6=aJW1MgYu4$Yu<0cWKo@OL6oA'"
+	"^)^3c7jC_7/O9&:3xA4w;]GBlJ0d>k9w(-YT;c5ywr0>mR2Bvn1FZ[U%xTMZ/XRGe$:<>Fy,XFXSa[(@SIY]N1+8tX/i8*@T/w`mRl(8;mmCu#0%cGfyq'"
+	"GwrFO(tS*72Rq7[Q_q;mZLE-pBJ-JO48mcZ+vkeqN7>iZ.2GQSv_,.pbh*mG2cQq^'`g^]Q3Npm[E52GdZ.1(,'kC.*)rHM'LE2%%OJ9+.8.-hChQB3sy0"
+	"e><Q,('*w9'&lk*oF>%kco-(Y,A(B&`PhP*.x*L`p/*_E=K02(ScSn.dvMC<;/-tOeT[Ew9`]$HwL/^5._K<:<[l(9$_>sfl1[h7F>t-)Qekm;vaBf$###",
 	0};
-#define DITI_SPIRV_SIZES_attention_cpu 4440u, 8418u
+#define DITI_SPIRV_SIZES_attention_cpu 4509u, 8552u
 static const char *const diti_spirv_text_attention_gpu[] = {
 	"n0C9%1VZI/6f8=vr8E7+;t>wJA84&WpPEh4&jf0lhAIWdrhb;<lt)FQPtNYKLv$G.#M`L:a0ki[sAYaaT'NDBy&oj8uNfJk_ewjO9.ANW+'9kdBFI9]'Zx"
 	"S+YGr@&M920c385r^MRe$:qq)KZiu$*6)+<m+&aT@+`v#2tSek*ZdOyjIFddKP)Ku$'q++ijmQ)h]I+X7(TET^(CSMYWj'um[IaY]oeIT`Dd(23dmCh2sZ"

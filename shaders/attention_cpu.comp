@@ -4,7 +4,6 @@
 // memory, each lane its own part, so that head_dim is no constant of the code.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#define UNGUARDED
 #include "attention.glsl"
 layout(constant_id = 6) const uint QUERIES = 4;
 layout(constant_id = 7) const uint KEYS = 16; // a multiple of the workgroup's and subgroup's size

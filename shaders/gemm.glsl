@@ -108,7 +108,6 @@ uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per
 #define OPERAND(NAME, FORMAT, AT) (VECTOR ? NAME##_load4(FORMAT, AT) : NAME##_some(FORMAT, AT, N - n))
 #define OPERAND_F32(NAME, AT) (VECTOR ? NAME##_load4(AT) : NAME##_some(AT, N - n))
 
-#ifndef UNGUARDED
 const uint guard_limit = OUT_FORMAT == FORMAT_F16 ? 0x477fe000u : 0x7f800000u;
 vec4 guard_fit(vec4 v, const uint i, const uint limit) {
     uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
@@ -122,7 +121,6 @@ vec4 guard_fit(vec4 v, const uint i, const uint limit) {
 }
 // For kernels that compute with F16: what was F32, so that it fits.
 vec4 narrow_a(const vec4 v) { return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), 1u, 0x477fe000u) : v; }
-#endif
 
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
 void finish(vec4 v, const uint row, const uint n) {
@@ -134,9 +132,7 @@ void finish(vec4 v, const uint row, const uint n) {
     if (HAS(PART_GATE)) v *= OPERAND_F32(gate, gate_offset + gate_row(row) * gate_pitch + n);
     if (HAS(PART_RESIDUAL)) v += OPERAND(res, OPERAND_FORMATS & 1u, residual_offset + row * residual_pitch + n);
     if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0))); // keeps NaN, for those who watch
-#ifndef UNGUARDED
     if (GUARDED) v = guard_fit(v * GUARD_VALUE(x), 0u, guard_limit);
-#endif
     uint at = out_offset + row * out_pitch + n;
     if (VECTOR) dst_store4(OUT_FORMAT, at, v);
     else dst_store_some(OUT_FORMAT, at, N - n, v);

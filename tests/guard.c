@@ -471,8 +471,18 @@ static bool test_rung(const char *rung) {
     return true;
 }
 
+/* The kernels of GPUs. */
+static void test_gpu(void) {
+    dit_context *ctx = open_context("rung=fp16,cpu=0");
+    if (!ctx) return;
+    test_products(ctx->device, "fp16 as on GPUs");
+    test_overflow("everywhere as on GPUs", ctx, everywhere);
+    dit_context_destroy(ctx);
+}
+
 static void test_fp16(engine *e) {
     test_products(half->device, "fp16");
+    test_gpu();
     side = SIDE;
     test_overflow("feed-forward", half, overflowing);
     side = 32;
@@ -501,8 +511,8 @@ int main(void) {
     if (base && test_rung("coop")) { /* all else is the same on every driver */
         if (test_all) test_rung("coop2");
     } else if (base && base->device->has_fp16) {
-        desc.overrides = "rung=fp16,cpu=0"; /* the same kernels with guards and without */
-        unguarded = open_context("rung=fp16,cpu=0,guards=0");
+        desc.overrides = "rung=fp16";
+        unguarded = open_context("rung=fp16,guards=0");
         if (engine_make_instance(&e) && engine_make_device(&e, true)) half = engine_context(&e, &desc);
         if (unguarded && half) test_fp16(&e);
         test_rung("half");

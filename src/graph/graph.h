@@ -387,8 +387,6 @@ DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /
  * size. */
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                                 uint32_t group_size);
-/* Kernels for processors, which compute with F32 and know no guards. */
-DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph);
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
                                uint8_t word, bool reads, bool writes);

@@ -15,8 +15,6 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
     return true;
 }
 
-DIT_INTERNAL bool diti_op_suits_cpu(const diti_graph *graph) { return graph->device->is_cpu && !graph->guards; }
-
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
                                uint8_t word, bool reads, bool writes) {
     diti_binding *binding = &dispatch->bindings[index];

@@ -281,7 +281,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         return;
     }
     if (!matrix)
-        fits = diti_op_suits_cpu(graph) ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
+        fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
                                         : diti_attention_tiles_gpu(graph->device, quads, &tiles);
     if (!fits) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
@@ -290,7 +290,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
         return;
     }
     if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-    if (!matrix && diti_op_suits_cpu(graph) && !diti_attention_step(shape, quads, &tiles)) {
+    if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);

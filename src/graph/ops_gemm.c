@@ -297,7 +297,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
-    else if (diti_op_suits_cpu(graph) && !(half && !few))
+    else if (graph->device->is_cpu && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
         diti_gemm_tiles_gpu(graph, gemm, half, out);
