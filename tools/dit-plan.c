@@ -14,7 +14,8 @@ static const char usage_text[] =
     "  -m, --model NAME         a denoiser; --list shows them, devices and machines\n"
     "  -W, -H, --frames, --steps N  size of the picture or clip and its steps (default: the model's)\n"
     "  -d, --devices LIST       4xT4, or 2xL40,2xL20: unequal devices get proportional shares\n"
-    "      --machine NAME       how devices are connected (default: the first device's)\n"
+    "      --machine NAME       how they are connected (default: as NCCL was measured between devices of the first kind;\n"
+    "                           pcie3 and pcie4: copies through the host's memory)\n"
     "      --pair, --ring, --all-to-all GB/S  bandwidths per device while all exchange so\n"
     "      --latency US         of an exchange;  --per-socket N, --uplink GB/S  of all devices of a socket\n"
     "      --single S           seconds that one device was measured to take; else what its table says\n"
@@ -326,6 +327,10 @@ static void show_machine(const planner *p) {
                 box->across.ring / 1e9, box->across.all_to_all / 1e9);
     if (box->per_socket && box->uplink > 0) show_rate(p, "uplink", box->uplink, p->o.uplink);
     fprintf(p->out, "; %g us\n", box->latency * 1e6);
+    if (!p->o.system || p->o.system[0] == 'd')
+        fprintf(p->out,
+                "dit.h (assumed): %g %% of a ring's attention hides copies; a patch of %g rows has half the speed\n",
+                100 * p->request.system.overlap, p->request.system.patch_rows);
 }
 
 static void show_devices(const planner *p) {

@@ -66,9 +66,9 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
     case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;        /* 4 n d e (k - 1) / k: two all-reduces */
     case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u; /* 4 (n / u) d e (u - 1) / u: q, k, v, o */
     case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);          /* 2 (n / r) d e (r - 1): k, v */
-    case DITI_SPLIT_PIPEFUSION: return c.s * value;                          /* s d e */
-    case DITI_SPLIT_LAYERS: return c.n * value;                              /* n d e */
-    default: return c.s * shape->row_values * element;                       /* the prediction */
+    case DITI_SPLIT_PIPEFUSION:
+    case DITI_SPLIT_LAYERS: return c.n * value;        /* n d e; s d e where the text stays outside */
+    default: return c.s * shape->row_values * element; /* the prediction */
     }
 }
 

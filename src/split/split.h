@@ -100,7 +100,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check(const diti_split *split, co
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
 /* Bytes that a device sends along an axis for one branch: per layer (tensor, ulysses, ring), per step and boundary of
- * stages (pipefusion, layers), per step (cfg). element: bytes of a value. */
+ * stages (pipefusion, layers; the latent that goes back to the first is not counted), per step (cfg). element: bytes
+ * of a value. */
 DIT_INTERNAL DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
                                                  diti_split_axis axis, double element);
 /* The share of what a rank sends along an axis that the rank at place peer of that axis gets; mirror: of its skips. */
