@@ -86,9 +86,9 @@ typedef struct known_machine {
 
 /* The measured ones solve a published time for the bandwidth: 4 T4 from HunyuanDiT cfg2,ulysses2 15.46 s and PixArt
  * ulysses4 6.04 s; L40 from CogVideoX ulysses2, ulysses3 and ring3, two sockets from FLUX ulysses4 16.8 s; L20 from
- * FLUX ulysses2 13.80 s, ulysses4 8.28 s and ring4 9.16 s; V100 from HunyuanDiT cfg2,ulysses2 17.01 s; A100's latency
- * from HunyuanDiT ulysses2 12.45 s, H100's from compiled FLUX ulysses2 2.68 s. pcie3 and pcie4: host-staged copies at
- * half the link's rate. */
+ * FLUX ulysses2 13.80 s, ulysses4 8.28 s and ring4 9.16 s; V100 from HunyuanDiT cfg2,ulysses2 17.01 s, its all to all
+ * in L20's ratio to pairs; A100's latency from HunyuanDiT ulysses2 12.45 s, H100's from compiled FLUX ulysses2 2.68 s.
+ * pcie3 and pcie4: host-staged copies at half the link's rate. */
 static const known_machine known_machines[] = {
     {"t4-pcie3", {7.9, 7.9, 6.2}, {0, 0, 0}, 0, 0, 40, "ring"},
     {"l40-pcie4", {20, 26, 14}, {0, 0, 0}, 0, 0, 40, ""},
