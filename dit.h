@@ -26723,7 +26723,7 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
 	case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;
 	case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u;
 	case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);
-	case DITI_SPLIT_PIPEFUSION: return c.s * value;
+	case DITI_SPLIT_PIPEFUSION:
 	case DITI_SPLIT_LAYERS: return c.n * value;
 	default: return c.s * shape->row_values * element;
 	}
