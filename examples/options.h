@@ -26,7 +26,7 @@ typedef struct options {
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level;
-    bool plain_prompt, offload, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
+    bool plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
 
 typedef struct option_entry {
@@ -64,6 +64,7 @@ static const option_entry option_table[] = {
     {"--weight-budget", NULL, NULL, TEXT(weight_budget)},
     {"--device-memory", NULL, NULL, TEXT(device_memory)},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
+    {"--clip-on-cpu", NULL, NULL, FLAG(clip_on_cpu)},
     {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
     {"--vae-tile-size", NULL, NULL, TEXT(vae_tile)},
     {"--init-img", "-i", NULL, TEXT(init_image)},
@@ -130,34 +131,37 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
                                 "6 out of memory, 130 interrupted, 1 anything else.\n";
 
-static const char more_help_text[] = "\nRarer options:\n"
-                                     "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
-                                     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
-                                     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
-                                     "                              guidance; others are half the work (default: all)\n"
-                                     "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
-                                     "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
-                                     "                              along the prediction stays; the longest length\n"
-                                     "      --slg-scale X           skip-layer guidance (SD3.5: 2.8), without\n"
-                                     "      --skip-layers LIST      blocks (default: 7,8,9), in the steps from\n"
-                                     "      --skip-layer-start X    (default: 0.01) to\n"
-                                     "      --skip-layer-end X      (default: 0.2)\n"
-                                     "      --eta X                 noise of the sampler ddim, 0 to 1 (default: 0)\n"
-                                     "      --flow-shift X          of flow schedules (default: the model's)\n"
-                                     "      --clip-skip N           last layers of CLIP left out (default: model's)\n"
-                                     "      --vae-tile-size N       as --vae-tiling, with tiles of N pixels\n"
-                                     "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
-                                     "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
-                                     "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
-                                     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
-                                     "                              3 and every op, and tensors over time\n"
-                                     "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
-                                     "                              transformer blocks only (default: as stored)\n"
-                                     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
-                                     "      --device-memory SIZE    most to take (default: what is free); where that\n"
-                                     "                              runs out: tiles, then offload, then a budget\n"
-                                     "      --tune                  measure kernels once; kept for later runs\n"
-                                     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
+static const char more_help_text[] =
+    "\nRarer options:\n"
+    "      --plain-prompt          brackets are text, not weights as (word:1.3)\n"
+    "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
+    "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
+    "                              guidance; others are half the work (default: all)\n"
+    "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
+    "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
+    "                              along the prediction stays; the longest length\n"
+    "      --slg-scale X           skip-layer guidance (SD3.5: 2.8), without\n"
+    "      --skip-layers LIST      blocks (default: 7,8,9), in the steps from\n"
+    "      --skip-layer-start X    (default: 0.01) to\n"
+    "      --skip-layer-end X      (default: 0.2)\n"
+    "      --eta X                 noise of the sampler ddim, 0 to 1 (default: 0)\n"
+    "      --flow-shift X          of flow schedules (default: the model's)\n"
+    "      --clip-skip N           last layers of CLIP left out (default: model's)\n"
+    "      --vae-tile-size N       as --vae-tiling, with tiles of N pixels\n"
+    "      --rng NAME              noise as torch makes it on: cpu (default), cuda\n"
+    "      --noise FILE            initial noise: safetensors, noise F32 [B,C,h,w]\n"
+    "      --latent-out FILE       last latents: safetensors, latent F32 [B,C,h,w]\n"
+    "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
+    "                              3 and every op, and tensors over time\n"
+    "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+    "                              transformer blocks only (default: as stored)\n"
+    "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
+    "      --device-memory SIZE    most to take (default: what is free); where that\n"
+    "                              runs out: tiles, then offload, then a budget\n"
+    "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
+    "                              as lavapipe; brackets are text then\n"
+    "      --tune                  measure kernels once; kept for later runs\n"
+    "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 
 /* ---- Messages ---- */
 

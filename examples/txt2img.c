@@ -1,6 +1,7 @@
 /* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/options.h holds them.
 
-   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img, stb_image.h)
+   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img,
+   stb_image.h)
 
    The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and
    one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
@@ -20,6 +21,11 @@
 #include <sys/ioctl.h>
 #endif
 
+typedef struct text_buffer {
+    unsigned char *bytes;
+    size_t size, room;
+} text_buffer;
+
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count;
     float guidance;
@@ -33,7 +39,8 @@ typedef struct request { /* the options as numbers */
     job_numbers numbers;
     uint64_t skip_blocks;
     uint32_t clip_skip;
-    picture start, mask; /* rgba NULL: none */
+    picture start, mask;  /* rgba NULL: none */
+    text_buffer texts[2]; /* prompts that were encoded elsewhere: the negative one, the other one */
     dit_image start_image, mask_image;
 } request;
 
@@ -351,6 +358,8 @@ static int check_class(app *a, const dit_model *model) {
                     a->o.class_name, count - 1);
 }
 
+#define TEXT_PARTS (1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3)
+
 static dit_model_desc describe_model(const app *a) {
     dit_model_desc desc = {0};
     desc.source.path = a->model_path;
@@ -358,6 +367,7 @@ static dit_model_desc describe_model(const app *a) {
     desc.type_count = a->r.types.count;
     desc.weight_budget = a->r.weight_budget;
     desc.release_text_encoders = a->r.offload;
+    desc.parts = a->o.clip_on_cpu ? ~TEXT_PARTS : 0;
     return desc;
 }
 
@@ -444,6 +454,13 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->prompt = a->o.prompt;
     desc->negative_prompt = a->o.negative_prompt;
     desc->prompt_weights = !a->o.plain_prompt;
+    if (a->r.texts[1].bytes) {
+        desc->prompt = desc->negative_prompt = NULL;
+        desc->negative_conditioning = a->r.texts[0].bytes;
+        desc->negative_conditioning_size = a->r.texts[0].size;
+        desc->conditioning = a->r.texts[1].bytes;
+        desc->conditioning_size = a->r.texts[1].size;
+    }
     desc->class_labels = a->info.class_count ? &a->r.class_label : NULL;
     desc->width = a->r.width;
     desc->height = a->r.height;
@@ -692,6 +709,60 @@ static dit_result create_job(app *a) {
     return dit_job_create(a->context, &desc, &a->job, &a->err);
 }
 
+/* ---- Prompts that the CPU encodes: on a context of their own, before the other one is made ---- */
+
+/* An index for dit_context_desc.devices; false: the CPU has none. */
+static bool find_cpu_device(char *out, size_t size) {
+    dit_device_info devices[16];
+    uint32_t count = 16, i;
+    if (dit_device_list(devices, &count, NULL) != DIT_OK) return false;
+    for (i = 0; i < count; i++) {
+        if (devices[i].type != VK_PHYSICAL_DEVICE_TYPE_CPU || strcmp(devices[i].rung, "none") == 0) continue;
+        return snprintf(out, size, "%u", i) > 0;
+    }
+    return false;
+}
+
+static dit_result encode_prompt(app *a, dit_context *cpu, const dit_model *texts, const char *prompt,
+                                text_buffer *out) {
+    dit_result result;
+    if (!prompt) prompt = "";
+    result = dit_encode_prompt(cpu, texts, prompt, NULL, &out->size, &a->err);
+    if (result != DIT_OK) return result;
+    out->bytes = malloc(out->size);
+    if (!out->bytes) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    return dit_encode_prompt(cpu, texts, prompt, out->bytes, &out->size, &a->err);
+}
+
+static int encode_on_cpu(app *a) {
+    dit_context_desc desc = {0};
+    dit_model_desc parts = describe_model(a);
+    dit_context *cpu = NULL;
+    dit_model *texts = NULL;
+    char device[16];
+    dit_result result;
+    if (!a->o.clip_on_cpu || a->info.class_count) return EXIT_GOOD;
+    if (!find_cpu_device(device, sizeof device))
+        return complain(EXIT_DEVICE, "--clip-on-cpu: the CPU has no Vulkan device; mesa-vulkan-drivers brings one, "
+                                     "--offload-to-cpu needs none");
+    desc.devices = device;
+    desc.logger.func = a->o.quiet ? NULL : log_message;
+    desc.logger.max_level = a->o.verbose ? 3 : 1;
+    desc.logger.user = a;
+    parts.parts = TEXT_PARTS;
+    parts.weight_budget = 0;
+    parts.release_text_encoders = false;
+    parts.progress.func = desc.progress.func = on_progress;
+    parts.progress.user = desc.progress.user = a;
+    result = dit_context_create(&desc, &cpu, &a->err);
+    if (result == DIT_OK) result = dit_model_load(cpu, &parts, &texts, &a->err);
+    if (result == DIT_OK) result = encode_prompt(a, cpu, texts, a->o.prompt, &a->r.texts[1]);
+    if (result == DIT_OK) result = encode_prompt(a, cpu, texts, a->o.negative_prompt, &a->r.texts[0]);
+    dit_model_destroy(texts);
+    dit_context_destroy(cpu);
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--clip-on-cpu");
+}
+
 /* ---- When device memory runs out: the same again with less of it ---- */
 
 /* What model and job would take as a->r stands; false: they cannot be. */
@@ -789,7 +860,8 @@ static int prepare(app *a) {
         return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
     if (a->r.steps == 0) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
-    code = open_context(a);
+    code = encode_on_cpu(a);
+    if (!code) code = open_context(a);
     if (!code) code = load_and_plan(a);
     close_line(a);
     if (!code && a->o.verbose)
@@ -925,11 +997,6 @@ static int make_picture(app *a, uint32_t i) {
     return code;
 }
 
-typedef struct text_buffer {
-    unsigned char *bytes;
-    size_t size, room;
-} text_buffer;
-
 static bool append_bytes(const void *data, size_t size, void *user) {
     text_buffer *b = user;
     if (size > b->room - b->size) {
@@ -996,6 +1063,8 @@ static int make_pictures(app *a) {
     free(a->rgba);
     free(a->latents);
     free(a->r.noise.data);
+    free(a->r.texts[0].bytes);
+    free(a->r.texts[1].bytes);
     free(a->r.start.rgba);
     free(a->r.mask.rgba);
     free(a->cache);

@@ -283,9 +283,9 @@ static void test_answers(void) {
                                         "--info",
                                         "--version",
                                         "130"};
-    static const char *const rarer[] = {"--plain-prompt", "--rng",  "--noise", "--latent-out",
-                                        "--trace",        "--tune", "--type ", "--tensor-type-rules",
-                                        "--info-level"};
+    static const char *const rarer[] = {
+        "--plain-prompt", "--rng",         "--noise", "--latent-out",        "--trace",
+        "--tune",         "--clip-on-cpu", "--type ", "--tensor-type-rules", "--info-level"};
     outcome o = RUN("--help-all");
     size_t column = 0, widest = 0, i;
     CHECK(o.code == 0 && !*o.err);
@@ -897,7 +897,7 @@ static bool relieved(const outcome *o, bool tiles, bool encoders, bool weights) 
 }
 
 static void test_memory_runs_out(void) {
-    char plenty[320], less[320];
+    char plenty[320], less[320], *drivers;
     outcome o;
     snprintf(plenty, sizeof plenty, "%s", in_work("plenty.png"));
     snprintf(less, sizeof less, "%s", in_work("less.png"));
@@ -907,6 +907,14 @@ static void test_memory_runs_out(void) {
     CHECK(relieved(&o, false, true, false) && same_pixels(plenty, less));
     o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "9M");
     CHECK(relieved(&o, false, true, true) && same_pixels(plenty, less));
+    o = RUN("-m", BUNDLED, SMALL, "-o", less, "--clip-on-cpu");
+    CHECK(relieved(&o, false, false, false) && same_pixels(plenty, less));
+    drivers = strdup(getenv("VK_ICD_FILENAMES") ? getenv("VK_ICD_FILENAMES") : "");
+    setenv("VK_ICD_FILENAMES", "/nowhere.json", 1);
+    o = RUN("-m", BUNDLED, SMALL, "-o", less, "--clip-on-cpu");
+    setenv("VK_ICD_FILENAMES", drivers, 1);
+    free(drivers);
+    CHECK_MESSAGE(o.code == 5 && strstr(o.err, "--clip-on-cpu: "), "%d: %s", o.code, o.err);
     o = RUN("-m", BUNDLED, SMALL, "-o", less, "--device-memory", "9M", "-q");
     CHECK(o.code == 0 && !*o.err);
     o = RUN("-m", BUNDLED, SMALL, "-o", (char *)in_work("none.png"), "--device-memory", "2M");

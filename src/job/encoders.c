@@ -176,11 +176,20 @@ DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
     return (lacks && found ? 0 : missing) | tokenizers;
 }
 
+DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model) {
+    uint32_t i, out = 0;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+        if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, role)) out |= 1u << (uint32_t)role;
+    }
+    return out;
+}
+
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
     uint32_t missing = diti_encoders_missing(model), i;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const char *name = diti_encoder_name(model->encoders[i].kind);
-        if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i)))
+        if (diti_encoders_left_out(model) & 1u << (DIT_ROLE_TEXT_1 + (int)i))
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
                              "instead of prompts",

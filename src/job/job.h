@@ -268,6 +268,8 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
 /* What a prompt needs and the model lacks: bits of roles. */
+/* Those that are there, but not loaded: dit_model_desc.parts; bits as in dit_model_info.missing. */
+DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
 /* Encoders that a prompt needs and the model lacks are an error that names them. */
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);

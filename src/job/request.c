@@ -317,7 +317,7 @@ static void diti_request_imagine_text(const dit_model *model, uint32_t branch, d
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
-    if (diti_encoders_missing(model) & encoders) out->shape.encodes[branch] = false;
+    if ((diti_encoders_missing(model) & encoders) || diti_encoders_left_out(model)) out->shape.encodes[branch] = false;
 }
 
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -337,7 +337,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         if (model->texts[i].tokens || given->texts[i].tokens)
             result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
     out->shape.encodes[branch] = !embeds && !blob;
-    if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) {
+    if (!model->device && out->shape.encodes[branch] &&
+        (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
         diti_request_imagine_text(model, branch, out);
         return DIT_OK;
     }
