@@ -27310,6 +27310,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 	dit_error *err);
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder);
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
+DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
@@ -28315,11 +28316,20 @@ DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
 	return (lacks && found ? 0 : missing) | tokenizers;
 }
 
+DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model) {
+	uint32_t i, out = 0;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
+		if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, role)) out |= 1u << (uint32_t)role;
+	}
+	return out;
+}
+
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
 	uint32_t missing = diti_encoders_missing(model), i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const char *name = diti_encoder_name(model->encoders[i].kind);
-		if (diti_encoder_weights(&model->encoders[i]) && !diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + (int)i)))
+		if (diti_encoders_left_out(model) & 1u << (DIT_ROLE_TEXT_1 + (int)i))
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 				"dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
 				"instead of prompts",
@@ -30067,7 +30077,7 @@ static void diti_request_imagine_text(const dit_model *model, uint32_t branch, d
 	uint32_t i;
 	for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
 	for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
-	if (diti_encoders_missing(model) & encoders) out->shape.encodes[branch] = false;
+	if ((diti_encoders_missing(model) & encoders) || diti_encoders_left_out(model)) out->shape.encodes[branch] = false;
 }
 
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -30087,7 +30097,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 		if (model->texts[i].tokens || given->texts[i].tokens)
 			result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
 	out->shape.encodes[branch] = !embeds && !blob;
-	if (!model->device && out->shape.encodes[branch] && diti_encoders_missing(model)) {
+	if (!model->device && out->shape.encodes[branch] &&
+		(diti_encoders_missing(model) || diti_encoders_left_out(model))) {
 		diti_request_imagine_text(model, branch, out);
 		return DIT_OK;
 	}
