@@ -25,6 +25,7 @@ typedef struct options {
         *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
+    const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level;
     bool plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
@@ -47,6 +48,13 @@ static const option_entry option_table[] = {
     {"--height", "-H", NULL, TEXT(height)},
     {"--steps", NULL, NULL, TEXT(steps)},
     {"--cfg-scale", NULL, NULL, TEXT(guidance)},
+    {"--diffusion-model", NULL, NULL, TEXT(diffusion_model)},
+    {"--clip-l", NULL, "--clip_l", TEXT(clip_l)},
+    {"--clip-g", NULL, "--clip_g", TEXT(clip_g)},
+    {"--t5", NULL, "--t5xxl", TEXT(t5)},
+    {"--vae", NULL, NULL, TEXT(vae)},
+    {"--taesd", NULL, NULL, TEXT(taesd)},
+    {"--tokenizer", NULL, NULL, TEXT(tokenizer)},
     {"--sampler", NULL, "--sampling-method", TEXT(sampler)},
     {"--scheduler", NULL, "--schedule", TEXT(schedule)},
     {"--seed", "-s", NULL, TEXT(seed)},
@@ -101,6 +109,8 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "  -n, --negative-prompt TEXT  what to keep away from\n"
                                 "      --class N               models like DiT show a class, no prompt; or a name\n"
                                 "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
+                                "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
+                                "                PATH          parts that lie elsewhere, with or without --model\n"
                                 "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
                                 "                              further pictures: output_2.png, output_3.png, ...\n"
                                 "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"

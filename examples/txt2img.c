@@ -47,7 +47,9 @@ typedef struct request { /* the options as numbers */
 typedef struct app {
     options o;
     request r;
-    char model_path[PATH_SIZE];
+    char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
+    dit_component parts[8];
+    uint32_t part_count;
     dit_model_info info;
     dit_context *context;
     dit_model *model;
@@ -247,15 +249,41 @@ static bool find_default_model(char *out) {
     return false;
 }
 
-static int check_model_path(app *a) {
-    if (!a->o.model) {
-        if (find_default_model(a->model_path)) return EXIT_GOOD;
-        return complain(EXIT_INPUT,
-                        "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
+/* T5's place depends on the family, and a tokenizer may be anybody's: both are told from what they hold. */
+static int check_parts(app *a) {
+    const struct {
+        const char *option, *path;
+        dit_role role;
+    } parts[] = {{"--diffusion-model", a->o.diffusion_model, DIT_ROLE_TRANSFORMER},
+                 {"--clip-l", a->o.clip_l, DIT_ROLE_TEXT_1},
+                 {"--clip-g", a->o.clip_g, DIT_ROLE_TEXT_2},
+                 {"--t5", a->o.t5, DIT_ROLE_NONE},
+                 {"--vae", a->o.vae, DIT_ROLE_VAE},
+                 {"--taesd", a->o.taesd, DIT_ROLE_TAE},
+                 {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
+    size_t i;
+    a->part_count = 0;
+    for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!parts[i].path) continue;
+        if (!file_exists(parts[i].path))
+            return complain(EXIT_INPUT, "%s %s: %s", parts[i].option, parts[i].path, strerror(errno));
+        a->parts[a->part_count].role = parts[i].role;
+        a->parts[a->part_count++].source.path = parts[i].path;
     }
-    if (!file_exists(a->o.model)) return complain(EXIT_INPUT, "--model %s: %s", a->o.model, strerror(errno));
-    snprintf(a->model_path, sizeof a->model_path, "%s", a->o.model);
     return EXIT_GOOD;
+}
+
+static int check_model_path(app *a) {
+    const char *path = a->o.model ? a->o.model : a->o.diffusion_model;
+    if (!path) {
+        if (!find_default_model(a->model_path))
+            return complain(EXIT_INPUT,
+                            "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
+        return check_parts(a);
+    }
+    if (a->o.model && !file_exists(path)) return complain(EXIT_INPUT, "--model %s: %s", path, strerror(errno));
+    snprintf(a->model_path, sizeof a->model_path, "%s", path);
+    return check_parts(a);
 }
 
 static int check_output(const char *option, const char *path) {
@@ -333,12 +361,23 @@ static int check_numbers(app *a) {
     return code;
 }
 
-static const char *missing_part(uint32_t mask) {
-    if (mask & 1u << DIT_ROLE_TRANSFORMER) return "transformer";
-    if (mask & 1u << DIT_ROLE_VAE) return "autoencoder (vae)";
-    if (mask & 1u << DIT_ROLE_TOKENIZER_1) return "tokenizer";
-    if (mask & 1u << DIT_ROLE_SCHEDULER) return "scheduler";
-    return "text encoder";
+/* One sentence about the first part that is missing, with the option that adds it. */
+static int complain_missing(const app *a) {
+    static const char *const flags[] = {"--clip-l", "--clip-g", "--t5"};
+    const char *what, *flag = "--model with its whole folder", *of = "";
+    int role = DIT_ROLE_TRANSFORMER, text;
+    while (!(a->info.missing & 1u << role)) role++;
+    what = role_name(a->info.family, (dit_role)role);
+    if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
+    if (role == DIT_ROLE_VAE) flag = "--vae FILE";
+    text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
+    if (text >= 0) flag = strstr(what, "T5") ? flags[2] : flags[text];
+    if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) {
+        of = text_name(a->info.family, role - DIT_ROLE_TOKENIZER_1);
+        flag = "--tokenizer FOLDER";
+    }
+    return complain(EXIT_INPUT, "--model %s: it has no %s%s%s%s; add it with %s%s", a->model_path, what,
+                    text >= 0 ? " text encoder" : "", *of ? " of " : "", of, flag, text >= 0 ? " FILE" : "");
 }
 
 /* Models show either what a prompt says or a class. */
@@ -362,7 +401,9 @@ static int check_class(app *a, const dit_model *model) {
 
 static dit_model_desc describe_model(const app *a) {
     dit_model_desc desc = {0};
-    desc.source.path = a->model_path;
+    if (a->o.model || !a->o.diffusion_model) desc.source.path = a->model_path;
+    desc.components = a->part_count ? a->parts : NULL;
+    desc.component_count = a->part_count;
     desc.types = a->r.types.rules;
     desc.type_count = a->r.types.count;
     desc.weight_budget = a->r.weight_budget;
@@ -394,11 +435,7 @@ static int check_model(app *a) {
         return complain(EXIT_INPUT, "--model %s: %llu bytes at the end of its files are missing; get the file again",
                         a->model_path, (unsigned long long)a->info.absent_bytes);
     }
-    if (a->info.missing) {
-        return complain(EXIT_INPUT, "--model %s: it has no %s; give the whole folder, or a GGUF made by dit-convert",
-                        a->model_path, missing_part(a->info.missing));
-    }
-    return EXIT_GOOD;
+    return a->info.missing ? complain_missing(a) : EXIT_GOOD;
 }
 
 static int check_sizes(app *a) {
