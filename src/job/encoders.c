@@ -118,11 +118,14 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
 
 /* CLIP-G's columns come last, whether CLIP-L is there or not. */
 static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
+    const diti_encoder *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L);
     uint32_t all = model->texts[DITI_TEXT_POOLED].columns, own;
     encoder->tokens = DITI_CLIP_TOKENS;
     encoder->text = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_TEXT_FIRST : DITI_TEXT_POOLED;
     own = diti_encoder_pooled(encoder);
-    if (encoder->kind == DITI_ENCODER_CLIP_G) encoder->column = encoder->pooled = own < all ? all - own : 0;
+    if (encoder->kind != DITI_ENCODER_CLIP_G) return;
+    encoder->pooled = own < all ? all - own : 0;
+    encoder->column = l && l->clip ? diti_encoder_columns(l) : encoder->pooled;
 }
 
 static dit_result diti_encoders_check(const dit_model *model, const diti_encoder *encoder, dit_error *err) {

@@ -181,7 +181,9 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
     diti_schedule_request request = DITI_ZERO;
     diti_schedule schedule = DITI_ZERO;
     dit_error why = DITI_ZERO;
+    uint32_t side = model->transformer->traits.default_size / model->transformer->traits.patch;
     request.steps = model->info.default_steps;
+    request.image_tokens = side * side;
     if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, &why) < 0) {
         if (why.result == DIT_ERROR_OUT_OF_HOST_MEMORY && err) *err = why;
         return why.result == DIT_ERROR_OUT_OF_HOST_MEMORY ? why.result : DIT_OK;

@@ -102,7 +102,8 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
     config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1; /* 2: written by old versions */
     result = diti_clip_read_activation(json, config, err);
     if (result == DIT_OK)
-        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+        result = diti_json_size(json, "num_attention_heads", config->columns < 64 ? 1 : config->columns / 64, 1024,
+                                &config->heads, err);
     if (result == DIT_OK)
         result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
     return result;
