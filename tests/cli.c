@@ -877,10 +877,33 @@ static void test_info_part(void) {
                   "%s%s", o.err, o.out);
 }
 
+#define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
+
+/* Parts that lie elsewhere, and the one sentence about each that is missing. */
+static void test_parts(void) {
+    static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
+                t5[] = "tests/fixtures/umt5_encoder", tokenizers[] = "tests/fixtures/tokenizers/t5";
+    outcome o = RUN("--diffusion-model", flux, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no CLIP-L text encoder; add it with --clip-l FILE"));
+    o = RUN("--diffusion-model", flux, "--clip_l", clip, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no T5 text encoder; add it with --t5 FILE"));
+    o = RUN("--diffusion-model", flux, "--clip-l", clip, "--t5xxl", t5, "--tokenizer", tokenizers, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no tokenizer of CLIP-L; add it with --tokenizer FOLDER"));
+    o = RUN("-m", "tests/fixtures/hunyuandit_v12", "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no BERT text encoder; add it with --clip-l FILE"));
+    o = RUN("--diffusion-model", flux, "--clip-l", t5, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "not a CLIP text encoder"));
+    o = RUN("-m", MODEL, "--vae", "tests/fixtures/nothing", "-p", "x");
+    CHECK(one_line_saying(&o, 3, "--vae tests/fixtures/nothing: No such file"));
+    o = RUN("-m", MODEL, "--t5", clip, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "holds no part"));
+    o = RUN("-m", MODEL, "--taesd", "tests/fixtures/taesd", "--vae", "tests/fixtures/pipe_dit/vae", SMALL, "-o",
+            (char *)in_work("parts.png"));
+    CHECK_MESSAGE(o.code == 0 && exists(in_work("parts.png")), "%s", o.err);
+}
+
 /* ---- Device memory that runs out: less is taken, step by step, each said once; pictures stay the same but for tiles
  * --- */
-
-#define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
 
 static int count_of(const char *text, const char *word) {
     int count = 0;
@@ -955,6 +978,7 @@ int main(int argc, char **argv) {
     test_info_plan();
     test_info_damaged();
     test_info_part();
+    test_parts();
     test_bundled();
     test_prefix();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
