@@ -18964,7 +18964,8 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
 	config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1;
 	result = diti_clip_read_activation(json, config, err);
 	if (result == DIT_OK)
-		result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
+		result = diti_json_size(json, "num_attention_heads", config->columns < 64 ? 1 : config->columns / 64, 1024,
+			&config->heads, err);
 	if (result == DIT_OK)
 		result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
 	return result;
@@ -28258,11 +28259,14 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
 }
 
 static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
+	const diti_encoder *l = diti_model_encoder(model, DITI_ENCODER_CLIP_L);
 	uint32_t all = model->texts[DITI_TEXT_POOLED].columns, own;
 	encoder->tokens = DITI_CLIP_TOKENS;
 	encoder->text = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_TEXT_FIRST : DITI_TEXT_POOLED;
 	own = diti_encoder_pooled(encoder);
-	if (encoder->kind == DITI_ENCODER_CLIP_G) encoder->column = encoder->pooled = own < all ? all - own : 0;
+	if (encoder->kind != DITI_ENCODER_CLIP_G) return;
+	encoder->pooled = own < all ? all - own : 0;
+	encoder->column = l && l->clip ? diti_encoder_columns(l) : encoder->pooled;
 }
 
 static dit_result diti_encoders_check(const dit_model *model, const diti_encoder *encoder, dit_error *err) {
@@ -28698,7 +28702,9 @@ static dit_result diti_model_describe_sampler(dit_model *model, dit_error *err) 
 	diti_schedule_request request = DITI_ZERO;
 	diti_schedule schedule = DITI_ZERO;
 	dit_error why = DITI_ZERO;
+	uint32_t side = model->transformer->traits.default_size / model->transformer->traits.patch;
 	request.steps = model->info.default_steps;
+	request.image_tokens = side * side;
 	if (diti_schedule_make(&model->env, model->scheduler, &request, &schedule, &why) < 0) {
 		if (why.result == DIT_ERROR_OUT_OF_HOST_MEMORY && err) *err = why;
 		return why.result == DIT_ERROR_OUT_OF_HOST_MEMORY ? why.result : DIT_OK;
