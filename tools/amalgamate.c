@@ -1,7 +1,9 @@
 /* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
  * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines and comments, which stay
- * where the code is edited; then ../LICENSE as a comment. The text depends on those files alone. OUT is left untouched
+ * where the code is edited, and without declarations that serve no compiler; then ../LICENSE as a comment. The text
+ * depends on those files alone. OUT is left untouched
  * when it holds that text already. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +121,7 @@ static void append_api(text *out, const char *name, const char *api) {
     (void)name;
     append_string(out, api);
     append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-                       "#define DIT_IMPLEMENTED\n#define DIT_INTERNAL static\n");
+                       "#define DIT_IMPLEMENTED\n");
 }
 
 static void append_licence(text *out, const char *name, const char *licence) {
@@ -139,12 +141,78 @@ static void append_named(text *out, const char *folder, const char *name,
     free(file.data);
 }
 
+static const char internal[] = "DIT_INTERNAL";
+
+static int is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Where the name of the function stands whose head starts here, and its length; 0: it is no function. */
+static size_t function_name(const char *head, const char **name) {
+    const char *end = head + strcspn(head, "(;{=");
+    *name = end;
+    while (*end == '(' && is_word((*name)[-1])) --*name;
+    return (size_t)(end - *name);
+}
+
+/* Whether the first word `name` outside its declarations, all of which lie in the code, is in the function's head. */
+static int defined_before_used(const char *code, const char *name, size_t length) {
+    char wanted[128];
+    const char *at, *line;
+    snprintf(wanted, sizeof wanted, "%.*s", (int)length, name);
+    for (at = strstr(code, wanted); at; at = strstr(at + length, wanted)) {
+        if (is_word(at[-1]) || is_word(at[length])) continue;
+        for (line = at; line[-1] != '\n'; line--) {
+        }
+        if (strncmp(line, internal, sizeof internal - 1) != 0) return 0;
+        if (at[strcspn(at, ";{")] == '{') return 1;
+    }
+    return 0;
+}
+
+static int holds_within(const char *start, size_t size, const char *wanted) {
+    const char *found = strstr(start, wanted);
+    return found && found < start + size;
+}
+
+/* A declaration that serves no compiler: its definition follows, and only then its uses. Those with attributes stay. */
+static int is_superfluous(const char *code, const char *head, size_t size) {
+    const char *name;
+    const size_t length = function_name(head, &name);
+    return length && head[size - 1] == ';' && head[size - 2] == ')' && !memchr(head, '#', size) &&
+           strncmp(head + sizeof internal, "DITI_UNUSED", 11) != 0 && !holds_within(head, size, "DITI_PRINTF") &&
+           defined_before_used(code, name, length);
+}
+
+/* The implementation with what is shared among its files made static, without declarations that this makes superfluous,
+ * and without a second empty line after the first. */
+static void append_static(text *out, const char *code) {
+    const char *line = code;
+    while (*line) {
+        size_t size = strcspn(line, "\n") + 1;
+        if (strncmp(line, internal, sizeof internal - 1) == 0) {
+            const size_t head = strcspn(line, ";{") + 1;
+            if (is_superfluous(code, line, head)) {
+                line += head + 1;
+                continue;
+            }
+            append_string(out, "static");
+            line += sizeof internal - 1;
+            size -= sizeof internal - 1;
+        }
+        if (*line != '\n' || strcmp(out->data + out->size - 2, "\n\n") != 0) append(out, line, size);
+        line += size;
+    }
+}
+
 static text amalgamate(const char *folder, char *order) {
-    text out = {0};
+    text out = {0}, code = {0};
     char *name;
     int count = 0;
+    append_string(&code, "\n");
     for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n"))
-        if (name[0] != '#') append_named(&out, folder, name, count++ ? append_source : append_api);
+        if (name[0] != '#')
+            append_named(count ? &code : &out, folder, name, count ? append_source : append_api), count++;
+    append_static(&out, code.data);
+    free(code.data);
     append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");
     append_named(&out, folder, "../LICENSE", append_licence);
     if (count < 2) die("too few files in", "ORDER");
