@@ -873,7 +873,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 #if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)
 #define DIT_IMPLEMENTED
-#define DIT_INTERNAL static
 
 /* ==== src/base/base.h ==== */
 #ifndef DITI_BASE_H
@@ -911,33 +910,13 @@ typedef struct diti_env {
 
 typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, DITI_LOG_DEBUG } diti_log_level;
 
-DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
-	dit_error *err);
+static dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
+static dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
+static void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
 
-DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size);
-DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size);
-DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size);
-DIT_INTERNAL void diti_free(const diti_env *env, void *memory);
-DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);
-DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
-DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out);
-DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
-DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
+static bool diti_mul_size(size_t a, size_t b, size_t *out);
 
-DIT_INTERNAL bool diti_equal(const char *a, const char *b);
-DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix);
-DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix);
-DIT_INTERNAL bool diti_glob(const char *pattern, const char *text);
-DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
-DIT_INTERNAL double diti_parse_double(const char *text);
-DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size);
-DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size);
-DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size);
-
-DIT_INTERNAL uint64_t diti_clock_us(void);
+static bool diti_format(char *out, size_t size, const char *format, ...) DITI_PRINTF(3, 4);
 
 typedef enum diti_json_kind {
 	DITI_JSON_NULL,
@@ -957,25 +936,9 @@ typedef struct diti_json {
 	uint32_t count;
 	const struct diti_json *first, *next;
 } diti_json;
-DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
-	diti_json **out, dit_error *err);
-DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
-DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
-	const char *key);
-DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
-	double otherwise);
-DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
-DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
-DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out);
-DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-	uint32_t *out, dit_error *err);
 
-DIT_INTERNAL float diti_half_to_float(uint16_t bits);
-DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
-DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
-DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits);
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits);
+static DITI_UNUSED uint16_t diti_float_to_half(float value);
+static DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
 #endif
 
 /* ==== src/base/error.c ==== */
@@ -994,7 +957,7 @@ static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const
 	diti_error_flatten(err->message);
 }
 
-DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) {
+static dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) {
 	va_list args;
 	va_start(args, format);
 	diti_error_set(err, result, VK_SUCCESS, format, args);
@@ -1011,7 +974,7 @@ static dit_result diti_result_from_vk(VkResult vk) {
 	}
 }
 
-DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) {
+static dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) {
 	dit_result result = diti_result_from_vk(vk);
 	va_list args;
 	va_start(args, format);
@@ -1020,7 +983,7 @@ DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *fo
 	return result;
 }
 
-DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) {
+static void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) {
 	char message[512];
 	va_list args;
 	if (!env->logger.func || (int)level > env->logger.max_level) return;
@@ -1076,7 +1039,7 @@ static void diti_default_free(void *memory, size_t size, void *user) {
 	free(raw);
 }
 
-DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
+static dit_result diti_env_init(diti_env *env, const dit_allocator *allocator, const dit_logger *logger,
 	dit_error *err) {
 	memset(env, 0, sizeof *env);
 	if (allocator) env->allocator = *allocator;
@@ -1091,7 +1054,7 @@ DIT_INTERNAL dit_result diti_env_init(diti_env *env, const dit_allocator *alloca
 	return DIT_OK;
 }
 
-DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size) {
+static void *diti_alloc(const diti_env *env, size_t size) {
 	unsigned char *block;
 	if (size > SIZE_MAX - DITI_MEMORY_ALIGN) return NULL;
 	block = (unsigned char *)env->allocator.alloc(size + DITI_MEMORY_ALIGN, DITI_MEMORY_ALIGN, env->allocator.user);
@@ -1100,18 +1063,18 @@ DIT_INTERNAL void *diti_alloc(const diti_env *env, size_t size) {
 	return block + DITI_MEMORY_ALIGN;
 }
 
-DIT_INTERNAL void *diti_alloc_zero(const diti_env *env, size_t size) {
+static void *diti_alloc_zero(const diti_env *env, size_t size) {
 	void *memory = diti_alloc(env, size);
 	if (memory) memset(memory, 0, size);
 	return memory;
 }
 
-DIT_INTERNAL void *diti_alloc_array(const diti_env *env, size_t count, size_t size) {
+static void *diti_alloc_array(const diti_env *env, size_t count, size_t size) {
 	size_t bytes;
 	return diti_mul_size(count, size, &bytes) ? diti_alloc_zero(env, bytes) : NULL;
 }
 
-DIT_INTERNAL void diti_free(const diti_env *env, void *memory) {
+static void diti_free(const diti_env *env, void *memory) {
 	unsigned char *block = (unsigned char *)memory;
 	size_t size;
 	if (!block) return;
@@ -1120,7 +1083,7 @@ DIT_INTERNAL void diti_free(const diti_env *env, void *memory) {
 	env->allocator.free(block, size + DITI_MEMORY_ALIGN, env->allocator.user);
 }
 
-DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text) {
+static char *diti_copy_string(const diti_env *env, const char *text) {
 	size_t size;
 	char *copy;
 	if (!text) return NULL;
@@ -1130,7 +1093,7 @@ DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text) {
 	return copy;
 }
 
-DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size) {
+static bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size) {
 	size_t wanted, bytes, used;
 	void *bigger;
 	if (count < *capacity) return true;
@@ -1145,18 +1108,18 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
 	return true;
 }
 
-DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out) {
+static bool diti_mul_size(size_t a, size_t b, size_t *out) {
 	if (a && b > SIZE_MAX / a) return false;
 	*out = a * b;
 	return true;
 }
 
-DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+static bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
 	*out = a + b;
 	return *out >= a;
 }
 
-DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+static bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
 	if (a && b > UINT64_MAX / a) return false;
 	*out = a * b;
 	return true;
@@ -1164,18 +1127,18 @@ DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
 
 /* ==== src/base/text.c ==== */
 
-DIT_INTERNAL bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+static bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-DIT_INTERNAL bool diti_starts_with(const char *text, const char *prefix) {
+static bool diti_starts_with(const char *text, const char *prefix) {
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-DIT_INTERNAL bool diti_ends_with(const char *text, const char *suffix) {
+static bool diti_ends_with(const char *text, const char *suffix) {
 	size_t length = strlen(text), tail = strlen(suffix);
 	return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
-DIT_INTERNAL bool diti_glob(const char *pattern, const char *text) {
+static bool diti_glob(const char *pattern, const char *text) {
 	const char *star = NULL, *retry = text;
 	while (*text) {
 		if (*pattern == '*') {
@@ -1195,7 +1158,7 @@ DIT_INTERNAL bool diti_glob(const char *pattern, const char *text) {
 	return *pattern == 0;
 }
 
-DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
+static bool diti_format(char *out, size_t size, const char *format, ...) {
 	va_list args;
 	int written;
 	va_start(args, format);
@@ -1214,7 +1177,7 @@ static void diti_decimal_point(char point[8]) {
 	point[length] = 0;
 }
 
-DIT_INTERNAL double diti_parse_double(const char *text) {
+static double diti_parse_double(const char *text) {
 	char point[8], copy[272];
 	const char *dot = strchr(text, '.');
 	if (!dot) return strtod(text, NULL);
@@ -1223,7 +1186,7 @@ DIT_INTERNAL double diti_parse_double(const char *text) {
 	return strtod(copy, NULL);
 }
 
-DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t size) {
+static bool diti_print_double(double value, int digits, char *out, size_t size) {
 	char point[8];
 	char *found;
 	if (!diti_format(out, size, "%.*g", digits, value)) return false;
@@ -1235,7 +1198,7 @@ DIT_INTERNAL bool diti_print_double(double value, int digits, char *out, size_t 
 	return true;
 }
 
-DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
+static uint64_t diti_hash(const void *data, size_t size) {
 	const unsigned char *bytes = (const unsigned char *)data;
 	uint64_t hash = 0xcbf29ce484222325u;
 	size_t i;
@@ -1243,7 +1206,7 @@ DIT_INTERNAL uint64_t diti_hash(const void *data, size_t size) {
 	return hash;
 }
 
-DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
+static size_t diti_utf8_length(const char *text, size_t size) {
 	const unsigned char *bytes = (const unsigned char *)text;
 	unsigned char lead = size ? bytes[0] : 0xff, low = 0x80, high = 0xbf;
 	size_t length, i;
@@ -1269,7 +1232,7 @@ DIT_INTERNAL size_t diti_utf8_length(const char *text, size_t size) {
 #include <sys/time.h>
 #endif
 
-DIT_INTERNAL uint64_t diti_clock_us(void) {
+static uint64_t diti_clock_us(void) {
 #ifdef _WIN32
 	return (uint64_t)clock() * (1000000u / CLOCKS_PER_SEC);
 #else
@@ -1298,14 +1261,14 @@ static float diti_small_float(bool negative, uint32_t mantissa, int exponent) {
 	return negative ? -magnitude : magnitude;
 }
 
-DIT_INTERNAL float diti_half_to_float(uint16_t bits) {
+static float diti_half_to_float(uint16_t bits) {
 	uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, mantissa = bits & 1023u;
 	if (exponent == 31) return diti_float_from_bits(sign | 0x7f800000u | (mantissa << 13));
 	if (exponent == 0) return diti_small_float(sign != 0, mantissa, -24);
 	return diti_float_from_bits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
-DIT_INTERNAL uint16_t diti_float_to_half(float value) {
+static uint16_t diti_float_to_half(float value) {
 	uint32_t bits = diti_bits_from_float(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, shift,
 		kept, rest, half;
 	if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
@@ -1324,15 +1287,15 @@ DIT_INTERNAL uint16_t diti_float_to_half(float value) {
 	return (uint16_t)(sign | half);
 }
 
-DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits) { return diti_float_from_bits((uint32_t)bits << 16); }
+static float diti_bfloat_to_float(uint16_t bits) { return diti_float_from_bits((uint32_t)bits << 16); }
 
-DIT_INTERNAL uint16_t diti_float_to_bfloat(float value) {
+static uint16_t diti_float_to_bfloat(float value) {
 	uint32_t bits = diti_bits_from_float(value);
 	if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((bits >> 16) | 0x40u);
 	return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
+static float diti_e4m3_to_float(uint8_t bits) {
 	uint32_t exponent = (bits >> 3) & 15u, mantissa = bits & 7u;
 	bool negative = (bits & 0x80u) != 0;
 	if (exponent == 15 && mantissa == 7) return diti_float_from_bits(negative ? 0xffc00000u : 0x7fc00000u);
@@ -1340,7 +1303,7 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
 	return diti_small_float(negative, mantissa | 8u, (int)exponent - 10);
 }
 
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }
+static float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }
 
 /* ==== src/base/json.c ==== */
 
@@ -1399,7 +1362,6 @@ static diti_json *diti_json_new_node(diti_json_parser *parser) {
 	memset(node, 0, sizeof *node);
 	return node;
 }
-
 
 static void diti_json_put(diti_json_parser *parser, uint32_t byte) { *parser->strings++ = (char)(unsigned char)byte; }
 
@@ -1501,7 +1463,6 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
 	return DIT_OK;
 }
 
-
 static size_t diti_json_skip_digits(diti_json_parser *parser) {
 	size_t start = parser->at;
 	while (diti_json_peek(parser) >= '0' && diti_json_peek(parser) <= '9') parser->at++;
@@ -1569,7 +1530,6 @@ static bool diti_json_parse_not_finite(diti_json_parser *parser, diti_json *node
 	diti_json_keep_number(parser, node, start);
 	return true;
 }
-
 
 static bool diti_json_same_key(const diti_json *a, const diti_json *b) {
 	return a->key_length == b->key_length && memcmp(a->key, b->key, a->key_length) == 0;
@@ -1687,7 +1647,7 @@ static bool diti_json_reserve(diti_json_parser *parser) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
+static dit_result diti_json_parse(const diti_env *env, const char *text, size_t size, const char *what,
 	diti_json **out, dit_error *err) {
 	diti_json_parser parser = DITI_ZERO;
 	dit_result result;
@@ -1707,32 +1667,31 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
 	return result;
 }
 
-DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root) { diti_free(env, root); }
+static void diti_json_free(const diti_env *env, diti_json *root) { diti_free(env, root); }
 
-
-DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object, const char *key) {
+static const diti_json *diti_json_get(const diti_json *object, const char *key) {
 	size_t length = strlen(key);
 	const diti_json *child = object && object->kind == DITI_JSON_OBJECT ? object->first : NULL;
 	while (child && (child->key_length != length || memcmp(child->key, key, length) != 0)) child = child->next;
 	return child;
 }
 
-DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key, double otherwise) {
+static double diti_json_number(const diti_json *object, const char *key, double otherwise) {
 	const diti_json *value = diti_json_get(object, key);
 	return value && value->kind == DITI_JSON_NUMBER ? value->number : otherwise;
 }
 
-DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise) {
+static bool diti_json_bool(const diti_json *object, const char *key, bool otherwise) {
 	const diti_json *value = diti_json_get(object, key);
 	return value && value->kind == DITI_JSON_BOOL ? value->number > 0 : otherwise;
 }
 
-DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise) {
+static const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise) {
 	const diti_json *value = diti_json_get(object, key);
 	return value && value->kind == DITI_JSON_STRING ? value->text : otherwise;
 }
 
-DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
+static bool diti_json_u64(const diti_json *value, uint64_t *out) {
 	size_t i;
 	*out = 0;
 	if (!value || value->kind != DITI_JSON_NUMBER) return false;
@@ -1744,7 +1703,7 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
+static dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
 	uint32_t *out, dit_error *err) {
 	const diti_json *value = diti_json_get(object, key);
 	uint64_t number;
@@ -1763,23 +1722,7 @@ DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key,
 #define DITI_IO_H
 
 typedef struct diti_file diti_file;
-DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
-	diti_file **out, dit_error *err);
-DIT_INTERNAL void diti_file_close(diti_file *file);
-DIT_INTERNAL uint64_t diti_file_size(const diti_file *file);
-DIT_INTERNAL const char *diti_file_name(const diti_file *file);
-DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err);
-DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
-	dit_error *err);
-DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
-
-DIT_INTERNAL const char *diti_type_name(dit_type type);
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);
-DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
-DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
+static void diti_file_close(diti_file *file);
 
 typedef struct diti_stored_tensor {
 	const char *name;
@@ -1793,52 +1736,17 @@ typedef struct diti_stored_tensor {
 	uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
-DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
-	diti_checkpoint **out, dit_error *err);
-DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
-DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint);
-DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint);
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index);
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
-DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix);
-DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor);
-DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-	uint64_t offset, void *out, size_t size, dit_error *err);
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-	float *out, uint64_t count, dit_error *err);
-DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key);
-DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
-	uint64_t *count, uint32_t *gguf_type);
-DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
-	size_t *length);
+static void diti_checkpoint_close(diti_checkpoint *checkpoint);
+static const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
+static const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
 
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u
-DIT_INTERNAL bool diti_type_is_i8(dit_type type);
-DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
-DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-	dit_type *out, dit_error *err);
-DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-	uint32_t rows, const diti_stored_tensor **out, dit_error *err);
-DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-	float *out, uint32_t rows, dit_error *err);
 
 typedef struct diti_package diti_package;
-DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
-	dit_error *err);
-DIT_INTERNAL void diti_package_close(diti_package *package);
-DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
-DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
-	const diti_checkpoint **out, const char **prefix, dit_error *err);
+static void diti_package_close(diti_package *package);
 
 enum {
 	DITI_GGUF_U8,
@@ -1901,27 +1809,10 @@ typedef struct diti_format_type {
 	uint32_t block, bytes;
 } diti_format_type;
 
-DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
-	size_t *out);
-DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
-	size_t count, const char *file, const char *what, dit_error *err);
-DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
-DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
-DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
-DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
-	const diti_format_type *format, dit_error *err);
-DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+static dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
+static dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
 	dit_error *err);
-DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err);
-DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name);
-DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata);
-DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
-DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name);
-DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
+static dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
 
 typedef struct diti_zip_entry {
 	const char *name;
@@ -1933,9 +1824,7 @@ typedef struct diti_zip {
 	diti_name_index index;
 	unsigned char *directory;
 } diti_zip;
-DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err);
-DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip);
-DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name);
+static void diti_zip_free(const diti_env *env, diti_zip *zip);
 
 typedef enum diti_pickle_callable {
 	DITI_PICKLE_ORDERED_DICT,
@@ -1979,9 +1868,7 @@ typedef struct diti_pickle {
 	size_t pair_count, pair_capacity;
 	uint32_t root;
 } diti_pickle;
-DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
-	diti_pickle *out, dit_error *err);
-DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
+static void diti_pickle_free(const diti_env *env, diti_pickle *pickle);
 #endif
 
 /* ==== src/io/types.c ==== */
@@ -2006,17 +1893,16 @@ static const diti_type_layout *diti_type_find_layout(dit_type type) {
 	return &diti_type_layouts[index < DITI_COUNT(diti_type_layouts) ? index : 0];
 }
 
-DIT_INTERNAL const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
+static const char *diti_type_name(dit_type type) { return diti_type_find_layout(type)->name; }
 DIT_API const char *dit_type_name(dit_type type) { return diti_type_name(type); }
-DIT_INTERNAL uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
-DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
+static uint32_t diti_type_block(dit_type type) { return diti_type_find_layout(type)->block; }
+static uint32_t diti_type_block_bytes(dit_type type) { return diti_type_find_layout(type)->bytes; }
 
-DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out) {
+static bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out) {
 	const diti_type_layout *layout = diti_type_find_layout(type);
 	if (!layout->block || row_length % layout->block) return false;
 	return diti_mul_u64(rows, row_length / layout->block, out) && diti_mul_u64(*out, layout->bytes, out);
 }
-
 
 static uint16_t diti_load_u16(const uint8_t *bytes) { return (uint16_t)(bytes[0] | bytes[1] << 8); }
 
@@ -2191,7 +2077,7 @@ static diti_block_decoder diti_type_decoder(dit_type type) {
 	}
 }
 
-DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out) {
+static void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out) {
 	diti_block_decoder decode = diti_type_decoder(type);
 	const uint8_t *block = (const uint8_t *)blocks;
 	uint32_t elements = diti_type_block(type), bytes = diti_type_block_bytes(type);
@@ -2226,7 +2112,6 @@ struct diti_file {
 	int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
 	void *user;
 };
-
 
 #ifdef _WIN32
 enum { DITI_WIDE_PATH = 4096 };
@@ -2314,8 +2199,7 @@ static dit_result diti_map_path(diti_file *file, const char *path, bool *absent,
 static void diti_unmap(diti_file *file) { munmap((void *)(size_t)file->data, (size_t)file->size); }
 #endif
 
-
-DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) {
+static dit_result diti_no_memory(const char *name, dit_error *err) {
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", name);
 }
 
@@ -2354,7 +2238,7 @@ static dit_result diti_file_create(const diti_env *env, const dit_source *source
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
+static dit_result diti_file_open(const diti_env *env, const dit_source *source, const char *name, diti_file **out,
 	dit_error *err) {
 	bool absent;
 	return diti_file_create(env, source, name, &absent, out, err);
@@ -2405,7 +2289,7 @@ static dit_result diti_file_open_below(const diti_env *env, const char *folder, 
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
+static dit_result diti_file_open_member(const diti_env *env, const dit_source *root, const char *member,
 	diti_file **out, dit_error *err) {
 	*out = NULL;
 	if (!diti_member_is_safe(member)) {
@@ -2416,7 +2300,7 @@ DIT_INTERNAL dit_result diti_file_open_member(const diti_env *env, const dit_sou
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has no open hook for its other files", member);
 }
 
-DIT_INTERNAL void diti_file_close(diti_file *file) {
+static void diti_file_close(diti_file *file) {
 	diti_env env;
 	if (!file) return;
 	env = file->env;
@@ -2425,15 +2309,14 @@ DIT_INTERNAL void diti_file_close(diti_file *file) {
 	diti_free(&env, file);
 }
 
-
-DIT_INTERNAL uint64_t diti_file_size(const diti_file *file) { return file->size; }
-DIT_INTERNAL const char *diti_file_name(const diti_file *file) { return file->name; }
+static uint64_t diti_file_size(const diti_file *file) { return file->size; }
+static const char *diti_file_name(const diti_file *file) { return file->name; }
 
 static bool diti_file_holds(const diti_file *file, uint64_t offset, uint64_t size) {
 	return offset <= file->size && size <= file->size - offset;
 }
 
-DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err) {
+static dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err) {
 	unsigned char *bytes = (unsigned char *)out;
 	size_t done = 0;
 	if (!diti_file_holds(file, offset, size)) {
@@ -2455,7 +2338,7 @@ DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, v
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
+static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
 	dit_error *err) {
 	uint64_t bytes = diti_file_size(file);
 	char *text = bytes < SIZE_MAX ? (char *)diti_alloc(env, (size_t)bytes + 1) : NULL;
@@ -2472,7 +2355,7 @@ DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file 
 	return DIT_OK;
 }
 
-DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
+static bool diti_source_is_folder(const dit_source *source) {
 	if (source->data || source->read_at) return false;
 	if (source->path) return diti_path_is_folder(source->path);
 	return source->open != NULL;
@@ -2480,14 +2363,13 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
 
 /* ==== src/io/checkpoint.c ==== */
 
-
 typedef struct diti_chunk {
 	void *next;
 	size_t used, size;
 } diti_chunk;
 enum { DITI_CHUNK_HEADER = 64, DITI_CHUNK_SIZE = 64 * 1024 };
 
-DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size) {
+static void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size) {
 	diti_chunk *chunk = (diti_chunk *)checkpoint->chunks;
 	void *memory;
 	if (size > SIZE_MAX - DITI_CHUNK_SIZE) return NULL;
@@ -2507,14 +2389,13 @@ DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size
 	return memory;
 }
 
-DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length) {
+static char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length) {
 	char *copy = length < SIZE_MAX ? (char *)diti_checkpoint_keep(checkpoint, length + 1) : NULL;
 	if (!copy) return NULL;
 	if (length) memcpy(copy, text, length);
 	copy[length] = 0;
 	return copy;
 }
-
 
 static const char *diti_name_of(const void *items, size_t stride, size_t index) {
 	const char *name;
@@ -2530,7 +2411,7 @@ static size_t diti_name_slot(const diti_name_index *index, const void *items, si
 	return slot;
 }
 
-DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
+static bool diti_name_find(const diti_name_index *index, const void *items, size_t stride, const char *name,
 	size_t *out) {
 	size_t slot;
 	if (!index->size) return false;
@@ -2540,7 +2421,7 @@ DIT_INTERNAL bool diti_name_find(const diti_name_index *index, const void *items
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
+static dit_result diti_name_build(const diti_env *env, diti_name_index *index, const void *items, size_t stride,
 	size_t count, const char *file, const char *what, dit_error *err) {
 	size_t i, size = 16;
 	if (count > UINT32_MAX / 4) return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too many names", file);
@@ -2557,8 +2438,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 	return DIT_OK;
 }
 
-
-DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
+static dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_metadata *metadata, const diti_meta *meta,
 	dit_error *err) {
 	if (!diti_grow(&checkpoint->env, (void **)&metadata->items, &metadata->capacity, metadata->count, sizeof *meta)) {
 		return diti_no_memory(diti_checkpoint_name(checkpoint), err);
@@ -2567,26 +2447,25 @@ DIT_INTERNAL dit_result diti_metadata_add(diti_checkpoint *checkpoint, diti_meta
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err) {
+static dit_result diti_metadata_finish(diti_checkpoint *checkpoint, diti_metadata *metadata, dit_error *err) {
 	const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
 	return diti_name_build(&checkpoint->env, &metadata->index, metadata->items, sizeof *metadata->items,
 		metadata->count, diti_file_name(file), "metadata key", err);
 }
 
-DIT_INTERNAL const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name) {
+static const diti_meta *diti_metadata_find(const diti_metadata *metadata, const char *name) {
 	size_t found;
 	if (!diti_name_find(&metadata->index, metadata->items, sizeof *metadata->items, name, &found)) return NULL;
 	return &metadata->items[found];
 }
 
-DIT_INTERNAL void diti_metadata_free(const diti_env *env, diti_metadata *metadata) {
+static void diti_metadata_free(const diti_env *env, diti_metadata *metadata) {
 	diti_free(env, metadata->items);
 	diti_free(env, metadata->index.slots);
 	memset(metadata, 0, sizeof *metadata);
 }
 
-
-DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor) {
+static uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tensor) {
 	uint64_t count = 1;
 	uint32_t i;
 	for (i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
@@ -2608,7 +2487,7 @@ static bool diti_stored_bytes(const diti_stored_tensor *tensor, const diti_forma
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+static dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
 	const diti_format_type *format, dit_error *err) {
 	const diti_file *file = checkpoint->files[checkpoint->file_count - 1];
 	tensor->type = format->type;
@@ -2686,7 +2565,7 @@ static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
+static dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_t first, uint64_t data_offset,
 	dit_error *err) {
 	uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
 	size_t i;
@@ -2698,7 +2577,6 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
 	checkpoint->absent += needed - size;
 	return diti_refuse_overlaps(checkpoint, first, err);
 }
-
 
 typedef enum diti_file_kind {
 	DITI_FILE_SAFETENSORS,
@@ -2781,7 +2659,6 @@ static dit_result diti_open_sibling(diti_checkpoint *checkpoint, const diti_sibl
 	diti_free(&checkpoint->env, member);
 	return result < 0 ? result : diti_checkpoint_take_file(checkpoint, file, err);
 }
-
 
 static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json **out, dit_error *err) {
 	const diti_file *file = checkpoint->files[0];
@@ -2866,7 +2743,6 @@ static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblin
 	return result;
 }
 
-
 static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
 	char tail[32];
 	const char *slash = strrchr(first, '/');
@@ -2910,7 +2786,6 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 	}
 	return diti_index_tensors(checkpoint, err);
 }
-
 
 static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
 	dit_result result =
@@ -2958,7 +2833,7 @@ static size_t diti_folder_length(const char *path) {
 	return length;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
+static dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
 	dit_error *err) {
 	const char *path = source->path ? source->path : "";
 	size_t length = diti_folder_length(path);
@@ -2980,7 +2855,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_sour
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
+static dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
 	diti_checkpoint **out, dit_error *err) {
 	diti_siblings siblings;
 	diti_file *file;
@@ -2992,7 +2867,7 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
 	return diti_checkpoint_create(env, file, &siblings, out, err);
 }
 
-DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
+static void diti_checkpoint_close(diti_checkpoint *checkpoint) {
 	diti_env env;
 	void *chunk, *next;
 	size_t i;
@@ -3010,29 +2885,28 @@ DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
 	diti_free(&env, checkpoint);
 }
 
-
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
+static const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
 	return diti_file_name(checkpoint->files[0]);
 }
 
-DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
+static uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
 	return (uint32_t)checkpoint->tensor_count;
 }
 
-DIT_INTERNAL uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint) { return checkpoint->absent; }
+static uint64_t diti_checkpoint_absent(const diti_checkpoint *checkpoint) { return checkpoint->absent; }
 
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
+static const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpoint *checkpoint, uint32_t index) {
 	return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
+static const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
 	size_t found;
 	if (!diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
 		return NULL;
 	return &checkpoint->tensors[found];
 }
 
-DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
+static bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
 	size_t i;
 	for (i = 0; i < checkpoint->tensor_count; i++) {
 		if (diti_starts_with(checkpoint->tensors[i].name, prefix)) return true;
@@ -3067,7 +2941,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+static dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	uint64_t offset, void *out, size_t size, dit_error *err) {
 	dit_result result = diti_refuse_type(checkpoint, tensor, err);
 	if (result < 0) return result;
@@ -3079,7 +2953,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
 	return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
 
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+static dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	float *out, uint64_t count, dit_error *err) {
 	unsigned char blocks[4096];
 	uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
@@ -3105,12 +2979,12 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
 	return result;
 }
 
-DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {
+static const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {
 	const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
 	return meta ? meta->text : NULL;
 }
 
-DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
+static bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const char *key, const void **data,
 	uint64_t *count, uint32_t *gguf_type) {
 	const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
 	if (!meta || !meta->array || !meta->data) return false;
@@ -3120,7 +2994,7 @@ DIT_INTERNAL bool diti_checkpoint_array(const diti_checkpoint *checkpoint, const
 	return true;
 }
 
-DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
+static const char *diti_checkpoint_array_text(const diti_checkpoint *checkpoint, const char *key, uint64_t index,
 	size_t *length) {
 	const diti_meta *meta = diti_metadata_find(&checkpoint->metadata, key);
 	if (!meta || !meta->texts || index >= meta->count) return NULL;
@@ -3152,7 +3026,7 @@ static dit_result diti_safetensors_fail(const diti_safetensors *file, const char
 	return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", file->name, tensor, message);
 }
 
-DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name) {
+static const diti_format_type *diti_safetensors_find_type(const char *name) {
 	size_t i;
 	for (i = 0; i < DITI_COUNT(diti_safetensors_types); i++) {
 		if (strcmp(name, diti_safetensors_types[i].name) == 0) return &diti_safetensors_types[i];
@@ -3274,7 +3148,7 @@ static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *o
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err) {
+static dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err) {
 	const diti_file *bytes = checkpoint->files[checkpoint->file_count - 1];
 	diti_safetensors file = DITI_ZERO;
 	diti_json *root = NULL;
@@ -3415,7 +3289,6 @@ static dit_result diti_gguf_take_name(diti_gguf *gguf, const char **out) {
 	return DIT_OK;
 }
 
-
 static void diti_gguf_print_float(uint32_t type, uint64_t raw, char *out, size_t size) {
 	uint32_t low = (uint32_t)raw;
 	float single;
@@ -3532,7 +3405,6 @@ static uint64_t diti_gguf_integer(const diti_gguf *gguf, const char *key, uint64
 	return value;
 }
 
-
 static const diti_format_type *diti_gguf_find_type(uint32_t id) {
 	size_t i;
 	for (i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
@@ -3613,7 +3485,6 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
 		gguf->err);
 }
 
-
 static dit_result diti_gguf_version(diti_gguf *gguf) {
 	char magic[4];
 	uint32_t version = 0;
@@ -3647,7 +3518,7 @@ static dit_result diti_gguf_contents(diti_gguf *gguf) {
 	return result < 0 ? result : diti_gguf_tensors(gguf, tensors);
 }
 
-DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
+static dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
 	dit_error *err) {
 	diti_gguf gguf = DITI_ZERO;
 	dit_result result;
@@ -3698,7 +3569,6 @@ static uint64_t diti_little(const unsigned char *bytes, int count) {
 static dit_result diti_zip_fail(const diti_zip_reader *reader, const char *message) {
 	return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: %s", reader->name, message);
 }
-
 
 static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator) {
 	unsigned char bytes[DITI_ZIP64_END_SIZE];
@@ -3753,7 +3623,6 @@ static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 	if (result < 0 || found) return result;
 	return diti_zip_fail(reader, "cut off: a zip archive without a directory at its end");
 }
-
 
 typedef struct diti_zip_record {
 	uint64_t packed, size, local;
@@ -3855,7 +3724,7 @@ static dit_result diti_zip_read_entries(diti_zip_reader *reader, unsigned char *
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err) {
+static dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err) {
 	diti_zip_reader reader = DITI_ZERO;
 	dit_result result;
 	memset(out, 0, sizeof *out);
@@ -3880,14 +3749,14 @@ DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file
 	return result;
 }
 
-DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip) {
+static void diti_zip_free(const diti_env *env, diti_zip *zip) {
 	diti_free(env, zip->directory);
 	diti_free(env, zip->entries);
 	diti_free(env, zip->index.slots);
 	memset(zip, 0, sizeof *zip);
 }
 
-DIT_INTERNAL const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name) {
+static const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name) {
 	size_t found;
 	if (!diti_name_find(&zip->index, zip->entries, sizeof *zip->entries, name, &found)) return NULL;
 	return &zip->entries[found];
@@ -4012,7 +3881,6 @@ static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *ou
 	return false;
 }
 
-
 static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, bool is_signed) {
 	uint64_t number = 0;
 	dit_result result = diti_pickle_take_number(machine, bytes, &number);
@@ -4073,7 +3941,6 @@ static dit_result diti_pickle_short_tuple(diti_pickle_machine *machine, size_t c
 	return diti_pickle_tuple(machine, machine->stack_count - count, machine->stack_count - count);
 }
 
-
 static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
 	uint64_t number = 0;
 	dit_result result = diti_pickle_take_number(machine, bytes, &number);
@@ -4097,7 +3964,6 @@ static dit_result diti_pickle_get(diti_pickle_machine *machine, int bytes) {
 	if (number >= machine->memo_count) return diti_pickle_fail(machine, "it refers to what it has not remembered");
 	return diti_pickle_push_index(machine, machine->memo[number]);
 }
-
 
 static dit_result diti_pickle_set(diti_pickle_machine *machine, uint32_t dictionary, uint32_t key, uint32_t value) {
 	diti_pickle *pickle = machine->pickle;
@@ -4160,7 +4026,6 @@ static dit_result diti_pickle_append_one(diti_pickle_machine *machine) {
 	if (!diti_pickle_top(machine, 0)) return diti_pickle_fail(machine, "no element to append");
 	return diti_pickle_append(machine, machine->stack_count - 1);
 }
-
 
 static bool diti_pickle_line(diti_pickle_machine *machine, const char **text, size_t *length) {
 	const unsigned char *end = (const unsigned char *)memchr(machine->at, '\n', (size_t)(machine->end - machine->at));
@@ -4268,7 +4133,6 @@ static dit_result diti_pickle_storage(diti_pickle_machine *machine) {
 	machine->stack_count--;
 	return diti_pickle_push(machine, &value);
 }
-
 
 typedef struct diti_pickle_opcode {
 	uint8_t code;
@@ -4387,7 +4251,7 @@ static dit_result diti_pickle_run(diti_pickle_machine *machine) {
 	return diti_pickle_fail(machine, "it is cut off");
 }
 
-DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
+static dit_result diti_pickle_parse(const diti_env *env, const void *bytes, size_t size, const char *file,
 	diti_pickle *out, dit_error *err) {
 	diti_pickle_machine machine = DITI_ZERO;
 	dit_result result;
@@ -4405,7 +4269,7 @@ DIT_INTERNAL dit_result diti_pickle_parse(const diti_env *env, const void *bytes
 	return result;
 }
 
-DIT_INTERNAL void diti_pickle_free(const diti_env *env, diti_pickle *pickle) {
+static void diti_pickle_free(const diti_env *env, diti_pickle *pickle) {
 	diti_free(env, pickle->values);
 	diti_free(env, pickle->items);
 	diti_free(env, pickle->pairs);
@@ -4429,7 +4293,6 @@ typedef struct diti_pytorch {
 static dit_result diti_pytorch_fail(const diti_pytorch *torch, const char *tensor, const char *message) {
 	return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': %s", torch->name, tensor, message);
 }
-
 
 static dit_result diti_pytorch_find_root(diti_pytorch *torch) {
 	size_t i;
@@ -4474,7 +4337,6 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
 	if (result < 0) diti_free(&torch->checkpoint->env, *out);
 	return result;
 }
-
 
 static diti_pickle_value diti_pytorch_item(const diti_pytorch *torch, const diti_pickle_value *tuple, uint32_t i) {
 	diti_pickle_value none = DITI_ZERO;
@@ -4592,7 +4454,6 @@ static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_
 	result = diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor);
 	return result < 0 ? result : diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
 }
-
 
 static const diti_pickle_value *diti_pytorch_get(const diti_pytorch *torch, const diti_pickle_value *dictionary,
 	const char *key) {
@@ -4733,7 +4594,7 @@ static dit_result diti_pytorch_read(diti_pytorch *torch) {
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err) {
+static dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err) {
 	diti_pytorch torch = DITI_ZERO;
 	dit_result result;
 	torch.checkpoint = checkpoint;
@@ -4760,7 +4621,7 @@ static void diti_rotate_four(float *x, uint32_t stride) {
 	x[3 * stride] = half - a;
 }
 
-DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
+static void diti_rotate_row(float *values, uint32_t count) {
 	uint32_t first, stride, i;
 	for (first = 0; first < count; first += DITI_ROTATION_GROUP) {
 		for (stride = 1; stride < DITI_ROTATION_GROUP; stride *= 4) {
@@ -4771,7 +4632,7 @@ DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
 	}
 }
 
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+static bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
 	float most = 0, inverse;
 	uint32_t i;
 	for (i = 0; i < count; i++) {
@@ -4784,13 +4645,13 @@ DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t 
 	return true;
 }
 
-DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+static dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
 	return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
 }
 
-DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+static bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
 
-DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+static dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	dit_type *out, dit_error *err) {
 	char key[600];
 	const diti_meta *group = NULL;
@@ -4820,7 +4681,7 @@ static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) 
 	return scales->rank == 1 || scales->shape[1] == 1;
 }
 
-DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+static dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	uint32_t rows, const diti_stored_tensor **out, dit_error *err) {
 	const char *file = diti_checkpoint_name(checkpoint);
 	char name[600];
@@ -4838,7 +4699,7 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
 		tensor->name, name, rows, *out ? "; what has that name is something else" : "");
 }
 
-DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+static dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	float *out, uint32_t rows, dit_error *err) {
 	const diti_stored_tensor *scales;
 	uint32_t i;
@@ -4870,7 +4731,6 @@ struct diti_package {
 	size_t part_count, part_capacity;
 };
 
-
 static dit_result diti_package_fill(diti_package *package, const dit_source *source, dit_error *err) {
 	package->root = *source;
 	if (!diti_source_is_folder(source)) return diti_checkpoint_open(&package->env, source, &package->single, err);
@@ -4880,7 +4740,7 @@ static dit_result diti_package_fill(diti_package *package, const dit_source *sou
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
+static dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
 	dit_error *err) {
 	diti_package *package = (diti_package *)diti_alloc_zero(env, sizeof *package);
 	dit_result result;
@@ -4901,7 +4761,7 @@ static void diti_package_part_free(const diti_env *env, diti_package_part *part)
 	diti_checkpoint_close(part->checkpoint);
 }
 
-DIT_INTERNAL void diti_package_close(diti_package *package) {
+static void diti_package_close(diti_package *package) {
 	diti_env env;
 	size_t i;
 	if (!package) return;
@@ -4913,7 +4773,7 @@ DIT_INTERNAL void diti_package_close(diti_package *package) {
 	diti_free(&env, package);
 }
 
-DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
+static uint64_t diti_package_absent(const diti_package *package) {
 	uint64_t absent = package->single ? diti_checkpoint_absent(package->single) : 0;
 	size_t i;
 	for (i = 0; i < package->part_count; i++) {
@@ -4921,7 +4781,6 @@ DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package) {
 	}
 	return absent;
 }
-
 
 static dit_result diti_package_read_bundled(const diti_package *package, const char *path, char **out, size_t *size,
 	dit_error *err) {
@@ -4941,7 +4800,7 @@ static dit_result diti_package_read_bundled(const diti_package *package, const c
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
+static dit_result diti_package_read(const diti_package *package, const char *path, char **out, size_t *size,
 	dit_error *err) {
 	diti_file *file;
 	dit_result result;
@@ -4954,7 +4813,6 @@ DIT_INTERNAL dit_result diti_package_read(const diti_package *package, const cha
 	diti_file_close(file);
 	return result;
 }
-
 
 static const char *const diti_weight_files[] = {
 	"diffusion_pytorch_model.safetensors",
@@ -4995,7 +4853,6 @@ static dit_result diti_package_find_weights(const diti_package *package, diti_pa
 	return DIT_OK;
 }
 
-
 typedef struct diti_known_prefix {
 	const char *component, *prefix;
 } diti_known_prefix;
@@ -5030,7 +4887,6 @@ static dit_result diti_package_find_prefix(const diti_package *package, diti_pac
 	return part->prefix ? DIT_OK : diti_no_memory(diti_checkpoint_name(package->single), err);
 }
 
-
 static diti_package_part *diti_package_known_part(const diti_package *package, const char *component) {
 	size_t i;
 	for (i = 0; i < package->part_count; i++) {
@@ -5064,7 +4920,7 @@ static dit_result diti_package_new_part(diti_package *package, const char *compo
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_package_component(diti_package *package, const char *component,
+static dit_result diti_package_component(diti_package *package, const char *component,
 	const diti_checkpoint **out, const char **prefix, dit_error *err) {
 	diti_package_part *part = diti_package_known_part(package, component);
 	dit_result result = part ? DIT_OK : diti_package_new_part(package, component, &part, err);
@@ -5377,15 +5233,9 @@ typedef struct diti_device {
 	diti_trace_clock clock;
 } diti_device;
 
-DIT_INTERNAL const char *diti_vk_name(VkResult result);
+static const char *diti_vk_name(VkResult result);
 
-DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
-	void **library, dit_error *err);
-DIT_INTERNAL void diti_vulkan_unload(void **library);
-DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err);
-DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance);
-DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err);
-DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err);
+static void diti_vulkan_unload(void **library);
 typedef struct diti_feature_node {
 	VkStructureType type;
 	void *next;
@@ -5396,20 +5246,7 @@ typedef struct diti_feature_chain {
 	const char *extensions[DITI_FEATURES];
 	uint32_t count, extension_count;
 } diti_feature_chain;
-DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-	diti_features *out, dit_error *err);
-DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
-DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err);
-DIT_INTERNAL void diti_features_useful(diti_features *features);
-DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
-DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
-DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out);
-DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
-DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
-DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-	const diti_features *features, diti_coop *out, dit_error *err);
-DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-	const diti_coop *coop, bool unverified);
+static void diti_features_useful(diti_features *features);
 typedef struct diti_candidate {
 	VkPhysicalDevice physical;
 	dit_device_info info;
@@ -5417,69 +5254,21 @@ typedef struct diti_candidate {
 	uint8_t driver_uuid[16];
 	char reason[160];
 } diti_candidate;
-DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
-	diti_candidate **out, uint32_t *count, dit_error *err);
-DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-	diti_candidate *out, dit_error *err);
-DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
-	dit_error *err);
-DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
-DIT_INTERNAL void diti_staging_free(diti_device *device);
-DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
-DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
-DIT_INTERNAL void diti_pipelines_free(diti_device *device);
-DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice);
-DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
-DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
-DIT_INTERNAL void diti_queue_idle(diti_device *device);
-
-DIT_INTERNAL int diti_atomic_load(const int *value);
-DIT_INTERNAL void diti_atomic_store(int *value, int to);
-DIT_INTERNAL void diti_lock(int *lock);
-DIT_INTERNAL void diti_unlock(int *lock);
 
 typedef struct diti_device_place {
 	uint32_t ordinal, count;
 	const diti_device *first;
 } diti_device_place;
 #define DITI_MAX_DEVICES 16u
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
-	const diti_device_place *place, diti_device **out, dit_error *err);
-DIT_INTERNAL void diti_device_close(diti_device *device);
-DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
-DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
-DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size);
-DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err);
-DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value);
+static void diti_device_close(diti_device *device);
 
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
-	const char *what, diti_buffer *out, dit_error *err);
-DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
-	diti_buffer *out, dit_error *err);
-DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
-	const char *what, diti_buffer *out, dit_error *err);
-DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer);
-DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
-	const void *data, VkDeviceSize size, dit_error *err);
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
-	VkDeviceSize size, dit_error *err);
-DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
-DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
-
-DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
+static void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
 
 typedef struct diti_shared {
 	diti_buffer buffers[2];
 	void *pages;
 } diti_shared;
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
-	diti_shared *out, dit_error *err);
-DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
+static void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
 
 #define DITI_STAGE_BUFFERS 3u
 typedef struct diti_stage_buffer {
@@ -5500,20 +5289,9 @@ typedef struct diti_stage {
 	uint32_t current;
 	diti_stage_buffer buffers[DITI_STAGE_BUFFERS];
 } diti_stage;
-DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
-	dit_error *err);
-DIT_INTERNAL void diti_stage_destroy(diti_stage *stage);
-DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err);
-DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size);
-DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
-DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
+static void diti_stage_destroy(diti_stage *stage);
+static dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
-	uint32_t constant_count, VkPipeline *out, dit_error *err);
-DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
-
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-	VkSemaphore timeline, uint64_t value, dit_error *err);
 #define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
 	VkQueue queue;
@@ -5524,47 +5302,22 @@ typedef struct diti_submission {
 	VkSemaphore waits[DITI_MAX_WAITS];
 	uint64_t wait_values[DITI_MAX_WAITS];
 } diti_submission;
-DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value);
-DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
-DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
-DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
-DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
-	uint64_t timeout_ns, dit_error *err);
 typedef void (*diti_record_function)(diti_device *device, VkCommandBuffer commands, void *user);
-DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err);
 
-DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
-	dit_error *err);
-DIT_INTERNAL void diti_trace_destroy(diti_trace *trace);
-DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err);
-DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace);
-DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns);
-DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event);
-DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events);
-DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
-DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
-DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
-DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
-DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
-DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range);
-DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace);
-DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
-	uint64_t end_ns);
+static diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
+static void diti_trace_close(const diti_trace_scope *scope, double bytes);
 
-DIT_INTERNAL uint32_t diti_spirv_count(void);
-DIT_INTERNAL const char *diti_spirv_name(uint32_t module);
-DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module);
+static const char *diti_spirv_name(uint32_t module);
 typedef struct diti_spirv_module {
 	const char *name;
 	const char *const *pieces;
 	uint32_t word_count, byte_count;
 } diti_spirv_module;
-DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
-DIT_INTERNAL uint64_t diti_spirv_hash(void);
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
-DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count);
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+static const diti_spirv_module *diti_spirv_table(void);
+static uint64_t diti_spirv_hash(void);
+static dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
+static bool diti_spirv_is_coop(const uint32_t *words, size_t count);
+static dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
 	dit_error *err);
 #endif
 
@@ -5574,22 +5327,22 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
 static int diti_atomic_exchange(int *value, int to) {
 	return (int)_InterlockedExchange((volatile long *)value, (long)to);
 }
-DIT_INTERNAL int diti_atomic_load(const int *value) { return (int)_InterlockedOr((volatile long *)value, 0); }
-DIT_INTERNAL void diti_atomic_store(int *value, int to) { diti_atomic_exchange(value, to); }
+static int diti_atomic_load(const int *value) { return (int)_InterlockedOr((volatile long *)value, 0); }
+static void diti_atomic_store(int *value, int to) { diti_atomic_exchange(value, to); }
 #else
 static int diti_atomic_exchange(int *value, int to) { return __atomic_exchange_n(value, to, __ATOMIC_ACQ_REL); }
-DIT_INTERNAL int diti_atomic_load(const int *value) { return __atomic_load_n(value, __ATOMIC_ACQUIRE); }
-DIT_INTERNAL void diti_atomic_store(int *value, int to) { __atomic_store_n(value, to, __ATOMIC_RELEASE); }
+static int diti_atomic_load(const int *value) { return __atomic_load_n(value, __ATOMIC_ACQUIRE); }
+static void diti_atomic_store(int *value, int to) { __atomic_store_n(value, to, __ATOMIC_RELEASE); }
 #endif
 
-DIT_INTERNAL void diti_lock(int *lock) {
+static void diti_lock(int *lock) {
 	while (diti_atomic_exchange(lock, 1)) {
 		while (diti_atomic_load(lock)) {
 		}
 	}
 }
 
-DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
+static void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
 /* ==== src/vk/overrides.c ==== */
 
@@ -5649,20 +5402,20 @@ static bool diti_override_parse(const char *text, size_t length, uint64_t *out) 
 	return diti_mul_u64(value, unit, out);
 }
 
-DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise) {
+static uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise) {
 	uint64_t value;
 	size_t length = 0;
 	const char *text = diti_override_find(overrides, key, &length);
 	return text && diti_override_parse(text, length, &value) ? value : otherwise;
 }
 
-DIT_INTERNAL bool diti_override_is(const char *overrides, const char *key, const char *value) {
+static bool diti_override_is(const char *overrides, const char *key, const char *value) {
 	size_t length = 0;
 	const char *text = diti_override_find(overrides, key, &length);
 	return text && strlen(value) == length && !strncmp(text, value, length);
 }
 
-DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, char *out, size_t size) {
+static bool diti_override_text(const char *overrides, const char *key, char *out, size_t size) {
 	size_t length = 0;
 	const char *text = diti_override_find(overrides, key, &length);
 	if (!text || length >= size) return false;
@@ -5702,7 +5455,7 @@ static dit_result diti_override_check(const char *entry, size_t length, dit_erro
 	return diti_override_unknown(entry, length, err);
 }
 
-DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *err) {
+static dit_result diti_overrides_check(const char *overrides, dit_error *err) {
 	const char *at = overrides;
 	while (at && *at) {
 		size_t length = strcspn(at, ",");
@@ -5774,7 +5527,7 @@ static dit_result diti_loader_open(const char *name, void **library, dit_error *
 		DITI_LOADER_HELP);
 }
 
-DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
+static dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstanceProcAddr given, diti_vk_api *vk,
 	void **library, dit_error *err) {
 	dit_result result = DIT_OK;
 	*library = NULL;
@@ -5789,7 +5542,7 @@ DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstancePr
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_vulkan_unload(void **library) {
+static void diti_vulkan_unload(void **library) {
 	if (*library) diti_library_close(*library);
 	*library = NULL;
 }
@@ -5821,7 +5574,7 @@ static dit_result diti_instance_has_portability(const diti_env *env, const diti_
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err) {
+static dit_result diti_instance_create(const diti_env *env, diti_vk_api *vk, VkInstance *out, dit_error *err) {
 	const char *portability = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
 	VkApplicationInfo application = DITI_ZERO;
 	VkInstanceCreateInfo info = DITI_ZERO;
@@ -5849,7 +5602,7 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance) {
+static void diti_instance_destroy(diti_vk_api *vk, VkInstance instance) {
 	if (!instance) return;
 	if (!vk->DestroyInstance) {
 		vk->DestroyInstance = (PFN_vkDestroyInstance)vk->GetInstanceProcAddr(instance, "vkDestroyInstance");
@@ -5857,7 +5610,7 @@ DIT_INTERNAL void diti_instance_destroy(diti_vk_api *vk, VkInstance instance) {
 	if (vk->DestroyInstance) vk->DestroyInstance(instance, NULL);
 }
 
-DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err) {
+static dit_result diti_instance_functions(diti_vk_api *vk, VkInstance instance, dit_error *err) {
 	const char *missing = NULL;
 #define DITI_VK_LOAD(name)                                                                                             \
 	vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(instance, "vk" #name);                                            \
@@ -5872,7 +5625,7 @@ DIT_INTERNAL dit_result diti_instance_functions(diti_vk_api *vk, VkInstance inst
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan instance has no %s; dit needs Vulkan 1.2", missing);
 }
 
-DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err) {
+static dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_error *err) {
 	const char *missing = NULL;
 #define DITI_VK_LOAD(name)                                                                                             \
 	vk->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name);                                                \
@@ -5883,7 +5636,7 @@ DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, 
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan device has no %s; dit needs Vulkan 1.2", missing);
 }
 
-DIT_INTERNAL const char *diti_vk_name(VkResult result) {
+static const char *diti_vk_name(VkResult result) {
 	switch ((int)result) {
 	case VK_SUCCESS: return "VK_SUCCESS";
 	case VK_TIMEOUT: return "VK_TIMEOUT";
@@ -5986,7 +5739,7 @@ static size_t diti_feature_offset(uint32_t feature, uint32_t type) {
 	return 0;
 }
 
-DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure) {
+static bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure) {
 	const VkBool32 yes = VK_TRUE;
 	bool any = false;
 	uint32_t i;
@@ -5998,7 +5751,7 @@ DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType
 	return any;
 }
 
-DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out) {
+static void diti_features_get(const VkBaseInStructure *structure, diti_features *out) {
 	uint32_t i;
 	for (i = 0; i < DITI_FEATURES; i++) {
 		size_t offset = diti_feature_offset(i, (uint32_t)structure->sType);
@@ -6008,13 +5761,13 @@ DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_fea
 	}
 }
 
-DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type) {
+static size_t diti_feature_structure_size(uint32_t index, VkStructureType *type) {
 	if (index >= DITI_STRUCTURES) return 0;
 	*type = (VkStructureType)diti_feature_structures[index].type;
 	return offsetof(diti_feature_node, bits) + diti_feature_structures[index].bits * sizeof(VkBool32);
 }
 
-DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type) {
+static bool diti_feature_is_in(uint32_t feature, VkStructureType type) {
 	return diti_feature_offset(feature, (uint32_t)type) != 0;
 }
 
@@ -6028,7 +5781,7 @@ static void diti_feature_node_put(diti_feature_chain *chain, uint32_t structure)
 	if (extension) chain->extensions[chain->extension_count++] = extension;
 }
 
-DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain) {
+static void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain) {
 	uint32_t i;
 	memset(chain, 0, sizeof *chain);
 	for (i = 0; i < DITI_STRUCTURES; i++) {
@@ -6058,7 +5811,7 @@ static dit_result diti_features_extensions(const diti_env *env, const diti_vk_ap
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+static dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 	diti_features *out, dit_error *err) {
 	VkPhysicalDeviceFeatures2 features = DITI_ZERO;
 	diti_feature_chain chain;
@@ -6078,14 +5831,14 @@ DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out) {
+static void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out) {
 	const VkBaseInStructure *at;
 	memset(out, 0, sizeof *out);
 	for (at = (const VkBaseInStructure *)info->pNext; at; at = at->pNext) diti_features_get(at, out);
 	diti_features_useful(out);
 }
 
-DIT_INTERNAL void diti_features_useful(diti_features *f) {
+static void diti_features_useful(diti_features *f) {
 	bool *has = f->has, coop;
 	uint32_t i;
 	has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
@@ -6096,7 +5849,6 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
 }
 
 /* ==== src/vk/cores.c ==== */
-
 
 static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, const char *name) {
 	uint32_t i;
@@ -6129,7 +5881,7 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
 	return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
-DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err) {
+static dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err) {
 	VkExtensionProperties *list;
 	uint32_t count = 0;
 	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
@@ -6265,7 +6017,7 @@ static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical,
 	coop->workgroup_reserved = limits.bits[2];
 }
 
-DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+static dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 	const diti_features *features, diti_coop *out, dit_error *err) {
 	diti_coop_device device = DITI_ZERO;
 	bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
@@ -6306,7 +6058,7 @@ static bool diti_coop_serves(const diti_coop_shape *shapes) {
 	return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
 }
 
-DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
+static diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
 	const diti_coop *coop, bool unverified) {
 	if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
 	if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
@@ -6318,7 +6070,7 @@ DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *prope
 
 /* ==== src/vk/devices.c ==== */
 
-DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
+static const char *diti_rung_name(diti_rung rung) {
 	static const char *const names[] = {"base", "fp16", "half", "coop", "coop2"};
 	return (size_t)rung < DITI_COUNT(names) ? names[rung] : "none";
 }
@@ -6382,7 +6134,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
+static dit_result diti_candidate_fill(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
 	diti_candidate *out, dit_error *err) {
 	VkPhysicalDeviceIDProperties id = DITI_ZERO;
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
@@ -6403,7 +6155,7 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
 	return diti_candidate_examine(env, vk, &properties.properties, out, err);
 }
 
-DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
+static dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
 	diti_candidate **out, uint32_t *count, dit_error *err) {
 	VkPhysicalDevice physical[64];
 	diti_candidate *list;
@@ -6424,7 +6176,6 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
 	*count = found;
 	return DIT_OK;
 }
-
 
 static int diti_candidate_score(const diti_candidate *candidate) {
 	switch (candidate->info.type) {
@@ -6515,7 +6266,7 @@ static const diti_candidate *diti_candidate_usable(const diti_candidate *candida
 	return NULL;
 }
 
-DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
+static const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
 	dit_error *err) {
 	const diti_candidate *best = NULL, *unusable = NULL;
 	bool by_uuid = choice && diti_starts_with(choice, "uuid:");
@@ -6537,7 +6288,6 @@ DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *l
 	if (best) return best;
 	return unusable ? diti_candidate_usable(unusable, err) : diti_candidate_none(list, count, choice, err);
 }
-
 
 static void diti_candidates_copy(const diti_candidate *list, uint32_t found, dit_device_info *out, uint32_t *count) {
 	uint32_t i;
@@ -6591,11 +6341,11 @@ static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
 		which, device->info.name);
 }
 
-DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
+static dit_result diti_device_check(diti_device *device, dit_error *err) {
 	return diti_atomic_load(&device->lost) ? diti_device_lost(device, err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
+static dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err) {
 	if (vr == VK_ERROR_DEVICE_LOST) {
 		diti_atomic_store(&device->lost, 1);
 		return diti_device_lost(device, err);
@@ -6611,7 +6361,7 @@ static void diti_queue_wait_idle(diti_device *device) {
 	if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
 }
 
-DIT_INTERNAL void diti_queue_idle(diti_device *device) {
+static void diti_queue_idle(diti_device *device) {
 	diti_queue_lock(device);
 	if (!diti_atomic_load(&device->lost)) diti_queue_wait_idle(device);
 	diti_queue_unlock(device);
@@ -6628,7 +6378,7 @@ static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSu
 	return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
 }
 
-DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
+static void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
 	uint32_t i = 0;
 	if (!timeline || !value) return;
 	while (i < submission->wait_count && submission->waits[i] != timeline) i++;
@@ -6639,7 +6389,7 @@ DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore 
 	if (submission->wait_values[i] < value) submission->wait_values[i] = value;
 }
 
-DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
+static dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
 	VkPipelineStageFlags stages[DITI_MAX_WAITS];
 	VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
 	VkSubmitInfo info = DITI_ZERO;
@@ -6666,7 +6416,7 @@ DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submis
 	return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+static dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
 	VkSemaphore timeline, uint64_t value, dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	submission.commands = commands;
@@ -6676,7 +6426,7 @@ DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *
 	return diti_submit_after(device, &submission, err);
 }
 
-DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
+static dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
 	VkSemaphoreTypeCreateInfo type = DITI_ZERO;
 	VkSemaphoreCreateInfo info = DITI_ZERO;
 	VkResult vr;
@@ -6688,7 +6438,7 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
 	return vr < 0 ? diti_device_fail(device, vr, "vkCreateSemaphore", err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
+static dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
 	VkResult vr;
 	dit_result result = diti_device_check(device, err);
 	if (result < 0) return result;
@@ -6696,7 +6446,7 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
 	return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+static dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
 	uint64_t timeout_ns, dit_error *err) {
 	VkSemaphoreWaitInfo info = DITI_ZERO;
 	diti_trace_scope scope;
@@ -6748,7 +6498,7 @@ static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
+static dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
 	VkCommandPoolCreateInfo info = DITI_ZERO;
 	VkCommandPool pool = VK_NULL_HANDLE;
 	dit_result result;
@@ -6765,7 +6515,7 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
 
 /* ==== src/vk/trace.c ==== */
 
-DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
+static dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
 	dit_error *err) {
 	diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
 	*out = trace;
@@ -6777,7 +6527,7 @@ DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint3
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks) {
+static void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks) {
 	diti_trace_chunk *next;
 	for (; chunks; chunks = next) {
 		next = chunks->next;
@@ -6785,7 +6535,7 @@ DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *ch
 	}
 }
 
-DIT_INTERNAL void diti_trace_destroy(diti_trace *trace) {
+static void diti_trace_destroy(diti_trace *trace) {
 	diti_env env;
 	if (!trace) return;
 	env = trace->env;
@@ -6793,8 +6543,7 @@ DIT_INTERNAL void diti_trace_destroy(diti_trace *trace) {
 	diti_free(&env, trace);
 }
 
-
-DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace) {
+static uint64_t diti_trace_now(diti_trace *trace) {
 	uint64_t us = diti_clock_us(), ns = us > trace->start_us ? (us - trace->start_us) * 1000u : 0;
 	diti_lock(&trace->lock);
 	if (ns < trace->last_ns) ns = trace->last_ns;
@@ -6841,7 +6590,7 @@ static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, V
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
+static dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
 	VkQueryPool queries = VK_NULL_HANDLE;
 	VkQueryPoolCreateInfo info = DITI_ZERO;
 	dit_result result = DIT_OK;
@@ -6859,7 +6608,7 @@ DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device
 	return result;
 }
 
-DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
+static uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
 	const diti_trace_clock *clock = &device->clock;
 	uint32_t bits = device->limits.timestamp_bits;
 	double period = (double)device->limits.timestamp_period, since = ((double)now_ns - (double)clock->ns) / period;
@@ -6871,7 +6620,6 @@ DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t t
 	if (turns > 0) passed += turns * turn;
 	return clock->ns + (uint64_t)(passed * period);
 }
-
 
 static bool diti_trace_put(diti_trace *trace, const diti_trace_event *event) {
 	if (trace->count >= trace->limit) {
@@ -6894,7 +6642,7 @@ static void diti_trace_append(diti_trace *trace, diti_trace_chunk *chunk) {
 	trace->last = chunk;
 }
 
-DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event) {
+static void diti_trace_add(diti_trace *trace, const diti_trace_event *event) {
 	diti_trace_chunk *chunk;
 	bool done;
 	diti_lock(&trace->lock);
@@ -6908,13 +6656,13 @@ DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *even
 	diti_unlock(&trace->lock);
 }
 
-DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events) {
+static void diti_trace_drop(diti_trace *trace, uint64_t events) {
 	diti_lock(&trace->lock);
 	trace->dropped += events;
 	diti_unlock(&trace->lock);
 }
 
-DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped) {
+static diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped) {
 	diti_trace_chunk *chunks;
 	diti_lock(&trace->lock);
 	chunks = trace->first;
@@ -6926,7 +6674,6 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 	return chunks;
 }
 
-
 static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
 	uint8_t row = 0;
 	while (row + 1u < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
@@ -6934,7 +6681,7 @@ static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
 	return row;
 }
 
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+static diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
 	diti_trace_scope scope = DITI_ZERO;
 	if (!trace || (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY)) return scope;
 	scope.trace = trace;
@@ -6947,7 +6694,7 @@ DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane
 	return scope;
 }
 
-DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+static void diti_trace_close(const diti_trace_scope *scope, double bytes) {
 	diti_trace_event event = DITI_ZERO;
 	if (!scope->trace) return;
 	event.kind = DITI_TRACE_SPAN;
@@ -6963,7 +6710,6 @@ DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) 
 	diti_trace_add(scope->trace, &event);
 }
 
-
 static void diti_trace_copy_text(char *out, size_t size, const char *text) {
 	size_t length = strlen(text);
 	if (length >= size) {
@@ -6974,7 +6720,7 @@ static void diti_trace_copy_text(char *out, size_t size, const char *text) {
 	out[length] = 0;
 }
 
-DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text) {
+static void diti_trace_mark(diti_trace *trace, const char *text) {
 	diti_trace_event event = DITI_ZERO;
 	event.kind = DITI_TRACE_MARK;
 	event.begin_ns = event.end_ns = diti_trace_now(trace);
@@ -6982,7 +6728,7 @@ DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text) {
 	diti_trace_add(trace, &event);
 }
 
-DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
+static uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 	diti_trace_range range = DITI_ZERO;
 	uint32_t slot = 0;
 	range.begin_ns = diti_trace_now(trace);
@@ -7031,7 +6777,7 @@ static bool diti_trace_range_complete(const diti_trace_range *range) {
 	return range->id && !range->open && range->finished == range->last + 1 - range->first;
 }
 
-DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
+static void diti_trace_end(diti_trace *trace, uint64_t range) {
 	diti_trace_range *place = &trace->ranges[range % DITI_TRACE_RANGES], ended = DITI_ZERO;
 	uint64_t now = diti_trace_now(trace);
 	bool complete = false;
@@ -7050,7 +6796,7 @@ DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
 	if (complete && ended.slices) diti_trace_add_device_range(trace, &ended);
 }
 
-DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace) {
+static uint64_t diti_trace_submitted(diti_trace *trace) {
 	uint64_t submission;
 	diti_lock(&trace->lock);
 	submission = ++trace->submitted;
@@ -7067,7 +6813,7 @@ static void diti_trace_widen(diti_trace_range *range, uint64_t begin_ns, uint64_
 	range->slices++;
 }
 
-DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
+static void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
 	uint64_t end_ns) {
 	diti_trace_range complete = DITI_ZERO, *place;
 	uint32_t slot;
@@ -7093,7 +6839,6 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
 
-
 static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
 	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
 	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
@@ -7118,7 +6863,7 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
 	return best;
 }
 
-DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+static void diti_memory_init(diti_device *device, VkDeviceSize limit) {
 	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
 	uint32_t i, heap;
 	memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
@@ -7158,7 +6903,6 @@ static void diti_memory_release(diti_device *device, VkDeviceSize size) {
 	diti_unlock(&device->lock);
 }
 
-
 static VkMemoryPropertyFlags diti_memory_required(diti_memory_kind kind) {
 	switch (kind) {
 	case DITI_MEMORY_UPLOAD: return DITI_HOST_COHERENT;
@@ -7184,7 +6928,7 @@ static uint32_t diti_memory_score(VkMemoryPropertyFlags flags, diti_memory_kind 
 	return 0;
 }
 
-DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
+static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out) {
 	uint32_t i, score, best = 0;
 	for (i = 0; i < device->memory.memoryTypeCount; i++) {
 		if (!(bits >> i & 1u)) continue;
@@ -7195,7 +6939,6 @@ DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, dit
 	}
 	return best > 0;
 }
-
 
 static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flags, diti_buffer *out, dit_error *err) {
 	bool wanted = out->kind != DITI_MEMORY_DEVICE;
@@ -7279,7 +7022,7 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 		"%s: the device_allocator must map memory that it was asked for as HOST_VISIBLE", what);
 }
 
-DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
+static dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
 	const char *what, diti_buffer *out, dit_error *err) {
 	bool counts = diti_memory_counts(device, kind);
 	dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
@@ -7300,7 +7043,7 @@ DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryReq
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
+static void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 	if (!buffer->block.memory) return;
 	if (device->allocator.free) {
 		buffer->block.mapped = buffer->hook_mapped;
@@ -7311,7 +7054,6 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 	diti_memory_release(device, buffer->charged);
 	memset(&buffer->block, 0, sizeof buffer->block);
 }
-
 
 static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
 	VkMemoryRequirements need;
@@ -7356,12 +7098,12 @@ static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+static dit_result diti_buffer_create(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
 	const char *what, diti_buffer *out, dit_error *err) {
 	return diti_buffer_make(device, size, kind, &device->queue_family, 1, what, out, err);
 }
 
-DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
+static dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
 	diti_buffer *out, dit_error *err) {
 	bool two = device->transfer_queue && device->transfer_family != device->queue_family;
 	uint32_t families[2];
@@ -7370,7 +7112,7 @@ DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceS
 	return diti_buffer_make(device, size, DITI_MEMORY_DEVICE, families, two ? 2u : 1u, what, out, err);
 }
 
-DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
+static void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
 	if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
 	diti_block_destroy(device, buffer);
 	memset(buffer, 0, sizeof *buffer);
@@ -7384,20 +7126,19 @@ static VkMappedMemoryRange diti_buffer_range(const diti_buffer *buffer) {
 	return range;
 }
 
-DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer) {
+static void diti_buffer_flush(diti_device *device, const diti_buffer *buffer) {
 	VkMappedMemoryRange range = diti_buffer_range(buffer);
 	if (buffer->coherent || !buffer->block.mapped) return;
 	device->vk.FlushMappedMemoryRanges(device->device, 1, &range);
 }
 
-DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer) {
+static void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer) {
 	VkMappedMemoryRange range = diti_buffer_range(buffer);
 	if (buffer->coherent || !buffer->block.mapped) return;
 	device->vk.InvalidateMappedMemoryRanges(device->device, 1, &range);
 }
 
 /* ==== src/vk/transfer.c ==== */
-
 
 static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,
 	dit_error *err) {
@@ -7426,7 +7167,7 @@ static void diti_staging_give(diti_device *device, diti_buffer *staging) {
 	diti_buffer_destroy(device, staging);
 }
 
-DIT_INTERNAL void diti_staging_free(diti_device *device) { diti_buffer_destroy(device, &device->staging); }
+static void diti_staging_free(diti_device *device) { diti_buffer_destroy(device, &device->staging); }
 
 static void diti_transfer_barrier(diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
 	VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
@@ -7521,7 +7262,7 @@ static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *bu
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
+static dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
 	const void *data, VkDeviceSize size, dit_error *err) {
 	dit_result result = diti_transfer_check(buffer, offset, size, err);
 	diti_trace_scope scope;
@@ -7533,7 +7274,7 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
+static dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
 	VkDeviceSize size, dit_error *err) {
 	dit_result result = diti_transfer_check(buffer, offset, size, err);
 	diti_trace_scope scope;
@@ -7578,7 +7319,7 @@ static dit_result diti_stage_make(diti_stage *stage, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
+static dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
 	dit_error *err) {
 	diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
 	dit_result result;
@@ -7595,7 +7336,7 @@ DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize byte
 	return result;
 }
 
-DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
+static void diti_stage_destroy(diti_stage *stage) {
 	diti_device *device;
 	uint32_t i;
 	if (!stage) return;
@@ -7624,7 +7365,7 @@ static dit_result diti_stage_poll(diti_stage *stage, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err) {
+static dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err) {
 	dit_result result;
 	if (value <= stage->finished) return DIT_OK;
 	if (value > stage->submitted) {
@@ -7657,7 +7398,7 @@ static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) 
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err) {
+static dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err) {
 	diti_stage_buffer *buffer = &stage->buffers[stage->current];
 	dit_result result = DIT_OK;
 	if (buffer->open && size > stage->bytes - buffer->used) result = diti_stage_submit(stage, err);
@@ -7668,7 +7409,7 @@ DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bo
 	return DIT_OK;
 }
 
-DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size) {
+static uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDeviceSize offset, VkDeviceSize size) {
 	diti_stage_buffer *buffer = &stage->buffers[stage->current];
 	VkBufferCopy region = DITI_ZERO;
 	region.srcOffset = buffer->used;
@@ -7680,7 +7421,7 @@ DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDevic
 	return buffer->value;
 }
 
-DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
+static dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
 	diti_stage_buffer *buffer = &stage->buffers[stage->current];
 	uint64_t value = buffer->value;
 	diti_submission submission = DITI_ZERO;
@@ -7739,7 +7480,7 @@ static bool diti_share_has(const diti_device *device, diti_share share, VkExtern
 		(properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
 }
 
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
+static bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
 	VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
 	VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
 	if (share == DITI_SHARE_HOST) export_too = imports;
@@ -7794,7 +7535,6 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
 	return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory of shared memory", err) : DIT_OK;
 }
 
-
 static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
 	dit_error *err) {
 	PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
@@ -7836,7 +7576,6 @@ static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share s
 	if (!out->buffers[1].block.memory) diti_share_close(fd);
 	return result;
 }
-
 
 static VkDeviceSize diti_shared_alignment(const diti_device *device) {
 	VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = DITI_ZERO;
@@ -7882,8 +7621,7 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
 	return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
-
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+static dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
 	diti_shared *out, dit_error *err) {
 	VkMemoryRequirements need[2];
 	dit_result result;
@@ -7903,7 +7641,7 @@ static void diti_shared_free(const diti_device *device, const diti_buffer *buffe
 	if (buffer->block.memory) device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
 }
 
-DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
+static void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
 	diti_shared_free(a, &shared->buffers[0]);
 	diti_shared_free(b, &shared->buffers[1]);
 	diti_free(&a->env, shared->pages);
@@ -7912,7 +7650,7 @@ DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b
 
 /* ==== src/vk/pipeline.c ==== */
 
-DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
+static dit_result diti_layouts_create(diti_device *device, dit_error *err) {
 	VkDescriptorSetLayoutBinding bindings[DITI_MAX_BINDINGS];
 	VkDescriptorSetLayoutCreateInfo set = DITI_ZERO;
 	VkPipelineLayoutCreateInfo layout = DITI_ZERO;
@@ -8057,7 +7795,7 @@ static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *k
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+static dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
 	uint32_t constant_count, VkPipeline *out, dit_error *err) {
 	diti_pipeline *found, key = DITI_ZERO;
 	*out = VK_NULL_HANDLE;
@@ -8076,7 +7814,7 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
+static void diti_pipelines_free(diti_device *device) {
 	size_t i;
 	for (i = 0; i < device->pipeline_count; i++) {
 		device->vk.DestroyPipeline(device->device, device->pipelines[i]->pipeline, device->callbacks);
@@ -8097,7 +7835,7 @@ DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
 
 /* ==== src/vk/tuned.c ==== */
 
-DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
+static bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
 	bool found = false;
 	size_t i;
 	diti_lock(&device->lock);
@@ -8109,7 +7847,7 @@ DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t
 	return found;
 }
 
-DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
+static void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
 	uint32_t known;
 	if (diti_tuned_find(device, shapes, &known)) return;
 	diti_lock(&device->lock);
@@ -8231,7 +7969,7 @@ static bool diti_cache_accept(diti_device *device, const void *blob, size_t size
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
+static dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
 	VkPipelineCacheCreateInfo info = DITI_ZERO;
 	size_t data = 0;
 	bool use = blob && size && diti_cache_accept(device, blob, size, &data);
@@ -8279,7 +8017,7 @@ static uint32_t diti_cache_tuned_count(diti_device *device) {
 	return count;
 }
 
-DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
+static dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err) {
 	diti_cache_header header;
 	unsigned char *behind;
 	size_t data_size, room = *size, tuned_size;
@@ -8495,7 +8233,6 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	return DIT_OK;
 }
 
-
 static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
 	VkQueueFamilyProperties families[64];
 	uint32_t i, count = DITI_COUNT(families);
@@ -8583,7 +8320,6 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 	return DIT_OK;
 }
 
-
 static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 	const char *missing = NULL;
 	if (!given->get_instance_proc_addr) missing = "get_instance_proc_addr";
@@ -8669,7 +8405,6 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 	return diti_device_functions(&device->vk, device->device, err);
 }
 
-
 static bool diti_device_is_given(const dit_context_desc *desc) {
 	const dit_vulkan *given = desc->vulkan_count ? desc->vulkan : NULL;
 	return given && (given->instance || given->physical_device || given->device || given->queue || given->device_info);
@@ -8718,7 +8453,7 @@ static void diti_device_settle_in(diti_device *device, const dit_context_desc *d
 	device->instance = first->instance;
 }
 
-DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
+static dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
 	const diti_device_place *place, diti_device **out, dit_error *err) {
 	diti_device *device;
 	dit_result result = diti_device_check_desc(desc, err);
@@ -8739,13 +8474,13 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
+static dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
 	dit_error *err) {
 	const diti_device_place alone = DITI_ZERO;
 	return diti_device_open_beside(desc, env, &alone, out, err);
 }
 
-DIT_INTERNAL void diti_device_close(diti_device *device) {
+static void diti_device_close(diti_device *device) {
 	diti_env env;
 	if (!device) return;
 	env = device->env;
@@ -9121,18 +8856,18 @@ static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *byte
 	return at == entry->byte_count;
 }
 
-DIT_INTERNAL uint32_t diti_spirv_count(void) {
+static uint32_t diti_spirv_count(void) {
 	const diti_spirv_module *table = diti_spirv_table();
 	uint32_t count = 0;
 	while (table[count].name) count++;
 	return count;
 }
 
-DIT_INTERNAL const char *diti_spirv_name(uint32_t module) {
+static const char *diti_spirv_name(uint32_t module) {
 	return module < diti_spirv_count() ? diti_spirv_table()[module].name : "?";
 }
 
-DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
+static bool diti_spirv_find(const char *name, uint32_t *module) {
 	const diti_spirv_module *table = diti_spirv_table();
 	uint32_t i;
 	for (i = 0; table[i].name; i++) {
@@ -9143,7 +8878,7 @@ DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
 	return false;
 }
 
-DIT_INTERNAL uint64_t diti_spirv_hash(void) {
+static uint64_t diti_spirv_hash(void) {
 	const diti_spirv_module *module;
 	const char *const *piece;
 	uint64_t parts[2] = {0, 0};
@@ -9156,7 +8891,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void) {
 	return parts[0];
 }
 
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+static dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
 	dit_error *err) {
 	const diti_spirv_module *entry;
 	unsigned char *bytes;
@@ -9181,7 +8916,7 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
 	return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
 }
 
-DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
+static bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
 	const uint32_t op_capability = 2u << 16 | 17u, cooperative_matrix = 6022;
 	size_t i;
 	for (i = 5; i + 1 < count && words[i] == op_capability; i += 2)
@@ -9189,7 +8924,7 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
 	return false;
 }
 
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
+static dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
 	static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
 	static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
 	const uint32_t float16[] = {2u << 16 | 17u, 9};
@@ -9227,9 +8962,7 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 #define DITI_GRAPH_H
 
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
-DIT_INTERNAL uint32_t diti_element_size(diti_element element);
-DIT_INTERNAL bool diti_element_is_float(diti_element element);
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
+static uint32_t diti_i8_pitch(uint32_t columns);
 
 typedef struct diti_weight_part {
 	const diti_buffer *buffer;
@@ -9247,8 +8980,6 @@ typedef struct diti_weight {
 	diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
-DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
-
 typedef struct diti_i8_source {
 	const diti_env *env;
 	const diti_checkpoint *checkpoint;
@@ -9256,8 +8987,6 @@ typedef struct diti_i8_source {
 	dit_type type;
 	uint32_t columns;
 } diti_i8_source;
-DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
-	dit_error *err);
 
 typedef struct diti_weight_block {
 	diti_buffer buffer;
@@ -9339,57 +9068,23 @@ typedef struct diti_loader {
 	bool chosen;
 	bool streaming;
 } diti_loader;
-DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
-	const diti_checkpoint *checkpoint, const char *prefix, const char *what,
-	const dit_progress *progress);
-DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
-DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name);
-DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
-DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-	uint32_t kernel, const char *name);
-DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
-DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
-	uint64_t values);
-DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
-DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
-	dit_error *err);
-DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
+static void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
+static void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
-DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload);
-DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
-DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+static uint64_t diti_upload_bytes(const diti_upload *upload);
+static uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
+static dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
 	const diti_upload *upload, uint64_t done, uint64_t size, void *out,
 	dit_error *err);
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
+static uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
 	diti_weight weight, bias;
 } diti_layer;
-DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
-	uint32_t kernel, const char *name);
-DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
-	uint32_t all, uint32_t columns, const char *name);
-DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
-	uint32_t columns);
-DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 typedef struct diti_joined {
 	diti_layer layers[3];
 	uint32_t count;
 } diti_joined;
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-	uint32_t rows, uint32_t columns, bool biased);
-DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-	size_t size);
 
 typedef uint32_t diti_tensor;
 typedef enum diti_storage {
@@ -9505,49 +9200,15 @@ typedef struct diti_graph {
 	size_t exchange_count, exchange_capacity;
 } diti_graph;
 
-DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
-DIT_INTERNAL void diti_graph_free(diti_graph *graph);
-DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
-DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
+static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
 	DITI_PRINTF(3, 4);
-DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
-DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
-	uint32_t column, uint32_t columns);
-DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
-DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 
-DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
-DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
-DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor);
-
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+static bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 	uint32_t group_size);
-DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+static void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 	uint8_t word, bool reads, bool writes);
-DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
-	uint64_t rows, uint64_t before, uint64_t after);
-DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
-DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
-DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
-DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
-DIT_INTERNAL uint32_t diti_op_float(float value);
-DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-	uint32_t rows, const char *name);
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+static void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
 typedef struct diti_gemm {
 	diti_tensor x, weight;
 	diti_tensor bias, multiply, gate, residual, out;
@@ -9558,10 +9219,8 @@ typedef struct diti_gemm {
 	const diti_gemm_image *image;
 	const char *name;
 } diti_gemm;
-DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
-DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
-DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+static void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 #define DITI_ATTENTION_CONSTANTS 8u
 typedef struct diti_attention_tiles {
 	const char *module;
@@ -9569,8 +9228,6 @@ typedef struct diti_attention_tiles {
 	uint32_t quads;
 	uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count;
 } diti_attention_tiles;
-DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-	uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
 
 typedef struct diti_guard_use {
 	diti_tensor out;
@@ -9579,10 +9236,6 @@ typedef struct diti_guard_use {
 	uint32_t binding;
 	uint8_t word;
 } diti_guard_use;
-DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
-DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
-DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
-DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u
 #define DITI_OP_JUDGE 5u
 #define DITI_OP_WEIGH 6u
@@ -9594,10 +9247,6 @@ typedef struct diti_health {
 	uint32_t step;
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
-DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
-DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
-DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
-
 
 typedef enum diti_activation {
 	DITI_ACTIVATION_NONE,
@@ -9625,11 +9274,6 @@ typedef struct diti_linear_desc {
 	bool out_f32;
 	const char *name;
 } diti_linear_desc;
-DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-	const diti_linear_desc *desc);
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-	const diti_linear_desc *desc);
 
 typedef struct diti_norm_desc {
 	bool rms;
@@ -9643,9 +9287,8 @@ typedef struct diti_norm_desc {
 	bool out_f32;
 	const char *name;
 } diti_norm_desc;
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
 #define DITI_ITEM_WORDS 4u
 typedef struct diti_attention_desc {
@@ -9660,7 +9303,7 @@ typedef struct diti_attention_desc {
 	diti_tensor out;
 	const char *name;
 } diti_attention_desc;
-DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+static diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
 	const diti_attention_desc *desc);
 
 typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
@@ -9675,23 +9318,16 @@ typedef struct diti_qkv_desc {
 	uint32_t tokens;
 	const char *name;
 } diti_qkv_desc;
-DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+static DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+static diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+static diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
 	bool keys);
-DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
 typedef struct diti_row_weight {
 	float weight;
 	uint32_t first, rows;
 	uint32_t zero;
 } diti_row_weight;
-DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
-
-DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
-	const char *name);
-
-DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
 
 typedef struct diti_elementwise_desc {
 	diti_activation activation;
@@ -9701,20 +9337,7 @@ typedef struct diti_elementwise_desc {
 	bool out_f32;
 	const char *name;
 } diti_elementwise_desc;
-DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
-
-DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
-DIT_INTERNAL void diti_advance_step(diti_graph *graph,
-	diti_tensor step);
-
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-	uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-	uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-	uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
-DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
-	float scale, float shift);
+static diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
@@ -9723,8 +9346,6 @@ typedef struct diti_solver_desc {
 	bool guided, mixed, corrects, learned;
 	bool keeps;
 } diti_solver_desc;
-DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc);
-DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
 
 typedef struct diti_conv_desc {
 	uint32_t batch, height, width;
@@ -9738,8 +9359,6 @@ typedef struct diti_conv_desc {
 	bool out_f32;
 	const char *name;
 } diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-	const diti_conv_desc *desc);
 
 typedef struct diti_group_norm_desc {
 	uint32_t batch, groups;
@@ -9748,17 +9367,11 @@ typedef struct diti_group_norm_desc {
 	bool silu;
 	const char *name;
 } diti_group_norm_desc;
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
 typedef struct diti_tile {
 	uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
 	uint32_t top, left, bottom, right;
 } diti_tile;
-DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
-
-DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
-	diti_tensor health);
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 
 typedef struct diti_plan_block {
 	diti_storage storage;
@@ -9807,9 +9420,7 @@ typedef struct diti_stream {
 	int lock;
 	bool busy;
 } diti_stream;
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-	VkDeviceSize piece, diti_stream **out, dit_error *err);
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream);
+static void diti_stream_destroy(diti_stream *stream);
 
 typedef struct diti_plan_item {
 	const diti_streamed *streamed;
@@ -9864,16 +9475,6 @@ typedef struct diti_plan_memory {
 	VkDeviceSize activations, inputs;
 	uint32_t blocks;
 } diti_plan_memory;
-DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
-	VkBuffer *buffer);
-DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
-DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan);
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 #define DITI_PROFILE_SETS 4u
 typedef struct diti_profile_slice {
 	uint32_t first_query, stride;
@@ -9894,16 +9495,7 @@ typedef struct diti_profile {
 	uint64_t *ticks, last_end_ns;
 	uint32_t runs[DITI_MAX_SEGMENTS];
 } diti_profile;
-DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
-DIT_INTERNAL void diti_profile_free(diti_plan *plan);
-DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice);
-DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
-DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
-DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
-	dit_error *err);
-DIT_INTERNAL void diti_plan_destroy(diti_plan *plan);
-DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
+static void diti_plan_destroy(diti_plan *plan);
 typedef struct diti_verdict {
 	uint32_t segment, step;
 	uint32_t record;
@@ -9911,59 +9503,24 @@ typedef struct diti_verdict {
 	bool lost;
 } diti_verdict;
 #define DITI_GUARD_TRIES 8u
-DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out);
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan);
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-	uint32_t steps, dit_error *err);
-DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
-DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
-DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+static dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
+static void diti_guard_inherit(diti_plan *plan, const diti_plan *before);
+static VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
 	VkDeviceSize *size);
-DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
-DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
-	uint32_t slice);
-DIT_INTERNAL float
+static float
 diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
 	uint32_t slice);
-DIT_INTERNAL void diti_plan_wait(const diti_plan *plan);
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+static dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
 	diti_submission *submission, uint64_t *value, dit_error *err);
-DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-	VkCommandBuffer commands);
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-	dit_error *err);
-DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
-DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-	dit_error *err);
 #define DITI_STREAM_AHEAD 256u
 typedef struct diti_stream_walk {
 	uint32_t slots, group, slices;
 } diti_stream_walk;
-DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
-	uint64_t *bytes, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
-DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
-	dit_error *err);
-DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
-DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
-DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
-DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif
 
 /* ==== src/graph/weights_i8.c ==== */
 
-DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
+static bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
 	if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
 	return diti_mul_u64(rows, diti_i8_pitch(columns), out);
 }
@@ -10009,7 +9566,7 @@ static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index,
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
+static dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
 	dit_error *err) {
 	uint32_t i, pitch = diti_i8_pitch(source->columns);
 	unsigned char *stored;
@@ -10032,14 +9589,13 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 
 /* ==== src/graph/weights.c ==== */
 
-
 #define DITI_WEIGHT_ALIGN 16u
 
 static void diti_loader_fail_memory(diti_loader *loader) {
 	diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
 }
 
-DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
+static void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
 	const diti_checkpoint *checkpoint, const char *prefix, const char *what,
 	const dit_progress *progress) {
 	memset(loader, 0, sizeof *loader);
@@ -10051,7 +9607,7 @@ DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, co
 	loader->progress = progress && progress->func ? progress : NULL;
 }
 
-DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) {
+static void diti_loader_scope(diti_loader *loader, const char *format, ...) {
 	va_list args;
 	va_start(args, format);
 	vsnprintf(loader->scope, sizeof loader->scope, format, args);
@@ -10066,13 +9622,13 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
 	return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
+static const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
 	char stored[512];
 	if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
 	return diti_checkpoint_find(loader->checkpoint, stored);
 }
 
-DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after) {
+static uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after) {
 	char name[200];
 	uint32_t count = 0;
 	while (count < UINT16_MAX && diti_format(name, sizeof name, "%s%u%s", before, (unsigned)count, after) &&
@@ -10082,7 +9638,7 @@ DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before,
 	return count;
 }
 
-DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {
+static uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {
 	const diti_stored_tensor *tensor = diti_loader_find(loader, name);
 	if (!tensor || index >= tensor->rank || tensor->shape[index] > (1u << 24)) return 0;
 	return (uint32_t)tensor->shape[index];
@@ -10198,7 +9754,6 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 	return true;
 }
 
-
 static bool diti_loader_begin_stream(diti_loader *loader) {
 	diti_streamed *streamed;
 	if (loader->weights.streamed) return true;
@@ -10259,7 +9814,7 @@ static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *ten
 	tally->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
 }
 
-DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
+static void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
 	uint64_t values) {
 	const diti_stored_tensor *tensor =
 		weight->part_count ? diti_checkpoint_find(loader->checkpoint, weight->name) : NULL;
@@ -10360,18 +9915,17 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
 	out->kernel = kernel;
 }
 
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+static void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 	uint32_t kernel, const char *name) {
 	diti_loader_add_stored(loader, out, rows, columns, kernel, name, false);
 }
 
-DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+static void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 	const char *name) {
 	diti_loader_add_stored(loader, out, rows, columns, 1, name, true);
 }
 
-
-DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
+static void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options) {
 	loader->component = component;
 	if (!options) return;
 	loader->types = options->types;
@@ -10437,12 +9991,12 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
 	loader->skip = 0;
 }
 
-DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+static void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 	const char *name) {
 	diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+static void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 	const char *name) {
 	const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
 	diti_upload upload = DITI_ZERO;
@@ -10467,7 +10021,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
 	out->part_count = 1;
 }
 
-DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
+static void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
 	uint32_t columns) {
 	diti_upload upload = DITI_ZERO;
 	VkDeviceSize first = 0;
@@ -10492,7 +10046,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
 	out->part_count = 1;
 }
 
-DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+static void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
 	const char *name) {
 	diti_load_vector(loader, out, columns, rows, name);
 	if (!out->part_count) return;
@@ -10522,7 +10076,7 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 	return true;
 }
 
-DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
+static bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
 	uint32_t i = 0;
 	if (!out->part_count || !more->part_count || out->type != more->type || out->kernel != more->kernel) return false;
 	if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
@@ -10537,7 +10091,7 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
 	return true;
 }
 
-DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
+static void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
 	uint32_t kernel, const char *name) {
 	char full[160];
 	memset(out, 0, sizeof *out);
@@ -10550,7 +10104,7 @@ DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t
 	diti_load_vector(loader, &out->bias, 1, rows, full);
 }
 
-DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
+static void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
 	uint32_t all, uint32_t columns, const char *name) {
 	char full[160];
 	memset(out, 0, sizeof *out);
@@ -10564,7 +10118,7 @@ DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uin
 	out->bias.parts[0].offset += (VkDeviceSize)first * sizeof(float);
 }
 
-DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
+static void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name) {
 	char full[160];
 	memset(out, 0, sizeof *out);
 	diti_format(full, sizeof full, "%s.weight", name);
@@ -10590,7 +10144,7 @@ static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
 	for (i = 0; i < weight->part_count; i++) diti_loader_measure(loader, diti_part_bytes(weight, &weight->parts[i]));
 }
 
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
+static void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
 	uint32_t rows, uint32_t columns, bool biased) {
 	char full[160];
 	uint32_t i;
@@ -10612,7 +10166,7 @@ DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const 
 	diti_join_measure(loader, out);
 }
 
-DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
+static const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
 	size_t size) {
 	const char *stored = NULL;
 	size_t i, length, longest = 0;
@@ -10625,7 +10179,6 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
 	}
 	return stored && diti_format(out, size, "%s%s", stored, name + longest) ? out : NULL;
 }
-
 
 typedef struct diti_upload_run {
 	diti_loader *loader;
@@ -10716,7 +10269,7 @@ static void diti_loader_tell(diti_loader *loader) {
 	}
 }
 
-DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
+static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
 	size_t i;
 	dit_result result = loader->error.result;
 	for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
@@ -10778,7 +10331,7 @@ static dit_result diti_weights_replicate_block(diti_weight_block *block, diti_de
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
+static dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
 	dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(from->trace, DITI_LANE_LOAD, "weights to another device");
 	dit_result result = DIT_OK;
@@ -10796,7 +10349,7 @@ static void diti_weights_free_replicas(const diti_env *env, diti_buffer *buffer)
 	diti_free(env, buffer->replicas);
 }
 
-DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
+static void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
 	size_t i;
 	for (i = 0; i < weights->block_count; i++) {
 		diti_weights_free_replicas(env, &weights->blocks[i]->buffer);
@@ -10813,16 +10366,16 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
 
 /* ==== src/graph/upload.c ==== */
 
-DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
+static uint64_t diti_upload_bytes(const diti_upload *upload) {
 	return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
 }
 
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+static uint64_t diti_upload_least(const diti_upload *upload) {
 	if (upload->floats) return diti_upload_bytes(upload);
 	return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
-DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
+static uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
 	uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_least(upload);
 	if (upload->floats || left <= most) return left;
 	return most > least ? most / least * least : least;
@@ -10857,7 +10410,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+static dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
 	const diti_upload *upload, uint64_t done, uint64_t size, void *out,
 	dit_error *err) {
 	if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
@@ -10868,7 +10421,6 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
 }
 
 /* ==== src/graph/stream.c ==== */
-
 
 static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
 	diti_device *device = stream->device;
@@ -10885,7 +10437,7 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
 	return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
 }
 
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
+static dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
 	VkDeviceSize piece, diti_stream **out, dit_error *err) {
 	diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
 	dit_result result = DIT_OK;
@@ -10902,7 +10454,7 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
 	return result;
 }
 
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
+static void diti_stream_destroy(diti_stream *stream) {
 	diti_env env;
 	uint32_t i;
 	if (!stream) return;
@@ -10912,7 +10464,6 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
 		diti_buffer_destroy(stream->device, &stream->slots[i].buffer);
 	diti_free(&env, stream);
 }
-
 
 typedef struct diti_group_maker {
 	diti_plan *plan;
@@ -11042,7 +10593,7 @@ static bool diti_group_stream(diti_plan *plan) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+static dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
 	diti_group_maker maker = DITI_ZERO;
 	dit_error error = DITI_ZERO;
 	uint32_t segment, i;
@@ -11066,7 +10617,7 @@ DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph 
 	return DIT_OK;
 }
 
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+static VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
 	VkBuffer *buffer) {
 	const diti_plan_item *item;
 	if (!part->streamed) {
@@ -11079,7 +10630,6 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
 	*buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
 	return item->offset;
 }
-
 
 static bool diti_stream_enter(diti_stream *stream) {
 	bool mine;
@@ -11096,7 +10646,7 @@ static void diti_stream_leave(diti_stream *stream) {
 	diti_unlock(&stream->lock);
 }
 
-DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
 	return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
 }
 
@@ -11228,14 +10778,13 @@ static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, 
 	return result;
 }
 
-
-DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->stream != NULL; }
+static bool diti_plan_streams(const diti_plan *plan) { return plan->stream != NULL; }
 
 static uint32_t diti_plan_group_of(const diti_plan *plan, uint32_t segment, uint32_t slice) {
 	return plan->slices[plan->segments[segment].first + slice].group;
 }
 
-DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+static dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
 	dit_error *err) {
 	uint32_t group = diti_plan_group_of(plan, segment, slice);
 	dit_result result;
@@ -11246,7 +10795,7 @@ DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+static dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
 	uint64_t *bytes, dit_error *err) {
 	uint32_t group = diti_plan_group_of(plan, segment, slice);
 	dit_result result;
@@ -11261,7 +10810,7 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission,
+static dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission,
 	dit_error *err) {
 	diti_stream *stream = plan->stream;
 	uint64_t all = UINT64_MAX;
@@ -11282,7 +10831,7 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted) {
+static void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted) {
 	diti_stream_slot *slot = &plan->stream->slots[plan->groups[group].slot];
 	if (submitted) {
 		slot->used = true;
@@ -11293,7 +10842,7 @@ DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool subm
 	diti_stream_leave(plan->stream);
 }
 
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
+static void diti_stream_forget(diti_plan *plan) {
 	uint32_t i;
 	if (!plan->stream) return;
 	while (!diti_stream_enter(plan->stream)) {
@@ -11309,22 +10858,22 @@ DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
 
 /* ==== src/graph/graph.c ==== */
 
-DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
+static uint32_t diti_element_size(diti_element element) {
 	return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;
 }
 
-DIT_INTERNAL bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
+static bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
 
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
+static uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
 
-DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
+static void diti_graph_init(diti_graph *graph, diti_device *device) {
 	memset(graph, 0, sizeof *graph);
 	graph->device = device;
 	graph->tensor_count = 1;
 	graph->activation = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
 }
 
-DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
+static void diti_graph_free(diti_graph *graph) {
 	if (!graph->device) return;
 	diti_free(&graph->device->env, graph->tensors);
 	diti_free(&graph->device->env, graph->dispatches);
@@ -11334,9 +10883,9 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
 	memset(graph, 0, sizeof *graph);
 }
 
-DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph) { return graph->error.result < 0; }
+static bool diti_graph_failed(const diti_graph *graph) { return graph->error.result < 0; }
 
-DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) {
+static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...) {
 	va_list args;
 	if (diti_graph_failed(graph)) return 0;
 	graph->error.result = result;
@@ -11346,7 +10895,7 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
 	return 0;
 }
 
-DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
+static uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
 	diti_segment *segment;
 	if (graph->segment_count == DITI_COUNT(graph->segments)) {
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "the plan has more than %u segments",
@@ -11359,7 +10908,7 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 	return graph->segment_count++;
 }
 
-DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
+static void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
 	graph->scope[0] = 0;
 	if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
@@ -11408,22 +10957,22 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
 	return tensor;
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+static diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+static diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_STATE, format, rows, columns, name);
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+static diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
 	const char *name) {
 	return diti_tensor_make(graph, DITI_STORAGE_INPUT, format, rows, columns, name);
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+static diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
 	uint32_t column, uint32_t columns) {
 	diti_tensor view;
 	diti_tensor_info *info, base;
@@ -11442,7 +10991,7 @@ DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor,
 	return view;
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns) {
+static diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns) {
 	diti_tensor view;
 	diti_tensor_info *info, base;
 	if (diti_graph_failed(graph)) return 0;
@@ -11461,7 +11010,7 @@ DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tens
 	return view;
 }
 
-DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+static diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part) {
 	diti_tensor tensor;
 	diti_tensor_info *info;
 	if (part >= weight->part_count)
@@ -11482,7 +11031,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 	return tensor;
 }
 
-DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
+static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
 	static const diti_tensor_info none = DITI_ZERO;
 	if (!graph->tensors) return &none;
 	return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
@@ -11494,7 +11043,7 @@ static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispa
 	parent->last_use = dispatch;
 }
 
-DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
+static void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
 	diti_dispatch *copy;
 	uint32_t i;
 	if (diti_graph_failed(graph)) return;
@@ -11527,7 +11076,7 @@ static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {
 	if (parent->last_use < now) parent->last_use = now;
 }
 
-DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
+static uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
 	diti_exchange *exchange;
 	if (diti_graph_failed(graph)) return 0;
 	if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
@@ -11547,25 +11096,25 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
 	return (uint32_t)graph->exchange_count++;
 }
 
-DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
+static void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
 	if (diti_graph_failed(graph)) return;
 	graph->exchanges[exchange].end = (uint32_t)graph->dispatch_count;
 	diti_exchange_use(graph, graph->exchanges[exchange].tensor);
 }
 
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
+static void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
 	uint32_t sent = diti_exchange_begin(graph, from, peer, true),
 		received = diti_exchange_begin(graph, to, peer, false);
 	diti_exchange_end(graph, sent);
 	diti_exchange_end(graph, received);
 }
 
-DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
+static uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
 	uint32_t elements = tensor->format == DITI_I8 ? tensor->pitch : tensor->columns;
 	return (uint64_t)elements * diti_element_size(tensor->format);
 }
 
-DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer) {
+static uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer) {
 	uint64_t bytes = 0;
 	size_t i;
 	for (i = 0; i < plan->exchange_count; i++) {
@@ -11700,7 +11249,7 @@ static void diti_arena_copy_to_views(diti_graph *graph) {
 	}
 }
 
-DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
 	const diti_env *env = &graph->device->env;
 	uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
 	size_t count = 0, placed_count = 0, i;
@@ -11719,7 +11268,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
+static dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
 	diti_plan plan;
 	dit_result result;
 	size_t i;
@@ -11849,7 +11398,7 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
 	plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
 	VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
 	VkDescriptorSetAllocateInfo info;
 	size_t i;
@@ -11911,7 +11460,6 @@ static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *er
 	return DIT_OK;
 }
 
-
 typedef struct diti_hazard {
 	VkBuffer buffer;
 	uint64_t begin, end;
@@ -11959,7 +11507,6 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 	for (i = 0; i < count; i++) hazards->items[hazards->count++] = mine[i];
 	return barrier;
 }
-
 
 #define DITI_SLICE_MET 0x80000000u
 
@@ -12049,7 +11596,7 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
 	return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, &hazards, err);
 }
 
-DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+static dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
 	uint32_t segment;
 	size_t i;
 	dit_result result = DIT_OK;
@@ -12067,7 +11614,6 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 }
 
 /* ==== src/graph/profile.c ==== */
-
 
 static uint32_t diti_profile_sets(const diti_plan *plan, const diti_plan_slice *slice) {
 	const diti_segment *segment = &plan->segments[slice->segment];
@@ -12089,7 +11635,7 @@ static uint32_t diti_profile_lay_out(diti_plan *plan, diti_profile *profile) {
 	return largest;
 }
 
-DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
+static dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
 	const diti_env *env = &plan->device->env;
 	diti_trace *trace = plan->device->trace;
 	diti_profile *profile;
@@ -12112,7 +11658,6 @@ DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
 	return DIT_OK;
 }
-
 
 static diti_profile_flight *diti_profile_flight_at(diti_profile *profile, uint32_t i) {
 	return &profile->flights[(profile->flight_first + i) % profile->flight_capacity];
@@ -12139,14 +11684,14 @@ static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
 	}
 }
 
-DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+static bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
 	const diti_profile_slice *entry;
 	if (!plan->profile) return true;
 	entry = &plan->profile->slices[plan->segments[segment].first + slice];
 	return entry->busy < entry->sets;
 }
 
-DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
+static VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
 	diti_profile_slice *entry = &plan->profile->slices[slice];
 	return entry->commands[entry->next];
 }
@@ -12170,7 +11715,7 @@ static uint32_t diti_profile_run_of(diti_plan *plan, uint32_t slice) {
 	return runs[segment];
 }
 
-DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns) {
+static void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns) {
 	diti_profile_slice *entry = &plan->profile->slices[slice];
 	diti_profile_flight *flight;
 	if (entry->busy == entry->sets) diti_profile_overrun(plan, slice);
@@ -12185,7 +11730,6 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 	entry->next = (entry->next + 1) % entry->sets;
 	entry->busy++;
 }
-
 
 static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
 	const diti_plan_slice *slice = &plan->slices[flight->slice];
@@ -12313,7 +11857,7 @@ static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flig
 	diti_trace_finished(trace, flight->submission, (uint8_t)plan->device->ordinal, begin_ns, end_ns);
 }
 
-DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
+static void diti_profile_collect(diti_plan *plan) {
 	diti_profile *profile = plan->profile;
 	uint64_t done = 0;
 	if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
@@ -12324,7 +11868,7 @@ DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
 	}
 }
 
-DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
+static void diti_profile_free(diti_plan *plan) {
 	diti_profile *profile = plan->profile;
 	const diti_env *env = &plan->device->env;
 	if (!profile) return;
@@ -12523,7 +12067,7 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
 	return diti_record_end(plan, plan->restore, err);
 }
 
-DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
 	dit_result result = diti_record_create_pools(plan, err);
 	uint32_t set;
@@ -12539,7 +12083,7 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0; i < plan->slice_count && result >= 0; i++) {
@@ -12560,11 +12104,11 @@ static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uin
 	return entry;
 }
 
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
+static void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
 	plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
 }
 
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
+static void diti_plan_learn(diti_plan *plan) {
 	uint64_t ticks[2], done = 0, mask, elapsed;
 	diti_plan_slice *slice;
 	if (plan->profile) {
@@ -12603,13 +12147,13 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+static dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
 	dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
 }
 
-DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+static dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
 	diti_submission *submission, uint64_t *value, dit_error *err) {
 	uint32_t index = plan->segments[segment].first + slice;
 	uint32_t group = plan->slices[index].group;
@@ -12633,7 +12177,7 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+static dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
 	dit_error *err) {
 	diti_submission submission = DITI_ZERO;
 	dit_result result = diti_record_submit(plan, commands, &submission, err);
@@ -12641,11 +12185,11 @@ DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuff
 	return result;
 }
 
-DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
+static VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
 
-DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
+static uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
 
-DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
+static void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
 
 /* ==== src/graph/plan.c ==== */
 
@@ -12677,7 +12221,6 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 	plan->counters.allocations++;
 	return diti_guard_write(plan, 0, err);
 }
-
 
 typedef struct diti_plan_compile {
 	diti_plan *plan;
@@ -12839,7 +12382,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+static dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
 	dit_error *err) {
 	diti_plan *plan;
 	dit_result result;
@@ -12869,11 +12412,11 @@ static void diti_plan_free_blocks(diti_plan *plan) {
 	diti_free(&plan->device->env, plan->blocks);
 }
 
-DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
+static void diti_plan_wait(const diti_plan *plan) {
 	if (plan && plan->submitted) diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
 }
 
-DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
+static void diti_plan_destroy(diti_plan *plan) {
 	diti_device *device;
 	if (!plan) return;
 	device = plan->device;
@@ -12898,7 +12441,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
 	diti_free(&device->env, plan);
 }
 
-DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
+static void diti_plan_continue(diti_plan *plan, diti_plan *before) {
 	VkSemaphore unused = plan->timeline;
 	diti_guard_inherit(plan, before);
 	plan->timeline = before->timeline;
@@ -12914,12 +12457,11 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
 	before->submitted = 0;
 }
 
-
 static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
 	return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
 }
 
-DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+static dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
 	dit_error *err) {
 	const diti_tensor_info *info = &plan->tensors[input];
 	const unsigned char *from = (const unsigned char *)data;
@@ -12939,7 +12481,7 @@ DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, cons
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
+static dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
 	const diti_tensor_info *info = &plan->tensors[tensor];
 	size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
 		pitch_bytes = info->pitch * element, all;
@@ -12966,7 +12508,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
 	return result;
 }
 
-DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+static VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
 	VkDeviceSize *size) {
 	const diti_tensor_info *info = &plan->tensors[tensor];
 	VkDeviceSize element = diti_element_size(info->format);
@@ -12975,15 +12517,15 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
 	return plan->blocks[info->block].buffer.buffer;
 }
 
-DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
+static uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
 	return plan->segments[segment].count;
 }
 
-DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+static float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
 	return plan->slices[plan->segments[segment].first + slice].us;
 }
 
-DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+static float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
 	return plan->slices[plan->segments[segment].first + slice].planned_us;
 }
 
@@ -12996,7 +12538,7 @@ static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_
 	return result < 0 ? result : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
+static dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
 	uint32_t segment, slice;
 	uint64_t value = 0;
 	for (segment = first; segment < first + count; segment++) {
@@ -13038,7 +12580,7 @@ static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case 
 	return diti_hash(words, sizeof words);
 }
 
-DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+static uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
 	diti_device *device = graph->device;
 	uint64_t shapes = diti_tune_class(device, wanted);
 	uint32_t choice = 0;
@@ -13056,7 +12598,6 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 	graph->wanted[graph->wanted_count++].shapes = shapes;
 	return 0;
 }
-
 
 static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
 	if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
@@ -13175,7 +12716,7 @@ static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, di
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+static dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0; i < graph->wanted_count && result == DIT_OK; i++) {
@@ -13217,7 +12758,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
 	return tensor->rows - 1;
 }
 
-DIT_INTERNAL void diti_guard_begin(diti_graph *graph) {
+static void diti_guard_begin(diti_graph *graph) {
 	uint32_t words = (uint32_t)graph->device->limits.storage_alignment / 4;
 	if (words < DITI_RECORD_WORDS) words = DITI_RECORD_WORDS;
 	if (graph->activation != DITI_F16 || graph->device->unguarded) return;
@@ -13225,7 +12766,7 @@ DIT_INTERNAL void diti_guard_begin(diti_graph *graph) {
 	if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
 }
 
-DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words) {
+static diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words) {
 	return diti_tensor_view(graph, graph->guards, 0, 1, first, words);
 }
 
@@ -13233,7 +12774,7 @@ static uint32_t diti_guard_of(const diti_graph *graph, diti_tensor tensor) {
 	return tensor ? diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard : 0;
 }
 
-DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to) {
+static void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to) {
 	uint32_t guard = diti_guard_of(graph, from), before = diti_guard_of(graph, to);
 	size_t i;
 	if (!guard) return;
@@ -13246,7 +12787,7 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 	graph->tensors[graph->tensors[to].parent].guard = guard;
 }
 
-DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
+static diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
 	diti_elementwise_desc copy = DITI_ZERO;
 	if (diti_graph_failed(graph) || !diti_guard_of(graph, tensor)) return tensor;
 	copy.out_f32 = true;
@@ -13270,7 +12811,7 @@ static void diti_guard_bind(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 	if (dispatch->constant_count <= constant) dispatch->constant_count = constant + 1;
 }
 
-DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use) {
+static void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use) {
 	uint32_t record, narrow = 0, load[2];
 	if (!graph->guards || diti_graph_failed(graph)) return;
 	load[0] = diti_guard_of(graph, use->operands[0]);
@@ -13288,12 +12829,12 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
 		diti_tensor_view(graph, graph->guards, record, 1, 0, diti_tensor_get(graph, graph->guards)->pitch));
 }
 
-DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word) {
+static void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word) {
 	if (!graph->guards || diti_graph_failed(graph)) return;
 	diti_guard_bind(graph, dispatch, binding, word, DITI_GATED, diti_guard_health(graph, 0, DITI_HEALTH_WORDS));
 }
 
-DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+static void diti_guard_judge(diti_graph *graph) {
 	const uint32_t group = 64;
 	diti_dispatch dispatch;
 	if (!graph->guards || !diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
@@ -13309,7 +12850,6 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
 	graph->guard_judged = (uint32_t)graph->guard_count;
 }
 
-
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
 
 static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
@@ -13321,7 +12861,7 @@ static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t
 	out[DITI_RECORD_NARROW] = diti_guard_power(0, records[record->narrow].exponent);
 }
 
-DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
+static dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
 	const diti_tensor_info *tensor = &plan->tensors[plan->guards];
 	size_t words = (size_t)tensor->rows * tensor->columns, i;
 	dit_result result;
@@ -13339,7 +12879,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 	return result;
 }
 
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
+static void diti_guard_read(const diti_plan *plan, diti_health *out) {
 	memset(out, 0, sizeof *out);
 	if (!plan->guards) return;
 	diti_buffer_invalidate(plan->device, &plan->report);
@@ -13362,7 +12902,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
 	if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+static bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
 	diti_health health;
 	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
 	memset(out, 0, sizeof *out);
@@ -13385,18 +12925,18 @@ DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
 	return true;
 }
 
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
+static void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
 	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
 	if (!before->guards || before->tensors[before->guards].rows != count) return;
 	for (i = 1; i < count; i++) plan->guard_records[i].exponent = before->guard_records[i].exponent;
 }
 
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
+static void diti_guard_forget(diti_plan *plan) {
 	uint32_t i;
 	for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
 }
 
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+static dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
 	uint32_t steps, dit_error *err) {
 	char where[48] = "";
 	if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
@@ -13409,13 +12949,13 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
 		verdict->name, where, DITI_GUARD_TRIES);
 }
 
-DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
+static dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
 	uint64_t value;
 	dit_result result = diti_guard_write(plan, step, err);
 	return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
 }
 
-DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
+static dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
 	diti_verdict verdict;
 	uint32_t tries = 0;
 	dit_result result = diti_plan_run(plan, segment, 1, err);
@@ -13429,7 +12969,7 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
 
 /* ==== src/graph/ops.c ==== */
 
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+static bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 	uint32_t group_size) {
 	memset(dispatch, 0, sizeof *dispatch);
 	if (diti_graph_failed(graph)) return false;
@@ -13443,7 +12983,7 @@ DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, cons
 	return true;
 }
 
-DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+static void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
 	uint8_t word, bool reads, bool writes) {
 	diti_binding *binding = &dispatch->bindings[index];
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
@@ -13459,7 +12999,7 @@ DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch,
 	dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
 }
 
-DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+static void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
 	uint64_t rows, uint64_t before, uint64_t after) {
 	diti_binding *binding = &dispatch->bindings[index];
 	uint64_t pitch = diti_tensor_get(graph, binding->tensor)->pitch;
@@ -13470,7 +13010,7 @@ DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *disp
 	binding->after = after * pitch;
 }
 
-DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count) {
+static void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count) {
 	if (groups > UINT32_MAX - 65536u) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s is too large", dispatch->name);
 		return;
@@ -13480,16 +13020,16 @@ DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint6
 	diti_graph_dispatch(graph, dispatch);
 }
 
-DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor) {
+static bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	return !tensor || (info->first % 4 == 0 && info->pitch % 4 == 0);
 }
 
-DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
+static bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
 	return diti_op_aligned(graph, tensor) && (!tensor || diti_tensor_get(graph, tensor)->columns % 4 == 0);
 }
 
-DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
+static diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
 	diti_elementwise_desc copy = DITI_ZERO;
 	diti_tensor_info info;
 	if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
@@ -13500,13 +13040,13 @@ DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, co
 	return diti_elementwise(graph, tensor, &copy);
 }
 
-DIT_INTERNAL uint32_t diti_op_float(float value) {
+static uint32_t diti_op_float(float value) {
 	uint32_t word;
 	memcpy(&word, &value, sizeof word);
 	return word;
 }
 
-DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+static bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
 	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
 	if (diti_graph_failed(graph)) return false;
@@ -13524,7 +13064,7 @@ DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32
 	return true;
 }
 
-DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+static diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
 	const char *name) {
 	if (!weight || !weight->part_count || diti_graph_failed(graph)) return 0;
 	if (weight->type != DIT_TYPE_F32 || weight->part_count != 1 ||
@@ -13577,7 +13117,6 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
-
 static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
 	const diti_tensor_info *add, const char *name) {
 	if (x->rows == out->rows && x->columns == out->columns && (!add || add->columns == x->columns) &&
@@ -13601,7 +13140,7 @@ static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor
 	diti_op_guard(graph, dispatch, &use);
 }
 
-DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc) {
+static diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc) {
 	const diti_tensor_info *from = diti_tensor_get(graph, x), *to, *add;
 	const char *name = desc->name ? desc->name : "elementwise";
 	diti_tensor out = desc->out;
@@ -13637,7 +13176,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
+static diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
 	const diti_tensor_info *from = diti_tensor_get(graph, table);
 	diti_dispatch dispatch;
 	diti_tensor out;
@@ -13659,7 +13198,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 	return out;
 }
 
-DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
+static void diti_advance_step(diti_graph *graph, diti_tensor step) {
 	diti_dispatch dispatch;
 	if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
 	diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
@@ -13678,7 +13217,7 @@ static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other
 	return false;
 }
 
-DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc) {
+static uint32_t diti_solver_planes(const diti_solver_desc *desc) {
 	return desc->keeps ? 5u : desc->corrects ? 2u : 1u;
 }
 
@@ -13710,7 +13249,7 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
 	diti_op_emit(graph, &dispatch, x->rows / desc->channels, 12);
 }
 
-DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
+static void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
 	const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
 	bool mixed = desc->guided && desc->mixed;
 	diti_dispatch dispatch;
@@ -13742,7 +13281,6 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
 	diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
 }
 
-
 static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
 	uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
 	uint32_t patch, uint32_t token_channels) {
@@ -13773,7 +13311,7 @@ static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, u
 	return false;
 }
 
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
+static diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
 	uint32_t height, uint32_t width, uint32_t patch, diti_tensor input) {
 	const diti_tensor_info *from = diti_tensor_get(graph, latent);
 	uint32_t grid_height = height / patch, grid_width = width / patch;
@@ -13813,18 +13351,18 @@ static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tenso
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+static diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
 	uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch) {
 	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY, tokens, batch, channels, out_channels, height, width, patch);
 }
 
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+static diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
 	uint32_t channels, uint32_t height, uint32_t width, uint32_t patch) {
 	return diti_unpatchify_as(graph, DITI_OP_UNPATCHIFY_PLANES, tokens, batch, channels, channels, height, width,
 		patch);
 }
 
-DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
+static diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
 	float scale, float shift) {
 	uint32_t area = diti_tensor_get(graph, planar)->columns;
 	diti_dispatch dispatch;
@@ -13848,7 +13386,7 @@ static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const d
 	return diti_tensor_view(graph, tensor, y * width + x, (tile->height - 1) * width + tile->width, 0, columns);
 }
 
-DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
+static void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
 	uint32_t columns = diti_tensor_get(graph, from)->columns;
 	diti_dispatch dispatch;
 	if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
@@ -13864,7 +13402,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 	diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+static diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
 	uint32_t pixels = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, rgba)->columns;
 	diti_dispatch dispatch;
 	diti_tensor out;
@@ -13878,7 +13416,7 @@ DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool
 	return out;
 }
 
-DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
+static void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
 	diti_tensor health) {
 	const diti_tensor_info *from;
 	uint32_t pixels;
@@ -13925,7 +13463,7 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
 		weight->columns % 4 == 0;
 }
 
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+static uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
 	uint64_t limit = graph->device->limits.storage_range, row, rows;
 	if (diti_expand_is_direct(weight)) {
 		row = 1;
@@ -13986,7 +13524,7 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
 	diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
 }
 
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+static diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
 	uint32_t rows, const char *name) {
 	diti_tensor source = diti_tensor_weight(graph, weight, part), out;
 	diti_dispatch dispatch;
@@ -14001,7 +13539,7 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+static diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
 	const char *name) {
 	uint32_t count, part;
 	diti_tensor out, aligned;
@@ -14029,7 +13567,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name) {
+static diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, table);
 	uint32_t count, rows = info->rows, columns = info->columns, pitch = info->pitch;
 	diti_weight like = DITI_ZERO;
@@ -14215,7 +13753,6 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 		diti_op_vector(graph, gemm->multiply) && diti_op_vector(graph, gemm->residual);
 }
 
-
 static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
 	const diti_coop *coop = &device->coop;
 	uint32_t most = coop->most < 32 ? coop->most : 32;
@@ -14338,7 +13875,6 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 	else
 		diti_gemm_tiles_gpu(graph, gemm, half, out);
 }
-
 
 static void diti_gemm_candidate_cpu(const diti_graph *graph, const diti_gemm *gemm, uint32_t candidate,
 	diti_gemm_tiles *out) {
@@ -14497,7 +14033,7 @@ static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti
 	diti_op_guard(graph, dispatch, &use);
 }
 
-DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+static void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	diti_gemm_tiles tiles = DITI_ZERO;
 	diti_dispatch dispatch;
 	uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
@@ -14523,7 +14059,6 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
 		DITI_GEMM_PUSH_WORDS);
 }
-
 
 static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
 	const char *what, const char *name) {
@@ -14620,7 +14155,7 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 	return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
-DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+static diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
 	const diti_linear_desc *desc) {
 	const char *name = desc->name ? desc->name : "linear";
 	diti_gemm gemm = DITI_ZERO;
@@ -14644,7 +14179,6 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 	diti_linear_chunks(graph, &gemm, weight, &desc->rows);
 	return gemm.out;
 }
-
 
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
 	const diti_gemm_image *image, const char *name) {
@@ -14671,7 +14205,7 @@ static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_
 	return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
 }
 
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+static diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
 	const diti_conv_desc *desc) {
 	const char *name = desc->name ? desc->name : "convolution";
 	diti_gemm_image image = DITI_ZERO;
@@ -14738,7 +14272,7 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
 	diti_op_gemm(graph, &gemm);
 }
 
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
 	uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
 	diti_gemm sum = *gemm;
 	if (parts <= 1) return false;
@@ -14787,7 +14321,7 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
 	return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
 }
 
-DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
+static uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
 	diti_attention_matrix a;
 	uint32_t bytes;
 	if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
@@ -14821,7 +14355,7 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
 	return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
 
-DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+static bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
 	uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
 	diti_attention_matrix a;
 	uint32_t *c = out->constants;
@@ -15177,7 +14711,7 @@ static void diti_attention_operands(diti_graph *graph, const diti_attention_desc
 	qkv[1] = diti_qkv_int8(graph, qkv[1], &plain, mean, true);
 }
 
-DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+static diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
 	const diti_attention_desc *desc) {
 	const char *name = desc->name ? desc->name : "attention";
 	diti_attention_shape shape = DITI_ZERO;
@@ -15202,7 +14736,6 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 	}
 	return out;
 }
-
 
 enum {
 	DITI_QKV_PART_RMS = 1,
@@ -15291,18 +14824,18 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 21);
 }
 
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+static void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
 	diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
 }
 
-DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+static diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
 	const char *name = desc->name ? desc->name : "mean_key";
 	diti_tensor mean = diti_tensor_new(graph, DITI_F32, 1, desc->heads * desc->head_dim, name);
 	diti_qkv_emit(graph, x, desc, DITI_QKV_PART_MEAN, 0, mean, name);
 	return mean;
 }
 
-DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+static diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
 	bool keys) {
 	const char *name = desc->name ? desc->name : keys ? "int8_keys" : "int8_queries";
 	uint32_t head = diti_attention_int8_head(graph->device, desc->head_dim), rows;
@@ -15427,7 +14960,7 @@ static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t c
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+static diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
 	diti_norm_op op = DITI_ZERO;
 	diti_tensor_info info;
 	op.name = desc->name ? desc->name : "norm";
@@ -15451,7 +14984,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 	return op.out;
 }
 
-DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	diti_norm_op op = DITI_ZERO;
 	diti_tensor_info info;
@@ -15467,7 +15000,6 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 	diti_norm_emit(graph, &op);
 	return op.out;
 }
-
 
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
 
@@ -15521,7 +15053,7 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
 	diti_op_emit(graph, &dispatch, groups, 18);
 }
 
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+static diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
 	bool cpu = graph->device->is_cpu;
 	uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
 	uint64_t invocations;
@@ -15558,7 +15090,6 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
 	return plan.out;
 }
 
-
 static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
 	const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
@@ -15578,7 +15109,7 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
 	diti_op_emit(graph, &dispatch, info->rows, 13);
 }
 
-DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
+static void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x), *given = diti_tensor_get(graph, table);
 	diti_tensor sums;
 	if (diti_graph_failed(graph)) return;
@@ -15594,7 +15125,7 @@ DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor 
 
 /* ==== src/graph/joined.c ==== */
 
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
+static const diti_weight *diti_joined_reader(const diti_joined *joined) {
 	const diti_weight *first = &joined->layers[0].weight;
 	uint32_t i;
 	for (i = 1; i < joined->count; i++) {
@@ -15603,7 +15134,7 @@ DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
 	return diti_type_is_i8(first->type) ? first : NULL;
 }
 
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+static diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
 	const diti_linear_desc *desc) {
 	diti_linear_desc one = *desc;
 	uint32_t i, total = 0, column = 0;
@@ -15638,8 +15169,6 @@ typedef enum diti_unicode_class {
 	DITI_UNICODE_CONTROL,
 	DITI_UNICODE_SPACE
 } diti_unicode_class;
-DIT_INTERNAL bool diti_unicode_is_space(uint32_t code);
-DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out);
 
 typedef struct diti_codes {
 	const diti_env *env;
@@ -15648,8 +15177,6 @@ typedef struct diti_codes {
 	size_t count, capacity;
 	bool failed;
 } diti_codes;
-DIT_INTERNAL void diti_codes_free(diti_codes *codes);
-DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err);
 
 typedef enum diti_clean_rule {
 	DITI_CLEAN_CONTROLS = 1,
@@ -15661,8 +15188,6 @@ typedef enum diti_clean_rule {
 	DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
 } diti_clean_rule;
 #define DITI_PROMPT_LIMIT (16u << 20)
-DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
-	diti_codes *out, dit_error *err);
 
 typedef struct diti_normalizer {
 	uint32_t *trie;
@@ -15673,11 +15198,7 @@ typedef struct diti_normalizer {
 	bool collapse_spaces;
 	bool unicode_spaces;
 } diti_normalizer;
-DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
-	size_t size, const char *name, dit_error *err);
-DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer);
-DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
-	size_t length, char **out, size_t *out_length, dit_error *err);
+static void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer);
 
 typedef enum diti_piece_type {
 	DITI_PIECE_NORMAL = 1,
@@ -15702,13 +15223,6 @@ typedef struct diti_piece_index {
 typedef struct diti_piece_range {
 	uint32_t low, high, depth;
 } diti_piece_range;
-DIT_INTERNAL bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece);
-DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index);
-DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index);
-DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next);
-DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range);
-DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length);
-DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length);
 
 typedef enum diti_tokenizer_kind {
 	DITI_TOKENIZER_UNIGRAM,
@@ -15753,55 +15267,34 @@ typedef struct diti_tokens {
 	bool lost_more;
 } diti_tokens;
 
-DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
-	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+static dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
 	const char *merges, size_t merges_size, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
-	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
-	diti_tokenizer **out, uint32_t *limit, dit_error *err);
-DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer);
-DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
-	dit_error *err);
 
-DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
-	uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
-	float score, diti_piece_type type, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
-DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
-DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
-DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
+static dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
+static dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
+static dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
+static dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
+static dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err);
-DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
-	const diti_json *added, const char *name, diti_tokenizer **out,
-	dit_error *err);
 
 typedef struct diti_token_sink {
 	diti_tokens *tokens;
 	uint32_t room;
 	float weight;
 } diti_token_sink;
-DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length);
-DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err);
-DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err);
-DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err);
 
 #define DITI_PROMPT_PARTS 4096u
@@ -15814,9 +15307,7 @@ typedef struct diti_prompt {
 	diti_prompt_part *parts;
 	size_t size, count, capacity;
 } diti_prompt;
-DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
-	dit_error *err);
-DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
+static void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #endif
 
 /* ==== src/text/text.h ==== */
@@ -15827,12 +15318,7 @@ typedef struct diti_t5 diti_t5;
 typedef struct diti_t5_traits {
 	uint32_t columns, vocabulary, layers;
 } diti_t5_traits;
-DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
-	const diti_checkpoint *checkpoint, const char *prefix,
-	const diti_load_options *options, diti_t5 **out, dit_error *err);
-DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
-DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
-DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
+static void diti_t5_destroy(diti_t5 *t5);
 #define DITI_T5_MAX_BLOCKS 64u
 typedef struct diti_t5_use {
 	uint32_t batch, rows, tokens;
@@ -15840,21 +15326,13 @@ typedef struct diti_t5_use {
 	diti_tensor weights;
 	diti_tensor bias[DITI_T5_MAX_BLOCKS];
 } diti_t5_use;
-DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
-DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
-	dit_error *err);
 
 typedef struct diti_clip diti_clip;
 typedef struct diti_clip_traits {
 	uint32_t columns, projected;
 	uint32_t vocabulary, positions, layers;
 } diti_clip_traits;
-DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
-	const diti_checkpoint *checkpoint, const char *prefix,
-	const diti_load_options *options, diti_clip **out, dit_error *err);
-DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
+static void diti_clip_destroy(diti_clip *clip);
 typedef struct diti_clip_use {
 	uint32_t batch, tokens;
 	uint32_t skip;
@@ -15869,27 +15347,18 @@ typedef struct diti_clip_result {
 	diti_tensor states;
 	diti_tensor pooled;
 } diti_clip_result;
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
-	const int32_t *ids, dit_error *err);
 
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
 	uint32_t columns, vocabulary, positions, layers;
 } diti_bert_traits;
-DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
-	const diti_checkpoint *checkpoint, const char *prefix,
-	const diti_load_options *options, diti_bert **out, dit_error *err);
-DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
+static void diti_bert_destroy(diti_bert *bert);
 typedef struct diti_bert_use {
 	uint32_t batch, tokens;
 	diti_tensor ids;
 	diti_tensor items;
 	diti_tensor weights;
 } diti_bert_use;
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -16109,7 +15578,7 @@ static uint32_t diti_unicode_order(const diti_unicode *unicode, uint32_t code) {
 	return code < 0x300 ? 0 : diti_unicode_find(unicode->combining, DITI_UNICODE_COMBINING, code);
 }
 
-DIT_INTERNAL bool diti_unicode_is_space(uint32_t code) {
+static bool diti_unicode_is_space(uint32_t code) {
 	return code == ' ' || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f) || code == 0x85 || code == 0xa0 ||
 		code == 0x1680 || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
 		code == 0x205f || code == 0x3000;
@@ -16145,7 +15614,7 @@ static uint32_t diti_utf8_decode(const char *text, size_t length) {
 	return code;
 }
 
-DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out) {
+static uint32_t diti_utf8_encode(uint32_t code, char *out) {
 	uint32_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4, i;
 	if (length == 1) {
 		out[0] = (char)code;
@@ -16156,7 +15625,7 @@ DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out) {
 	return length;
 }
 
-DIT_INTERNAL void diti_codes_free(diti_codes *codes) {
+static void diti_codes_free(diti_codes *codes) {
 	diti_free(codes->env, codes->at);
 	diti_free(codes->env, codes->kinds);
 	codes->at = NULL;
@@ -16164,7 +15633,7 @@ DIT_INTERNAL void diti_codes_free(diti_codes *codes) {
 	codes->count = codes->capacity = 0;
 }
 
-DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err) {
+static dit_result diti_codes_to_text(const diti_codes *codes, char **out, size_t *length, dit_error *err) {
 	size_t i;
 	*length = 0;
 	*out = (char *)diti_alloc(codes->env, codes->count * 4 + 1);
@@ -16429,7 +15898,7 @@ static void diti_clean_run(const diti_unicode *unicode, uint32_t rules, diti_cod
 			: diti_unicode_classify(unicode, text->at[i]));
 }
 
-DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
+static dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
 	diti_codes *out, dit_error *err) {
 	diti_unicode *unicode = NULL;
 	bool ascii;
@@ -16466,7 +15935,7 @@ static bool diti_charsmap_strings_good(const diti_normalizer *normalizer) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
+static dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_normalizer *normalizer, const void *data,
 	size_t size, const char *name, dit_error *err) {
 	const uint8_t *bytes = (const uint8_t *)data;
 	uint32_t trie_size, i;
@@ -16492,7 +15961,7 @@ DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_n
 		DITI_CHARSMAP_REPLACEMENT);
 }
 
-DIT_INTERNAL void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer) {
+static void diti_normalizer_free(const diti_env *env, diti_normalizer *normalizer) {
 	diti_free(env, normalizer->trie);
 	diti_free(env, normalizer->replacements);
 	normalizer->trie = NULL;
@@ -16618,7 +16087,7 @@ static dit_result diti_normalize_all(diti_normalize_run *run, const diti_normali
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
+static dit_result diti_normalizer_run(const diti_env *env, const diti_normalizer *normalizer, const char *text,
 	size_t length, char **out, size_t *out_length, dit_error *err) {
 	diti_normalize_run run = DITI_ZERO;
 	dit_result result;
@@ -16635,8 +16104,7 @@ DIT_INTERNAL dit_result diti_normalizer_run(const diti_env *env, const diti_norm
 
 /* ==== src/text/pieces.c ==== */
 
-
-DIT_INTERNAL bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece) {
+static bool diti_piece_index_add(const diti_env *env, diti_piece_index *index, const diti_piece *piece) {
 	void *pieces = index->pieces;
 	bool good = diti_grow(env, &pieces, &index->capacity, index->count, sizeof *piece);
 	index->pieces = (diti_piece *)pieces;
@@ -16663,7 +16131,7 @@ static void diti_piece_sift_down(diti_piece *pieces, uint32_t parent, uint32_t c
 	pieces[parent] = moved;
 }
 
-DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index) {
+static void diti_piece_index_sort(diti_piece_index *index) {
 	uint32_t i;
 	for (i = index->count / 2; i-- > 0;) diti_piece_sift_down(index->pieces, i, index->count);
 	for (i = index->count; i-- > 1;) {
@@ -16674,7 +16142,7 @@ DIT_INTERNAL void diti_piece_index_sort(diti_piece_index *index) {
 	}
 }
 
-DIT_INTERNAL diti_piece_range diti_piece_range_all(const diti_piece_index *index) {
+static diti_piece_range diti_piece_range_all(const diti_piece_index *index) {
 	diti_piece_range range = DITI_ZERO;
 	range.high = index->count;
 	return range;
@@ -16692,7 +16160,7 @@ static uint32_t diti_piece_bound(const diti_piece_index *index, diti_piece_range
 	return range.low;
 }
 
-DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next) {
+static bool diti_piece_range_narrow(const diti_piece_index *index, diti_piece_range *range, char next) {
 	uint32_t byte = (uint8_t)next;
 	range->low = diti_piece_bound(index, *range, byte);
 	range->high = diti_piece_bound(index, *range, byte + 1);
@@ -16700,12 +16168,12 @@ DIT_INTERNAL bool diti_piece_range_narrow(const diti_piece_index *index, diti_pi
 	return range->low < range->high;
 }
 
-DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range) {
+static const diti_piece *diti_piece_range_exact(const diti_piece_index *index, const diti_piece_range *range) {
 	const diti_piece *first = &index->pieces[range->low];
 	return first->length == range->depth ? first : NULL;
 }
 
-DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length) {
+static const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length) {
 	diti_piece_range range = diti_piece_range_all(index);
 	const diti_piece *found = NULL;
 	size_t i;
@@ -16716,7 +16184,7 @@ DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index,
 	return found;
 }
 
-DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length) {
+static int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length) {
 	diti_piece_range range = diti_piece_range_all(index);
 	const diti_piece *piece;
 	size_t i;
@@ -16728,7 +16196,6 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
 }
 
 /* ==== src/text/weights.c ==== */
-
 
 #define DITI_PROMPT_ROUND 1.1
 #define DITI_PROMPT_SQUARE (1.0 / 1.1)
@@ -16850,7 +16317,7 @@ static dit_result diti_prompt_read(diti_prompt_run *run, const char *text, size_
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
+static dit_result diti_prompt_parse(const diti_env *env, const char *text, size_t length, diti_prompt *out,
 	dit_error *err) {
 	diti_prompt_run *run = (diti_prompt_run *)diti_alloc_zero(env, sizeof *run);
 	dit_result result;
@@ -16869,7 +16336,7 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
 	return result;
 }
 
-DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
+static void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
 	diti_free(env, prompt->text);
 	diti_free(env, prompt->parts);
 	memset(prompt, 0, sizeof *prompt);
@@ -16877,11 +16344,10 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
 
 /* ==== src/text/tokenizer.c ==== */
 
-
 #define DITI_PIECE_LIMIT 1024u
 #define DITI_PIECE_COUNT_LIMIT (4u << 20)
 
-DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
+static void diti_tokenizer_free(diti_tokenizer *tokenizer) {
 	diti_env env;
 	if (!tokenizer) return;
 	env = tokenizer->env;
@@ -16895,7 +16361,7 @@ DIT_INTERNAL void diti_tokenizer_free(diti_tokenizer *tokenizer) {
 	diti_free(&env, tokenizer);
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
+static dit_result diti_tokenizer_create(const diti_env *env, diti_tokenizer_kind kind, const char *name,
 	uint64_t piece_count, uint64_t piece_bytes, diti_tokenizer **out,
 	dit_error *err) {
 	diti_tokenizer *tokenizer;
@@ -16959,7 +16425,7 @@ static bool diti_tokenizer_place(diti_tokenizer *tokenizer, const diti_piece *pi
 	return false;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
+static dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char *text, size_t length, int32_t id,
 	float score, diti_piece_type type, dit_error *err) {
 	const char *name = tokenizer->name;
 	diti_piece piece;
@@ -16982,7 +16448,7 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
 	return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
+static dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
 	diti_piece_index_sort(&tokenizer->words);
 	diti_piece_index_sort(&tokenizer->specials);
 	if (tokenizer->words.count == 0)
@@ -16995,7 +16461,7 @@ DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_err
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
+static dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
 	dit_error *err) {
 	size_t length = strlen(text);
 	diti_piece piece = DITI_ZERO;
@@ -17010,7 +16476,6 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
 	diti_piece_index_sort(&tokenizer->specials);
 	return DIT_OK;
 }
-
 
 static void diti_lost_close(diti_tokens *tokens, size_t used) {
 	size_t start = used;
@@ -17038,7 +16503,7 @@ static void diti_lost_append(diti_tokens *tokens, const char *text, size_t lengt
 	}
 }
 
-DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length) {
+static void diti_token_emit(diti_token_sink *sink, int32_t id, const char *text, size_t length) {
 	diti_tokens *tokens = sink->tokens;
 	if (tokens->count < sink->room) {
 		if (tokens->weights) tokens->weights[tokens->count] = sink->weight;
@@ -17091,7 +16556,7 @@ static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
+static dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
 	dit_error *err) {
 	diti_token_sink sink = DITI_ZERO;
 	uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
@@ -17120,7 +16585,6 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
 }
 
 /* ==== src/text/tokenizer_files.c ==== */
-
 
 static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
 	return diti_json_u64(value, id) && *id <= INT32_MAX;
@@ -17152,7 +16616,7 @@ static dit_result diti_vocabulary_measure(const diti_json *words, const diti_jso
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
+static dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
 	const diti_json *added, const char *name, diti_tokenizer **out,
 	dit_error *err) {
 	diti_tokenizer *tokenizer = NULL;
@@ -17197,7 +16661,7 @@ static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
+static dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	const char *text = (const char *)data;
 	size_t i = 0;
@@ -17295,7 +16759,7 @@ static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, di
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
+static dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
 	diti_tokenizer **out, uint32_t *limit, dit_error *err) {
 	diti_tokenizer_folder from;
 	dit_result result;
@@ -17317,7 +16781,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 
 /* ==== src/text/unigram.c ==== */
 
-
 static bool diti_tokenizer_spells_bytes(const diti_tokenizer *tokenizer) {
 	int i;
 	for (i = 0; i < 256; i++) {
@@ -17326,7 +16789,7 @@ static bool diti_tokenizer_spells_bytes(const diti_tokenizer *tokenizer) {
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err) {
+static dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err) {
 	const char *name = tokenizer->name;
 	if (tokenizer->end < 0) tokenizer->end = diti_piece_find(&tokenizer->specials, "</s>", 4);
 	if (tokenizer->padding < 0) tokenizer->padding = diti_piece_find(&tokenizer->specials, "<pad>", 5);
@@ -17433,7 +16896,7 @@ static void diti_token_emit_path(const diti_tokenizer *tokenizer, const diti_lat
 	}
 }
 
-DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err) {
 	diti_lattice lattice = DITI_ZERO;
 	char *normalized = NULL;
@@ -17629,7 +17092,7 @@ static dit_result diti_spiece_fill(diti_tokenizer *tokenizer, const void *data, 
 	return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
+static dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	uint64_t count = 0, bytes = 0;
 	diti_tokenizer *tokenizer;
@@ -17646,7 +17109,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
 }
 
 /* ==== src/text/unigram_json.c ==== */
-
 
 static int diti_base64_value(char digit) {
 	if (digit >= 'A' && digit <= 'Z') return digit - 'A';
@@ -17849,7 +17311,7 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	diti_unigram_source source = DITI_ZERO;
 	dit_result result = diti_unigram_read_model(root, name, &source, err);
@@ -17964,7 +17426,7 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
 	return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
+static dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti_checkpoint *checkpoint,
 	diti_tokenizer **out, dit_error *err) {
 	const char *model = diti_checkpoint_text(checkpoint, "tokenizer.ggml.model");
 	diti_ggml_vocabulary vocabulary = DITI_ZERO;
@@ -17989,7 +17451,6 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 }
 
 /* ==== src/text/bpe.c ==== */
-
 
 #define DITI_MERGE_LIMIT (4u << 20)
 
@@ -18066,7 +17527,7 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
 	return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
-DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+static dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
 	uint32_t byte;
 	dit_result result = diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err);
 	if (result >= 0) result = diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err);
@@ -18238,7 +17699,7 @@ static size_t diti_bpe_longest(const diti_codes *text) {
 	return longest;
 }
 
-DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err) {
 	diti_codes codes;
 	diti_bpe_run run = DITI_ZERO;
@@ -18284,7 +17745,7 @@ static dit_result diti_merges_load(const diti_env *env, const diti_json *root, c
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
+static dit_result diti_tokenizer_load_merges(const diti_env *env, const char *vocabulary, size_t vocabulary_size,
 	const char *merges, size_t merges_size, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	diti_json *root = NULL;
@@ -18358,7 +17819,7 @@ static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root
 	return result >= 0 ? diti_merge_index_build(tokenizer, err) : result;
 }
 
-DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	const diti_json *model = diti_json_get(root, "model");
 	const char *suffix = diti_json_string(model, "end_of_word_suffix", "");
@@ -18377,10 +17838,9 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
 
 /* ==== src/text/wordpiece.c ==== */
 
-
 #define DITI_WORD_LIMIT 100u
 
-DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
+static dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
 	int32_t mask;
 	dit_error absent = DITI_ZERO;
 	dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
@@ -18449,7 +17909,7 @@ static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_cod
 	}
 }
 
-DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+static dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
 	diti_token_sink *sink, dit_error *err) {
 	diti_codes codes;
 	char *word;
@@ -18476,7 +17936,7 @@ static size_t diti_vocab_line(const char *text, size_t size, size_t first, size_
 	return end + 1;
 }
 
-DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
+static dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	diti_tokenizer *tokenizer = NULL;
 	size_t first, next, length;
@@ -18520,7 +17980,7 @@ static dit_result diti_wordpiece_check_json(const diti_json *root, const char *n
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
+static dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	const diti_json *normalizer = diti_json_get(root, "normalizer"), *model = diti_json_get(root, "model");
 	bool lower = diti_json_bool(normalizer, "lowercase", true);
@@ -18537,7 +17997,6 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
 }
 
 /* ==== src/text/t5.c ==== */
-
 
 typedef struct diti_t5_block {
 	diti_weight norm;
@@ -18566,7 +18025,6 @@ struct diti_t5 {
 	diti_t5_block *blocks;
 };
 
-
 static const char *const diti_t5_llama_keys[][2] = {
 	{"shared", "token_embd"},
 	{"encoder.final_layer_norm", "enc.output_norm"},
@@ -18594,7 +18052,6 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 		diti_rename(diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys), rest + 1, out + used, size - used);
 	return rest ? out : NULL;
 }
-
 
 static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
 	const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
@@ -18651,7 +18108,6 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
 	return DIT_OK;
 }
 
-
 static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
 	static const char name[] = "layer.0.SelfAttention.relative_attention_bias.weight";
 	const diti_stored_tensor *tensor = diti_loader_find(loader, name);
@@ -18703,7 +18159,7 @@ static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err)
 	return diti_loader_finish(loader, &t5->weights, err);
 }
 
-DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
+static dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_t5 **out, dit_error *err) {
 	diti_t5_config read = DITI_ZERO;
@@ -18730,7 +18186,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
 	return result;
 }
 
-DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
+static void diti_t5_destroy(diti_t5 *t5) {
 	diti_env env;
 	uint32_t i;
 	if (!t5) return;
@@ -18741,10 +18197,9 @@ DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
 	diti_free(&env, t5);
 }
 
-DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
+static const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
 
-DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
-
+static const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
 
 static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
 	uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
@@ -18764,7 +18219,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
 	}
 }
 
-DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+static dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
 	dit_error *err) {
 	size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
 	float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
@@ -18779,7 +18234,6 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
 	diti_free(&t5->env, table);
 	return result;
 }
-
 
 static diti_tensor diti_t5_norm(diti_graph *graph, const diti_t5 *t5, diti_tensor x, const diti_weight *weight,
 	bool out_f32, const char *name) {
@@ -18853,7 +18307,7 @@ static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_us
 	return use->bias[index];
 }
 
-DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
+static diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
 	diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
 	uint32_t i;
 	for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
@@ -18867,7 +18321,6 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 }
 
 /* ==== src/text/clip.c ==== */
-
 
 #define DITI_CLIP_MASKED (-1.0e30f)
 #define DITI_CLIP_MAX_TOKENS 4096u
@@ -18898,7 +18351,6 @@ struct diti_clip {
 	diti_weight projection;
 	diti_clip_block *blocks;
 };
-
 
 static const char *const diti_clip_open_keys[][2] = {
 	{"text_model.embeddings.token_embedding", "token_embedding"},
@@ -18931,7 +18383,6 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 		size - used);
 	return rest ? out : NULL;
 }
-
 
 static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
 	const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
@@ -18988,7 +18439,6 @@ static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_con
 	return DIT_OK;
 }
 
-
 static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
 	static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
 	diti_clip_block *block = &clip->blocks[index];
@@ -19036,7 +18486,7 @@ static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error
 	return diti_loader_finish(loader, &clip->weights, err);
 }
 
-DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
+static dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_clip **out, dit_error *err) {
 	diti_clip_config read = DITI_ZERO;
@@ -19063,7 +18513,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
 	return result;
 }
 
-DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
+static void diti_clip_destroy(diti_clip *clip) {
 	diti_env env;
 	if (!clip) return;
 	env = clip->env;
@@ -19072,10 +18522,9 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 	diti_free(&env, clip);
 }
 
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
+static const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
 
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
-
+static const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
 
 static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
 	const diti_weight *reader, bool out_f32, const char *name) {
@@ -19183,7 +18632,7 @@ static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const d
 	return !diti_graph_failed(graph);
 }
 
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
+static void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
 	diti_clip_result *out) {
 	uint32_t i, last = clip->config.blocks - use->skip;
 	diti_tensor x;
@@ -19202,7 +18651,6 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
 	out->pooled = diti_clip_pool(clip, graph, use, x);
 	if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
-
 
 static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_t tokens) {
 	uint32_t i, found = 0;
@@ -19226,7 +18674,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+static dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
 	const int32_t *ids, dit_error *err) {
 	uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
 	dit_result result;
@@ -19240,7 +18688,6 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
 }
 
 /* ==== src/text/bert.c ==== */
-
 
 typedef struct diti_bert_block {
 	diti_joined qkv;
@@ -19264,7 +18711,6 @@ struct diti_bert {
 	diti_layer norm;
 	diti_bert_block *blocks;
 };
-
 
 static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
 	(void)user;
@@ -19319,7 +18765,6 @@ static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_con
 	return DIT_OK;
 }
 
-
 static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
 	static const char *const qkv[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
 	diti_bert_block *block = &bert->blocks[index];
@@ -19351,7 +18796,7 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
 	return diti_loader_finish(loader, &bert->weights, err);
 }
 
-DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
+static dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_bert **out, dit_error *err) {
 	diti_bert_config read = DITI_ZERO;
@@ -19378,7 +18823,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
 	return result;
 }
 
-DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
+static void diti_bert_destroy(diti_bert *bert) {
 	diti_env env;
 	if (!bert) return;
 	env = bert->env;
@@ -19387,10 +18832,9 @@ DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
 	diti_free(&env, bert);
 }
 
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
+static const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
 
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
-
+static const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
 
 static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
 	const char *name) {
@@ -19454,7 +18898,7 @@ static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph,
 	return diti_bert_sum(bert, graph, x, h, &block->down, &block->final_norm, "bert_down");
 }
 
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
+static diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
 	diti_tensor x;
 	uint32_t i;
 	if (use->tokens > bert->config.positions) {
@@ -19560,39 +19004,12 @@ struct diti_transformer {
 	diti_env env;
 	diti_weights weights;
 };
-DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
-	const diti_checkpoint *checkpoint, const char *prefix,
-	const diti_load_options *options, diti_transformer **out, dit_error *err);
-DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
-	const char *prefix);
-DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer);
-
-DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
-	const char *name);
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-	size_t count, const char *name, char *out, size_t size);
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-	float divide_x, float interpolation, float *out);
 
 typedef struct diti_embedder {
 	diti_layer in, out;
 } diti_embedder;
-DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
-	uint32_t columns, const char *name);
-DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-	const float *values, uint32_t count, uint32_t shift, dit_error *err);
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-	uint32_t columns, float divide_y, float divide_x, float interpolation,
-	dit_error *err);
-DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
 	diti_activation activation, diti_tensor out, bool out_f32, const char *name);
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-	diti_tensor gate, uint32_t rows_per_gate, const char *name);
-DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
-	const char *name);
-DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
 	const diti_layer *layers[DITI_ADALN_LAYERS];
@@ -19601,17 +19018,6 @@ typedef struct diti_adaln {
 	diti_tensor table;
 	diti_tensor row;
 } diti_adaln;
-DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-	const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-	dit_error *err);
-DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-	uint32_t head_dim, bool int8);
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-	uint32_t channels, uint32_t patch, diti_tensor positions);
 
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
@@ -19620,9 +19026,6 @@ typedef struct diti_joint {
 	uint32_t width;
 	float eps;
 } diti_joint;
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-	float eps);
-DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
 typedef struct diti_modulation {
 	diti_tensor rows;
 	uint32_t chunks;
@@ -19633,62 +19036,31 @@ typedef struct diti_pair {
 typedef struct diti_joined_pair {
 	diti_joined streams[DITI_JOINT_STREAMS];
 } diti_joined_pair;
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-	uint32_t chunks);
-DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-	diti_tensor table, const char *name);
-DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-	diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-	diti_tensor positions);
-DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-	const diti_modulation *modulation, uint32_t first,
-	const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
-DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-	const diti_modulation *modulation, uint32_t first, const char *name);
-DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-	const diti_joined_pair *layers);
-DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-	const diti_pair *layers, diti_activation activation, const char *name);
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-	const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-	const char *name);
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-	const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-	const char *name);
 typedef struct diti_heads {
 	uint32_t count, dim;
 	const diti_weight *weights;
 	diti_tensor cosines, sines;
 	bool int8;
 } diti_heads;
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-	uint32_t items, uint32_t text, diti_tensor out);
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
-	bool swapped);
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-	const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
-DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
-	const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20)
 
-DIT_INTERNAL const diti_family *diti_dit_family(void);
-DIT_INTERNAL const diti_family *diti_pixart_family(void);
-DIT_INTERNAL const diti_family *diti_flux_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
-DIT_INTERNAL const diti_family *diti_sd3_family(void);
+static const diti_family *diti_dit_family(void);
+static const diti_family *diti_pixart_family(void);
+static const diti_family *diti_flux_family(void);
+static const diti_family *diti_hunyuandit_family(void);
+static const diti_family *diti_sd3_family(void);
 #endif
 
 /* ==== src/model/common.c ==== */
 
-DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
+static const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
 	const char *name) {
 	char full[320];
 	if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
 	return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
+static const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
 	size_t count, const char *name, char *out, size_t size) {
 	size_t skip = strlen(before), start;
 	const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
@@ -19698,7 +19070,7 @@ DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after
 	return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
 }
 
-DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
+static void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
 	uint32_t row, i, half = dim / 2;
 	for (i = 0; i < half; i++) {
 		float exponent = (float)-9.210340371976184 * (float)i / (float)(half - shift);
@@ -19720,7 +19092,7 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
 	}
 }
 
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
+static void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
 	float divide_x, float interpolation, float *out) {
 	uint32_t x, y, half = dim / 2;
 	size_t line = (size_t)grid_width * dim;
@@ -19738,8 +19110,7 @@ DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width,
 	}
 }
 
-
-DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
+static void diti_load_embedder(diti_loader *loader, diti_embedder *out, uint32_t rows, uint32_t width,
 	uint32_t columns, const char *name) {
 	char layer[96];
 	diti_format(layer, sizeof layer, "%s.linear_1", name);
@@ -19748,12 +19119,12 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 	diti_load_layer(loader, &out->out, rows, width, 1, layer);
 }
 
-DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
+static diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
 	diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
 	return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
 }
 
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
+static dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
 	const float *values, uint32_t count, uint32_t shift, dit_error *err) {
 	float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
 	dit_result result;
@@ -19764,7 +19135,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
+static dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
 	uint32_t columns, float divide_y, float divide_x, float interpolation,
 	dit_error *err) {
 	uint32_t dim = plan->tensors[input].columns;
@@ -19778,7 +19149,7 @@ DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *pla
 	return result;
 }
 
-DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
 	diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
@@ -19789,7 +19160,7 @@ DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const 
 	return diti_linear(graph, x, &layer->weight, &desc);
 }
 
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+static void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
 	diti_tensor gate, uint32_t rows_per_gate, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
@@ -19801,7 +19172,7 @@ DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h
 	diti_linear(graph, h, &layer->weight, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
+static diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
 	const char *name) {
 	diti_elementwise_desc desc = DITI_ZERO;
 	desc.add = add;
@@ -19811,7 +19182,7 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
 	return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name) {
+static diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name) {
 	diti_elementwise_desc desc = DITI_ZERO;
 	desc.activation = DITI_ACTIVATION_SILU;
 	desc.out_f32 = true;
@@ -19819,7 +19190,7 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 	return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
+static void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
 	adaln->layers[adaln->count++] = layer;
 	adaln->columns += layer->weight.rows;
 }
@@ -19839,7 +19210,7 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
 	return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
+static void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
 	diti_tensor active = diti_silu(graph, c, "modulation_silu");
 	diti_tensor_info info;
 	if (diti_graph_failed(graph)) return;
@@ -19849,13 +19220,13 @@ DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_
 	adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
 }
 
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
+static void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
 	diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
 	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
 	adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
 
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+static diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
 	uint32_t i, column = 0;
 	if (!adaln->table)
 		return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
@@ -19863,7 +19234,7 @@ DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *ada
 	return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
 }
 
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
+static dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
 	const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
 	dit_error *err) {
 	uint32_t i, count = steps * items;
@@ -19876,7 +19247,7 @@ DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, d
 	return result;
 }
 
-DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
+static diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
 	uint32_t head_dim, bool int8) {
 	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
 	diti_attention_desc desc = DITI_ZERO;
@@ -19891,7 +19262,7 @@ DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv,
 		diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
+static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
 	uint32_t channels, uint32_t patch, diti_tensor positions) {
 	uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
 		batch = (denoise->copies - denoise->first_copy) * denoise->batch;
@@ -19913,8 +19284,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 
 /* ==== src/model/joint.c ==== */
 
-
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
+static void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
 	float eps) {
 	uint32_t copies = denoise->copies - denoise->first_copy;
 	joint->items = copies * denoise->batch;
@@ -19925,7 +19295,7 @@ DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denois
 	joint->eps = eps;
 }
 
-DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream) {
+static diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream) {
 	diti_rows rows;
 	rows.of = joint->text + joint->image;
 	rows.first = stream == DITI_JOINT_IMAGE ? joint->text : 0;
@@ -19941,8 +19311,7 @@ static diti_tensor diti_joint_image(diti_graph *graph, const diti_joint *joint, 
 	return diti_tensor_view(graph, x, first, joint->image, 0, columns);
 }
 
-
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+static void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
 	bool swapped) {
 	uint32_t i;
 	memset(out, 0, sizeof *out);
@@ -19953,22 +19322,21 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
 	}
 }
 
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
+static void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
 	const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
 	memset(out, 0, sizeof *out);
 	if (text) diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, count, rows, columns, true);
 	diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, count, rows, columns, true);
 }
 
-DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
+static void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
 	const char *image) {
 	memset(out, 0, sizeof *out);
 	if (text) diti_load_layer(loader, &out->streams[DITI_JOINT_TEXT], rows, columns, 1, text);
 	diti_load_layer(loader, &out->streams[DITI_JOINT_IMAGE], rows, columns, 1, image);
 }
 
-
-DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
+static diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled) {
 	uint32_t i, steps, prompts, width;
 	diti_tensor all;
 	if (diti_graph_failed(graph)) return 0;
@@ -19989,7 +19357,7 @@ static uint32_t diti_joined_rows(const diti_joined *joined) {
 	return rows;
 }
 
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
+static diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
 	uint32_t chunks) {
 	uint32_t i, rows, columns;
 	diti_tensor all;
@@ -20006,7 +19374,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor acti
 	return all;
 }
 
-DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+static diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
 	diti_tensor table, const char *name) {
 	uint32_t columns;
 	diti_tensor row = diti_select_row(graph, table, denoise->step, name);
@@ -20028,8 +19396,7 @@ static diti_tensor diti_joint_item_chunk(diti_graph *graph, const diti_joint *jo
 		(modulation->chunks + chunk) * joint->width, joint->width);
 }
 
-
-DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+static diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
 	diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
 	diti_tensor positions) {
 	uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
@@ -20057,7 +19424,7 @@ static const diti_weight *diti_joint_reader(const diti_weight *const readers[DIT
 	return diti_type_is_i8(readers[0]->type) ? readers[0] : NULL;
 }
 
-DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+static diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
 	const diti_modulation *modulation, uint32_t first,
 	const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name) {
 	uint32_t rows = 2 * joint->prompts;
@@ -20074,7 +19441,7 @@ DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *jo
 	return diti_norm(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
+static diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
 	const diti_modulation *modulation, uint32_t first, const char *name) {
 	diti_tensor all = diti_tensor_new(graph, graph->activation, joint->items * joint->image, joint->width, name);
 	uint32_t i;
@@ -20090,7 +19457,7 @@ DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joi
 	return all;
 }
 
-DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+static diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
 	const diti_joined_pair *layers) {
 	uint32_t i;
 	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
@@ -20113,7 +19480,7 @@ static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti
 	return diti_quantize(graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
+static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
 	const diti_pair *layers, diti_activation activation, const char *name) {
 	uint32_t i;
 	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
@@ -20131,7 +19498,7 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
 	return out;
 }
 
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+static void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
 	const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
 	const char *name) {
 	uint32_t i;
@@ -20149,7 +19516,7 @@ DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, dit
 	}
 }
 
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
+static void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
 	const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
 	const char *name) {
 	uint32_t i, columns = layer->weight.columns;
@@ -20160,7 +19527,7 @@ DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *join
 	}
 }
 
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
+static diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
 	uint32_t items, uint32_t text, diti_tensor out) {
 	uint32_t width = heads->count * heads->dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
 	diti_attention_desc desc = DITI_ZERO;
@@ -20193,10 +19560,8 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
 
 /* ==== src/model/pixart.c ==== */
 
-
 #define DITI_PIXART_ALPHA_TOKENS 120u
 #define DITI_PIXART_MAX_BLOCKS 64u
-
 
 typedef struct diti_pixart_config {
 	uint32_t blocks, heads, head_dim, width;
@@ -20207,7 +19572,6 @@ typedef struct diti_pixart_config {
 	bool sized;
 	uint32_t empty_rows;
 } diti_pixart_config;
-
 
 static const char *const diti_pixart_keys[][2] = {
 	{"pos_embed.proj", "x_embedder.proj"},
@@ -20242,7 +19606,6 @@ static const char *diti_pixart_original_name(void *user, const char *name, char 
 	return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
 		DITI_COUNT(diti_pixart_block_keys), name, out, size);
 }
-
 
 typedef struct diti_pixart_block {
 	diti_joined qkv;
@@ -20296,7 +19659,6 @@ static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint
 	if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
 	return diti_pixart_is_diffusers(checkpoint, prefix);
 }
-
 
 static uint32_t diti_pixart_empty_rows(const diti_loader *loader) {
 	const diti_stored_tensor *rows = diti_model_find(loader->checkpoint, loader->prefix, "y_embedder.y_embedding");
@@ -20394,7 +19756,6 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 	}
 	return diti_pixart_check(config, json, err);
 }
-
 
 static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
 	static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
@@ -20519,7 +19880,6 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
 	return result;
 }
 
-
 typedef struct diti_pixart_state {
 	diti_tensor sinusoids;
 	diti_tensor sizes;
@@ -20636,7 +19996,6 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 	sizes[2] = denoise->aspect;
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
 }
-
 
 typedef struct diti_pixart_step {
 	const diti_pixart *model;
@@ -20766,7 +20125,7 @@ static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_gra
 		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
-DIT_INTERNAL const diti_family *diti_pixart_family(void) {
+static const diti_family *diti_pixart_family(void) {
 	static const diti_family family = {
 		"pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
 		diti_pixart_run, diti_pixart_write_inputs};
@@ -20775,9 +20134,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
 
 /* ==== src/model/dit.c ==== */
 
-
 #define DITI_DIT_MAX_BLOCKS 128u
-
 
 typedef struct diti_dit_config {
 	uint32_t blocks, heads, head_dim, width;
@@ -20787,7 +20144,6 @@ typedef struct diti_dit_config {
 	float eps2;
 	bool original;
 } diti_dit_config;
-
 
 #define DITI_DIT_EMBEDDER "transformer_blocks.0.norm1.emb.timestep_embedder"
 #define DITI_DIT_CLASSES "transformer_blocks.0.norm1.emb.class_embedder.embedding_table"
@@ -20812,7 +20168,6 @@ static const char *diti_dit_original_name(void *user, const char *name, char *ou
 	return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
 		name, out, size);
 }
-
 
 typedef struct diti_dit_block {
 	diti_layer modulation;
@@ -20858,7 +20213,6 @@ static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *c
 	if (name[0] || diti_model_find(checkpoint, prefix, "temp_embed")) return false;
 	return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
 }
-
 
 static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_config *config) {
 	const diti_stored_tensor *table = diti_model_find(loader->checkpoint, loader->prefix, "pos_embed");
@@ -20940,7 +20294,6 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 	if (!(config->eps2 >= 0)) return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: norm_eps must be positive");
 	return diti_dit_check(config, json, err);
 }
-
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
 	uint32_t index) {
@@ -21051,7 +20404,6 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
-
 typedef struct diti_dit_state {
 	diti_tensor sinusoids;
 	diti_tensor positions;
@@ -21092,7 +20444,6 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 	return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
 		model->config.frequency_shift, err);
 }
-
 
 typedef struct diti_dit_step {
 	const diti_dit *model;
@@ -21172,7 +20523,7 @@ static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph 
 		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
-DIT_INTERNAL const diti_family *diti_dit_family(void) {
+static const diti_family *diti_dit_family(void) {
 	static const diti_family family = {
 		"dit",        diti_dit_recognise,   diti_dit_load, diti_dit_destroy, diti_dit_prepare,
 		diti_dit_run, diti_dit_write_inputs};
@@ -21181,10 +20532,8 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 
 /* ==== src/model/hunyuandit.c ==== */
 
-
 #define DITI_HUNYUANDIT_MAX_BLOCKS 128u
 #define DITI_HUNYUANDIT_POOL_HEADS 8u
-
 
 typedef struct diti_hunyuandit_config {
 	uint32_t blocks, heads, head_dim, width, inner;
@@ -21197,7 +20546,6 @@ typedef struct diti_hunyuandit_config {
 	bool original;
 	bool linspace;
 } diti_hunyuandit_config;
-
 
 static const char *const diti_hunyuandit_keys[][2] = {
 	{"pos_embed.proj", "x_embedder.proj"},
@@ -21241,7 +20589,6 @@ static const char *diti_hunyuandit_original_name(void *user, const char *name, c
 	return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
 		name, out, size);
 }
-
 
 typedef struct diti_hunyuandit_attention {
 	diti_layer norm_q, norm_k;
@@ -21308,7 +20655,6 @@ static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkp
 		(diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
 		diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
 }
-
 
 static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
 	static const char positions[] = "time_extra_emb.pooler.positional_embedding";
@@ -21391,7 +20737,6 @@ static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_js
 	config->linspace = !config->original;
 	return result == DIT_OK ? diti_hunyuandit_check(config, json, err) : result;
 }
-
 
 static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyuandit_config *config,
 	diti_hunyuandit_attention *out, const char *name) {
@@ -21546,7 +20891,6 @@ static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env,
 	return result;
 }
 
-
 typedef struct diti_hunyuandit_axis {
 	uint32_t count;
 	double first, length;
@@ -21585,7 +20929,6 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 		}
 	}
 }
-
 
 typedef struct diti_hunyuandit_state {
 	diti_tensor sinusoids;
@@ -21790,7 +21133,6 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
 }
 
-
 typedef struct diti_hunyuandit_step {
 	const diti_hunyuandit *model;
 	const diti_hunyuandit_state *state;
@@ -21926,7 +21268,7 @@ static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti
 		config->out_channels, denoise->height, denoise->width, config->patch);
 }
 
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
+static const diti_family *diti_hunyuandit_family(void) {
 	static const diti_family family = {"hunyuandit",
 		diti_hunyuandit_recognise,
 		diti_hunyuandit_load,
@@ -21939,10 +21281,8 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
 
 /* ==== src/model/flux.c ==== */
 
-
 #define DITI_FLUX_MAX_BLOCKS 256u
 #define DITI_FLUX_AXES 3u
-
 
 typedef struct diti_flux_config {
 	uint32_t doubles, singles, heads, head_dim, width;
@@ -21951,7 +21291,6 @@ typedef struct diti_flux_config {
 	uint32_t axes[DITI_FLUX_AXES];
 	bool guided;
 } diti_flux_config;
-
 
 static const char *const diti_flux_keys[][2] = {
 	{"x_embedder", "img_in"},
@@ -21998,7 +21337,6 @@ static const char *diti_flux_original_name(void *user, const char *name, char *o
 			DITI_COUNT(diti_flux_single_keys), name, out, size);
 	return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
 }
-
 
 typedef struct diti_flux_double {
 	diti_joined_pair modulation;
@@ -22050,7 +21388,6 @@ static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *
 	if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
 	return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
-
 
 static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
 	const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
@@ -22121,7 +21458,6 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
 	}
 	return diti_flux_read_axes(json, config, err);
 }
-
 
 static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
 	uint32_t index) {
@@ -22256,7 +21592,6 @@ static dit_result diti_flux_load(diti_device *device, const diti_env *env, const
 	return result;
 }
 
-
 typedef struct diti_flux_state {
 	diti_tensor sinusoids, guidance;
 	diti_tensor cosines, sines;
@@ -22366,7 +21701,6 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 	if (result != DIT_OK || !state->guidance) return result;
 	return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
 }
-
 
 typedef struct diti_flux_step {
 	const diti_flux *model;
@@ -22488,7 +21822,7 @@ static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph
 	return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
 }
 
-DIT_INTERNAL const diti_family *diti_flux_family(void) {
+static const diti_family *diti_flux_family(void) {
 	static const diti_family family = {
 		"flux",        diti_flux_recognise,   diti_flux_load, diti_flux_destroy, diti_flux_prepare,
 		diti_flux_run, diti_flux_write_inputs};
@@ -22497,9 +21831,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 
 /* ==== src/model/sd3.c ==== */
 
-
 #define DITI_SD3_MAX_BLOCKS 64u
-
 
 typedef struct diti_sd3_config {
 	uint32_t blocks, heads, head_dim, width;
@@ -22510,7 +21842,6 @@ typedef struct diti_sd3_config {
 	uint64_t dual;
 	bool normed;
 } diti_sd3_config;
-
 
 static const char *const diti_sd3_keys[][2] = {
 	{"pos_embed.pos_embed", "pos_embed"},
@@ -22550,7 +21881,6 @@ static const char *diti_sd3_original_name(void *user, const char *name, char *ou
 	(void)user;
 	return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
 }
-
 
 typedef struct diti_sd3_block {
 	diti_joined_pair modulation;
@@ -22597,7 +21927,6 @@ static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *c
 	if (name[0]) return diti_equal(name, "SD3Transformer2DModel");
 	return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
 }
-
 
 static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
 	uint32_t i;
@@ -22665,7 +21994,6 @@ static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *jso
 	config->heads = config->width / head_dim;
 	return diti_sd3_check(loader, config, err);
 }
-
 
 static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out, uint32_t width, bool dual, bool last) {
 	static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
@@ -22803,7 +22131,6 @@ static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
-
 typedef struct diti_sd3_state {
 	diti_tensor sinusoids, ids;
 	diti_tensor positions;
@@ -22892,7 +22219,6 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
 	if (result != DIT_OK) return result;
 	return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
-
 
 typedef struct diti_sd3_step {
 	const diti_sd3 *model;
@@ -23008,7 +22334,7 @@ static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph 
 		denoise->width, config->patch);
 }
 
-DIT_INTERNAL const diti_family *diti_sd3_family(void) {
+static const diti_family *diti_sd3_family(void) {
 	static const diti_family family = {
 		"sd3",        diti_sd3_recognise,   diti_sd3_load, diti_sd3_destroy, diti_sd3_prepare,
 		diti_sd3_run, diti_sd3_write_inputs};
@@ -23057,12 +22383,12 @@ static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const c
 	return prefix ? prefix : "";
 }
 
-DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
+static bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
 	const char *prefix) {
 	return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
-DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
+static dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_transformer **out,
 	dit_error *err) {
@@ -23074,7 +22400,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
 	return family->load(device, env, config, checkpoint, prefix, options, out, err);
 }
 
-DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
+static void diti_transformer_destroy(diti_transformer *transformer) {
 	if (transformer) transformer->family->destroy(transformer);
 }
 
@@ -23090,19 +22416,8 @@ typedef struct diti_vae_traits {
 	bool assumed;
 	bool tiny;
 } diti_vae_traits;
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
-	const diti_checkpoint *checkpoint, const char *prefix,
-	const diti_load_options *options, diti_vae **out, dit_error *err);
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+static void diti_vae_destroy(diti_vae *vae);
 #define DITI_VAE_LEAST_TILE 8u
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-	uint32_t width, uint32_t tile);
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
-	uint32_t width, uint32_t tile);
-
 
 #define DITI_KL_MAX_LEVELS 8u
 #define DITI_KL_MAX_RESNETS 8u
@@ -23159,22 +22474,9 @@ struct diti_vae {
 	diti_tiny_half tiny_decoder, tiny_encoder;
 };
 
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width);
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width);
-DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width);
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width);
 #endif
 
 /* ==== src/vae/kl.c ==== */
-
-
 
 static bool diti_kl_replace(char *text, size_t size, const char *from, const char *to) {
 	char *place = strstr(text, from);
@@ -23243,7 +22545,6 @@ static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
 		loader->rename = diti_kl_old_name;
 	}
 }
-
 
 static void diti_kl_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels, const char *name) {
 	char scope[sizeof loader->scope];
@@ -23343,7 +22644,6 @@ static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
 	}
 }
 
-
 static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
 	const diti_checkpoint *checkpoint = loader->checkpoint;
 	uint32_t i, groups = 32, count = diti_checkpoint_count(checkpoint);
@@ -23402,14 +22702,13 @@ static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *er
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
 	uint32_t ldm_levels;
 	dit_result result;
 	diti_kl_choose_names(loader, &ldm_levels);
 	result = diti_kl_read_config(vae, loader, config, err);
 	return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
 }
-
 
 typedef struct diti_kl_size {
 	uint32_t height, width;
@@ -23528,7 +22827,7 @@ static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_t
 	return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+static diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 	uint32_t width) {
 	const diti_kl_half *half = &vae->decoder;
 	diti_kl_size size;
@@ -23544,7 +22843,7 @@ DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, 
 	return diti_kl_finish(graph, vae, x, half, size, true);
 }
 
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+static diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 	uint32_t width) {
 	const diti_kl_half *half = &vae->encoder;
 	bool quant = vae->quant.weight.part_count != 0;
@@ -23561,7 +22860,6 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 
 /* ==== src/vae/tiny.c ==== */
 
-
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
 	static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
 	char conv[64], block[64];
@@ -23575,7 +22873,7 @@ static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *
 	return NULL;
 }
 
-DIT_INTERNAL bool diti_tiny_is(diti_loader *loader) {
+static bool diti_tiny_is(diti_loader *loader) {
 	uint32_t first;
 	return diti_tiny_scope(loader, true, &first) || diti_tiny_scope(loader, false, &first);
 }
@@ -23664,7 +22962,7 @@ static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
 	return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
 
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
+static dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
 	uint32_t first, latent = 0, pixels = 3, moments;
 	const char *scope = diti_tiny_scope(loader, true, &first);
 	char name[64];
@@ -23733,7 +23031,7 @@ static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_ti
 	return x;
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+static diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 	uint32_t width) {
 	diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
 	squash.activation = DITI_ACTIVATION_SQUASH;
@@ -23746,7 +23044,7 @@ DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph
 	return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, height, width), &to_image);
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+static diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
 	uint32_t width) {
 	diti_elementwise_desc from_image = DITI_ZERO;
 	from_image.scale = 0.5f;
@@ -23756,7 +23054,6 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 }
 
 /* ==== src/vae/vae.c ==== */
-
 
 static void diti_vae_choose_prefix(diti_loader *loader) {
 	static const char *const prefixes[] = {"first_stage_model.", "vae.", "tae."};
@@ -23779,7 +23076,7 @@ typedef struct diti_vae_scale {
 	float scale, shift;
 } diti_vae_scale;
 
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
+static void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
 	static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
 		{"hunyuan", NULL, 4, 0.13025f, 0},
 		{"sd3", NULL, 16, 1.5305f, 0.0609f},
@@ -23819,7 +23116,7 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
 	return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
 
-DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
+static dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_vae **out, dit_error *err) {
 	diti_load_options plain = DITI_ZERO;
@@ -23843,7 +23140,7 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
 	return result;
 }
 
-DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
+static void diti_vae_destroy(diti_vae *vae) {
 	diti_env env;
 	if (!vae) return;
 	env = vae->env;
@@ -23855,10 +23152,9 @@ DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
 	diti_free(&env, vae);
 }
 
-DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
+static const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
 
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
-
+static const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
 
 typedef struct diti_vae_cut {
 	uint32_t length, count, size;
@@ -23938,7 +23234,7 @@ static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, di
 	return out;
 }
 
-DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
+static diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
 	uint32_t width, uint32_t tile) {
 	const diti_vae_traits *traits = &vae->traits;
 	if (!traits->has_decoder)
@@ -23947,7 +23243,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 	return diti_vae_run_tiles(vae, graph, latent, true, height, width, tile);
 }
 
-DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
+static diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
 	uint32_t width, uint32_t tile) {
 	uint32_t factor = vae->traits.factor;
 	if (!vae->traits.has_encoder)
@@ -23965,10 +23261,6 @@ typedef struct diti_random {
 	bool has_cached;
 	double cached;
 } diti_random;
-DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed);
-DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count);
-DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
-	size_t count);
 
 typedef struct diti_step {
 	float timestep;
@@ -24003,9 +23295,7 @@ typedef struct diti_schedule_request {
 	const float *sigmas;
 	uint32_t sigma_count;
 } diti_schedule_request;
-DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
-	const diti_schedule_request *request, diti_schedule *out, dit_error *err);
-DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
+static void diti_schedule_free(const diti_env *env, diti_schedule *schedule);
 
 typedef enum diti_solver_kind {
 	DITI_SOLVER_EULER,
@@ -24071,19 +23361,13 @@ typedef struct diti_interval {
 	double timestep;
 	diti_noise_level from, to;
 } diti_interval;
-DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
-	diti_sampling *out, dit_error *err);
-DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
-	dit_error *err);
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out);
-DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling);
 #endif
 
 /* ==== src/sample/rng.c ==== */
 
 static const double diti_two_pi = 6.28318530717958647692;
 
-DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed) {
+static void diti_random_seed(diti_random *random, uint64_t seed) {
 	uint32_t *state = random->state, i;
 	memset(random, 0, sizeof *random);
 	state[0] = (uint32_t)seed;
@@ -24151,7 +23435,7 @@ static float diti_random_normal_single(diti_random *random) {
 	return (float)(radius * cos(angle));
 }
 
-DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t count) {
+static void diti_random_normal(diti_random *random, float *out, size_t count) {
 	size_t i;
 	if (count >= 16) {
 		diti_random_normal_blocks(random, out, count);
@@ -24187,7 +23471,7 @@ static float diti_philox_value(uint64_t seed, uint32_t draw, uint32_t element) {
 	return (float)(sqrt(-2.0 * log(u)) * sin(diti_two_pi * v));
 }
 
-DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, size_t count) {
+static void diti_philox_normal(uint64_t seed, uint32_t draw, float *out, size_t count) {
 	size_t i;
 	for (i = 0; i < count; i++) out[i] = diti_philox_value(seed, draw, (uint32_t)i);
 }
@@ -24637,7 +23921,7 @@ static const char *diti_shape_name(diti_sigma_shape shape) {
 	return "";
 }
 
-DIT_INTERNAL bool diti_sampling_multistep(const diti_sampling *sampling) {
+static bool diti_sampling_multistep(const diti_sampling *sampling) {
 	return sampling->solver == DITI_SOLVER_DPM || sampling->solver == DITI_SOLVER_UNIPC;
 }
 
@@ -24679,7 +23963,7 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
 	return taken > 0 ? (uint32_t)(request->steps - taken) : request->steps - 1;
 }
 
-DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
+static dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
 	diti_sampling *out, dit_error *err) {
 	diti_config_reader reader = DITI_ZERO;
 	const char *class_name = diti_json_string(config, "_class_name", NULL);
@@ -24711,7 +23995,6 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
 }
 
 /* ==== src/sample/schedule.c ==== */
-
 
 static double diti_linspace(double a, double b, uint32_t i, uint32_t n) {
 	if (n < 2) return a;
@@ -24772,7 +24055,7 @@ static void diti_rescale_zero_snr(float *cumulative, uint32_t count) {
 	diti_cumulate(cumulative, count);
 }
 
-DIT_INTERNAL void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
+static void diti_cumulative_alphas(const diti_sampling *sampling, float *out) {
 	uint32_t count = sampling->train_steps;
 	diti_fill_alphas(sampling, out);
 	diti_cumulate(out, count);
@@ -25065,7 +24348,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
 	diti_chain_intervals(out, n, diti_level_from_flow(0));
 }
 
-DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
+static dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
 	dit_error *err) {
 	float *alphas;
 	dit_result result;
@@ -25426,7 +24709,7 @@ static dit_result diti_schedule_fill(const diti_sampling *sampling, const diti_i
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
+static dit_result diti_schedule_make(const diti_env *env, const diti_json *config,
 	const diti_schedule_request *request, diti_schedule *out, dit_error *err) {
 	diti_sampling sampling;
 	diti_interval *intervals;
@@ -25444,7 +24727,7 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
 	return result;
 }
 
-DIT_INTERNAL void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
+static void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
 	diti_free(env, schedule->steps);
 	memset(schedule, 0, sizeof *schedule);
 }
@@ -25461,7 +24744,6 @@ typedef enum diti_transport {
 	DITI_TRANSPORT_APPLICATION,
 	DITI_TRANSPORTS
 } diti_transport;
-DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
 
 #define DITI_LANE_SLOTS 2u
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
@@ -25529,15 +24811,8 @@ typedef struct diti_lane_desc {
 	uint64_t tag;
 	uint64_t limit_us;
 } diti_lane_desc;
-DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
-	dit_error *err);
-DIT_INTERNAL void diti_lane_destroy(diti_lane *lane);
-DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err);
-DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
-DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
-DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane);
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
-DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
+static void diti_lane_destroy(diti_lane *lane);
+static void diti_lane_settle(diti_lane *lane);
 
 typedef struct diti_peers {
 	diti_env env;
@@ -25550,10 +24825,7 @@ typedef struct diti_peers {
 	uint32_t meshes;
 	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
 } diti_peers;
-DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
-	const dit_transport *application, const char *overrides, diti_peers **out,
-	dit_error *err);
-DIT_INTERNAL void diti_peers_destroy(diti_peers *peers);
+static void diti_peers_destroy(diti_peers *peers);
 
 typedef struct diti_mesh_port {
 	diti_lane *lane;
@@ -25574,22 +24846,12 @@ typedef struct diti_mesh {
 	diti_lane **lanes;
 	size_t lane_count, lane_capacity;
 } diti_mesh;
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-	dit_error *err);
-DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh);
-DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice);
-DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
-	uint64_t *value, dit_error *err);
-DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
-DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);
-DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh);
-DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
+static void diti_mesh_destroy(diti_mesh *mesh);
 #endif
 
 /* ==== src/split/lane.c ==== */
 
-DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
+static const char *diti_transport_name(diti_transport transport) {
 	static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application"};
 	return names[transport];
 }
@@ -25600,7 +24862,6 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 	diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
 	return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
-
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
 	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
@@ -25633,7 +24894,7 @@ static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
 	return diti_timeline_create(device, &side->timeline, err);
 }
 
-DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
+static dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
 	dit_error *err) {
 	diti_lane *lane = (diti_lane *)diti_alloc_zero(env, sizeof *lane);
 	dit_result result = DIT_OK;
@@ -25672,7 +24933,7 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
 	for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
 
-DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
+static void diti_lane_destroy(diti_lane *lane) {
 	diti_env env;
 	uint32_t i;
 	if (!lane) return;
@@ -25686,7 +24947,6 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
 	diti_free(&env, lane->chunks);
 	diti_free(&env, lane);
 }
-
 
 typedef struct diti_lane_cut {
 	uint64_t row_bytes;
@@ -25811,7 +25071,7 @@ static bool diti_lane_grow_turns(diti_lane *lane) {
 	return diti_grow(&lane->env, (void **)&lane->copies, &lane->copy_capacity, lane->copy_count, sizeof *lane->copies);
 }
 
-DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+static dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
 	diti_lane_copy whole = *copy;
 	dit_result result;
 	uint32_t i;
@@ -25831,7 +25091,6 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *cop
 	return result;
 }
 
-
 static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSemaphore after, uint64_t value) {
 	diti_lane_side *side = &lane->sides[index];
 	diti_lane_turn *turn = &side->turns[(side->first + side->count++) % lane->turn_count];
@@ -25841,7 +25100,7 @@ static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSem
 	side->opened += lane->copies[copy].count;
 }
 
-DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
+static uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
 	diti_lane_push(lane, side, copy, after, value);
 	if (!lane->sides[1 - side].device) diti_lane_push(lane, 1 - side, copy, VK_NULL_HANDLE, 0);
 	return lane->sides[side].opened;
@@ -25958,7 +25217,7 @@ static void diti_lane_pass(diti_lane *lane) {
 	lane->passed++;
 }
 
-DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
+static dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
 	diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
 	uint64_t before = out->submitted + out->finished + lane->passed + in->submitted + in->finished;
 	dit_result result = diti_lane_poll(lane, DITI_LANE_OUT, err);
@@ -25971,12 +25230,12 @@ DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *
 	return result;
 }
 
-DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane) {
+static bool diti_lane_idle(const diti_lane *lane) {
 	const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
 	return !out->count && !in->count && in->finished == out->submitted;
 }
 
-DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err) {
+static dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
 		diti_lane_side *side = &lane->sides[i];
@@ -25992,7 +25251,7 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
 	while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
-DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
+static void diti_lane_settle(diti_lane *lane) {
 	uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
 	uint32_t i;
 	if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
@@ -26161,7 +25420,7 @@ static dit_result diti_peers_check(const dit_transport *application, uint32_t co
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+static dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
 	const dit_transport *application, const char *overrides, diti_peers **out,
 	dit_error *err) {
 	diti_peers *peers;
@@ -26189,7 +25448,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
 	return result;
 }
 
-DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
+static void diti_peers_destroy(diti_peers *peers) {
 	diti_env env;
 	if (!peers) return;
 	env = peers->env;
@@ -26201,7 +25460,6 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
 static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 	return number >= mesh->first && number - mesh->first < mesh->count;
 }
-
 
 typedef struct diti_mesh_maker {
 	diti_mesh *mesh;
@@ -26339,7 +25597,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
+static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
 	dit_error *err) {
 	diti_mesh_maker maker = DITI_ZERO;
 	diti_mesh *mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
@@ -26361,7 +25619,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
 	return result < 0 ? result : DIT_OK;
 }
 
-DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
+static void diti_mesh_destroy(diti_mesh *mesh) {
 	diti_env env;
 	uint32_t i;
 	if (!mesh) return;
@@ -26371,7 +25629,6 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
 	for (i = 0; i < mesh->count; i++) diti_free(&env, mesh->members[i].ports);
 	diti_free(&env, mesh);
 }
-
 
 static void diti_mesh_open(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
 	const diti_plan *plan = member->plan;
@@ -26401,7 +25658,7 @@ static bool diti_mesh_close(diti_mesh_member *member, uint32_t segment, uint32_t
 	return true;
 }
 
-DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice) {
+static bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice) {
 	diti_mesh_member *member = &mesh->members[index];
 	if (!diti_mesh_close(member, segment, slice)) return false;
 	if (slice > 0 || member->arrived) return true;
@@ -26410,7 +25667,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
 	return diti_mesh_close(member, segment, 0);
 }
 
-DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
+static dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
 	uint64_t *value, dit_error *err) {
 	diti_mesh_member *member = &mesh->members[index];
 	dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
@@ -26421,21 +25678,21 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
+static dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
 	return result;
 }
 
-DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
+static bool diti_mesh_idle(const diti_mesh *mesh) {
 	size_t i;
 	for (i = 0; i < mesh->lane_count; i++)
 		if (!diti_lane_idle(mesh->lanes[i])) return false;
 	return true;
 }
 
-DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
+static dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0, *waited = false; i < mesh->lane_count && result >= 0 && !*waited; i++)
@@ -26443,7 +25700,7 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
 	return result;
 }
 
-DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
+static void diti_mesh_settle(diti_mesh *mesh) {
 	uint32_t i;
 	size_t k;
 	for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
@@ -26455,7 +25712,7 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
 	}
 }
 
-DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to) {
+static uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to) {
 	uint64_t bytes = 0;
 	size_t i;
 	for (i = 0; i < mesh->lane_count; i++) {
@@ -26549,23 +25806,23 @@ typedef struct diti_split_cost {
 	bool fits;
 } diti_split_cost;
 
-DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
-DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
-DIT_INTERNAL DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
-DIT_INTERNAL DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
-DIT_INTERNAL DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
+static DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+static DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
+static DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
+static DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
+static DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
 	dit_error *err);
 
-DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
-DIT_INTERNAL DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
+static DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+static DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
 	diti_split_axis axis, double element);
-DIT_INTERNAL DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
+static DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
 	bool mirror);
-DIT_INTERNAL DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis);
-DIT_INTERNAL DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
-DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
+static DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis);
+static DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
+static DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
 	diti_split_cost *out);
-DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
+static DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
 	uint32_t most);
 
 typedef struct diti_split_plan {
@@ -26576,15 +25833,15 @@ typedef struct diti_split_plan {
 	double shares[DITI_SPLIT_DEVICES];
 } diti_split_plan;
 
-DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+static DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
 	dit_error *err);
-DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
+static DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
 	const char *what, diti_split_plan *out, dit_error *err);
 #endif
 
 /* ==== src/split/name.c ==== */
 
-DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) {
+static const char *diti_split_axis_name(uint32_t axis) {
 	static const char *const names[DITI_SPLIT_AXES] = {"tensor", "ulysses", "ring", "pipefusion", "layers", "cfg"};
 	return names[axis];
 }
@@ -26600,7 +25857,7 @@ static bool diti_split_parse_axis(const char **at, uint32_t *axis, uint32_t *deg
 	return *degree >= 1 && *degree <= DITI_SPLIT_DEVICES && (**at == ',' || **at == 0);
 }
 
-DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err) {
+static dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err) {
 	const char *at = text, *wrong = NULL;
 	uint32_t axis, degree;
 	memset(out, 0, sizeof *out);
@@ -26619,7 +25876,7 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
 	return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%s': %s", text, wrong) : DIT_OK;
 }
 
-DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+static const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
 	size_t length = 0;
 	uint32_t axis = DITI_SPLIT_AXES;
 	diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
@@ -26632,13 +25889,13 @@ DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI
 	return out;
 }
 
-DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
+static uint32_t diti_split_ranks(const diti_split *split) {
 	uint32_t ranks = 1, axis;
 	for (axis = 0; axis < DITI_SPLIT_AXES && ranks <= DITI_SPLIT_DEVICES; axis++) ranks *= split->degree[axis];
 	return ranks;
 }
 
-DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
+static dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
 	const uint32_t *degree = split->degree;
 	uint32_t stages = degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS];
 	char name[DITI_SPLIT_NAME];
@@ -26699,7 +25956,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
 	return c;
 }
 
-DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
+static double diti_split_flops(const diti_split_shape *shape) {
 	diti_cost c;
 	double layer;
 	diti_cost_shape(&c, shape);
@@ -26712,7 +25969,7 @@ static double diti_cost_attention(const diti_cost *c) {
 	return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
-DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
+static double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
 	double element) {
 	diti_cost c;
 	double value;
@@ -26730,15 +25987,14 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
 	}
 }
 
-
-DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
+static double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
 	if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
 	if (axis == DITI_SPLIT_ULYSSES) return place == peer ? 0 : 1.0 / (degree - 1);
 	if (axis == DITI_SPLIT_PIPEFUSION || axis == DITI_SPLIT_LAYERS) return peer == place + 1 ? 1 : 0;
 	return peer == (place + 1) % degree ? 1 : 0;
 }
 
-DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
+static uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
 	uint32_t i, stride = 1;
 	for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
 	return stride;
@@ -26772,7 +26028,6 @@ static double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirr
 static double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
 	return (axis == DITI_SPLIT_CFG ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
 }
-
 
 typedef struct diti_cost_step {
 	double layers;
@@ -26826,7 +26081,7 @@ static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
 	step->exchange += (stages - 1) * (diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + c->q->box.latency);
 }
 
-DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
+static double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
 	diti_cost c = diti_cost_begin(request, split);
 	if (c.p < 2 || !request->system.skips_sent) return 0;
 	return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
@@ -26855,7 +26110,6 @@ static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
 			diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
 }
 
-
 static double diti_cost_run(const diti_cost *c, uint32_t step) {
 	const diti_split_system *system = &c->q->system;
 	uint32_t from = system->skip_first, to = from + system->skip_blocks, stage, layers = c->q->shape.layers;
@@ -26869,7 +26123,6 @@ static double diti_cost_run(const diti_cost *c, uint32_t step) {
 	}
 	return most * c->p;
 }
-
 
 static double diti_cost_memory(const diti_cost *c) {
 	const diti_split_shape *shape = &c->q->shape;
@@ -26890,7 +26143,6 @@ static double diti_cost_sent(const diti_cost *c) {
 	}
 	return sent;
 }
-
 
 static double diti_cost_fill(const diti_cost *c) {
 	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
@@ -26913,7 +26165,7 @@ static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
 	out->seconds = host + system->serial > out->device_seconds ? host + system->serial : out->device_seconds;
 }
 
-DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
+static void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
 	diti_cost c = diti_cost_begin(request, split);
 	diti_cost_step step;
 	uint32_t rank;
@@ -26974,7 +26226,7 @@ static void diti_choose_axis(diti_choose *c, diti_split *split, uint32_t axis, u
 	}
 }
 
-DIT_INTERNAL uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out, uint32_t most) {
+static uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out, uint32_t most) {
 	diti_choose c = DITI_ZERO;
 	diti_split split = DITI_ZERO;
 	c.request = request;
@@ -26988,7 +26240,7 @@ DIT_INTERNAL uint32_t diti_split_choose(const diti_split_request *request, diti_
 
 enum { DITI_SPLIT_LARGEST = 65536 };
 
-DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+static dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
 	dit_error *err) {
 	char name[DITI_SPLIT_NAME], share[32];
 	size_t size = 512 + sizeof plan->note + DITI_SPLIT_DEVICES * sizeof share, at;
@@ -27053,7 +26305,7 @@ static const char *diti_split_read_shares(const diti_json *root, diti_split_plan
 	return NULL;
 }
 
-DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, size_t size, const char *what,
+static dit_result diti_split_read(const diti_env *env, const char *text, size_t size, const char *what,
 	diti_split_plan *out, dit_error *err) {
 	diti_json *root = NULL;
 	dit_error inner = DITI_ZERO;
@@ -27296,75 +26548,17 @@ typedef struct diti_model_want {
 	const char *folder;
 	diti_encoder_kind kind;
 } diti_model_want;
-DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
-	diti_model_part *part, dit_error *err);
-DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
-	dit_error *err);
-DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
-	const char *folder, const char *file, diti_json **out, dit_error *err);
-DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
-DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
-DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
-DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder);
-DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
-	const diti_model_part *part, const diti_load_options *options,
-	dit_error *err);
-DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder);
-DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
-DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
-DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
-DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);
-DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
-DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
-DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-	const diti_text_use *use, const diti_prompt_tokens *tokens,
-	const diti_conditioning *given, dit_error *err);
-DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
-DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
-DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-	diti_conditioning *out, dit_error *err);
-DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-	uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
-DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
-	diti_prompt_tokens *tokens, dit_error *err);
-DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
-DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
-DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
-	diti_job_request *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-	diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request);
-DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
-DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err);
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request);
-DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
-DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-	dit_error *err);
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
-DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
-DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
-DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job);
-DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
-DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
-DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
-DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL void diti_job_drop_shares(dit_job *job);
-DIT_INTERNAL void diti_job_settle(dit_job *job);
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
-DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
-DIT_INTERNAL void diti_job_images_destroy(dit_job *job);
-DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
-DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
+static bool diti_model_wants(const dit_model *model, dit_role role);
+static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
+static void diti_job_request_free(const diti_env *env, diti_job_request *request);
+static size_t diti_job_latent_values(const dit_job *job);
+static dit_result diti_job_verdict(dit_job *job, dit_error *err);
+static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
+static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
+static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+static void diti_job_drop_shares(dit_job *job);
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
+static void diti_job_destroy_plan(dit_job *job);
 #endif
 
 /* ==== src/job/probe_attention.c ==== */
@@ -27449,7 +26643,7 @@ static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8
 	return error <= norm * (int8 ? 2.5e-3 : 1e-4);
 }
 
-DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+static dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
 	diti_attention_probe p = DITI_ZERO;
 	uint32_t width, inputs;
 	float *values;
@@ -27939,7 +27133,7 @@ static dit_result diti_model_config(const dit_model *model, const diti_package *
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
+static dit_result diti_model_locate_json(dit_model *model, const dit_model_desc *desc, dit_role role,
 	const char *folder, const char *file, diti_json **out, dit_error *err) {
 	diti_model_search search = DITI_ZERO;
 	diti_package *package;
@@ -27955,7 +27149,6 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
 	return result;
 }
 
-
 static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix, const char *name) {
 	return diti_model_find(checkpoint, prefix, name) != NULL;
 }
@@ -27967,7 +27160,7 @@ static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoin
 	return table && table->rank == 2 && table->shape[1] > 768 ? DITI_ENCODER_CLIP_G : DITI_ENCODER_CLIP_L;
 }
 
-DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
+static diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix) {
 	if (diti_part_has(checkpoint, prefix, "encoder.block.0.layer.0.SelfAttention.q.weight") ||
 		diti_part_has(checkpoint, prefix, "enc.blk.0.attn_q.weight"))
 		return DITI_ENCODER_T5;
@@ -28049,7 +27242,7 @@ static dit_result diti_model_look(const dit_model *model, const diti_model_want 
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
+static dit_result diti_model_locate(dit_model *model, const dit_model_desc *desc, const diti_model_want *want,
 	diti_model_part *part, dit_error *err) {
 	diti_model_search search = DITI_ZERO;
 	dit_result result = DIT_OK;
@@ -28062,7 +27255,6 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
 	}
 	return result;
 }
-
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
 	switch (kind) {
@@ -28119,7 +27311,7 @@ static dit_result diti_model_share_tokenizer(dit_model *model, const dit_model_d
 	return diti_tokenizer_special(encoder->tokenizer, "!", &encoder->tokenizer->padding, err);
 }
 
-DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
+static dit_result diti_model_locate_tokenizer(dit_model *model, const dit_model_desc *desc, uint32_t index,
 	dit_error *err) {
 	diti_encoder *encoder = &model->encoders[index];
 	dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
@@ -28130,7 +27322,7 @@ DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {
+static dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < desc->component_count; i++) {
 		const dit_component *component = &desc->components[i];
@@ -28151,7 +27343,7 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
 
 #define DITI_CLIP_TOKENS 77u
 
-DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
+static const char *diti_encoder_name(diti_encoder_kind kind) {
 	switch (kind) {
 	case DITI_ENCODER_T5: return "T5";
 	case DITI_ENCODER_CLIP_L: return "CLIP-L";
@@ -28161,7 +27353,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
 	}
 }
 
-DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder) {
+static const diti_weights *diti_encoder_weights(const diti_encoder *encoder) {
 	if (encoder->t5) return diti_t5_weights(encoder->t5);
 	if (encoder->clip) return diti_clip_weights(encoder->clip);
 	return encoder->bert ? diti_bert_weights(encoder->bert) : NULL;
@@ -28179,7 +27371,7 @@ static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
 	return encoder->text != DITI_TEXT_POOLED && traits->projected ? traits->projected : traits->columns;
 }
 
-DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+static dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
 	const diti_model_part *part, const diti_load_options *options,
 	dit_error *err) {
 	switch (encoder->kind) {
@@ -28192,7 +27384,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 	}
 }
 
-DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
+static void diti_encoder_unload(diti_encoder *encoder) {
 	diti_t5_destroy(encoder->t5);
 	diti_clip_destroy(encoder->clip);
 	diti_bert_destroy(encoder->bert);
@@ -28200,7 +27392,6 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
 	encoder->clip = NULL;
 	encoder->bert = NULL;
 }
-
 
 static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encoder_kind kind) {
 	uint32_t i;
@@ -28290,7 +27481,7 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
 		encoder->clip && both ? "" : "s", columns, wanted);
 }
 
-DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
+static dit_result diti_encoders_place(dit_model *model, dit_error *err) {
 	dit_result result = DIT_OK;
 	uint32_t i;
 	diti_encoders_read_texts(model);
@@ -28306,7 +27497,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
+static uint32_t diti_encoders_missing(const dit_model *model) {
 	bool lacks = model->transformer && model->transformer->traits.lacks_encoders;
 	uint32_t i, found = 0, missing = 0, tokenizers = 0;
 	for (i = 0; i < DITI_ENCODERS; i++) {
@@ -28320,7 +27511,7 @@ DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {
 	return (lacks && found ? 0 : missing) | tokenizers;
 }
 
-DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model) {
+static uint32_t diti_encoders_left_out(const dit_model *model) {
 	uint32_t i, out = 0;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		dit_role role = (dit_role)(DIT_ROLE_TEXT_1 + (int)i);
@@ -28329,7 +27520,7 @@ DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model) {
 	return out;
 }
 
-DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
+static dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
 	uint32_t missing = diti_encoders_missing(model), i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const char *name = diti_encoder_name(model->encoders[i].kind);
@@ -28349,7 +27540,6 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_er
 	}
 	return DIT_OK;
 }
-
 
 static uint32_t diti_text_encoded(const diti_text_use *use) {
 	return (use->encodes[0] ? 1u : 0u) + (use->copies > 1 && use->encodes[1] ? 1u : 0u);
@@ -28374,7 +27564,7 @@ static void diti_text_scatter(const dit_model *model, diti_graph *graph, const d
 	}
 }
 
-DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
+static bool diti_encoders_mask(const dit_model *model) {
 	return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
 }
 
@@ -28419,7 +27609,7 @@ static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const d
 			encoder->column);
 }
 
-DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+static void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
 	static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
 	uint32_t i, given = use->copies - diti_text_encoded(use);
 	for (i = 0; i < DITI_TEXTS; i++) {
@@ -28434,7 +27624,6 @@ DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, 
 		if (diti_encoder_weights(&model->encoders[i]))
 			diti_encoder_emit(model, graph, &model->encoders[i], use, &use->encoders[i]);
 }
-
 
 typedef struct diti_encoder_input {
 	int32_t *ids;
@@ -28515,7 +27704,7 @@ static dit_result diti_text_write_given(const dit_model *model, const diti_env *
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+static dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
 	const diti_text_use *use, const diti_prompt_tokens *tokens,
 	const diti_conditioning *given, dit_error *err) {
 	dit_result result = DIT_OK;
@@ -28537,7 +27726,7 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
 	if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
+static bool diti_model_wants(const dit_model *model, dit_role role) {
 	return (model->parts & 1u << (uint32_t)role) != 0;
 }
 
@@ -28674,7 +27863,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
 	return result;
 }
 
-DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
+static uint32_t diti_model_factor(const dit_model *model) {
 	return model->vae ? diti_vae_get_traits(model->vae)->factor : 8;
 }
 
@@ -28768,7 +27957,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 	}
 	return DIT_OK;
 }
-
 
 static void diti_model_close_packages(dit_model *model) {
 	uint32_t i;
@@ -28865,7 +28053,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
 	return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
 }
 
-DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
+static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
 	const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
 	uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
 	int part;
@@ -29019,7 +28207,6 @@ DIT_API void dit_model_destroy(dit_model *model) {
 
 /* ==== src/job/conditioning.c ==== */
 
-
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
 	diti_codes codes, middle;
 	size_t length;
@@ -29044,7 +28231,7 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+static dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
 	uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
 	dit_result result = DIT_OK;
 	char *clean = NULL;
@@ -29066,7 +28253,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
+static dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
 	diti_prompt_tokens *tokens, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
@@ -29080,14 +28267,13 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
+static void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
 	uint32_t i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		diti_free(env, tokens[i].ids);
 		diti_free(env, tokens[i].weights);
 	}
 }
-
 
 #define DITI_BLOB_MAGIC 0x43544944u
 #define DITI_BLOB_VERSION 2u
@@ -29110,7 +28296,7 @@ static dit_result diti_blob_size(const diti_text_shape *texts, size_t *rows_size
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning) {
+static void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning) {
 	uint32_t i;
 	for (i = 0; i < DITI_TEXTS; i++) diti_free(env, conditioning->texts[i].rows);
 }
@@ -29130,7 +28316,7 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
+static dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
 	diti_conditioning *out, dit_error *err) {
 	const unsigned char *bytes = (const unsigned char *)blob;
 	diti_text_shape shapes[DITI_TEXTS];
@@ -29181,7 +28367,7 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
 
 #define DITI_TEXT_GRANULE 32u
 
-DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
+static uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
 	uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
 	return rows < most ? rows : most;
 }
@@ -29346,7 +28532,7 @@ static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_er
 		: DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
+static dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
 	diti_job_request *out, dit_error *err) {
 	uint32_t i, count = model->transformer->traits.class_count;
 	dit_result result = diti_classes_check_unprompted(desc, err);
@@ -29365,7 +28551,6 @@ DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const d
 	}
 	return DIT_OK;
 }
-
 
 static char diti_classes_small_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -29429,18 +28614,18 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
 	return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
 }
 
-DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
+static diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
 	if (!request->shape.guided) return DITI_STEP_USUAL;
 	if (!diti_guidance_on(request, step)) return DITI_STEP_ALONE;
 	return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
-DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
+static void diti_job_request_kinds(diti_job_request *request) {
 	uint32_t step;
 	for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
 }
 
-DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
+static dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
 	uint32_t blocks = model->transformer->traits.layers;
 	if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
@@ -29518,7 +28703,7 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
 	return all;
 }
 
-DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
+static diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
 	const diti_transformer *transformer = job->model->transformer;
 	diti_tensor prediction;
 	if (job->share_total > 1) return diti_guidance_divided(job, graph, kind);
@@ -29528,7 +28713,6 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, dit
 }
 
 /* ==== src/job/start.c ==== */
-
 
 static dit_result diti_start_check_image(const char *name, const dit_image *image, const diti_job_shape *shape,
 	dit_error *err) {
@@ -29571,7 +28755,7 @@ static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_sh
 	return diti_start_check_image("mask", mask, shape, err);
 }
 
-DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+static dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
 	dit_error *err) {
 	dit_result result;
 	if (!(desc->strength >= 0 && desc->strength <= 1))
@@ -29597,7 +28781,6 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
 	out->mask = desc->mask;
 	return result;
 }
-
 
 static diti_tensor diti_start_part(const dit_job *job, diti_graph *graph, diti_tensor all, uint32_t image) {
 	uint32_t channels = job->model->transformer->traits.latent_channels;
@@ -29649,7 +28832,7 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
 	diti_elementwise(graph, from, &desc);
 }
 
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+static void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
 	const diti_job_shape *shape = &job->request.shape;
 	const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
 	uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
@@ -29673,7 +28856,6 @@ DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_so
 	diti_start_map(graph, job->noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
 	diti_start_map(graph, job->mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
 }
-
 
 static size_t diti_start_pitch(const dit_image *image) {
 	return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
@@ -29717,7 +28899,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
+static dit_result diti_start_write(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
 	dit_result result = diti_start_write_pixels(job, err);
@@ -29733,8 +28915,7 @@ DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
 	return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
 }
 
-
-DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
+static void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
 	const diti_vk_api *vk = &job->context->device->vk;
 	VkImage image = job->request.shape.start_image;
 	VkImageLayout layout = job->request.shape.start_layout;
@@ -29899,7 +29080,6 @@ static dit_result diti_request_target(const dit_target *target, diti_job_request
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "target.image takes one picture; image_count must be 1");
 	return DIT_OK;
 }
-
 
 static const dit_tensor *diti_request_input(const dit_job_desc *desc, const char *name) {
 	uint32_t i;
@@ -30167,7 +29347,6 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
 	return result;
 }
 
-
 static void diti_request_draw(const diti_job_request *request, uint64_t seed, uint32_t draws, float *out,
 	size_t count) {
 	diti_random random;
@@ -30213,7 +29392,6 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
 	}
 	return result;
 }
-
 
 static dit_result diti_request_schedule(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 	diti_job_request *out, dit_error *err) {
@@ -30273,7 +29451,7 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
 	return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 	diti_job_request *out, dit_error *err) {
 	dit_result result;
 	memset(out, 0, sizeof *out);
@@ -30309,7 +29487,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
 	return result;
 }
 
-DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *request) {
+static void diti_job_request_free(const diti_env *env, diti_job_request *request) {
 	diti_schedule_free(env, &request->schedule);
 	diti_free(env, request->noise);
 	diti_free(env, request->start_noise);
@@ -30539,7 +29717,7 @@ static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_v
 	diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
 }
 
-DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
+static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	uint32_t pixels = shape->width * shape->height, image;
 	diti_solver_desc states;
@@ -30583,7 +29761,6 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 	}
 	diti_guard_judge(graph);
 }
-
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
 	uint32_t keys) {
@@ -30751,7 +29928,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 	return result;
 }
 
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
+static size_t diti_job_latent_values(const dit_job *job) {
 	return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
 		job->request.latent_width * job->request.latent_height;
 }
@@ -30777,7 +29954,7 @@ static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
 	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
 }
 
-DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
+static dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 	dit_result result = DIT_OK;
 	uint32_t i;
 	for (i = 0; i < job->share_count && result >= 0; i++) {
@@ -30853,7 +30030,7 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
 	return given ? DIT_OK : diti_image_create(job, image, err);
 }
 
-DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
+static dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 	dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
 		&job->health_readback, err);
 	uint32_t i;
@@ -30873,13 +30050,12 @@ static void diti_image_destroy(dit_job *job, diti_job_image *image) {
 	memset(image, 0, sizeof *image);
 }
 
-DIT_INTERNAL void diti_job_images_destroy(dit_job *job) {
+static void diti_job_images_destroy(dit_job *job) {
 	uint32_t i;
 	for (i = 0; i < DITI_JOB_MAX_IMAGES; i++) diti_image_destroy(job, &job->images[i]);
 	diti_image_destroy(job, &job->preview_image);
 	diti_buffer_destroy(job->device, &job->health_readback);
 }
-
 
 static VkImageMemoryBarrier diti_image_barrier(const diti_job_image *image) {
 	VkImageMemoryBarrier barrier;
@@ -30961,20 +30137,20 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 		NULL, 0, NULL);
 }
 
-DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
+static void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
 	uint32_t i;
 	for (i = 0; i < job->request.shape.image_count; i++)
 		diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
 	diti_image_record_health(job, commands);
 }
 
-DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
+static void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
 	diti_image_record_copy(job, commands, job->preview, &job->preview_image);
 }
 
 /* ==== src/job/split.c ==== */
 
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
 	uint32_t copies = job->request.shape.guided ? 2u : 1u;
 	job->share = share;
 	job->share_total = total;
@@ -30982,7 +30158,7 @@ DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) 
 	job->branches = total > 1 ? 1 : copies;
 }
 
-DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
+static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
 	uint32_t total = job->request.shape.branch_devices, first = context && context->peers ? context->peers->first : 0;
 	uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
 	job->shares[0] = job;
@@ -31030,7 +30206,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
+static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_plan *plans[DITI_MAX_DEVICES];
 	uint32_t i, count;
 	dit_result result = DIT_OK;
@@ -31045,13 +30221,13 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 	return result;
 }
 
-DIT_INTERNAL void diti_job_settle(dit_job *job) {
+static void diti_job_settle(dit_job *job) {
 	uint32_t i;
 	for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
 	if (job->mesh) diti_mesh_settle(job->mesh);
 }
 
-DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
+static void diti_job_drop_shares(dit_job *job) {
 	if (job->share_count > 1 || job->mesh) diti_job_settle(job);
 	diti_mesh_destroy(job->mesh);
 	job->mesh = NULL;
@@ -31063,7 +30239,6 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 }
 
 /* ==== src/job/job.c ==== */
-
 
 static double diti_segment_us(const dit_job *job, uint32_t segment) {
 	double us = 0;
@@ -31175,7 +30350,7 @@ static void diti_job_ops(dit_job *job, diti_graph *graph) {
 	diti_trace_close(&scope, 0);
 }
 
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_graph graph;
 	dit_result result = DIT_OK;
 	diti_job_ops(job, &graph);
@@ -31203,7 +30378,7 @@ static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_err
 	return result;
 }
 
-DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
+static dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err) {
 	if (!desc->_zero_begin && !desc->_zero_end) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 		"dit_job_desc: the guard members are not zero; initialise the struct with {0}");
@@ -31244,7 +30419,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 	return DIT_OK;
 }
 
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
+static void diti_job_destroy_plan(dit_job *job) {
 	const diti_device *device = job->device;
 	diti_free(&job->env, job->denoise.family);
 	if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
@@ -31262,7 +30437,6 @@ DIT_API void dit_job_destroy(dit_job *job) {
 	diti_job_request_free(&env, &job->request);
 	diti_free(&env, job);
 }
-
 
 static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *desc, const diti_job_request *request,
 	dit_error *err) {
@@ -31382,7 +30556,6 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 	diti_job_rewind(job);
 	return result;
 }
-
 
 DIT_API void dit_job_cancel(dit_job *job) {
 	if (job) diti_atomic_store(&job->cancel, 1);
@@ -31539,7 +30712,6 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
 	return result;
 }
 
-
 static bool diti_inspection_in_arena(const diti_graph *graph, size_t index) {
 	const diti_tensor_info *tensor = &graph->tensors[index];
 	return tensor->parent == index && tensor->storage == DITI_STORAGE_ARENA && tensor->first_use != DITI_UNUSED_YET;
@@ -31681,7 +30853,6 @@ DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *d
 	return result;
 }
 
-
 static void diti_weight_infos(const diti_weights *weights, dit_role role, dit_weight_info *out, uint32_t room,
 	uint32_t *count) {
 	uint32_t type;
@@ -31719,17 +30890,16 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 
 /* ==== src/job/run.c ==== */
 
-
-DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
+static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
 	uint32_t interval = job->request.shape.preview_interval;
 	return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
 }
 
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
+static bool diti_job_is_step(const dit_job *job, uint32_t segment) {
 	return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
 }
 
-DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
+static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
 	return job->step_segments[diti_job_step_kind(&job->request, step)];
 }
 
@@ -31762,7 +30932,6 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 	if (segment < job->step_segment) return DIT_STAGE_ENCODE;
 	return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
-
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
 	diti_lock(&job->status_lock);
@@ -31808,7 +30977,6 @@ static diti_job_flight diti_run_take(dit_job *job) {
 	return flight;
 }
 
-
 static bool diti_run_must_wait(const dit_job *job) {
 	bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
 	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
@@ -31840,7 +31008,7 @@ static dit_result diti_run_settle(dit_job *job, dit_error *err) {
 	return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+static dit_result diti_job_verdict(dit_job *job, dit_error *err) {
 	dit_result result;
 	if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
 	result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
@@ -31873,7 +31041,6 @@ static dit_result diti_run_check_health(dit_job *job) {
 	if (result >= 0) result = diti_run_judge(job, &health, &error);
 	return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
-
 
 static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 	return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
@@ -31953,7 +31120,6 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
 	if (result >= 0) job->flight_count++;
 	return result;
 }
-
 
 static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 	const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
@@ -32091,7 +31257,6 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	}
 }
 
-
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 	diti_job_cursor at = job->cursor;
 	diti_job_flight flight = diti_run_take(job);
@@ -32138,7 +31303,6 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 	diti_trace_close(&scope, 0);
 	return result;
 }
-
 
 static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,
 	dit_error *err) {
@@ -32254,7 +31418,6 @@ DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) {
 	if (ctx && ctx->trace && range) diti_trace_end(ctx->trace, range);
 }
 
-
 typedef struct diti_json_writer {
 	bool (*write)(const void *data, size_t size, void *user);
 	void *user;
@@ -32308,7 +31471,6 @@ static void diti_write_us(diti_json_writer *writer, const char *key, uint64_t ns
 	diti_write(writer, "\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000u), (unsigned)(ns % 1000u));
 }
 
-
 static unsigned diti_trace_process(const diti_trace_event *event) {
 	return event->lane < DITI_LANE_GPU ? 1u : 2u + event->device;
 }
@@ -32357,7 +31519,6 @@ static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, c
 		for (lane = DITI_LANE_GPU; lane < DITI_LANES; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
 	}
 }
-
 
 static const char *const diti_trace_shape_names[][6] = {
 	{"gemm", "m", "n", "k", NULL, NULL},
@@ -32432,7 +31593,6 @@ static void diti_write_event(diti_json_writer *writer, const diti_trace_event *e
 	diti_write_arguments(writer, event);
 	diti_write_bytes(writer, "},\n", 3);
 }
-
 
 static void diti_write_head(diti_json_writer *writer, const dit_context *ctx, uint64_t dropped) {
 	const diti_device *device = ctx->device;
@@ -33264,7 +32424,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
 	{"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
 	{"attention_coop2", diti_spirv_text_attention_coop2, DITI_SPIRV_SIZES_attention_coop2},
 	{0, 0, 0, 0}};
-DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
+static const diti_spirv_module *diti_spirv_table(void) { return diti_spirv_modules; }
 #endif /* DIT_IMPLEMENTATION */
 
 /*
