@@ -131,7 +131,7 @@
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
-   pairs), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel, subgroupSizeControl,
+   pairs, of attention, too), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel, subgroupSizeControl,
    computeFullSubgroups, shaderInt8), coop2 (VK_NV_cooperative_matrix2 with flexible dimensions besides). On a device of
    yours only what you enabled counts; dit_device_extend enables all of it. Products of int8 rows use matrix units, else
    shaderIntegerDotProduct where it is fast. Every rung and every other kind of kernel computes a test when a context is
@@ -438,7 +438,8 @@ typedef struct dit_model_desc {
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
-                            where the device has matrices of int8: for long attention; false: as they are */
+                            where the device has matrices of int8 or, without matrices, a fast shaderIntegerDotProduct:
+                            for long attention; false: as they are */
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
@@ -5202,6 +5203,8 @@ typedef struct diti_device {
 	bool coop_i8;
 	uint32_t coop_attention;
 	bool coop_attention_i8;
+	bool half_attention;
+	bool dot_attention;
 	bool unverified;
 	diti_features features;
 	diti_coop coop;
@@ -5316,6 +5319,7 @@ typedef struct diti_spirv_module {
 static const diti_spirv_module *diti_spirv_table(void);
 static uint64_t diti_spirv_hash(void);
 static dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
+static void diti_spirv_no_dot(uint32_t *words, size_t *count);
 static bool diti_spirv_is_coop(const uint32_t *words, size_t count);
 static dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
 	dit_error *err);
@@ -7750,6 +7754,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
 	size_t count = 0;
 	dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
 	VkResult vr = VK_ERROR_UNKNOWN;
+	if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
 	if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
 	if (result < 0) {
 		diti_free(&device->env, words);
@@ -8203,7 +8208,9 @@ static void diti_device_settle(diti_device *device, const char *overrides) {
 		device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
 	device->coop_attention = diti_device_coop_attention(device);
 	device->coop_attention_i8 = device->coop_attention > 0;
+	device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
 	if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+	device->dot_attention = device->dot;
 	if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
 	device->features.has[DITI_FEATURE_COOP] = false;
 	diti_features_useful(&device->features);
@@ -8955,6 +8962,21 @@ static dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t 
 	*words = out;
 	*count = used;
 	return DIT_OK;
+}
+
+static void diti_spirv_no_dot(uint32_t *words, size_t *count) {
+	static const uint32_t extension[] = {0x5f565053, 0x5f52484b, 0x65746e69, 0x5f726567};
+	size_t i, k, length, used = 5;
+	for (i = 5; i < *count && words[i] >> 16; i += length) {
+		uint32_t op = words[i] & 0xffffu;
+		length = words[i] >> 16;
+		if (op == 17 && (words[i + 1] == 6018 || words[i + 1] == 6019)) continue;
+		if (op == 10 && length > 4 && !memcmp(&words[i + 1], extension, sizeof extension)) continue;
+		for (k = 0; k < length; k++) words[used + k] = words[i + k];
+		if (op == 4450) words[used] = 5u << 16 | 132u;
+		used += words[used] >> 16;
+	}
+	*count = used;
 }
 
 /* ==== src/graph/graph.h ==== */
@@ -14324,6 +14346,8 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
 static uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
 	diti_attention_matrix a;
 	uint32_t bytes;
+	if (!device->coop_attention && device->dot_attention)
+		return head_dim % 8 || head_dim > 512 ? 0 : diti_attention_pad(head_dim, 16) + 16;
 	if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
 	bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
 	return bytes <= 2 * a.padded ? bytes : 0;
@@ -14469,6 +14493,24 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 	return keys >= 4;
 }
 
+static bool diti_attention_tiles_half(const diti_device *device, const diti_attention_shape *shape,
+	diti_attention_tiles *out) {
+	uint32_t quads = shape->head_dim / 4, keys = 32, bytes = 0;
+	if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
+	if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
+	for (; keys >= 16; keys /= 2) {
+		bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 1024;
+		if (bytes <= device->limits.shared_bytes) break;
+	}
+	out->module = "attention_half";
+	out->group = 128;
+	out->block = 32;
+	out->quads = quads;
+	out->constants[0] = keys;
+	out->constant_count = 1;
+	return keys >= 16;
+}
+
 static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
 	diti_tune_case wanted = DITI_ZERO;
 	if (format == DITI_I8) return 0;
@@ -14584,16 +14626,21 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
 	diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
 }
 
+static bool diti_attention_is_vector(const diti_graph *graph, uint32_t head_dim, const diti_tensor *qkv,
+	diti_tensor out) {
+	return head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
+		diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
+}
+
 static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
 	const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
 	uint32_t *c = dispatch->constants;
 	c[1] = diti_tensor_get(graph, qkv[0])->format;
+	c[4] = diti_attention_is_vector(graph, desc->head_dim, qkv, out);
 	c[2] = diti_tensor_get(graph, out)->format;
 	c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
 		(desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
 		(desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
-	c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
-		diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
 	c[5] = tiles->quads;
 	memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
 	dispatch->constant_count = 6 + tiles->constant_count;
@@ -14625,6 +14672,22 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
 		candidate, tiles);
 }
 
+static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor *qkv, diti_tensor out,
+	const diti_attention_shape *shape, double flops, uint32_t candidate,
+	diti_attention_tiles *tiles) {
+	const diti_device *device = graph->device;
+	diti_element format = diti_tensor_get(graph, qkv[0])->format;
+	uint32_t quads = (shape->head_dim + 3) / 4;
+	bool fits, int8 = format == DITI_I8;
+	if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
+		diti_attention_tiles_half(device, shape, tiles))
+		return true;
+	fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
+		: diti_attention_tiles_gpu(device, quads, tiles);
+	diti_attention_candidate(device, candidate, tiles);
+	return fits;
+}
+
 static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
 	diti_guard_use use = DITI_ZERO;
 	use.operands[0] = qkv[0];
@@ -14642,23 +14705,20 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
 	uint32_t quads = (shape->head_dim + 3) / 4;
 	double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
 	uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
-	bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles), fits = matrix;
-	if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
+	bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
+	if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
+		(desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
 			name);
 		return;
 	}
-	if (!matrix)
-		fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-			: diti_attention_tiles_gpu(graph->device, quads, &tiles);
-	if (!fits) {
+	if (!matrix && !diti_attention_on_vectors(graph, qkv, out, shape, flops, candidate, &tiles)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
 			"op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
 			graph->device->limits.shared_bytes);
 		return;
 	}
-	if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-	if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+	if (diti_equal(tiles.module, "attention_cpu") && !diti_attention_step(shape, quads, &tiles)) {
 		diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
 			"op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
 			shape->keys);
@@ -14843,7 +14903,7 @@ static diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qk
 	if (diti_graph_failed(graph)) return 0;
 	rows = diti_tensor_get(graph, x)->rows;
 	if (!head)
-		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8 matrices", name,
+		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8", name,
 			graph->device->info.name);
 	out = diti_tensor_new(graph, DITI_I8, rows, desc->heads * head, name);
 	diti_qkv_emit(graph, x, desc, DITI_QKV_PART_INT8 | (keys ? (uint32_t)DITI_QKV_PART_KEYS : 0), out, mean, name);
@@ -26565,6 +26625,7 @@ static void diti_job_destroy_plan(dit_job *job);
 
 typedef struct diti_attention_probe {
 	uint32_t queries, keys, heads, head_dim;
+	float scale;
 	float *q, *k, *v, *out;
 } diti_attention_probe;
 
@@ -26590,7 +26651,7 @@ static dit_result diti_attention_probe_run(diti_device *device, const diti_atten
 	dit_result result;
 	desc.heads = p->heads;
 	desc.head_dim = p->head_dim;
-	desc.scale = 0.25f;
+	desc.scale = p->scale;
 	desc.int8 = int8;
 	desc.name = "self-test";
 	keep.name = "self-test";
@@ -26622,7 +26683,7 @@ static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t que
 	for (j = 0; j < p->keys; j++) {
 		double score = 0;
 		for (d = 0; d < p->head_dim; d++) score += (double)p->q[query * width + at + d] * p->k[j * width + at + d];
-		weights[j] = (float)(score * 0.25);
+		weights[j] = (float)(score * (double)p->scale);
 		if (weights[j] > top) top = weights[j];
 	}
 	for (j = 0; j < p->keys; j++) sum += exp(weights[j] - top);
@@ -26653,6 +26714,7 @@ static dit_result diti_probe_attention(diti_device *device, bool int8, bool *agr
 	p.head_dim = device->is_cpu ? 24 : 72;
 	p.queries = device->is_cpu ? 37 : 605;
 	p.keys = 77;
+	p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f;
 	width = p.heads * p.head_dim;
 	inputs = (p.queries + 2 * p.keys) * width;
 	values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);
@@ -26837,40 +26899,55 @@ static dit_result diti_context_prove_i8(const dit_context *context, diti_device 
 	return result;
 }
 
-static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
-	dit_error *err) {
-	static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
-	const char *name = names[int8 ? 0 : device->coop_attention];
+static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, const char *name,
+	bool int8, bool *agrees, dit_error *err) {
 	dit_result result = diti_probe_attention(device, int8, agrees, err);
 	return diti_context_judge(context, device, name, result, agrees);
 }
 
+static dit_result diti_context_prove_half(const dit_context *context, diti_device *device, dit_error *err) {
+	uint32_t coop = device->coop_attention;
+	dit_result result = DIT_OK;
+	if (device->rung < DITI_RUNG_HALF) device->half_attention = false;
+	if (!device->half_attention) return DIT_OK;
+	device->coop_attention = 0;
+	result = diti_context_prove_attention(context, device, "half_attention", false, &device->half_attention, err);
+	device->coop_attention = coop;
+	return result;
+}
+
 static dit_result diti_context_prove_attentions(const dit_context *context, diti_device *device, dit_error *err) {
+	static const char *const names[] = {"", "coop_attention", "coop2_attention"};
 	dit_result result = DIT_OK;
 	bool agrees = false;
 	if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
 	if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
 	while (device->coop_attention && !agrees && result >= 0) {
-		result = diti_context_prove_attention(context, device, false, &agrees, err);
+		result = diti_context_prove_attention(context, device, names[device->coop_attention], false, &agrees, err);
 		if (!agrees) device->coop_attention--;
 	}
+	if (result >= 0) result = diti_context_prove_half(context, device, err);
+	if (!device->dot) device->dot_attention = false;
 	if (result >= 0 && diti_attention_int8_head(device, 64)) {
-		result = diti_context_prove_attention(context, device, true, &agrees, err);
-		device->coop_attention_i8 = agrees;
+		bool *int8 = device->coop_attention ? &device->coop_attention_i8 : &device->dot_attention;
+		result = diti_context_prove_attention(
+			context, device, device->coop_attention ? "coop_attention_i8" : "dot_attention", true, int8, err);
 	}
 	return result;
 }
 
 static dit_result diti_context_prove_device(const dit_context *context, diti_device *device, dit_error *err) {
 	diti_rung rung = device->rung;
-	bool coop_i8 = device->coop_i8, dot = device->dot;
+	bool coop_i8 = device->coop_i8, dot = device->dot, half = device->half_attention;
 	dit_result result = diti_context_prove_rung(context, device, err);
 	if (result >= 0) result = diti_context_prove_i8(context, device, err);
 	if (result >= 0) result = diti_context_prove_attentions(context, device, err);
 	if (result < 0) return result;
-	diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
+	half = half && device->rung >= DITI_RUNG_HALF && !device->half_attention;
+	diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s%s", diti_rung_name(device->rung),
 		device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
-		coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
+		coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "",
+		half ? ", no half_attention" : "");
 	diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
 		device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
 	return DIT_OK;
@@ -31647,766 +31724,804 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 /* ==== src/vk/spirv.inc ==== */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-	"n0C9%1VZI/t+2vQT`)uv%'k]ESY2m4$y#YNcq]cO^$BAvvRBF#0<4%7h1iYZDQ+g&=[2ibSbI%.oLhW+-;2UOe]b@_=vBXaQu]`^2=[km-%uh-($w.37>Y"
-	"FQFfqs.kqLH8,M:@e`G4/b8hvp(hf2<r*8)]Wp-MAr-.jcb:'&VaSS/xZGNGM0#]kI$q>lKM9pi:t-<BsRR'=@n;$W`hkur(DSw'5v_ssU0m$=LYnC:s0'"
-	"D)T-FH.qO1h'w1Pxrt/qmF=*:#:_FS:yyY>HCsP-*-*LTm<p5Je43Q`F0dA@Fj-ruRQ*)4d>0MTDxiC&hHq^Gt-5wQcU2(_J0tbr5Bu%q/o9VbPf*;<^&i"
-	"slo9PRHHN=,Ka0o=:'08NW%Y,w$4akZ(^<J+3pY<bHtdHg#&dbc+41/Tb<[UA',56<E=o73[gP30bYOrgunsne(GoT-e_;fTrd21SQj@@1C.K0w+#qRh>_"
-	"$8*9YXMI[24&Xm=Irfc6wbBQ@`Evj$RIk]Z=/mS)Y#nf<xq/$o_YEoD+1>yG[OODMQ)AaT:5TP-uLJ%WduV7k@P>++&n7,RRU,DJfMl]j]TuKmlYbdRd7-"
-	"b]G+p9AOHs#V-j<P-`RAh;CsC*>_XBq&V*oNyj2t*1HHdnUuP10JjV%iDpoJfkV'Y;:F.C^J+_S_PLu-*T5YJgO9nG1R]vhc9=<HwwsGv0Ddn>bVu8p_G&"
-	"@$)]F5wFpFp8F2%t]ZsY%]s8->p]*9,a7x5MAn/):kPuKg=A$n>5jtjXgk;W&sp]]u4.t4h8*rD:FeL1/`J'$QvjQm.v+IHPGw#ooK'J_E/YP7WZEvYg8O"
-	"2'D_UR#OClb'mvgPsA,qGTgAg^7#s+j+j>CS`6'790+'.yt:ghY[J4;Z>`pur$OWPU<eFL-]x,tp$24WsN+In;<GY<8M2Q*HHO0Z&IYhU5X5EpI8Dn4r>O"
-	"Zsr[7Y#jVZpo.TDL@bXgi8<hqF:m^<DAQ;gWnR6YFc@;bI;I'qb34gFCOuWQE^(US@Ny47p#Jwc]fN)$Gv`HCESf&&$57i53CIIn%(:=>BFAuvXTonCfQL"
-	"t/+P,B)QZM(EsK`2n'*s*]2.;,qEk3^<`6A_RY-e:,BK[xqKbb3)DeuxH0Y3I'ggCHm+F9Yg^QY:Q)kD_feTh`2,RR*B$w+tB#8#3&<';#mNrX=m3]T7Rb"
-	"yqR[ZV_^gaC_i']Ml`967kZ*UK)7Mdt`MjfhsNKiJN#55YaYA%_$2Dj6K=/VlYR9JWt;X`H@UGrk5kW_nr0ad#Ign,Whp]p*/qY%s;.a=rLuJaIer=V:qC"
-	"W+;HBT>NwnO)5c'FPfAbB['4FeW#DKwCC=3i4'Q4[4aIwtH4Wx^]XRkibD.EBVo<RQ$S<,/l`pYVXR0><]hN'48U.@PTw/CnR6&VK9va.ya(^sd^ou-6iZ"
-	"2p3jZ#1<5.:=hAy9a<r7jdrv.eOnoo*Ci5A6(/,(^k9$X#K47-u@OK4P'*)C`Hw6e<=_XNgw.mXif+irhlr2)Gc&.X*dtPe7+x0v;A,vTr<W(3J;cM&;,F"
-	"`;)B;fMn,^ikljO^wk%/2:/2[t1rghRc+cnV^i.'9)Tq1pY6]x$G(-0NvL2)87+FY93gJbhx[K+wMpDLd-%wJ2&%kbQA0jl)*#=1NbsSEtj&T)r1JC)k-7"
-	".8S+en#@0+5qmkXfTJO*])*Cy(`TH7X%VFlMguZ*Vk)XS0/1;'VY+fV&7V(l)M+glXFn.rTuE0.@f`N#+3ue.U;hf'Cj30Gxy.maSBYku]j/.&;g&UA(w@"
-	"#1y9h`(OD([4gh-t_2.KZ8`1W6cM;XNQT_*b;>Qqrr*_d1K]Iauv1*j0N2=Ww71^J8/Nd)9E9s+]xd@iL[:aFQ&c]*yVy%;yel>Sl(I5.4j(BtsGs],m0a"
-	"&30rwYngQNVC>G-RK&4r17neP91-UtfqZc%FkZkVrF]#VFPfpFoh-,W>UpB3f-N:Zi)H*Hho8=wG%%83/kB[re)@As%nL,/XYdYd9qR_/2BHiX._LqDF6t"
-	"x[Ap0e>UMl_.>h4ke['ZX,Ziw2[#'nAvfd+422+Q)v]KY,Ak.Q'lqP#Qe3;oM-R&.kS<qabX#UD.KrLP,Ng/+I>Qo$#I<:>(dJRv,Ip]-$jXY(:eK9flYA"
-	"t[0TR;3Z3MN0*B>d]s3[jZnZjcVvy+6[n#F$u44>=D>N-X;#^mO'*_lmLcYA'A<phuRx%1BAyNMrnqZhfCSK8[hnLco@V]-K)5bs7XM_[D55Kq8G##s)RV"
-	"H60u8BsZ.(rI]<*w[M&DZTd&SQ_=Ti/x>K^=+N8Edu/v%.a0o:*JF9UP0%Ul`7*dUilljFm<@U*Syj.PO.am.`Xm]EwHXK^u69<V6$1DiP$:798uKP^P.M"
-	"11@Vq5D4L1hK''L<46xTXv]0DK$#Sp<*4mVYY3Y-1QrQd(F@KE1Td+8f>i9Y8t''h@6=xVB_$Pnx;$%.[LvX4/6;^]9f:;vsRlY]Fh1^+CCcuhubaL2+/C"
-	"RqujSZ-6[2)h@=*m3j&Z=,*Ll<sM+tLPKdnY8Ui]FXer>8:[y5D,)Z<9k;8j#g$Hw(E4YP*^ty(2e(YVvX_EL%_uy&J,Ed#3065>m&9KT=d>cXi2cOny'1"
-	"E,TFa<^9_OuaM;/8>%AnVNCA,:_55>Ia7qX3x-cJxD-G<)IJf_TSAN_OI2IsOR^XOkrY*7-$'2ilRtvXvdS*x3'S[1d<]a<a+/NfjB^FDM<=u9XK3>@6Ho"
-	"J=JFs58Z(cFBBPbfeA$$3[G(=D=wfNRm;1rHOB,tB;MH+8n8_QZrMBp3q(wel7dYL0N*jl0]MpD^S$^R<21Db/O05Qe:XoY%dc(J0+#UDB27SId`AH&gTY"
-	"g80]nUI:$Guq%VM.C(JRe>[BhFx#bmPGnS,]_lbP`8s5eo4k>NB.8qY'j]^9$AQJ#&LCe7'@VH#bk#h7EL3D:QA5v:qkkIQ^c+[uYTMf0(%rlyIUEsR/1,"
-	"l,`e#JH5)BIspCv$m1`2Pl;<&sq>6<dCU[UMdVKSf%iR*,7$k;qFusdUm)j=m9lgK('.e[*MwSkwuI*(=i5%2OiE/Ite=Fv4)dH&.@''CBrJc=F^L8mZ16"
-	"/_(5MX]Le9p&)@%-+@Nu[mRsw9WkQL^'r-1$w=nC%Z5;ZB67;r#PO9Lo)1whgLJo8*AV(+6Fsk/q+fw+x%Ih@qbE.>O,+aTM.@[iG(8O%6iXvFpNTi:F9>"
-	"]HDcB5UQlEAhNOGWR&0crK1)iLIJ]B47)NBM<Gr0#G'd*8JNF1+2l:)[ly-:a##'h^,wuSR9U9I[F<^-%l)%[;DVZHaX97^J/=eeA4chr7j`,M;'[(JK_G"
-	"$xNT&]29wG&(Q5(G$@'_<8e=_dy-R1N6(&N)MSb4t&*jc==YZ0so4PLhu[LqE_nqE.I_=l;xDe[92pUL=DPZVb.Ns^*dROpqJ:,k4&N6Mv%if[(2$Rt;-2"
-	"j1+-UIup)[=Ss6&gpObS<yaG1Pt1vn[TM&8-:NX%[+MEi_/kiygsSmRKB)GX##1J#P>p2$--($yFlE@p*n4$fX*UGp8V+HHigQYCOFp`gvTX<vsAF:AZh>"
-	"@n3hm0l9-un8huWhmMk_XypPRp6&uc<p%#;g)/cs3,v0iMwH2M#0W;f+.nLkO<GG5-E)TV.kr*5ACg#*0SaO5S8`.Qj5#>/'I9Q$Wmh%9&wKI&-M,+Dph6"
-	"c]]VYaSsU8e5n[OrtSeyWj-Hafej9:YPm2&HM2$`0pr;AN_OmQA#EkpY-:dx+wjE48a&-4L.OMf>tOoINb5hrv,B`kjC;eH`+QoyZ7y`WA%g`m$3ASaf]A"
-	"2=6oZ,PV4nP[1A#.$SB/XW::<W8Rr.2>K,;B1l:u[l@p>,M'm<pRy3bKd7=D_gu#-v,k=.7Z9Vjv$hk[m6_=9Q+SsQVA6=g^Uce]dV$M#`dav_aXH;AJi9"
-	"]_V%DuQn*y:Hvt'Ll1FgOuv,t&e_nMmxV1/MSp8%Ts>vSQ>Je/PGX71JgR'du1Pl'C]-mkSm(alrZtB>#PbJI3pK$i22^X06g9=%a_g'II",
-	"t7ZMiBW8IiTOhNfI$(M#>_IZ4fY97C(RMYag]gHu4(+Ji)[&6VJZPw*pxByrS*[k^:#xZ<t/A6*7N#B_)2@:4v%Wc;&bO'$^tAh82y&sj$'H_6ROON(a^#"
-	"pFo5J*Gk1*m4>d(76U3x)1$;1kJY:x;9K5tpZ9q#KJ^6&kC7vvvDq3C*Vau#MSPJWSk'u&qa0i=5njHDH0wu#_0&4a4>o<aTbu&=j-/7_JJu#L-OAwqk1w"
-	"q&bsRM/L4f>*bo70Mng`QGjU.wfFALeS4Xn:fNd3:tIn+3mkh_x@HB#''tG06W-$>6/[hdnR/Px)1>oavEX2d$9RO'(@Kon<0cUQI#x:+&m%<=.=:o7rvY"
-	"j*%bK-I`UDbZZCxq>R4S;^Fg-iDQF%#7ZEoF,mSjWJEqagvyW;)^LkRhkpfNB<R<EcsyS3Q]c6T.#*yg/.Vx;;kC&9KxUjdTRrNQE[o]-gVH;qNj&hf4Qd"
-	"Z5S/wvY`,1d3_jQi]L3KB&N6.bF90q@l[I7SO3QF-7&c+^6uTcK4Mng&7Eu=^/8o'i3QbqMIFq+5.6)Yqx&j=*KCLJtq&8ujTo7xdIKNuo,lEoOwth35P5"
-	"l;0+T_:iKl@ULj'e]tfo&78q&H=A$MXRAR(T*ee$d7B9]T+&M1eg9:Rxc2):lam9wGCcdfrL5jgFi3`JbTSfq,oaWWLcqVjBt3h_Dw``0*tK8HevyXtDM6"
-	"N-itqG/MHuucsj0B4IkgiJ%Lnq50r(X5DRosHX%UQvYPs>W&6:WEo@B'Gc5B+CqwwruH4w.A3.D.qS+M=S*1C.'37d<4sN4LpCbRFHGX(`_Ab$S=KUL5/R"
-	";jSN*pq[auvh0K>7D'5ko3>-oRYi;SGV<OQy@_3numHLFDqqiugev_H7m2cDy;_eN;^)&XVnYN8kX$277Ujg0.*Geo]n(k0Eu@;'StsNp_nU<yZ)H.u4)x"
-	"nntTJbpm6g=r93(Z@M-7Q;]uPjqf$e[kf);kr)qa6X(87Vw'H[)Z2Is6.3YB]P5f:pDN'-OcG6d/vYY&VS0[`][UIZ:ZskjH(,w>>k'd*(#&Rr+QAP_nVQ"
-	"R`NXt+O%yHvt-)vF&t4blpU^tTXd4'd'Q3`JKmy&basT1uI9Q;*r7Ay0+(K$-ikF,5FA5V_/n*j_P*#>bu(=Xg8TDD]op(2/s0U$`;n,5WE[_(Z)dR1&tF"
-	"h]uFBPWO>A[xE$MifvmpJCT^T;N*Jn7K`YlF9hW[F.Us9K`_Cl17y<M>j@3[[nW:F6an8+Q=U1]tp&lhV%wH^Sy*E`:8JaY,F1/gw$h5boXO`*8ABgjZy3"
-	"2rg7CR60iS&I>''#/Cy7q2'J9g;Cvv.o0&g]0La^@Do]a^jahy<9).r+dLZ9N-Kb.fmyBoC,K%)pXrySD^sqw6pL`sq>y2u'AXmV-IH6+T][^BoSx:dpF7"
-	"P_)VSycd)h5KmqHvtinK(VJqyH^VIeI*8;@B'3XQHAU4<=/7WM`,F)[+WA&HUpe[]craEhNqWRp'k/J7Q_,;%a+@-Db:$Q[t;lrvAk,[ffJy>lGcxn'P^Q"
-	"U>U`hA*ss2M%I#rPJw'`Wp<2Gr6L>e'D3We'/7X.IZsYeXH0$5E,##s';/1ogAScsFNJ=@Udm%:d8*kl(B,Z4s$L-^FAtY[SAAj$qU8GWOpEY*7nMrB'.>"
-	"r(6yUqGSBa+5l@N'tv-la'd/wQ.s$1YF1guus>&M2V+G2EV+xpH/+VxIt3pOf4AK(=2I4qTQ+J7NBe39MCf6/4#>-VT]kgv-U0;ZPBp]y;/ihdU5$%Kl6d"
-	"m:0r7$xe4tpqExTLsK-Jt>7d7xeDfZFq$An-'WySRp/*:8fJ=7f&W84X,ceFC/BK`CfZ=b7f4C6pO(a0lR`+oc$=)]%DH9K-DY-2>-HxW3x=oPb(r&PT*h"
-	"RALHq2.x@UgT5vjEcK$RFb=i90&X]F.^V=vDh$6GIGaRNvN%)/$W4]FXlwGlijuaa$0_`;-rh$-ghFuvHOJhI8lFMIIIoGBi7T[%B/*Mp0judFm@'&ZaZS"
-	"arQOVe$%t=-hTUXhdVI<=)7qnCsOC*ML('$IZ,W0tYG&fxlj(c4TH#&Q`hF7UX@a(Xv6D]WA%&3CHLlSW(H:mD8%m-v:_VR5Vf3wKE#VtJV7H.WKgq.>kU"
-	"+tNw^L6yOo7[tr^lP'krfa:sBm/qvpAHTR=Cj'xE6Ry*c<t(57cSQHa-n+`/6XFh];-1+U_DC,Dux%`s1xtGc)[vTFIpw9fKM.xC*3r2PDYpNnid-YEJ+A"
-	"UD7KOV/X@3m*mjdI<dQ_PyV1E]GvoQPvR$r1/9/MMrH'S:w1Zr>;gg_ZjbU7%b*L/mTeA^'D<v2ae:/9vE.Z^cK`W1WxuN)#,P_OuG]K5rSoZ>Z+QB/`or"
-	"2A_1vJ7RZXH@TS>h+(c.qaQW7s'i%XpZsy;VAxtV20M4fVtU`CilRB>2s$GbDh14#HF3aD1n2:9UU76`Ppyg'C.0*=S&A`mN/.Kh^$mu4E#)D7X0#]7aR)"
-	",pVVa.A*diIdSykF'4*%='Zl]SPJL7b$dQIcL&bJMANX-aZanr03Z(59Cd]=t@>`'A%Fud)g$3cEb:'%/D/vq4myy,Q[kFjK8a>Bd.g99x/=f7PI[q^j@t"
-	"bn*/-((B/*pA;s0js$'gpfDK#dmCZoO/a<>RDy'_Chwt4IY1<l]j]j&kKgs6hmk%Jk:x1_7_hetl1v'YvN)07SXH]<+3+[Z`T#7kTJ+_Co<ljo>IfXHOfC"
-	"KS2ZORv]Ge-o/@>&RrgO)MlTUbGM#HfUQlBN^PGKt(4mQmoKa=Z2XJe^hHocm0u)-r,L*lQ*3O0emSNLv..O6f24H-q1FL-3d7YNL-%:TX3pr2ol@g[IkD"
-	"Xn:,Y2YE0/dC$y:*G;k^`kKwn;j)=Z9OK8dMspB,GHdfoSQ,*><kSl`A`qAFW8YuT;U`D39QFrX%yF:`XKfs^06&,hedO1$LeAnvu.gDbjRYeSWF&V49[o"
-	"Ef-cF3RtWdA'P603=fQ7FqAnvjamSTF&^AH'<9<eo+k0T4n7WK$I3xcOhiHR6)8f(OBoWj^Vo^b8Uk2/F^+OOEyPXX2SH,QIC2dj.fAAbT3l3%&hyumKqO"
-	"1MPZSwc2@=NG0.I4LmQO(OT4KAV_oMZ3$phA'I0j,ow2bB@HQ'Z0t5$Sqq3HVST5'AIY=h]aF'L:^,Tif[>h'wBE_ISG@fxu:i%###",
+	"n0C9%1VZI/M)(dE+1GM<q`^WJUSb-2D6ZeJ8GdpeT>kOP9MNqE1dbofMpgw66=Y:Z<&E-*C<FNq9ySZVTvIq&vs<D:+,G,>V['3PE//lh'kx7u]i.h':+f"
+	"VEd+Dc'a6Dd&QwRs['gjmc<p,N=s9bQ;y:Ytv8,'ih(moPXPMCt2o8^%kh$suWBRc.@seI$B9Hi,>KG/NE^hI]fH'LHG;*/.Eq-F@02PZ^fAJG:0kshX,A"
+	"Y3D6RGGE<9P(*bMCf>CqtQSj7Qha]$6.':&p+.]Tf+UuaP^*Nn-LO4=1qdd/HTsK[')*&O<xlCB]G5E^Jci$HjJfDL[8xm8Kg]$[.ue.7jDCFX55*$s7[X"
+	"4'otkfeqY.2ZUM/7D`a])>CI3^xjFXKrBF(Pb;GTSMim#nM%^$:U,<*gRA1>6C699%_+cU<lu']t6OAe<d/XQih7)#C,0wNY=BOE[vZpZ$9f`6/k:w$0:e"
+	">l+NKpr'o@c:>5kYX&`:dh^yS>=:egFsJ6sTdlO#AoUL=bWKbr<VRadRD)$DAl,;/H9@/3[5bhqH.1AWL2(%ep_VV3V^KjM3khX(>y#P=6'`6@2^QIjwwN"
+	"c/M#%o;jS*eCts`ef`40xDbMPpXVJM7:<s9t;eHZn)BZ:U3KM5O=5HICc5E<lqL%%ZdC'f'9X/N'hyoOv5gfUw#NZdA)mIT-F^sla2rjd4;,s]vHE`&r;3"
+	");OEN;7#XA;GWN'8Dav>fX1JJsle;^,v&6w)e9KX->-A;K<WSfK/T5,@'tdi>Z&--kFpFA*Ly<y_idFcZU)rsy9aly)RJ`.Dn+GK]6]=>75Vd/9h<0n*JW"
+	"m:)fJ>mMn,eNDe>10QIfFFy,w.)<.(to:nG2a#.t0ePM$A];M)AI&XZ,h:ON;95hUtR>qk4Kggp4kC`A]^UpR`/6UiE*bK%9@.4S;@F]OC@AP_0*N$xomv"
+	"sBIPdFR#CF[_WOt7R(rS>3I9<Beoyr,@bD+f,=jo]#T5x`5N(eJRc-0#ybsbqN-@=UAX_>g0Weed)J>LMHVZFJ;f^%>[`-0E@F8MXC'kYEm1n,<fLwbR'6"
+	"3l4/R;Ol7]d7,siNwJO;2PmOmuj/t`]Z_Q_IvIGa<gFc<[d5A6YRt$MEBR>(u1RH<_0.c,BW[Pi86>Rcj(aWONAT&2PMt4:Q/`0p=qE6GlPAP,<GT1q]L%"
+	"j^6_F/H/*h0cB;B<Y[=c,3qXM(QpvXV<s8AMFWjuLGap9yg%&NI-5,+^d<V#E]Aje,rRWZb^x`0OMZ^T&*TL@a(t']kvaTBP&R8u]-'ckaD,L]CJX'R/V<"
+	"Z;7jfS+VRen#r:^2WOkK_R<hN'gZdelbcxq55sOvN4xB-T1Cp0PqD5j8[3B]KouRhp]sq>k`tKGI]&Cx8$ZcHyDprI9b(+oi<i$Os+0>fkbE29e>CajZN_"
+	"_/Y`Hi<N_#i0[i5ahy#xPtPt-jaG)EZFDvi'@2Y7>=M`.[or[By^6/8%KW[0MW*-)8w2KMHbcTeCIwH)]EvYWk+o'wY9Sr2Z:GnL]JoT'rb[i<[/R5Tiqk"
+	"XT.#>,7=d`+0tR'$5FKd^R5GNAqe3AR.'akF3,gRG&LwA6VFGyW2+W.OsBOCh$tO]C(J]M$LV1hS*GD[@G@&j1@wi].1dWOLHXo5K^A@6Ef,O=5]JOsM'_"
+	">l*/FP]fcIxUB7t;_kY8&c/UZ$0Yjvk&iVxpaRuoCKqS12YjIy3O)7B9p;gv_o),O]8:Vw5W2EE4etV_O`9.MKJbLi2_5M`s:t8^EmC('QTRw=<BS`1[.C"
+	"9dPINRqT*7QT]S^tsZ7curfWa&lJViZS/4uXHh8Sj44YVK8I^=aIvQSb>gO=x[T3@A1UK5yO2;o2jSJJvoZ:f%N[GIk23.2Hc-%q6]Y-dsGFO5-4X+4Kn/"
+	";+@>*I3:G,^2rqowOU,sS4kj_Vc=L+TP_($34e<pHQ4od)_ux@d)^&TMGqa]h*6]tlvF0&R=t79VppmZ/8L=>mWOu/'8Vk'^K_ENclh'9T1%128[]@t>JZ"
+	"A_;fS(_DXQ$^nou)oR<+k[]Mn6;9:SV*V*GP#LCN1lJ<,QQoGgJRj0/k#60PB4I.jJw0/Isbr#R^8'1sn2BYDF.$'_1x+cvp>fc%qZ.PP`mdfa*;l*u7y7"
+	"K=PcS$xrFtPD=1nk7e#hlm7Ms9f7M$A7mWpB*4nYPKH)5^-Q,tOdg%Y=t'kKJP]AC&-166IS.$,/K_t-VKr'@ECGn;)2;M.7x[rAKDNNLUC5*Uhfj67JpU"
+	".m`(to6Ug[ejES8[Hp1ngNivqk<`B;Yp)MN5V0*>o:6ceB'2<wqZFb7Als$@,ldBn#32WTm[/yZr$S:g<@DC=G09a1D;[Aj`w#JKl>8=e7w9DV49D#d:E["
+	"DJwf'cr+]Hg2Ps@xRQ>C:JbyqsXLfgPe<bVTI-Vd*<6i.Cj=>g>^`Y0-(2m9.,jD1^<Xl7wL(6enNdMDmJ;1(b(=ta;=u;+'jCu:5;Nx%7Yi[&+S^Tny//"
+	"a,O5Q=WB:BB@h*)HVKE,wBA]@$4:]DGT(:fMJO=,JegtNiDk*FCh/Yh6,&62OoU+1%76Sl#p&FR1aHkT^POuS5f<BYBc>o%>B*4e`tZfOH`S1=kexgrj+A"
+	"H9T:tN/kame%@($nH*NPZf674+Z_LT5,Xk&i8=*T[NE;PvkGp9x*k)b3Ir>oSbP`*O3P(sHAi7:<#SN>)CM.Bh[J(yQWg(b7e6*0XwT4i;J`Rg;y)`TRaV"
+	"XNlRos)I#_b,f]4SOVY.bD,>5(%PM7cei`SqQ5/AvCJ(UJdolJKZ<_-nb1pBIjZ6x@AfqrA>5Oj()yA74fBT+2^9Oqn#1ev,orx`jyV'>(aD=9'/Y5n:41"
+	"h<'6G2t29>jV-5gx5Ip(2jAl;neD9O/+DsG'3T7d9oS^QE*gChva8L:;X&Gk*Ze@/XA%<:wB>/u,i=<Oh`aFV;6j-q5YT5,0HZ#gV>a,himELKc.D.g8`K"
+	"n8a)qJbkI=ybA5ip.c]&g_U/^mT's<`Ki9>d`-`S8/L;rkS$djNV#3`[SgD0u^Sx;:Bdt*DCnK=ui&RU@=W]RmiD*M0)epXKHdpmnafTXgt'SW^&UNSX;#"
+	"xdb.<:`CkO%6IG8aL6'lx)K+mQTgJcoaTf65p;+Rv)-ft/mOfxiu^LatKO&rwbB0D2[._PscY^y7+V))-BkEcHCEPN,.<.&.KUBdHihp^Vl/KqIl(Lm(bZ"
+	";abG_H>=`1(fc1/-Y1rM9i;;YZZ0.jGC6gPYl%TJ-&N0Vm4gJob8Ie(:E,7x@IIN&V&7]w&t7Rf@[lETwmWA`CY0ptn%0.5FC*,CwDI38PHZ49EiMfWe6C"
+	"iGy'EuF^Xp-c:d<&IN9]40ByXGh,2aIB=T0rp,+yS$w%9H=S.>YH^`IFJQ^5[6%x9<ur`I-XBUf2kBel;Q,/(l;SSj3c_D4R1TD5G=3><^ncDv&$gMH0[+"
+	"R@52X+xB%K3**alry/VoD[-E&he'5I=V58W>IoWQw8=YLy%UgN:HH0l`c*cD0Vb^*1/<w8Tn&1=GVd7k'9N$d.:^E1#*0XxnK)N7hGWsT.4&B=YoaVh[AC"
+	"BnPXVtkZCSO`OZOPu8ubk=:[;<pDlsE*^.P%Y13N7$e<853mG<GoxBJp+.hgX`meRc#+.I1KIjtQK>G:1;ri%Qgkj`WMJ_Y,#1ZsB;%PtbLIe1-fR.03(r"
+	"G>btPKT6Q6rhSk,*N)t>$8EU*d[]],r`aauCBtBCpJT-a/=;v56V94rGekTyssECNBpo4=aN+@W*Vu;3jUBnay-X:b[bZOTE_209cIb&agE'iu()XaiP%X"
+	"r3;r25eG4o.kkH^y8t5JR-6wCK1LA/5/o#&1@3mYj5G2r.Ki>jrf=K(Gxt98A]0(9l&5$h2r.*[E*cL.y-ds)v$]q@L]Gi]&xD;^fr:u$7/#f;4-GGv*QQ"
+	"2>cJ]^@OW=c'qp/A_8N-0=Our`'aIe'(OorY,KOqo9itw$woV3q[*:u8Sw&*I3t0MTr5x^@j]rlj9T]TWKx@REp4+n:7x<SPr6E99vVy_O",
+	"JR7%XQX+gOZm)/RZ=dV&CU7oXejH*J'[Wn)kxLEE0>['d,5O.=pr5.h6SUs8g%1$5'$T%5qIk5`Daw>KeC^@SKf1:G]FoV]X$qq>ofLw2uY*Y'P/KbcOmE"
+	"%ExVFY'2Zc8/h23>dGj_7/L,6*0SU;K5MZC<`:m9LHq0Z4R[Z1[/jiax8wR^]Xe26R:_l53Nw<:HIP$apo9:e:sO8P/Tj<[hE0]LWE`Xv#l_%kb'y)^B<k"
+	"Df'QxUc<o'MXSR*=6ZU`50<SoKUwdoL-j-n(wr,@BJ$ZU>C_K@%awKC.X.<6m^:N/#L4O,kNU/WycHY:uRfv&:[YewCMf<=tI:Qi8p+g(s&QZDoqn%p:Vb"
+	"IN`.)[%WX<SJDvp+QI0-N^h>&jJ#]+sJ`)e6mK@@Z7GZq]1.s_t<XsD7';P,#/_#j:cRZQ$r0P'^wGXx<AgR4D%C7ZNXXjY%snG&9.0Jc'9xypsCcLBIVx"
+	"M-Fo2W#CeYrc1>5lclY$C8;D=#k_E8+ntRcQ5L)(Ku)%#3pi[J$-;+#A.ZbnRjJAm%ylf#l5frafeLqGVDW./5`lQ9QTU0cc$]QF19_,6q%s[]3VY@N&u:"
+	"[GQ'b@t#ql/ipja1fx6I2NB-N-B*gU/oHJLrE(y1j3ki,;L3X_38KEuI5j_h(i/5S8Z]&@DYryKjC*VU#ob]]'C]:a)D,DHFQByh;CaPhXgn$_CqB`AhHW"
+	"YbZ0DMvmLvA-_(skm^A)3''d0/Q)uQ7R[dHYM$:*lT0Cm*s;mCAVD5$Of&];Y]lS9Q6qMb4BJ-6GQmRc1%CU,Qv6)$SpF0n`f'3Rip`q-xev9D>qSkn^%6"
+	"3.`.0qFkq[(@WaPAXPiukMa_&HJlgh/n0l$1(Q(kfV4B.]XWD5c%.IjS.JXS0%X=f#PZ#mRFZRa@SHTlpt62)sX/M=u+0G_Kyb:m#8GkR25xj.C/*:&n,F"
+	"7tm4SlaCwF<u'^gqVR#-o1/LklB[rqeMXT.1*.pRK2^n,rqJm_2E>'n<7%wK1krdRJ.TJ_IY5xT+(@6uk4CYv.Sh==PV:*A=.'-M;ty]m''ZsDUjpr)F33"
+	"fgs+-P>877X2_L*Ha.HP+^r%R3o9Z<j])Hnn0ih-A4O59(@%I>4kk3VqA$G7UVo%wQ8sS#S6DDWOpS&p3ZHY2[DVLXgjZ;iu$Ac],ueICo;(Pv=Iuh/a8$"
+	"6]S_%aydjP+ThXOJyf)T.[Q.I#_`a9cNkVLb#Dx[CJ553;SKH>XxCt](0B#m#&WJOtF/;D0%jjZrX]44BFf^TE95%&*HSJRMSqhrEbq,Rx[;&(c2VV3++X"
+	"2o8)<Gg%HHm+RXDMFZ,=v%B60gOnGi7(,9Flr+h(LqH;=M/`s5uVpL_7].Zo`k-SI`X]]S,Xju*)vG3d:uoZG`^]tLU1y`8R5OGos(Q%-GPC1(R-Big&Ic"
+	"g&G3/60R.949>3/Y$0L4E5G:Dk+PIa;C08bE@&aEOiKS'mi7k*gv/no9Kw*9n6MAnPy`$F4LnLQUJX%e3B-,wtVbLf.<A^m=,*1ew5e#_TN`QjInUdgF3w"
+	"G*MKHCld/8RH**J0A*nPckW2l:8oP5M>+bQCUxFrI([%)Pt:sisS2AahT'89fCOra7kXFdHO9wgEO*DercKS#X420UM;vbkViu2;DkWZuv=iEgL]@ls6;w"
+	"(<#.KE4Cq3X%<Kb4@WLEr2_Z`c2;g>FkZ`d6-o<JhrlU&vcmuXIw)3pxqSKF_PESPXf;nD1m:Y@/U+o&:Zflg1c_41t<Jd8fkV]qb83nQ)5%QqxPVLxXy+"
+	"u>%t2lNa6PT7+d%/sAGY:sE^J-:`jhIhjRCpbo[dem=frKajk`Y<OeWYJGlRMoXx,3;Wi3YjxvC#_:t1_pBM2QD#`QiD'b8@@BHZCP(H@3o*VG+gt;gE.#"
+	"8c7KMGjNs;qj5kig6Mv2m[EITF[iw8w8Jf$2'JV0GN[bcv-f=a.DE1h_SkV%5Q;*T3eh=&mA9>0hlW*uHY=Q4h53:UIj+PTn::w<%OCWo,`;1r1)xf%'oX"
+	"lI1XsKnVPZ`9qr^f1<-%L4o8J&O6a4vFhAfD')7XokXA53[35iF6oRRVN9^YMQ^(FV+NjoVmSX:J>wE1t-83ETQ)/8f-7364R[@&,w/30o&K:>92Cb/PuD"
+	"0_SDdY)C9#aj%*jubEQuPM$IWkoXReTefBf:C>X+J>CR9<Eg$OTcXB^>I*Z4]>lL]g0_v6DI7(Glv(g_ceM0ZS`6qAc)d+xvt1_1dPIhm+$)v6N*jtpu_]"
+	"ipP+w>`]Why%@#qTbQfBU'Y-HfCOA.Is53vQ=-E1Lnf(`,@6m3px9Xb&)WR`/UvU(BP`T=-Amny;crQM0Z=Zy;tm.&.rB(3NWiF&Qw6`,AMudV_MB$4/U5"
+	"mAm[aa^A)c/)dI;vJr;NVHi@GQF/Qq%yVSfn#X43A<u4TwK1aUUOpvP/9]%qVD-.2Yu;4]S;`L=vU;<-[R`xCMudx3KMtlOLRhCM-GIXtwf2@3,1Yvsm#`"
+	"&0-`K':Xd/wSiQ`.ccM3OQ6+2<<(Aat5Xt#rYg3<TcvqVf;X_bIsUO*]31u+GX<)9A2#PZ@3R=M:$T3T#Mx5O[qO*E6o5,w/sGwwOh1+4sBF)GMuij-`PU"
+	"P=oXi6Sg[%kO0@#uFB=6DKIXsfqK)D6==cj+r'PlI/YQ7/Ce:a^kjAPZOuI8lRPttxi)K=Cdj3aid*etX@vYaTPa-R(L>ox4fLH1.9L@ESarT4<7yHh>%y"
+	";2JQ#1mSm8.8VL.R@g+Po+C*R75C9;:l%YAm6UorS^Sn-tC^2<n^;t=e0h6u]cX/n0EmG7E5AA`idxAb]3Thj`vi>4e6UMbZD`oTCb@niBM+m161N+3_NY"
+	"WRls&Rl+<fb3nWh/%RY8%K.j>;hB>N@8OV'Pj=Q90AY2d3P,y9>0n0_vl4svH2,K0Kq_=A^nu4KD;VFJxEn0/$.&:AnO6c#E6%k53fXj-LgvU#q<E3FUfD"
+	"qMe)7Tk2bv-Wf[^LCNJ[TqWm<nG9tj+*o-4fysrlCAvI[R49*'L$###",
 	0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6274u, 12098u
+#define DITI_SPIRV_SIZES_gemm_cpu 6030u, 11679u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"n0C9%1VZI/0-7(Xp4KgvT6A<aYrT9#=iv-'>/FbH_.%5P[miskQ*GICTUHtIx`XqG_=pgXb/$sKgHM.&jJ2<fVXMJ&Wt[34%t/^cdhI,Pk<Ku2+%^dKgC)"
-	"-Xc'@9B[j&$Hww(v`vHsK`;ixp=3/8Af(s]p5QxSEeTIy=7kU5*POwSc)g'xo`l46oOn-e+MZ-2UNo>HYHs#KBM^&x.nJIC+9>`/r+w6*r>&ni`q+Wu+uE"
-	"rnEs5GXR$A^V;sdyDHIN;dYEXBl209WYPLB&EE+5QDLA0gsYIH^:aVg_^h/0auVgu$9J35RFmvHpVe/JscGW0Aok]Kk4:`@:;1unTkkh$xeeO]P:5`+A-'"
-	"]Q-AF.v/#,qw0L@Xe>ufY76#*1$6#og+G5Ycg-r:hWk`WsmO2To1,cW*`XcGUXS=BZ^p@6ns[uCAFL*oi8N:tBsOHq9q%^OHX8S0&-J_eN-hnn''*r#3xl"
-	"cN<KQw65nU%p((ZAdeYqnQf6bf<,C6dGS&#-4v:F^u$:%4ojvL.WEUZkWq>5iSQpT2EG.t+umFw^#.<5nHC'^1FSnfv&9,F<jK*YyEUP=.r/^<)[HNS]29"
-	"P=WAG3,m8C9*11&alFDvr<uf=e.U+#H16fsalcE<T*sZdpw*Vuccin6Px1hbBXRMhhu9*.6#5[8>;mVi2XZjcT/4Ap]o21vBk[Fgnij`,pY]IE)qsZjr*."
-	"RaoFu@O+<(ikPyAdl$HxB/7n>0=PbEV=u=%N64O-9T^O[8s8^)RW*<gUqX416v5$du@ONH&Mx7V4uK]^2@ScEG`+dxdTrYWbsjBy:K,5Y(S6g^wNab;C)%"
-	"$wS99>^^BoctK<Fv-HcS&mLLH;BF+Y'H/M*M'F)ld8.H@ILL[uhL)=IEkui>pRXfe.UlUO+]wj+I=j_B@W`E')iiF>4tgg`xgPs@@n`-#ShDvUwF`mS$Gr"
-	"iW+;DW&cNPI'lSFSCodC$cf&&R']RG%syI0IAwU0B<4h[R7RgtBrmwE5YdEGV)%8T:Usw3Mu>SH<m,5B>idy8]frfua2NaU5TL`,WGEZ2E#6Tf,5A[J(=e"
-	"U/cH57Yb=qf7>q/u2G:CK^cE`R/c9W]3U)OVUl1Ahn4HWHaX;3nSeSQAOc:G>p,S@VbuIhb_/MIl8F(o1hOGl[xsblOji(dmi[(-vnfvGgB=UvoFGG-;em"
-	"P4XF-nvR#CfvY%Hf&svjs]&oCh_bdJxpn/qF4@c*j7>j1gPw1hrsGS80fuPnql669,8hl6LB/Cai&._r<c3mh7%_2LpBJ`)RxDSFc^f3ea9EWnV5I=eKgL"
-	"XLyYK8OY-69L6627G5y)=NVe8xK]ef:ddx753QWH1(xouFljGmQgSK`10My<k[=F;;r7tl[&,4M7p3F]jIr;o1'#hIv[POw5(:V_at/q0si.I@S9v[3snr"
-	"4[j4L_97eO0y$2UxCI-a0JdmgN'QnW'bn$9>&Xi:8QU3)oPLO&;GZ(*d8fq5u#`X-wY<2U[0HVtMr(CbK'2'1&cQjYL(Spsoa5*_xG%381+08lHe;'..ki"
-	"'%-pfv)O</KRg<c2p5/WvC`WB'ermP2c;RcXs6YbC<LGW]Y#bItS5v%V:cylB0a:iir#/UiJ'tl_$G`:7,6p$6>;*40duG^l5w;s@JqKaU&pXb@.I9Tjb*"
-	"'we['6l4eRgcUOo`Yg[OV-8u%6NQC.%:.=Af'f5Z#jC5tv@'HhrZ=]IYq&>J<_QVXu@K/iEaSU22q5ye-$1u>UJcf=4jd9eUh`(TEk23u%fL`CN7CVAXMN"
-	"q9vxZp>M/f^+rOa9)9vJ:OL_&.r+Wl*[NMc@t7c$,]qRLJceO.KSu2rE(Rfq5bYr/:2U)b&xj$mfkFeOZX$3o2$=.J2bEIDbwK^8oq&)Ld-djbo@GAT<a3"
-	"4:LX-^>/&@%P]ZG'jgdkp0Tfw$JU16l-vfWY6(->8Pq*$ngBeMXE#RHrkNff's=bx<lrtT+OLI>#qO.1`d%-yw*h):B8%@>.W,diA/27FtaC&IkPsad-0y"
-	"AW2MWE68W)4<GIm=sBPCq2%2GCd;t<sG74Zbax;5ZX@eQ&lp=c@QVcwx_E7opuVZh#_ui+,88d$h+=]&)C*We)tg>rbPZ)Umt^oZDSb;u)c-gn52dQ]-4d"
-	"TG7j]GnQcRF,[#]+1k=q'Yc&dCU&JA`;94FR4h)rPsM-g/Rb0y0VxVu^rGSPg7eo)5yGjPah[a7dYlCAd^okhKvHEb'++^e_4;&k#*f9]Fj.%>QYVZmKd8"
-	"T%;gu;o,prwLFUa,Ik)f-$qxjvXCN<.4sU(s,NpdFWNk/ak5>pG`bnx+Z1$]Qfv7k)2s99uBi;W<g5x`&lQ@+&[D2iJ,58.:TC)exWnnt^l.&Q3OHOn,6b"
-	"hh#u&r:Kt`c(kd,dCk`-TvrB-T%ynY(UoZR)vaB1f2Yy1t41P%H3QRi$*RK%Y-k8OyxY5n3HAQg0-L&EvE7tqyWhx&[:PO>D8vX0708cFf8u*/Q(p#B^nK"
-	"f.^Q(B]Rt#>``At`,7g)Ld9+,-(;sn<&`GtnK7BbaNxg'#=vOSL%G1ik$bF/5rpidP-Di[yf+K0B:Ep92AkwoXNKXbpMB52^i^`[6q_-GeAkmEFow91_vZ"
-	"BH[IxJ)a8k@,$)Yd/O04Hgj&FP$=BcC9IA*5V[,R16Fo=mSOCFkSG$,iQ&HQL=2jptgLYygLUTLH:))<l42p0_+PUKyH2Nb3)iobp)lNwPr83428:#AgQ7"
-	"=H+@[hKG&;2VriA;D.0XXKnu(;U;nyfq[idU'30-om2j9bWR:Rs.H)HuEjHN$XB#vh6O2AO`b6UaWO=;Trfj@74A(Sbw,rs]eKW1*`%+H9(J@7qAfmx2Cw"
-	"HD_2K&.'Qm*=H:+3gJje(0t^l57k8#uh>R.X2J$k'NE7S*>gj+aUQEkfsf>J5<U0@TTbos1c/iyrXiJ:ZZ-J`V-O%IWbcbfE7`Lt>y,GKtP=kiN<&EB:Ov"
-	"kUG2;adk/fq=]Fvf_H26CJ+Ogiw<7;bBAS6SX+xIZtt+$k26VVk(pkL2t6a4WZpIEL-#(p,tGai3_AR%(qh(UMax[VOU_w4v-38K(F2TVD6WIMhhI`]gfo"
-	"-1#Yqi5S[bQ<uyA13KG_D#dcs.5;Xe;uKchq)LBZAkOwaS];.r0MhkLr(MQj_GtML4Ki+5dY=U9)'1I6POK]rMb;bWHRC3^x7lo9y=ItWq`1tN.jqJG600"
-	"fKWVPd`qXYgM$6V.J7=kl(&Z1SH5;$Z8fuDf^(m;weFj$qLagOV]8VIv@9n<EVs3aV)+R+&n=+:^5UQZ5Bd6wT]XEp),tWAsw@$yBQ+*h3*@;0-muOiv>2"
-	"/)QVDNC^IRg60RO2^IS$.Xo>/2569cPm.<8$(Ia1Q]lkyZ/i9J^Xc'93idI;s>,F5Dch7H[NyUDFBl3y*UU1:7<D&r`9U>dY.@Xh:KS+L8MP<O4AV1O5X["
-	"7#+x%;,>^'Z'Ir#4[,;#r9V8iCxL^XQ%f43Htt%U31A,f-3pE2(+R6G*[>_vQN*FZBPA2Ck_i:yp6T'>75EpRp#/`b>9Ry6.>-8A)q6N);dg[^q0^a/T$<"
-	"$J%l1on7V4p;^DouV_p(Ho^jug@7,w0Fyaursj:1_(Qs&s_P7VT]b3M=_hk,xUbUU>,A=E3ckuS^EbklnX^RC@^''WA,e-_Bta_^wp%A3KfPbm5^2m+SZb"
-	"loNW0e,SWwrG^y*-58qo;:bK49sVTcdIH/-q#d_b+8c<ZTATeoBX;`C0euL,8gnX7h=0^rbSs%]4]ZAUvdsldj.$+3<8(o8g]-7Im(R$^,tBZ.A)D[wqb'"
-	"&#v'Shb3T%Ts4N7$BC`o+A-:`e(M.6k/dO4aV-^ISQ8&khgg1$Q8xF0`7S[;5(Rs*[0WgH(VsO4@CMGfY3fcQM]HZb#<;e[*985q;tPZyVL)(LKw:G8d+K"
-	"4$My^spO)Nen0-;UN=FO>6hjbMQeTR.,xvgc#8fKJ%6b=ln9fw<YJL_A8iliq)/=A^NpBxIb_l-dhLgcc4w5$($tCT%h:jV:(lvVrG*_/;",
-	"v6%.'EToNuwo9a4P,v`ODipfBs2<g,Ov,A`=hN](Zw);/Ck0-6h7%6g`I2aH;n$'v.t%A4*&bX9n0)#MGC^R9I1q4.]Kuq2^:xmAD5xL3w7SgEK$<`@@d>"
-	"2ExMd:HdiE&AQlC2jqW,s1O97>Z/#Xct<1ajOuQj@/n#$C#Pk>`k0(MdLU=3Ng6]>b/#&[fdRZrj(+m/Ve5DCAv#SnY=t/`&HSS2;%L`R'5[nJNju+Yu3G"
-	"EPt.*Ii9qBspTg.ujE<R1QWA]X@Z&G8Yi>^UPL;aBXRiI(YrgyX9rR<hLGnIGshLNl*cl9Kkw,/n-C%aF4VWSD]<pfk<[$C`+nb(tbuPEbI+@S+ea9t;LX"
-	"V1AIjnPB3u_+F^mM#A]WCXJoaG,*VmWV[P4@>;EX=2[p)b8GhVC:D=yp-1ONb*Xa[5g;MOmi,El'CJ7/Z8+`p.Nl77qHsim4bi+62(E%s=95=*;N8dI;Mx"
-	".)R,o(]F(1;XtvJqA3JS(W8N=<qlqTnKPkw`]u^`5AfAEfo%bplHssl4E<>],e*dt6YPZ4V#To;%uM6b`p>.A3oGR,na2@#M)7R9xb;+msG,Ow_M5R@lP0"
-	")UlS>HchP0bP5S>LU'I/niS67QA]0-;=`k$1coeirL'rJCXbBFasQXd%+Ne]oyI_HMIxK/UAeq:^91o)<2wC>tQqK;aqjU=;%wK*c)VSVoKMRaNgT^Y9dj"
-	"p)ZZqm0[3%'b4ZHUo)v[45ZpP<+ZoR^]6Dla4xwIj1-2Eji.#vEpc5f./>#K8$'i7,dt)E4-8h2uC-n*5V0jAq`/oU+,c`,J2ZIv.F72'MZ%]hAIU>03sI"
-	"eX_9Ht)`M$i<o:pvx^T^uYf:-0d>SNg9>aRs>EQHNHtsQ)vV/>#wFGU.gH[,<_atZ&tSR5XJSpmr6l7ZU*([Yf*''81(Jrf;V7kNoKo,ewuVC6YX(Mda$H"
-	"Yw=U/OHu3,c^.59t9y&&$pHP_$9L_i^^>WG-vc=<K6#hk/RE39VnS[8f/D5g+M[oB=_,r=3tf7sI_0tI<OAV3'&OCosomc0jeHvJrk.=nL:X#g5V(J`4v["
-	"g[vV'oB927A:fWScJb#NsTO:XU7ILO4RndOr9kdQLi<5JES6FZ(CB:h*>83/cSTp%@hoT@ESGkcpSdaD`vgcaP(a:u64%2V%T&:%`o+6E;3;8Vu,kW$Rjb"
-	"X%gGj@46)+8H4hgYPgFv35jHjPTM#eAB:K]rCp=T1-ou3]l,d-w'BWr@*TWfhEF_U&R;rq`/hMbFhL6_jms]<Iu#aNRG3cg=SiF>qbG45m^VD].`H[I6v)"
-	"j/Vs#de8a<0.)Q2aX_TJOOe(:J#MiyMWytHUbw5Q8,ibO$f0vEPt)4I^ZmL(o;Gp`251&a<Z9j9_tsfA[kw9/mp^m#5.CXqB'u9meFL;-6adR)5dapYb[x"
-	"E#hbR#rmFTD&F0,GSH@:,FkL.I#1f=UI'9LKnJM^0IxpS^PgfqAZT@7_Z]Ie=$n>y@I6,ljMX+rVT&:xXm:vPOn@-n[YD(g/5PVqSgMJ659p&<`i-Z*Z4`"
-	"5+g'Z9R/J#'MwrtPl&:F[$AM(i<O.d;e*2ofv0LC+GxhxDkR+huqSdtVGqvb=al>Vob):mbZMwKt*hq84H&_pF1VyCtACJVVQ6'DPO=]#[0s$^@6$JM#Q&"
-	"EF'x4Ia&.yOPHu_rIgFP#g9+Nb6vpN0IDL%@:tgmWTGn-x+`mxbnkIgU_ugV&gbipvsB-le9]a_@+;FDp4EFlxZkLbd/nBU5g2E<C.%ewjyB#lC^]+@I^%"
-	"bBb=ff4h1Tj$MHO>J@ubNfspPk_Lb#3Y5#&>e6qfh7Wa0,MRqKPK466Tfr<(q6YE;nCbM)j;8Z:`4$*S,+BgPi5h9jaU4Uto,AB]_iLtmb@-B]KBxJTIpK"
-	"5j(f()s6>bkMv0EjaAj*EL_PYLRRq[JA/E;GCgaqeBf_9[(TNG>Gt3*'CtZ;6FJ@nNWaRjy_DPDF+45.Fn[:Tv=Lwv*Anuf-XRc%ag'Dt/H+$I=-p^qqNh"
-	"UV#MO]RJL]&+d#0XmwW$`,MRnW'ggDBnycF2Ap,7CMXZ]A&T4HR1F&vk6f/OTpq98xUBDAG3TQwBh>@u]KJJnh1hVIt,E]]E3xVJCK5j+[mdgnxDvdq1pj"
-	"bp'5+v.K3pQ@Y%3f@iA$^Cf(dWG&:_3Hc29.2wa(-n1BqH#VL;.x'6.Il[;`;sX]Iq&#O-^5d9(q(KVMAJy&k<BFDyjQ.oF$-$-.R-8=gCK;Sc6J]7`i]A"
-	"ZW&`^#C4l@fck8WBF/_qQrk5rlfcuZB_G]3[%@5VI^tlb$YPsgJ+$wSnL,Fb_l9`CSkKh[mB^pv4.S1#@xiBU&,5jh*i:X2Gf9yZ(s$xi2:V2`8rA[7rbH"
-	"d<>h(%`[WmTPje&[xc_i77Djh`+,oh_rhb#Vt>JHq@0,v7JmV_nH;Z^$h[;7jl7xrl&()Q@2M*G-7dkgc49l&A.0ekZ_0at[aH4l@1B&HNvng/oa>mtFx^"
-	"=[V>^&:T@/>I7*Oxi97^Sp2K8bC>e=2>1&C6&8.M2o.`Gk_;]v^q^Q%VR6q=1VQN9B90'&*iw=IXAAA.5%j8SKAah-[pY;QcOA0D.Q@`_qW]u/tZGL>QOI"
-	"LbyO%jjbUL/el4OR&-kJDhlLU-266eBLsv@]Z)%5pl5*7;#(9G)@#NplpG^D9]5iR*7s&tP`UJIi7&emB'vC_Jt(Y5j.'^Yt-4(G`7:4tAdE@3DPTGCK>a"
-	"<(DActRnw7l4<1Wl.^$CP/:%coPWWw4=0Y)aFUD7T&3eth4-PT<wLdu$^IL9[QGjr.vkHxpWbxnnq;70U_Xkn.)qf;@QYn)4o@KK^.vsR-bGtS[R:gomu^"
-	"3,Jc:5`i=&[W4$ur-jp2YDe&BUaRyHe9pYDt,MDIFKJ:U&9<pBy&:Hc9<<oB;**$r(cbITXuDOsa_DtwNkb@-A[4N01IUUnr%SN3<BTQ6JBo&*iSgP#9;g"
-	"Ekqq@Taq$GS%`K_6ZCkAW&0L)Kar,#)uo[BthOrkSV@W1%enxjHsvw;1F(l*t)#($X90t'Zo*$P[Lhs/x-gQa=f,GcJFEf/.duw_`tilZRo_#OM+lO@J6o"
-	"+3k7]'<f-.u/1w&j:<mjxR4&4fmjYD=)$T9:u5,Ny@AMGaEBJ^Zf$b-smi[@GZ4(^C0YISkKMZR(UiS@3rR=R^m;aM,e@vO7hTuoxQC-I)7_#vgWa,<:Ct"
-	")';7r;BnNa4,kIF9g7D$TC';k0EuHkFD1Oxes8n*IgE<l'#w'wc%0VcR[Bt.F$Hibk_db.M>SSb>4pDLA4qrJd]G)Z`x'>E:cXI$q1ef%]Z@V+YYwm;8aO"
-	"Fq.AG2/wp4T,<#sV[lAe:75uhApH$orT[b9]+Km9*,TcJY:`AsY[xUXtaH=92'/HWT#MS*Yj7X,-p3>C`$iNOrA`yJ.KwOCZH(`6PZ4mxDML0:pv'R1$aN"
-	"X4Sk)+Bpf0U6rI2G/BGB;/_j<yvbuN'JarFWQfNVlb=6GGwi^<ikT$RB1veOGC=bqn1@5tOHb:Og[NY>Mx73fM&qVB1#>%L4XFt%0ncQ:@Xhk1i[R6$qjO"
-	"2$jo8)bFW*0kZUG&FY0Vj1*jj.qu:CWYvOpB1%kn)]WuIcjaFe9'W2LC^MU=3DHu+N2^r)1HMC`w8BLO3Qn1>G$P@5I^9BbL1+bUfG';O>ngb=ThdB-lpN"
-	"Tpvt(9dbS%X9kJGeQ+9Cv)D`9p5PcG&ZsrMCs8uud4FOhO=L:'hbhGO'nY`,n9*%fPFYCW;C^<^Zh26<w+=qV]+h#E9/h(+<egN%$7pVTYo.NbTFSop<p@"
-	"oQ$oWg=]9/7[fJmL;8&$NS`o6%M[k%tQkrgQ3++4+B0YkPJG28dbI`eI=8/j,isli,A$OqL+4af:VWpq-#[pl>ALMTuo(8%>/db[w*mt)&[2ekC-iGOYDY"
-	"@AP021lsk-SNewhohnt_fHd[3W:6eY8q$###",
+	"n0C9%1VZI/b3I1LRDQB#Zk$OUF%21+$8tMbKVEKKdod1RjZPC5lPg>UMbR@Pa@W(VhwK&5ESHq,O]eiD6=R<V:G*xX,s>^V:IM)osK4UESf^v0auq,EmOl"
+	"rFZ.>R6am3w%2H^OX+$;6g6.'`2]2:1>(9^n`qxM7F(1KW>>L8X**INIa:xKK.1Ty(LfF>C^X'<9q,Ds9Vcg+$R[qM$HSq,]Jh^o,E3jNrU[j+eD)XG&Ta"
+	"deW3NXm@'SV+KiQ@WH<q]C;@s_TeA#nv$O'ZNchX7gR'51w6BJTTXa^Z.r=7'(OVoQdy*7lh8(dOUQErs0E*-Os24psu1=.N@2W+=7Cvrh([/v39EG;LRn"
+	":L`Au/a1fE+B9,[0p24eiyUX*AUrn$BM8g*tdmX5(ZEAwfmS7%WVH`.0]sOZ`qHSip[g$q_+*'fv0o<Jg7=%wZGWP#AK,'f0gw(VCGlsIco@*:IEHUBBfY"
+	"#uHJw%>];_xs,P)$pAdTh7v]5T,$53P]./y`&Z>KQN:DI$*#yPwtYeN./*';HA&(0u9>9$Q];Y,nJ]kV7r.Zu+=dF/ed9CM/mV4=&;8xuF3]Ob=)5JqA5S"
+	"c;bSRYq0NhJZ<20RNENkRa^%(>8Wvqg31@[9`V7v-[7%P$G7vZP#RF:2[-g*uPIdgT(F9UJSm+Uh(/xs_2L;(99nhYrc8cYVk_IQ=p_Rr,Lj<sm6$DMV.Y"
+	"CH;w0FRFO-oY<Wuyi_5<+S.#e3Mm6,`QETIHg5k.;DQf;MCZqP]$6JQ;QG>p1J+Jp;`*+N%=)XuZXHhYWT;9Wa4Ls+Bi_;x33ZXFbS-sq4]gBYk>5Cf#iP"
+	".>IP3rTmS5ruVvdnS6l:p.`NJ`E>WEH*qMZ^Jg`^^JpN%a'`3'<>k=w9Tm/7.<k:kj<P,j]vb6.+^`W@G0p@yA;2N@uZ+Fr5By8<.o'KdWKt8Y%F)$aF,@"
+	"<fki@-Hr@^^Bn8Bh>J*7DXqlU9o=xYsg3J@oSHZE*KT@ZZ58BF.QfT)b9c@Pd/9)PE8RcZ-;f))dbr%p.Cpg]29]T:P3nPA0e)LV`>5YK_w#')wHBu.]'m"
+	"EHt-A)&N9AH<WgEs/;CePRRUnP+Ii8tCtNXp]4I=p8PS9V7lC&r:$^WD2>wv$xD+=YUv-%<Z3RukC5/(J4$mxm#APmWEh`GRwMZeRQrrV#xL.Z;.iqv8WC"
+	"6Abb<NCi'C,(#%5U21ng@B0D*x^g@HWmPy<u4(TRxr>1DWvfJSlvXR0`L%6ElKOXm^e#i_U:L4QY%N$#2.AL2L`<ZvkCZE2ykB,-()Bf'[q5Qrsd^60P_m"
+	"8I#utD6mi9pRqbU:+FOp^$j(njcF1d2w_@$EhCQ;1N_.@tVIUMy@o=6cU#&s5lR7N72R7RS@jC%>5Ce5<Ho`88aFxM@[2IZW%_EhUI,3l)b/:L<S_8Bg6/"
+	"a]A^5u9F4xE+)lM2$MUT3Io#RFRoX^irV>Q264W>Wg,W&kbe&ERs@Q].Jbb5xyMtSWsb`[X^SWuL*JqWNHFDtY3quA%c[XPlCm:S>FS7h`r173PN19qi66"
+	"e21K;T'O6I2Sr[j<d%(It_%l9B$=B=C#a;xXd^CUqd<;d6IRa<ZUy]noayTraokKwKbA>yfU[EdGSAB*6Jd#((0f*R*bX5w6->y()X3yQoRm*GpZWu1Y2["
+	"1/OLMo$,cMtaEBx1pNvOtIWyhu-jUCtf.d&3:UH+5-HLx=WpC)<Um()`-H]HVyTFo5r65PZspc[+l&n4m.8F->(DfyIqgxOWI+[n&-@@68Af%/&E3FN7XN"
+	"lsFL9xIQ;alR/L=;c>FSNu@9hG=M-Cg,p*CTbfR%Y*>BXG)m>t_=N&c-VN9ahcObiA[8>dP'/kg'>UFq63SZsH:$)wlT-Y.Ad$3S.Mlq>@-W<#;X-t/g+P"
+	"UYf(e&#N*>2<*1PVOfN,h9h0:=D@(fKIw0q]IfG2C1EvqBsK=Ag&v#-4KUpGe7QOB'#$`P`6IwSck84dG3IlRp_CAN,I+W&p-=rogk2#([oT<ogi_LLs:7"
+	"VYt^C1-metZ3e6w*lAd1R't$*&p/RnM<fOvR'@W(jNbn#O&P5G_ZEd#VH`uhZhLp#/IlhR*g[$WgfhoGltP.pya[Jud4DXytJF:ByinErf:UK.lJJ%y0K`"
+	"8JtCfWAjS]uZ+y0c-fVy[%>sKsa*MO6mjM:/oh'C:jA)7-_2IPi>3D#<XUtU<30mU^3,3[QnvE4KXD0/D=XtjM@']doM`T-sw93_rvW1UCrtN_`opul`Dy"
+	"Lj`E*ZYb)cl(ifI;<o0Z93(2:FsMY>WZh/r.+bPqCv%f0x>:-_$uS0^yx>Vxb`>(o,[Io_U/^:@d0Tp*:/M<HsQXn$hd2=ZJb/*'NYP-r>u5aHK'o2aQ&c"
+	"SlxFqDlfVXuVWmBuvppoP^fhg*tPt5liHr6k2boH2qbwkKq/-M@o9NoLL/P'Bk-k]WA/99Nyn>6+)qmLvtEK%D(6v8XT`OI)pe@7kjrDXmjG$L0BMk59(#"
+	"k1wrus%.2GTv,M%W7.3+wmq&`U6PkWnN3q83wNpVQR9&vRac..TeMuv6IefrYVpk6oSi1<5V[<Z,dlFC[Xo0yq[T-`s]MiL6<.J)Wt1l8'ZFNdkXf-Tr'4"
+	"AA'^4%y0SiQ^*VU0S)*#,&iZa+R4wbFNOlhF9ULL0]]Xa,E_sx#Sjl.wT4TIZ.8,mi]Wb.%U]$8Cp0CW'dO:p`]V]5P-MH>#S&v#,-/Y5N#3DMEUcELKbx"
+	"I+6/*5Sy&v;VB1iWUA8C6nGx5ScT,qE/.L=_cxNOSJLbaf$f&>$kQ;X59BDTPZIC1JwL-Z^Hu9+gW+RP>i<OoD<OrP>suR%[3Q=%7iJ3R19PunrW=tQ35r"
+	"FNThrnv8yw`TbT:qyZ*8=:6EX`sZupsV=[x;%u#W5`pq4c7$o9ibXrPtfvUmH1eZ:5c'.Db'shZJs.<)BZG/mBL3Xm^UW0%+c84HRTaeh([RaGiqRA`p[t"
+	"WVNv8iJC@U<.G0KJd3qaJf85<Kp-U^I3>PYBnf<HS3a3;S638L44<W8`_Z>GUFTb4akjZ3&QP[ExX7]]L`n[WW.1Z]1Kt5-&&1wtxDPBq@NRm-eq-3uosd"
+	"X/7(Y+iy#B(Na@.e@fWVt=p2(X#88K-V:h3U'F@OV+x7^PHv.>H-dD;Oj.Xl4r/O/_,mJPRUg1PmjkuH(#oW]XMMe7wnLWu,4VjswXUnO&<RAY0F5cd^^u"
+	"'_rok.Z_qM>Hn$e_^6#gDAIeL^DB8A(-&c@WqSJYol8Sg]R+dr4VbDQg2+IXe1s/Fy_y@&T&ADZV-gh)GVst)SkwTZx9]8nJun2_b7FttM/G)o7,x=v:so"
+	",wHgjC_9[<^SSVy^dG#nB#<I;e[;:,hFffnc3gw#XuhSSFh;OgP-vn7IjQhMk5;#oXBh0@$/q*YaAx5`ZT]6x_4+>%IMu.PfgX8)92x.7J-CQJ=%'l.(:l"
+	"ThK-(;tvZ#c5PyJQOr`Qdi_%lBGVVVid=5i*/8%8eFuCkJGhJ,hmUR`%;dG3aeX;JYi)#oM-]rgWG8E[v&W'hM47^JK@$cof>g;H5LNs)E7v>k@4ewY*Ec"
+	"jg:lkq=qs>aul#Lu$Ov5`Gbo5Zl#ue4e(8]TDa4%3CwD.URkhbBoU,9M8RreiQI_iPTkj&Vi<n%J)L@H1@k9;,p6X86_L(]%-bLH`c4hv.=rvs[gVC8'V4"
+	"n:d^wiIJ6N-+6Pr<$a#]XPH-xJ>l-bM1fm-@66DAI]17dA98=7`]#'J60d13w7[Mso>Cocx[,m+n]IY$UBFn[.5n1jr0nLp3pVES@gqg'Bh8798aX]%E=g"
+	"]3MEbWZg%Tu0YY8eOGo+7+6Ve-S2pgkCaV`9(Ob@6)hCww0jY*/<Z[:PC0jYMWaV)j'24)1C5iLib:<KT<waNA7ZFT*'H`@1d1,sYR`e6^*Oo:=E2-EwMd"
+	"p9TmO/-1W(XJUSgE@Fa^lT(]Xns561qe*5#mN)H4VP[xt2Fp0qRLE4DTCCiU2&Z*-iY)>W[u9cZiQwY#DbDXbI$6;p[IUA]+]p[5_[4]cD",
+	"ce'Dt7MOu6fo[m]B3q/]A4NCXlZ,k$DKict*I@neg9oYBxlj^`<PRxk4pSd4Q9NOR2PlNemk+5%6kU:FWkPkgTWam.81crnPy_i:;5Psdv+=iT#^yd83`]"
+	"#*FKrrSrOhTvU+Lv`m0*oGs[9C1&7Or]NOD1sH1p-e<,&)HdgDW=NoH;RO0:2UUlTOMn&a#*r`2Zb4X=kr(ju-;y6YY28jmp,$cS3]dA%VtG((&W>Au[`V"
+	"3<O0sCvFrkq_)u)k#+_WvQN<gLg8lCn:,e-q;K;3n5^k5M[Hb>7]*>v`<`/r-8TM@BTLQD^f>N9QO]nAvU[_x8,yZ;,yhDv1g`3j;JUVxmEUC&r]y8m*8S"
+	"AfUM'N7.Bv-%Vc7aJ8+LAsX+HC%d6[Bjo/[3TQ:g@HX9ihOVrHVf5QnEfdT^cb.u'm:&17/6CUg8*Pm$A-&XUBQg,)9rIG^N6=:U=5<q%V]D$s5>jS0)B)"
+	"CB%Bw;%5y%^#wpFO/g+L[9CLo/C-Hix>>4g%dD]OBcdo^_`<&&t0UqI'D;1i9'l]c*+-1pVx&;.WHtynGXceS5%wnMs.2Cs#St9-X6Gcq>W^*k$p72S`X."
+	"8O=L7vp(T,J>v']bIVkFRGt(E(7eE2O>R]>y-ll-025k-kk7VHbYS>%@ad>2i]01e9B%;44*w3E3LeeamBl9wK4THH8vGZI&xi1l4ChyLWX-JCdA(m#*F,"
+	"9XyU,D,'Qx5F-5*sMRTa'-](]'dS^L#w[h%jFan'dBV'c.*IpH9;>JH-cB6V1aYsHp/N%0O]*iQmoivyvW6&2@(BLSc^pl&We9K$Sc6(WfA_g)=u^'x;&h"
+	"EG_[t-,k)V>q&5:)+8q+6>_F/m&EjRZ5h;yD3<jYsXMbl#'Gq)S.+.`1t.'mu]JJ>Tm;Jr<KCKm@=fqJ-`w/NqPg>(AmdiVhyU1hu1X2=()o^)_Bx2O]'k"
+	",*#kx%lHI#J4];)J2quJG7D3D5F_V&]qtZC2oZYX`1,)I;+E/O0y<S,jQ*&bRlXjqg,h_bTVO;r>`fI;]tf.C2GUS^)AxAnXxO=H*>&g>-#`]nO.D-hN0r"
+	"K(:Rlxw5I`7ln*jI-[VWX7H)gVV$tD;#s<u-.+kpL/V_3=)fLakCA^h=XP$gZG#/>-gq`HNxcoZR-90CG$G;ic*CN<eFf^[LCu4ZyHDxR5@P#)P=p.^`mJ"
+	"h370sK11aMF4XCoDX>2.he+rBc_)jW61PrJ&f`#tZbR)A8W%c%W&1s.axJQKdGHIW7C7LbwDxr=:Lw6Q_yE`'vR>dO6922sj(^lZUm1>acJ$8QLl$p,suT"
+	"/Q0`amF)1_.dg;X'j<&2%dK'O3kQO'gYTw(Y$G(tfh4>gwMM,7E>4p`g%*gikJjKe8r/XYMTtis28R,-ipcm_Q8Wn%&ACS$,K>/].X4bQT=ctnSr5(QO,i"
+	"Gy@1f,tb3o3&,NJKEbV`:31DVIh`EfZC<'LsL3:h(HXuPefZom3vF2_XpnhSo(FtBjwji-Lx)^tUjefe=*b9QRSnpvmy9wH;l6$@V(ibrCqn_9u2umbF]c"
+	"LDs9AbgGG%pb$5#i9qKCBk(h^(Q7K=cgKi9=>VC^(/AeJg(4L.>_O]22`>aIV$Bq8[rnC4XLUB^MY-`[TMHk:vL]X8uu2TaHImgFtZ6.O*6k4J1tumb]`Y"
+	"FHCJr]>4P]b)%:EZ)](e;j8>:HTF^nT9]&',kY6yB<Ii/';.C^*<[3b^y@E;SSef%bvUs;V4efDbRoha:%V#oiY_3YReDrl+](TtsFRI>UU=Ay4kg;vZQ'"
+	"Crpad:fha5yNYXZ@v[gk6)$0htLAS%^p:p7X6J;c,-WRChyHBR+=mb1^gn)'r,wxVU$imB4n)Ca]f28:'^*)r*kjTjq$wa/Jc=NcfFPh.0p0<Q$kupMaZG"
+	"S]/^oZA=YXeFZV@P-M`Z>&GCs%#g:%U]FJEJH@S%.'NAd-Z[hHGF>NjFN#q-K2u7j^m[6oQD5^.e.*::w/iPC$Mwu9v0=VOSSqjg'7OhG0/(=ep0:lBaI0"
+	"Uvr5=NTiJr,ZYbyykPO-6l93wh+3@)i=sbM`=IEOnFWJd*FFJ=9#%W,Y:]BQ,iPRsuQHHu<^*PW_9&9U3DsVw>O=oj@:LV&KQG$GSUCFenAPs:]=F&InD,"
+	"IumGF]ovSdQ]j7vCK58bZ_P>b[l)4OjyfT72_2le]sR#rYhB%/G&H(,@r=>Sfacl2FtfO&eppc.8<%1`,e*VI8M5a]rNx'Ojr#nkm`sbR]V/*Nh:/av%3m"
+	"K<reer7I`&+#Xnd'4V2F1ZsRm2^4lkFhC`+1k6^vR]i,1i+vXTkTqjJF-0tH'rnQq_f&RBOgRYb'`tRMwInaKtAEC+A3Wx=4.S);[y_N6jbc]Q1@'g$%p2"
+	"]2av*n9<rKw<7X,02CXGL17Jd)%^eGA:7n7HrE4oyIG&w^Cvuc-%t-@WQD^Q(EfQ]TJ/[A5kbYgiPHo&;YOS,^pVf/b#A;]KsQ(%8V[`:Y*q=V]45iNHLa"
+	"u3fwTljqTyGNm=&<dmY@=_v2STtKY@lsUn1$;6$3x=L1'(G%_#N.WoBt@oZ5p/(t^(UXM3B;p)PPuA`xK@Y4NPoAXqZZdS%i.dKM;I(w<u4/2iOVP.DBk-"
+	"&$/>W'geO](YBKvv>0i.:U(,1I&/2_]cK;,U-VjPn]_0<[ID<a=IiU'^%:FS=.nLB^qWU]J7@;8S%5O;t_T+JHfjmJiT1HZOIx(m#SUb]v&w7W`Ob>#>p^"
+	"XT'uCu4lU9mPYXG`.2Ff_8%ZC,>T-/.QQuj8.n-HYSE</p'VBx]g,2RVol2>*[D/1gd)BY.._JFX>s-]*uw%W&1ST/uqU)p<HwLO4v`YseWD)8.T<CdDdv"
+	";pV0^nRpGw@Y-JqKBUJhqte<KZEY*wo/iL]7d_x[XHck.G8VJVY:&j;2`hD+WjVa6[:,oZ7Aa&IN=V(`um&9dpE($Ru*R16^I[)Z-3`'U__ap/8O+2#I3_"
+	"%7VXoZ.PjJ+Y@Ca,iWs1vk]`9G+Li9LBP;d>yr/I2j@kmU0+yh[()mWKNEIZ/6os%@8EB_2w2AcBPBbUUQ8B%4.7V'9S+Zq>Nk'7#S]Hny1`mp]/yC-4t#"
+	"MuElUL-GG4G,BGGAp(9;tD;d_UJgF#m/J(3S/s0)ce#%=lKZrHSdtrpJbu[)yMKk8GIU)hT6.1cn6/_'#pO;p;QxFg:Q*VE)==1*yN3tJW(]*dnEh;<cL2"
+	"0y$RpqA6ikimq:baR';@5Et'HB&dYGsTOi/%a8*#m:fSq*T+CumusJ,>yggonQA3L(k/--Oc%.uLmicO5K&'3f1edCO-nLx)C@f56qh8W&eYp2$_20$HYj"
+	"ioKZ@/*hpNrv>vsSYk@9-s]l&k1+`/66c2XcyfJ@;r2=.l-rfT>T^DmJtYY)TI/abOHTHtZU2/:%cDG;46aWLf-=N:(@hmNh(EVgT0e,1MBGH2>:=RGKB%"
+	"`R:C[J+b4[@7:r[k2veEsD4/(8(TgJZ0`N3i,N6J7v5sG4l:MdPwW[bW8(,2OKYXnpQM:oi%-0G']Y6K9K3vjvKEr/W<D8`U'NClaSeL-eA#td+Nv,Q/kF"
+	"@>]c(&8CxVFbU6`jb=g*,:k>A#$wQ5y+gM/P#>-BfLtk.8p3=W,UZ%t_la-<.JK)tvR@pYu;GQeY_sxcsQd4TfcyXGx[h-5@EYOur:6-'y9B/>b&&/oDl("
+	"J3[UW5SK,q[$Oc@D-cM,bPinP2LMZ6)GN^:Itwe3pPQ_s/uly`UqIvd%1c_n%]TF,O2HNIat,[Wsa:7ovb=j7$#wvW]Pa@(.-",
 	0};
-#define DITI_SPIRV_SIZES_gemm_gpu 7029u, 13534u
+#define DITI_SPIRV_SIZES_gemm_gpu 6792u, 13135u
 static const char *const diti_spirv_text_gemm_half[] = {
-	"n0C9%1VZI/15J(<q2lp.,&qPL'Y&K7aH47inTl/vwLUgPNB5@W0I2<ZGRf=(*OSNdWr%+b/GmFu5''=s>Www;NY&oVlsfUBQG+OKG7CPO(@wq1Q&,rLor,"
-	"('Q,a6B8X@5D]_6)3FB*b:&dOaX@1jloHD#NhLYIoSrp3`9:.0;&sYuhH=j(%AQOs5nP2GhG#g*ucg3H:+V2for:-RJ>`h8gJ@itcA5_d;4J+;2$FVKvqP"
-	"Bbk,VQj]SV_)`>0Oo.(pIw`5V.Gc`Uf7:]k8SBZ]Ts'YSwa;7OHw0qtT3LrLRolsH>88GWcq.tA[H<aF`7L[B:jD8DQ%o]l_i#I1+3Dq@q1-%SPwMl2j`w"
-	"U3c'].Zbu5C,Qv6t0Y^O._-1M26%^Y[hB1TT^<8InibZ6SQo%thgo<=+SG;MurHT'Ont-VpQorApWJ^j)`Is0w),-fe@,ly+v:WEs3ypJ_%nH_='%@/I]="
-	"4jY91TM-IyfFqqRZu4%-@T.G97%Jmb2EmGiNl9UH^b%DyKG/r,j9IC3SojjE9O(.oB<ErA-DILAZ=vb#A,#F-Z3vYda,r4#+4i-/nG#9[SmJal`(rhLqg^"
-	"Ad51-f4e-'P$1uZ:C=nGGUy[VZI3*Z#jcjA4ErNVXa3c8mi=C(yHawW'Nc&oduXM9K74n:S.tE:28W2l6KI<GRnI1^#Xq>a[G=tlFH<mRJmFAs%T%lKqKw"
-	"FH9HSFfH&i8,@-ghNF[,G7n03-+a*kP4aa;El&[N*/cbabFy3@[l:[v6ZZaTv]d0+N5C%QHrlX)R^&;=H3L@4Q(xn2(si^Y%[XS='v7CNB:q[Cu+;/I],T"
-	"wrX;$npYA6rnQZG0y@Q[3.%QN/AL*uJ07,=OHeb-&[om&'1X>.+_)JNeS5(Bu`C-X%Tyar@+QT#7yno+qvLtJDtblsaO2O3CH&aW1q-Esri<uosB-FNHR`"
-	"34XeS7Ws8E[vY#rBB]wCdI$YX-u7S)j&4E;9Q:+98u1S-8n`lmHc$gPk>-Gjj#opCE$H3ECbDE1sJ1p*0Nh.>Q#q6rh+nl]EW$:>3=kI/KcD2=hb.%=.Vj"
-	"xMP+iW&;I*8pb$.A>;XiV[t*rEkWk*h<YfH&YE(QhiTD:.015]/PAFbLLp+rXm_5w.@m2#eA#Myy=aRDpE`s-h)QiNdy&(W9@&c=_U=)H;D*IJg)510LJM"
-	"G^_.=hjoi#2HlGKw$U6uGgY*D)VBxT^c>3tDS:7ME4mDl)vKNalf>0e*.-kHKext*_Qm>hE'RNs_aaIr&G#^_BnwNq8b+hP'&:.chpj(0I'ffI8;)=N0>*"
-	"chk80+;8M:R:oaF@ayXfQ=oa[;R=Ds[m[Pvq]ls.*rcU'nl1od`h4hl@rO6Ip^m0u1(CdQRE=_OA[GGOMhepB/9Tn-W$DNS_[]59.dUuddUv:NNn3rl*hA"
-	":bJ#]HU&DKw%]AG]6kibi-xbupuIO=qe</0KiX2Mi*W]sIhbb5yM>Ij(Pd07LvMU%-)n`F@K5vBl:/,eiEiBN7PoTK(JfPQ(E0I>4cXcWq#xHf*Nt[$vyR"
-	"N7CyoZaQG/9qGqM4gDD@2^=KU*_)Cs#8:^3iOMCbRsm]1jQ*8MX#]Dq90aqT/6g2ZP^($8JjN^B.5p-%TT76$q7)FFU`7_O7AMfvqHoxc+SSgMi8^kvYTJ"
-	"J,2O#udkU54,ctJaeoXhCsjEOAqR#8EE,iIfR``Chsc8h`Tp:v:EQBNYY[7WBD]%4+N;b5M*Iu>^E;cTiCb]DyVsC>(N5hF>e-Md0tE*Z,1Ge%6GE2x+bb"
-	".1/IK+v4uID@Aqh(6O%LA3s]^EV#8pZ`]C,6($Jh.kJa_=YFKU4*[AVq*4;mgk+M((_UV1C(Dp@rf+tRc+c@tGxqT*0$FiaP20iqyyn*T.6oP>ta>>G.=T"
-	"ZF1;2l8JiZjc>RZo0wf]+MQPx`$J-<XW0,<26JxnH5Vi3uqPvMw%8B(>lFBC-XOipx*B+H$AHAgG+H`xgZ-=$M4LHwyFbgvmdAUw9DD7CI6AdiQnIU>7uB"
-	"g<Ieig5xv(Bs<>Qs$Im76kfp^/*JfZ6,PT[U=S+3`fkAqa^jok.$&T:U,CTMyhId9M6h+jb7g]1/o@=P$3Po,:G`mJ-X:Hc^Os1]/sDVPrbA0],[Vv@Q+("
-	"5-Z(3<1,tb9[iR4wJnRIPKDhQU(2_Hudebin<V=M2].tM:a:F2YO8U-LY$7d9rOLhPiwpidKU>&eNv>9EkN5Ej3KB32(g#_0H`>l_duL78/fvYi9bI(88X"
-	"gBj/gM^H:3^@XEhO&`HiBu[hys[B26m]On+:8SaYp=9c>8#N0s+7AE13yv/a)tm;WDySpVcKIrnM4sVd#)6Z_33/d@/0Pc9n7uq`B`U09_hFf_D#.uV76P"
-	"NQTTg.+XQu[:A;1yDmRsb%=&h7$7t_eZ-l$W9&y(0B*[`,>,q9hTKs`y@3)R'<0VWyoaT+#ecL:_M)cIjUO[E:3)JC%Uy=X'BFBrceWa0Z)0Ym^tkU$d&%"
-	"Hb7_^LaXo0XB1nk$vMw$#`1%nK5nE;h<TMAxlMs>$h%YPMM8jNdk&J%$=>Sun8@]-ZB_rubiQw+X_5*N0k$l#SRfSf@b$:XQjBI4CJ=6Zn+:w>XDDf)Qmk"
-	"`PI'cV.VmV$gCD[lhgt#_Rxr-cuHK@P_GJ9X>O85--8WHsCe.Tp&L[xFKfZB0bdH5LB,9CkQ4$0TII$L]=[mE)W4kpV/D;Jh]d-0a+qVMU_+X'PO+7l+Oe"
-	"MA5QoH825$H,e;(KZj1FR=gX`YQd#[+q;4]pcb.LQZX;Vt^Ppv#WycZ0);AmZU3dck8DdT%w'Xm$7:B^YiOt,=e2yU:6lg@e:_HVah,Mqo:.<#vZ'NIM-8"
-	"n/,B^>2oxc]2fv/U9pQ2GiCgAbw0/aM^]WcKStYIU+`8^qC2)U6v5TyeiL6GD:Bcs%dl=J%n,'bw[J%-5@/C+.wq-sTmSDJ$+N8Re[iUi@TI77HR*/kba9"
-	".IoFskX7sK:jy,W(JCc];0rP;_@eN'jf=5rwB1er0m(cc+%o-j[#1_<,;u^B,)2OOrPY1bSRgF<79NqV5Y[j@CFksnOS<#e,g;^OPg6;HY=QhSKZA7*hg2"
-	"'BKVKh0:;pE<*+w+Y,vZBcjy$,3d(D,Q**e6*Ma[am+GeH4eP,B-I4gSR#r9h[NRT*eQ@3G*NRD9U.q4b-w;s_4iB&(#E42Sq<VcoZ5@Oa&5ptQ4pLtD_*"
-	"F023V:CFF-X@E9),8<:C-$qm;=WQth1cHSwwIm]$CMZh>6*sOr*=l/mk^EA:+jC3`%SiSM-R`;t(S>-IprY&7:%E/pOJmZ%j,**UFO)LLRp4)ag5Ol&<:5"
-	"@`,M62fYWc<]KSG)T>0T2.qWZN1>5P'm3h#DX$l<VIxcodoSrjeP4a4SVhRmsR2GWL(>1%UGCgoOSYUY(gK>Y;OKPcG@'P:HY+MQ3t2r[p.O[,tmy&UCqh"
-	"1,L)/6/%EHe;rHrXP^t+6CWgg0q].wOju4HdC^VFC(JyGB3Xw>Y300h)suhig=*ZwUAIT#`T$4SZ'NW6<o;T44h8]`C)-=+M2e,_S)'2=mDEA4QISV@fB:"
-	"r]M9$xi'3pBsCa7r/p9.nnV;%qGl9RrI*ZK;nSRWl`lUB6lG1qj>9B.eRMnX=9p]$RBw,6o@L.%nqmDN-'Q,Iw:`)To0G'34gv)$.2h&W)k'lXG=&RRk2v"
-	"1nmKf9H2PoCdtW.u7s+0'$UMg/:s:scb9POcIA*L2s]4xVJ0(KmY<x8>;[2'/<]JttYdrqvipv04/evjH)R]p6n`0M0Aq%B3*ChjY(<(jJ+k;fEnHCP9La"
-	"I]T2y)JUv<_INVIJh#%')cS''WP*KZq$_b`WSJK7lFN)i6r5X'<aY[mW+rE`vm$@)AAc*dvwf/Q1&L[Gtn1_RNDE$_Htf,%JvDryfOg7Eo2(FasP4]Mo^n"
-	"mP$`b4q@wF6Zs):NTWSb#MII@G&<htP4N/'-$_8hgJ#Dv'YFpNc)$tO@Clo;d_UQ[VnJRXfgU&Ht%9Y.hv+Gx+%9:l1NfF.1X3kR/_W//E",
-	"G)STNY7OY/1FIL#N0g6B+v%&_&^h9e7-uh(fHNP(2J2e51wvhiOw8<<vdo#4_Kf_R>DJ6d^A9,C_%vGgmu:i:.xR_g0.7wplu5cR,2%11evp*S6[bCY6f,"
-	"e`sg'd;8&miQ,O7iufPg4Q^s<T4c^mTda-.lt=Sm:^glE:oyZffYR06(Y)F^(52U,%,spa(qTNW:Z5@[pFPG=m1@1MIP@(,Y/mS%TUZHF'PMitUGqR>U1:"
-	"f,b,^91^aIM_g6&g/bF'^Bg5x<.*+#'%4s@7C5+b[lRc6/JIeN/as]XH6W.3Ee`Cg<ucI/%<dH<ytEP8thq:>)@+H[8MW)T21%:N<&L5V136RkxZnTHORP"
-	"Kaa^G=6<uMuoggt+pVoKYgn>xODh6KX:V`vqAV;U<p::CG8xOH1Q`9E0NFCtqHsV9=b<4>MHS-8+*4f2Nt(06<SLckp+4Dl4g7V/T*w1k^5/^mu.6.qQQ:"
-	"7st;#Xy#]a3-$P>uoa&1S5M[]X@3x5H*gRB^5JYMNdCq$i$6*ZF0X%H.mljjs[b9(OeQ-lvTHmH%mL'kW;b3bcB9-'BP3I_Wq0&:r*Y%8RiO-JrBb3>OoY"
-	"h0*.kGGu[[^kZF.w<tvgepVLTI/D^#GW*I]V/0Ob]aUKlTI:E0r'pIl8BI7CN.tlY*+Z#bkodkCK+2%<-_rR]7xWNThZu[:A[`>dU[jLad`Kj%<g;gb73U"
-	"h*pVZt^0#_EV/`PitaI^-rU.ObYD$pH-Z3ZrF$IUFqLdy344RB6Jye81)DsovtZ]1X-Kux)UBlX01Zl/`4nT$<TtQ)##Me*jr79ug14,_3fip<,G)6vEv,"
-	"1wprxM)Hd`Fy1BG=.p0[,fPmTGB+f`,#-a0uUnQA#yHU^%'O8(V>W4j_J6T=3vEb`bb#UJ4YyU+KOeY$4Vr^R5(n4><>np9v07wDeZP)6(HMQG^[C/:L3_"
-	"q9PhtiU5&<IFJ78FEOgT&.g%,qw'3A^ixV6*D8+c5Uv:wR='@6K>ObeZDb>s)D8Fx$gHJ)7N=DRed:H%-8T71Z0^qN=V)__$9w+yE^C'1+LigV5DVq]`J1"
-	"lX:K;RB*CTM/vNKAg@fjgyK>Z[>Yf-Dj0jamgGrF)L6EGsx>+(:D9b32CcJ=1:Vv':Xu'+_L%)AW^g2aFTF'k=1.:M[bfby@39(bkVC7^5#nb8sT^b)Km4"
-	".6=jR0mlqKMc;n==inO.npjJmo%HgKIC<Od/]^('7:%[XjSUS]",
+	"n0C9%1VZI/_nCp.9@y4(o8U5'*]r-7Bh7B*o0cZ3.AYajECtTG1T.P(wYN/t`^MClP)gHf;Tx##=i03o+;L.pFXe[+i2qgbNfJ*b7TRcYa3rg=HDMFXO-9"
+	"#/IavBFRBLQaKZ,u50VSN(T>63D*v)<7&(oBAkZs].0rGrJ#S@v;MJpAMO]EAFaQl._7sy7QGO1D:4k#*Fa-wj=(*_2icn8K].)umM$EMc5X&HIh/k28hG"
+	"bKr8k#_#-oLo*;O0-2b(%$dtY$xft(Q<ZdY';8]+]x&$-vEy8mh;K5u&@Qer6+bZQo-AXVo6cSs/3EXke:-_QKd]p42VLS0X1dhZuyKrT%rkS/y/jH4P5e"
+	":h+A&%-$Yn7@DDsEtO83;a+ATXcMM`$7`skPbH/mW9LH%[^h[4v<nt5,3]kQ*9xvnluX^KSLC^P<An/<iI-f9YESnb3@a9=9F(aW;I*(=XI$_r&t$Z9t':"
+	"=J(Sx<^kCJGS6ZVwMT,0u$r$B3WL[C_N><]06/f]Q@&Dcl7wA^X)b2>>Y^SkHip@Y.B$[coDJSwliCo9+nspdbAtCpRA@x*iuL^)X1[j1#3cb'w72Dn+_Z"
+	"C)uO:KviSW`4[3fY.[adWM<X`HJU#A+R(De*yEP=5HZN==atjc.B@c@Z8Tp7%5hC3)AG>GmasWg%[pfXD9)&.Hy/#mT7u3uQn'-fY`8;g]diQRLR2ys/8J"
+	"q9q9,;=-rj0/-'[-o(6'n7j<(R+_k0i9,W`&=Ni/jMTM*=dKRF+)Y2)vD>5ev8)>]M)KEMp[SMjquAHHl9YPo@)hU$`(5jq4.$Rf5bNOkS<a9@F(bAx$Hh"
+	"kUv$&n8$Pu6vS&d@OI'M,%ad:-$^(+fjPSa8oj5$Ou2(F1rW1+j/@M-]7<9VG,JjE]'7eX[21T)F((adaIi<L+lvpS0uV^)<eg%,RND:vWv(F$&;0JP38s"
+	"`CKv'M6noKCgFF+@nybt^&;SceauksECb<#MZeB6:Qc#wMTMZ^[ur2KT7UJ(*1:&uqrpS<j@K%Ra'9u:gIql&``O36=ShGV#6&e,P1<%boDoV*P,]2oc^+"
+	"qu6.IN47rTC`sbO3R@V=ru/Eg,Tfl=lx;Jp+EbAl;7cw=R'&318T+C#BXH0WxXroQc)A@4thM8uF6QgtWt0r-WIR8Kg*#We%^tb:o48[]s3>7:Dt)N<^YF"
+	"aiB,_2dJ16Gya3(6ewkMNw5bj&o`q-ipY;Mj5RIpj+LTiQ1E6r<0`:j0(4^_ulrIg>9&HI:7Wm1;'.:nsh$=NxhH%gs*9t`:l(B(I[9:S%-9[b-UwF.uyq"
+	"E<K/m7G)Z(.S;K%656[huJpW')F0#&R/sQY:<u/%Tf557Ud.;]5^vF#YD9lF/UK5_o]C<2/Y>,(UrW^IP6/V6#+rbTgOH&H/)1)MZgp57^9)J9B[jrQO(("
+	">t7hT]koUKg4WW1sl(G6yhkWHV6r4SsSETTxTG_fe`7_P>xXp#LumMAM]5b8[;r[0Av;]/AZnR_n^0q27ru'eHq&mOmOKF@JcIt+XIb5f$_VDQRgtMS*[_"
+	"=MKa/5FnL;,MUXBV1<4ZlYYb$GHSk6puK[_p9-g7ulf>SWa5Wkfe&IC]R.2h3G%+1g92yU#Y1fJK53HK>r.*s)agv00s3np=+D:,22<b*N#-u-91Vg%/2-"
+	"]sVuSebDSV.*=Bia%Fjtd%Oq-an2KP).WM`6vVR3_WhOhqH>c*mcD&0'EvmE@;=y&7UWY4j%Y-/5(jo4ZlMhFvaf:oDP%1.LnVDL([Znd]W%28n@<Ypq'I"
+	"9HGi@hXn>`-I%B7_1g-vM4(v<pF%Ur`mIg<LQ'l+S'I2FvQ8J9'CxJO>&[RD:sXh7U7=HKHgr+P7L][FZJeO1&a01STy*9:rdssUs^Kf',J:wcsj35UNg>"
+	"<jKA:2ua[r;KfR(V]hSr_W8+:Z[w$-I3wIlte]49Z/3K4`NW#<Rl1bvWWHU<<^9*MM>E$.+(@;cm>fH0s*_QDDI'S(TRw/FHcTkM3X9dH+^$)2N`,VSDJ8"
+	"GRS6Ikw7.Aw]6*O)cdEQ=;7=(Jt@3cDG^m>(XS$@D<FUh+yP'p02XD4yHaNYLOZb[D9AG(9Mp3oiB]5p6A3l]v%W3v%6df)>,^A#V&H%tY')U[+I-0V#rm"
+	"VIRf4L(1JI*1(OCh6IwLnh6avkxB;^)K+I1Q0J^uReR1LVtISvbNt7wC5Z6qUk4r1._'HKTv3@1Kwh(aJVITU,44/ND5@#y:+AL/@KgbsA(YM)mJpup#CR"
+	"g)>4NFI'E[eN(BSuf8q#Q3.pvP%Tu))eG`yQBDwnU8SW.'%6d/9feyt[$'(S<N9OR*qENg4QS@i1xu@qdJNp;p6dps1NE/GLt[H,X>c6,D*WTSvuL>3bk-"
+	"$RA*Jw#3+dTY>WGk$XNQ8S#Img:[4F>e>Y>;W5kpe(6f(A6Esryj_yI]AsW'PB`hN'7+aJm<1w'3+waV1n^6.;M8Rj)-Q1B^H#VYaG'wa-j_j(2M<BhO`k"
+	"9*r'm)'0YT6dW&IkD7j(-D9d_Ff'ZPX=`_B8'xN/u5Os#B8$,e(@29gOgK;1YUAC-gji-DfrGKi.Yl6HP@op6XUg$eoKZ)kKIH:#l)eVo9U1B5->vKWBuH"
+	"L5C.dB)'epVTPZR(^0/O_PvA)s]7Eb[gyVDnt]8x)#*Q9L[L5eqSou^(Rc9Xx`V%OhmV+PdgS^sW(0f#E#HlI6QbhkIRI:IN,tj=6:bf^ir8NL,EomWOnC"
+	"HEwuM6cYPao4nGGv83U[p24;u%Rx:1,0dkv+HN;9ndh[E0LN'qJVwbgI;.`d(ioE(#-AiO.DB(%BshEB%XZ)SpNritE(,(6PGJGUug0.Jvdyo>uI3K.)l_"
+	"Z53@A/G((7NFNS]3DVr:0QZ1#cr6S9x9@aDA85ZFOAhX2&pO='sgEZVbmqM#d3D8J8iCsT*3DdsI3wEeh0A+x79n&Q7s@Svg@SJ3>VdQBst>45#p[b0k)r"
+	"SA(I/:lv]PCpG.paNa<&^)7k_r(O%<^v07XqX-dAne(MmR>&j<pohLeDxCL#P$@e/EVN2khBB=<[u%*ECpgm:S*#kah/.<2]ak9'j7.$4Dirft=Ry^jKml"
+	"&m^#U,_yKsjYCV)7H_N;WMoa4uch8yR)s<Hhi14jb^@yhHLh-RTi`uskfhiF;`xUlHMgCW1]uV%>=^l3x<s,ayRRZl2g#,m]2C8g)8[`Z:OG&mM4lKX<F^"
+	"qO:mv8oqvqN)=d(QM6HGMS<_,fYAowi:J>=O*FZOV%3]D^pEry4IQYV4o&iMo,FFVKa%lfNHIGQvG;rme&IvWiYbBre^oL%rvKBh$.))iBKodkqTGa4u(^"
+	"75Y+/rH&m18y`]BA3mE@=J#l9XK-N^,RP,]/Q&fem9oq-k@;c/NI^+i#G[^PJJQ#&2,ej/+(duv'EfGXXywDo6nZq2Ys@`.j[FvwD0nqP)vMt=tT[>8wDg"
+	"n=.MsPB@#-/fKI1>&IZXX',@n=xI[Tyg0&7_6q#=Zfi>c`Bj*TurWZ8K+0scap((];q$-p%Za=iQZ4uRDwB.@tPLj)'5+%(g98uX#%1XZKh[#r4pS0MySq"
+	"$njV/M+d/4#llQUnPninpqp`34YUo.(E$T]Rm$LEQt#oC4-b(5-2`.h$eZIW-cRlZP%+l7lKy[9*jp4jZ&)x5xih:4)]YEHC%-b*TII%[`B3KZA6>r#E=J"
+	"K<gmaf*Jc56#R1P'`/Dj1i0Z59gs#oA0Bt7h;QGp;@Fs-SR^Z+CD3bf^7q*x/<Khl@61h#LpKJciVy`H8R/0[01',TYHva2.&)0^-%2uBH``'F+_qv(^Ra"
+	"A'-v%xZZm=^h<0(4i,-PkJ9>VE3V(s4OqRXLL,Mh`MYHaXVEohPZeoUtP]hVJh_^#-jcktsb*5Zgo$YWC1hj8L5#0c*&@.KM7-V=_+,q_76F2&H;)l5FQ6"
+	")Jlq5FMG.PA/TyT1f1lSLwEZ3TUU94:PdQ^4WaWaf[XZbj,)XLIZk&#c3U3U9_rj<Ht/UA.[:5n$cy-BTNX=ae[U8ho6C`CuGYx1'ni.re",
+	"AB58JA)qnD=9KGsQ=i-=DaMJo_o/<8$KyNhDs*%309f%#Fj^clK@<c+'9Y#D([[d%#s>>:8a+v=r8@D^@E#gK)-`8j)N(mX`X9m#F]ACEj)q*OE6@R/8l`"
+	"M8_F(jsxlaEeLSB.koU;&D`)(Wffci0nRD0E_)%Y@$:x)=:pan;'fUQ<ddqsq/[[4))KCv^Fq<kdWH[nm+J[a1qNr$,jH]mjrvC[RskuND7/kJv6f`GWJ9"
+	"Z.pc+&)Xa_/G1tvdr*:lrtMO:e==4JiVX@U4&mI__Ja7-T=b)VL/qGQG1'YO4LwgX^qgQ4xJLm62;FS&ASR[-Xb540Rt,=>mZ)BG%83l;YO9o4r9c/mGBm"
+	"k;j$x5'7`Mbm@ACOWtNE]a`GnSd=9eDCa[>ZPptukH4tC3p3wP+m3RbpNM3g3tN/LHL`J+`tqLXM<Aw<$v#IeE<lo<IVwo(+iGW%=J'K2]cT@ihmO-piac"
+	"I<5`UoHja-7[W1#8PM[[)eLJ3$k@v5Y;rYY#b-C-TTTAM(Oh6uT;GtxENJ@eBr93YeX:*,Ac%*9jOI`b8UJGln)B@rKJ3kLh&dl,&O]E<GSEGR[8iOO_%V"
+	"Yiow6LtFg/3A_0u*<EU1TcLh0foUy+>W2R#KY`FAQCPST]iARo#y_Hsq6&%=[:F(0_`u+,N+x1=`-+W%,Y4KK0N9R:3Q2tPl,5l3]5;v;v6wv,iSakT,59"
+	"uD+P*M,LFh/]Ld#K%79W^>MwADZ1fpD=#JNvSx)pcIHMQ+^2`[x<*tYRKJK`v8T&Y;N/-3jtZbo8Hv7(HC`9HX)$[..h=]cM<ouIH&[R*9mjA_,[aah7+6"
+	"FggE0+cBX)I]ojY[:F%gge&2l4PPr9vxk>61.iDw)*j*qPqnbA,v5af<`/B#c6/wn_-]p^r[wK;3pqauh/uA=-pT&mVYSBExBg$`O.d:WYCO7w.LHqf&#'"
+	"%_[%^c^4l2E^VS/_Ho,;7.xP'CQnV,U;KcGq%tmFMExnE';nym%)uyC)a$aa=ET5tEV;732SCBm/7'JQkS&=E[h#pj=&=30Yy7xi4/ckPQ@ioCXs^Fr$yY"
+	"QWgn0_n-500^),RXi<Z<6$hr435<%Av[7",
 	0};
-#define DITI_SPIRV_SIZES_gemm_half 4629u, 8796u
+#define DITI_SPIRV_SIZES_gemm_half 4404u, 8430u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-	"n0C9%1VZI/W.8vH2ZibGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)W#sD$CdCD@EB8&=@W_6/6DMbD4+(@D^$Qb"
-	"%m;f(Wl/2O;$r'x5f:w%X<7P[Q$._YK3UG>`q:(KSNA(+-(3qU3m16v)FY+AWA_Gev0=O):Sg.EgRD&n28sxJIhqjDdR`Bi*u8#]gICJ22n12qC`mD%sM]"
-	"#a6aX$;Etc`aZ1y@wHA(3_OZD*LM*[*/qV^<mXbUpTei03sen;.,kULD=`'`(IZEZFg:Bn-IYd^dn:Nv[*RMREmf#vNi^6f:>W'hNUlD[Qp$s#(Cb_s:Mg"
-	"9jJ_e$W8s:R$.V@e0fZ;X;k'TV%[e:AZ*o(Bk9<hS%Fkb;hOBtPtH.RvrsIDR1xBt5EImGO_Noej9e;J2n5.QYSitwH]N$UH`SAUCB3[7Km+9bU4elp9Sr"
-	"*:56*'^*eOG8c2(o/&eQ,(cP]^Ja'aKNYm&2hD9i&R+#Sc:`7l%Jd[,/OTv&`+sLOG0m=/E;#l(^ChiN&M^Q/jL/3<^oFu$>@rUCIu(-Okjc)eJRI^o<ih"
-	"]geDC@8hK0*w7n<l_SmQq'.IT&nP6kgTt]7V+X'Mm,/we:Z0JT1dlRdT#uGkPTosG'9%.=^hLiBje>;mNnDs':qM0GHZ46CuT^Vn*9n3F_*+_:PUjk57@_"
-	"6d^5AnmCSmtf%3@vLQEF8kFpML;rs8US=(%^XM3y751O`Bt$UsMhga7BCQLL]OoX5I5txlZ`0vC2qILxbn$Rn0U;:aWGL<CZNOr(3WOAP:h$=kS4QZi$N,"
-	">Hx^3m1mJO+J-vsj8rOj/:=E/]JUv[>w_qsk1@DD%Y6EHO>V<[*>P;Sv2Bl@4D04=)KON56]=8cq40M@;UXRnOI<Pt#Rc>qa'`0GqyDiMm_FAu4o1[L:&@"
-	"4cS&a`=28j8GXeq3eULC')/mocU#WBDZG84XX$Xn=k(Nj<HUgyG2]e;BWA,d/N84vkUxDuY;DCRKp=-T(c7D>OD1cVPO<YM1U7PG1fhb<8X6>TkCgq:6[j"
-	"/hEYauJq+L1[cb6HB;Y#Z54+W]98I^MZA:RW=HRbE-_M+shk_F@S6tgLCZOL/qs0/Q`7a':6p`ZTRiDZs2t'GL#3ojQScPCP@1I0-)XG(w`dD5sx^5Hh^k"
-	"GY^^=pXIy2Fd>@t6];%apP0<Q$_mb%_/>w^G`iFF/gBC&^nxJZS.DCp-;lOu:x8g@.e^Rd`ORwaR5Z^W)dfF'm;QR[P&c<QSa+Jq<QY3]Rv;CrKf%MZEqA"
-	"FS.c-g@:rkt_ZbNYdTLAjKb_7A1>62b@Q3T4P5*y/a&4h*&U.1A04kmm.=U$;$+Z8NqbVE9vu]>SthPlU(oDXYXl9tE53_Fc#;]hhv:GI0p9NCt)H)t18Y"
-	"1D]:RZ*OcL3)Q9:fAqd&L_+Isjpw>#al`o%CGUIJZEGv@SBp0O<3W,fggi2dN0rWdp5`R3%9$s.#qRrXTqc$]31$,SkcDHo97Y$Zp+g/b:Hen7F]2/;sRc"
-	"Coh5l2G/Y(QAi3&RM_S/jH/J_;Ixy3C``dDKD96%=6VquIF(U^>)SZTt$xJOsT4jY7D9oaP*6b,+O9QL-]^84-`F1tL5Ak:rJLy9Evsi_CV;JQ]<sP$ReJ"
-	"'wMUJ,t/QSc&;5A/1cj>W^_N#W(NAjEw+'G=:$e2y5(a&c[Po@OsUMVo%4C;X`2Ji,0iS]k@p#'ypO.qS`Ag7fuCI*`K.^0T0-.nx0L<3QxFeQEUl>KP:4"
-	"7jHKRs_EYL+:c`2#qiG7h+%s6>T4@k/<P&^yb$5X^q%=p)Cjdmpy4b=rOtht,vX^V2'3%c^i1hJfJ7oc,^JX95Gg'c7'xaQ;'2vQNP4O(1shaWg&WjuGKv"
-	"tNy,Y5SfdYW]KSxZvYcYTJ^ri]^SNG2=Q20wlTmOwa*<'xKRhBF&S45O,me#&pK]mXk`NfLJ<8BHG%@XOds:80>rCM9ODave*LqG4<,'dv4rUwt6ltVcFr"
-	"&1qi2j,vO(eX]qs77NCgj_n;.p>Rd6faEQPKH3SaLbN,UJM^gUxY@rPJhTN7Uid%bg>oc(_j*@`@M`PqQdgv%_.dAxxJNNp_s;Qb5lB1cygR*)&5p#&IQh"
-	"]s#0hW9<-k:[.%+kIi'UIX&`]MkWT6j;i>:Ua1n[(h$m2AoaHaQgcoGUF'hrk'2dljd'ov86[umK3N62C#iN8^0'gTT)$VMX7[ODBrIAVnsl$9eIvn5aq@"
-	"y8cxoBPK2L+v4I33&RH6S:TR^IRvaLYo8Me'Wuwti>fjad0Jj=n2eC/s$To$g*q`,rQ=wm:*57Ysm@`o0TgiUUpEG=4_b_Mt;RdG]+nohpdoHqqDqZN[7E"
-	"1T[@V`U^g8T,yY2g0/ohpRsnKopfK0:8aGOck(sbR#ebNT=0@_s3AB=]EXAMOX5yta)s6U@mA4PnN$E9RP]i)mO'<>h^2cG>1_RQF4x=O_q*+U+JnS&:MD"
-	"ucOky_%u_K^g>XT=`0KWXm;4c4eUHS$:gGOTX9jIcFk0vd5s-$*pICHt_`/#P`Y6X0n)%(F%3pTlk3ZCO=QogTMjnHrt[Af^DHfJU@YKwx/.D9SaQ.kvNK"
-	"/A-#MaOtgQ+#`(X-J4+a`&c-BS,w8IvZ[32Fwar_6tso(.`(X-ED2aV*+kkht+g'U)2@o@>k$YH-iA(n4C'=I0[&W_p]^[E/407OD_*iQ8I@;C5d$YB>TS"
-	"mEh@,qyR//D#GfsNYa3,kBhLYcBAuZ(&wJ(wb'+)G_rd0vGs/okEJ'O.3yigNFQ=nP5Vg[H0yJS2id>K'@+vI)E[16f)>jDrcE+r9jT6GlJGUlNBv3]%9M"
-	"<1U1`&`qc;s)#Blm75fhO`PhSgtb-kyu#w].+2%mIP2O13jn[aw+@<iWKcYN/yG->4E_WDid&o&'86aUnQOTjN)02dZ7n-#nxua71X^'0;k)UkZWDYX_0d"
-	"YPb5WP.SD&t><kg,Z_Utc^E7-P],,rFdsX3Yg@c&C.,X[iZWn]*YXXW'xB,kaRPyX32aC0&,@AZ4gT,u^yxWeV(ReY:fEm/5SybiMuKwm)#P+HXe#._ddK"
-	"DVD/qTPl56cRTht#`[o5ff0JPH72Zv'<>'F5JlF@NR8t<EI>HMF]M@Rj=a-/MP+Y6%5,cP@cj(/DX.pVe@Q;ZVhQ/et'tnNsOOP;`$lF%*;CH(m,ySUbtD"
-	"^Mt;PJ6m&#$kUY-lO+d>7EG(VwE^:Rer;E+bq@,6/o1doxkZ@xUpZq#C:*3_JbU7W%0W0LC.%T2+T.2,ow9_OjT-rU$ajOTe]/r1XI5JmQ'>1Aw1tg759T"
-	"t:3*trWQL[Z.mVR`LI5`P49UD;NiyP)3W:>YKdt5&Wf,'B4HW**5thrEVV48YNoWP>eHW4EvSLaiNTTMU4YUEKhi-$#b'NSJVIVP3rM,+<j6un2&=A=@mO"
-	"'b<.tOK7u[PkhZSpj)+5B$d)Q5X*Z2cLl^vaH,8h_me4q*hlFKfhAXB9[LDN+QCkS]C64p&7d/_oIHXq0W3=DOlMyo=7oJdG$XW&;_#D2/7(5(6w7HlVMb"
-	"[UPJ]e[OqXA^#cv31dNv(9/A,)5>.0J6-%2hieV5G#5Dd6%7dS2/-tT(XvFHgWau+I/n1uEDxCn.m2(CsJ(Vn'vod89k$Bporg:Wc13yMv(VpTi$J8L+Z_"
-	"sXrg_,*Pf:$GKGPwdp:83+)/Jl($Olf)w+WJK'nk5D]0ApE-JK%SMl*4t=UKGmbt@E*-^Hb;#aE95bmYxLp#%rBIo$r+(Os,,we3X>fm'uGm86M3]&(SDN"
-	"jjV2Q76g$M2#L@[jtM>5^*KniQyYE$ZZ%Rm0KrrBZC,PaVlfAY7v'(lkyo1';x'.')wW_.M1@0(moIgnYC@u]&LK^vsJcGnuS:_7t/=4O]Y4n01v)klRD4"
-	"FPR]MILL'p&nbRM[s9gnAm=/x_=tBG'7Bn2.bY%nfG#;t/X[IV9EhTs=u]fv#9(S+9)'Sdfb6r9dZV(VJrjO;>f]9VphQ<'=au*.W]b03e",
-	"gW&v[@OnNT)ZoAN*$<md>:T+fH3AijtQZ]c(D$)bj1R#rRi3..62:S9Sd%Qp5K$wcI4F,0vSB+<g9hCTkNLX^k8%i'^V&ESd;57su1$+m1ft@9iR1ea:Ld"
-	"%7eW[b>piX5sah(<6t7i`b]2)Xn8bn/b&EsDh41Ki)Kegr6-BD9ox%^30-)m-D36bG%X_pl_Ir6B)c'^V>Z)Fy*4_J;>6(=wVMFK'5XI^9018OEnRw:T8%"
-	"DvGDQv(r$K)<K<5.kGvUJo,k7G2<'U=Ct5VDXk;Hp1Ti6,95Yv87X@5:UjaE@Uldlu-]DDO`><LWwBUWgC2cc%,e(TXO+Ex_WoPMZ+9gRE:w2iw[+sT5;."
-	"$>h(fH4XLW(a:%/YwP%Lu_M=o;7WPNeKwKW60vvH1%fb+`v]ZDUG8lKd7H=XS*2rBnihompMHu&IPa+t(mb^fR%BB=[.CHuiS[G@[PCr38hXAmC<`W7f-f"
-	"74g-m[:j@CAM7c]p^.7cm6Q5:L%,Dc#)/jQ]sa)Bg@r5NB+KjYY7mi]Fqp@p/vEq,)##",
+	"n0C9%1VZI/F@kMCSIr/&LG/6A*S%tq*Nm(/f7&kd2+3<Ha/$+*pyBc(LZ;sZ7UFqR%m9ysb%[e*RfHQ1<][B0+ChI'Vs>V.yob_AOiJCDUBtFR(wmFCTbJ"
+	"$q)H3Tk<,TU*MgD#()t>hk[S#M@HQ>#CodF'H[DXYnMCv$GZ(wL6rQy;H+JNVNq]6U&O,Jm6o<u<E;J4MB-2R_i9glK$rKjBF]%_vpu1%G+7/S3gkM=AmY"
+	"K_L4OKAU%]/%@,Y(Xx`/1-%&7XKk71'R@77dDMLvV-X1gO8XPK&/+h7xsO6@$crISllD<s5J55I)c#6C^PyG>%[HAGI>p2X'N,YUfmvh+4P_&/3/TW%6/f"
+	"5:^ehXPS15EFOLP]`Y=Iqd9E%_^N6hX%%0A.Z[9gmW>DRepf`ghpDnavl(CFA)Sk_s](fXm%<bZGM7U5ln.wc;dby*R$$9DvEVPhIt;sc*K,*MM@v14$Wf"
+	"Vki)2r$2i#2,bq5W5),G%=ci`nE`q4mWGR]]fTND.j'iXask,AkpiwW4MR(nKEAvq4NH&h:[qE1HVW:ljX<EqA%;t9&-3iQ0PuZ[nO5V`2e'K,Q'9AmSpV"
+	"Ji9SFgS'Wio]=QV%&@%RA81cO^rr`L-Be<NH/R6GD*q>5aw*uf4.w1)CRfK.wpY:SNd6J@JuuBKHDe&8=^p.p^/V>N(S1PM&U]>vl)233ad;#K4Oy4g$iX"
+	"oagWNe;E/sYRHTm>,;VmflrSaYVn9/uMMWofBx77Bfq'[B2*#d&QGf]0G$R5.2wy_<_FY<[[TV]4t+1pZE:>p3*nwLO5N`PtOiJy<%5Nb$8MKHa;l*WoO."
+	"KqdbKU4(Sqo.AMoF$ih,W.5b,`v=l$`<#CV<vM`gLd_Pa]CBrr`@^.(cB$K[$EHc'v+NMNq);dDm0=km]@qWw]x^&2H/=LTx>E=2/%LRb+C8VPofX&F]PS"
+	"eN>DRS)&eq:farAnO@;`$+7--s,o4_u_C,<RUexvLhLNjhn1hJ^#o&*%;&peo#)'vgEbWC;q%go`P8pdsFeNKPgwW/s854C;_S5.*1;4Rh)^)nng=q4Z#b"
+	"sQOuH8/0-7M2YF>Byb*Il6`;B0Ia)4oYp)T*+.oe:%:&.OquuUv;dh.)A1k=]/A@6K.;X`H(V@Xw2biM)QK'x%8dop*/K7`naL*RL-i@V&S:[Ak+<*35vR"
+	"Z'^q+q/3JXUX_o`QI*Q#MaHI`6,<mcg:(^$^]1>UHEBO)s6F50peHSCEYy[^h0X=uK]htX`Nc>0+Qny&JP$mbD.(ndpL.I#-W-h2^uK%%R(<weTYZ+JlW@"
+	"QV5bD7bfIk*BaX,`Xtv(t_ih#@T=aUk7;e)eAUbnai8.&VPC<jUTCrcfbW<fwhFN6I*GpQ@PAtP/tcC3Fh0;<2P;/(e)QAiock)'%i=aw&4amIFk/Zp_W`"
+	"-9^'80:ar-;)M=W6J/^G2<v+.EBXbaaZ3uYHO;Oimfo=E>7SOD-hpCY63hQ&<XN3CR)>:x-rwP+jB:a)N6yZ_hS=-4mlo=hM7t9L3+@Xck&k5EZ_C1>MyM"
+	"s5,u:DacmrQw2QLWrmwJDSoit9oKhZ=cTghWPEa8]v+nQJ-wb>jlBh0'0vkc.:Ze%M2b'1L6[BmBu$[GX8eeLG`ljjC4^gfXCapq$DA0S+)5/0@GEVDc.p"
+	"=Aa7W,^>K(/['(diW$jJRBV*+7rS:`'S&FljRsQFC;:KljSiW=R8Z_ed)r<EfQ7>.]j2<f0'@il:xKTxRPX's(,aK*Y9'BZR:q8U-,u/1,dF9.A<RD;qBk"
+	"5-h/a'__a`MW.3wI>F=r+qWFkq@9bS.DvNMqUM'k-1b&i^;l0HYrkU19avM8-,`<]n50Hi':G:n%rlJnrbWVblYh++LZ-</yIoBp$x+>v[&dBrZI89po-o"
+	"+'%$9E$YcNGZIDH&6uys9Yrlyrc3dpH@c)E[gCxe-3upus0iYfT=K&J=BK;PSug*dy/pTCX64KN&T*&nj6>GSfG9ZJ$`n=UD8k6#TLkoV-6OfaTCY_]VQ%"
+	"OZEIYC;bLiep3bp_`tT/%NKUW%]QYkE,PNfTKJn%G0ROtJ9]cyRsId/'xsTCDmZ8GlI<+Mvvr.w4nQaZ5W*U8CpZ>LQ=RO/.e*]ulKNEZ9U<`SGuhc*uEf"
+	"PabX-Xg-A8*yp%4T]v)#YtnC:Qu(&*5CZZ<no-pfJL:DhC%G00/B8#;tj.#HD7lrRVX9NHh0cZx@JNET2=<6(<BZ^i(;oGikNb9Ln7CO,dY@Wlu&d7Wd-#"
+	"fvsG^ajeg=9:EHmRGVaQ$/7]xKg_l;&=Gpr:J)phiyqT5q7XfA*3Kg/rlWR)`[[Bt)b+bSGU,k>4W>-030GExfk:.9Ji@9y/s2FPp0L'cVanxawMl(w%23"
+	"3x&J=WIDhA*^v-,ykS^Pk1y]=mqksD+#EucmmBa-^R;U-u5]]GUw7$Cl=wa>>cD2rV8<i/9=J0N(8dKDE_jnIXFejcU^K&>Zb<GjLS^E5]vurobo>7>$i5"
+	"YnI./b39].2fp.=bOEvdZgV3(:Wpvxhad&@-R44i.YXxOtPP+3W.9yyZjR&E@c2rU:0=9]2uW`'#ohkP>7]G;u5`wHq9>%XP3Me.);wW^QcaAV'(0Rlbbx"
+	"jevgJYxQklGfNA)@goN7mo>%/+AhQU%1;v#wdDWNC)N-[%%80W4t%IK/9J(nR;rEonsx8s5w'o8No))v5(XgoB`)DW*deN6)6>kiPP1:9nC.myyeBG551_"
+	")W:C&7LG4oQp^aURxU)g;Q9sY983CH#sgFqf;2SP=NgPoL6`jNL67TUZ[QPQ,iWUE2mfaJM[N^WbiNMaEj)Enka0$=up`b;%^_S9N7%qu3>e;j`xf%A@+f"
+	")wasqvfGmLfq_EwjO2Ukmr/_]GkmvNJd$1,R/.G3%Ave0qrh4:`0BJ#e:qff>@B+h-$KGRT7%b9a0Mchtg`r:qJ^rBn+7fS#A28V-@V.8%PkA0BqOw9)-W"
+	"H=B.l7Z8ZQl]y,^d.,V93'n^hr9..Jm/1K3]<20[2US3=[KVY=I#vFGya5QY[k`wT:NX$#+xHkkQaucVVt4YsSUENv<wYhZ8@$)3ZlyO8*pCA;Ak4koe;%"
+	"wsGil<W@a_/>:8Ix[3-j/fP^.BgXo=sg3`Po2q]LnikyYmY]U-26TBDh->Ja*fx#7l_NjAb+Ke7(]=I_Z(gGa$VQ@YgHYou3qM5-II#lIgg;JJ0p9eV28Y"
+	"-AV>r$H(evFk1-N[ikh9Ai1(+*OcGVxD<O0=0W&^&Y@[cWcX$Mot-;jap4NjvIe`^^)k24k^ahn/L*h%sS_X%&V'1Wd@K2(%KwF_VyW.f$[/RvSrx57PXl"
+	"ZA.DASf-]Uj_qiN/[m[a9(-KR+StbjoaZ)G_&h]DOdd$qvwWlk$8-&1G3>'6ZhrnL/#pF.WJF7pdvs/Y*(F=+,qBixgc;w1ofck`6v]j<_0#vb8[#(6;fj"
+	"eb3ph%9o]->y(9I;Qa]IX'Gcv;o-Z22#7ofN,X6%iafen1B'ib9u[/l3AP(&54ga'vh$o%]Aha(#-S$D^<EIg=@&]0X%6MQJ/u(tMS36l6C40H2eBP$4Vl"
+	"g36_M[YROBi(4]Yl@/W#qh3$iHePeDA$_T)iT7MUA6wY%t)PdUql>444</tDxs[$wr6Gb@aui&V^tWr(QlNy(=*+>P[=bpuSEJ2'&vSMR0Lf96ZcXxO&5)"
+	"Ucpe0mQf$tLfJr5l2-'*=`RUFhpaA'<iE2NvZ_m1j6o%k%4x),APvZyq*(s^#[;]3Ohl8gK`s[&;`MfV^G*PB)GhwMxYV^h9W.q4l3<[BG`6NQk<[g2kGY"
+	"QS5--(1y^xf;aIpsG;>-i'W/hjx8'y-38@)[pc<l/lI,S`_wP9i$aXA6(^DRt-UA4tavO/oiK'CcEH*R]beRVATum4%nEG-4>T/AZ+nhxl4o_lrj2TdB)N"
+	"X_uK2;toQ@,@dvh-sF#g*;<[[CAmkd,wAq2bb#-tC0VjWZLwy&bg>'UmFF(_JiXb<AG/6X;y&`^u6K<(KcBq8,p$IIpKn-ncY=5#NiDw=1",
+	"jJHN$yhGMSI*Hm=:FuD0tf:)qMy$BFZMK3[Gp9v>`n8:t#Ai5@gp@*d4Bpi+:jU;2a>uEj<'VgbRyWO=nsG10<C_)A9I`^TJ>+JlhL(bPP&fgS$e-ftpR1"
+	"C^w96%AA4$[ouKoocW.T[AM_k^^w'nQDOE/ivU*tR(lrQ_+q<'@ZBHtu_BNDRXHO<h>2&[0W'rr19mTR^Xx`/gjR+=W-KlJaN$1m7`,^@u'Y5<u>c;t]V&"
+	"QjM.RGZEnI/9w)y1^RuO8$]ed[I0>gx<A:)+mv^YUEdH`L%R8&:.w+Ud7K**SA']oMG]Ra[vph/PtfIhclOD[q@>69MT7H</g,+OQ5M'qi59#%^IA-Iuh8"
+	"LkHm&JSV3BU(8>(3Z%1/b=Ke)@'iA`g]0>gNJ6a^GkJE$a$BIh9(GyYChT;/;G#WJ<((h9EPvxeM#@A(#",
 	0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 4007u, 7525u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 3806u, 7219u
 static const char *const diti_spirv_text_attention_cpu[] = {
-	"n0C9%1VZI/Aer7%cXhjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`NlEwee$lcd#j[Did.bfQ4q_-pT#$:#F^A2t%y-d2N.fsf:2[kGHQe5SvFR"
-	"'KNQNw.BtomM$`lYDG1>&im1[5sU`^M.pkKnjlVoXoBAC=Vd;oY>*G7HPMsvwqcX/_s+54#027YVmr=XS)Iov6I;D`OSAjVJ@w3wm]-7-iiDLF*lx;C`qL"
-	"+)tmOYbh;DgmTScM[KSs8u;PO<MeD$;/#QfFK@gN76+$AEV&trV8r-4mg<'5FeH;]4HDj*mxpH45<x2/Pm7t'`*9&F%l6[Crjw#b5<fn6d`bX-'R8H7@`8"
-	"WfO27s7+B3vESq6M-Wpw&s`jWeH+:'<'YZD)xba-G,CK:--J$;_;Z,V$w*KO;iOjQfBxRb2L<H]#nL%X>iVJ9g(NmbScgQB^3dTkZ/vx(w74M73GWy1+ZE"
-	"gZ8GKk[^T:b[NT@.DN6]x;o4#W:LP^Cea.sFjZjju`:,._bp30PnW,%hFi-H#Uv*M_Dp7<QD#PtB#E[jx^:;+$#JIAIg(+o1Vq6`:fBB&k/Xkcs^Y%2$GP"
-	"BFUXN009MP3>@7*B;;$RlBVf1N+FCoUC9hf^.u^bA&olEOq1uvnveYHSsu7#1p9To9=[b`]*81J[KmInbp+OD%jH3t^'TpD9%8e*rLM7Vc,A.QrnLPauv%"
-	"eTZNuN&R8Qs/RljP#1KHmHe<<%V;RGR)P*pQc[:'NfZJ+K@JI9qT7>bS)9kl-mTE<YTPyXA#j(1NFS4s&J#qWr^aY_A=tKe@O:hHv@7[:nemeQkEbfSHOp"
-	"S90Z'SA&$gNB'ohf8g;UONG4q58i$X0+**kTi')d1Nc@@/Hg@Ksf^_NNtnL<3rn.3+>-F+5uIgG,EpR+u*%.$O<iR*'4qS+r@P7*gw+EjEI]9QN9R8'&)K"
-	"r6SL^=u:1X0ip>e,cehA)m`^9^xk'q*lvsiJDZ*SB1$LY;j&<X.E`,wtj3<_fZV`9.k<,K)@SQ`PE*^H@)Be.=h01f1(xT4XPEG]g/h3@O#&0hgdAo_<:*"
-	"/KW7*C-uV_,=i%j4xeul,1iG@/E4&.J9ZekxKjJU_h:`bG=c6sI;dX%NW9LmK8i<:0''q6;vmlulZGD,sll,RFi'XxwX26vE@<;kkt]WH&/ln.c%v*4PEm"
-	"De)NVCipM'H(4RJ8)Z]khW:EdLbPqL1Xbp8]h%s1N/]44C+W&4:-c(CXJTdHh*Qh7F_ytt;vhHRL_),CcNu4X)Tu&<0ZB+-hJiq@8Nc534_(M_ktTaQvx;"
-	"9<k)wv^qaGcXB'l*3KmByE$fgF(px8L`d4N6vwl%q`X&hbv2RXEYaI>6A2.J,mG2SjaqIC2gMC0WN&EMG^ye#A,/Va:P*L62FrQf]%SND.Y]5l83(Hih>("
-	"X-IFC,q,P$>/S1D)`9wpKE@8GtB9.EMubprWuQB)OG@XCK=n*G7Zyr(2'hSGe31UWR9U#IATs02gwPbX@F,d0r=]U,.sj`m.6OUaugcVxF0LS2q9o]QaiG"
-	"u$]pd%giabM32`s_q#sTH-sb#)#]Y3mYf+IiCt@.cv*>uL'ruLLRv+T]+gVV*Zf:m(qGvS#_UR$N`(f+$qF,kuiit#=<jPP's3KL8qd^TVsnU+u,npimtI"
-	"<Wn8yu*Q6b6k@TD`J=7U2Sne[w<o/@>HG48:G,Q014_bojEaU0`:p06'%v&,7Ob7mQ+`WVx8ZX%'8,''mS;9<6<fA/.eJHe2[*vqG_S=S56dYWIR^I,gBK"
-	"ex&6pBx@_WS57'UF7HgHBPG-3EF%GCDW.k`[yvs>AFfnd-5`Hec[t(O0c]+>)n144WYlh`p1N)D`@4:$+26xF;7lch^FEEv@q9n^Iw>UALT&fg>rMgC*6v"
-	"gOmq45Y`wTJJ:<']$4W^TibJm2Ey:Wva7)<Vg@I(^RjCL8%)t&4pSZ$$k7axC`$xZ8B;t.o0_3/fi`QnFRI59MYDF;'BRw[/kfj_J7L<h_`WUn^'f_<CZk"
-	"eQ:X&tQqR%Ci,BNFVc=;G6K,CchgS#DCK-4Md2o7rJZ*a(-31^qs4Lug4[Q`9:h3hKY9ZSW].N.rIQ3XManBeC*r>+2h%o6u>=Hbv)3Lda`97fWFxYfg.h"
-	"YqHVMskTAa8Vd@o6;T<J__9oH=OKI'>FdsG-iCL6EA1VUuD&&xv%SR+-e9gqbGdEQ9J(QhhTd<+DefS::c;<yD@'%nl,VjOG>J#A;9@ax,7;6W`bf<_5U3"
-	"F>qbc/v4IC5Iv;YF;lI_J=6`JE;G.Z+-[TN1f.kM'%6vXT%959SXH1%Jk8g7(4=kL/$4S$@0->OYp#4A%F_^pXZfHm)aL_<Ao4<&/Rs'^ltj;(k2v3F5qi"
-	"C7vA5IM4>Su8L<qss6ga(LAqO*gS=F]moJ/=$LE*`hVoh9ZKULPCi#33ju=&UTlR;-pwZsE5OkG#*DTAiR]A9tVkipUAGm.T'#YS6M9$'FwrGpw2;C+h$:"
-	"Y4l$Y@93;Wc.&1vx4K#`<R>)H5dxCA.2yV`w@(97:V'sgPWu^bg:%HQSlxi1jH`Td^[-CrU)U<3I-kaeUK<OB^O6nsw:E;'-MP>8g8ZI$_-.f#F^B[xJ$t"
-	"K%=mgeo;j1`IPf[+ZMS<33mXx)&C%HP[WYS>Q'iX(A5FDD<j*F.YR.1x/8%hx2bmAea7*(v'P';2:>I4H'FLQU&LMS[Yakp>dDWHN_i]en)#C=EiRG;0aI"
-	"/L&^lR)N7U#cZqu.xhtirC-9wGNR__I-il2,WP2%Wx0+[AFZ%8VRa;O.)OD1E/@(vIK2`2gFkWn;*TF&DDWA>5SRXGUR]<C2^wxkMo7i`U[C`x^/@'>03x"
-	"_x`0:M=F'8dp$u2B,M=2'4)jj]0WVH9lK_/Nh8G[Y,B;WFb)[o2vX0WQ.V4]Fe*.(iY*kj0A36]b`'KIa'2cq-tP@9s3E&X:*B&%%/f1Z,et>`Luc60F*k"
-	"G&SkkCIRBb4kstbv$7p9p5G##Y7MKnAs'GT[f8U,IXM8F:$^otivJ>3^-6<<2Q'04P8^b9j,`Xlg]`BC/bXCn:r7j=dnv1.w@Ap+y0Gh/,FNy.,%hm[-ZW"
-	"#DA8%hb],7=b]w(U]ER'P#X0%g1Ihwe01obi87ibGbmE%e'=GOpYN>kn>`yo8rTe`[l4YLE>,ipBSsn)Xb%BQ0fi=pul%6f;3x,1ee*]wAMI0lq'VC_Cka"
-	"n>%%7q<G6H%u,&=SEI:;XfOhF^JSh7f/vpp9wXq=*G[g$l*D>cCr3@-XRK'w*HU0b-6_77@aCJq9:qd0F,_ZQ4O(ge9MLEkNbtn7asa)v5N/CG+=w+[yG&"
-	"Ikyji^hYugfF^KGHFwSGju>PdiX-iGIFivU`r4W*09mYLafhG-P$9t6w[[E,[(ZR#+YZ$=vL7JGptU%^ujn7/4U4x=7lnFLO$Ph1]Y=5]1>KD5Y<Qn&<Ad"
-	"KeWTsr9]U%9Dk1akxKgUOAvdFXbL.9C(nL+3>9`T^jAa2]]`0c-t5se[)C2MaVW/=u/SW1nT:Zp-(4HWPRSM6o>4C+`hWLSoVRTP^,L0i]l@@;PV*3y)iN"
-	".+htc>5rg%/QsQ@y2TwVnEbsvsbcbFnX^W*6U%.Ac#3qj2eaV-6%JK$D7D/+gSil0&oFM/wctW(+7Lc1eN2wsFgPr'0l>B@JW-mo]KJoNbiX#n4D-&DO;W"
-	"FbyKx1b.rL0T/w)gJtmspsU4EOM40+s(u@HCLu%w5gapa^e#wLU;rPc#T*&#9*n+%lO$J_hOo1OSm>dvnSGm<:V^=#bPgkD2h/C>x$GYS4YF,jv62+/6]s"
-	"x,=]5EslAipfqFNT6ZvXFu<Xx$Tjk_sj7jSbuL[pJSe98'D,gs5obO$2HQq:/qw]p_KWVc./Y5$Ogsn@YXtJqe&O&BwK7Z@Fl,7P)3QZ.aA>WC6S27xaNi"
-	"X>]6q,Th*=AF48tORnKIN57`$B<1+'ueUIXAg/.uJ`Fj/*,Ho]9.Q;G$*6u5mWB.7J^QMq/UPKK1n(E&:0#KCVE52ZFAju>Q1FV7bjv(O;",
-	"&GQ``[gBE'5NGi`%;omICuQld0qc8haIZS&4SYy,%J'#k3Cex,bmCpEAf`K5Ai_&<Zxu-K0CYa4@)x7$5O/.*Pi*(,tW(>;fhh)TAv8A/lXE.r[<QU96:O"
-	"ol]FWAR)bbyNjLa[Kstp<9Alb/^AM@X<Q$(4j=y3lm)1Kq@s0:*'*Tx1C8_N(V4sk/EU&4U_l[uyL$V&30Z=BOen`2>*:'g6YE]uJ'@+UdrF7#%&n.+sfh"
-	"^9R<L<o6W(poHZXHJS%hx$tso8xF%4OAqF&4[8Y7Gs/.`3tY#EO`1Kkvy-vUYmjS,m9AF,hp+X7*I6Gse]HgktM.1&@7&t1yW1IZIUcMqI0ej6#Pm8O4+;"
-	"Q1A#HrK6Qc>'%Atqa:XUv87^';UWlt25N+k2K;6Cvp=_WJ0^#w+;6dCYO76kH<4<iNS)AyF31GcR](mWE_=L/VfXYe'c_MfACUwE%Lo*RZ5#^`VTHY7JvP"
-	"i*1/uw$-dIy]44IHaBe87K9TaTWtR11lEXomS9<Ue`QBuc#]o@#IOu7[A`Q,PvHZ3W21dq1^#x*u'aZ$peB.,`F6dpBCsURkw1li$e73d&WSa%ixRc4X_&"
-	"qlXwZ`M`9J]'sfidt1Gb^UUO[PBaCCxDMs-od(kWBr]r%k%]Z)S8o45*J6-S+uUq'mPbK$mVJX+RWU*(8/D<H[@l;_/K9+_Xj#<kGV1'<0@O%s2agnvGTv"
-	"w=Ga[$[,CWEnJ*9ek/kl325SJ`_Hp&Z<]2fn;7l5%w.G1TL>Dce42mLYE)JH.Ci:@-OP#XPPDwX+q@fy88M=KrD-_-f6=aJW1MgYu4$Yu<0cWKo@OL6oA'"
-	"^)^3c7jC_7/O9&:3xA4w;]GBlJ0d>k9w(-YT;c5ywr0>mR2Bvn1FZ[U%xTMZ/XRGe$:<>Fy,XFXSa[(@SIY]N1+8tX/i8*@T/w`mRl(8;mmCu#0%cGfyq'"
-	"GwrFO(tS*72Rq7[Q_q;mZLE-pBJ-JO48mcZ+vkeqN7>iZ.2GQSv_,.pbh*mG2cQq^'`g^]Q3Npm[E52GdZ.1(,'kC.*)rHM'LE2%%OJ9+.8.-hChQB3sy0"
-	"e><Q,('*w9'&lk*oF>%kco-(Y,A(B&`PhP*.x*L`p/*_E=K02(ScSn.dvMC<;/-tOeT[Ew9`]$HwL/^5._K<:<[l(9$_>sfl1[h7F>t-)Qekm;vaBf$###",
+	"n0C9%1VZI/ePNJiOyojZcM@n-vt(1PlC>U4U&m$j`V6Pdi7(*#HCGhlll7w`+Y.0.4mU_0$0@;S$N'hT%&kN`U8NUn.Y]YVv3'IF_.2ub.&f<j@)-:bqHJ"
+	"^uXnIL9ne@mD-_oUr1cj`<vcdi$9@G@2Vcdl.#puT,MlS,;kr2h]PMcF1U40_uZPSkSVUn:32jVb-vr<pAy)T(u>,.HEnnqp]SLH&KQgoh0OSC09+r9cFg"
+	"RbBB:swZ^Cy@tth1+n'WpK&Lf>dK)-qiC(3et+v7s]oCxl:t)%/L3U@yoYpHuy$G*hHx()EbRh;GR.mDf[GhygT:b7k'J=CKNErt0/x<nK^%I;TIreL.`y"
+	"]A8r-lkv%EWvU9I]T:7_eT^QWtp510u].'WN[4k_9=-)#MANW:VIw#rCwQ'n=N*<y327eX#n,a-j*@%/rco-ZV`7A(tQLQ0^#xORDby6xR*kfLbXg+7t]^"
+	"%p&`I.E>s$VCTGPJdjjk@xbGQ@,NmN=+vx^)qD`5ss.:#;xMjL<toDD:4HgiDQ&0w3&e^haS>*N5p,+=cqj&51nvdR#@3HVaNuGPYDlah#40<J]>>@<cbZ"
+	"t`yliEcWG23x^lVoG$.ec=LO2=JrU+C=fuqGNAX=n)Y>p:g_4H.Hf5)Y>Va/i_BV>XNgIlEn;oW_4lUH-XWU.`d,VVkup;2>lNQcXNc^_7R$79XuWje$Ze"
+	"QE<&CM$`7*Z2_bb21Jdillu&'lu-XcTY1x=A7/s14(kvl+VXbi#e.ph4GYRU(iSj'/cH.r4;K;QH>d6#0,IA&*6w+X1Kbn';8jw^QS4w9&`lkEdev45hTq"
+	"'[=Jx6CL+0g1EA`$;L+n+-vBBG+_&OeM)nAX@=bVqwV^SoO/]oR5^V/*tyVjTSJH*pOu=oIx':I-VeE>'jVqi;AFnDKaTV%1/2_2D2UT7c'R^qMBrR/nr,"
+	"oCJt[+A1[vlm#1`kyEG[9M8#TsUjv8LL77&uX-X0htk#n,*J@<^PLBuOp<,,T(ZZs]d[%2C1:-h]_i7qYHD&J;5E5rHuP6'lo,#ocYIbI+kR^0U;TBchpq"
+	"C7=C/cU0]K_N)THl=<fxH%1eaaxqIWc_>'dc;ibOkUkcgDrlOg#<^CWR@PApq*w76hmSbh3N6d<%wDRk]*[3HapW$T37(1+3FUI4]<6>`InJllQX=3f:9G"
+	"aZQ1fy,=aZHAEFDs%v;Km8t8u<$@;c>kl:vQ8C;]Cy]MVMBRZ9k9USl=IbGFaIH,18_nl-'<37*C)>a'U9X%&%O:8ik6IoMImm<A&L81_n@jpL'eFjs[i8"
+	"Qj*VKVq)wc1fO)2=WdKT%qii>hbVR^lL9,C_bVH^R1K[u>Y<F5v4(2%hv[eddH7q52qeIq>H^Jc%w[<%5S9Qeb=;y2`ebOD]*/WWjMx:8Pks[oSZL`vQ23"
+	"LvV)CKK&tyeg/m;xr;-k3&BH%Z0LY'([IsEb$gF59:g[+H,W@xXd2apF_WQiPId]yv()@>GFfVkNa6Mogg#Etr)t1CJ)xYs+n%H2`+a5%w`1aol)tHPVw2"
+	"t%tNG[0J=vfQ4n9Q'm3fd]RgsAOu+*X:;o1nBC5A#_i4PYhg3h@Dh-)<c8+CA8gxGCC$4+8u$ol(dTj6B+0_QtIZTQ$m>6/>M7msRIwkuQYTLQ)1teeN(]"
+	"ZFluxLZ7c)nHjE9P-RQpaC%./B#jJ[_VHk,[<+0[4;)_58D1t7AlO^T)x--Cc-=fVD+k&qv'94OjPRS2d-rELJ2NEV<Z7k_K9a;vV@KK`hJ2C_mFFOF5xP"
+	"n6)nb3q`wjWB9JRm%D^XN@,/S0`RqmU>m=X(0o5oeh,4n]VQM>B@+)VtES_=/%b+;>(5v:brXaB^cGIb2$A4S]Gc->eWmpIQjFZ:ikQLE14-+S=^TT8$J;"
+	"ol:D*I:c%A.ZN-vWhr&UOt/oq_asQjA*YHLJ9'kYHBJ,Sw-i5X)CD9#;`DZ;Zq*$mwHSorOL#Fr>)11.:XSq`5=5X8wE93y3[^D5LUDl71=*M4n6slx^lk"
+	"-5N#>V_*-DM3o)pFua-Egkd&M[D(F$@IQEiks+fZ$B^7Crg]YB(y'@RFi[[<dKe^/88wFiJ3,Y<ArP]5v]rZc`=j@@FE*lmuF:DWuF6$=]@]lWE0CW:eWL"
+	"#aM`ET%6yr$DfB(=oU[Llc'58gIMS$d>b)y(@&Q`,p=MK=bN/@oJj5^c%i3n609dVLg:Z6oQn7A838)8KJ-D5*kMu_>8ylGgqKrm#81Hg#QEAhQH=<$6:A"
+	"Y(hQ)&bLb75C8,@>sbt;`3h-9)*#8<KY:Ap%^.h/-tUUNVg@LpM=;JO8J;D/i]=`p<M@n3ljA$1aA_;j6(EnOW.w#Gdw>TkQ.Mpt5)Fd&6<(Nd*M)^+W))"
+	"M#cQYaQRwsKi=aRkN[<AfN3Pgv_'`Auy)=`(DxqI.>$Y#-,YX/0hH13)/->#oeb%58R)D(]e@iNmASGB>U3=Xi)rFkxvMjE]A4jg(evR$EI/D`Ej`(;TPs"
+	">`caWyfSc]&/_d2y'*w-&1(wkWTh6m9'b<4t'Nb6MG_5rK*H@QiqhMle.NDP4ZJjx.eMUdhOkpRhpuv@_AFVbI>$%i=c>A[7Y2SMW+TAi0#hZ`ak:k-XTd"
+	"*`[]IJ+catM6t*Vg7aWDbf^mhWp5ZnpOv$^'cp=kc90%Q(ZZ1_HYi+Hq&d)EkF$le:JeYf#'$E*G<`3VbZ@&Z,f$&-%%yN,Z.L55Vx=b8K3p/p,Hf$yr>H"
+	"i7fL3jC[6^pG$VPBnf,9myD'*n#G*I=$%JE-V2&:PH=PeXR@t&(,DWrfY_0MPM4x(Kvb-v4Wg+t>xxO<p/]vQbF;p`v,G_R>Ca7O1X+Spp<oCb7FoiT*o5"
+	"=U$;RbKsuX*JR,UpW9Y(]v7u&J7G5_ab]sZYO]I,:D/8923FMoa9=CXH=c.aC$fxOQY#L7c(<G;j7TQ2N6>t60[]7kK[H@Y>O8S'Dol_`k*e+hT6;w,0-9"
+	"H-OD[f.W&Fi-6;n*bd=TO#Rutg2-T#tb]#u5SDWI$[@OADe`$_Qb`5CbDjGfmH@7,0S,d_@[BD19ksbH,9t*wum$E+:Iu5Nmj[Fsh9I[8SZJ,/iF1$3eZ>"
+	"&nWxeI8;gp':>H)Vfkos$vV5dhcAVn)Waa$%WdjbwdV_hbuTxah>FKCp/BEA_Aw]Qr=k=A>8hpiV6H`VKh,]'aFZEXH8y@n*1p4JVGHOK%Z*wbjV08qVnZ"
+	"W4(*7%_kMK)y<UD#C1@F:YPj5]g[a3$is*6UQ$-3kFC9.$V%*F'M%<q)jS#,=hPcC%wxlAHBK<>uOM((xDIrP$gBW(cbW4F6pD9%QaH*'73@u#)wP8rXx8"
+	"M><C1,Qq=Y$`HrQK0BH=/V/<VcIa4l<GljMXZfSNh#akxt^'rtomppp:W7I6aAp()G]Hpy%VZ+/Fck<YZl#9Tdg.Ioh;$&k-EL'v>35$Ia;Iwf^1Py0@>1"
+	",aZ(AI7L+BHLaR;Q9k/s@Occ@+I@Ly;UbQ]hOX,=:CVpg&L.kM.K0J%#Sb<#kR&RU,UcsGgC*gPNB@L2(R>p^5*)VFRX$7.L)#q8eD_X4;-Pbs+QPSv);-"
+	"jYZhib^.O^b])NlRQ:qM&Eom*.Mb$a^s2&w2/TeNO;XkU6Q8f=iv6(lk>e5P[n.xu=1'5^u^i_p$S*9D3hp(r6bsI[6hk^J$gLRgExU:uCpc&qf85;v)NU"
+	"gDVkGD;h92o,D+.P*hC^YOcIYnN`sEm1f:G)6hjuVoYf<bY*bjlW$IOY1VTy2KQZfEvX0'j3/Ee+k@Uh@qWvQ_'JdUauD'FOm.CO;eD(&y#<P`2)reQ<h0"
+	"%o<.A0VwTrJ<m&p-K*DTSJrf+F;FBkdhM@U1^0MG8$@]iM9Vq5P22'xgfVRs#C:vD716IFO$Iar6CVCX*4M0y'&7f%qxx;`u%/HCBjYM4&cyBn27.k).ob"
+	",6`>#[@,S0GuKLs_]GbGnwi3p2$YZo-gOhS@^_0Jij-wL_%sD`reEo%NlRKnv3>)rQ[TLq8ht^<vq6hM>0oD-Y%<ig/PifDjptHo(hoE(8",
+	"kSk07a,#g.8U/*Rib3`/q1ky+U2j]F=PH]qA#GOJA%tBPf0A[s_9VT:79PV5F#i^RLPL4`ak5^1ZGN3k;8)W2<3`<*bOu:riuf*=D+_/H$rI*I=OoR<`:W"
+	"k`dNrxmE@7GT.YGScc]6/T>S7k:vW/&GZ%GO[x7F]KWQwiH#A4s=y;g[]I%[$JFp'+F7wq'gK];=^3;`%/FeNAZw&m(2wX;/mBdg1mh+V>;p@S(F-n]1/K"
+	"Dd).`),a,Kcq<+Mv_>^yG#Qi5wOB-cY7U>IT$#ZhmZ[br[s$>kCUAMT#Lys>us=]9%4J(t,JXL1>+`E0+6#OZ1<W+.:#Uj2xTajy1ve0jm4y_OD;Vf^':#"
+	"tHMG>+:er17G-IcXG08vY3S04;v;8(2cxSbAeoaC)$BX8A:f,Kn/61M8>J<bs+]WW%]L#%m#.T'7l.(s`$npb7KY5;A+XR8Zw#HUKyl5/RF=6[qH((/By%"
+	"hEG]rFEXO.q;O&t$:OFe70r$7('QOR2p6k7Gxhr/6e>KEdX]/&1UU/KS6*l:L%cvthq3VaQtm:DC4T)&iXZ381b7NW.6Am(_//1L#pDpp^TnH`Y5FwnFTn"
+	"X&3J@HAAVdpY#Y*xj2^R^ZZJpfR'rhvZbKB^-vg[4P[c4^<YW`#>xki=2'&%;PWtmuHJ4ah4^HnfA5<K0g-IL+mSdB$Hoe$x'T<]wK;AqNL.(hMGGn)4>,"
+	"A]C->[LJim%7C6M[SO,K*WTO>eWBdJG=iMm*9Ep'bPr921#QOeTNiC`Y1kcC<lV/N(Rj*djHUR6^E.Wy:#JM]ZLs@v'(X-)9Cd;5pon5Dt=nOE5PWF<:d@"
+	"dV1[ts7WGb=*D*&'CgiJ^GTFfH5RNTXg9'p+99K%6dG0us@dBgHHTnNKhx0.;:Num_I8%J;n5]*m;d[H]r8k+sr(i`&]-^Vc<o.UM=]PGCZxYk:DhUaUr3"
+	"<1pji*ljMtU8kR#@r]iM)SA+/#",
 	0};
-#define DITI_SPIRV_SIZES_attention_cpu 4509u, 8552u
+#define DITI_SPIRV_SIZES_attention_cpu 4248u, 8096u
 static const char *const diti_spirv_text_attention_gpu[] = {
-	"n0C9%1VZI/6f8=vr8E7+;t>wJA84&WpPEh4&jf0lhAIWdrhb;<lt)FQPtNYKLv$G.#M`L:a0ki[sAYaaT'NDBy&oj8uNfJk_ewjO9.ANW+'9kdBFI9]'Zx"
-	"S+YGr@&M920c385r^MRe$:qq)KZiu$*6)+<m+&aT@+`v#2tSek*ZdOyjIFddKP)Ku$'q++ijmQ)h]I+X7(TET^(CSMYWj'um[IaY]oeIT`Dd(23dmCh2sZ"
-	"]R'v3A4cX76-c+tb@j,R&2)b&9:`qn^S]%nIC#n/c5x$w`<VGD%y=.P'PrIcLnMV7(7R3Jg*a)R8dWtum$fXOOOYZXFd,K4b2UfLo/).Q&h%M9R(,q&EI`"
-	"`M%HGvhXXI6Joy%JkXS.^sd=](dUyt>PX)v8SAu<V9X/T(d0#Elx]Jp_+28oT-`<og;r7q@*.7'`YR*cl,Dxl-pK%<I$b+)D0cP4>gF]HuN03.mFSf$j7*"
-	"33Pf^SBQvB696bm.*F_=lFpW`:%A&4_m^EjaT]M<PJ[xD[t>Nv&<oDxHQIw0KGB@lgpQ'LNf;6xwUc(q9WWBHB[Lo&XKq)87:lRmaG7b@</E&(5I9W<%Xc"
-	"uNO4j(b+/#Z>j>m40d_EKgTm$W4vBJT2)>XV.LT+'ALyE2L&P1Jo&M`O<M3,:m_9JIitPqv`ld6m&_C3h`W:AaO%@>^Sp#foilabsnRkdXY6%JhWrvd@w$"
-	"Ke_.%dGfh+,:i4<Q_7[Vb1=gijlXk#GLN3k.)_IZ.HBE57ElXx;'TDk*r&c9Ue)tXr8l32%J98T<*Gq%<6HF[#-tDI4NwP;f7jT(#Zf%PL5lWmL3I+rSs@"
-	"G9oSPUgKI'K/=UUxxgoXhR&jZ,W#]DakpLx7;,^CJx>r>2@WOK;l#mevAj7rHZ(D=:9ZCbbC5'jYi4%V1d*I6uAD((#a>*kDY&erRTT/dp]Y&Bwp[$h%GI"
-	"O#Rl&RiO/a46AQb7wAyBvcJ#tuoSMxSU_6x5:`9.0Z-@[:P`vd@5r`s@q_'84Fi[^nZo0(6UD%4]yG]8g7<AasvttJoAiSfB=Ermh:^7.)o.nx%F,++Eyi"
-	"NtGwYFNnsy(p<:Sr(dUSjpdA82T.lnl)kX;T3I'xmP^rX>:+=FZ@p;oshu]+5f=yb&X2S2mf)l=@R5:i7DsJOldL/'#D#P7`coVpmiUcj9]j@U8FjQqKt@"
-	"6BTdCV7E&TPE`k]dbWpn>'&O#b_>[CTx8*js_i%9MnHu'uP*%FxZhKGKMav&A%]'J`_21uG;^&(SCcZ(CB#BUj-'rqK-.`i_)lNLDk>(ZOrdSslNf$)lpk"
-	",p6.U7v,aiM6UPk<e:Cac4*.N]/%lEZnY7G8S$g,35_0']KE%l8a+WAZiKxk6_94##>_0&rWTDN$[c0BQrdxFD)^jP4U[9Kk<;0VkV)Sf0Qm/0r-.EwgeP"
-	"v$EdaOMW)^WA@#*ZV1qV*cwQRC975PbN45-A6A.f=k,:[#Jy84M/u:E*CF$Lc>s2IyuJq:EtA3S654@(ybOJN.lKpJ7:3EMh<bmA;E43G.caG4SUAQF0<("
-	"iv(4Q)<`:gqfGp=FOKI:.cP'3c9(m(kDZ,@&RB0^;_;7cXP8R9$+e&hss<p,S9g^uv*DS2`Ik7p-T6a0QDUMFEJs&jZS19K((`f-rj&lx8I0g>BP>n8noI"
-	"VnM+M1F6ZcqwmC6[$]+:NB+QPM$ST%kaEf'Q):RT:2^PINl`y3A%_-&93l_P>s-9iSZ;XjWyV'eO*QBH3qNcV3)/h(vADLw:=r<R7JULi@,@*9b,dmMUDg"
-	"N@^xQ>ur%1%GJG^f[qc)oJAHsc.$qYmUQYRowBCp'_=r;y^ph<4P0Jco^X59uKR^:x7L(vcLmv%KiP<dY':&W1H912G#'gL/5HTMS0YZrIswb]SQw=r[Y9"
-	"rsH;/n1o1o(YQ5(tf^WDXfaFEXHvk-;1_B9hdGof21ALD7mh*JeKQig-#,vYqrnmTn%=.blV/4nyX)l8kML#8>1)-q#;(b(HAf8A;(f]>V`+fse=@@fR@7"
-	"2Wy.ES0&rk#C*4:gb$J_]A6>#QsyDCV/v,VH<W:Yo0ueB(q:2N)QxIGA]`iJxfAFihFP#pK0#8$8m('Jex0D+q1.(k[,u;CW9v/Tn*0JI13gK>`]-br-KJ"
-	"7<Jx%Y]5aLR%;nn*JWx)FCRDGLvl5-9p*gkIf4)pPB_IO]_XdM-0$gX/8jpqrBr(FmINL/k6]c;<:+[l1]+;51s7.3M%<1I:8]/M@U)A:)ndbvPnqKHTT_"
-	"^nLEu3+);$i]Pt=p%PXN4HYMThISuqyyLs<#K'8yTs@&vEG`7<BC0GD:]Dy)'U1](qwOn[2*5CCHgi&N#`,Sy.wTmN<AC`wFSi3sBJ-kf/:eb;=PD`i(@j"
-	"/.)e3*$/YZL^$EvuyBqQx6_rtrJG4^[XNyO]6OvdbB`1*0EPCpE*$.CU,#wisr#Itj&)<)s5y'e+o]`8-P0g2H&Fn,h0Ngh_B'kU8X2k[;i#P0NJN'ek(H"
-	"0X@-ri109bygTAM'G%P[g8Um)jC#@/&_]8c;,ibCG@3*)0usJP,hRC%4J^n-+JFvT^8nmX+Y=B]6:Vn+-PUM;9/Dx$NH+tF:+5T18BESjM^Z=`V%KYC8.="
-	"p.hr20y@_&qPD8)XJ)sV6(=NrCdE_taumEvh^e,YvK]A[Xp75Fk@Qnt)jt3qY]S#;].V_+2;UNy%hfW##kpBsBu4*NSow_s[408tN;Q0]QI_bluIJ>$/ZX"
-	"r_N-q:Ca`1C=4<^8N_iX9f6=*uglX8[jP1/52;YJhl:435G/0+BC_%5'I5cQU>PiIS<sJZIDa>yoRx$sX_=[Kvq#GhEg__uH8wYAo7PR'U@<[>IbQc/o]p"
-	",p)U9+<0Z_3$]*muX<fbS_5HJ3xcegda)h>3C.(<H_br-kfH)xNkXqotUf)dwpRq0=fdVVs$aT(r7rCQ'k%]YYO5GX+eo<O#)FdM(5.Z<+Zp7S:.6;h5wQ"
-	"BmYKFQd&wAM*Y3A`pbvBjfkHeHLc#&1XZN9/cFcu-'[>V2[_xIX_Pu9dM&<_kc)`](/3*Bh+q,Hj/9A9PS&'C$kuh%x3M=rId1c#+Q2`0@t]BSNvkx:B*X"
-	"F;9H:A@a:y%0b4N(sU`atWTIn/w`lH*qxH7eg4yV@)xNVT_W7O.=JJ';XI:uq%>Gcu(RTmH@I%1JO#bPQHlFTh5JKrbMZA_)jiY=44um<Gvu(+soA0[j3d"
-	"Zi>8ZaZ:s]<q=l=bG0N,LbsU0]y<7wDs_8A=3sV#FIy9Cc65T3y:A>h/_<+A1p)MjS-xX>(TN(OA6S)m7h(N,hciA)>4W6t2]4@VD%V^UAp;/AH<odD-&k"
-	"'V)xHkY%[TQjL+4>*tM6>.E<shnxA#m>UvK&UVUmhC84Lq5oK9D9&.erY&>,20iVO:4-_TJ`>/:YJl`PjoYJ+Bc5'<A6/Ubqn[1.TkiSO>c.2@,A8;Q-Gt"
-	"dXb@Y$VsQRV^1]91(^(xSvIJ_Y%J/K<#RGq7fd'4`J(Mcj^R<cMVq.wpMCxNdiTm#_&d$<b9`:yBxng,CRBO^P+5$hQ$5*$uN_6_Y3/,-j4X&7/_;yY+WG"
-	"F%,-Lee[y'mADNQgx6xa%Gbs4G$N.EYq6KFmr1j5<8)hajrYpHF1B:=n_uM]a7fi9byYot'+ef$'ZIFAQCT*$%r0OTZ6u.=P-=]j5@F@.uH0=cdKm^;%fh"
-	"w@(:*#eIgZ_&)Gd;u[yO&U@N+AE4V&MOju-qjw88]/-B<Vbqw%^ktmp&n:Ja-+(T;Q6M,SFt'.mS5`oi[pKs*uLsBHRVGA.<55waXM,'A:iQmGc2c>YUKF"
-	"#/oOD:*D0f$;;JNaDYgG<o5Jt>;f6M#;7c#xn@K^0Y:1b)7mPZxy]PY<(>4_%x6^_GWyUHw.^UM)<36%)S3EB)sf*A#@El`IpAF=3[+Fr/RBpO>:Id(Ag3"
-	"[/<K8r:8F;9<S`k9u>/PD-Vv,_PEs`H'AM8qF%x2Nw3)`vbyj&[<Z.KJ<VeU/V,;p*O6Qw/]xtw$cisp1]KJ0W<%gJ%nGjX'S,s<&]4lQo",
-	"jd-.'J$Z7Q-,DX_1rO%<(/-;-^Pwrc$xx3bE55jZ5.Xxlm>^WkvrK>r=l7sDXo0x4tEyQH+Il)cFvFFIe80.1nL%DVrG(OPTe%wm_(oeL9X*A''0'$,g%A"
-	"V^g'Hx0v_$Z-H6h6/:ba6d2<oa`1G(Y1<'l]']ExJO<P^ge#AJ*CUec@'HyReK7TX`uk7XdJX5Fk[>yS(BcQV9Ud0X`3/GRMJGqDasl.%Ts@msQu&I,Ptx"
-	"IK%T.N_N%7M#TUfv7:6ami`q++@.eAKoC=Wk^8I)JTm1.rB86a4&63^Zr*^j@#HsGU)5jinVEUQ&./*oN.J25-jM(0$G;j3iwkI;Zfgq*I#h9./NU@M9L_"
-	"LPjb%29Fe;/V_(oux[fO<t@<#>Hrh`Ze>J@K7q[Yfx@g2v,B103MKA.ev1o_ke:1u9/[R5YZ7pmpK_tIR*Oq(sI7#jj=[uqfu9nS$&jeL9[kpmPt7d+S3-"
-	"kfvfU0t&(o9`T.BbcePK4MVa`i>)_&B%e_=:NckN7DKWTj#nZr-JW+Wd@>.iY(WBP>X22&tD<&J8HkQxGpbH29SP.tar,jlay6dm:F>XwAy:Ba2.@#K@dd"
-	"jZINQFbvEd5061G/=7t$mB6[0hnOQ4g7pLWlC=*pYZYR[=v)iA_e9<DXj2.&pY&QAd.tgWxIl,h]RE>f6(fdLH0MUcMe`ho>]1@YVg6>7UPb.E3qakZRu:"
-	"4V-Wk`e3VKHEYG>O#msT:[ix`H5iS+N9otMqgI<L&F>NdF'H,T+mp2.a%BQ)4+QJ-b#$NLKI<[jtYN3^Qao@C6h>0u3FY@x%FK7<2#ZPZkv:JpI:)G[)FC"
-	"TLE5:HFd>Jrxxv/jM[`[pc`B`U((W4V94eB[Qu>dq&,&i`qXdWB1;CtnhVL6ZmF[qbIVFQFm1pI7gd:@&XY9FO5,X0jq]vE>gh0D^w*1Jw,,#.u>o[;Zw5"
-	"6'3Y*=@8H0ZX4doQjwA>OC^wC_xW[%3`^&:6.)$1Lw4ArPRa1s0nM++(];ZhG)*+UBs=GVSMmOHnEiLeV%O;6oOE=F<ta1W;]>fYo4:omlt`/NnH6,P[X6"
-	"MLSPBnFFIj^ZH'`B48V/yJ;mqn=^Fvctofa&eK@wH7ONAW9_:SI_2:p)c,NB'k#YasD2uFJc]n2w&4tbC[F&IP)3[DEP3i=6s(Q,6-kWB+J#V2ta+kW=vj"
-	"K)[PhHT=O*@/US#3G%E;At=&UQSdl>WjZy^]$o$3ZSA/gA/Y:q0`Lydp^wAJVM:*fSfad`]57iM2j>t]V@2_X@#::Ty)U24HQX11T7@uas7A0$=ZYEQU5."
-	";]4N[lBX*hl#&@jx8'kLmOY$#1K=ZD_<%`59op%=).6NDGf.ot^TA9-=6SII[b.mSTAJ'U<.Kg:Vr]Q^L2_PS3Top*`u=/HA'kij:e-sMj]$O&)ZT]s)B("
-	"#lyssI5H<gokrVP=P]R<9s3'Blnlf_YTrjeo.$v08^7my2rSSd^HE/v`jA;rCd>oD#t-Hc'y'Rcu+vK%BEaB`RtNsH'AY9n(.y*k9*N`OZ.L;i,>.wJb(u"
-	"Yv4,b4lVaq1/yRB@bGeT*A:N6hSCqS]*Fo&]<[^YQpS@qNTM83Wr%N#H2`k@Su-6nRm/`Tlfbybn%eCn+P/hS$7vq2gg'8E7AE&d#1#IX5`;C5^4yt-L[>"
-	"CZ=M;pgCN-&Rq>wCH02x)h-Ysrx;5r'XNg&0NGFZrP@[rFiaFodMQxgCW7xJ3Y*;eE9ph.ZBs]<*Tn^GdS_8_&KgB9M2R)A[lS'BMQD6a.$G+%Lys]_t&m"
-	"9<6N/e<WOlGu+;kBm7l%B^hwa0XubY.r[+BRdFXsAAd`tf,i6pYQLH]*dtKa#4Cem7f9pZ609]3]8Ce,:rw]&xfofau>mHI)usAE%4Qu+Z*cK4t-eje3VM"
-	"U)4&]sA;)EW]:[5HU_JnLf8b=y2wl_nFokKo58AZ8p%Y2sh-,`9Jh1:7E",
+	"n0C9%1VZI/b3I1LVdufaWn)knFkx`Rc4:u@Qx@S:)9up(*TGfmo(f[a:`mdp09d=PBqF-^eS:j[8,^W/gyM#:1;68j9Kv%Z9.FiF@q5YcR5+$>yWJ'1DQX"
+	"b;d8qSv4mGh1&5rKD8=@M8G>c`9G3nFqmd+6NRJu;ThgJZE4xwNK/u4>HJgA7D%+q(*N7'g9M(;l.bZ(j$J-9b2JNTbF3L8.(@dwLgItQUl*5gL24KY';8"
+	"Txj$K$je%3[<dMqa*w2qh)lk#qSY0GN[s6NjxuM*0v%XN7Eigm1Ewr0Rb64bkucvnTJl@==ekU&oSUhq<6*-d5Sa@XD3^.gsBObXWFDX]B,DNPODiS9Sqx"
+	"pxH:nd)Q;;j049E.AEp'n*pusb(.9Lq$h0gBEWDPP7w1^]nN0sMSD+xJg1=+ivXhwhI'kVd6-M)DBx)RIS2a1ELuDX8.8>D_rpl.SA2kHj(^3N0/1goO^)"
+	";H<@Mnu6%BYq5+Zk'T4(:'k[le3bt7V]v$''+'8'J%1i36aa,CFTL536fj<8JS#fZuZ2A7K>(viV]_eCfen.0MRMx`g<qD<v`j&+VQ.bT60mO*F(H=d(_m"
+	"d$>*Aig^#Daik'PYtv[5i95OWm*m2eFv%lsUDBtfcI]sd;W-giNmZ;;Gt3Adt5/6Uh,qw83>b4oO:U$RvcRaFcb$SY>iQSJqc6+,M3>YmV``_.;$+HE@c3"
+	"9)aD/+reiVI1A0Y-Hd]4MuxKH<JNL[uS*G5&2(yH7$JxLyj3AhvJW$D@*nn>egQD3cD&#u1`^@/BmDFG8L5&fm.^NQIV$-P>_fI&GAknNt&L;1aBp;F=<U"
+	"-*%1nVkfrC+nGJ5<)vsgYC[u2hQ+7,um1v;M;q3oeshnXf=&RQPqht)8,V4g0%8bUJXdk*4y.]vRTddTUQcCej(Nf5ho%68s1-pbgvftn%D>VKG6G)2FV5"
+	"_Pb9dt(aFxvWNmTUdZ%LfCy4(H63p7ke>py2+7#ktU7T9X$dVWHdOt0ge6^cc/MOsXbyCj^*3V5K_5G4'PX9S]-b`9MXYMR(mv0h1S*XV5h+y+2FXrjvId"
+	"&1#U@u$qp'qfHC[w<JNsTam:(FC^LVW*qFOi/Qb;%_v_pg%(cJ9B^gP&$^F;Tlt-om;/50r)NXHXDB,qi-wF.K'%y/c0DK9rnUWo#NDc,OKP#*F+npCETd"
+	"qERLN>$ntp_qM1_-(E^WmAiM;qJx^*+cqs(;a`@J@RvNcMjpXMow%*W9_rd$w82sd$.q;k<SV0+T'DKZ@v45HSGW[umDA-:g9GCK'l.IH2OcE(xPtxLQ=c"
+	"V.>Q6a$l(':PY(2WTQjd8#fT03Yi`6(t0g5f-]vT`nE.-c/]'YKqN)n$X[eXmbnsy=/@Du=nuBdEQP*4-Hq<f%QMW(NM^m1'k.NM>;IPWR^o^0_a^s4o=J"
+	"d,vmTfaR0G.=<qr1i[l$T2x/aPla$FV^/MA:PJf,N5p[rZ;A4p-r;`&cd%q..tvc>q^[F+fo/ZK@l7[gLgchoNmA]1>b7AfPX^>lOJ;@_mjd78)wjj:iOf"
+	";pFvY(Oadl3-I8/&8EKZWkCLUYp9IvB>nVC&)g<WMjbPt('QWeqF8px&/qgp*6XeY)[gGb#/%<wjC9]OvRu^_rLUBcQfWF1bx7jXR,,lT/Q%j,i)p_`BL>"
+	"lF7uUNm*NOh%F7H:`67P.wu^rtxEBU0CICdHYcp%sg/c>05Qy&TqPkWOgL,WHWl1t$t)aGv;qv$ri;dx1.J)Lk[J=;UC+_U=p/,xmES$t^vpRK/@u+o@CR"
+	"s`hoLkfceDgFQ.sn5b+,Vnil>XPUJE.5X^dMePF5Ql0ZsPKjxS_tgsj1'pv5Nvu8CV_*/bgpq#KeHN2UY8M+gPEgY-;sPypjmPcQU^k[3sQG<U>Q2`<f($"
+	"=/)/4g/.6+.D'6Kb*<gDmPH=U-o=N2>H<,rVo#depNoFBEEO`/lCs]/ESwa8DpF>>&U`pTIC`bT--At,Rp5F[g<XkB2&77Mie*ivtu(APm64BP*^%+1a^O"
+	"Ds&RkY9YYsCZ4F]vLFPJE:<q$K;tOmR[qGXt7j<Fe$7Z'6QO5SOkd&&mZ+Cfxcqgv$G.fQ+l^g0SS.9RGv:]:]c.(bQ*<oXJsG5OLl7ZNOtSoPR8B$gO'd"
+	"-npCWAlEA+;oKZKKKcdY:^HmGn_NsbBGN74.>'Y%@cY&^V,]R)WqBf>.Qs_g;aqic*xU>K2@a*;^HIxq2+q;mkjqZ6wPr:7V:-(L3_0n&wBi`UAQ6QFi'<"
+	"jR&)Fc]3#FxDgv:Gk3kIIp*spkONrp6M3e^2DUadr5C&f3,$tPp<XCmn'+L_UdEG*`F.$yjx7t_3ZY/3go%XmNr6`6_`%hSSKH.1(2hOCnCDRkrE>HhPQt"
+	"cGm@Go8I^juQo&GLQ^bMy0Ll<fa&oe4PpWUq*k*JTfa,h[)lMo.NPAqx]<DLTYXfApSns;bIj7XM6%Gc'$[>%NR:'4'Gn=BPRe'tWHp4en*,;@*y)Dp>=g"
+	"3YN/q'.q<SIgqWNX3]7:_VII'whBV;6lN[J+9)#@4OT]$3LoBp]uLGeMrtcmCpw'`h@IOdWZZMP^gGwm,4B<fbL^5%_MxLI&#];ECrDsyWa/ni(rx[@J7u"
+	"Tdq9w;@igk-,UIFV>>6/sciSqHd.2DrDF1YuD.rb:S<`P-@Han*XjPWW6vqs&`%pq;>BHZ'(l=syZ(An$Kx[;>S[bk1SQDA`g)tB+jH-xC]&Gj_)4120kL"
+	"gXuMu_3o,coKV'k3n@5TsYnK/]B^Qa#'^EJ5q6$&(m&AcY*F85Vn0o*kb]]b8bL6wQ`^J(gjt2o1J3'ssOJk/.<;U=$6CV^tLcShU/5MP.2,HLc,fUb.$S"
+	"oS,,]4p3&m>6O&[HB/E=tl*&)@8lIUUYp_3@][nwUC1ycycJF79leLuT[Z,CIP%*Iueiyj_[HRScK6bh]43:8YF^)fZu)3D18Ek.Zk0K#Yx)_R)OILmY3h"
+	"xwYNgmvUxe#:gGZNhf=u+g3rGiqAY7U)/-9>`dvRuPq5Fk(vX'SK)yXMCLjB%'v$]228>c0jn2J;tGQsIN]yM>t^a^jmQFa,@cO,fX>(,lLj&L8%Cji68F"
+	"^][:>'.ctP`NEA$d,8T<&;<jk7&:yf/;)G;&$/LHt+oeHTO`B>Z15rfkFshhV<kvkOL&,.;JkuJEL=eoo(+$6]&&+`]IVC0O]0#FJ8LmaCJ&DFP1^]K@Ha"
+	"xv+rTFtANSB8n5sAd5N8+]GUx0a-mY&AjL_4qffZ#1^)DI3FCmoXZXG&qP:SMmOjrb3c1C'Ppceupa1p6G<6_=^JW..pcf_VDL1>NrrZ>t%b3^)6X.cG]m"
+	"+v[%15Tog;dWKmm)g(>jlBgTD5fa8[(N13oMNLO=7oDk6<H$6R-e_8c+7^xd5McQ49[*u>5:bjc-Y`oIGDFEQQmd>mG)u.wNCGD_P+&,>1ZaxgQd5W2Uc2"
+	"M0^hTW6B.st/H>&i.+x%'bd=Qg.kRgX.P=ry5<%SH927<uO-lMAA>U:y=PG@XLt_Qd7@IC-i*..P&qdY=0OrkW4$)5U$F0@#]=I>=cYa'^*-C[8WRZ0P;b"
+	"PgVcEKFZ,t%,^QYoo[6H1LP^U:pP7>Aq-t3tc1@_.xy)2`ZRV/Ev]Ms43KBq44FC6VD;7Hm)tC$y/Jqc^B3&.jP-4V+5jsb[s$Ni6PL'.hYf#.M-F.Hj:$"
+	"QfQL$.5xy@$E,i=tQB<gKIXY.hV%o^5-4tZ1_VG[908&Gs6wshFfLW[aFWkdk#88QZpwbLOX6$'d8a/3]P#=C95)f&W(qVkFlOypC71'mFd<U3h31`%3-O"
+	"(@p5WC)<[g20$#>VcpdJ^/a''hK&lJ=cJ9DjHMnjaq]VZ^1Kl14&vo]'ftl`_VtGj5R1W@i<@%O0Zlj5/wromBSi'=mUJ#9[6hJfOah6JVI/Q%`91;a4xn"
+	"q;>Hi_llmBShX1dtTA4cD)3Ug<KpD<OAuLCfLP`L9gx<*GN#^>%;oPc9vOdydAFmuM.BQ-hrfHDiY$k42V7h',HDXZSB@xg7D]4JZ)wO9R",
+	"%jPga@L9%P06T7_CT[.hVpp#r4H0Z]xl86c1JBSq@+PJ8+e<q'G2D:L#M>j_JB*-(%Y'n-/%2&pm8'aNlk]B7]QTi0moJd<yt78qdyg#h1luLXwy5s13Bn"
+	")S;WdtD`90h)Dl20mdm_<fudOW`qaZ=2'v,]Ga7e_<rlR4L$x#)LXhHb8]lm1q`Vx0A)xwj>/cqeqa_4#KPUN@%d$Z9(/0rU6NiDmUK]@>:WK2J4Eb6:^;"
+	";#d9/+:K2#7YH=q[eHUblcm#21wPIpthhS8a27vYx:n2a7IQB6*6JOuJB*fy_]Z[6Gb0sB>9uR#4.jidVW_Q'-XF*o[+5tI;d[fe(MS%ng2*vX-q;NRUTU"
+	"`5k&d$w*)8W;b=wniR77cydqSgPLLkox6+s=q9l],2']W9*Nnd+o;P%._&JR_qY@;';Zd`4T#=_mj6O<a*v2*$Cw;/P&`)g`/%<1r[OIwX*&UnYw._nI/E"
+	"3hDK2=&A26M.P22uf;oId6faxeju6`lFuJF)'c35`OV>;P:KQ3C.97#ZpS4Mh$@cnr`dyibj,93aKGsmrJ+fvj);(CppLb[Ca5lo6qDGuG.(Jg=9>NSyoh"
+	"8gc()ETC$%iEf_d]J6COrA)gMRxjCv-w4+%J[DOW:w83Z`=qlkNMm[-SW;aFQD*aAiPb.Y`gX8jE@gE43A^_be,#b$:e%#r=eh;q>e1a[n[vX@Iq=Q7uX_"
+	"dlIS0vZUhXeb4[oNc1(4fb2rUbajMO:;QZyL`r`fE#D,VUpwqmoA]/M7@FA@MX]nCZU09V7`ZIIQ)$5aDG;N$L;v;d=Yjt>t$c4SMI^bXr)gWRG'Sb--Of"
+	"Q]9*1R^tN@r*xISLb@E&w6u3tje>[OYA&4pH#yV83*HX^t4Tr7ymOmhTtllRGdQ6B*iX%'W6U8%]neW$VmguFep4ZXvq3vt&h*s)]7tb+'1feV2TG+wm^5"
+	"HUK.j(I2/+D5q7tJX)@Z<<T^J9E9(FW$snQi.lVwl_#2YZCpUPW[*EvcC&2K8^Ulk(SfRk<(`BOl46#8`XTF_h#iat:MhO#:hswEQ>mbJEjZ`1q]yse>6b"
+	"F1/@<S(ji9p*HT%&,E*#qfC:OOn-K*HnB+/tk%H5$`c=@^w+r8S$%G;.SKo]aIHL=a<3]f:DfxLMt=[Jh#pO3@B,xs*m@Xd*$JY)abRm$tO)%CcF;;RumG"
+	"o#qh8XOrYM)y)Hl5#hS)<&#tItEBqd.B%]'t6;bLQ4Nb3W,kd=ho0RtE1B7*jy0ol:`tm84AFEoR&`LMH;x&C=Q2y$qk6bJ9:r6Y6b<RTsyL6R+`Z];rau"
+	"Oe_yC4lNO(k-h[4+<f`Hyp4UCNQ9CwLCD1k-E/nI+RfU@ceHFE(kXPj*=OP3^2g6w3[$^4OJnr;a8rLM`FX==c9;P1xd4+G)v+QbG+4,5%UnMKPj:gqKHe"
+	"U&InYPWkh'o>O0;lo03J_yshUKC.^QT+I%y;s>h$$:Tv_Fl99RmWR=hholOEkxMPR_WBL6ji(n]7Oc@S1t'`[N812FCwp;YPO8FNe:rn9`vRL0kfMh=q&>"
+	"lX6$;:h<qba[ZOL'F@72Cx[C#DG=A/ZXU%lh880L'2f1rt07PQ8+`9iivU.<8Tsf._I+KyuIEyWg-#>cOVfp+$YoCHu/5pJNfDlH)vF+cNe>:piJg#mD+E"
+	"8K>J$EjEWiY3EDh9S&Oxs-&-S*`N;6(8:*K84Tku/-$5VfJed>Mo0w<KY24^>JP[0mnQ:XaC$B/H&Ous4i1K'1FvL5s0YDjAZ=Oc31-%Al)@HmA=[ihir8"
+	"bw4mjuFGsAZU7/=sg'0Pfr'tk/QZ7H2*W&QbiR)53d^(P[.tKnj=>r*-8aQkrv)4d,f0[+D=Mo,dihnncx=`dDMenV^vN843s2Ha1VB&m(Q_B0MTh.Pj9f"
+	"7K;TPT#L1c2[ujJlt=.t''_xG-:bD-J9lVQ0w2X3c[6gogE+`[oa_f6Nvrb/kg5c,4BaVTnq=JyGTDhDjRr^Kh3vMQy%O>)ZExfOCLj/P,&2ntU0>(vggj"
+	"a3Yuyn._()JKygZ.MR>yuw/=<jY>l,4)CuL<LPncagbJ[[i:meN_M^52/W4sCs-d-*ev.Y2K.g[j.K7moOtIy8b=]uREX9B*nu`u;&)B[@(y*dsDWUqb&f"
+	"K0'7t;e7-F32cqo'IHJGlcEdT0>P&7rtAb+;Lb:.w*P4dcvPg.Vsu`lgVBWIZpOuV/ObtTNZf7Vk18Sn_[sO2g<o:kU5=Wr^blFQtI-9g__t,oh6AMIi8*"
+	"RR1(2*B2or7T$+'1eK>2>cDO^)is,OCN`i0$t;9cXb'itr>Bvl1x^1/MF*ewKu+v[e/f]EtGqxOKe877iuGa2eO9CR^B$%m,DhUC8DfhUQf*J3&##",
 	0};
-#define DITI_SPIRV_SIZES_attention_gpu 5175u, 9843u
+#define DITI_SPIRV_SIZES_attention_gpu 5356u, 10271u
+static const char *const diti_spirv_text_attention_half[] = {
+	"n0C9%1VZI/>R:W$V2kjZbD$R-5$yI53RS7R>;;q=*Kr`'jv5j=sZypQoV$Ahf_dLnJ9#5Uy1rxCy.Na-8p2vk%]&jir_Aq>@t4v7YO8A**4AN(PN7=3/-("
+	"LmZscvkfu$(:eo2KeMyaTLMjtW(Kg>bbXoeo*g9c(jU<o.:[[8ir^00>no34cKM:6uR)&qIp[^aEe%tnqEEX)qL/*i>;'<rNquTTs7/Fjo[y:d8ipw[^$R"
+	"Bq>NIrqf+ujV_TfAGq,$SVn-I)5J<<ZM[QbCW+M/(^CEehAaLth6CuqELR.Vx+/AkRngqR-q8WBn:7jIR_g:Qk.t;BLPj&e5n^3ngLH'(JiA=fbKJD,XpW"
+	"]L+Y2Gm4G)NFMY3@M@IklN;eLkEx6liYM8lP9;:,^,$5i9aU:oOG`%tNlMcnjYys<Q=8k&EC$A2bN6pDd$Vc0W)ap4iI(qoR)h>9GO@;>P$CUD3[$vSecq"
+	":Vo0R)-O3kQPTv/6+VvUf,nA^l@95vCwX4)&(o#g<hL7PiuaAjo3<FhHTt2kc6Sudo[4]8Y*rpfp#$hS^jqePOBrao89-Bi;2C=]d`%EeD6+2gR^m[pe;u"
+	"MATPEBD;>'oZ;_1'4T8PuS3Bn_)hk<6H]igkti1gqXR`#Pige*)3pK7igk3$^E0_)amBq5V1s)nN08lVl_tIF09bH/56p*^+QVM-qbDLfBLA=TGlYX`b%E"
+	"uF`JgrbO,idGH>.m(3i(3UcG;himc-),5=FBqba5cIUj7-^:XRvA4*LgAQoIc9)B%B5Kk.W`/GI/+.Q]C=p3$W(nG`qMGijHZCZus,1pcy^IIF>6N/4qQb"
+	"vshN9=s7*X[bT4Cv5&mTu[MqOV[;[5EK4LAvU]Ym[Befoc06n&0>%k6vT5Zd_xbJ]LKCG&<oE+C@_%F,UUgTS$4=Xw6uT>b%iI>/`Xa0Ce'Q4'v7c6HrCG"
+	"q),$`0TrAPdlsyn5gBGLR>cYM&O*3]Ypgi[o#&bNJd)c$2bMUP$3VCq)*,0(aU'<ma<]x+ug@L&4_%2NddGF;T$WYKo5SKlV0Vw=NZPjpKu;DfdN<+m>)i"
+	"VqORwj]XwGWdsGF(ij4k=o^%HEx]Ol1o9Ch`mSwugcO]'+3+mf)Ma<i(;4cGLU2;@+i],@VDCNT9kLtX8M.lf^w`<W]d:ffD:/y%Jdv13f(@)TSR7Eo7vu"
+	"]s;VqoY()K9Y(FO*Oj:]L.JY-Q$17];e$BbPk*dSqTmS[Lyx#@tkHZ&JNKHl_:_)p/bh`DXF)&-)*:])CvWvmO::WD4mBuDL[kT>[r[H'Pcr`RTyqPKMZK"
+	"rDS=>F*/i3>Y*H8`%V`(]QSDy=-k[M/`1p%bGO4Iuh=m1O5iIO=SDA==8&1f/#qyBJiRLp-o$A`Q+:Jv5ZZkMPcwN_=HD@/]_#kd>/sJQ,pvk09+)MP;FU"
+	"@lRnWMhBsH_.aoGfcIntOW/]-g&4=-NvYf;mu#H]oM=(0Zv3O$QHFC>h_$>:Ws$UdsyE`lwD5b8hWD@da:hqWT[vTk(LJPXO0<#_*vuWdX2/AxR]E+1Md#"
+	"),fd%g(xhufJohqkR*uGUgf5YkXJQCi(F+Fm).+&i0q^nHKxUk/N^>P4f8p7Rq5Z5'1lmA]e@mO#5YB+D2IHHuo9;=O,e;:i.86^Ny*W1-.FJQfYld$n3V"
+	"m9`H_tM5Tb>Fs4CUH/xcb/WA&[(lod2fa[);7.g/YBj4Q`aG^IHK:uNn.VS9V8g]n+-[KnfSMR[F5IPP_ea6nKWrND0X2C.MN_2P>VL1J.3h-K<cAFwQb;"
+	")Z@a2Z_x1,MoSB3w=oC6E-FN(E&WWKn;:d+`S]E(l:oy7@cA6fCh@7cV]<.Ls_M]/I)<$)LhIBk`v'KW%o'>t#&8t3$.pB`ke]$f^cTK$<0#G-kdfq-$4P"
+	"P#k8co#F2B`&PW6eTTJ:>F6#[:]w%7I>`hpiXs'.=sY5OH5<u*0[DaB;-kPvsL3IadBb$B^`9Lg(5Chnh@Y=TXnv1kZ,dQAMT[Z^wcOT&ukfy5_QXXJ3Y#"
+	"c'FG,M1p_5GC4RQ2uBFNdL-n_(hC=7;&>U-n]Td#pn+WN9>:5BYZr/^fkv7GqG.A:Yuro4MM-IoiBY^s]_:(02]p,JQ'9XyG2>sw*F56o[+JjN450+3JYC"
+	"J'Wow-_u,cBM@:Km@tbOUsMfs%qa[&)ZN5q91`K^0p,v+qEjfRAo=^8C@idj27wS&6M%p2$Rs(6K+[#B%T(t=#v_s,E^D^(,XLqU,V^6dV8dV-.xBOxjfc"
+	"hpL>9[r)3mca//_:,*at1vms9-nUSM$T,N]#Y1q/8`Z+S8$+AhlC%rO@2h_9EF;bIgwU68#'fSnN)(8YF1De05MKDiKAg%.*Ys^<b7JiBVAOt,<-/9bGH>"
+	"whn(-U6bB+S1`bL39joZf'VcuQV9rhIBDDk0y0>0Cn)=uFB&qkRU<rh[KC'6*f.(v%fI,(P*E*)e*[Lcq*ByqG]Ze=h#*kvwu)QtO_4<4L@Mx(2(McFI>0"
+	"vtQDJd.AE=P/O>HgICRYGhG'DPM-(9E]^w:*KwV@7;mAIL,(_qR9iLt&^T'mXR`my&@$a0Q3%CC7$&OBIK>T1`]y3O)O5vl6VhDtUq3b:jOKSNAZny6](b"
+	"eof0%0oc7g5>,81',_pg4usPWWx<]3f*:%,NAxUa<w1i<.:FMdAc-^sYQ4mFDeBtKhwj9LIqt0xbx5%786T[^;lF[vcMoR$p3ZAOLW1de:w(j/J=4l+p2X"
+	"eC]A1(h_(lm@n%a@Nr+19+vWm8o%e51`0NArRAw.^yf+PpC^$E2kfjjlt]dA7h_R/gCMpth>TiZf>iYiZ8YnPvZROlvnmyX+1IL<V2SB$X[llT@(bZDfm("
+	"xVlS4sifVtrkmev2LT.r4PaEf:4L5FuxZMqum6]@F7wTCL+YtR<aJYB[BoxwsibDn_*B%Z/QW='=C>Gi5n-3987LAeMP=5xD')d)N6;'D7rRT,5/-l3/0L"
+	"jnt:-9TnvG[gF_DZ_n0e`jSl;8U^D]@<E-F/IINl/'rZO(NKF)h%@V(,obae*C:HEXNdmTrhk/c:U_rD(xNgHgnxeXj/KHdkV8l7%tEEc7cDLK&>wdu*]Q"
+	"=.1IX8AJ.0%>=s,g_9LREhy1qTEuLF1HZE5G7b2)3$H/4)SwxX0qqW>0-hu9dDpW&VG$CqPXC5bVN:S>mh0&4p%;I3Bt`@^(_BgWtk8iZ@/:=txu-*qE9a"
+	"y7QEw#I*K>Z>s[Qq#$i6-hgh@[Q.7IN1Z4mBUeB&kkr,p0K;QQEBp$gx#P))pp9[;P#pWV#Q:TZr5M&g;M8vZYOc:='_1:wwlWI's=>s6m'XoIB]5qa-8g"
+	"+kW8-r*/dhC8IGlRU#&*)GUP6u9<LsK0#xE6'v:qqpi6dAs:*TNpM[O_pT9pjZ2fl1=@gt=WwYe#+KYfh/7h37;mL'$>d&iF;jL9$W6e@fEr`BF1pgXW^M"
+	"M22h/HcbFj/=GXSgFJ-k>;i]HG]_k.fl(yCC[^^oP'>.5AC6VI.`r]@EG(fZUpZJRRJC717o6XpeytbIAl'I#Pr1)x+,DguO=eyB7AJn03Bbvm=#CS/3*q"
+	"x:'eU$=`@)1#fBHsPZ.trZXpk8tV.^C5'*0)7.qBRE6#:#Wt^N]jc%6g`<em_yCmQfHokZ7Al:RU<]G]]8bc_+v^@G[7Qlj=SpB)tw.LiFV23db%`guQI<"
+	"_Q=7u/0+7C_q-91k(90Vk6`2ZNqC>/,P2xp+DBlv,jC.9crFtoClE&$@ZBlQEQ*=:[R+B;r_Cs&OIrXv=q3ekEGne5)[faSlBJQ9w7MlYn/SO/1Yi;2Cjc"
+	"UCiuIk':#F@I@KirQmh*i>juA=k1^YQT8h%qH2dH&gYsU4_l5wylbV_u5dN9Tnj1llC[qohIe`g=6VUi3(aLpfUV9jbX'tENZ#@;i>lMU;s'8@<8aq1s]u"
+	",)ivf)0rOov4oc/>Pu7Baj;;-$.CAr2ds&hHQyKwA5SdL^o22('8(8$6``$kIaUW)l[Co;29xbhO-d[hG#-0F8Bq;==w8sNgi*,Gu8M+r]",
+	"g`.l-hgS1QJ&I<`w)q<(Rpj4LYtsxqIaq%L@v]nACEoa#WHal$fNL/%bpGb*K(-B^MP<yek`+H6gA:KF3u&9O0MnL[=(@Yasp+$kpA-`8Fw(b%I<0rp@Ht"
+	")#CDfj=WsE2'%5=g(TsM9ndhnN4idjo'<-+LKcP>G<yB%I<uD86&&dJF0252Gdb7i+1e3a^)ED^3SSEMPmd6vc+ud.YKL14LS'2RQY79v<f'xuZ1o^rZh,"
+	"_U)SdO'&]4^(iCr*w#Fu-$tBRfPFDhXh2[h2.WSaQhDr3MHvH**tfaY7fsF[%'*<TQ<*v-Ejr^dduqkn)xxIC<BO_X.7J0D9Y<0^up&4%$:3D1x]da+]@+"
+	"CB8FQ`m^DQv<k7`4OA=*hCNb9a%v[-eG<wxshO@LAAr=W53aL)JZC.NE+qY*n(Q'-6aNQw6>Jq<UD[v6_];u2G#BPr5Q&Gp9+:`lu=P45iiRg/sr-HZsp]"
+	"bSSbuqD#M/[C@dKeGQ&fsgD:;T%]/eg=)s+Aq&4[M7BfpDBU]m89.=nUtOZ/n:a$9.(%'#4Q/SADw[g$O>OKh>^m2.X@.pfD_>>mg$t1pkn^->U[5*Z^n^"
+	"<,mbdL,i0YY^i@L3Eeqr%6XhoLW'ir9^P+F=_;=(I[lql2-&(#2&%l,qh`W_IXm2q&%)dC9GL@pp(x=-.*ooJcOqZUj)Jokn^oIfhS>]0h/)o^:RLX$wPN"
+	"n$s2*tfQK,)v+g9JkLcPSc=sTxo_4yyFXD:eLP(ZOKgD5ts,TZ6prH=xW@/UL+'DoERiKo:F,;'X*-s)`B=MmfH19884YJ%#*o2e#cR`Xs0IF'rJ*-ANFU"
+	"S2,YR4#I<JVwu3fp&hjMEE:T[q.%7`p>KM+rL>93s/dY6^ZBSE=FcWc$$&Vbj6d>1yBco)w)NM%=jn-/i<y6^d32'jg_8#7j=;B'=Kh>giBK<koEB^P)->"
+	"&]/tCO_iy_-f/nwt]sG)9cH0*:x.fRew<'HRdL*YS^8_5PEH$o,(clW2Yf#pBr8H+rNUaS)2^wS2h,[Z=l_=ne.E$36ZO6'o9<i<3xb94*-2a=dGI>m-h:"
+	"(#J[Pk](4(HgIdE6U<r+&RLY7uwrIG*.++>DnQTW%%[GEcYkfxTDSFb*Amp=E=K>7E=]CPD8.bH#xuktw9ggyAdujO864",
+	0};
+#define DITI_SPIRV_SIZES_attention_half 4289u, 8221u
 static const char *const diti_spirv_text_norm[] = {
-	"n0C9%1VZI/0.ADtG[F7+;t>wJA84&WpPEh4&jf0lhAIWdrhb;<lt)FQieT#I^HR$K9V.f6;.sQAh6;Ujth.*$r_BC`5^HsGl)uDViJZ^MguZ==U:]0ef48"
-	"^+e'$IjyWDLA-K2+kop)_h>9yh,rkx'vr[/.CeoRk`@8F/K=NhL*DlUffmoNlW8.n%K@9Ke##B8hf7Qde@Oe2)G8O+hbQuw8Z-'VlEBa_0KsRc'a=5lwse"
-	".t-G*hndoLbyqSjQamea'%:_,G;a%9taace#D^ZP&=`EEZa.o5w[W7r%%Y7awfXp(C%^&k5]N%MA4LA0)$u/p4vQ%2]e..7-t`jLGZyjGe7UFXAj5@&5gP"
-	"'eX)v^wQWh/liZ]BVfb@s^Zd=B9@-V&B3@rcgd><T[bLG$&/;^@XL-FY#gniI=VW]n-1R[*ai.ZFd1Vyk4;nS^fMUx;c._<^H)Z^PjMJ@hJTm%R/-Pi1bB"
-	".:4(XVSlNCYY43R4Rq0$s)DJngaEC1pJ-1`'kHpl.g>uO0S_wVJ.1c#lBanr<XKspN$2&UiievQHL+DaEy&UqX7CS0'QQTNJ>WYj^`W+GKXNlMa04mh<_f"
-	"He,I&M&rY7rX8B(pR']HJ&gIT##;D.eQGd#V%*9V$tK55DQJ-m'EQ&Esmr./s,C*b.*8:aQ2pGlx7pLR(++Y'ppg=Iu3GDao>pRBGM[<n&O+-l`P&sg-E$"
-	"mm[v-9B$b4g_&0ess-9C@l&Q=OF#uvkZ%QtUEmNMi+PCgdd&OGE&>]N9Sp$a*AUhpP8*6xweA3kI2bQOJ+uEWMqT1lWo=Hr>l0b/P)_t75(0_Q.5_$V@HD"
-	"RhJeCEg$(>dkH3NVxJF;(>-6Kjn#vqGVaWn(x$YNiMyFdDa5j3-ad_%2U0qFVEbeOBrS7sA,Sf,6d-nm1tTv6WS0KYgq9G.rgva3%uldj<3e//TFfo6gto"
-	"c_%>dY<mlZo`N8*lc.eg-gm-iDm=l-NU^LL74eO:%*9sWD*hp(:=G.ta7%f2TeE8YDn1)h5oG*@MAS$K,3;.UYGhchdq>dZ[C(F44k2:-((i2pt.A),oYX"
-	"L01.;iU`VU@iAe5&@8PEflM-rD92c5-aIrW%ac^W*CpI44YR.=kE'jb39*/nbUoSCh`jaDt._Gi,LX.`SVg51cEH#/[sgg`t5U^2Y>dBD4wQWp;Sqix`;d"
-	"8j%xY#S_dPE=ab8263Q@kY[P%3OSM'+ux$$DG#IY+hv0kiB'^Z]imv-5&NmR=P$Juy1k%>T(*PTNX&%lfqtYG(X)j61f+GIQ]9/E/X1R(D:h)vDN.r6L._"
-	"$tWIugiB)5v:Ch#M-NkcnvN8#53dc:X3,NnbNfg&xj]<U2f-MUi&]UU5Un$b>J5o6tE^1aajW9mD$Tirs$-,t]@/82r07DJUZCw.GQb<03SUQl)%ay+NI3"
-	"PYe.d7]T^r1`fC&bi>uuH3jtgWdk9XmD6prP`H5o*ffI9u]b.VQ<q_ALWEVQ^Plv,fh@s:h[cvV$p#>8cq)/oX`)F5uf495JE@F%-rsgRh%DE6=8u[j'KA"
-	",g/]5,oEaiWjQ60IN=xTeW&0xov,%I9ugmTW.eQyJN0H.#+ZeQ+i9EXTA]fh)],rk+<t<Mh1)tisMGdrM3]ZHh)>DWXW'9]3Rm/:-eZ8mZDu=VGU0oXV@D"
-	"69uVVuYY),mVH$Uqh0o5F'@R4G)4jVcqY8VZJJ*Bu5qTNHUo`.'lT#Sv2>00@9H%(P(2C'Ox:ga-5)/irnmy8vasSjrC95@v6f/l(M3@d:05f6lXe%f>dN"
-	"5rd>GbI5`QjnjKGdYqN0sF>_3XYfD5Wt+5#c@k]C6SR;r#Ao8Fw>6cpPcBsUw$/H,hXUYCJt>$4oVjB4i`U<bOBuZEu30j.b^KjvG]h,MVd4btKmDOp>TP"
-	"P.'AToc/M6dq08pqG<Or'm_u/3W)E4xjZA;@J,4+EdB;<8E1;<:_Y3]*;j(H,9`OpTC-k]_>%q'*00'JLWG5EFGyAQ,>nkR(%$NYiJ7SKsJH%_p>>(J4q,"
-	"5ltMh]q(9K+9IO/1fIZRQv'X>QXFsNv=G/j2K`0NDUB+3ry/9GBedu9g/'w7N:Qp=Hos7.&VOB1%&r;hm1wr9j(Ed6yptSC6_`kOE6_-#BkcrhEJxlRm;b"
-	"ZjdA:OS1,Hhmt`4RH9q6[xoVDMJHK2F21Yq$(w/Haow#v,'e<.e)H+6a9l0%^x23L1UEa4Ca+OUtZ)Yqd5P)c$Hi@=CHWTkjQPRXITo%4tiF/ugRle#5&`"
-	"S5oU@HHRl1s]i.sJ$w41m6BkGEEtvO,LISHow36fX:K%h&;X3VFk=aYjZW2@ulrFBjSJ/]/Ugc`'tY'IG$JQ@--J^HH_+5$&Wje=4w[M4&KZ-^f9_w+v7O"
-	"YEjjmpth=l5VIhu8VCW'e,.s<(ddE1_n`TF@7l0-G*c$1JvE8d[sc-2<:=oPr#YX5bQMUt('gSEh[s0foxqOHTTF'QcQd/NFh%MGX2/()0$Vt)#[/GP.Ed"
-	"BnE*7KjPUso9/%hXV,wtiV8#nqR'q5<aLZ99[bUx<iTNtPC0Ubcu85#q5=Sy&_[WN&pA`9=GQW,,q,gtpjWk;*<hRQXHGBp9Say/%Bv_`#q#`-56$q>)>-"
-	"19fXH>s>Y(Q=cr5CwVnNa]:[Y%%&0V2b&w1Po98U^:I]bZOsOTFW]r+f4bK%]0s6--5un5)/mtCQ=MpNG6HFk8Y$dOK'kbT-m3F7>M6==;qBfK[g*D,U-o"
-	"MQ7A^:63VZHDN@Qf>dpB&[)oIfkyi2`KmfuB]%J6ncAsP;ZeM.Q1T;_e(3),.UI,wZA^gu>h4YmHfV:,Ds'yIIJPLo)`Gi[vg*G0q@a>9*L1c(^,,'ylPq"
-	".b7[D56[b8i4#SUoxJLMhxm[W<m8n*DB4$.*[4c1='#ct+/,QyTTj/2FU/^oi%WWNyGN#BkVb8.>bTOWxXF8,nMukO>W8d,F2>.QCe2Xv;w((fth/(wSnP"
-	"O^&0M0S>UsTgj74wg#K>LrFk9K=2%ZOv)Y:@e1r[Wt1=5V1d]9#a%>4Tu>>Vv_r52`&'')R[AvYfY#id1ZAhkBB^],#^(8WTf%U>3%B&7HqS[<dZ$T<li`"
-	"`owN5Tfj.'fMX(]f#9QRQhP.O%(4J:&d8o`l4j[-X_K4)(a'$pCB*wba6e`jCq4A+lH<4v<P+kJM4W'^ClgCP8L3SWdSc;kRdjRmK5(87XOk9mgX%_)*0K"
-	"d8Gs,R-fn/A`lRrTN>*Z1jH@[tw%[X(-TO%'lI0`pYbldP@ul)`%-XO]<>8/T8x%sQTE&Jl(tACGOW]W+^7s2(%]MZS]VsoR#^<e[@jcVxXiNXKX`-*Ok-"
-	"5om_Z*Z]xc[/tI17.4hvZd=OuEt<uy%#kg8PpPK=itJai6R;L:gsM`e:'#@&gobVP%O+&wEJ>H#jS0=q-c+RUF^J;MHi<7Hl/SrtQv_#A4TP<5a,`)86Do"
-	"wZ@2dRo:1^$U0,Clym9@9UbWb+-u>f#XqU(7.[]iClUR>)6,oyMt:up]lL_1&WlI=jC&trce1QZeql)pq=-Vs=6kb`kwkwPZDAE(DTq<kR_&(0SVVNl^DP"
-	"B46nO:mEKF.tT;eERI-ZheOj0t#Kw.ZgdBj5sUs9J&nTE`H)@]8Af4`bxZ8d36$y7-y'#%)=yl7Cs0CR]aB+)gx;5:XQ1@>NIkMEyW^N,Z7]uC@Xa<pEe4"
-	"T&N^D']sZL.ALwARks_8Na+7gt%#t<adOS:L'p)(-L`:N%ZuTq/O6p:d-JP6in<Wt.Nrx3.=D/^;1nQ/94%FrCs.jFIiYa@jdPlOwVWgE$_y1,sN:q7cv8"
-	"LiWHNG]lSV`cTT+m^-8Z@q30imp)9^+tn)CrqiSTE@m0qLuT02]wWl9tbb2KFg,dkWiH$<v@QV)h%yvfX;`9wDWOht4B:XglY18c7D9t#JQES/@en`+44M"
-	"HDmi<A8AmojxbrIagZ>8rFwHoOcNI8uJOwkTZe]<cL3fReY,t)*@lk#&KX)ti0uAhSy05)*h)XS]M2+59`*.a]pgEv[thKKsxN*tZ(5kM^",
-	"^vOEIJhFocS'(gtb@-7rfsv8Y.1]&ORkGh/Z3s14Uy+^_nRsKp^t)[Wp;/vDnR:2fOS.dKhkdtLd'J,.@S$i.=GESVmO-a>T[gQY`1xpc5U9dNN'FMGhAF"
-	"Q28JN.Qh8u5Q+d6lKpMr&=.q^E<VmU=$Tx:'W9[C7=nn=8+[toH+<+2pYnpECv0njsKsYB+k,tb@r$CD7ahEwQAZ:fm]DXAcaYfU<(yBkWX<=vsHh%Z`Za"
-	"d''NqC1x>jgvt3o2Zw2<$5'rung(ly:Nw+`An0M..:k;;K;(k'Y-X]30:S1E,s<iTxGykRL%F,iwG.H>egYc[WZR6CEK4-`9$92tAi]uBg+_Vdg2/Zyom5"
-	"7oXLl:DJI,&Ix1DenyM+AM-,<5baxJV=h7-tCr3/0<%HKV$X8VjdTm@e<)9oK<gNgSys+J1&y1r+8R7_bqCU%([9`#D*SO8p>K8R`iHSP9fH`&=:@[=X)I"
-	"Ky,>@xsvIBTF1eAWsu3slxC'*oU)$V=LKn*m,+/R'=QI8b&p`4iVk[e;W_yW4TIX;up-YfnMZf0:]ZAtXs0Pob6Is=Wu<aG`+4L%kXb//F,3K1F;HOqsR."
-	"h<<aD63=`G83n5uSpL)Nn*':wM:d#m#QVWZt@n8i^2#EM]kf/c:>pJ/a[CKiV*;hUx$-PctC[5h-0;A-pO[XrZ$DMRhqJV(uEjSREL`uPO9uh/Z#@3JQEV"
-	"k&k)yM-.Adxo0iB=n:f9QcUpl*kd%Q;M;%tONanf@-GK'm_tw45sfVQyQR$MpRGd9sX9xDRi9tG7adS;%P@:YH&pE$NTJI%@9^;:kc6j,CZ1c@r2fOx>*9"
-	"vxE#<h]910l=X/0VRw9@)1OBuf>NHW@/g1ll5_g(5v6k+7o#S,E'O9w','$#NGT7C06T(G(B$l3(6;]#%W[Q$hqlB/Vob7O^>Q<6$D0S1Q4s,&mgJ<JBRK"
-	"sX,Du9;N#GQ(x`4@$`vfbCvic4BExBiE>JDtt3h8Lr#Cg,+7:s7HbnwUU*D#%>rx#5aW,5j+O/.;<m8/GCSe,XJ1(a%9qi/^wXdD@l,_q2<Z+#ImM(b6l_"
-	"BW3s6U`3/JSCYWfweNOPLsl#TkRUg:.-8l5x*NF>5qTu^sU)Lp[ih)pD$A@/Q*SN.q4]SgC6N5$23PlX4XPE9n)[E<KD)vqHCECWpd+UgsVe`,EOoqxstn"
-	"Dl9&<]E2bNyi%0)edl[2o1tw[l[dAIaXf)dV):n2a*s9>8oGDlMUElT5:sdD;,/@DYQDv4U#yn3t+R$>n5OGP%nZmk*Z,dj,a5-S,_B9d&ZiM&apP2LcbM"
-	"J7HeWKSbnfuUKFetNYo[fAGkpJT6#r41(&]n*o-pLNCaI&Q`8lMiv;I,pG+fG4#TmV3jUIu:d>b<rkTDOOF7kS$20sTu=Wh6JU'.p:oBgjm@)3(/vm0(,#"
-	"Fk%c@AWEtUUec(70C5F(^@5COqIq&)xpKM>[<Cn&L'bmP$hmfm&V4ld:(qC,1PUmw#`hhwpl.VCyNebt<MQ&tt)%g3JQwe*C)fP^=dwCB(5j^K@y6#Ig9P"
-	"'xOgxAcFL]aK*n[fHll1VmJbEnVLfjgo^7eA#6SyY1'mm%ET_3R+V)[PJNPa6(GcZ4pi0Xk>dI8LvZHXTJA@BS[T]`9Um<`$WmqVF$/U#%nIDrtY4>gcO,"
-	"j(h8viyY=2%$OWlruJs_:CNvNj)1:Cx8>3Gdul-+',ptAALN%$45FIt-UJ1WUR/WSY`T+hX.A+.Mca#$$v`^=i'c8^aDu(EH6U:&<xqQ6%$s,(=gFUw&v/"
-	"`96Sd$Q@>Fv0rO(6*$hf)Zpakt*HAuY)_Z(eklQd;/^;8uc0[g[Ee^Yt:T>44<tV_[6f.#",
+	"n0C9%1VZI/xQSSoMQC7+;t>wJA84&WpPEh4&jf0lhAIWdrhb;<lt)FQieT#IopNAso=pHsUmk;]>E%62mZL.HRf'A^n^$gO`m[A>A-a)iR7Rl7A>Ky*]SS"
+	"`5cLYkA_WotoWtZZmSqWY;@=7%Ey*D6Pn.GjHha&=kIUc0Z*X6BP=8^6rRlPNC>+D0:,%gjpM<*XGpg79`.'*c_Z*-CWq9$Zn-=2BPAl0[$.kD9-OvSj^v"
+	"&(BF%]x99LXJAi/Jqq;>P+WN)ov`Ish[2;(Pg8NNp+NpIe+Zay1xfRXT+6lYiFoG.hWcU[S^`[T]No7c8Ap,,TnKD^5Lhda'ND^^(4g*Mi;/DvGIv>))QM"
+	"JrD,r+SxH5:k2FJU=j3>6H:^iS)&Z)-tN5@7^qwn&-@/W[O@-)%Ee(e@qtHY'K%,P.xh0R)1/;3M&J8a3qR`os'kKs5o`5=,J/XKQJ&I1Ot;$bO9:lM1(B"
+	"KL3DUAjDZknK4ZtefUV.c36t'cYoVgRKpb=tNrm@Fa:V).-okq4(6Uv$N64U/k#xxr4QQ46VaZlf`qgrJiZvSlb1Zuplv%ycK4d+tm(9).6k3:0GgKPC8_"
+	"nr=:qM7oxNM2*jOXgo+wM+bq;iX=f5UFq]_.eR[3:dG9wM%]]9SD1AZVR1Ms9sWSc'%B8U7Y$:7iCNwQ7E>'#Fh0;vC^tSP75g&b'VUu*GURnsuca<t0H/"
+	"j,K]xwQIwbn;yhELu&l@#Xk@_;NDW3h;8AvIXA2sxo1upG3p]4Qqo3+wDE=6@r$GNJoXs'/T(gJ&0c*K,p$,L1o'@G^a8gg;3B]1TMUJl,$4RXFS`-7cXK"
+	"Zs/N_XF]qyO<Fnxu7ikQTYfR].Ov$b+=B;<@Qf-gkN=kmf8#Uqu]Ds$sF+W/F-+Nv;HL4AQXio`3Aa,bLru;/KTQL28EUfaV^*F286O=rT-n)Bg9J*okDB"
+	"dRliZ)1%9$fn-3SD;@^k#]5@D*(G,xCbcI.)6RHY)SEwu^A`E11/WaNfD>7^UhZ;3qRe$*4]+p7[O/-I>]0X+tvX;DNW<+#w6p.=k/g88B:dX8WBS)l_GX"
+	"IGKq=G.nLGfpRyLMQbUjAd/]uR18qyDhkN@Lo1_79ho;)%H8QfnbaI%opA29Xi+@WbBs;wRbVH)v]9x*=cvd+H)40f)BSyQ:ENnsURR$MxZGOe]>]E8/ne"
+	"SY4FS8i&6S$naf'S,V-7I4H'50=Z)hD8LpYvBAMe_w7GElda]/_V4FoS_x%U<o2U*k]V+w,'KSsS^$bGyt1VED<VD3Oe9GBi@RlJ_wNve2%6EHem$Ll;6%"
+	"4+n,)yO*;INJlnpqhrDYV:*ZZS;G8vv2vlX,T]fwB[ObJZ%P-4ClZU3-VA;)I<75R2DB(pK+T/iquYr-R4Mg[=IL8iq9(/cllp^FNUipV(T]CKP1w06'<l"
+	"/Eu+`aoygC9F6UB72jfy@e)]4pyAX7akYY21cVTPblV@06*<4SFS(WoJ0y(U(xY0glwc^%xCG/MA@20xHI3/<a0I[_J#r2TXQVCTOE))EaCO01OG;1.,*l"
+	">NWLOD+wPUF^D6WG+Erfcj^-@Wvn5@6:mE:)>lETB+NQ$f*VFrR$0&^ZymMATMIde1o:XVe>xTC*n282-C^scUR.@qiBI195D6Vs)0yO8FZfVKQ5m8FvSx"
+	"Zw,'JIS*&yT1p`:FsW,3vTXNUM'YYn;2H&Ix`6O7C$@4;:5e<ANxe%HLw3W]w`7>aU3EFyn8Vnl]V3$C:M@8WCvqHa#V/ul%X/09.OgFG5DmRLLbRw8Rl;"
+	"E$$.1H7Da'`SSa#;KOaTEAiZ6ac-7LElfKW-h;,_vw^d)0K[SfG^0Z2(S;XN9&oLB7^Z1hRDb44)1HW)oaR)mr,Lyc5ltvRe#o6n,:4`o/&eYGb(8p_Z(`"
+	"o95p(>FPDo'+o<yJ0lDK'P#'4aNu3*nG4quAtd:0*BYNmpe(y0Y/H5LwFv3]J7p'us4.9NL>.0*A0o.QDi5<7%@$K]0:>5#EU92cs5pmw7Dpo60%l*d]5F"
+	"R=3fbE-Sf-64+2OlXTqp;(So6FnB==deyWL[&w,&gU*oXqurpSBR]PxBb<Gr*/]dS21nHHd07SS)^/H]`AR4D5.E7D1QT0)=UeMB5.0>,l=h(^_6ZvRvWw"
+	"0[j-2c*PiA#7soSnaU:)J&/%vj,Cv'dUU'm((K78pBQXL9h9(EZeHN5_42iW=d-^Q$a>[6%kb)iij/nfh)V>b5+k%_8N/mpr_)R6Ro0w.T,Y6j6f#PVVO5"
+	"dKlvdW&RMRZG2ipbcSTPiw)[S6k'%-m1Afefi>.;%&8F4/4hp^U@+Bd+HhOur26u:HGa_wKWJ*^YtC9-s/[i:&i'yQ@9GteM%uuFH;oLrSM5F7orX[x6nJ"
+	"$d,^<I>2U%BSXObi%_Y9;G.M:]T3i:S<tEAjqlJFf'^LA5v#)tdB`nq`(kC/mgF.FwB&wK:BQ*k>nf)m%Zt_PLX1l/:`__<5HK2%9&,pgcrC>+n4gtmfXa"
+	"rR5^kv=aICi(+MHAM+qU89,__bF8i2=F&S8*$lr/JEGQkVSCu<;f-8;)SaTdxUA9ig'/jfkhHfRxdHAlLh%M:ej5pBoIgE`fF$2>#[uGYyRn@d-l/>(pR3"
+	"t$wq2->BG3U`<3.WmaO.H_qt+)UCirr*FN=u:XGUV2iRvTvh=@+Lo`a$bf@N@plHK^.O:KYE=Xp0DFJpAt#nE8-Ic.A-FYUU(*&^Jx*2>JwII4LsW3ywbJ"
+	"A@3Kjavx'dj(fdC<M@%u96&q-p7mh2*8m='wo]ccvVMo]#t0PHL;K[,(<_9Au$SYIcs:93hqua8QR.(,/j'T@1*>aO1(=W1(VAm<^ep$H9/g4ZGPY*F'2-"
+	"ibR5Lto*>Z*-8VQBcJe<hqYqv.[HxSPW+L75rmP8.0(:`i5V68sHHCJ'Fo(jMuo6D8mMGFG0t-&v9kP]^3vwRa`5Psr_Imn504^WA1v(WfAIPfnBW-0/;/"
+	"kPo0Rm>[1fw7+HO3PyD/Eiv1i^ax&X5I)ZG(XYHv[sTnS3/vE39SqOl]<`Y.P<ma5@9]CY&Z0.'.F,6@&wlwoP+^@BZ9)ac040)bWPlfOIF;:@q;-[(w)n"
+	"r.Iv;epLS<5dnL'd^XC#8#_1_%;WF&F.QYZ9^n>_9<-4)HEtFG=X6p%w;VFqhN-Jf>o61]tLpL5L<J(`ghhaFTkELNdqDs,x=[FQ]+L*<(`Mcbd03fi*Is"
+	":IHJ0VxoRL>hXXk*C>#=Iq-iQi`x*,iHI:a^&K@Fm6,V>p&So9FmI1p2asu2@[t.9`qZkgcms'vA7j,*iJ<*fJ4b_F7AuXA*]<p-)jBF[;YQ+(=SiD9DAg"
+	")Ew.TnCkvhs_T%Yhbq^w<dR8Fp]GTa`aaowetdx'2X64_6Y(*&'-B=oE]]3E]>pQrUME_K4wj(lm_r)QJ1i2,Ob8vk,)]ct+w_BPI.0jt.pZtc-*]Y,>D["
+	"UGJ=tRA,EH(Ec,JkDX:pou]GD&VtVhgV.q$e4C7j.78ekxUq>gVSp=Xr0Jkg$.Q5:vpBwGQ(rC*@/i`=)Z>tUCHAEk#3h+7^b+uIU6S<Q2pvmD=UUUEFuH"
+	"X;pD#u>jx/Q<pU]w+b5Qi,SWU9T[bY3K>-_J;jsM.IW@$Riirk[JM;>$f<:t97,&<KDlK,Ur_KB1QsNEvkL]I4,TEhsB:&=Cig##fMG]%kllv#BBad.BkD"
+	"G#@jy8abIQiS1t0[O&.VaUF6TjE1Uu5T,VI544v<Jn]wJAH)V1]cQvppFF=JVC*aYg$)bJp:t&2>U)qtv^,nff4`e7yLX2;:f-:B#ItPJsbsHiL%;^Z6Ma"
+	"C#o4V_(y`2]EPh1Yf(AybcFZIKGOp%s%5<pTs(,M:0+fNS)Tcmf_2A,su=)^'+@5YmpAhoeCU(#aMNv([5SgS;i9hu3@gCvo4rs1U]Kg`Q3#nuUo=s>_op"
+	"Db]dJAG(t_;(HFKi'`tQvGpL*,m1>9Mb:[tvAMah=HMxej*3BC*8XBp#5r;%[I%4WqCchFD5Dy>s2%TvLZ<TT]iqJK#DDHbG`o>Ed:TaK+",
+	"V=6iMBcuVN:>O8]KAP'`^_(07AJy.^R>b@vv[yQn$ay@pdaUhuS`KX^<B)hgrcB'>yv/27v#lc%k<0yB1w@)h+>pKHnZa+bqM-KQ8fe%ca-fgLLFpKE-=G"
+	"DVp>>oC=^rxVOiiCgG,vPdneI4#j*4BK]JmJ:WK&UUr7uL%sa8Y/CwB2`l8S<I#T5AjuL_Dk2ShrRL&+F,2GScU*Uf`NAL4ldmNHbSxsF8)=og/6+GSPUd"
+	"mEy'y3Q#Bi;NN1R8I74$0o9rF+BGC)1M*D+7JHC14VUVW:6UCO<H;FB]rqlDr(ssd:$1]/mNW^[+EGP@6%2Mow1SdQMJ[e]0jr&tK/=KWZ[patE'ySd1u)"
+	"-2=qjAn,%jG2XT5ff2c^ZNbnJ(<GqIFf[yHV@8-vOo`'ZY4+`-AX*.[l>NHDL+hIRsYy8G@W<QS9GkD4-A=K$L@NA>EcxUyNS<^w>k)a;m3bu-oNdc5B(T"
+	"E1;Widv;%^MJpmjcU-*Rbw7tk6's]*Gx-l[ph_%Bn'8xM0bqO>-8oE76=`'>DCJeoC8M[7r,&0E;Ch6a9vIsS6fDGDmrm#C;1df#9uq>n]N:Gk>-7_pHxA"
+	"LX_Q%@g#ATxp94s[E*nr6;4)=P/d;/@KplQ#L$$acmYw*L*<QtxK90Jsvx&eW$WWCf/>6-L2<x&Wqb914rK/fW=:r,s5Rf^so$Q_g&H;-DedVaI)#`P#jo"
+	"BM+r:Yn#L=Fpyebo.TbR$TEd`7nI=SlD<N$WQw7Tj@sesvln)+GuA+=X,_C'Uc2T`L/Q$#TPw^7DTYpmI)@cY^irP9-&*X)rH(1F4XZCJeDMcqIn9)ls9`"
+	"9(OfYfVCW>$I6'hxK4g,-oX[L7;4,0LpwYpj<Z%qVhvWe)Dn_QTI`uyop0CB=MrKFmaEt(5s*;sXLX2F8`q2&R/7oo*q[]1coJ^Q-N8MI9d('O]<K<5<X^"
+	"D-O#G0u#*fUmh7#;S#QyJ8WbbIwf:=@r.$qtD%7vCE+W0_C-JNM>$*x6PuZ/GZBE_f)2yNBiu[:7+^$OJwt_>A'G3ng242^fN]A)k,7194;HX,<`A:3gpE"
+	"P,:1%K`@Kn#bW1]&hvYr7xmL#_w,YnI*FGI%QKq9VcUKfNe;eNgUEagUtN;),B<SZs*^0A,K#TrSZJcu#Z=e7`O&3UAyA`eAdYhNdOf@'(<t^+BpB=%#:E"
+	"l$[Zd*M5(/p[d(d'*i6RJ;TfrJC7AZ2/L<v]u6rBPlw6[c^jB$gSnLsY(ZWbXl'5:RJbD^3wZ;SXSeNB<Aq.p_ihBa:m*B5qrq>/#g/5cQtn]L2`:o;-],"
+	"Mst>ONJgYG%pJn.JL^pc4B#o=L-4bcX)e^QyIUVE``fhM#=+MqfW^nLwE^UW$R.`XnSa)PDV8')6v:`v6Z]/,-Tqhk#sP.r-Mo/kb5Z@p;nnVwa42F:r=R"
+	"=ic_$vrjW=G>g2x4dEY[NS2B'GeNg@lGHtNDT/>@:+QB0@_4YP5OmvoOal=egK8=Jj#^jy,mZnS+=A/%LZk^q-@6*%Wkwuq@OIM1yR@r`OeG]KhWCp&c&p"
+	"/YK7h+dQuHcx2J(5aL@Rn`(.P]nWH+1xyW_%,c:MD>IiI/xHXN#cQk[e8=BsermFN)ec@#^%3,G8_+l5iSn)9c2yNdaAK3PUe,TnY-nIKL'ZLZ;nD2Z$;m"
+	"EA=>':P6w>h/c2Ix3M7tX&h%^E*1XQZ*Koj)3TPs6^pH-W%iqrM.O4ob-a`p'3]u$FZstR]NhZO+W1_i@BO>KJQSUC8g``Pl/0)ZsXJZF-IOLI8CD[:n$j",
 	0};
-#define DITI_SPIRV_SIZES_norm 5114u, 9802u
+#define DITI_SPIRV_SIZES_norm 4991u, 9589u
 static const char *const diti_spirv_text_qkv_post[] = {
-	"n0C9%1VZI/6e/yYc-[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@,c7.[iS07QrJ%qO7y1$U>OPq=I+QW&>pxjYne`<oU#yg9:'Ll:)aBIO0ln$DuQ<"
-	"r]^Y6I*v3R)nIg0]$6If'tug@vS8];NViiXi+c7GQkTc;`tjB;XO)F$Q<*s7y$YJ3u07bla.t6TYLeh[+Nj/&rtDAIC3QXVWV$'e'F:=krsGcxvh@K4bt6"
-	"P6V.N>+CC:-,m`(E81PNQ.V_R(QG^I@tjLCYF=$t[JQQZ*3x2dJ0f^<%UTG0WrQA/Jh%4:vN,Tf'OMQ;9`%[uhi$=6WJhp`YS*;6U7>D3=w44%K@A1E-->"
-	"S]rJ/;MGC^MVDPH8+'0vLJ&D--29K:c7rR$OH^x;euGK1lxtQMI/dEj$OOGE-:bTo@/9'4eA(OaPpN5`VSI[ml02ZcrpFYMUxf9GbR>/dXX_vq+lgCLP:Z"
-	"<LkuybnH,xVO=&7hH(@rHG1,lyfM_kWi%03/,-S3KTUN`jG&>LR.I))mOam62QY:J0oRb/q0gEu[]_&gGvEP^7UJOxhyMRCv5V>yaBe/s2@UC;3dWEA5`l"
-	"+.LeK=i1_VPB2;qk)76&o6(tKkU&B@wth+qK<Oyik;EdL02;ZIZJDU6Q0,_]6yvOfPQDy1,/4Bq3lm]+35c7GFHGr(u=n@4*A7lI2:3_`<cn_/Bu63edcr"
-	"E.:Zel7XCt&uw:7OjGY[tJsp@K]q7PX<]*'UF6>:MTAk3n0a^:#=:-/:M$=<sUw^cd=<I*atGYQ'4Fw'*CwXS_i9c:):9g9,5HjLc*c10oY[po5,sGX7i9"
-	"Mpo/E$aYK.q(hMF#>C7O^,wtE<V64Th(wmy0`YK8M'&*TR7a^@S6X<c@;9l#33XYELfPl]@#.n4tPeQZII4pGsI&W$y*]GCb>wC:2NM(aW*%vWMcL>0+)c"
-	"De0[#1CA&WWrP$IY8U/c8nHFVOKf/DH2J'mtc>qD1JHB63gI`UnYe,]9-pr]RlUN,sw3W:lCDsd:G_6.JA.^BgNL$tZJLBEo[s:Urd[AtUx]FX^hqs`mTH"
-	"8#,imY-eXNnw@I&V9da:V0l&5Z,doZYG'P.H^=Ms+-RpaQtUVe:Ld0v4I(M$ol/8i*/HbZq>2`lki.,le@@;_/Ml(<*JO.OC#GJw.uqgicmc.qpI)8<&kD"
-	"vWVXPMpI&o64$e2lTgwvFDXK#6K=`+Gql#iktrO)/;bKG1bw7u/QuQ:V$]4WY2F*j7lfglTXNWu02c&.(;cu-rqD/AYaf4jMK_m,ViD@tqI4mZoE+'w>ei"
-	"Il]tq*@'Iv`j4$M#NiMV:i(m`Ln4E9E0wu6IMo)JcQ8QpcSD0n4gu1#nu0'pD#;#^*6srH,`^T9x_Tf$Qr7^TgrJ>nLULyqS^5BZ$U%@NnE%M>YbIgy]Jj"
-	"XQ^W7g[&<>F>/KJ+/;0=JVlS-;n'k1YNp)<64Tq1j+5NF/S9WC%^>_M4gEMv<G;'5apNAKd.n75ErHEFTsRLKN[SR&dM&1iCAj*@OB^3<-[obo/1EsbBRZ"
-	"%EG()K9J&_J(-fyTu:54F1%Y[6V1M>&QyP^6R].rmy#mMsNF-P^Pah6o>lLVYIEHaWQA`5S/eKRD%'HI_D--Lk8@Z=ug;-`/y=gOOUm_$Q49m[gSfQmD,j"
-	"'ZPy)CctAeAHmn@j]'&w`3T5aY$FwQC)Dw)8tUcVDiT%&f8kcn3;,L/kTL^ET5Dro7`SB;l4BxcdnYae0L_NMfVa^7OicSSsK.,bRa,*2>R@>y1:HH&@jd"
-	"MRN=6adFw:BAMMt%mw+vl%TJ19>itVm,mIK1n:mlkYmmJ0[tC:HBP<PXy$+7d-[$fnmcTDU<w+H8AqE(*pmQ][9Z.PEak]gEh12NLTk%4GIYPjjV7J'Rwq"
-	"9kh`r>W<i5XG<xepe1LJh6WqscanG]&dBvq<kSi0>.fgt`ZTo*yutcckGVW1DOjTdb#Okf6jg`y*DaGA]sQsmCpBcgI(y62*%hUelFp`,+`l&Xyidh<(cv"
-	"cNan$NRwQh>&xd4J;m/mj>I/;dtXFaI>K<0/P-Q%)fJ+*S^_.w]./7]seCjuy3=XH,Xvivs/l_qkp%=07W`L#Tn>a9f;W<wbxX%HbMLgUPy.,wv(C>ZB>2"
-	"3b,hQYCg:+boy>s/4yi'okKQx'TIJUlK`gM>)NAcAG,9[AS3OrdneU-UCdbE6_-S$N5Kv,Ek](rg*M^:07YKZsDdxhaMShf%DYCv)kLP[hldWMFl2-u;w^"
-	"JuKFT[2R4%dsm0i&Xt0PJir<,$s>al$64>910e7dv>O`UW&wsy1,Xd#B<p*6I/DYF:JR=H4U<9HLS6;ff;obX<42xhKt.heYHEt:aPCtya.@[k3knEUDt<"
-	"#A%JLJ7>]Y6)gYssdb3k]o)ZjJ:>CUOfJVWU>l#OXwy=iHGoMfor&LfGU-xf1m5'5]*S_CP22Nky^^``(S5%b+gZIrK(aG)>hd^ivxSRCOqn5V&B028m>^"
-	"mB3XGN+5H)SR`'a.no(1yG4e&4_urA[63VH<LsB+vu$7M%ot66b*/r>5sCGC72f2Z8Dq%30Bb;Le;.[UDT4y;SA>&%_83r;l6#9y%WL+hXsa#0IX8`.PoY"
-	"m$^g6L-g-1%(VkFwu-OK](..=[Q:*c')4ZGlh)G_vD(TyS8:d4bH8lsmXv7Ugqkpf:86vo7'%$loi_[5:@5g4@v)FuP8<NKK7[f[/N*U%7Qwdp-L]ACeQ%"
-	"L_X,q_hRtJQK:Je8IZ9tY:.W,o0lIaO8b;r8E$$R&_'CR<iI</cPgk+hS]&>=DJCF6Sy5>oiaSFUw1F]f:$=;,Yk);T&;6&$FP0x&v'-].Uxy,D1oF-lj'"
-	"7nlG5X1]SUDe4PdZ)_U0*%KqE#7Ek#@ujxZP`V<>YBIr^daC*8#nZ;&ALt2VJ*2_k$a;=%W^ahp__'SgH-=n190`&sAI'<%cr&MK6l98bLF='_uf+&;@s'"
-	"TB'T$i'ZTpFl:JrS2,A5p@jrv(Fcy]$Qbx(g>&wcavhxCQ'j=D(w*%/hlOd5GSRf[a#-t0iAQNinD2_c^Zd$nT)sucppTdS]bQ-RA-]4hcdn)<g^)>#a/N"
-	"='i,_*5fTTs`tAd1u816D(1'tDY[P%8fFc%+^utQ%.I1'UL+-ahdr+d/ZlfS#`%lJUG+ogt1'4ilC4^3)JFV,*,)(]kes54BWqewO3f5E8['@,rHl'2-t,"
-	"eilP.1GbbXi[D](eFE>qUal055;bAdM7@s^9RI.O$ud$)+yXrRWMF><kBFQrlRu$.iclUd,aBbm,KvqiMsRZ2Svs7BlY/p,%.n#'<^W8)$']2Adx)kaKf7"
-	"L#Sla6L_fPNQvX>fgtc/6XffZe*kSo`#]sDQl0x380DC,4`u_c=jMc6e.a4BW:3Bi3S[$P9n_/^@V-&ef+$VQfVlE9Vic-iGheiHAi`=u5aE#;1XS,B648"
-	"$]gw2^*Ngd0X`b8tl3]_fn3r[g$phO6N_#5oa[M2%kmRpv-gXcHf'Q@[8myHOsfiLLuOd;grAK)6yfX52ve^`8OV7q'aLqtej;Hg]eBT14'KWn]3biL1-U"
-	"I2@0R54C&&gFX*>_dvUKlTbk)=c0RF5F[YVy-ykMnTuyt9>m*tm9F>2vCrB'.HXN6D$uYmPd34kMVU8PE>R4EPOC5oY8&d4@Cq,#cL6k;3[$g'HOG3n92k"
-	"eCnYkkOD&u>EA=v12xu`f+@E`J^PY9(E)lk[Y*t8xc%_HYGq###sgogJH+shP,lPSh:BcPB`ZGJoKQTL'o2oCr@5QlnA2cl7=>)b;cSq3<TC)hUobjmeXr"
-	"msigj0Hb,m@6^07G]7<*ERsnv<=)rm1dPsn_D8mP/9;fk'HQJ$Q^r:pC/D9KQ(7DWWKR`*aL#k/LVN6V[;0[vMG6)ht'MQheKt$Dv>)MT,9y;KQpMU9mNs"
-	"GDdo`_okpJ`11BThk+'[-N/CprIIs3bcdiLh*]$+/=1aUu<M3$BUFx@7MXYXFJCbl.w(,$r8LkZ=0aT%bVNyJ$G,XTgM`nK;bER(DlMIuq",
-	"XOI_Tw<To38$Ce(Cx]v+/s;gc[iDNZv@8YK<N09[#O(+^ZZ#bGgrAR[/TcCH=j$Rr^f`JopciA<_erl4n941]>wF,8]uA,QlQKvNR>KVOjtK[KG5k>2O_$"
-	"iidYb9Nv(<U,T+(ZJWrlil5P]oR$V+P5H2,b^-<:#GTeP^Z6Bhjc5r_IXs'MoA3[f&>Hug)bj/W+Jmv[.fIHBHYH<kibplB>9bup<IVnfb1;EjuJ+T-Gqw"
-	"JF'Nb,n#*Cc/$qK4aga)9+ut7X`elWp;rYXANy5+:g^%reuVsSDXrPAE7=XfKJErHbA75uZi4T>5V'B*3,I.NoyG<]xkN.1h%[Z#gW@T`/U^mpq$g0;`s&"
-	"FsyioaDXj$Zs=v$&H_bQ'WBm]9d5T7Okp&[-N(^u3lI8YQHH@N(5yAE3IFU#D4)_,G608aG'hfoPZ_BALipHDmfrX_t+oG<[fIf;/[Es/<K#)*>ba/-i&."
-	"&IC/>(6b=@^L$-%e.ZSj]LD9)=nAX+Lm:Bs&bZ2cpqV4Y'vWLC;8hx%itg.nDyDO'vSJ1^^6772&BFF:mo/_UT=+5X-m$5'PC)6@Pd^IorhGxRE*6vNmg0"
-	"[TL'&dCSK$C_>Otr-K#[pA1K=ncyj-@5OJjb*9nC8xn<D*9_va1$GBRK03]0P>EuFukfSh0&51.kZup)gAt)Md/P56Zql7.h$4/b2k`:ekR_]<T/k,ZW%>"
-	"sqAytHNO]smU=NvU.0$_;jknMYLyl@'.]q,oB9=P$1jo%`.ObQ,o2w`&lxO)##",
+	"n0C9%1VZI/2@o`X.Q_fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@,c7.[iS07QrJ%qO7y1$U>OPq=I+QW&>pxjY@M>>ew;C%RtQWDsDfsZq;-sn>QI+"
+	"(Sx.`ovkOlk'MFQHZ(%.jd>;x)r,E43%`e&V(=`:0FNv+:fkaC+l2]v9Ev@q`S.1dJKTl+'o&Xm<d/*V3So0dEOgCJhUWIp#:[a#YGVshon:aTqoI9RALu"
+	"AZBU4bhR&7LAdu^[s,w3/bEW)-Wou/%*#+KgL-;rGk:%K%(SR5l[TWKjNNnFs3njJb=V:GtMvS#C101^1n-@_*b*ccDo&4J7V'CDrQ<Q))`>`j(2n)oGe`"
+	"B'S9LC'F)yHb-JbqL#l>t&N6LZH:ci/5^%v^NtqAlN$Wm#:NeHYQ<>lI_phW2oA*=ZNJO[>5jf5VpX^Y3Y>/2isQq(_7V3se,m`,>`iF1wL_KThSS/kJ1b"
+	"r@hYU'dfgPoCk(L%Oc-C<&Zcv#d(9*<6r8;kaEx-(:P$pVhi;9xU9F<xa=-H(IR,@CAQ4#/+=Tar49r]pK9sV5;X3Q=;YBg-xeRXAB&-XI3GK&)#T-%_R7"
+	"MD6y3/y5<e0Px(DOr5p^-rjrR%)qdLbraFT#)3(%KSD*dw'K:ZG9skmNU0IT;L;5Wko<a%a@iS2Y9&y1[we>JYd+gtb5L$rIc1f;9ePLcjcV[4mMYn=r;l"
+	"kE]-tFcE^Yju1ciLdluZdjClYF(CPl]-4GCSUbS68kr$Gck+p:0A30Z9)%@/IUi2d*pjrp<&^qWIa6,2'YKFB+tefJ6>BNgMFsKoX&Gb')uY:Vce:Xdj*v"
+	"'Gid692nN>jL-0ko3XRee&a@.b0j^n/&HtR4=wRsf+Tk.sEX^G`cF>d>Nb]BPVoa^YV+QMZ#g$jug7g/A2G>+7.Hcp/Vm5N$Z-YoL91&,3rx[2Y>.O%`1K"
+	"+%_$Cad=p5%*$[qsQp2/FWss-aGV&&%[92D_mpi6pWlV+;88<e-AmgaPa`UG0tCgIDGIo_+yZ)DSsD$*AD$BCa6L0HWD*^>Wx[Ww)4C,IL64t@5eIXcSMw"
+	"CA1#t6Mop*BnO2ThG6]JL,:'KL>n>Q3qr5iM]oT>-a<&MZc/'dWstgp5+_EqZB8MAGpO%lq,XNneskP$8mkfYCk]9Zr3(/1jU@2;SG,Ks)ubf%>%m-_%->"
+	"Ne:'cNS4d7Pjqf6*RSc`Z[ZB8Ewxtiy*8b^@4)rP^aK0Q0yT57CsF&w3rW1BUtNe@<1SSXe7x4a4ZGPP-KpyhngUpq5KW6KqIRR,25jQHI<;&AhO0C>5qS"
+	"u]gXu=io8b50vc$Dt97]0**F]1UA2BBC0HIT,MjI&s@@&R=VFuc(k;_VfAZ3U]/.<aJ`uky]yE.x=0KNF_HE:/[Bx2:&U>YV,3@W]fpa4GPcsm^DsCHYY^"
+	"[#Mp@7hG=s$=gk=3FEa3LOjeTA<%,KW='-*>6q_E_fM-tK'gTrsIyltB*K^J:y-[sNZanRd)C(c/bg9va=L,jfYXu.kSFm2&8<=D-0pV/FmhQNPf([$skx"
+	"W:,m[TC=Sv,oxI1'9tH.a3Z.SBeS$s1X9PIKd<`UISKfyOhZQD*Wrr6ttK()7iR$A6f:XQNBE7-)PklIODt)QVnc.@-Dtqbt'ML]@E,(vhm$r'>qqwmD(3"
+	"-MP.,Su6NLcb4k::7H/b]RRZ#;yf]Wa-%t0f-4j23]Hhh6h3]VH;`rhF,v2'T5Hc@N%#w9[(=)4.eCVC[4I$=P6/(+oW:yG@AuujCTfH&u/$<elXWLTpcm"
+	"Eqs=9TG/mr'8Q-a4L>k8:d][oVl;<o643i%&NdT#rmEY=fx%S*C>j1CA(^>4&tyEu*TC<*eM92Eah##8IOV#HR)EQ/-EZU[CGZ]U^C0R$>q:,atwP`8J$o"
+	"_DfWmIY*n)(=2]NLI.QUb37WjX[;;yhS&$AOr#V*@*dAfG9GMpUKKS/5:If*=;#I01bS-K,HZB+la_.6]-^g2Lu<UecMCDZh2E^l.I%rb&EQJpSa<s.ZhA"
+	"AGWr3Dw4pW0us>u_$xRVNKFs/ydwZduFWnAo:p5FY[GDq<hFT`d+svGv<,/%3T)9oU3hiVIq+RQ+Q/6U9u%I7tys5wls(RNmyn91P3=fK`P+0T#2Y4uB40"
+	"lXWe@/KmFTtqIOtVYW.7ShCT_Di4Yp*9/ooPX7VujE$E8$)[n5s`m#o3J`rQt8-Sc2BkK>lcC&8HYo2LA6)wCoiZ$7hfm1MuoeAsmLMEpZ70Su]HYl'TMq"
+	"IEEQ_Z<pkC:cXDPTikZ]J>Q_mf6eGWme.6dCV]/I#K7uIxKv`:a1rqXX[JPK@aL@R_R$mox.e@ZWUEh=i:oOo'MHm.X5J>2Hr,==KN.rsrpF67#`SaLjl6"
+	"sjD2g/hCJ;;LY9pQSG'b_i+E-)_&aQ/EipPn#CJM(%Rjf_9x&^Je3fs@+6tl;yC7:URw=tmX3[D^4Yo(A$'($9+60rmcl7b1_>E^,f0dEYNtp-hYhD]KHe"
+	"<9pGFBC[d,Q=w_$m+yVEw(WJ`S.M9e&n,U>d:sSu4Aa3.<HsW1PEPQ,[,tHx<%4PlM]iPC(l><NJ*W`U<f*R8/OTErk8nSlg]eB-E-nH^[Yb->>YTQ^EGF"
+	"r0DqeJ<D,)3&`5-$oS=5tD@bgDNiRR0(=Z<6M$oRUCU-DZ*-wCE@_upw9nPJQ,uCGu^yTKWy`P:/C*k*)0>*K88S4hq@9#rR'1FE8vFI8L5oW*V'6*E&'8"
+	"UKT*8crf/o'F7*uMPg#K.mIyF&KE_6+u_A8Qm7U/P:cgVC3VqxGuCV;X4@T0W+lI,wPdAJ@9Y[ksl#X8<4YVQDCe7>J&%3<Yg<v1^du%mc#a*und*$#IBR"
+	"U#sGO7^;@y(OQ4LXeaS2;gk<<aB5U&:88A;4%AW(Qp^V<W_HK.-DUgk50Rg]Ydch[j*Drwo<ksfCnBo+D%*valwHu-Z'Xx'ml(QcXUfuV/p<eAY9gCF$yQ"
+	"4xg9bNO%KL;7EO6;q>jqIoSya%&xqmd5Wn=V4twp_oVE+i5tZWIdJ9,Ac[4bjy*Aau'$6.ho:_AbFc#3=:sYhQJ%_g;6O6i_,8-gK#Bj7xyVxbyyGL@:Yk"
+	"ki5n;(UvX5x]M)Wbt&yd<BP@PMSJPOS,GFc,'X$)W()-$Q^PCRyiQ7R#]se>7Gy$+eOR'YxMmRg2lY*OVt5:l'(g_bxjJ.Qu:di/88>BdZ#Vl-C;_7G=Ku"
+	"6q/G)<@4foM=sC%VfV<17K''+6P3LVGid6*AE'JOfg]-B;TBdYGi++>HL@n'.^DN_Dn+DO&EOmvJi@+[Z8)2X9[bQS>oahBUmKpO2^2CuCI`5BpvR#qg>q"
+	"ej2MhjnhDBFKs8RB:<1oGV=*]_G1,x$=Dbh00']XMH6)Ju,4>ed4ru4FL$uv#Ro;q<EZ#g.()aLWsQY^:WPRCn;Rmck1YM&0qp#>umqR1FW$uH8^/$-86+"
+	"]fgHMK)[EVKqaI,rF^=vx0'QluGlABE5]a1/.55OIPdm*>dBI<15Mg2H-Pq@Y3jvW1t<&=hiQ<_%Q)jdq/RI;edE^KA848/fOgAp9l#`q[p*h7v58je@#1"
+	"@vyB=%i)Re_4VkV;n#B6M,=#h<b*fJ_oC#8O.w)B]KcnCGn%%ZML`LKbGXkQsn7]_aj'@m&.GBX(0Y/pbHJ#5DAFWCHc;Oghi/Npu1Pmvy[cKIe<Vq3[)K"
+	"qtyGVy'`'P_3L8K-DiV[ABDC$3V&*ei1MCeCBVJ@:@-VRrLQAqel1*2x;CxOvvJj=^>CdUX@P9v2(6l`U[#@qrX4c.Bk]bI4>gdHfL#P/7sTk8Qdu]E_5J"
+	"nCslu1qPcnS$-(Y8J^mO$h96S&oycCvDGKIras%lNHt,k]p;KmL^]et=@4KG&=Tnts>m)yU$2KjR)He:EYbCkeWmu<xGJ8*8UZ'aR`jvMq<l38$EWF:AHi"
+	"^Q*;oktt01#Fb5nk4^G6sF5A[q3`VuKN6[.wI.6[*+SW3SWe7.QT<SR]YM[<UaisWMJK3iS%48&YNB5nmbOWvD80p'.l*aDb$DofZZ+_O9",
+	"t0<K,d>isO1HuL(;2f#ST4G-,w^WuY;(uD6_wO;5duL=<5+&WSWD^blTF6]QJ)HFBnH4BVN)b.TQ8H39_Jn,(_@R5Fp8;wI'.1YBBf%MgJUkRBjW+76aOu"
+	"x*yJh4UR,6Ib-5n@t]aOHZ-LY0QrZL`UHt))r#5[LOQce3$8xndPD6:ECGT.XN7N-9>NI=nYQ`v>OxiX[)pZh^/dg+INml_+4GK;$'a6mDs$>2K+AKNG9>"
+	"@K@^:-A@RDgilqabjs[]s(aWap,FOL#*8T84mcP3-Im$qPuLJgaY51kO*/0)MX&mvniU]c]Y.sL(/8VUXxCjhmu#j6jfBPNxSJ/`5#`N7+%Ym^<pxB,2)]"
+	"6PP$[OopqIY@G*$^<.oW)VX[nASDRk;73fb##I_:;5qAxf%,*QqHsTVl0R;G.;>(hBFY8L'3vP-3px9bVwXBk__UF('g9OfEfSYYVC>-_PqEOcZhMdi.,x"
+	"'_6WanMl_>Ihon7eC`P'$X&SfCSpASYsl:9_lhBqV=a,jE$cQHF4.7luM@g^cx&wH36#/+Z`kt61Dm.ww9HR_$;RTloj>UYv=`':j0RKW*D8P&_NTf`k>-"
+	"fHUf>f@lgh/>;0]lJKa[04+&v>8LhtF$F^$^)5cDJi4BtqveAX%>9:RWg<>oi8`6BL'(NI442`r&CN8H_U'.v+iAFfir/aC3R2hHU:)VPR-wT[x^[.%kn("
+	"AjsaIT:QQ9d.@TQ;0IPsasi^_1#",
 	0};
-#define DITI_SPIRV_SIZES_qkv_post 4044u, 7562u
+#define DITI_SPIRV_SIZES_qkv_post 3928u, 7382u
 static const char *const diti_spirv_text_expand[] = {
-	"n0C9%1VZI/gc.+jS/mjZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%7:V;'R=BkM(Crp&ZZ@76@[B<7$&oTP95TVs-;i$fg:rk(d%SIuxqHP;T&3HmfsM"
-	"MUue@GrAthkr,CF8ui/cR1We0WP1ZQnP'Zyl$n/x>9%=y_<WQq#Gyv>xo<`=g2>XQo=Jd`qIe5bL<qoXmn4Ra0trD$maWB^OXdihKjf5yt#u1V4V'u/f_n"
-	"^kt/E[:R4iDi]u2p+gAU'lkrGU&H1@X1&4%/GF%m=c-)dvg.e4qd7nBwO_4ohuN<Co@`9aaCRjkPL4V2xA1i6'5J6wS%i*PNiCW7]<T3]K^OGpWbt-Q4:E"
-	"*h>vn*V_&.WDAEvX1Y0F_5s3.MNk@(+]]2Ek_;2w`)=],qMNnR`S^+NJsrcN27`*w[%x`:n4K$0;fBJRUR(ZW$QUAX&BC1Wb%uy1BF.jJX)8yS[NsPV=70"
-	"ZiG(tTm8XZ]xS36<]d[FvvLdm.3M-p*]<@5DJIyAstij/X[/ap-]kEv@)IW-D(TUy7QN&n-I<HD[0-GVNmNCaEn@@w&IBOV#XPFY)ONbdBo@)d8$Z*`(,V"
-	"JMxu7F*F$D2ViFOI+6Fc<;l_YLvBXiDCSr8:kWImGI3cZf91[2VEIC,DL9vQZ`^@YE)@=69sRVFLBW'@bYw#/XRG2*@*o%bE8YD)-7l5L`#_3YEdfJ25rp"
-	"dA&_#EFYOWhUj6aX<NQUDBK0#GBlWfe7>v`X]+eg5e#x#tX`KxHS6Q;Df`V)sVBb*m)(BL#XTYhitm9fZ)dX&MJt:Ii)2<x::nt$WW1N`mV]5]4va;x3q%"
-	"^J'I-(#J;-pJAd_m;DZ0A.X2C62fG;xo#&.aF@QPjn+IW3h#bV&4s=9=9]YagHhV3i)M9&Z/sclVE*d/B0RhTRF%fg&C_-pbVm&TvS<S.GH%IC@%@I7`LF"
-	"3L--om*(i>dI.&:*#@iY6^)CQc&V]atTp1b1p=HmcVmQKr`M[)F^LQCI8E@^rQPJW;hEEwa/+[GS4jxZC#XZV`EUjg0@pcWneIZ%<jJ;;D4old<:9Xa^WK"
-	"Hg@fqIT-BmfJ#E[0s`<UOkhkTRKT`+_;Pub%iYHdWHgo#a/]A1eTZjZ&_bh$ex2Y'5`(rE<tM;)kAUeo)O+20w7^p8,>-EQSS6fG[]>@VW][H<s:t'k+(X"
-	"iMpnoTLV>DTFbvh:reK;7m*%=cDkab&P$jPQFsmbt27@LEU_&AJ4+SN_[gAg8AZCTPn%YpwEraa+1te9a0Rqh+TPpv@1HOho0l&e/A)t-=SL9JKiu<=AuG"
-	"L]^9&I[qEv4'f:u;<T-24kp@Sd2<3X/cNQkQk3fuB;jMC*XWX&p,8uJ6Lf1@'e>1fL+:XyrlDQMUbt8-ZVysW76KWd@WIJyR3Ul'VEVk8j-2Au4JeN6xDM"
-	"oe0N2x[S_Wi]:Ix3I<(DO'54*`opO1nk>D@u]`<sAS)If=W]SI*DGavy&S#_Nj@$l8OE#86rt$3.KwUPF93=7Ba^e:/5gbPH^;`W6RHFyrv7u<f$)qi30K"
-	"DZ)lEAi%M(mSg@/)a>E$NxJrutTBr1-K(L2]]DT[Q%O4e+QJfJH;-[&C+$Mt./HP5YRM994MBbvF7U+(ha.0VJQoFr]s;WWqf0l&FVTSQk/xq.JNi4p0dD"
-	"v^VgRf$JBd$9.`(aNTPXv3VI$sd0tkNu;md8^F^NC=Rm;F.@ws-UZ[[7unax5vmnDG#/9;$D1AbP9<g]Ae<'F[F^k/+qB2-J(lwZ)Y#vEbvnubkEGqsZi#"
-	"Dk48ude]tNeKYDHVcST>VWPJ=@ly<)=x0%63&:[C/Vgg<Sd2r]ur7aT$Tn&%oPK9S'Y0FSANlnHjtxFV;7o(:P@(#AIyo#`L>*cQcX=f5Y5lCmVpA&I@`*"
-	"=Jm^obaFc3PAC#.XSu*S([b7XTZBH7w0%Ox$T'/6ZNpxEc[huAt69/dC^+QtIgu7NH9GDy8n(o09&@&8fti*j,a@ck)V;f#CoxE)Nlqd4#/`k=OYth%F=t"
-	"Ri)tAv(i+O:x>bywxWr3)tk/&-Z5'*uG>M2>:-+Z]v=rmo;NcAqHsbxf;MsY0mvr;sVjKy(i#*gI%M$p/6E-O:9j(0,d-2pOeVBLT0<uXX#Bg`UtlB62q]"
-	"uWUkQ(V8-oGMfI'N)Q/5NwGl.7K==C0IN%>fGK:yIGX$C-rY7Ne`JF;j8V8Po6LGg1Bjx9&uW#(7nDV0:-h.>TVg`PAYi@XMyR']#S'(1>+Gl3ot1)c#IQ"
-	"c2Cih6C3FnWjgPR&++h,`MKrGnRcLVt(hn8XRGjX*u)Y__1*x+uQ6UUrNCS@,%,rfL49Aw@oI=ifE7p^0f(WHmq/N#j^O<&BMhAN[G(;#t,f:jpTBRb/H."
-	"oN:&Dww^u&kI'KE+kiVQO=+l>n,I,*/NIa_@^3W'H6hj>^&nT$opDyH^1.<KEaK3W)hAdit;B`B'&u&>JWOm3Q<q+w%MetTr_f(CJ,YNq_orl3Zt<]GyF@"
-	"h7ZmG'wdJCSS.x0@jRk4HF,ps3qQL$]hbO@0$ASi2v-TdXnb`W.j'+p#7xitP.p7m;n>ykNLN/>LVlxLBuFKi]E$cVB=7ZurNpv2oV/l]3XYHjMT.@eH<%"
-	"3W:A:02F1K&qa)Z1j-0Dss:J[K'-HFe'pL_y2YS,-KVj-S4rUSuBMb7yX=kB;.XRvmkf#d0efE+#o=_,LAYjhkfXP,yq6G2)>Z*L1rg,:;w%<sSv;`%O`["
-	"F9JQ/nC9+Cg>D:I_=B[iM0K7RVbwX2;I6Af<aFg7Mtu][NK6WvW$Cy7mry6&T1I<[k$iU0Aj1[%70H6RI+hl&B8>YQPih/K;uF;<=aMruWPOLI+=J&&OUS"
-	"[+mfi1,)$'l8cL6'SM8#-M$Wn,MAJgkN=ur]>WC&^Q5+HI)'j+Md,:pu)NV`C@.6y)6QxyKXK$R.DFH+D8Mcvs_b$Fw,jST1PccA4OrT'qGrnOQ-:nM@.1"
-	"7BXh0Ar</eox)HpL0KEvUAIh#Ldw='mc$(BkLUMgOi@]UX$S/KxnJR8-yk:cU&I*2Ubw_4$Hlhd3nvl>>ctr@DG.lXK^K;28+0w&:OsVE9[<*M&Pj-PqZ8"
-	"a`=L;&Vj2D252c/oKo@_;Z9QBVQ2,x//O'S4r427lpoVKBXOPuit8%k)s0S6&WdFWJ/Dl:[,ogP9F&Y^Y$YbI4m)60X4M**dBniD2TOR2Fb*BQDFV9Ol)T"
-	"U#YqMVxy,,LYdJy-F;*GOFlI`97BUr9nNHU0`k9yC_CYAC@atS0f*HZ(GHtFC-::h`neUg,`@YAx:+ov.fR4'7[Q6;Be7X=(yw<2/:Y$o%yP:G3`tOA'Lv"
-	"R0TLJJN&wu%^R=KkO+Be.M#9k+M6]sTx]Iy6j_Z/9x1f,YDAhohf5(<:-DNT]P>BAfmx&f_xk5PLIv1Ye`V9]eGWy*VtA(TlDI:E:i'p^P2xO.@W-F^id@"
-	"7HBa]9v$u15jK/5#;u0FAZs85*Rimr:C^o]W/I#kZUA0J+xOU$+Foggre%fyVolka=sZB>W@#AMv-n%9]UEIxe9dwA:uDCSUpmO:v2`UW)^S%DBADxIVyW"
-	"Vvmu$]0G`h@0i[(d(I$G#1qJ<r5H0W=%n;o1o,q+U1v0iFBTC[wsrIo0O)8*JKY9]vx%6_L:(fI5GP;l<D0O_x>o'9E=U>qs<GYB3FFI4@@iUvL^S#,O39"
-	"(0o_5P%sB+e-^WAg'%`XiI1mfd7+E=a);m_m58t#Vr/qHJ*ZIbRHx70<>&lC&bok&/uE@N;>g@qf<k^%GYF,2GErMuXKa]3v:fXGOV1-UV;Z2;X[KOhMKJ"
-	"C;>.]Wu]</soRqBR,%q9VL9OLSR[.,JVh+%hD5^.D4#/QdB=mbYJJNTt5b%,GA#YvbRBDN+2Eo51Eh>SCQ2OI8ktH%ly(^*/*s*^dC*a]xI6r7p168n=Z]"
-	"mw>Ut3Ja::;fs_*]897F&hs=5;8;<E6-]C5UH*&G*KQY0Gc.e-VdQD8-IXjQ/0N,8SIokO.SiAs5IBNWZTu^T,g-b>%p]>`U,Kcr0_US`O",
-	"7nB7*a/_M2.U_ZqDLj'T8P2G@%Bd)O'LaV6t0gK;nDESAju4X'ttiS>oYWkAx2EQ;Wy>Z:oUeD*ZfUd0F9Qi9@tK)V5pQ<h^:1m]=o,;57R+8JKL16C'pL"
-	"kRa8IdCR'M*EJ;X_2C]eXOP%tJfo_1Kr]bH@(mD2=4Gb`cD@><h):]9U>s(QnpU2cK:-_9i>S#r@9ArY+k:=qv))jKl,Ic$AL3d=hIol>pV8*FkfplFXNK"
-	"<TqSgXrv<1ddZEx&W5m:tf0,xa(+&xFjle7[YDaVr:_2*c<^PvG&NjO%vZ7>'N;/w_P4*yL:AYbH'W3nOvwuy&bbtc`]G+aF@_;^(l3;(teD_gU_N=n&(_"
-	"&j<yLG*DrH3im=VU<nn7qY9=BUVHT6heSRwgfkY)tkfOCAiD,6U<0[0CC=gl4XCg-hxy)O/Rt(dchK0M/0B8ZD[_2QZF8fS^&8s15rryy=Y[Z'<VT%Yvvf"
-	"]P,X/Mul#8.yDqM]kG__a/*QqctNxlGPQ@#1J%;y&oowj`jg3w<Q1IMR9qEW$sEY9*CfkF0a[.q-a-Ho$:b/Py.LLo+j,lFjE;0YTwIeLVnBpg-9Wkswh("
-	"GK)$tZGaU`6aRRc`dX5(3gfT4<m,]b5@&vdTX*QE+Zf0vrxv]9*&4fe]kQ4Sp$9f8p9-qfWCARL/L>1LWO#r`Tfu*gtmJ]s]$HcVf.%K,k>Dqgx:Ck4YK)"
-	"&_eGktv,$g<<=;K;$Z%###",
+	"n0C9%1VZI/b4RMh=<ljZ_+:q,h6VTq5wL1(5g4:X<N]a/+2^@rt36f%7:V;'R=BkM(Crp&ZZ@76@[B<7$&oTP95TVs-;i$fg:rk(d%SIuxqHP;T&3HmfsM"
+	"MUue@GrAthkr,CF8ui/cR1We0WPa%Ul.5#e2.SWO(3Ggk_qCiiCZAjieE8t$E*7Z#Pj)yThCv)Lj(n3b]qeI%6J-.Ks<s0XnYmf]xbX(Nioa<DOCfZ&SrB"
+	"H%M^>(8&Bu.Dd9<'95NYs=QKf7DVIR7ipT7mAwWdZu4Hqh4(kDk^iQLe6r=QW3Nnl&Ban`t86I=M<[:6E*-_-@M4j'=&BP)_n2T#I]Eu%Sy@IF%wiH6WWW"
+	"0AI/*8u(,LjQ%j1(q44:u$'ZWTDsg`-VBOer-9wqFQd)6w^7E9;6S0<Ee50fU+@$M4[FSf[*@))C>QhB%QmL.BM;eJmyfv:$VIFGMg;8DDV,tb_9E&45./"
+	"23Zl`W1MkvXS8D1j^:/*g*BCuvZp8T7#hcOn-fb8waGOnAmC/=e3GWh(V4Bat6nSsAAO8q^Ah=g9OHunnSd129M6jlG;Kew3@;P&/$mA*'oU@cXc)]M4*,"
+	"3h>^^5$>U,jTyyqCO/lu$cf&d6)&RJ^q+x=kCx&l-[j_&&]D*F#PyIQEdp#s^;0FA3k8q#([lRr8`8'sS.h/et1.gfI216r7V10]Fp^9L#:Bt(0C:4)B5G"
+	"OkoxW-E@5/@1]&wMCI-S@q`2othaJaCXoHNGq_>FLQbOWS,@G.^]H<h<+G>JAbl)9_r$oGMS`YR0`ZB%Okx-bH&]&#l52)oNR2mPpgTjb_VA8tEsDD0b>F"
+	"Bl>;X3sGvbq3a1u#5A.(QOqh6bY9ooE$p22dG>JD2@>MAHB62JwU$NFTAxljo@81]xE+l>NX]'kS]U_*3G:cN%VG6<#Y+ddxDn6knp)Pkg%Y2vCSO+pG%<"
+	"-X,SN(wy:BA%^<.[y3,^Yo,3^kra0Vce9w`]g<@f=vfMt;2U&oT4y>%kK4;Faxu)sL@ryD[w#WBo=K&e1)fL<7D:b<Y0#U9pe4c1Sy7H>94:pvE_43P9Y`"
+	"DivjsjUA7VK<SMa[JsD9`H`cR,(v;D:GbR'+'3+E`<8,m1hP]a@*fms1#WZ72Z+s:ra>tI*]5f3'5pQIPpQcXNcUvjs::.On,<Pe%i[R1fl$,1#a9U6O1K"
+	"f<K]TJfBH:V=xwhddpodJ-,h@)cm3$M#DXsMBf%@Rx>d[I&As-B$:OSxQi%u4J`o^3U%3k@Cw@^pLMoPwE`NK#a1P<%c]e23xjI0,:BT.=TN7Nu-#%bUQH"
+	"8lw0.MZA3mgtB_NeZt5+T#_)S@T-$]SDrdX+CDJGXKT'l'#<N'DoP/0;mn[)KmLfY-$)p5FN_%pbOlLg#o8ga&$6va08R^H15o[gMi>I.i>:_A3Mt3kd'h"
+	":$w18_qS8's,&/bi*2/(*j`1O,s(=XU]GbU/asRakto)[g'(,.$bDj;t2VhokvrQ`&xC1oa>4q_MU@4plR^0[Y=,_%nhe9HM1C;Kxnqf+pAi0^CN)%WZ/R"
+	"Pi2*rt@8XBR:FCMT(tEtZsYJ)T@pV:-AHl3EsJq9SF)Uis37&g_uZG-r%W6+D9U2:;oOb8GN.hYv0gWlW&=br5,3(9J:.*E4Hr4hHQ:$lC&CB^NN_s154U"
+	"TWi6k)AIOwxW+isjyO0NP[ouv'VjoS#3]gg#/l#,/`ZwwSiX3#IYiF4D7SI8>w]sAwuCRmJ2:$Z<*>#l54gR].yF/lQu.[:ueV<OcV7Kd'#@$vi.vSq3)&"
+	"c;*-2D=E]#,y%yF;YGpS5_El:F))E+M.yHC8jvjbS[$sXx<<:_>&f<,-4$r&ue$r@-gQZG#4:lT'%sUdW#tc5&V6)UwJ:wps2bF]mAh-t)b>QEl9,VrmO1"
+	"]J.G'4NJyX0p<UY&oh6:p9`fd+)bwH[02igICJg.k@crqoR8bxB'O6qkq%gOH^IsAOA27&#.URDtTO6_M4V%>bWr3rw7K4pCDiTk,F-hDN5qxv_pB_+Z,C"
+	"k^x4KRnc2MBU5,FDkx-wn&/dO8wk)H(_mE=t0/C+G1:m5l-:CCx&]uDSa&UX:Q>LCHC[[u/1I42p`eqfrG7v(O>rIiOuhihOMB)p7So_hrDf$=Hm9j@=E1"
+	"A-mr.A)++ptCu<$OTTo]bs%AO4bBqU_g;1xkBcSM,n<A/2u,oe/0-qj>F]C3b>Fb:uyuLV2WY/2eoYlO89vSr$>(IV$`T5Z^@VKV$isr*0a-WPDSI8/n_i"
+	"HpHoT3r[h[cnS+)TAfYDjW'Ui@pRQ[d-PPW.G21^Y<uj88OeZ@[2:Dh63R_C[QCk_aSKRPU3u.&CoboJw-9a9'S3l95$>[$mUdU&ZoEg1LnlyRnx@V(;14"
+	"l2s9E5sd,:[Ecb4+&J.%y$3;1J/<LeUhZ3gsMQEe,_dP_*p'u8`9^Fcrb5M,b8#M+9AVn=W2-M9q)^c4*+N:6smS5-RJ@H^5yAql&ER'W3AJ)2ai%xTnR^"
+	"ZW)MD/g3g1of4$2m*S:wa]S#Y6t8VFJd`Qkm*NK,U:hhX7<p-uCC0o`/g6Tv>%T4yevJ*H'EJ97>'2Cm`=7gg3iV]q7JU(>q9s2P'_E^:6Bc>DMvO=Q40U"
+	"a#9Y-Z=H$y2v:<;p4CW+SoQVs%Hg4<M9K`pd7R9.(ViB+vI_>muj#+nWH*KI`c]hK[>LatsrTAGpif>(mMC32CKx`Z+wQ1Iy$7_AvpjnT6]#)xngx9ZZfh"
+	"__)#eaDVCct%Cqj-AcC]AkSKLD<f.rjE07sUQqu5cvkGG%%Hnnm'6bsa7k(^]9QX6AD'@Rp:]7^@eRDjd<7F`WPebBE%b>b-&NmJV:O%tGy^6g8,,`kNCi"
+	"hH59V_1e=R3iQgcs_rRTU[<c[eGR>MQrj'BPMf2jFjVA'C6rv3N&k.FAum]<C^%Ym9'NlZbCs=.J-C[&,bWt#u9>`NVDG>`g,X_;lJQ5nD49U3Eu0NyYN."
+	"xk)T5*;Rps;t/C:vhrF=+I8Z;LmH65Y:eQ9tXf8[_^S<HV8_crOm#NQU<FcSth$@ZILWMl:RkJ)]F-%FdluHdnh2$**oj.W(_#5Q>dfcgTs%FleC.p8Wrw"
+	"UhVB(Y29pyK0nEv.ibKBpGm[-Ibk0L;kxBK0Whtwj(RZ%i^Y/@a5s/We[crK;:ki*(%T%0s%%NYQ,XiStA'v%uuj8lgE:G/S*qTI0mv+8G@<qf]Hdkg`Cu"
+	";RZuBF<l@8DV3(Ck_jkK)XWC[`;xCC0,=T/W]Ua%EYw3msbg7q<wsifvQBCe-Qb+f9kCmfR$-5gSFo/4UR&o.LsRH8r[K1KW<4<gV5hUA)vcQ2:KB.Dr29"
+	"V%51#[%hAus5M@34cfaMt@#o]b]#&WGn2_US*I5A[RT6xop>&J-C,NW,sOs&Lc-TP,Rop8TT(BK@`G_.w%0LTAJPNe6o31mcGM%=r+F5U$3TIhBRJ$QAl."
+	"K_&kq[$:Bva[GP,8*8osI5W*^/3V+YKs#H2#4t(hBd.2Ign>ldTl&NjfDS[1ANh#o8mb$]*a3@6U[$hPy%=i`&pU*9,K.qkrnpSG/G8Vhm2w*_sKDiIR73"
+	"6*mK_l.KuI(),RYx($U)(g^;Af<'>.&GemrdC$AHURgocHp0*rA6AH<7JA3BL^Wqh5SZpV>T#&`5/@SHl]Un^`@,@Qd:2J_/Y)'cibvHc_f7.9:P$lN*0w"
+	"*3Fcfgb@=m0*EjsYnS]@aFY,nbZx/$mjh=j@.sy,2/M)i8']Ba/htkO8u<THG333y]fdqLMPWWemlot5[Qyid$^x>WEgXB3>/d,Fs,J.UCby4TPF.A-bti"
+	"Xe,8Kfl5b=7F<[^oQ[R.N'dX-4mls==Ho)ryi=QDO0c6^&:eu4_n,XEv:hh>mj(CGRc76frt)`tYNndAlprM0@BY$G*^=4$Jo;px_:k4(k.Z3Z+9v5AOnI"
+	"B^(kU8ax:%nu-8>[sqh/sw.tJTc3y=bU=0`*X:8v'P&BM@+9/CZ523fE5Du(YOQ>$L&P2v&DN_/$G^$fp3P,51uDiEPCJ]OIV4k-QBR*IP",
+	">ee4Te$$aBgd.aecmuM'pvYne3vc<%A&jaYbh0x^ywaQ6B=&xN;]'NZPsv0K%5@fBk6g@fdQp2ev2PP%<pf/]NU>>93RGr+RHrX@e8KVYhcE=NL/AoaF+("
+	"aOT,IqsK6BWlc%mcIwWF<g+nF.e31bT):r7@7RQK;-8#:4Vr1JeIEl,n^5p6Kve^ygt=M#k#t0j4Q+<f3b.l$ICoF.PVc=fe2xB3r'324:<p2*mmb$H[Ec"
+	"kS2FX_<pBhaHIe9T^';#%xo;shL`q.I3eY$'/0qlyWgfoZEq`>b,>ocuQ1468sq$EV/n$s]8geMr,hV`O7F:KZH:'G/C6I*a-POX>Ws>fWi`$YnmN&tySD"
+	"0@SMZitQZ%SgPZFH74,SnDVT#b7J#KvM]qF^&<%Hj=$]w*w.yP_mLaFgTje_Z4%`QPJf(SfRXu(8IZ]5JTI.>1[nmauZ[6TY%_0VUVDUxmw/K/LIL6QXW,"
+	">ygPDaY[CeoNO9fX:ZC+t#g$x0yK$TBd5+_yIsd^%a<&'VnmQE6.3up-k:as%(P$+cFssSn(`f8)+dW->]cEp)(:N[#t>+JNC.O*6-P9TA(mDtU<t'`['2"
+	"<yHH:<0U)%O>&gdVa]J+ye1Bv[=RnJ8c%H`1$kC`mJrM=K.`p_v*g.(qTMnDIN9/hBNrQnjm(FdZpS7'5jU^+h(B3+J^B1bGP#il2W&##",
 	0};
-#define DITI_SPIRV_SIZES_expand 4064u, 7640u
+#define DITI_SPIRV_SIZES_expand 3976u, 7509u
 static const char *const diti_spirv_text_elementwise[] = {
-	"n0C9%1VZI/W.8vH9m(w``Rtrp$RLQ5f[xvpu@je$REX)`c91wVilrfN7joZcHIdVK,I+jDwZo/S>tNN9<qSx@3*EZ+f'u^lT#>5bHRU5+:gW_m)I:E$VG#"
-	"4wtJdMF%aXNK3Z^ZkStX4Cx@uYKt@VRGeuMZlNFG^/'4KRto.EA67F>^Ys3WEe`Io)k@;YYNrGalLs1CZ6y_hm<&jKSYnK'xcb$(:AsO)vr=`io_v>Z[W-"
-	"FU]SkTj.J00*^8Zb[s6[>aOKoyG*6F^@tYTglRf#*n7b@no,-q/pn*H;*sRO8'VmGA_C>-BC+p^**$s8oE^(`ifoM`*fD12UHp*r=jglw24e]TX0rOSJ-_"
-	"_9mok>i9Ft,qy_+h;'wO,e1MhY_m=.W`@Z.G*OliSc4H=DY]].GqIMO;M>8tSJSWrR[f_hp-vtT56F]).AS(x_Z3$%Zr$U_N(#W$@nG;g)7=2@t^uP#Z]@"
-	"-6FRhc9vX@h^PFk,=Q5;8r)yoQxW%HqPUgXkSHBi%5RAC/CB9mBMaNJCh;#wtG%w-69(<P@gR$OnPb#0dm/LcQOme`e593'0uujb-u)(/3RIxlInZE.d,i"
-	"r^#-+VeW7eJ)e$KhTtv0CFN3+%Ji:jx+wr]2YRr'+o^oc_c)IJ45Y=n4gg4$`etv7<AE`)Txo)Q4If9n.r]PMG@%:hm``tp,;,hPv$N<bc`OFS9R:y>GoM"
-	"9e=)1jjLG-,kdCI7SRSx[P#6QLEl8:bdKsw_#Y=Nd<yelUbbdo*mdX6s7Q/<x65iXDBwdhw4mXK=(X_QwcflZ;8Zg`x&S,f5nR,r7#)5_EUNBDpO(oQ5CO"
-	"uet];3FG35en9vAAM_XX)b(-<#$R>qo#Be$W@YTtgt69_0'P#NiQ[`Y4,Y<y6)tqgH9<*Y<Q$2$'T8`%1wQ%/RYnqI06X/26I6bOU=_k>2pAmSw6e,hO=&"
-	":s'H].YNNnTXav1i.`+F$Yi=KQvy4hgQsbSoMEqP51JuGQ;A64_EgZApnw:6:9cJ3.(<x;1p8/5O(BN^c&(:D8abPJAve2_$Y*W;$:pDx[fwv<)IE)3K8@"
-	"Eg0gKM>*lZ]r=1TpEvlT@F0G<UUZfQ,o&TkJ>f=rN=Tc5U/o]GHo#3J;w<OZ(xRwjPk/+pa0Sc*+:5asO(MPgC.0,b]dG(*1+dvK;/g&U$TW4%X:oB-g)6"
-	"eJS@k:xBT3NY9+_hI(wtiM]8Fyx$K4U.IO;=P,*62@Vg&[CBqAVl@d-]/q2d;NMaEK#/hg)>%GSWDiPLeP0yOs)A_8RHoK1_L`Oes$G<&:]#WaZPsQ)CF+"
-	"AOTTH9KTA=Zsi`73w-jJZ-;1FfIt<Rm2$B]8vN4AWjtByA&jRl(jT,*nv^9:@n@nUU8MDOCQqM:gcR<SyX)aVqB+FEw;asur`69]7i)`>HO<jlW]bZpw^>"
-	"5ASWnD6B;9%[MI3Tt$AghhR9:wUV]7D9*XPeNn)81kX;5b52i+a>cVpwUFF&,DO`i4Wx`B2IxE<`[_Sj_H0WiV*2*dj/4I1](+mEf92XL.s7eY75l=D,kn"
-	"A7U]..$vC1=Q]mv]$v`[VE,^vJB/QSDi6Cx=HX&^eIk&ms#/r4tJ6>[ct$+8I@X/Uv:Pq/XenxP`,>w-+yZonPyt@sjAv.tq1MudaQYWhKX)2P7iW+4kfe"
-	"R)`L5@3QL5pa/cInunB<a`ISt<1PM:)Gqr4oy.[pZ(ZW*m)G9[MMf$'$U]_hu]srfVO01ZLu4F*Tt%uWB+pW_5sitJ(e.H@V&0-&q[VgA,dqZL`cF0:B5C"
-	";gg>m`g14Wgo)0=Ay>B.iWEuHKHkS<^iPhfCsnS2RXI_V<X)b^=2y)a`<+LpV8P+nqTGR=h8ds*YDf%WU<%pMHbPnKbml<`O&BUtd4%x@[:eTCsPfSm$tk"
-	"l6R]sX`8H399,i8V.u_1_hn^cB5k&Y<)MSkYo^U*IIskS6e'x393G6F[h;Bkh^IF7rvxHiLp;E&w85;=EAMr_T=&/Q>piRkSMVp6^.mnZI2QZixI<VyR-H"
-	"<;vXEnCqumO64=+M#`(m3BF*@-2S$QIkX2s7Z)fRH^50=6v>N]tfn0tpeDE0fJ3I)`X9p%>lP]+m)bApL1`IDUt>/BEj-;N=WZ/hVVJ>0lqB06*ggWlQ^:"
-	"^3+f]#L@Mcp$h.S<s$]HiG8mh4mO[VgxGkCNHcLNisL(77utVkrTwF`G<)).QtRC](tDEF0p)oVrGr_5P=%JU'HEJBM*`&IG$qx`9)Od1D7$cQYdrM,W4W"
-	"d%PlVqWJ4L7j@m+q3(sx3/>5-GY'O0&$I[w5Ev(h:7nIH(X;XTo9D/95)^7t9Rq]9/M,BUTjs[$Y#wj.Rqv^;gA-WEDFIIsySfNjM;eeR#6i38qEQWdGta"
-	"KlA0:k30`Nfc5o&iL,'[nc>Pj7VP=`V4hJT'*&(JSM6n]Asc9pZ`r_;Ey88f)Sv+EyGmpg,P<8%vIHANPer`K(sIWJpT.6$aIEMje,*+jX1)5oOC.H]4`;"
-	"(u2&w7P&dx(-AZTX<)Ls4^y*[kNu9-T&@V1_K/3I']XX4P.dX%=f%8Ms09[hBMq2<G7l;s=S3SS2fBo2^S-A/yd>J7FrojH[C_l-j%y9em4Omm9Lr7/:bN"
-	"<wTq@]]DCs*QT8*OcV;p>6.;$<H<H_M9.De%&Z1y&gaWP<BM,>kf;UHA5Mi+Rp)<+,$kNIP^(F9DL)oqL46#(0[(XqL@<Ip@@bI_;HV8W%l2]LNChM(rk&"
-	"EP8Y.O-y31.>o8-H$n%gQn94(J8UkLNo&e3YMA0.fuuc*vr-XD2C.qqnPH:Q(,Jgf_hieKRV4r-EWB](XRU3q>8X'$EnN.m:u]N1P8tRFVB:>23mKgd:,1"
-	"eRC<aOVcX8Y6F,+0CFKBkYL[vCEK8nx1o(vdQ%O_v1KnpAZZd3`wXpq&/KELjJM#@2=H$5hT<#H=EqFa)Qj3LcJ#$8h][ppPJa&c%+=ivj#K^H:AOpmQL9"
-	">,M'He4(Vdp&+NYaYr2=ZDxkoQW2I@]h,e`[bM-cm+HDEPRB.jU)#lt]@O10s+&UK[^UZmj7W>_bxRva.ak*$&O3w01@T)&gsoVRHR@x9K#x;T-XFsB1>/"
-	"Z%ckQ:Yau[>Na%Y$S3G(KgX=S3%W@mEdoN[6[9I_KX=_Nk/=jq'L]mK16P7vws<4:vDITS>/nmKQ:,]<H/$AePCsTp&4C)yI^I9'3Y^SLq>i5$C>><i%fx"
-	"O%XiBEfoV[`8qf3^d;Xx>[RO4wPk@^i`@dc7>-6h9Ko/p2H+wxwh7LZ2$fB]`v/-G--5t8^rTnREO&@5=eCVSt8vRAa8dcIPEQg_9O:o(r5OPlX$av]bjq"
-	"$%lu]*AkFs$G9Jaq2Z'6a)nvESZnF$Um#&=XI5Gf'f)MF+AIB+G4e)Y2=lFcH:+.@+8^-yt0@d;hnta=Svs-F0SD_DN[N]lu67tvGPu/SrR'q=.X$DY]f/"
-	"MU1vf/I.-mO[2IEx,rxmXKLVCo=CWq+<Y4[w(E[x.Al]]O_Dx:j'en$[ACvRB5Xp8GUh^^)P@n`taV0EKE6vSGRVyYTpE]'QnE9JJrhH9ky7G(MK]`$EsH"
-	"y6]m>TJq``elY#E>)ZkgFESCX-L#mc@11aI>R.sjVgB56ZP6DLBUAtk$6,(TUT11W6o_N`vyZ_WkIR<iH.FbO[.FM38@`K7$B]Q]6c8+=W;</wBEu*P0bH"
-	"h=#.t<'EAEAg=4_pHq2N:t<8)wkyp,<oRV[4so6^l(;@7[QbFoR.X,_-nGeop[mlRchr=dm-T]V]nN5[C#J)t2ZjAT[KXW#uA6NUR$(ftU>67,&8qthXM="
-	"7-08k^la%Yq7E2:C5<Lk[$L/JOaHq#MF5p9;=oqkZaS9xBfO$-Znj/Bt^$6<(WI+6^]4<f>*-EQWNr8n$[ZI*L2dE5qHxtw`^ig2CN4ue8(@)-CWH.s():"
-	"`t`eB+1T6ZEB]i_%v$q'Psr2LfBy4Sf)wu;]'n-eDa3R#_YCd%TMI7'BMbdnrxO2GjSX.rO)W%x[8uxnW/E)XbqQJpb(GiEcgg&,@3`=BH",
-	"@`xLp<*MD/L3tsc@9du;xR33lts4RBXdLHJjr>X4X4(C3l*7[jE@&p[95C>9)QRlnp$wY4f_7Ify[4i.#cVn4Y0>v16ry0Z55,lEw,/@&rry:JsLJ+ZX9g"
-	"8[e,lffO['5HL5v2Ojhj:=&eM$Pc(3%g9eQ/'[Y4iKfe'lULprnUPG,dI/-(k+OS[1+Bo).R:D7@k`,mjP,ekc/$5`ia(a2T,),a`sSn&x&aA_E34-[&L<"
-	"oGY/t.yooC)/dv$pJVk8sF(qW@M^7`HK[ZeZia*%W6m.jFq5-2rQ2%xndD4t/qbaik^O.2wGkXp2mS+bi+7=_TqZ]OaSm-:JVXfo^,k'ZEGt1Lm8cPXAn@"
-	";3DtTXCoHlB9Q0UL9Bjf.Em4N`>R/(VU&Y'&I..;IeGhsuDkg7fEr]RV*ywff8c]M+aSmBBycLSVS@91O(-(c'jF$cZ`mgICw@9JQd)1n3yOxXoTXjn3:s"
-	"xcq5B*/W+;XnvaOt6T;bbLn<aZdK7>Eg*DC_(/hX2&5YY00RGI(@&O7%.Sk%o]MSele`/=Kf]xo1>+l8YoJ9oukd0B.-of(##8Wa`cF6QXrLt(`WLEO',;"
-	":QtSN#rna+tS>'Sk[C>8qI#itGHS39m#R:6i.)Rvx9K]3>:ujbd+U;/qL2t'L%/][TCjRs(,ernfV7xs4/#ZS(ax&lbj94)Nq^(Udb5C1oRD@R>O1*1cHK"
-	"VrGp,a8a8(Oj/+b`ve_Y+_F#nM0a],D)pa3j&Kjq:*o4CG=P1qQR)bdXa5[L+A+B*$qc<+IR8=%]K,px/AT>](5-rkOq8K_g[H=y]4_T=)J<L[I`FDrHLU"
-	"QHrc+@'y.)]'aYiubKCo4+_ImMsAs,=(U[pU,%f7+G)IPK/9Y3lJ0*HQ0IcFR$0<KsbV:'9[[hW5hDK%gv3YPfhFv,4u]Mh_f5p6:/l)98Pp,_u['j-sVr"
-	"$e>K-MBAqt9</jC:.aX'dibMEtF1vp*3w>nctJwkPd]xC<g<eT_T7B@8[>Y^7l_/j_Z$Ad+1g[<P`&W8A.959h*oR)l8Te.g#rOF645F'4$ID(5pX8Rgb="
-	"iWf6_Z*en-lWp`$K]e'kfB,&5fF1X+r5C96-Q/RCSJkCZhT82eSaS6MjY0A^GvD+;a-)R>dOW<G(0^3lhqE=J4C#<TNdrw2&RH-Q3.LTrHRLthqQ2&K=OJ"
-	"gl<Anh,^jaeihrG1DTsT$G#$O7BT&#:8O158A,5KZ<_BV:w&.mychmtVKMD^6P;.)TFvTsafD;<;%8A02TZT(87T-4r6/$e/Eh<tU%1X.'K=]=u_m(JI%6"
-	"p,_pZ$E$B:GS+5<.w'eN4.ltA,RMF,,EH*M;t%W(+tY#ZT=)I8:QD;n@-0o,832$tFblwk+l9l/*mlo4CdGfg^<-EM4d7FQRTt)&+c>3EKh/(LOhY0[V'A"
-	"FMbseU)8TtWJsF*etJE+ya4em$XXUQgR=&.yR+;>$N_;A&=3BKV*&Z*kNqduX(R/,;B.C'ld:v:_Rt^`,Y-cyl=c6<K`..aAwxhh+t^f5'p1f9e3J(u1F_"
-	"66TOq^>aH1nH9CZla&t<)m2j/3G)c'l7CtAa;/#'>62_@J[q09D*KP:)wME=Mtc=eRcl3GN*3YDY93<@<r68@7i*Om^vA-27w<rb5ZnhVI1XylpVky<2lk"
-	"wLN7W5i%$aaptqu*&$MiT#V4%]/jy3pTWl>so.hbntD3`xU=5Ti]r`t]yqbH[H3CXhZQq@(NUwDgJH@bSwIbXdpb;xvE8U.U@q9^K9%pL%,#fRH3m.x0-Y"
-	"I#d$qK9%FpFNHYdGB.e1<e$js*<c]7*gWuMMcD49+#lPOa(t_/LMs.Yn53Gl]DfpEpo-Ca4wE5jZR1*9fBF8XRdaAYSZnx^WshG0QF#4XH@FUE$wN1(03@"
-	"J+A+__cjFrhYxs4O;#L*tCKpG4B+/1M*NC:htp3(UPKhdgZ:rx4bM2%>O%aT06Fm)4J=6r9(%8>w`^vx5=n_KbE=jKof]O^ZThVB1W.P#$,b9d_N=H>BKv"
-	"ERgO8)x8=V'd#`w[[)tvl%)a+Yvuk,o>1d:/uhIhVkR99m45TcT*6%4TG^u=>BT9oecyT&X^h8Ju[n=%i&ykE7@_jyLt.le9,UdGSXxLnC>le1KU6:iSQD"
-	"Hdpv<bqan=N#Y@Nmu'&`/'4,_`e'r+.DpB#qv/pf%ac;3T.A$T^F:R+m=MxRA2opm>gP.^>&8TH@k;9iS2u[)ovn&##",
+	"n0C9%1VZI/D-3mB)Qu4#@f*7e0[p@8^KL'A2)gyjsMSpAm%TC:64ZqY0-iapFN6,UIWJ5q_gbfZIvhbS,o(Ir3Px7Ff-vSo'Bg3U.V9w>xM3y$_uHguVXR"
+	"ZSQu]CA;:V/Gyf5DLa*y-j2aQm-g4Mt;cmcM>vrUgA&(rPm5S9cJ#UHa.KL>$LvYCI6Etp/I/LF`f>Quc#fy9v=pbShSUuVL>75kBQ@,u3[@EWn-6AF^QA"
+	")8n2TQLk09#A(dlB-vZB:WZ(G@<*iqEkXmfr],aCMC>:RC34V.<jSAccI@4f/XW^FG1m+k$K86KHn,N,l(IWW@FYMuHoY_fWnWO%K@dLtf&a<Ta.mf2$f*"
+	">w8t'm<O95[7Pmt+i9QaAL%OO5xF>AQL=ZSRn^XYLt5#otmXxlPNnCWKG$Ge$PW0B[t,$Q40ywKoT^md_,:56E=e:yJch(^;s2l1k`d_c_&-*MMJIE^(3P"
+	")8^q1da0;;Z,Wop5MZLpJxKWQfPdx@<Q2>#,TFdHw_3L,l&O-@d@4M9+7UWm*ivn^6h^Zw8:M(iqZ>iwdMrDpITUVy+oSct3Ch/[J79,X+vJ4f33daVphf"
+	"GCF('<FkZa*vrU,&6.-LJw;eORiUJ*;eYDPGku[t$bgy)85aQ7:&oDR.ucMC`(m8.r_7leO,/UUO-40qFV&:)w(e+qZ[u@*-3%.vLp9A0s+U^A&qo(eS(C"
+	"7Nhd4u/Web+)uZ2t1I3X2FeM7'.%VpZfc$n/`p3CS'N-T4/ua(g%uaYs;Kp7b9:rx3#lpMFhJMfsABoFZM^GN+`&N3BQ]d>_RNdh]1GQMUA=j;$6Q)7fj)"
+	"x@HXyJuL9j:hE6TI)l/&F<k/1X(MAGi0fe`[4Y=Vnq:$k/XFqWof)6%O=ZP-Z#udMTV7PBY*Zhe(T3]HrP<j6sTfYhZ-.S7atk3NW2Z$P,cU^XRW:p2KXF"
+	"_F%xC>e]7-P7N5cv/+OUQg,N=&UvZ1*6+xNYF/]DaCplmv-f4R2NjoegCUE8s4qY3^c2/=jyxs.e7bZ3+UQMK*h.h,g5esQdd&=[h:MG'IF[h#5yv:^,l8"
+	"fUusZXH/yjm<HA5O:wR-hUH7O$;1#a$$-OuhfqAwlyaE*0fp_<,IkZvZ6mw#V;W$kdoh#d$l6/.XeFw$,]6qFH@-:;tW,tkskU1aC<sEA@2CpAM7;AJTBf"
+	"IpS4G-1N`IS%hy(M)BfS)T>%&=tk>ZU]#8`W9[uj@_W5>B8j1#yyY&<KP@+ocXLmUt_nusmF>rSvV#SG4[BKYAb1E-=HpVmF,$I$,>wg#D..lZ'ZPKem@B"
+	"4iFYcvIuDg-SffurOKjGL-Nr/'v^HVH-0f4D3_cbu*.sGtb`b2S[5+b2%N^tI5b.I;MK*cXvEQ/^b5<V+BBiNR[HGlDf4S)iJ^gd>vIUxe2cHy=gSy,(=W"
+	"4$x_'c`3Jh1LHvKi=viWk^CAHD]m=b9fSvRor_LNe$,mK%8g/*;DlP2M'gk[odr:,R_P<u=3:_Rr55DAf`Q,@;`gqhEC%Cct5]G]SS$X.xdM];ve^jP<P%"
+	"]efXV0ex=Kv:LOdC%@:IZN=e>May#h'[cJqM[vF/jD##NqV#'^m,ms8tQZM%[jmoXZfokrh]jK:%P3TaP,'W&C;wPvVvaI>7*E%%<f6HWj39OHo1RQr6TZ"
+	"rZ3Gk;Lv/OB1jJ[StoBotMZ&YhmbRU@HrXHo2Vs1qod/nLJU6K#RIU,Prp;$_=*y)'t,G`G4av'[;5`-bqPPtc%G)jE<5e$I2F:$[^kU/-#+rf#1DO1RbG"
+	"d.959T))Q`'m7xUB)G;oAg:+`+i'[%RK2XS9p#$Jra=^>S]:*.s^UAgY<<UMd/wsY4mdwB$nYe%OK9+q/dEo.Mv`DawB6WTe./f='`w%#6BCttK:O3Stv."
+	"xGuLo36=.S$h5:X%w^(9Y:WcPV#yd2o)b1aV7&#/BbXP(4cOMq]kM@LZl+rX:J1(F'_89y']Y;sK`'oGFR0ca:62w^xZQYbRN9,`o%`ln/[dX9P6O8PG74"
+	"I%d_7x,X'BL#*h@GgNiG>7lZ#`-9qI5i:qWhN$&6&I,fKy7@4'RD+#CL5HX7[IcQjBhnOtEE1s''KSi(nFUnQnoW7@`QVoMYS)hDT_JM-Qhj:*oWCJiB9W"
+	":VJ$.)ek#P0vPj^fG$h4Z_O^`*jI-Gcjvq5lYK+IZN.eO[eBdOC@HD(Vqk.RYf=/,'r1SC6Wu/btUn&<[L5k>^lw1nu9';ojmnbWUL`cfH<tS:nc;R9Prd"
+	"ow.8mnqm(M[(2xb39NCypU6RMJs/y5q:];j^q_cv0Fi=#_.0@Nb$1f6,KUD)o%p*/PJCDUc23m6d]1m&:Ak+T&7Vqai[Gp<I.cO_f@+F)=hUUo*6^scPqt"
+	"*Q8/O<aZGmbSlxnuStvXeXoN#>$2Mn<sj#6a(JXqsWCxe>CcUbd+#oL1X6&_5S$yKZItDQO:sX,ov8&oDtF+Ts7Gu=^O;9Vk^lkMo+x[XuuM)ZCR4^,f_-"
+	"yv6>BE:WvRnWd1fFPUCgs=era+7N(7a6civk@8@*klOo%)3E81#-.*l1A9E6s&@OI]2ie>(`=lft%35qotu+PGfxs#.Kb`%:_58-di^x85KwcA8GJ[R2@J"
+	"oV5Rl<;xW&3jsjJZM'<g=.Xsd0U-aV$qH9@E$-CwnaP#t5A]Y))L22uf2[2@:>hgm.H;M/`J`ePWK0/o8/S4:bLX/82k[a:H;xBWHYi;1T93iSEd)Y.Z.D"
+	"1`nLqdT9kfgZIPM[2y/n7W+Mr*b''HBP@]UtDYvv6i.6bgL8:FDXE[*^5TIdb3snYTyh77`$4MtjDg1%A/&pMu';Mb2+a_YvgZrUNj=%d_C7<tnxLx/[9m"
+	":DuuGo&,FOg>9>d4h>sp2A*3`@gFChQMNxh/_4w5%nO)ajHT$NVWV*VU/S$cJH2mh41H0>N;t#Q)h.L9pl,#$L4ln7OAaw2Y[oE#h8%-ihX$U3A^(327WN"
+	"*8SRq)b]Cn8ST4T&VPML89Ee2iHBT1WcYpUl(ra<Thd1s9[%<H:30g6Vw]5Q1*ugDwj0O/XG,.Q'E7:[bya.t4y1`aw*e5pyY&.;X:/*6[Mm;o5R@I>EBt"
+	"6Ny5Dl^G)Nk&l85K,$<YZbV^OYtccVOv$KWPD<6hj+;eBUiE1xbqjc7&Bh;mj,Ll7H-s]_Se&$gW[0=ae^-vsq9KFJmIWQ-SO.&8]oEw%i4$[FglXd(Rt4"
+	"j1qPQO]S*s1b&I;8&S$s^Z/ijA7:O1eKP4$5ZdhQNalnhSOvuO'b)$c$Y+W_Ca^>kOLSU#Z=e0FoFQ0Z/L@BMqHpO-+R$kIk:r=Qf<a]7o#PFm_fQV6p/B"
+	"j#@ayCE]xT5DBR>cU.J8MG=W,DVTQ#wbx929Jhx63%V7tB1y[pk1fO``WOem+`JMi>&Ko&l]@+GjwjCE_&LG--Fe_I5h5vgbC96=s6F0yl<`cY-.1U*ZQ/"
+	")3h^e*A`5$af0i8l#3k0bU`KV;MkQmlUWvS,grbM*qR)JkHfw)4BjRA6kH]Vjf`/R&%^kQ>4#eI'[#:T9n7n*'y+(E+-gg2M8Mk<:AEnc%0dv#:9s:xt/'"
+	"e1MRGbVd,#/*2a1*`.fP<&E_RX<ln0&CCN`rr*wjRpn0J2Y-V<B4bpnrZ'A;em4vdeY%<S`+_oVBV,uF5dU@V<&iCm<.,9phjBq@[YS=aWTcTQ1rF70EvT"
+	"1r^aR+]L/2^sJ5ZY4(bu@skTr<cEYex5l)$A[uv#V)Om>YkHuf'W/+`Lc>.qF$KoM39>h[(wnPm&KtCFOhw_M1GwG*Al(iAwdd_LXN@PE%gqI_wtOb/O0#"
+	"aCQ(uuY2ouJrKFA9lQa.>HANAUGRBkNOUn<ZF2_2+:P:aks^)SH6Q467Q;OCL`Cp.V@&PU_xclXiq&+PQ&&lK@f:r367^_MKR[4vuu:DfD_RjAjmZ)HmE:"
+	"7Q]>ksWbbeXwO/l_RLIaq1ubV#OPMq5hM&dZj1DeX2C[Nrb^Zd76Y``*OK$J2mZ.QV0aC+/p@d;AsE278=MF[GJCj(3D$%d]-S#aFRFw'p",
+	"VoF[5-9L<t<<%1-i&.8_p<Bn7Jhr&etGw4a`blFUZPwI-#XDPiqrNjhv)K^gP=dq>gc>Y-;6&)G4&Jnf[):sXwAV_W[WaT]r<166113xfRH4]WRD)MjiB$"
+	"1Vce-hmZL#I3c6$XB&qQQFh)3[uTJ_M,03OSSv^@ol`F+41yOEU<9m,s%QhQHRCfl)GZwQ7sAb4=pgw7gafVDKqa7Wd]lMU)c+A59up'r.ZJrN+DbgvwWF"
+	"&VyVbKr6=Nwe22nV(N/%]Q+suH6.Rq1/md<423;&J3U>qLg,Jx4u:5Xvv<Kn5u%YDx&3wYJ8,29&8u$V^9&U/L..wM'4Tbx0RAvSPcqf>k&+XqsxKhH6%a"
+	"-ri^4DZ[.=;OvpcAc3'k*V#muaT;f8gl24vIRgS$wx<%J[3.I7rFqnXi)jAZcCZH_2YM@3o8;-woZV%&3g&4D>Z77<+FM(_%,gBE>w4#cFsGt)Yh0W6v20"
+	"h99pZ:i^l,ppayIV>hGZh&3o%aSaDoUa'VtbCthmid-AZFo<YAfWqC#c@sNXS9Ww0rBa9jhnfIcH+K3x9UAH,B%.ke+;k>3T_$y&a=hR.5AtheViZCOrEK"
+	"5b4a43:o@$Ud($Vl#/tZ>3%uXAF<5a+oR>_S0v6mF=^r^Tt*yH59qU4on>&3GCQ)h,O7fFbd+J-$WStv=QIOY;FG;S824COmmVOc[v^uIK_MC/vT1s2gVu"
+	"P[;(=`N3vO1WZYr,>Yl3Lq&:UZvuJO6Od6I)G)bS%T-@heTs;jMnJXsL1'@lZgA^CyX5;T$71efL=6%Q]adHV;&egE+EY*4SGEB*XAeY:M.M>%e`),1HC1"
+	"GI/&kjN@dXq^]:A9ydE4FE7d1scbZZ)s_$1S;5^l+C%&Pu_m40y.(XXP_@_oZ<'_,A]`@7(E69c.Ok<s(c(d-hW:w_wQc[VDnn,D;tF`4f&r#Obo+EJr_K"
+	"_>M%W^]NS<b_10ZZ8O#x+2]ljr@rqR;Q6^W^UJ#9nV2Xiby0yt.^[DBEtxv<(n+k]'B=%+wIj]fYkpCh29^iAb4djRl:8nWNm2SZ3jt#/E3L;VLU/^ZShQ"
+	"*1/*Puf*S'<q-xn4M^7OQmsfZfkXyxSAtRY=R2V<Iq):/Es]o[ssX@akU(q4Wpq5Bi0o<DjOQ[Pn23AeUU#D0Ex_[aBn,7rK<2i=d8K(C#dG9Jav3NAg9t"
+	";_*<87FcFSN&h5S4J)ZnvIqm@6P5fO*r&Q34=^7Z;<`-p<L7oK%]Z:98vSO*9meT_Q`X^rg3p4fAX9QYDI#H1Chs2/cqrT%q:hMm[OHeqo$@C0l96V8/]E"
+	"A[ga6wXj2n@3cJ1MeH]lF5[JHI21cfHr2^),X:>.g]V'T]d-kc5$I_n)lVFybPsLAI.j`A,o/[@)f9hy`0-0SPTU/eajtbVaP$Y`y[y8$O&`nM8YC@9w9U"
+	"PCM`Sj5]2M#Fb^>g7o4c%[g(Y9O5djLhRt^CC>;([8&PFcI[Si,-jvm5Bg&Uk(lbtyE1$Lh+FZ>y4v9k(]@dc8;X/OgYQ[wq44(W<51+u_^d97aT$#0*#H"
+	"f2JlV8:kc%-xT.qC3X(xh+Ly@4S,PhQPX+H3Ywb9^I,>(pP)LwNuNTrmuYj[PZO<gb]GGpsXp4Quq;(^E@@(6WfJ4($.h+JIG2wrOArb$oC6SfY%j_t'rd"
+	"[CnpR>#Z%G+p9&qjU1BrM,h12p_WQr$=V-LgLCV2<aTUKgWJv]-B:^44CT+X(Bj/pXBd`7>,Ebu7pS=T'iCbqTwnN+&jn@mH3I`g)-M9TXMfJp#ekWl;e$"
+	"m7E(rX[UwHPkl8tDv&$rK^sl.(Z)mWVF/^:eY$,MqrIFN%c80Ts8XtVM:+hC/s*&%uZvPR0AidZ8^A43%]v>n2SXKqIMDLfAswDBo7Ka][9&%u4WX.Lj`2"
+	"-#pPu4NubMf^%Ii9e)y:0fGBu=2#9nr,re5q@LK8CvJ<BImgGvt[K(VUL]PCT9#s<b5Q/iRrhmG/k84ohiHxhhZs@v-]X-rx0BO.u:keIpb4[&nsC^,3DM"
+	">MF(sR0@<d_Ph5r$R5=$slO1E4Bwp&iLH'-%Y2O$c/1G=y=:YRaqZkpqB([h4;7Z=yUU#VuOW0CpDvZV]BPEmv`iOOJdi9F`3]^8a,>@]4WTqa=ga&7WW1"
+	"+liD*b",
 	0};
-#define DITI_SPIRV_SIZES_elementwise 5350u, 10156u
+#define DITI_SPIRV_SIZES_elementwise 5231u, 9960u
 static const char *const diti_spirv_text_pixels[] = {
-	"n0C9%1VZI/2@o`Xq#*@cLBfsoEnU#uh3OV*Dw,pr:*fV3TRir_(p,%;[ilwX&mFoA)$^MlsW#6Y8+]b(lde<>GCO-pE+(tdX(cE4LP)Le8%U]3Fg2:0UA2"
-	"NuID;<`rf&5iE@Ct7xcmZWd+Ox,>o/)$gD`,`U)ll%:Jk5V'#kl<cs,M;A(m_v6R15rW5Cl6)C&$ue+'GfZAZya,C<vrVv,ta/9vCp.k+(^R1%6_w/PpZs"
-	"Rp+66ri)t,o7/<Wx^3v*lvr3M$bF^7YJ#=MvxajU.ddF@ZTtEgvY9G@b$GV-@r.;1,%]E+N9>T/%,b97A;n>Kr:ZROui;j[OKrGbvv[G$G:l53mv*eki8h"
-	"d]H#;Zc=M>pAXtU27_I9w+y2IteDi)4_qP6hBiWu+DH9'^;dDGHG4b]Y#_AcEVcGwSqF#YqDYVFblnqDY=%-D^ndmtYfKn0ma5Q0Ae$6V;5IFApKaO>.x&"
-	"k-KR+[:JCc2_V]7^M;$yfZA/V5uonXSB*lM$K0R/U2A[4D$/.8UAPU[RDTtVfeB&Yba;#MG[Lx.9;]Q(NVKH[.4-M,c2u[G*'^kdW+Q9u8s->TA`R`T93V"
-	"^gp3n]yD]m07k@iT(]KK+Lxh5e=nCV9OqBV/ee)oTs+#52&c:^i6yX19<vqIZ%.7Vv4a<5I91%B5He7fUev[2tNynsPt*/TfPYco#&2JsyvE1%.vy2ZAbi"
-	"=d<910bY^k$Y6`YVhw2ND%.#/Pj;kefqGFDD@v0'&;<.>d%I0Qj)0Q'SC/NEfQ1VG>GBFnnOMdC2X+h@Bt.Tbj&pPm]:>BVhn;.Q6IFE8`nY.<Ug#seBIM"
-	"H/`KBAMM;)S7,XiI'JBnknjk1_J[%):`vc@mj:P7nuB3u3eG1q%eqVQj/>Hx'CkC;lCwiPPb5,DEnFuK'&Mko&kaMJ]9-##u8]V$cp4PR6JiKF[;T$A10="
-	"uIQa)Bgx.AQUZ_)_K0&.un_8Tdhew@gP=jx^M]dp9FC#]g/DF:-@AmT^tra1gq<M9(m9O1T*_xVUewI`pJIja1Wyd%GY<05.+W3a^ncjf*4.UAME)7;+`y"
-	"hMm6qCMoF]3%SwYkm[RpN#r[p#IgQfLTEubSkgPZJ84>T;R,DUpMqT5ybKBxy2>ra567&;w,3B:LNpjB>8t$;d$mZ.bmts:w9#nBcQ]aP&Hm)AZ)GK[s8Z"
-	"_dGl5`)T#e^1Y*K^)%pki=%I$;Tw-3Ty$N>tDPL9CnX.<*D2g`XqfTj/[2)8vFXI4nc7B,i7SB%7r>pj,0f]qu);9r+6HG4HQD#6Z]o/1&LB3TU[:K63G3"
-	"(I>FKg>hrHmQ;ee,<-8_et6:s:EAePOUuc0*^S;Qkl][#=-a_x0a^>yr:Lc6#QWA>#@'Fj2NEpp&c(^*IfyRm2[R0hFs7H>,$Lc1C$c%L%A_>Z9AB`*/Fv"
-	"d6x-HJBUo>KL45EN]:8:HQ'UR5qEbLSKJbjOi,8MaLR+.JJ5[cvBPo(vVEjh#F*`Jvcd.HUuC3BYGr(JT[C+$la0-Nr18jajh4A+o)[tbg`fE:eE)lcNRd"
-	"LPi8;i6e3+<a=iJ9mfM$fep.RI15t6gZlZ8[E9XF50[xhi;.lg=>P%d>>'i:=/gTnNiu6#)%'>@/*ex7&dIr+paHcFI=,A7tHexU]1'wJv[gM3K&.,0f;K"
-	"qJv4SoIhZNM/)(q/ymG6b(MglVtQ+G`BIeQO2PDrMDgaf_WBydgxZ$&D1V*.^bS-W4C$/@xqD$A#Rq8o5SU4,ptM:)nPhqPAp$V@AxobTgT%.n:Vf[(O3D"
-	"ag'jBl#,`^sq:*&'vt77]yuBjO@:dQ;(Sq:m/Jl_6')T0<$6m-SUL'ZD]BjB'8s-973o+M/7=NB_j38cSnAMZY>2cHpO$5C7]iydx[]LDD%mUh6#xobqaM"
-	"A8Wgk9a$i.cGM,Adeu--[ofcB/X/oK,9Qt$R0oL)6X9vj3gUP1brQl;ehb<oMd(6jAHD=2B2mXq;IBP=2X>ILhLjKFoCy:fHuZqvAk;&`PK@YkE1D:S.A0"
-	"MvsJO-9-^Y&66sT(FWIZx<C[ru@oH:oW.DZ[v3'_JJ'5wg1^>E<Q>VD'ae(B)uJO'Mnq=l_c-u7e[iDV7j)anrIM#U-n@+E=v]dxElD6,p:vkUb*GGelMf"
-	"-.-tW&gqvLYfSKPJS16ap>O(xd.,[nHC<PSA`Yg;M-;RdqaX^RZP8J$sq6(,o_V%*h/_wuo#r`df]W&n)Cf18;KK;qbhHMPa)IMM;+I0<A2oq7O[@0VTs&"
-	"c,.,[ligk:`%_lZ.ljed_,&YfVTg1n,Q]ygb3]<C.($:oau2BFnOk@.Z_Zha0V>d*vL=$V@kI5T]_d7B3wO@p3V7:JR8]dP+v<53yfkl/$7DNQwTn<>ic="
-	"LOdKX5UoFMmus*IiOkTF=+E`m/a#7CGW_O>P84AE2PcaPgR]uL76i13%.0t%+PHpMKFY6#;vMXQ-45lIJD18KKe3GAy$c@&(sSOtQ+pB_-BL8F+&1lTTV."
-	"HE]UjvlRo>57FiB*l.yFl[Wx+nc1@]6SwD2Y<d)MYc]Ca_B04/9-^AadMtwkXIm.k@k2Rl+uZpFtjs$fCf8)k1G0tq*+m<Ww]ELhvAoy<,w+5n1Qr#rGGQ"
-	"c/:iO89]_%Y$&;'X9;&^.wgYuT*HSRAJSF0U4:Rx<LX_$H`UH:B2w^3etJ-P#5,'Y*+:t^f$6;S1Z46r7n=/,L+--2;j'MlA'-`E&gNO:PQMC>ECgJcX^:"
-	"oyjiR.tMxfOqZ-a=Qj>O=I>rTVvENK9vq&0ARVj&g<_tPD$F[G0K*.xkg+Ntf)75.)..Qd%OXW3T%)eUJR>ZyRGyM,qTc6GhZGq(/.^PrEkM'hhu>Wx[k8"
-	"fvAWjg]&R2O_3S-/v)@=bSBH.);4VHh>vh/Bccn>V+SDjHiX'YbE`Gvs+ds%UCoBv+5RT<*y4gCa2`712<bDo9v)m&hiUr-]98Ocx9@#kM4lEdTKU/-,&#"
-	"Y0FRA(ma9jJd,5`ETPr9:UR)]8PSkQ55H>62F,t_#&###",
+	"n0C9%1VZI/,`vfV+R@YbRdgsoEnU#uh3OV*Dw,pr:*fV3TRir_(p,%;[ilwX&mFoA)$^MlsW#6Y8+]b(lde<>GCO-pE+(tdX(cE4LP)Le:G:r53fBmObv]"
+	"AC]$DJRr@5=tuOV;USV;6jj4g/H#+(cUo#%p`AkIDlpMp#@=qa+<.JyY0$[M<aNNAMs.bob*k3xt#r9X[5O2g8vruZ;[d+&@a$VgOQH.;WI)b1N)Re^SJw"
+	"&enhZu`qS`=n>sf,N$DZx>-545)1aNKggC#2pI_,fml#+9@m(Q=,%Jca$g2V,Ey,TFH$OT.#fd/4`C_9hS#(&ioC;H'cE9Dyly6wMuY^`:oR&BYTWL'Mck"
+	"Wiq=IUc$&#Mrq@v]AK)JUY_+C&tJCW<<eAd=sTSF-81y3.wQM5$Lsqt)0H%$&/2swK6>t>_GtQda[&MEJ'NJ;th1G'ub3R6mMHW:-YEp[-6rXjT^rCg'_N"
+	":a8oA_N@_0Ug%hJN#bpHuP#:RDUc,.<mYbW$#;eD`KS-Niid^M#g]JTU_;I_NK^owA^3gu=;c.s]^aw;On:y_5eGi8'#fY<_m$5pJl2]7(Nss7+18Qx>7i"
+	"1R,M4#A$8',P0_L@lYi+_'XRe45>LI0:6q#5HjA@1+s'@=`0DV7)S7<e(h*jy[JmcN<G(j@D=l#j'SH+V7E+6G%6SPHm`5==[ZE-^T'nCRSAu907qW/T0="
+	"w9M`me(CdqjdN<aWZ.XFv$vbr7l4,lJ8s]sY:9r^=_iOJbOmfqw'k)u@0-D%nFB[TVIl^^S&iERqTqT1Zlqqrb]Y]5d@Q%C*#Yx*p]N,DWdQ9yk`k'%f`N"
+	"1>8&kt#OD>o3SW2OiBTSpREYIfSwB$-On<7)'g[Y)/uP6Lc+aY@,SX2f_7G9ltY6%a[0etbtWD.5eL3T@%o%%iOdQrRN@:(BqkTX/^laKSkI1AW`0:7H$+"
+	"p`^YUQ)(Misu=G3,V0_P:;lV_+mKG$4ax#vPg`W7)3aut9[l9VZ-3Em]IR@PC%iI`gyhg`E'AZ5XqV0s0Q.2iJD=Rhp.gPK+c1BGDV4AX)Z039:wy^*Y8&"
+	")<^+5^GQYu5*Rn=dQ+53+O5`99Gi=%:qkO^s0%^]`uZfuGbHeA,/qnMEDhBcvLPf-PNQ`g.ckP*&<9q0R/^I>j[-IJZO[+G,<aP5gnqDoRg1c$Usj(7OB+"
+	"NS5J(QF#tmk/*$5$g>UdxotlfUX=iL9@+6HBrhKbd%s3OxFb`#1Uw`:9$w>*EmxmOWn5G:d<^Nrt4gn80*bxE%KXYQ=>t0=Vy0n<X/(h0b'l,aZyVcrlrl"
+	"i4GjGoKd4CtRW.&aEbS7nj-MCaO2sK)$jR_FU[fAQr38$lbK`A;SQg,wLHEu;-$U7B/h5Oa,h7@AppZwv)sPByD([enq+xby--2xR+DF0E'u@@+bOp6Wto"
+	"BTC)yIVL;WIvQ=]WiIp*SlB,#Fk5A-*3:jlq`^EWC8)a`s<G6^UgWcGn+yaC.kRQ%cQ:nc[,A1gvNAcNo%EKF;::%yn:)mT`/rBY$_vd2[vvPKrQhA:1bl"
+	"h4'Ni74l*$dj2gA3Yn]N%1)iFU>w)uUOe/r::k8AE=yGs#:D9wPZZ,IQE;l%.7Yv7-:ot`Y24SG>yu:p5#Wn9VU2hI%0jLWQbOQ_]_0uh<Yx2_OjPOG;(C"
+	"h#*U(h,G'on^kS(%7.e]([=YhRXg_Oc,Y*$g-ePq/U4E:hf:>`>vc9`'O006d52dibw^u3h]^clZwq>kpV#:kN>vPA$RFD9oo2#uOs8d>IHKg8Q2D'GW4e"
+	"7tC`*%]T:25XSmY3dU_;U*B;mPpe87_5Ua#KQpTiREFX44bb]VCWGn1WSmm6c(>c7dO&dA*hRyd3VNZ7`nxm@o[-YnHa'An<2jZ.2WlflI19LWAbG5DN[O"
+	"L_+w)%'d%owLealAKPqKhj8b*U&kK,ZO4#mD=4`oq9Uk9ft0'(7Y%2wpg_2@t'lpf9G$MlqBrAw]3Qk2x-o#_-Hx)iUD:c_[7*^RPi4qXQ^A%$Il.qDT[^"
+	"g3vc,d:Z.%7='Ek&e*]5.lJoy:r96+@g(KY;3Ip&O7n07=@A'x,A%Ba-p$sL1[p(*KjTflMHL_mGeVeOTv60_Kgc>4W2Q+21Ag]JNT-rr0HPZ9XL=svO<8"
+	"@]CuCcn3Tk^4A8@=<x-.R=LHKr'*N>NWOXwPh:uRO-o'1goKruX7A8<gXnXqH^@s#7p,(wUZ[2_13Dl#EGBE2aqdX^ITbq_sth>tDRGEtRd+w]DnCvTjr."
+	"%4mZV]C7<^U1[t.g-ki:6j]CvLn1CwDI,2(;i9.n#AH:2&GP(gOK5.LKAK6swRoKP&uWdIw1tJ)C%$%KCp;M&NC2itgGs'8^/BFPl=4K9ykU._hHe5d#C/"
+	"6;I;:sRE9tX3Fme>0gdl6BSe,K+nQ<SPOZ8m`OCl3b./AWCT_MWuc]Zj7)Z8d9iDdZ*O(5MU/$YTmH-I9,wl$AjfI]w/_2AeKu6CfogK2r$cCSQm^@2Nh*"
+	"b`'u-LiH)c+sge[$D.(_RA;@RPg*SL4.iD//MtLL==[y+dCTu3>aiJM>+2w9=:f<4v3JS'Wq]5;6dC-O4#3i^$(V:vLG1]`A3EU5u5`]C:r@ts+:mbHT'%"
+	"D`4Nthfvt41TaJ9]8'qZOaV*=b.EtKybJi297V(#.XfrZEfr][sW(k)2mo;W^]no'BF'qb(JBr&+H>I(C/$hXDX_2d30hG``W/HC1`m*&XP/Xy(UwW93Gx"
+	":92k/b//lB[Hh=3b-L86t'JYQ-pn%mm%^<Er0.J*3[pLV#>D,Gf3XLd5qUBqhOtW3E*6IZ[=;Z+`='2uULupY/levL8R2]@/]GQY<t6XI(QUBr;Mgtr`IO"
+	"UK^D[4hq#MZ9]rI#JL5PN^-+v(I6%]6@B;XZ%wAxcHO@0>'A:<aI2KDa<SSre_:;I1]UeAEuQah,+'n=%Se-2pGEwRGUt3`,XC<I.+S4V`._5$###",
 	0};
-#define DITI_SPIRV_SIZES_pixels 2604u, 4758u
+#define DITI_SPIRV_SIZES_pixels 2491u, 4585u
 static const char *const diti_spirv_text_group_norm[] = {
-	"n0C9%1VZI/[SP7JG>57&qW0.DtQ_wHFHe.SshsE9tpS]Jn0tv'a.O*%J#M,T/TCZaTOh+M9fXp6t2GT@BCx;]f59&M_U^H+vlcunyVtpn-Ia-F/1H;+:lm"
-	"2O19%68Fd'MWxv#SB8xR%Q.Qwu%@h,D=.L(V;G6Ek*$oU]Akm)qTc]FO-o[nuWk;=@%;'7BIO$Z/h&mhD_i(;#2+]NaXhtih7xDQS5xa#alTcFrFWZk]=4"
-	"FXf07SVSAEqKI<%x(ZoaI+f:GeBEOT]e(#YbeECZ;GO1wXl+EU`R;;F3lGfVemq&L.lD=u'01<9e%V9_[CJ&K3&]*m[CdDq($O8$5=1/&Kab'435sJ*B+="
-	"9fZOCf5@OWP5=1ve<FejGYD)pp6&/6=DS1n&[50'owT<iHBEDDjp@/5o3*lWl:bxGub3>0nTvSl^`$L<T7MmMEMt_:.xi(QZB(@f;<g0edjU_.FxR;8k%d"
-	"ZZ/%Rqfo9s$ri]^`X%Cg-<D>Xvt/RUE6]YJ9vi.uNc5*E<NLVj3ES=5vU2dD=I[GR5qM+yxC@b,MV-Zr(i'Sil(nP:Z^XE)LS]',6wQd2AF2d1>TE^N;M;"
-	"]G/o*9u:0SO*:bU(b:0&rhl<7bgl>nAb.mWDnUf'R*9SiT5+n4Gmq]<WY)gLXTQ[[]C6,7IZ0_Q<]rhf[PFf(JRC1G9qUKVWokUVO9'v..aI$Ej^[o#$QV"
-	"/8aaKtO<lE4XynyVr6W&YE%5#na6w3SLxv>;e3D*-$^OneH/*:8vZ*FKJbw-p^IOmu<9Y_D&P[w*6o_NlpR:$M<,M>0Gd'L)=TI7jl97a+/upOGoEwd@sO"
-	"xS^rt@B;7Z>F[jrfl)oAq2>E9U%X5sbCrLAJ&W(Mn)/i0cXZOGWIrX^wS=ipVGEZ+(XfeVec+#eG-u9ho-$DnRBN2(FvTnAEN]>r+L/5:%hps;xGE(Ohl`"
-	"D_-xU*6^[jEQ20TLZ8i8FQV]xH[waoXu`e]g;MX2gZ0]B89ouPX]#Bw+LG'H5H,w^s=fN@BA74`dXvU:e[8W&9eXL)6EH+)UN:BXNquZq5P:[075'.-kJ2"
-	"O1-taMIR92@:kn]/,vI5&5M'*.P&G&p1C8^nwu<dZi9DH_UjCnWlKZ*#E]7_<X:3Mq71`9ao`i.v2H;%]#'WW>^ZV$*8GH0vsRX9TGdvmW3S3ZLBG2=Ulc"
-	"@YstfkDUWi9@H47[Sqd*J^N@,%:%egH#MN.pHpDqay^9j*E;:0N()O_okV$Fh%d3vn.u]#wwrXEJ,:(,UEEJXIU/]lr;/U$tlR:[11fRsKED$9NDpSbBj="
-	"x9fw#XA6</NqmRVQfjF_)m.bV1jl(.HdUttX$j8dE]yOU[[bg%'*T>yTjBr5yb'uFt-j]_B7]ZgZpldKv7+%O+Cmxp2C7XN_S5p9*Yb;&q32%adF68DlB9"
-	"9ryQ'OutJoij1OR-cZ(@s;(q/A@OqtS^ID8HN_e84yv1[s4Ehd)Kw@,hebfm0QfQY0&>giK-MLCSD@]j*:#s)e^S:nyd2@Yk&'t3A/KWEs7QH>D(j^4<UG"
-	"Qv.'K2Z`6OnOayF7VZ^q,KoT&oHJtu&`-$g-m>8Vi+9E^jG-eWNk9ol/T&LwD))lxgg/T(t,yKZVE@3ULA%7X*hv$7^3)K72b)6^BlC%b:)aE4(RBdDJXl"
-	"FOO%taS-n/d%sYqlw`rZoP4D2UVT^[5/ou8>E+c]6C$F3.ggwX*lhDh9l$904YXjKIqO2[)_eN$O6;-r_rqUI(m2&k>&*wB%eIm-)q7xb5.$Www'Vs+GGp"
-	"'pa<(vTnS9>xRcn9R[/11Ld&SlM]9+6A1g#dR'hA%Xgq13vr5Lol/U.>u3*u7s3'BY'YyYg4/K%#sQ`Fls&g#ocvK)rLFhT)u>%P9bmu<_rJ%u_MufRf5J"
-	"jJ6rur*FE9@(<u%iGWvWJ$x1'LZTbon<(=Dq<wEHPVnFCj6.lChE@2dY<_c$6]Tunic)>C,1$vHcoGRg>.L&s7o,ydX>8,v^[1.i3RD1FinW9D%1885mFG"
-	"*kbXua6=TIGUiK2JC*Leev$oxM%(Fb/2vo0iCUR'(-IOa;H/tD'5/u/NqebxsmFXEqLxriD=Xtp#FBMxuMd]]dr3-IMwJTC8aMl%;t&^)>_VD(H%eWQ>Vv"
-	"]ky[-XaTtm1Ctp6UhtDjK6H:^JWqG0WS^YP,I<6Qv3p0cubhQZ4S+Svbw8]g&qpm0;$ZcbmQ,fKW;+GJ5]$p$q.Fp*DTfm-wKSvuT9jmEAhfUp$#Q)Y@]q"
-	"Br&OdvngIgiT,^*T3kbwccfLFI`PDWl1'AUPykaB_y7B8J^u55Y#pFPH_T>qD(7+hfA4$i^YKRZUHuq6wJP0#P1TdBUm*.sw+'LbCu<4KCvJFiqHTj:%G5"
-	"Ux/.]O/OTGwLYx^r`h+&6hR7s2Fc)C0oDPB-V]Qsju>kcy*fxU_(P-G(3@bh,s<yKw^3lrv*p*K0tp-JUtx@g/vMrJa0=Kf$KD6p//m3G5i:tdB'Z0'5I4"
-	"QEp#uhOxYDv$.,jQ0q._08YOPofRIK8`8-@ho_Tc)A@Ivk>+mS;WG@YThK[dOjQLZ1nKv38&ZP[qYk&OwYKMx8QE771`Jh(]OpDXSX%/-xY/+ydJSNpOO@"
-	"vW-'abx>fv[d[$T)(F>pf`GToNA;,IbNT(8^5h3%r$6apT+sUG49]BPg6QI);P7cryKQ8,i'/w*o'LU=E>>2^>S),L=W>MKE=q*1XC4(d<JguhnTq)CQ*K"
-	"+Jtc<hDhKec3IP68xeS;)b=@[+ZrhPqPn<jP>+q0,tYyyfXjW*s3;3`WPU&hFEwer3J^vjo&7xpP=Weu*83OJ+.CY+MK9u5i)Y3Fl)QRSaE]6K[QZOcqNU"
-	"R/n23f;B-30Z2$%&,s`9xeNLW:^o=,Aui6MpVg[@g`DvZ=:VW'DA0PoNmu+W^B)'f:K:;B(-XCQxWt<[,(^VXstD2f:cJ`QkGqkgvy,KOD*+A@mP*fo`[t"
-	"3A#2C;)(3b/RX]:f`+.V,n4][C>06=o`Kme4YsdK)/K&4cK/'&E>Fs<Nky6HWFJB9ZjBo6nLZ(uYT+hP_dHhm@Co]a6m>VA07$fVvav>EIm6KmDT:G)[*j"
-	"@0r8cD.1wu$%WdIB%TepWhnqbo&-J39oFgjn=GE]]OOv1w-9ZleJ+tPl2PYn#b3qFl2sDK$Pd+uRUZSMhZeH6Y0JAKe;*Y&-a@@&5)EQ9M,+0/tcwBJ*V."
-	"Kf8dvO,ff,Ss]6bAh.oB'twlgMbovetLoJT,N5HwM<2=DBh<P#rV[s[G#4%24@x7K3Zam_2Fsu:Hr&m9v>+tFjJh:@qsXBlv&krA.Eg-#mS_K>FS#Fgx1s"
-	"Iud9V,NXv/gUg3d&(XSmc8EZbG@Qis@y3=$=gOII)+[]odg=U003jdHnnfeR0YNP1:(C>.Ug@P6<sn1^VQPeRG^P>H)+l-.*YevOBAiF-YDfPHKbNgr-6:"
-	"dNf.s1QaxKO.`)+>uC^uarZ=#*W9m9&YnW&55hbdgdY3adr$3KW(CreTl6[QcgAOIP(9q@W[V>YEeAZFj:1Ydrf@NO(R04uMUK&6^t:xRbSvqfS1h>N_ti"
-	"r2q.bDtT:qu<YQ'x:uBO2e1(2JW0Vb1Nxj(>M@07FMn>'<3^Btb<qXu_++j_@V]@64<m`W+]/^$e6o%r9Nsu9BOTw^EeotU4aF<(7y)_`g=A#ZLMT:j0^G"
-	"N]1SUnLYf)PaX5nP6p[,o8^5^w`bTe+J</<DX7`y)=#)[S**i;RVk$lx_*1L<W>+Q';q6k%7.xs%TL$@0P=eBTIcCGSM^hV7Wj7]>g)(PvJXSw7io.6O:F"
-	"0SrJhMeXK36W6*4B%s',-^<r+S'l-urx(9#s]uc5mbXu<ZB`U5C..#",
+	"n0C9%1VZI/W.8vHrt/7&qW0.DtQ_wHFHe.SshsE9tpS]Jn0tv'a.O*%J#M,T/TCZaTOh+M9fXp6t2GT@BCx;]f59&M_U^H+vlcunyVtpn-Ia-F/1H;+:lm"
+	"2O19%68Fd'MWxv#SB8xR%Q.Qwu%@h,D=.L(V;G6Ek*$oU]Akm)qTYaQX*8(856S[Jh]jjwtaCF'*KvX93VY;AOgnUBa-)GkJ)Db4_@tjIJU<6rY)P7i=1r"
+	"E:om.YRv%`0ZplbyaJ8Z`Yx@sYq7E4%KF6y4e)dgmxrX6-u)1D#%[)Xxk$3:[VZlVL^(;@]k6^-J#,m135MFngCpjQbADf&=)lR-(RM7R97$u1F>9+bp^&"
+	"D[nHR4V@<pB8Ob7Gtfl#]hj6=+8O%HVS9V'j;h,ceK8v9XqYQJHc17ZdahEAPMEGO6R3shel]-W&kt%q^^ul[E,um$.%F`'6]9Ht]+;L+7l9tR:u$&2Vew"
+	"*0_3^&DbW5mboV&`$]KM,Wic/;1T+87=DG7G7Hj7>wfhL*`lXgyl54Pe'L:IpMl5H>Mq,s9n.YWZ2.[o'.Ne+2tU-@wBlnVAbS;ZjOoN,c3rCgBkZpiOXb"
+	"A^$eV&CJ;lrZ*$ek=w`_SPqq=K=hNn<Qf`n,Ks*<tYhb2lxp&W8=7I]Wv_r)Nb7'+ue)8EeU@Y:V6@aa+4F-T50)vKr1I;#G9m'$b&k`)p]2<@n:2E//VN"
+	"RXTmW*br.K,VJ@[LB5Lq.C>NhI2E>Mr,WELCP;J`&`7NY6<:$Pch2/09WUYxNqdt@mlp;(E]5]Fm-8&9n;s80&4WV@8WU:DIoASqm7kBDgnty9#@8yB[]G"
+	"#Dum2*yC'g]r/LQ>/WE&]axV9uMgeW4%/;<)W5i18=ZtSHm]Lyea4MMHQ[(;gu=_K]3997$q[DbZ3V44*2bs(q&&S)O,h>F46Um-/nlTl-vC$ZG8xiZU@D"
+	"Y_fI0Rdo,/^`%iv$9[bPHq](^P>O>Ge)bOVqB;p0Kk_ym=PVE8-nys83w=d.^_9<[h(gDHi[o)9(=NItcM(2DJG[+4I=aZ:;SS<[e746ag$mhm($@G*LT]"
+	"p13shVi&hEObXbIUudJ#6F+5Fh%7caNG=C_xX-^]1w:Idrso:Xp^M3Yh$=^Wh<qTx5d_)>4n;h>BjgCP^K'5rb_)Aj;cet*89IWUR,%A3JgH^;sc2kEDkI"
+	"uAs:$90;h7B7_uQM`g-ZDmZRERw)xov21_*x7U]RV2o@&T[m-QfXi#VwfE'<h&UlR_UH&FD>4SAfgE>fO*M<v2Ac]qtgQPl:&0ieMK+HkKkB/)>ISk%vE4"
+	"Q*]hMMMo(ng8#TCepNhLk*7HRc[MLQ^W>DLN]kbLe$L+YH0rch]T&]hItnSw%X[iuQ)v@K@Cp-;6=PH]uXs1(gTpn%N/L8Tcjq*kaIP$4>S3^TV`5^f;Lu"
+	"Et,'rJLID;Xi%7yaI[+rgT.@J_R^+VA(ikCF4^[BK(%PrU#kSu7MXuJW'ZM=nd8'wQkESd;U4vMhP,]iZE//NLUm:E#haPm%Sft+imt*bC3rnbCh2kc`%X"
+	"2n*0O<bk.A4N=Vnt>G%3f%Gto>[CKM,Nr>^df'nu.2hdRn`p2cMCTyr<_8caP/EcUagp:lfW*%-X.JI8t>wWs+JV)4(^#p*I0_sIMSPHPhBbnLpV0[g3-p"
+	"q.(YwFH9NsoZ%Lfl6#*eDNfjNTL4v;QacdS#m^x,_._3sKx69-l&;D#_9SVY]=h+(MM/Al4WpURBFTS(7UI'6D;c:--iE>Cl7dH]cu0#U)SYOH8<HsQy9K"
+	"vrP4,lt-hM8_)f.eqDuP=3NbMo`5_3PK<GMZZMr4:>5=`B=jl5luRF>C_.5s=yYqQ>SG$MBkWSp%IlX^a<RKp]`h3Y+=nYG7Z)S0)7=n^PgTPYq95lF](1"
+	"^,D:a0]Jc5u&5L*FJ.Nm0M71@N28snXL[>EnB;LQwI_A<jT(oAobj9WCLS6p>hh6of=rmkkZ%n[MK'TKhUhFgjikH&n=qdcct[71S5NaE1p1KA/:6>$b_l"
+	"hC$.&8;RV_NWEq(WV-8W:*p5L.FJ$5Da'fhMy^v7'XaX`qq6=Y*[-)/rBKrq.BY2R)t=VfdjjE>=&q@raZX]1KsE&/Ac'/j<LGGStf8sXMYtNOn4N_f8=J"
+	"Cl.=8jw0Q3fK^fUPPut:bxWCQ5G#OHT<QlP*OL#aP^y<w8-t&#/-6's8rfZ_T]N0,TiRu%vHFpi5-yg]HysAy.v^3^jE;PQ$Hx$8MKvC_Y*yG;c@;0eaf`"
+	"aeiN@RI@lX(=l:L]>W&<A7C(ukikV64<TnqerZEG:kR`W-7hAVhKMc`$gee&5==S4V6lS8ne0#sis7r:;2&)6`j3xW#<^3IU&Mi@hOGV2yJIqTt5<(`oMC"
+	"nZHIHhJ>PA@ohr4X1ji=Nr_>)m)3y>xKCG[4w^I69goxc-/QTnm34AQio)wS'ADb1`#NS,2XL$rE8e4A;V4`_jA2Cm`-1LA_5efTyqQF_F'ps()Jx(m`:P"
+	"Xf4HP3834=8hSsKM025;+%OvQR&H(;Wb`g'*8jYO+u/@-Tdq/oTZbkAK.<;-[$Z)[B@(lr@;%OUo9b'1Q>9ChsW2XH_ZEuuv>ckNh%qHyalw)enD_=fZQN"
+	"l'JU&Gu0#k<Hujv)KtX/_#6=8hfXnBJM2U<-03QJu;Gg`XADonQX'$AhX6j#M,8'=`_rakvsqP@*i5JY;t]*;`MWLgtjQ2Y+E[I8.BG.$MO/.'5gn[@jNs"
+	"B,w/7fvyv#r02v;</3W1.PqUxj*t[tF/NTSb`Q#s<08;Et,R)<,qjHUjsODa]A_#KT9TYl<&Pu%1H/jrf(U$XTi%VSPbsxLF]/U`q5-=%>Z@'Wilk4G*Id"
+	"C4Ib]VjG;*YU6<oPj6</h-ais>BdjDZMExn-w`neN=N<)^o<,9y)[VLM_'Oe-U$X]tHVj]E,fM;ivhR^u-9lL#u[+$Wn`,=2WLy68*ClTHw%(See1(#lv4"
+	"vSf;Jf25w>+VWs/L`yJ2G8tyol]>Q0)BgR%)7<&>2>Q*Qjf>EJLYKc=O-]W0@PDg2nl<>/oRSU,H9+$u_..8s*eE'.rLRUR82X::Y8s5d&/:@Evq/4q>pO"
+	"YYs`m0&$N8aD+uX3Wf1OX0/Uoy[a%DP%Lv9SXLuLp#hmydI(^$*l2g=GMo,IZ8YTsJYCGcmY#ePlrSD-X&,ZD;q>@b3w5R4Zd(2v4[fR;ISK`HwtY*el_d"
+	"Nh^3jXrgINE'jZIWtqPfHFu)EX'ti8vNlVRR'hYdtaGncfW;W&pb0cDU%A%&g'hik08T]$>ABMw&8'TOUh-#kDw`oBiSkSu$`IfIAoJ,bc=Q=9AEv5F5W)"
+	"RP,5:9r=c<)_FCh,,L[K4W(rx7=Yty$ZSpJ^8^^eWcPeZJ>.j<S:Ljn`h`j^AMXx0W2KF-P>O50WtA*N+eZ3ZuI,V/m[(uC=m+-vE^[;Oi2@X0.33A1Uv;"
+	"B[G83cw.Xq)^fmOO']FE/W_xEUcl)>g9KT@&AXxL1:+i//S:YUjfZDBg/AAFr.qkYDc<@#S@Su9r,dE8bX=dNj2(G,ffblj=;<36%.`/4m^T,=L5r,f<,h"
+	"`-@y'&:`e[bOIF`[%0NIKGF]_+T9qEK5,LW;Kv5[8%fAuTxML,*m_H^B8+$nJl8y6W%Uj4S1f$[#ZnUNXG^+i@:f]eM<18AEu7fL;V&5]3y8.''2V>HK:a"
+	"FZ:nYB7w#5:=._419wy(FI<EB8@vlmybinn@%,4XxW#SuJ_&C.#)rruP(UEKCsIY7Wf'uTnBf*kuVeb:tF6P56=0J_r#3q7^nA6LW9dW4mdADteMM&7h+m"
+	"vnfuO%hsh/$###",
 	0};
-#define DITI_SPIRV_SIZES_group_norm 3272u, 5997u
+#define DITI_SPIRV_SIZES_group_norm 3167u, 5844u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"n0C9%1VZI/*M>.VZ;PN#(@Rr8g/_bE@3KxD,r[cu=8K#n6r]Pn<3PT<6;g4ma+A]&iIs_o@B(Qvbq5ptwPBXQHL@m)c=yKFgh`OE-%7RMvKjMk0-x5;6Q."
-	"5'u=w$O-Yd7tLX:5Jcb'sUAL2Qj(#4*-afK](V%>`9Viwp*^<<+hl.C<I)yTNnL@Dmo0;wK[@Bm/;d0D#HfgN:X^iS,]qU8BJv_dK1]7BWknHq&JgGaa;i"
-	"wXZbIYTi,0$l&Y-d`%(<_4=[k4U=[jnjxMqP1q`ikB,;M*T_f/&fqj]G<FjY*>JkLsuv1#JirFtU3,iLq3ciUd7nYYSnJNqqQO>AY9)CyE.rO@wT:h1M]*"
-	"X0%s**M$PS;4[oSYAB$`4kN$8+d2*7MS5`=T1_YsXbM3&JJgEl_0NWH#Z@37S,oqZXHLZAM*Y]mMLgod;nZ6cuu*#IJWU5J:t=5M6^,Ol+1Wm1-aGOTvQL"
-	"6I<'99]`*N81#n;m8oc*yB=8hYU5H=<YB_`./($A_4P<i4t0J@qC]hN&b3*B_b+f_MwdU-/dpB;htfP[2QkHVvsr:jigL6KW-BS%2shDY)qg)26lAKY#(E"
-	"=h;x7R'./fsVv]hWPI0q4YLDQ&LbkJbKDs),mFCA(<_4FgS06-Cq3)O9uKBu$q.3sWN%qtJg*<mE1k.GaVBevu1oBA`t&q,]5mOJ_Ad7^`]C;m2uNuN%Xn"
-	"SBaROX&4k6-las7],y&oj43Snv-N*&/k0lOB[nO-N&lRZ^ZhHtDXdAnMp5##:BKHUYl:vmYL5V/Js.vt@v(A;W7H;O+nUQak9#T1DrBbAhZ>hbQMqjC)/t"
-	"L%e=NZjxW'vad`VIy4R(8LTQqp@2Da>%VWfHM%f;9Y<TXXDg`ti*]d;G:'TZNQMe^50*@p<;F-/FT(fZj<ge0*coj1cv.:XcB_IE4N'o,QH_p#**LruRO<"
-	"%y07NTqP'wsyCWr3%r9Y^CkOC/7%H/o(Me4w;nbef1l,G)YvgbsLrks3bb2XLp4y+]IK(cI2odQ1jL*1M)#]$eC*)]5;v2iC4>mEGsZSHU4'Ro*gIte+rI"
-	"UHD/'Z%OOGm<0R+sb-d*_7`yQx'=vfUWLDwE)(1deN+A&x6r-HyE=a81lmD_l(YdL>$>E99c[9Tsl8c1F]4h%jn%52uN*fC:df0B_7O8CKOrQq_sE3_+0r"
-	"Q37-Er*7Gt7qVpTm+T2N`daQRL3)U]hDB-mQemeQFcvtH4r`KT@t17VAxwu*nN<(mdj5P2,;4]o#Yx^jgO2i8,26JUf&8'^m^T+GM]bCOY*w$rf,Q;7el+"
-	"WYV,0G8D2N-fEmIy+'_WorhNKR.@uuGQ,E0:QoC&0h5rfvN(;LJsjY;brvnYmhrKTv%CvY1U*l2g+e060m:_^IKFgKD[L%h3jXyrh'-BkDPYA)Fs>fGu=v"
-	"@jLO=4jVAu9vcoD#=cuBliij/q/=0RvB30RK/+9$V,`kPViZpI_;>5(mVdWT=ysS'aF[PHtlb<G^TAGE.r'-xj^').H#8,wvs&iNRrv..H71;I`U-G3Wv0"
-	"8ch'o:[3F%FIbb:;*8HD3XWXYJp]TDM]Aa1VujpPd/M]4vUX_G3H5Dts$cvOhaBN6c41jRRQTPrd)ieP`pBeL&-i6LSx)Clge-_.IFo=qE>xYe3=qJX)1a"
-	"Gyd,#GNXt)83NopM-'fxqpT-sjxO^ZTO:MRQgojy'HVe@p5V]J1Ld:FO/Pkc-HQ8F#9)j+m=Ey-c0teM_^,Ar)2)k76DYRl`6.O>yp$60kHS)Un,,`#dAo"
-	"KVeJ[gD`ysVJ-`PkVH;>ZB%Tek(ZGaw[IqX;+E1P2q#:q*K/QIwG.kuclBh.kw0:+Ewk,.elm72S1ynlX7W6INKWj'/6iPCJ%<j0jol.gMQAF[4ZSMSeWB"
-	"g%<2-pZS$o*Np3bB5*e#ol2O(66Do^]+8*imrpO^;La25Q$*d4xfnSxtF2KnhD/e/iWu3m6b5n72,^p%`Ze+x5dja9q6BKPpY1S&U+o]sAob5c7^7HMDVW"
-	"w'Z7D2#el]Ucl6+H*:a`Z]BoX#%6]R_paVqjd;f)'JDq66j.crZVA><koZdV;FB^iC)Ypuug=YWrsy5s8A'-pbV>BTxa'[.;:kGB75;Ne[TfjZkZrnNZ28"
-	"oKV0XnpkYjs.G$.ih:[t;8;iN#bZMmW]q7E:]RxHbA5FLpR:ye)eJ-7Z*YAwfDCUeL/tOdvHpZ[+V]d3md^1MAs$Od9;ga=soM.i)QX5BBxpu26W3;5;cH"
-	"Rf%Ro#<TvBW-Ga8>1I.xa.-oWpgK.Sb;f=d][l/1Z<VVFqg:lqo5bL2fNYpMnq<e<dEt1d0npiQbo[F&jq68=Nq7;M]21Fs5Y8e+P$d->SvdH&HuWG79y,"
-	"'B`VPs-V-8,pB38ltGUdTR0uG&Xh8a*=qF-#neUtjV6(`Pyx@KQ/TB.Wq1[@i^,.):Kl3dHEj(sX8DiW8$_Ve@)QYQ2SHo,Znr8pv`R@oA;:evIT3/1AO4"
-	".aM8Al+E%R#GQyWc5)9(+L.(H<t4-pusn<i`c@e)-2:5.SB&@E(aHrF4EI_M./v@eH[BQNHVZ.hh_r#5y#e;-[txQ[_Kk:EkW4cCsf;,9.THvpT2Yk<CUI"
-	"I6iMImblWGHq<<desaA+&rZl()&+faapGipw^BTy=A'Ug%]1nZM'[p^=+P`3Q@VJ&//Fu8hPVHYH/,]CMEDCsdCs[%eVCRGO#n5`yqM<nv^Qn+&R`t8V68"
-	"39&M0s%r^n)6mS5GLe=sc/El86O4gB]mO)M@(o7CNA[qP/DIOqE8>L[l.')7@sDSm;/E#-dBS,d=xUIGWeLWX-#PNUUj]tm`Ut76DJY&HB+5C&L^dWwT,2"
-	"jK:L<LT;L2bTrZi7c4H;yjfoi_K&=Y&vgG&s%iS1-yT2:3y;n*GRIE1L-Kmgh_LJC(GvgcGnA$ypqni<9sb-dS]`s4vesDhZ4arPw4VRPOOYf6ZJsB`XEU"
-	"lJ3<%j+DXj%Aja@ERA.44vT,Saj.$sr&hrvtL&:Qe_LbGX$U;QQ+dTdNO(^#9>)T+O/73-LgYM]av:%+XVI'80;3A,#DO-/<I$C5L)9A)3+.^LA;>$5mA*"
-	"H8]P3c6O-[7)@4Rgrg*0apW.KOC_7:YE[_uqBxwKFEn`0J_<bEDjV6kK(0idbRo&qtW*8<<^2Z@P[3THLr2>wor+aeL4qxC%^D'.hpZ4>1>h((Y:0i4/1B"
-	"MMHid87m2:PQbt#i'<ja0$_.Ss5B;UXN%*)ANjon75e>['W:wE,UN+tIyx9TxdTth`uL8eUK>H3y)nWwdhY5pS+ACmB%Hd=;O@<;@/MQ`,yH^9naHU>5l-"
-	"Dv]`cEv,ITMbfCg`sHPNq65R^C9dPaeBTqKGXuf+DQBL=]W1ir*e4-.D-HQ[@PoC;U.Tu]3;eT,'(C_6uVWPLefh@w'_LPckk8+5$;c=>J%iEu@)rXck78"
-	"tX<*/AO;t0HjlBL%lvvAjiF*u^#q5`+wltCZUXdqk>2b#+m3Zg:QB:5=FrW9iaHHbxaSV:6.5WIjVgJE<pv]ICiC'Du95Auu4Nmr=yB)pJ&#kllZXpaQ<h"
-	"G)JfDQwwFvX8)A%qyRoI3i6AN^0aYnfv]bbr_-qQ5XYf(UHLcR%mEop_4#Br[/+(qHx=RsFq>_Xh9,BCI1h[CFs=vkN`N'2gXsRb]P7uNT'4^.f$S&I%Gb"
-	"d3KkJJblc[O;87gM8.M)wh%pNB(:x1`IbqP$v^FcWumYuQ0#*&DPh,Pgj*_9Xuy/u(Wn@Kd>ai;hKt&1eqUuMIKg'qJI#7UW4Jh&TffTL$:KdvMWJD%1=q"
-	"(`haD78o;c):ue6P*KolR.oR,Cf(T'dVsMCX901ovrV#:I;Db[UKm4pudA7La0KZZ/'+a,]4^cOhfITNDML5llyGkR:vteX9Fd),niBR#DYIkN=NR0TqY>"
-	"Ihi-y7Ct)'Tcv&B9;X)5*`1e7<<UZAsSW>DFD,k-Oa^,0QD::V'K#3<mu3FQi/V#'Zs^fIAeXUQF'w_$-T:jKG(y:[L2kbGOTR$6A%M^R[",
-	"1r]R6NDs-JME$cYjx-RhmV8(C^g:[iE<&;>YLX;==t2l&Y<R]rvlrEGA8qg9_]tR`P')*n11VeE`4,fef/PK(;_,f>*Axca5E4q&83xTlPjiIX+Yni6NO="
-	"<%d/nw&HXvd3p,'U]jkPI%kyCk9<q[Gr013y1LYv,jY5W6r'Vft3YADaqwy/y;lrjKLW+YE<>ex)9fb)ZcAk.UBW>R1v[18wLy,gTDZy^oBhw$tNuB_+(3"
-	"0@wH`rgq<;aVjVUq>aD_^tg@l-Ve&GkaUX&^]al82&a.+ltC)vB/i=`k7AU9OA@:6n:NZ+YgUd=winQe:&S_5tI%4#3<(EHa`(IPqsY%Sfp%Qn.E9Kn[Hi"
-	".Q7/[h[M1)Q(;0vq4'P$.s^&.D5.l$:g>Gt;KOx1OR).M#,SvXTrlqhcd#pyqkV9%BPnwQ[rRb)psjwkjZ#+r&FK2psDGkLI*'k.<cC-;`#G9-9pZZidOp"
-	"beK/S8'++/I/^+DwM.Ygikh43c.sN.lE0r=gMN_ddDa5]ma#B%xO]83@s=kIQ>Q)wNhgwN@qC9qSmkYeEF*)%3C(Svrb22cJ_O_Xux8+XI>Yyi4%7SEQqo"
-	"maU)AeW]4#e/EF[/&wwfB)[crXmsFe7Oa586T^W<;yvesrou(jyQn6.2q26OlG']pB`Sq2amGS5_-+7-3a#_>qr/#6B0hSN'4`)B-WGm=jk,O9KqG<&qUH"
-	"h]5-61NR=M9jfo,&+Ztw&oj=Q2lqi-%Vr;9yDqWEkbL4[$exx[>HP9&vVFj4Jq;+AGIM_5`pf[C+^`<v6dmAclm1so+Zq6@jod'BgM'O(:6ctkYE-W1@3#"
-	"qg*(IA-EI$$_l<>>A/'/[OYLQLG0QX5C)i>@ao53==G./'HA)QA&,*wT[Wn*cni[GiX[Pp.=gsX#HO-(`L_=0KZ=Zb/w(tV_+H'dHL9<SX<$&p<a>FKk1S"
-	"&;'i2K>iJ[:_y%H[ywT+B=*k->,qlM*$ciPX(yq&s3FK3G'BHWg@IhAKx>%J%NpOpfg60isb'XK[/E:$Ve;dk]$j5qaM@o<$$[Z%(CI<$^Q#_yUEymyG('"
-	")-cROmA&u$Ag20X<(Wx3,]ulUY*,Jg@0]eK/N)>f[iPZWT<UufB)T>MoFJWXDvhxoK$N6]127kMt>OanUoV'>hD`x27uU>K/@Cj0'0nQ(&@)/MHT=XFTf,"
-	"&,sT(=h(I*'pELguSoLc*a,DLW5e:Pu.hN9.Skp)pl5$SMkX@uM8V2u8@ZH3+/t9;)<7PRpi>G@j9(5CNtcmXuX2b)puL[[8RbijL<B4n4uOeO^%f/2AhU"
-	"TW_9b%rKa>D`V^=8/U.K@gY7ja5FIy<P0:]AuKnb*FWb7-fu^;0Fp%xd<Vp5qHQEluUR1Fvg/hjFK8eE%P>rSw3-XJ-2CAR]7n7x/;^oW;n6[wAOHxHWs5"
-	"70iv%oD922ChB/['kg[Ya5OU-b:qGD87e*W9w=j7l)x++6@oTO>WsDto2-WenUc0g<r1>>C@0Eb(js6mUvRnjPOu;iiQ[-@t@#IbYHoPJpO@jx_eonIW(v"
-	"S*Wp<ZJvg-CaB.<<XFhxLJS&JKDNwX#2]s9#Q=6&Y7vtX)iBo=)7]N<V$;x'@_j@qZ=O3n+MK'Y+1(0%$lQ@t=Wf(rS@kuZ5n99:2n=pF8>=i&]8DrrDkE"
-	"Hf7F<kA]vb2)05BHq5TG6G=p^P[>AKO$2pHLpLj>-)T>.h9)#/*47Jylc]%kF>kHbv2Y&hRA&V`LAF6ij1r+qVA7bTKt[<25A;/-.tJ_fVmA9M;]CmChP0"
-	"ut&',;Ee5:)YVEQr&8P@*s/<'vZc)j>kv1ElnVMsIy2e*Xm'2Q5&b'n<;'a9U&K7i)[kihet&25F`6TcF'&qH#JN#LKb(p@=oVG5dN4,Z;rwPa96waDVfD"
-	"$^jm13i%)w3H7AN=L,uxvXlgU)Ooh+RXcHH4L9]s4bUEKrP`Fs)A/7:JB9<jc:v+1aNNYu,2<>RfN@@/W:hi<8lFDf>U0#t:S/qc'L=]aqU.<KZ[,-rT$G"
-	"LXIUm*#YPCBrofP8.(6>K_H`0JA-ePi^IQ&E%>#ETGN,M_333=IY=*-O:6.au`>t/'/G%D%]q'OUG0m]a6b2G2hEX@np24,,Zq.pUR^ak=px9d6)=@;HM*"
-	"Xk#YKq2_*=<3>V/JB57_58$<].y:h1ZuZC7wFn=J&k6/_2vPlfAAY)@iWf_uq6iZq4r])/+Vne`K_3<_f=<2u2FiwCS+n3wY0B`<dRj_D7N@5_htgb`mO&"
-	"/)J[^Pmai0fqP;]f:oq$x1ny-q`1hUN3^Fxa7wn8D5Eg''KHN;'aqxs,q`<ImS3v/+y^ppXcOj(gP*niU^Q/br;]W@DeV[(mP`pYCyqEC08&k1d`h5`:.'"
-	"dp(x8;M*h'p_L2#&[TpRYSCE&p#&Q&I)eS:YOOFM7u-i1oT^/Lo9E-,Vx;%Pc>x@];N42[],YvUDP:FWM3;Ui#^,6P+/84$6GI,^JTC1Loi_+(oqBcL.>`"
-	"QGvvSRPX:T1cVP`<tJY*JJO]JxMlm's0>Y);nCpNLpG_Ts7^m(^2ia*Ef]bkwYR0Q&hY,<&aA/ahkYy*EN0$]u4Loxw6.]`C^FC:3Ymrusf%0J$)aCgS8h"
-	"M,+`xA,V=oeQ.Rm@vQ+SUl>4q9<<;<NgySjU^_fFcY/das#7Ea1H%R+v8O*N,M1LLkdk4WHu@nQC,)US-st&wu0#TwXep;_8%D62aV)W_=X#*Hk+/Q>of1"
-	"GB$D7/htD9d.GAF9[/7DFAOB7qWF3y4Y1kjhcTnT'SQuY'T>#S.IH2mIKHLr(=0di/39N34P884cG;H__h$1g['32+qJAhPg48iZSl;.(iKUu'2a3nRVQw"
-	"$%IG58#p+WPvC*h5RfBo0Wax29P4c0&>&36nA4'%gS0vPHA93gJ(-`ff/X<);q6)s^&s-J:XqR4dg>5h-S`0Q4Qmu&JPW/N0*%_pc2MF34((w7QL*A3C4c"
-	"y]Pj-3TO#MC)jA-%qPL3,Ph*BGRU@1I'k28'*e.Kk&nGVW++m'iEV2HybV'lu[UQ$)-sf07W[(,Su8E&R@rE7wVwLdwOp]n51&%iL,ZONm7vB%_#)O_'Ny"
-	"h>xcoIrcBPG`B4t_:<^0/'jiJ/'Y;1H/+(5N>]9.Jbj&*afVdwq@aLbla1n[AQljdO;u;=MTiB,U7*e4X0-Z0P^_rrFYEY0,wO0cibW>k^RQO&@WVnCuVu"
-	"FeOMywo'#H8;bJN)0dCc<x3Z+>eHeq;:n,H#/c1QY*)(0'j:Hxb+U4)'s6n9I=CG-N5<#",
+	"n0C9%1VZI/fXaJM*nNN#(@Rr8g/_bE@3KxD,r[cu=8K#n6r]Pn<3PT<6;g4ma+A]&iIs_o@B(Qvbq5ptwPBXQHL@m)c=yKF4sJ*+18a7A^4-W$EOR>kCyU"
+	"pD<8rtHJ_BQBt%@c+2cgRuDtS,1`^@[dJ$D*=hX<Tsgvk#XH8&wg1Z'v`R53QI$vfdbmQxtjZmXamlo&]`b'5FB)W]6pcacv@oBRF^fUJe(g<`J6X2*EK@"
+	"dOV60/Y%aEj_7vFR^F5yT^bt0e%/buO3/*trD]k3w2Uesu-#n%ST7S6/AR=5&ntRTKqc6O3[O4>4@Km::f,n1#=F)hBC;M9vt3v#54pl%v0<AX0[_ZG>fB"
+	")Cmo`+Ds2A2ib,hTlna#6O5Xj]>*E+jDwA.8`Hm.TpAxFQYtTt4:^$h5dy*,]uC:`QGs8w+m1BMsokurT(>0h6aj/QaPU(ym`$xVDt-PjikW73%<mO/WNe"
+	"./jbXBTn%ED]/k4xjsid/xKwLu:]fK@c0`/kSLK'=Ri&2=VgPL)=VyD^)jSZYCi=xIiHnZ+U=<KwKN3-khnd#0X0Eh-MbKo-''[T4[JrNO'i3OPG*ThCv$"
+	"p]I+E1n*<+:aNa,]Ta(E`wj1r%7f3nJ8:j.5xEm<5`#YYpn/Od+cneej/9lFg;$]-7X<k,792/[ha/iRS^*aA&mymEtomjYQ7BW&ge]4mv_bTd*2r[]Btl"
+	"fcv.KDi.0vXQ]ZyRr>kZyEN).O1i3In:dH^OC5)+J3[[j+QV%*e8=ENS]0iNh__`SgJ,'g$TrK-U)a-F/#<8p$+X0=O4RXmLKaTgx2/Jvi5`NV/OFY-7GB"
+	"j1[_25H=qu:i6(Q[9=n[-3'm,&%34Ng4<u(^'Z%U.(5J$HhYEA1oN]hv`bIO^JUv'@**Ef+D=mal<hJQG:wC9yd>WXKQl%3WB&JYm8AhjW>_1PK8=PbWKy"
+	"8P+fFq(DX(t0ii^GZJQ_04%Zx2YpQv>5C5X-g&v8T]'^c'8$yLFqfX)fESA#aj0`_JBUPl9Q*HUp_rK;^[uqyeq%8<O%#cCfZ/&Qj>KucMu#y/b]8bl-xY"
+	"#)Qj_C(guS*mQ%E(AIL2K5#I#XX=CAO2A;slA(Wh;Iqw`/j[fX5aZA/C;CES(ZudRL<gQB+7,/5)b/-_J@@4ThB<W,=>>QEVNcJoyT8DLsSLHbNsoh<4qq"
+	"rsxE;roux'Mq%WIM<rDv)$>%4)OoXC9u6Ld1L:)>&'_+r`M9tiNco0e.Zc3FN^xY0hpm^tCIbXD7NF8sjyJGMs)7Lp3oqo/J-4%Bw$&T;:BZkg74cU/nUe"
+	"$,h0Dy:xnC&Z'a05N^xnC,NlIZ@7T=ca0<Yo]]:]JBRy+oP'U#B,u_dyr(6xyRDpIL0>Cr6/GSK9mL*o*@;rFqDOs`FL#gM,RY'N4[JmFWE^ix0ek5S)ui"
+	"UXE<EgJ+B2P$.+j(4+:pjDM[J#wOfkvsq.dJL>^f#<,=o)V7tiviE[:RD6OAVn_PdFh:R0v=Quy5k_6UU=1gHdXX$k^ThF3ksvO.Mv_i+`8VOFtLptVI7^"
+	".].vEV/seV2f#wD<11=ZR%e$71ZmTRYGUct5s)3AM2i_>:MYJ@o6ERUbaH+B5tY7/^LgkaAqsq5-vSM/8)Hjr_QXd3'(van55NK0p69$3S97VQ>R@;jK2:"
+	"j8UigRG2-/mOpE<_L@&j2MVaN>,DYr;SV+.ZUhCxD9+Mp$I)AKgc,s<iN+TydR(2-GQl`DhAg.8[DL44D`Kh=I]hm>MZsCCNeE*k+c;rA:sI8`Iap)y1wQ"
+	"R:)LWO4FMrY&8CIkI/aHJNx=G0Ns&V[yOg)$Ih[q,EI+Mq-rpFJ+hnN#3dBa2Snm-TSh%m&P[Jh4$&='g81f+CEEH,w:5M3YlSq-KtC(lRV`^C;r(&f':v"
+	"r1P%=94g9c5lx^%PctZ163>U4$8lN_;8`IVBB.688'4PB9aO_,eKV-pt=vU4i(NW4iK@`cA`SrSE3wA./8pi]nQ=Nd'+nP&<q;Ra-H#ZcEvrOo0)/$,OI@"
+	"+L$3OfykfXfHH2D5ulERU.)r8NMLb.t=Y^NNf034-IW0JLU*XO@hY/L:sK#2BBPCIt8_:Y@IEeQLS#+K=bD0;Smm;xa2ScL*u7B8MBi`1(a+[O(VTQNV48"
+	"jZbT&=jV5s;.Nd4t).gl>4#e-)t^Q1n4>DTh36X@tm/gdQZPd]2>h<9DF:o8LdpL@2sw0Y(re$OtON*g6J3-L5A&(,__`e9aW24IB0BW^#u,B&L.T,Kkch"
+	"'GPkD(4GA5k<;wQ<W1nc:y=GCn^^.(3uCIes%eoi*4bVwsn_[p3Y[ay''Qq+8,*o`#XW.^&NvLE.tKE:*<K/t2+otov.YEA(Y.2):Yj`I@OV/LGYNAd5[K"
+	"hbOxHGghuLdk`%POj2gjcF>h2)1*vd93%Qd3G/g-2e=RKT0ilV6t6_/kNd,0+$*XO'pEE%:$OHrh@)4+r]4R+i'QG.:&M/C_P_i'O<@%a&me:@.:t7^wFI"
+	"r_P3QBF]jlcu,/ma;5[^C+wx'4-<10D3pO7GUKAr1P;uE6t,r@#U%%DcjIhE<cMc'P,wMwsYMi':vbg@C^5fbDh#hHn<m>Cbp(%$lGn=.NGf^iR$6nJO08"
+	"M@C.>Xx[[:dk&Fe6i69>JHn-A7Cot`GB+nkj;9w)gZT:W$IqBE#C9LG'QbD>;,sNot1Uf)YceGTi0N8r]Q]6BTYLFnBjM_dud=r-p]bOb4,^&KuY6$NyCh"
+	"+gqg83=3dbWS=)2i+#f(be)@8PJk;ra:8`Ec1dn,p1+_OkpyvkHn=<hE&R(^KbJGXsfVHQW1SdC(UeC;VY>-innplRo<Qt`GKj&%bRTDkHfX9Q*)]#lU]3"
+	"K:c^wOr&>V[M//#yS'40S4:<+2wo.+e1a4e9;e;`FsnQK.WCxdgB*VmvW8Oj1(6.0<A6ceLqG0N9M+,0vFn:y`N_mo9^>eSh[_jM(yR8a;=kef]ht5Y*8P"
+	"dkPk$'NxM11E,qt%6bW'j,-Ea50)KF`lw_1wRvTE6N#=u95n,[$;]`P:fti;[vGbepcOs0VYOT#aUZs)*KCgn^Ad)'CD:h;bNly+4sKXit8Tj#h40OYv8d"
+	"&3YY^cK-Yb*O_K<AnVd+>*06+8X7Z;H$I@fxd6$&y#(JUYNp(=xEonb3;dPiH6HFJv-g0t&$5NJAW,Gg/1%bA%9Q(PmqhQ(o<W@,l1b74KFk:y2.MW5Kbw"
+	"iydf-_K[&TdEv4VbWN3wXo]j;r/n5%_V2a:O($&nJT'/,h):>8qlak-o*.(v9MGLDdr]/6k1_fCp+8)$(Igca7FsUgR^nROfxN4Q`;EDskTg=)oNXj$_Ze"
+	"rNMho'nVLonFvm*E<flnc6UmQ,Yshsl$cK/%4ghqb-eoy8@M@+#Qf2G1$Ngw5yw%mEDiZ26ZkmY[M`sL(4dHx*j<:rET%Y97wQkHVpWFJ;Ds3[VCqVXU3C"
+	"B)ObO3]P4*3f*(sp-P,b;00>wf`u0]`L*Qjoa:Y#/3v4,oD@ZrLRF1s0U6[HM/D+@`R02COWg:$si^uW7hUu#p[n1hJse(BpujXiGERol-2_cafE:vK876"
+	",(OeDsg2d3jp].kw;M5dL[%_DI23S@ZP^cEO%*E#;xJ>;JQ0hg]2mMtZTrn+89^5oD'd2EtqAltKETnK^Oy^2pjStQ*5AtN.6,BfVC=;BAOH3h4.xYAqZx"
+	"d-n/-^Bg52U*e^Zp2vmlhN#s^WdQQoA=:*R;2=+rrG8(v3AGF*t]#-EF#m]l&$-Gr&Ks0F<th2Nmoyv`NYa5P=$2HS56<[brp+e*1iaG61SkZsQp5@w2P^"
+	"+R4D:xHO(5:Ty:UDoBHAfC&bch_lr8.@1Rc<-T()K$fLKc.OCC96j1De.g^Um/fcxsO_Ulo+W+9f>Zs+CEU9soCA:UsXr#ptP*iLWIXcIsC[;a41Rd0Mcc"
+	",-q/6<`utt%9#MVrHK*)PYqgkcb0[CQt=DrB,#,oqV/]Zbi.D%rvvTd43;j/<_1[D6f2VC[cYuFH/iu;NS*r[&-jxZ0%P[4M5*IkZ-m6tO",
+	"+2]3sK[&))%*-CXl$Ki14k:=*6RO>ssTri&%3__GO2P@l8.+np^GU7Gtg4hR0]nq9_[038XC&i+V(o%2WR%FZ/>i^ujGwk;W6<ccJ&&UZGi2dJ;Mb%p;wQ"
+	"FfSPj.'dvLIgXx0woKfsPt2U[MOR^N<R8HEZbwnDP,pb-J5Ia`WJllZM<Jbsc(*TfH30ul9]`b%g+lC<goK9J<;T'y8@r*7Zg#1jq=+s=RZqB+wDYZMdI1"
+	"Qb$f_3Z*L5Jp$JOi>ZsdrryBRAhyjvuL41$LtmrH'$K=$`-GZ/R4j7%rIh%(9#d*oc`6HEL1/4qL&$QgjU-%FyD/tHk,59TJSWns(6K**-4&drIBJoGrP@"
+	"<I;BhSqQng<pNK3olNDP.>BpsS8,bT[x*.G$g]0-t-MH/m3^S6aS6MFjKf72/A8kJI2([B5:+g:l+09cBrnE2[pe[sm-BS3>i0@^rSA1>8Gi;wEhJc=KET"
+	"BcBNB5=;SF,](qTs<%U-/5n2xy3S1bMks(L&bN%[C#NYZ`8:Uu`.COl$RK>$+`e@+sTVi-h9UmNwq,9hX:#:eM[9R<y>p[b,qoiN296.=n9&tT:L@+Cd6("
+	";`lu6't6n(X4h.s8wCvRpr4qqt0f^&ryX'6$dpO[8_j+]ZN&N9Psk2I1BSq-*bDRaQ1boVQbiBQw^F9-qQGi4Phvt@9[0k_8$$*n>6(JuPUSc@j=y$w2qI"
+	"N68$<Z_Nd(4wg9Wg8/Ppeo'o,s[JA.`Cw0f@=EQ'Ns,'=sao7y[9)kd#9RZK;VVQ@cuN&%/Fdg1iFcn1Z8*WM]*;g-*:gVUGgKpW/;iQPNE%VlgjF8xBh1"
+	"nrUs0MJ.%k8Gl:p9hi7Ls_+.kK)eihVQ5JW:b+HB#a`lyq`UEJ0J3C->nuNd^5-(Y7ZCU@.Lk+uD&VhXY_Qc7kYR#WH/kJ)S$8(mWRSVTk/XQBZS$*[)s@"
+	"1>Y5]^D$]>q`Wq0O]6(OrHOc,kYAJ&Xd:mK[Dsb)cKf8=u&%tWo@+/y*k>^*w:3^5<XgZV2h7_NjO7u=YUV]M/oOq,V<kJjV[L>@(&yiH`5>Y.;tqu4IYp"
+	"LkFd76#@8Kt[D^R%tHB^T;TycO&$X$0OD;Dv')$j&8O%BC:)o*b1,J-sVp_bFqYZSB8We;Ws4g3E;tps+%AufB^4,/:DN*Ql8Tl[mw3vDZW_0>Pa9@nU.4"
+	"v<(Jm$>+2MO$h]E=qa(48vw'F'k_JBsc1omq1S*HsUE@ErBd5uLq-2JDskOm5xc]usk@*dxc2EocS*Q>>Y14[kZwZe6O0xQmfDbKuiiuQ--7R3(fK8Wdrf"
+	"2c'LZqus4birXjU,jx`Olh=uoAiWa'WD3WH`0TvnGnJw<9Ut2fHgk8sUec0Ztka-r,U3PWo],/T5@taG@e_$o/(7J:$NSUdBZR8#RCEA)Hd>e4+G@MFi-&"
+	"oh[Pa2I::&l@hir&V`l:@*$^B[.5n^iA2,tE<aZhbRUr'e<;Y6-;4JJL9lme9AF.9+c^0rT%[:JFC)52<1lp&f*4+G(XunO31V_J)2n1Beo8.8.agHH;u4"
+	"%LtCnMbIt7oVXtE9(a`*upfSRp_bxj2au3Co&r%GAV3SypAEN,sp'N4,llvklj-jb7A&PepBw$Utb%,/9a/0>Wy(&TfDkefLs.kALZKo]`=%=$dp`4vBsj"
+	"9Eij[D4fj>+GX.D.&[y4ftMQ:9ccQ2__1+#d^d@EvL4K%Z3*ww9YPH=BarEv[#6u*FCHeDb)pE/Z0Wh$%,8L*>+-iaVs0f&^)^7GvS=0i.J>y()mPgy6jb"
+	"ZVM/#Uee=fRtw#R%xBr*7YsX`lK7W_>U')D'')A5^)Vj_827cmJ2.5#,@k25f-hxc;+(uoWnnCav0I_QNY2PrpYFDA0qgWbc`:Lb1-K2,_n^^O>PGlVV/E"
+	"aY-`8wu@FuE@^HhO%I7]@Cc%xKQ/$%P8sTl>K4URVGPeJ[L0Ca`4,SJkrLAUG(/.p+^fs(-:+Cgxo(=*ppBc4W+=CIX.h$(]@g9xf#:iKDHWpwA3v&jCPr"
+	"NcV^HbYHRIv[-8<M**];ost.165$u%9IBrLHl2:1/.ONM)^5W(`#VmQ#n/`^u:hCL]%,38'A_0ZYGKP$p$O)NHJ`j'$wx^mHvV=`#)ZPy15@PBr0>4b5Iw"
+	"nnhPFRd9pf4nNpx`E6=;)eEe<ZZ/scq%N7_NLq0x,4l@XGqU1brXe>NCE:1IPYh8.fp%:Df_-jNPl2jJqvc^FgwJC6s5XeZ%S%]XpThfO3uyAF`Tv;xPtB"
+	"C<ZpX#R1e7e3A#kNBtL.ss*ytky,b:5VemAP2&V3D%=BU_yeJeFtO0'1.N@*&mBZuSI;yXKTD1V8L6=SyU2bmaN+,.)FR`2]J>Z#%hPSV<qcc6wqBG_P*k"
+	"k.rAm,oj_D4NVXYEd#JW%>+^k`on-9(-+&A<O5H&ZkG:0L^sQ,wq)qk2,:tifuH)pQQ21=DrWYOawBaTCnI.ZtIX2nq6HiUwaEPuR^UHC4XEAKK,8WZ+&`"
+	"#7420:#1]&6Ab0O$eBV5HoHPaJmm[8e%$IdZFD<QN9`$@p5vj)sJ]wRP(ur,Jo9fZ`tuluxs`3/)'VVwvjf^m2,4b%LW+t%LUEE7m=P#-9bdTxZ+FpV(6W"
+	"Nc_DpV#O7wqN:-A,^pFZr.[N;mFkDwT%Z@cEJfv0U_o-<G&x<Z7Ho0w@1>nk=A$+0R:`4SrLy6'iH*slLCT-f[`y1eiAA'ue&p)e5cKuORTSd<el(bHL;("
+	">3g;lWOEpio@jqqf(uq9&7>D'`DwDl>AuKfPsrC>@qkBif0sIvmYyB0L/daELs*)QU^mq<nX0yif/1.8PFb^Ye9Y;]=qTZV7ArH>Q/F$irGN>>Y`em3HX<"
+	"'3lV`#h%PO0kHe%4CZC1@>Qk5BP,CG$-MlHwcM_a8GTYT748D[Ikuxd=EGoO<II+no1%nlIn9`lc<g@,I>_7MxSG3N=r/`7egP<#xy@3eF_9H2nB;tKvPl"
+	";/=L[8epJ=iX+iF&0Y7)b#V1jqqiCs3#(mG`&muVn0R%sioKjT0p-JU^f46(^eEoLe;$xluM.s@8T#8b`&b_,dBbb$f54^exnxQ@o_M$qjvTGLSR>,iCm%"
+	"s0Z@8FZMU(=Ur;A`=hUn>o);a'PSrj0l%2XKp*QAmD8aAX:+u4xcVch/vd66tcFZ-h1=<%##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_coop 6273u, 12040u
+#define DITI_SPIRV_SIZES_gemm_coop 6050u, 11677u
 static const char *const diti_spirv_text_attention_coop[] = {
-	"n0C9%1VZI/^f0pJ)1MN#(@Rr8et&*Eg)h7Pr#&BMV>HvH0-q`/7a]%L/]%Cqj&u>5Q,Wm9KvhTW[a;pq%1Gx,[[Qkb`*+n75+FTQ),U.)M6NIPNct7r[.e"
-	"NOIG2:$U%YN`L1n2lVV*OEii+R.+++2Ka9$C]Q*pq`_#D,D4'0sM.>r88_fFRg[/mH6F7M#A.^]4^2xnBkh]By-LV<[cgwWp$S8rh3Gc/nmDU+`ElbA69a"
-	"./u6'9):G[.#m`,_j/B@-u%@t9dx,G[Q1h)6qA7;t%mgR.j[Bv&h'V-4w3mMRS('V(@F[k<0R:AZjLg.in8Hg&S`IIFDtBL;;yA&p^*U'&kqPQ%XGEwhE%"
-	"iiN9+=fQqn)1RRnm:R'eRbH]^RK#Nkh^kcBP%B``_i@T3jb+Tk<c]PcVQy=d5@Sw)<BcO@bbB3C<dRj8Nu)(bv5MdN&V(P8gf49_ZiL9-var[#qp%y=i_n"
-	"yiI;OZISl]8d:om.l])K#kA`WC;s9dgoHQ(o1;=v8LZP%w-llGH-3,xb5bw-:``Li1XI)n[/h>tZ_Pl-lqI$C5915AkxhH=-FQf9J:,KG;B$rHN)fa`&O^"
-	"O[9rl>OY2g*B/O,$`;YBx3>v`)C#diOfBjQcy#b6gK0[`WB=)q6VsJ)aIIVBVy^U(LuqTtD3DNmf1Y8mT&JKUA/hAsegdsdW@f,s_$P'49x6$QYO[8*_=H"
-	"BISHgJfxG]nU6(<BfoyFR1_s$h-,<cf0uZ.K-qq>UeDqmDcNStkOy'+`B:J4Dnayn16S*OP`hJe(lKQ)os#pkRJD$0T3=h<:D_XQSo7fYAbUsv)3@e,Q8J"
-	"XpcqoHWJt(i6[T8@ngkVEYkW;6)ToNosC5,^-OL9^BfN*KdN/C;#;jfiCd6q6:Sb5-@NGx<wrSnr>Y1Mnbkh^*X)pvH:U+<,$,nM`B>OrpRj9WQm>tlhSG"
-	"2]TA<$e.^,_P+JR=%@;R^mxO$BC])l=@Sm9($gk:p-8UB=RH`LOt$3y-)jkcrdjc/QxdP<4&BWE:t,]j_X@-A6EDhgfWRA<7T%a,oE1WKR0WW5ZE<b/)bH"
-	"v7)p<[Daa:#n.2.x)ByPkwAmZ1;/@9dCN,P*f=y+.Nij@)&6PSg2QfcGf.vhU4DBqqC/r5Kylj;h,h3S[ih*3P0%d66yGU'=%O)T^jeK2D9;OW0iBq^#^b"
-	"u#$mqXC<+l*suxRY^JmOAPG$n_LLtC7TVP[aPn5tuEbaGbo5D`FdAiqO)IpP4^qw76[g3'tRUANVED$;]1xc#mSEDstY%`^0hc'f]BW@(-r'.;m#E`FvgD"
-	"$MOr$/-H2*Jd)Yxfsyo]`et&b,-NCQ/Jl`=5%1fCov$:uPOESpi7HuiNC1x8mYXCXnSAqg'95.Jd)0n#yr<P0D(+fYEv_B6i><vI6.bFPNpYesy2C6jBC1"
-	"XVsF180*dA*-:qI,Ow$XRxlQIPS`Fk<^ADLSh`IA,KE]KfMHa,(Bw2a-.weL<@cJQ%yW+S[JW6mIx#d&DnBnB_B<Nq=/)v:ECsfsi#-+-utN>=IBjefN&s"
-	"i.<Y'%;5KnBQyl^-v5UO9bw-'uWgL/ni]AkWS'qNB2m$&3&(iLmW_K$q-wk$k,Vdp+]p*G)$*)HU[H'xPIi]l#Z_M9;;.Tx_G'>EeOO^HTis:Y'&/lC';r"
-	"_%Hl*w#e'parbH6VMCZ.eCK*C[xOyd7i[8X)YI2-J*sx`X:`Ncd6&5v6NTweC%bNI3]K>;QM-b3/cewOgmGU2O(Vux6)893=KSPP36WM)tyP-&8c0UvWwV"
-	"m:.pY#bJvuON$HgRB=>4lX7Z`=YnMl=7n;NPGJ]n/f:S-=TY(#EH2J&FT$_-k_RO@&Neo7>na)N1^LQ0I>/;Dgm11Kw-M4^v>Rn-yJ#k=C>`]l83<vR_)3"
-	"*H1<_dWXZG$s_7,$BEPx5Rh'6TXXJ2rmbs'C+&^;JM2JpPHi2(/6O>y&O/5@q32ZqFNQWw7s1.DR7qpO$:Bk(-dbWg1wniVTu],2V#dl5T+]D+D7w)j:@7"
-	".*c*^2X<%m_swN7vJZdsu[lE)'6#s+pDuhVj/-a</crluB$K.h94x4'a,r88DqvrSs&L*O][72AST,-019tU6MIsk&c6;8YYyl'7Djvg&O&9@s6F.by]o;"
-	".Zt%xO,pEFUHiw:F_Y7vcFMPDUOcLk&EH59'bL/1h<sKpRW``=.PE.%2Ceo020fEe+dm7,<E/1(LkC0hgoNy%3YPRKX.wBuI5(wC[n3((Om1[h0/V)JEW#"
-	"5&+GN;*N_AusKh]JcIZGr#Oqt7braH>y9Jww54]2qbCC(-(N1deCYTS@N5y$;87fLTNS7-XII#@U'TdwCT:DYc*Hs)/@(YpA%l5seVkLj&.%K;-cnLg4.("
-	"`VM*%$QxOk>)`-5RaCF)rnADZ^HidD3*b&QAwE__*&n_4YxpwgsI_bG9e:W,][PCLTElD]B1FZ<78sNg8sAobR:8A:'&$(nvU5<WPy:c;.Xu'nCpFJ`mR,"
-	"gFq`$o*Fh]F$Hkl`'SnVU6R#w0_Dwa7Z=&18%sBUV=9R=V/hodrE#2j#ai$A^]]CnJmMk$roMC;(RRg<@)W-=.&ey>.k152A%7Dj@@4QKRh-68E`>tW'M&"
-	"i0v#3h:m7ZbiNV,T/wg(>Ffm+x7@$7f#lux1bJEEK0UAq7OlvI=xZJ7@IF0iv<[ctDNP=46qsYAm$f5&tit#BqQ*bbyy$lapE^AxsXSqt.8P0+F0ZWr`ar"
-	"Lt5vw&O-,B3KV7,H1BRG-gUmFZ#iyDkUZ+RE326+u)IkPoU^iF/FQW_ZTv[gm1<J7j[u+,p:o3aoR;A)&q8&I/Q4y6+elJJ;RNj=Ed52Dk'gak)fniF+mK"
-	"pheEn'[C1xCH#[%*='S+0^fV(TQ,>)XWDi=YW]g'<%Z+7rSO=>QSVLsH0E>.ugZdqHFQ]N]-3*8s.8g@$Z>n6e:<5ZVN(QR44L,;QZ(CDR0KG/8RI2h4Pa"
-	"XRD07hE>)DrOKJ(.LDOY`sNI[/drWoe^K&a-e#B:viS_^+3w0m>ku[X&whwS8R)Di2DG&twOfpB>gH:&8w/03UVo[g[0FL$AMIqHwNEO0y]v5J9il.jxnx"
-	"r;7XMh:c&4^2UeC1,;bjZ`kXI#dGL7]awEat%y_Xs2:rg+S7EJfS(+$>3f`HcimMURmqbNxl:t4Fa@a%q_p^lljW=&JQv/uH0#X*rULPP^nK%WH9lm$,eB"
-	"aQPYk-=$wHw3wnZUBu>G:W%`wggPnS7'v@)(bL14l95Nfh_97N:*D:h%P#/o3gSvC/$BjpUNqe'C2[=rAc-)d-*nI5_^RRWa:lg]%,*&jJliGUIfA`r_`X"
-	"dVV9)>P_S#bPr/iALM1eEXEB<<+Mq:hr]HA>>62i8E#bwu)VXg,*4i.t<fwsM7;2>LOqcgnxanD)piEbA9QjVHniY+Yu5:y:#T6V,Q'v3XNyw[jPM-Q'^G"
-	"&)sB7H7N9nH#_Y94t_%P@bt8[;V8e$E[OmFMV$_dZI,xoVRQItq=M_>jAIEJwoZ-IO8M<P`;:=.&k[J%i7iqixic^./n5B2EHu.'haa)xx38BSi_3k4H]m"
-	"1M99R)EYGBFmm16*AlJeYd34NLFjo%x9NuLZv+hf+G*87_@ffIr=O0VMH.hnm)@i=:RHqgK@qUe]^2o%;-kGkU=LVIi*R47(taSf).8qoQRbm>+9Smn66w"
-	"4it5TRneA-o./k](#oiP<488Ij)iZ;prNWCKv3ZCAOK3(>]Z3)+BaPfvlwEw)OCsCY<MGW7HI4.q0.L-C,m7Tx:Y%on`<vW8Tr#9>EI$FWC.[6KEb_HSpd"
-	".pj)Dsg%iZrp0ce/8*5H-%Ee]tQfosbTZ2&6uu6//Z]k2nX$6Bo2u5d`D,`#rujr<II%%*FwB_f&OWM%uBjRtHqTDVdTEbyUP^4mZY=,;OF_t.G;e%9(E="
-	";p_r(lB@N1pHQWB'Zw)gs$:$`h]A+<Jc&W[@akVXY)L31M4vm.IjdS1JHjBdeYnJ]5Vle79Q]19->rw9'oJKS*)&o3h,EK,#YaI19wM3;^",
-	"4,6T_Sy'oE[+DCZu6cPcrRr^-oUk$BJMN&9<3Rv1D#N]-hQoE2Lg8El8Wx5)k69Krta:.*_2(7Ab67u4;xX*c-+086peO9;ydeKY4Q)/J2(Vt:B#,*>q,l"
-	"[-]apx>,1W$;bLAl'DQN'+BG@<Cj)W]Kf$9_[&/ZTDWn>k;Pi6niV)0FPWpdAZPeHA,@b>L]nREb*.Aq<Fj9*Ro:SXdcTVdY03BVPfo&YF7A,Y3DWJW)Gg"
-	"V`KQ9JR&C=b1Uepis;Lh)6obeD;AR[ip0dov9uRcELXo$0goK`[hgC5H7H]2)$h8QOZU[d:5M*uvsiY)F;W(_k-c#M@R@O+n:*H9KY5FU-NF#N7K66Iv-="
-	"2xL88#]A>'['DJIHXlOx^_V572EIpK$(dFlTaO0[FLZ<n(y'm:*&/)o_eWpb8>/ZcNa+&U<uZ';%xRboYtRcS#uEJ4jNS#f'v]m6LCp(.fhcbt*v^u)e@&"
-	">)+$u2BQjMbJg1vgYr7Kb_O1Af9&f_'Cc-xeM:+SZtu=/[>)5P6AI,GB:13,21.y'IR1wpEflT=yy.J>IIoQ%Xrh$.c/-4Im[Ut:+eqfq(.J1rQ#N4D2cQ"
-	"9rly;/YpCBo)1e%*JZ':#d[g4OL#wm*sAxTBVoWYVr[k]%`rLoO5/RQLJ7Q/;;i]jFsx;LKq[*Jq)R.6cB1NZlOL@^jOG,mX^kOCf>6Lb)80$1Ao:irH5x"
-	"t(>V`/@qJDWoS59Ro<COnTLr<_IX^Bkn$mwPTmNbx`)mr);u-L)IQ]v=^_GX3h'qmg8u:'FR/2qNZ`[*&bC':7@ux1=jA1XZ-p8Ge=J5Nv>g%-8qLxOdZM"
-	"TCeU;:NH0rQ@Ko9C2f_SJrW[O7SRRaN-#;*/*wBUG*j6JvNoY'26;XF^2Y:bh+C@6'TV]`:PMZKL4YVCZvQ#h=uajTgM;QCdSbG=/Rgftcno:YZ5n)8jx<"
-	"6E:n]E.7@ErB>eQ,^ymoZM]PbW/'rm2<=k+5;pU3T)9VRhF/ahbyD&vfDJ9U9riLl:T;f&rYnv]KlnaaKhbDC8X#SL<j4[NsIEMJ=5.%Ztw(O^$r0WY$X7"
-	"ypKO%Ed,vqc2@._o'`jjd_r-vblO>Mhx5NZ@;:x3j^/r;TEPVCS(Ge9Kt8SYjGZ[&3$]Gg;]Q'Y7]D.5`hk4@1;Is+ws>u#4LU,n7N<qSZ$Xr`Q/iQ5ZPL"
-	"69H=>xYUSAB%FTMQT@]Ux>ZyD<#)RFMn]kI-Gtu2<H)'5d<T=Na;:1nd>wmGa'_R;bbWZ;n[@Z`6I]A3j=vpF3>W(CVy(Z,M_OgY3fLdf.LNCo$0)+skSX"
-	"Q>+=Ui5QgYSjO4n^)icyAH6)N]fYf/e8CW@9Ie`x2t<Or$'^Ax&og0UWmH;&L:46tcJFgMZ+UwrV.y]mg`,Mjrn:uk3bbEHpG5dcQfg9w5(,`btQksLRNG"
-	"+DCt.QhFDo1`f`c7&ni7o7U31NnaoHMCJ>@H*G]1)uF_V1+eddNcUl#nbf1$w$tuvab7<6css%W,mhN4pIdrEE0N)^I,C+%W9bjy/TUiUhiEGaN,eaP$FT"
-	"2TD`0w&EHu#V37p*IQ8cJNT)jeR50FG$=xGaZ1^FKm;r'P<>AZ7Tbwi*>ODMZ-g/-=#Qjm)gxf%$&PkHisAK>#G8vYn*AgC[Cw,DLMYtVRHZMe8ksWMjS7"
-	"]aa4+Rg1$#l-sW<0@F4x4rnqy[t.9^10r7u2X1NLaSXIUB`8([W8BLO4g/A,ZxZVy2chgo,IS9mo/XdYe9UL=(05K<(>KaKB/]e^SsT>]0e[Igc&[9FU.A"
-	"740[EdB.K64;L#FA(PF^c@p8MY,A+R9^>]sWxMRg*M[%E@-[]%LkC//f,dM]$_#oDHg`Hi(txJ4`WA>H>W.x`Yfe&,+30y&k05t$7I:22v8.W.)wBVJ*',"
-	"taRdreqd'L3kFDS0QjeusQv;RA=#Gd<mO'MHI1#b-,D:OJ3:d+`hg^wEbCQZY9Y#tIqjeB[i4Xy@7K'O`c-m43XO]EY>x^DI$G`$h_CIMd.YbT,PcM<OfU"
-	"d)+X'cI6BW+$_CJe'yEdwbE3EbjcOC`q4i>AXmr.vxi.)r0DW1%87L3&A(b1m83brcf)qG5'&%$IsV%3>TDF0B,Y7oKaH(=0a:GR8j,(Rl8^4VIV;+-F%A"
-	"K*'7OD8p7_-US9L%.gbT;7o'+'`#+_WT=W_q.MdcXf)cs^a/ISSZ]Zl_7A)iNdR^5FGUGl13eQ@[TxCD[n)Xcv2vyrT>FvR@0%wDo/;s&[Wc>QG2.Lom+H"
-	"#L`EcaFpHH5Q6(t2Z)[5>,0c+QY:an_jQ'.y:5)]44%v-H%w2PCa$7SZvX<h0['mO_k`xC,QH0+[087%-8V+UHqp[QnBSu9g8Kl9w5lOg-6%mVB]f1a@$K"
-	"jnj*aV^F,*8[dA56w>KjDxjA)>2rQY3Fp:%h5x-5h'IY_E:`Dc-Hm*Or&Y(_5e$(#SGmrob*Mp,._v`EX$J4VRim.qub;@:RCvD[wZf6:F'BSNZ6k'oo_7"
-	")t;A;T'-^lop<[#,%GM=.&H/ixC`c5fZ#yDFnQdbUa;h#$*jRu[py6@AsnTC6'`LMH$lG)R8q^oAtx$ugc_LQlul*7<f4he>Ff#w/[OfdclmA1;D4,1jkd"
-	"5s<Q]D,9YXV[bZ']Q][;Ql#hpst581Mg<BR52liQu)Q1WI&H6ylV%jJ%5C/`3=*'o@Lbe*LvxLV:f8pO0,d$/2*[&gL0<UaNZE>7E`_&Rew2MdSWh;cf;["
-	"nW+Nxgo<(P,a;lSMg@cl`Z:DB[op'wn[p:'wj:DS2dHiDvsbO;D1GW&GHI-MginkFjPHPgQ:=EcuFe3FD;VDy3Q5bDrJjsoM24kf#_dP]'1Ug8g_cTY<<k"
-	"JFj(i<B6ojIPptsdE7/T,^=Q)4F8m$%H+.:,Rp#2^[-)auxCi53PRJPw+;^EAxTwRb*rWmCYit^[.ee&Ue9B3CI1VU-C..sqhfJfdT&X1hFH%HDKmnW4H7"
-	"oU-iv`8Dl@hik.-:TPeQq8j^dg]=WJ+lcULe*yW8DYm*b9uk76wwvgn:1RTd/yWopjGB7_N+'WZy&Ma3@tT0oX6Z9>16o^`OJb>%aL&>/v),c&#7hG[J5<"
-	"Zf,e-WC1#^*lY+$^fK`:lb4gl0Fb=yQGD,Gk*(n_b#[e/1asUN*8K4MS1g*d^:3Sdivi+#^gsCXNpYhB>G]DaNaMtujPdSg%],URU[=CjV>=*h[j@gbUkG"
-	"JZ0u>VfXDZfc$>B'[T)QG2OFlr`e[EWH+qnR*O*a`7op.sR3.YdY16x;ST'QM]Y$2N.6'Gc'PKnAg6aRwASY01f=&]rRQVAk_(P9&,8uHOQ7=JP`<mSH+%"
-	"N4Sx]1X2a-5l/$R-r_9'C%)Zn&whGT0XqK2>`V/G3okf23UjF=OOZU3U1#7&vOXm6NWUx*d^v<p/LkJ4'r5i`;a:uTIV`J$$mtpsc#####",
+	"n0C9%1VZI/F@kMCkU@gfdXq1cccTDYG^0C^45N^T%^Jv@#U2*Ka5<BY%B5P2J`.;q@pj'uaRRbDXLSZ%`oduWDqtYk4or4hNn,8gJ1&c8=Tw7N9bwL)>t/"
+	"]&kZCumLdYN[`.>G<aJ+D((T54Buy:R[Wr;eEfM.Oue$G<7[/)LS6K3tUk^>hqb^P##.ZwI].d>2v6X<PdSMEaM:fpl%a;gA1245VVEQ2e&rg_9)/>8(S7"
+	"rbl4S2NIF'X=$<R<&WoM-a%djhn0[]e/ZGI,S.AbP[X%y:'LK9$HhM;F%v#:TurH42WOSpiD#ALE@,d7k@4c:Su35F,-8T_HZ-H/9xi84cHF79EXLToW<&"
+	"nppSItjP4m=QJ1i1(Vc7$#BHG`Tup$c;v(*OG'1.+oNo7(*F`4wh`AnWrA8]7Lyq7BvCVf%[qLlh%@gk%.Nx=j+uFi-G]*`:45N7Wuccj9eur^go=fG:Jt"
+	"GhR#F(Xjg2m33df=59w<yyP>erAj;LG>gB+lVif$>0g)/6ePSXqmProi)0T%*S;6T.e$G0I2mlUAaD<qb4D1C$8.fFL>TA;o:I'-kW(ESWl]FYVjD=hym-"
+	"D4Qv,sCfos=kqKbwt&y]xK&w<xG(V2)wrFYe;rU)--5+bnYN$AYDy#sxxNQRO_t1o0ml%UPLIID$fW2[K;$Gdy(E0iigO,>aR+C/yW`.F0IT_2i&aLqwVt"
+	"N81o]Uq9V<Ju[HJ%Rnjm6teABv0XvHtt0v1liUfkOt@CG,$,`s`LwiSiLSg:5ur+Ab+SU'fs5TvM]jA7inpO0ru,'B0FmX##`TpF^rHY7@RKX)#jNi&kjd"
+	"$P:mmi6sO*tyJgRXdjBVtiB:S@siMwP2l2<O1>IR`.0ueQhv:pk@&Um,0n'Y*'TY8Hj5,fI;eZXfn'v0*AoT6Q9o2jG8IsGd2+Ui-G3._Vdi@(NR@dEE9*"
+	"W6Sm4N.NvOP050gXiDg&1lkOT((-Udt1lSC/62P_Wt`7(sM%>qXDXy'qmJ%mQWQ-VqZL,nho5eY+->MgU%x7JMbeF(/dug[&$iD$A[LL1*8QEQ:@BO,=V,"
+	"<XmDfH6K4>f$qk+V5)`KTM839lKR%wwh1tK&.<4Itxl:#S(1XC2)Y]W+UDNKjQ&'EFmn5CWSXlp^J%*i;OhqXQ+e%qg.SDu-K.<A_O)WEa09R_k8RYXk+h"
+	"S*gx'&Uy=5u75bP<bDYF=@V@3LE4NWEm7cLcD]N4*g3J=yGjA1rCWAQoH8m4u&<:VZc=liV7Q/OM,wC&j+<_F%cR+^i+yCnf+W.1=uV]b5d4REcIS7Av&9"
+	"yaGp>$2.M/kij=,vgumQZgWnY5ta`:c8o[Mw9fq+j01TGl$%#%i#7B@D3p,<M#,.Cg9vG[Y^a`3_WV*4aW0ASmP;^T_4Cg):]0u^.Svo;=%LP<.`;LLZ&U"
+	"RHJu&$W+rai/PPNN.LS7lRUs+#)amM8[BZ2oYH*,8dsgY^B`)&##1YQAs2Xp]:oMl#Q51'Uo/StVim:VV4L.>iLas@J)/RYS74w9YL9LWtih`4xn6Nl[fe"
+	"3AWVF9gGLMR@iSQo1^qi,vX1*t^hXvNh%Msf3I;jIRY-gQa7nj3$[&6PT&]ca0^dRI3y*_1qIiRTP-HA^T#aEQJ.695g]I*AW7QS/D(l'(Uc<W=ji&5wEL"
+	"4(sKF/'p_X.,wceG`KQpWigf71ygWx,dkSp#4Ni#byhq+lTcww+vr)waI21pRVT@DL'pg4Vd-rmtc1=Y6tt+$JI(@G_b/G+hj@v_RON-0dhvP@kv]F38MB"
+	"S09;vc+Gi@t9)j<R-`d)@cmYj'ZR%5$`64jjkrq_yxT<3VKep>;=#364LEj,@'wyQfgQ(Y8j>D9Whjvb3Fw-<J^jH;8/ft8kM+uhd91.0uue&AOq&Iqa9*"
+	"oo(/58SUa$f%g.hWe3tmj[4D>>]Gy#315(w,B>')e4*4^DkN6Hmbi[b>uNfLd'@lgf1*:T+,Uu-3-jer<Je[1bJPIssrQoBhS4ZnZ+;nodp]_wu%NIQBu1"
+	".Tur,7e54q[B0vj3i7_t^*#T#R*_g9Q^tWC&UteSED:WVLnQ[OkMlVnXdY7y`W7_tM.P>lIYqp`ZJh>rT3DD9KL5%/jcp*K^7_#1C0iL[->S52u[FZd.7X"
+	"YbAGwbQ[]%Z[tP'Ylx*3nFcpfc':irrEX)B]g2g%Nt&g)]Tw6Vv6vfCE:Mt#0d9L)`VE:BXp$f1XZ+,+b#ciX#0KNN%C4%8>qV^P&65aw6XaZyXTF.Ip'>"
+	"Q$f%:OKPt*VHk-=[bg,v[#(m_N^n]]Mi=,'G$MFdbD'm$G@W1&TBdSe1wbErOuL`Pcs&IyVx=WJni5.nm*i`Li$LYQAk;`'WHZoWSwL[WZ`X%ST9.QFItl"
+	"*9WYm2jA;6r-x-OT3u-OEch2Tke@2ucA;QuPj<(`(f=EaR*62SW,colmxLu(/S(/=ZFi&hr&_@Ymh5-RK8g8%iB+#0S1C^ty*>FSF3*tjEQ&<#0Gj[lxeT"
+	"LZ]Rt7Ruo&W<CEy9ZIUSsUI5kPaed5@f)6;/tvQklT4a+9`3U-.I*-%DE^0Q7[]W&,Y7P5&JblJ<7XXdhR;t9ALHlcEkfq)fdpu;[b,>Zv:bmAo.B<8a7v"
+	"2/n#P<989g-3[Rl#4ZB#oTtD#Qq@>vLnk:EkQagvvi6gV%[+UQ;Ok^YyieRLXdrLkV8*+@EhlD*bm#MBo03l:Ru2D$wEI6VMol5]K[*n>]OUt>5NtDk-4P"
+	"`9oLt$ZR0<&PftQN(jl[_4CPqZj_LZY1_=RP1_k<$i9_p6jV43sg6,5ab)p)G2pTxQyo^.nL'+w@8d$(nj[bCjxxpeJ%VgmR(W%1Pm%/16L-x+lyDC@)=m"
+	"U[%LjY'30A_72JmrPMUJyv03GKNQ]MJ''+[cZGm8/`hdL3+.MR1x1w.IDZfqo^1^y#H(#^2f>J@&IrF4T/>6)$HEiq1:f2q+)0MN^+)MJg++:yc:Hr6VXO"
+	"5x9E4J$_4%*T9E^wGO(e'sQSVXyqI70N+=.A4s7a5f7M:JIN(eM1EINj=I[==_yg%C1-V8fQuq$G[q*Dx-.4UcVJxn-HvUaL=WXgqZR#AO)1lFOR-H7mb,"
+	"5-/6Vj[3-O]hIIFDF;V;0Rdd1o]g1<P`(C0ZOA&7cVV2@u%dIjSYqr1_pgktHYWiZ'nDQaF@n[V[4XV9UMovFx$pn[h-I1_HkAxpj6%pVwj-Sqa<[kD^Wl"
+	"tMXn>FJCBte*v.:0/o(/DRV32v2@4T.43`+SiESq`1xv''30ekg]]G8eM.1CmA6sa#F26]qn.Rr:xGjP*<KH)ltmQ+o+-3UQ1gI;KY0h1ROs_J_$4eCt(`"
+	"^0JyQ]Tt0GOh%BIqm=[/EJXYT#8,/1r*1,JgC>8+-MpvjlX:Q=QLl<.o-2`v3rf`W3.+Jd2-r[oQ+'8VRg9)m8,bkP,q,sbC8.Hf8ti9V&s[8</NtfW8fV"
+	"2R[9mn*PROU5],L2k*%(TD%0xS%GHb;/m_CGYgOP:93POV6YfH/5ZVl=1cj/y26HT)s3M;yyupqV'$7nc#ji@H$IlGjYNZ'2su&G)t^WbBo:=md#ZKK/tQ"
+	"Fu%=F1tX67b[0XtO@cy4K:M2Dy:%If(V6]2g/e[V_'kE,K>-yo%B#aSLn-YUeCX9,wk_PIXWxR$3PeS6NgQ+4e-*ce:Y5%FsD^v;jhdU4_mt;4bMD^vAUY"
+	"14y&$>9#Ne&i)=Yy*]_t&UJ,`waNGgyQ@vF'PI=Z0bpuX7kh9B`%tcU]DW03B25>R3.)sR0fK[y+1l'l']iI4K=+PD,f%QIvMB6&8ujgYy`W=SK#amN@)&"
+	"+a_,i`((Bb(YG,:S3Zdowjwvo0l)0goTbuc(&>#8=Jm@-0*a*8kS69oZ1'][&I(wssi8=-ttj=V=`R(&+1P3>%b`al@Duraj+A:Ol5+)q+B-`6D#wis@*o"
+	"6v=]XdA(o/WOBn0k%B4[^t)C7wfwoYWE>$Sthqf2Rafvhu#.e1O%T&QQlUH$XNtM-nO7Il,:FJjCB&RdsH&.=XfYalVUN<x:u41ardV#jH",
+	"8,7S)nA^S4RW$.PuxjMYr/&EiV</OKp3at'v8`*j9Ky+F2%6#oEEs-<^/xd09Xfc6xQvS(;LZG5f,lk3oL:%e;Apbbm1%'qY,QTZRLO4r_o08C'iK;S$iW"
+	"MN^o_maU&R'Mgb)[n:r,7m#L<9hMIb^fO`D9[,[.MkDAFJZLrkP(y]^>F`]4n;j7q>W')Nw9aUf=i]I[^>tN]qbubWq%PRWERUB5a6iJA'A*:K=)/Zm#:v"
+	"5GoG,NJxk&yWd9i4uE/Z7iao%W<>73[;T`BJlu]<05-Fl2NKqa&9G+wDx1opsnBFUQ,-aU'U[>EGc]o,WcNILJjl.-acil.D2y`T74ABlo2t_XbptQU=@#"
+	"/d,[@G'MTG+FD.-XA#tCspCjJD@)So=f3ICU$<%4=*hyrq-=8ZIA(c^opdB+9[[jJ&H*<V2QAIYhvDbds;WwlEs@9f1c72INq1>Njn1X(]DV-&qE['Q9mf"
+	"8Eim,=`KrXmSKyk:_Pgc>KBK_*NWBW*DMTG6d8QL_['Y&t`Wt$hwnI$[=vxscHf(:aQq*A^(UhcmbL&4gtdc]-[*h-rk(9_cHu9F%[MZgK/futfP)nPAR."
+	"`Xw('CeBL7eljuXx$7ZI:B(]E`*hV*MHt8;]P[qlIK7RnrU+yh'Nf-^cf-3u3CcabYnR.0Ljf7H'<_<>2DDchU%U(:kqbxLL3c7lhyG:AG.HomuVFd9+b@"
+	"15F6$bsido(Hp'&&K+HcU7dK$Y_IGZP#$s*G;53c*b/7JXPCrb-l#Twu3Xtu/;%3tVvoEK^*E9097@ndEoPp>-PTA=-mly2I0f4Khv%wm:^E2@MJ/-R;Kc"
+	"iKp8Ic4P-_+S,jy<G)L+:'m:6$*d#.Z01&oV0%TkG.6]kvQI*tkjQgR:chfT^o7M#l>4utt.#Yimj,bjTH:ZEM6s[i43M2/[c'%WEtN:;^uJJ,)9ceFp<u"
+	"u8b+bBr_@U^gCd,[2uP6O4[J84aFV^t_C+M@[QnNh)WE>HNn4G<3[Mtd'5x*%3^Mmn1++](m;ui[*5Sic1%58)ngo*lA&esTCnIpS]CbZF7yQ_/l5@kX8_"
+	"Jp(/f630vPpof:=D)HG8C^Q#=Rii;MTR:`Ww5_Qp]k'Kcul]rhj*9]'Rd%Rb3RtM$$TRQjdm''ISlK`kC^CjIg%lvBed&jgC19Yn/3#-IqUVoD8xatT*MF"
+	"Ss^eJu-9KLiPa2=o=xa)*oaVeg<IiDgj4O$)VKG0^nL[.g$v3BAc@#bb1GRuyn-hNbZjFK.KlE(<scYGpat-A+1E8Yt@ig6nE+ELJ>@6'1m_qofvZld%KX"
+	"JA0%W%bDHxi9'6<^5r[Uxmlm&^@3Ly`US;`EYu_Kx*I.Yj3jGqI`<r/f#47/d=OkW$#8>wtj94KJ,IXK'ZsClGYHCE5BBoEU%5R@eJ+1O'Pg&)QO;MEa$y"
+	"H4y`Bv^F:W^0V8sFGYMO#c]i4T7G-`qC_iUnA:vvy7NO#'vf(<XSIXXSItP>@Rr2#na,8C:obO#ho$]tGcDH[RK8++^<wJmscf;E,$^k0VM8*9s9Xj>q,+"
+	"8NWBek@k%E52lP5v%@PcUvyDlCYcARtgJ]_Zyk:/rp0SEet#uh91)yUlaZIknwH&vZ@wV@Rynr(*k5o3WE]d'#FKgRi-ZTbf-5Sy-M5TS2$MB_kh<j8)RF"
+	"K=jyjgQa:K=qi3:3bCkZ;'@HwR>`p,b3f++U__YqbEW;iMmVH^,XBrhgt,]=igCX0CGO-Z]cM)xeBvnZ(*4qOvwWa.:xh*04G<gt3us[w$aNP_]$Qv^]uT"
+	"Y4c)E:G*scMQ[K[:_n#&YY$s_r1QBZCpn;Vg+I;Uk;QHbV@SC#Uis$;p4UhvO0p5fRmO_AJ5ECj+;EVs&gxRUc%q.`X*yTp''g'&FHL.ESs=FF8uu>i;j:"
+	"FWTy;7E8ao9+osXnH-96M,OHBvEU9`4c.EKW%2e-@6ILx_1faiA;nY3W@]B3dsyES+MO]nZ1:9xCA5Y:w&KDaU;=<i=a;l.*bX_+8#orP;*mIP:GW+Lc'G"
+	"RD`2+7GEvBHXQH%bhcqaPpFXcWSnfT)=%$O3Nn%RkDhI.[cgQK:Bu%t;)Dg,<Qtg5f[vpZy@2b#gNBtgwGD^I5x.KpsF]E$pDES1es#=b*M-QWoJqCD.EF"
+	"&6n3b%bW/U$+>5q'HwsI,V/HKe:Eequ(V6liKcxK6iS_BiQn^;ln_h[/w[=.%I`<aEuS%ke_JCTp/$_cL%4I2:)hZ^GQ,a_JSg.^US0R*OKFH0u`T2aax^"
+	"Un*BfC2JuA2j/jOdQh<Vil8*:ice)<`Tp2mFP2f<3%8cpj0kTZV)o#E7IjGd[p.oMxvTXcaEQiQJ$nQi&=04caLsy#g2T-YQ]ks</#V.^Nxs:na``jDWJT"
+	"v@A[uh;c4SC95U:yEBX2[<jp't5tM.(SvtPWLEi;&@'ofxq;<,9<sF`D=25LNfDl(wbu_A7P[l[X[)FbB]*XD=2+Bs=B:$A>tIUVZnK^W#ys.:M;;O=_#d"
+	"j,O<;*2Gw*ok&N6LBYqu=hoSB0Q3uB)Z/_Iwb>ZWOQi#s=qo0-_(XaT9K9'MsEU-_*-mx-vv`Is`%=+Doe*d3ETsR5xCGrU$,8#TRa$(oJ4/@At%2gU2a1"
+	"9b6pSou)q5-H<e$bGa5*b.Z->_iIdrqf#j:-x^*:[)9Ml:/')@=;d6H4c7>CL.0&vVRH%9rpCjeMW9GqMCvdr-^76Q,*t'%WX+Al%aFC;^yB&)ZaOQb%/B"
+	"X#G[=]eyT^cXS)UIeLhMlY1Agn[#66'ae9q]tFfqM;CxymoPP$bLH4'wIm2ng8de;(4.:+p9cDi1>C_%`G$cOTW(3fP+l4W1NJSVHQj-VP'OGIs/D1B^gg"
+	"M'VvKr_v28C]%h=253SVbg^EGP3sAY4aC4SE`dTktGOk7[QA0EXxI6$$$UwOL:TLAS37i,x%^BrccjNv_oPHo@NIrBgKI=UnR('7fZi(0;W2$RXohC$SaI"
+	"1`C<2H,8t)VZv-Gk5JWNS)9x=FjLmHFls7=qv^uiJBB/Y,SED6:dg3w>TUZY1h@=ug&1Nn816j*.39%e_PS&ImF]/Ge`[/wjrp.8ix]S%7Zd_ShkXZ5P^N"
+	"ap7*mFH/3)-+>nuAS*:Hn%p_B#Bgi1Om;tvfJs,cG9VKtf'1sVW:R^.*^ZB_[pp30=TOUnu0m;ZlRDROZ%>]e/g<a_d72qvFmePv<JyuM5:w4AA[SFETEf"
+	"Tnpc7_-3EP.LX$'OpJ]x(fmVY>oEse*UX[]1gkdtkmsV*$###",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop 6201u, 11930u
+#define DITI_SPIRV_SIZES_attention_coop 6031u, 11646u
 static const char *const diti_spirv_text_attention_coop2[] = {
-	"n0C9%(m+k]NA5Jq14oFpsu/ofQ@^_L*NYF(t]=Q,b.okQZW'a@HJb-:62c<ig-,q8AH_3-bN7p:.)lW-Dx_tjSUSY0xfSb,Pa=hCY(a#f&3>jvJnvU](mg"
-	"U7UvZoryeYhTWChpvU:E(]CCwQXP2ZSky](ESbFT`Vld(^q']%6DH&>,iWs-0;R$--C9X&G<g,4OKc#w-KrhvN*7%4Z_%Jr^WUVQI27aLi=u>x<c,1VS6x"
-	"E(-g*(Zei(n%mIl<JPV2y%lmNt(yV$x._@v-#_QnKGm&l>$Do46uWrA(@+4;L_slTgxHs;$+A:AIHvlld$GDoRvcb'UsRBM0*;r;:Aj=B<_R<AUxVnLD=C"
-	"l=H_3+e5:D17kkTE:3N[8C>VQ]blqYm>mVp3yQ_u4hx=:=8_;M6Gn/JgYK(-i]&d,(>fH42e]UVCiURCZeaBJ+(@>qNk]6FaURV>'QxvtT<=PRmFt=0csS"
-	"#(#kk@sK0M.4XeQ@8HmyOVFJVFn;^$ZYZ>0gjMI^$Bil(pI4<a<V21PU=();1DQ1Z.wZOEq6m'+JVLRXE6V9'(Qge48T#+HCp)C+NM)uU:y0Hc=Z(+:E2a"
-	"u,Wh;$xw]Y$oYKh_jwrr7TnUqa*:D<g2<g*ZKcj(&)si`CSk>vu8agIDT2#`*s,85$giQ-=W,1@^XYqO>>n@Twf,BLe&:1<R5%xtD['uUC#HJdK[PZ76:M"
-	"->U4&+p_`Ty_P16*OIdU^T&GJ)IiMFY%BpxNPKZHw9Hw*c]#$Xmr:*(>;W`q(Hu8xLU+'I4dJ6Oh+NU,j>QWDT>gW.m>f_q[oJ&y^%4=sUh*U6,1o;Mp4*"
-	"[08Jrn7*LT)pNmC4Bv)qfS#X-k=LS#OCVm`**l/al%$3Ox#d9.Q84fLXS^5fH&)a:HxCR_OyEmkRHPaI&B2q/ONQS(&qx4x_a*K5PCV==&FUBv#8+I-d>P"
-	"DiaQ8.6Yy1IC'U[KrG(+D$NJ''c=kX)r&E=1cfdn7%qgsfPFU)8]9]kFOTDWc=hXEr44]co_[xpVm$a1k=$7Ei8%>-=1;FLtiACx/BBp(anI'/lps$EtH5"
-	":`YHw1Vh@G7fO0TN:%Q0S[Vx_2Ogs-(Yp<c72wT'a-YhYtn`GCx83,1xCK2RT-AEm$Us/UPI#N$QSeV/#9ChqGbbK4k-r6Eb$%o++b>Fv(/G&FFQ>x2iL("
-	"%oFY.'2OI7+E3#FO_Iy8<K8l+Z8x;Qc,WYnC3D$_;:^4*n:jf=<d<U,0=%hF8yrd.9b/kMo4b;8g_M&mOJUf8=yjL/2#t>qj#].J8R(ifu_arO-[xvQ.oD"
-	"D'I=y4lK/YU4,/TJCme.N>X`T*qteZJ0K6-+_`fPYo2A_#cbDM,d1N>Q`,%=f*u^Y(r<R8Ne`s]+/LtSQXq&wgcyLi>PHcK4#E+B<LLmBZv_:dL:RW&MG#"
-	"Zk7&QrA-%k)#RhdCK9;[2I6*lS`[3NWO5aKAC;hZwxyE]v@JepS;mW<.]bLE5_:=bOTpmOn6.e=taYCQJebvJ-6]Yf/ntM/x7=``2*pQ]3wySKPNhXdac`"
-	"d6'BH-<bgsaC_Kte7K_Ze;8DJi&P74I)/Y(v5s1h=Nm4N[#ZZN4ZOqQc=W$9;QNg;-(W3v54oZyW9ogKfT9=ijG/1-qnIA[rwEv1--:)<+F01UiN43,w=e"
-	";)Jr.m&NiJA/pm+[Xi^eXp&T,Y.mMT[Pe#'c9B;M>/OIjD`;M6T#]kpot&q5`s'Hg3W:'D3`@<Kt*Z,uw](@4r``CHbJp7yj4R@/#dk&8APiZ.^5&>2s]$"
-	"cW5h-+/DU1vqCwiGxZti.@d#Z9Ly<IA:pGN$tfW,P<Vn5Yw;7T4<a@T#dmGT1BvH_Xgv_%Ew.*.p9$^EKYx2`w[t[p0f+uSs=u[`9yEl$FC6;_Kbk[IbKD"
-	"Hj0arY48(4QQlFBL1B4c=`,2#Hj-YORfmO<5^GHtFR'X^^h+wI:un%oDBI_Ft>k(gCbiwUjcVvZh%(r<>dN,,^*stA*1CNKfct[42pO^u0V2r-2#,P'&#Q"
-	"ZRBVZw#*de2;AGi4x4keS3-mL0)jXR)t+2%)],Bl%/ef)YJQv^SXKG>x`dS2vf;o<r:-4rX@vLPpDRUD;#u6:dXj`e^Ok8[_fOParq3pDRnTaJUURM<o1p"
-	"%D]whWmDZJiA;bb9(F1S;FhWrcw0y0EBC4BhO%HLqLR,H&<uPTm$i<PDo)d<T/S^wNO.Q^J*CK[n#=698i)Y_UIv9Og,5_ZHlIPu--.8X1>R>g*8:jw]6^"
-	"+,<K_dQYk<))vc*(V[`Rr#nv]rdrtb9(lT%SAF9^o981rh;lw3c.[3ArGm7fyfa6r0l;S++'WI4iE']f6WuMVarZQ:^MVluQFk@vj;Ox2XQ$sq4/oC/t^^"
-	"lgy92<M(gH,nLJ:sne%l$ep0J<52XVVoGB%O_Taj/9Op+jeM1@$]nr7q0x'UD[*2OYNw4nFkPwG>Nbq85x765ZO$1#73#3j6$QIkb^jG'L/>$n^(4`QR=9"
-	".EycHM2FN8NbH<9=8-^Sc:o6/wXeR$48WtuGZv'q0-Llj8;JhL(<N00+ZSfOboiRn>^vaOg=W*6eBhIY0rE#;au./wqL_D16JKI5b9CS<06iy7PbwyGbn;"
-	"dsRVSplRC-O^+O2toGl%feNT,IWi@9(_L6ilm4ES^N54C9$hpJA,@BDg'$)rD,E*Fgy%Q2MFuN[X;'*$h,P%v+rl7B27ffAXr2_oIorHFx2Kn6s+/pN8Ja"
-	"_j>:TL0)<2;qJgL#vy+$/;Qd:t`c>Q#64q.'EpRHAiR=tapNPwg%s[sPWm$4cF[adM8biL>NRJ=k;rx^btdTWT9i3&Bw1O9bKIy,Cqfj(:OB#Na1EE1G2L"
-	"FLUAQbH(jfSL+VPa:3Ky6$4Ak,fiZ16p$:oQqeIa4j;8B,+X5^jI7J0A(e(>>UeEfVKOJm22okr*t8eKIMs*Spb:H07kK=BSbG=w0h^gAo9iX`kg;LJoO/"
-	"@oPY1PU7K-3k<5`d@u:n'&W34aFoI(uAR2dIJbB/*it>s^<O2>gZK$'d;h6e%f*O-()Lb)PT=u*]novKRfy8_ioBXOlX/3C9*`7'/VgK@79O'ntyEv:GS*"
-	"VT`ie]UFkv*:#gC[-HBV>BJF4J#m*=%*%fn'U+@<7be&L=J>HqAvUso-8'A4=Bi4cLu34yTEBN-#<+^PO[R5L2e:J;J(FK'g,,SvW,ap[hMs;K>TqxZh1H"
-	"vsOWlvT'^Ypq>Um7q<SPv5]#YFatLiqNJM_p6P5YQ6;PurL<<^-8`)SHd^F4<JHM_0DtkXT#pP8,i&1wF]KpAhK4#Jm;_UCkNI.POoq-*tKZ&Cv#E6+H$L"
-	"NC.x2i9PMf%LPtQkh+Ep#tDy`rpIPe$4a=_71r*^jR6A^mFyBM:97_x.M/x*T-9M>&--h;:TC.5N;`B$/yZ2ZR@-=.2p^f.YVo$H5wM'Kde:B(M'Gurf]$"
-	"a;DIK:mFu>)ElQ8n&Yb=hZ@-(XNN0yk(p9;=nq7PRlc0h98p&2V^X7@I[ba#rqJZBN9i9pte6ui<=BpW9C39qquuj%f.EIRh86=hci&iVTL1]WgYW'']%`"
-	"8v#drKrW[M*X^^SP@fI:Q1&#da[A)p9JHHjwT[Ag0BScUEBrT54A%W5=R/-#3p7+L[@(:eg,8Z5r1,88wE%>D[GoS*JT8h;OYG2OG'%m3xQr82m)H%YGQ&"
-	"pPKC1BKc:%e,t9oDC(7iL,]Ke0iZk32:cmyRIEKq36i[kP_bjj:E-N0h:6+HY(h8Eci*mdH>nwB5/hN6j5%YL(lX.e9l_Dv@C0^mHd5I0;%_71maa_a#3>"
-	"9OW_ob%qd$a2WAY4u7mS#QH8^LRIPnEuHIdXndW5c2+9duTjM>I9npw8L-Taro@R-U<%0@sas+N]5h8A6Iqds;Zj2Qc[>mSFX19bdo]J*bPAC3.=5IwWug"
-	"YrL7Vq0#iFkcl*_ONCVGl[kvhQ5K^T8=wk%K6j-n<qJe#H6fSOq>yBja#/Y'D&7fjQ6>7e.gVV>$<Y8a+ptr;^]2(+Pr]k.%2#wu9mjE>D",
-	"K715f`5CBgy:IYJ>p/37b#b*GIrC$Egw-C2_84]`AIX:fRsh;g[Z0%[aZySpQH$dHx>kv^;&OJfMpu@/)qhtS7#DeXM9>GOv$Fx#w+6.2)[BStAM)-Xa.S"
-	"Mj<'dQ)K.>;BbS:r0Z[D;VvkOw3IP8`H79ByI1lB0a2T0HR;1ZN3MJ:#Amnk:[-PedW9[;,.uX;7X6p[8KMS6%OeCkY%F/c]7848rRss2msX;[w2YEoM3C"
-	"6V-W0-])#xkQ&Lyh2LIQoXt;teM3)D3,J9yny;.&_E:Hp><ZHV*MH+t9`s&%bnH%nG1xld+i(5cux,Xqx>9Z&Ft3>dGc6)ckW5=go>Z^h.Zt'Zpp73@4^9"
-	"_CX;913k4Mo$eUF8'pp462>d>Q0:85sQ;KGVuFF$p649[hBh-TVY6wh,<a+^tGo0``w93ockZY/*4gfEcn]m@T25WVY2P`04e_0Gb5e:wB4>j2aD/M72##"
-	"###",
+	"n0C9%(m+k]Aw(:mU7kFpsu/ofQ@^_L*NYF(t]=Q,b.okQZW'a@HJb-:62c<ig-,q8AH_3-bN7p:.)lW-Dx_tjSUSY0xfSb,Pa=hCY(a#f.w@,%IdN.+L*q"
+	"h5BEOd4ShJ%^J1)cY8%1CkkvQX9sS]:O%9S`utx5w*Z-B5W/S9x..7IUhU5i#RahG9)Zm:L=PYXRj7W'K@_Ss;tU4vApyOnmaF>@I(3CT==9tMG7Oi@(^X"
+	"WU3cN7eMl]h9H+t&-A:Y3+:+fE#gW7luM-6g5Bjpa`/_6HtO).=ILY4V0EY1CUyU&Wf]Rklp:W#;w:XC$CMQgR&v:FjUs0-H'rZs=c,j<xH/,F8Myg%9v4"
+	">KmJGml3n:E9wm:cAl/8XmBwFCQyJsG`T:U;>ZX32nbOt89)cqvJU6MJ#1R+aI,X&*c3sTrs^_O5WoQ;JOS^0&rV'>8^KcAS+79w.w9[j5($aG#BpXpsm,"
+	"=FOk/C^#7HuN9#s8C8u)E&':BxPHqOg0r1IyuQ*^C<Tb2JDZltx)uw-89MC1k,q,Tlu%Uu7-P$f&jgDYafOgaJWi>UnuHX.1^MFv,[jFmi3FRiO<+@.t@U"
+	"_Z4XF';IhV@-])lx1**8q*(/=359YNYWTv8CahvImm^XK]frbEVYDHF-Id.2e>_FX$4<oB`P&2jmcv7&pgj`o>16Ts:nIXh5:KE7j:Tv7L1Phh#)ySGUK2"
+	"<%QcYi/hT9%P64/h[O2t/ciTs7&@n1e$[OMAUZ9$jBn[7KEFMHO3TBqUR>B.<q]K=b(v#r4CAV/qpT<w1d:F,hQpX7,VfvBes)_#l@rrQy*<K>W5Lm:]:/"
+	"JxHnC:8p>kL>e@G[Dy]_k.1Y:H80CDiRNKuZh&%X=3Jc.(P`8:Mf)B,sEcDncVhWhrdamXk4tpx;6C(&I8$+Kpq/@3#.=.*<bgT#d2eU7@ZiGdYoOTF/(L"
+	"]M;=eOeb<-i.)u09(J1NWg*mD:s<Xq#5H;3Sb<WN8n*:se#ArLg,hcQSK(HFONFD<_^wILGtYeog_usL;^FQAmJ%29U]eB7DVg/^7'_([/f2h]9Vsb:]XU"
+	"8GKTW>3sk+O`,FC;NiKEW%wee:_Ra87DR).^2((0pG5d%I]=:40Nf=WlM;EhO:67)l[mbif/rS_89H;:RZOhroV:<U6[aR]*=U*3Be^5C,LPE'mW=_p6xA"
+	"L-tDk`UXu6+fUV^q*S9osyFiTDSOPOHaE(l26W[#w8_c%`DT0kQ.fS&ASD_cg^'y=LuWIo:$5@V$iWl=,R]u[7J4Sl%(EUER7vk9eaWR;q%ibsUMV'ac*B"
+	"GmjjtA31e$%lW`/x+HNRKnHBnpdo<=pLEaT7o@LM/Z-d2;0q9DD1K#nDac6ACmq;SeNaWWPWG'6PhWY5wc1&jjLCJ;=H2yrd;0Zof'vdOoUs^f^Kko[/+<"
+	"b&TJ,]QvE/HSlAEp03wP&BAih&rm%aiUk:boQNve,nk2DhwG[50i/QNo[q*l]tE9AxIl(mR#1_4H@h%d94#4uO.e%;c4;%So=9%0y%7tC1;a`>Nb=8KZ.#"
+	"1`t)26tbGPr26<p)-y+C[SAWjh@CeeEJnx#ErmSq9IwMZ)hSF2dQxMj5<B0*Jqm/wXs%+pQto%4595xT<]$tE)Vq)J&CS/QatxY@_tr#Fm$r(n*(#<3v2h"
+	"Kmd^iZRb=5pAP,pt8(h)F@5vv26$m^ABXA'WN)fNA0krxqxWSFy5X<Xc24anxpU$-5/F:TTO>;uPg.n'Rvj'0_HihPtl+jx)[6ihH)6-N5]K6PHEL_%7E/"
+	"6LnQc8Y5pvu+9EuQ/92KX$&(Edl@uETe_r#kd`4&C>BDifjI[PdkEu,,YRG/%(Koa6ViS9v:uRJD'^-dxgOG/tl4ioLh1&[msL)g%D.*I:PIa_d>^IS>hX"
+	"$BjkB(Y>b&8`<l'f*5'hGZV@PJS44/[E#lRT.*Q55VXKM9%IX$S*PW_xREg%pS3SJa&5lV,drgY8Ffe`u(96r9lLbxkd%&2DpJTy6Lm(W`Hrptx>%V#WEU"
+	"NlK3Zt_=@8$wYIyv$=E,34bkk9A*ZO&HM0:w;v0h'mY/ZN0Rs#Z,Ort$>.c&.C<0<2SRM%DwiseZ&=E%p53u_L&V%Yo6#Eop('UUOF1,CQ8]lKOb$c5xll"
+	"i63fJ`WefCdc+IA:__cAc].YH@=QIrXPwJ,*wE$QUHg7dhfJj'u&*]OP*5QOe2q1>tiwQs`c)0V4X9;DFA5nZjc_dt,+3K0mmI#:;=b^mde@WB=aKJ^`fi"
+	"m_ogq9]hEH,BD$+J>e*KDu7TT/<c<T/Y:T/>x&4M3BWPnGgi0I;BE#86f8419BTdK=BYU%/X.4Qjdo-']=MDyj9#ey5Em.i#._mJ$>'CU[RounDJN:6>PA"
+	"B=NQ6hWB/:[9W#6=;WFW/gTcg5Z9V`,ANT4`8QLsAf4^'_jHk,I$5KVr2nwslZL5e)Sq^Z#8H$IJ/nrrc&t3OX39cT*&LYvM6nt8@Sf&&PC3`Q,w#xYc/2"
+	"#Gg[23#BRQd*K8tQ21&]QIQ;`3bUAk-a_Myhn02EC'<me.l%NJ7wL]^xrsQAN;G[QeD-l;mrjMDUcauo_SZ0_4Q>.,=-mva<[7ah60>htKMUXk'+6Uuyu`"
+	"(r.Bu(+n_p$A@Sx)_Zr34.C_M:0Drg+[RTJb)TboM[vuZod<'I9(9PK_&Q)14v%naAG/Q)-$[8@L:]f')iD&*<W,U2C<V(I`N81n^VO`DDWyAE.+EWNK[^"
+	"p<Xy^tBfBxLVa8Yjwx:%$vlDL9m*i47=+SSY7+Y%0lo<_J3V2O@Mc%jnYAcxZ<30Bo.cu)K:gf*9XPRx-KbOqY#'9eD=.b];b<pQ6a`:y&h6(8pPp2YHrF"
+	"o@UYO^Y=5uwHBOa(x8CU3,wr3YM'VeGbZ7c&WgJ)1#cm3SIH>Onrq,DurW6q7NB(j),tNwYX-/rIk,7B8ge-p7lIy8pf;7&Uh2w]/%)2lN1,RTE%lp])r="
+	"lgGP);tNR:HMs,nj/Rj$pi'lj3,Y+TZ]pk;(cVjMRXH+H*K7Pds'J/L]Y8Br0k$(aF1Mtq>[EKWmnl,N<PSW+v'5-Qu7_uN8^E)Ke>Tc)WuVD_1'K`;apd"
+	"]poHA8#AxC<`;Ub[ea/P/$(DxQ&t=g^-T`4vOB6#9V'&eRp@ROQT9g*>4DqQ&(.:OOhp#tm#26O.2=a['L;hYDn0GCamNK7:)7;M$ByDX7SL,-Vkt5R@-o"
+	"po1t<lj8;,n9L3QIwmX5=:ZB2Z3o0r34/o][t.`19#7;m14XI1MT^].h>.3txjX'0GJ'ad]jE_a]>XK/3G+^mr(qAg(7CRn/Ahl:O;N_,oU7e6wAtm:BhL"
+	"HG7k,p18SJ(,8Y^IO`@Zh:%A:8eDF^@'KJp&Qkm_U)#d0&ybs7w$&GV&c-uInDqj>1oHirelD&TDe0F^L#d<7tG,hkh[kxvbxSN&'T36C`]';uVjv:X*6X"
+	")>(],CniKaQOoN/;aoeL2O-@'fv)rNaPp8HQ&P:P53w_su=+QYkOWVZx0/*xHW7wg3gExeBy*iGqNUfd`FiPt>oN#Rw#02>/=_H<QE6;O>Gk5f[[eyvav2"
+	":vkEUD$-Q`>YX(Mr>_ISI^;;A'BI^rRMD4931r+80==mNis]i%[R9JQl7+6U>S>MidNn-Y>M*$3HVkp$[i@cCmpJ)]h;sgpfid;7Vs#@]RbRnZQ;YE-npw"
+	">B8Qa/(I>YTX[`0v*lRu_]CIh]gC/Py-@iV#QK$3D='&`RO]6_i84Xf[[P1gEE3ItBU&'#dO8)gJI.Xm3'FcXa+YuWwCCle#`.VD^]C&5sOuGR'SWGR6jb"
+	"b5E()%MUQhnK;m9k=G@PLs3=+drI;-s_JtWbKcFtYVl)I.,V5HxtopJUv,Cj+D-4C0J]<KPf@va-_M4mYV^):g&n%;pd;TdWy:Y'SGR:ySVgC63n^4Ix9v"
+	"BK)0QGh2_<[xXI5<.)-m*w]IojnuaZCdLIAu(L6EUiOVrG+,_5rw]uTNPRq@(#kX3,b]kW5AU:^PL7poMUZ5$<va0Y<VnOIOO)%#lQ)rcb",
+	"8Wr^pG6iY$4ZudME_)AsJ*stjJ4ym>Yl'OMoYrQN&;nB(a1YiZ,WHd0uX+,BP9SkREC%dH&^v5.H'7Quo#9EQ9DSvbDEpL$A94<tmZO^nS5*M54Av&3;Y3"
+	"w,pBq'&+5b1=xlV^`DOkBo`jr25>CHUnVnWJOqS=cLQ_0'^m&xbffX'X%VFn3wE.2aNeSZ=1Jj[0PZ,G+Z[$/Td+$Xj`Cufv@G]TYCkj#9#;e-3+/PhQXy"
+	"gnYHlDT(6JL-dWZy8W$hI[0)Wd<5&.Zx%fRomvH>)*XA2>mJ6nP+P;D$RsgJQ-`=,1H.#rBd&wy@Qr2pLtChi_DO85D6w6QlZrtimvaSLZV6_xB&OAs#5w"
+	"X^F:l&SZOCUx^NFVX/GSBs`SN-;KO'VP8v,mo%###",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop2 3757u, 7078u
+#define DITI_SPIRV_SIZES_attention_coop2 3605u, 6839u
 static const diti_spirv_module diti_spirv_modules[] = {
 	{"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
 	{"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},
@@ -32414,6 +32529,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
 	{"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, DITI_SPIRV_SIZES_gemm_dot_gpu},
 	{"attention_cpu", diti_spirv_text_attention_cpu, DITI_SPIRV_SIZES_attention_cpu},
 	{"attention_gpu", diti_spirv_text_attention_gpu, DITI_SPIRV_SIZES_attention_gpu},
+	{"attention_half", diti_spirv_text_attention_half, DITI_SPIRV_SIZES_attention_half},
 	{"norm", diti_spirv_text_norm, DITI_SPIRV_SIZES_norm},
 	{"qkv_post", diti_spirv_text_qkv_post, DITI_SPIRV_SIZES_qkv_post},
 	{"expand", diti_spirv_text_expand, DITI_SPIRV_SIZES_expand},

@@ -9,7 +9,9 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FORMAT = FORMAT_F32; // of q, k and v
 layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint PARTS = 0;
+#ifndef VECTOR
 layout(constant_id = 4) const bool VECTOR = true; // head_dim and every offset and pitch is a multiple of 4
+#endif
 layout(constant_id = 5) const uint QUADS = 16;    // room for head_dim / 4, rounded up
 #define PART_ITEMS 1u
 #define PART_BIAS 2u
@@ -63,12 +65,22 @@ Place place_of(const uint g, const uint block_queries) {
 }
 
 #ifndef MATRICES
-// Group `quad` of four channels of a head that starts at `at`.
-#define HEAD_LOAD(NAME, AT, QUAD) (VECTOR ? NAME##_load4(FORMAT, (AT) + 4u * (QUAD)) : NAME##_some(FORMAT, (AT) + 4u * (QUAD), head_dim - 4u * (QUAD)))
+// Group `quad` of four channels of a head that starts at `at`. Beside int8 queries and keys values are F16.
+const uint FLOATS = FORMAT == FORMAT_I8 ? FORMAT_F16 : FORMAT;
+#define HEAD(NAME)                                                                                                     \
+    vec4 NAME##_head(const uint head, const uint quad) {                                                               \
+        uint at = head + 4u * quad;                                                                                    \
+        return VECTOR ? NAME##_load4(FLOATS, at) : NAME##_some(FLOATS, at, head_dim - 4u * quad);                      \
+    }
+HEAD(q)
+HEAD(k)
+HEAD(v)
+#define HEAD_LOAD(NAME, AT, QUAD) NAME##_head(AT, QUAD)
 
 void store_out(const uint at, const uint quad, const vec4 value) {
-    if (VECTOR) dst_store4(OUT_FORMAT, at + 4u * quad, value);
-    else dst_store_some(OUT_FORMAT, at + 4u * quad, head_dim - 4u * quad, value);
+    uint first = at + 4u * quad;
+    if (VECTOR) dst_store4(OUT_FORMAT, first, value);
+    else dst_store_some(OUT_FORMAT, first, head_dim - 4u * quad, value);
 }
 
 // query and key: counted in their item

@@ -634,7 +634,9 @@ static void check_attention(diti_device *device, const attention_case *c) {
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* exp of the drivers is off by up to 17 units in the last place, and scores of size s round by s * 6e-8 */
-        close_to(&got, wanted, tolerance_of(act) + (c->size > 1 ? 1e-3 : 0), what);
+        /* F16 sums of scores, and of what 32 keys add to an output, are off by 2^-12 of their size or so */
+        bool half = device->rung == DITI_RUNG_HALF;
+        close_to(&got, wanted, tolerance_of(act) + (c->size > 1 ? 1e-3 : 0) + (half ? 1e-3 : 0), what);
         free(got.data);
         if (c->lse) {
             got = read_tensor(desc.lse);
@@ -644,7 +646,9 @@ static void check_attention(diti_device *device, const attention_case *c) {
                 CHECK(only_bytes || wanted_lse[i] < -1e38);
                 wanted_lse[i] = got.data[i] = 0;
             }
-            close_to(&got, wanted_lse, tolerance_of(DITI_F32), what);
+            for (size_t i = 0; half && i < (size_t)got.rows * got.columns; i++) /* the error of a score near 0 */
+                wanted_lse[i] += 1, got.data[i] += 1;
+            close_to(&got, wanted_lse, half ? 1e-3 : tolerance_of(DITI_F32), what);
             free(got.data);
         }
     }
@@ -1332,6 +1336,7 @@ static bool test_unit(const char *rung, const char *module) {
     if (diti_device_open(&desc, &env, &device, &err) < 0)
         return !CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
     test_unit_few(device, module);
+    if (device->rung == DITI_RUNG_HALF) test_attention(device);
     if (sweep) test_unit_all(device, module);
     diti_device_close(device);
     if (sweep) {

@@ -188,7 +188,7 @@ static int hash_source(const char *folder, module *m) {
     bytes text = {0, 0, 0};
     char flags[2048];
     if (flatten(folder, m->source, &text)) return 1;
-    snprintf(flags, sizeof flags, "%s %s; %s; tidied\n", compile_flags, m->defines, optimize_flags);
+    snprintf(flags, sizeof flags, "%s %s; %s; tidied, words too\n", compile_flags, m->defines, optimize_flags);
     append(&text, flags, strlen(flags));
     sha256(text.data, text.size, m->source_hash);
     free(text.data);
@@ -390,19 +390,30 @@ static void hoist(bytes *spirv) {
     *spirv = out;
 }
 
-/* --- what the optimizer leaves: a load for each member of the push constants where one does for all, constants of int
+/* --- what the optimizer leaves: a declaration and a load for each of the push constants, constants of int
    beside the same ones of uint, and, in modules with extensions it does not know, what nothing uses --- */
 
-enum { OP_TYPE_INT = 21, OP_TYPE_POINTER = 32, OP_CONSTANT = 43, OP_STORE = 62 };
+enum {
+    OP_TYPE_INT = 21,
+    OP_TYPE_FLOAT,
+    OP_TYPE_ARRAY = 28,
+    OP_TYPE_STRUCT = 30,
+    OP_TYPE_POINTER = 32,
+    OP_CONSTANT = 43,
+    OP_STORE = 62
+};
 enum {
     OP_DECORATE = 71,
     OP_MEMBER_DECORATE = 72,
     OP_COMPOSITE_EXTRACT = 81,
+    OP_BITCAST = 124,
     OP_I_ADD = 128,
     OP_I_SUB = 130,
-    OP_I_MUL = 132
+    OP_I_MUL = 132,
+    OP_SHIFT_RIGHT = 194,
+    OP_BITWISE_AND = 199,
 };
-enum { STORAGE_FUNCTION = 7, DECORATION_BUILT_IN = 11, MAX_IDS = 16384 };
+enum { STORAGE_FUNCTION = 7, DECORATION_ARRAY_STRIDE = 6, DECORATION_BUILT_IN = 11, MAX_IDS = 16384 };
 
 /* The first instruction op whose word at `place` is value; 0: none. */
 static size_t find(const bytes *spirv, uint32_t op, size_t place, uint32_t value) {
@@ -422,43 +433,130 @@ static void replace(bytes *spirv, bytes *with) {
     *spirv = *with;
 }
 
-/* The function [begin, end) loads all members at once, and takes them apart. */
-static void load_once(const bytes *spirv, size_t begin, size_t end, uint32_t variable, uint32_t whole, bytes *out) {
+/* Push constants, all of them words: as one array, which functions load at once and take apart. */
+typedef struct words {
+    uint32_t variable, structure, count, uint, array, pointer, element, zero; /* ids, but for count */
+} words;
+
+/* Whether all members are 32 bits wide and follow each other. */
+static int find_words(const bytes *spirv, words *w) {
+    uint32_t bound = word_at(spirv, 3), id;
+    size_t i, k, type;
+    memset(w, 0, sizeof *w);
+    w->variable = push_constants(spirv);
+    if (!w->variable) return 0;
+    i = find(spirv, OP_TYPE_POINTER, 1, word_at(spirv, find(spirv, OP_VARIABLE, 2, w->variable) + 1));
+    w->structure = word_at(spirv, i + 3);
+    i = find(spirv, OP_TYPE_STRUCT, 1, w->structure);
+    w->count = (word_at(spirv, i) >> 16) - 2;
+    for (k = 0; k < w->count; k++) {
+        id = word_at(spirv, i + 2 + k);
+        type = find(spirv, OP_TYPE_INT, 1, id);
+        if (type) w->uint = id;
+        if (word_at(spirv, (type ? type : find(spirv, OP_TYPE_FLOAT, 1, id)) + 2) != 32) return 0;
+    }
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        if (word_at(spirv, i) == (5u << 16 | OP_MEMBER_DECORATE) && word_at(spirv, i + 1) == w->structure &&
+            word_at(spirv, i + 4) != 4 * word_at(spirv, i + 2))
+            return 0;
+        if (word_at(spirv, i) == (4u << 16 | OP_CONSTANT) && word_at(spirv, i + 1) == w->uint && !word_at(spirv, i + 3))
+            w->zero = word_at(spirv, i + 2);
+    }
+    w->array = bound;
+    w->pointer = bound + 1;
+    w->element = bound + 2;
+    return w->uint && w->zero;
+}
+
+static void declare_words(const words *w, uint32_t *bound, bytes *out) {
+    const uint32_t count = *bound + 3, declarations[] = {4u << 16 | OP_CONSTANT,
+                                                         w->uint,
+                                                         count,
+                                                         w->count,
+                                                         4u << 16 | OP_TYPE_ARRAY,
+                                                         w->array,
+                                                         w->uint,
+                                                         count,
+                                                         4u << 16 | OP_TYPE_POINTER,
+                                                         w->pointer,
+                                                         STORAGE_PUSH_CONSTANT,
+                                                         w->array,
+                                                         4u << 16 | OP_TYPE_POINTER,
+                                                         w->element,
+                                                         STORAGE_PUSH_CONSTANT,
+                                                         w->uint,
+                                                         3u << 16 | OP_TYPE_STRUCT,
+                                                         w->structure,
+                                                         w->array};
+    *bound = count + 1;
+    put_words(out, declarations, (int)(sizeof declarations / sizeof *declarations));
+}
+
+/* A load of a member: out of the array, or alone. */
+static void put_member(const bytes *spirv, size_t load, size_t chain, const words *w, uint32_t whole, uint32_t *bound,
+                       bytes *out) {
+    uint32_t type = word_at(spirv, load + 1), id = word_at(spirv, load + 2), word = type == w->uint ? id : (*bound)++;
+    uint32_t pointer = whole ? 0 : (*bound)++, index = word_at(spirv, chain + 4);
+    const uint32_t extract[] = {5u << 16 | OP_COMPOSITE_EXTRACT, w->uint, word, whole,
+                                word_at(spirv, find(spirv, OP_CONSTANT, 2, index) + 3)};
+    const uint32_t alone[] = {6u << 16 | OP_ACCESS_CHAIN, w->element, pointer, w->variable, w->zero, index,
+                              4u << 16 | OP_LOAD,         w->uint,    word,    pointer};
+    const uint32_t cast[] = {4u << 16 | OP_BITCAST, type, id, word};
+    if (whole)
+        put_words(out, extract, 5);
+    else
+        put_words(out, alone, 10);
+    if (word != id) put_words(out, cast, 4);
+}
+
+static void use_words(const bytes *spirv, size_t begin, size_t end, const words *w, uint32_t *bound, bytes *out) {
     member members[MAX_MEMBERS];
-    int many = variable && list_members(spirv, begin, end, variable, members) > 1, loaded = 0;
+    int many = list_members(spirv, begin, end, w->variable, members) > 1;
+    uint32_t whole = 0;
     size_t i;
     for (i = begin; i < end; i += word_at(spirv, i) >> 16) {
-        size_t chain = many && word_at(spirv, i) == (4u << 16 | OP_LOAD)
-                           ? find_chain(spirv, begin, i, variable, word_at(spirv, i + 3))
+        size_t chain = word_at(spirv, i) == (4u << 16 | OP_LOAD)
+                           ? find_chain(spirv, begin, i, w->variable, word_at(spirv, i + 3))
                            : 0;
-        if (many && is_chain(spirv, i, variable)) {
-            size_t type = find(spirv, OP_TYPE_POINTER, 1, word_at(spirv, find(spirv, OP_VARIABLE, 2, variable) + 1));
-            const uint32_t load[] = {4u << 16 | OP_LOAD, word_at(spirv, type + 3), whole, variable};
-            if (!loaded) put_words(out, load, 4);
-            loaded = 1;
+        if (is_chain(spirv, i, w->variable)) {
+            const uint32_t load[] = {5u << 16 | OP_ACCESS_CHAIN, w->pointer, *bound,     w->variable, w->zero,
+                                     4u << 16 | OP_LOAD,         w->array,   *bound + 1, *bound};
+            if (!many || whole) continue;
+            whole = *bound + 1;
+            *bound += 2;
+            put_words(out, load, 9);
         } else if (chain) {
-            size_t index = find(spirv, OP_CONSTANT, 2, word_at(spirv, chain + 4));
-            const uint32_t extract[] = {5u << 16 | OP_COMPOSITE_EXTRACT, word_at(spirv, i + 1), word_at(spirv, i + 2),
-                                        whole, word_at(spirv, index + 3)};
-            put_words(out, extract, 5);
+            put_member(spirv, i, chain, w, whole, bound, out);
         } else {
             append(out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
         }
     }
 }
 
-static void load_members_once(bytes *spirv) {
-    uint32_t variable = push_constants(spirv), bound = word_at(spirv, 3);
+static void push_words(bytes *spirv) {
+    uint32_t bound = word_at(spirv, 3) + 3;
     bytes out = {0, 0, 0};
     size_t i, begin = 0;
+    words w;
+    if (!find_words(spirv, &w)) return;
     append(&out, spirv->data, 20);
     for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
         uint32_t op = word_at(spirv, i) & 0xffffu;
+        const uint32_t stride[] = {4u << 16 | OP_DECORATE, w.array, DECORATION_ARRAY_STRIDE, 4};
         if (op == OP_FUNCTION) begin = i;
-        if (!begin) append(&out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
-        if (op != OP_FUNCTION_END) continue;
-        load_once(spirv, begin, i + 1, variable, bound++, &out);
-        begin = 0;
+        if (op == OP_FUNCTION_END) {
+            use_words(spirv, begin, i + 1, &w, &bound, &out);
+            begin = 0;
+            continue;
+        }
+        if (op == OP_MEMBER_DECORATE && word_at(spirv, i + 1) == w.structure) {
+            if (word_at(spirv, i + 2)) continue;
+            put_words(&out, stride, 4);
+        }
+        if (op == OP_TYPE_STRUCT && word_at(spirv, i + 1) == w.structure)
+            declare_words(&w, &bound, &out);
+        else if (!begin)
+            append(&out, spirv->data + 4 * i, 4 * (word_at(spirv, i) >> 16));
     }
     for (i = 0; i < 4; i++) out.data[12 + i] = (unsigned char)(bound >> 8 * i);
     replace(spirv, &out);
@@ -485,7 +583,8 @@ static void share_constants(bytes *spirv) {
     append(&out, spirv->data, 20);
     for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
         uint32_t op = word_at(spirv, i) & 0xffffu;
-        int either = op == OP_ACCESS_CHAIN || op == OP_I_ADD || op == OP_I_SUB || op == OP_I_MUL;
+        int either = op == OP_ACCESS_CHAIN || op == OP_I_ADD || op == OP_I_SUB || op == OP_I_MUL ||
+                     (op >= OP_SHIFT_RIGHT && op <= OP_BITWISE_AND);
         for (k = 0; k < word_at(spirv, i) >> 16; k++)
             put_word(&out, either && k > 2 ? as_uint(spirv, word_at(spirv, i + k)) : word_at(spirv, i + k));
     }
@@ -546,10 +645,75 @@ static int drop_unused(bytes *spirv) {
     return spirv->size < before;
 }
 
+enum { OP_PHI = 245, OP_LOOP_MERGE, OP_SELECTION_MERGE, OP_BRANCH = 249, OP_BRANCH_CONDITIONAL, OP_SWITCH };
+
+typedef struct arrivals { /* at a block */
+    int count;
+    size_t from;     /* the last instruction that branches there */
+    uint32_t parent; /* and its block */
+} arrivals;
+
+/* A block that a merge instruction names counts as one that many branch to. */
+static arrivals find_arrivals(const bytes *spirv, uint32_t label) {
+    arrivals a = {0, 0, 0};
+    uint32_t block = 0;
+    size_t i, k;
+    for (i = 5; i < spirv->size / 4; i += word_at(spirv, i) >> 16) {
+        uint32_t op = word_at(spirv, i) & 0xffffu, length = word_at(spirv, i) >> 16;
+        if (op == OP_LABEL) block = word_at(spirv, i + 1);
+        if (op == OP_LOOP_MERGE || op == OP_SELECTION_MERGE)
+            a.count += 2 * (word_at(spirv, i + 1) == label || (op == OP_LOOP_MERGE && word_at(spirv, i + 2) == label));
+        if (op != OP_BRANCH && op != OP_BRANCH_CONDITIONAL && op != OP_SWITCH) continue;
+        for (k = 1; k < length; k++) {
+            if (word_at(spirv, i + k) != label) continue;
+            a.count++;
+            a.from = i;
+            a.parent = block;
+        }
+    }
+    return a;
+}
+
+/* The block at i, which does nothing but branch, goes: what branches conditionally to it can do so to where it leads.
+ */
+static int skip_block(bytes *spirv, size_t i) {
+    uint32_t empty = word_at(spirv, i + 1), target = word_at(spirv, i + 3), k;
+    arrivals a = find_arrivals(spirv, empty);
+    bytes out = {0, 0, 0};
+    size_t at;
+    int here = 0;
+    if (a.count != 1 || (word_at(spirv, a.from) & 0xffffu) != OP_BRANCH_CONDITIONAL ||
+        word_at(spirv, a.from + 2) == target || word_at(spirv, a.from + 3) == target)
+        return 0;
+    append(&out, spirv->data, 20);
+    for (at = 5; at < spirv->size / 4; at += word_at(spirv, at) >> 16) {
+        uint32_t op = word_at(spirv, at) & 0xffffu;
+        if (op == OP_LABEL) here = word_at(spirv, at + 1) == target;
+        if (at == i || at == i + 2) continue;
+        for (k = 0; k < word_at(spirv, at) >> 16; k++) {
+            uint32_t word = word_at(spirv, at + k);
+            if (k > 1 && word == empty && at == a.from) word = target;
+            if (k > 3 && k % 2 == 0 && word == empty && here && op == OP_PHI) word = a.parent;
+            put_word(&out, word);
+        }
+    }
+    replace(spirv, &out);
+    return 1;
+}
+
+static int skip_blocks(bytes *spirv) {
+    size_t i, before = spirv->size;
+    for (i = 5; i + 4 < spirv->size / 4; i += word_at(spirv, i) >> 16)
+        if (word_at(spirv, i) == (2u << 16 | OP_LABEL) && word_at(spirv, i + 2) == (2u << 16 | OP_BRANCH) &&
+            skip_block(spirv, i))
+            break;
+    return spirv->size < before;
+}
+
 static void tidy(bytes *spirv) {
-    load_members_once(spirv);
+    push_words(spirv);
     share_constants(spirv);
-    while (drop_unused(spirv)) continue;
+    while (drop_unused(spirv) || skip_blocks(spirv)) continue;
 }
 
 static int write_file(const char *path, const bytes *what) {

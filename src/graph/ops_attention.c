@@ -1,4 +1,5 @@
-/* Attention (shaders/attention_cpu.comp, attention_gpu.comp) and what prepares queries and keys for it (qkv_post.comp).
+/* Attention (shaders/attention_cpu.comp, attention_gpu.comp, attention_half.comp) and what prepares queries and keys
+ * for it (qkv_post.comp).
  */
 #include "graph/graph.h"
 
@@ -92,6 +93,25 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     out->constants[1] = kept;
     out->constant_count = 2;
     return keys >= 4;
+}
+
+/* Rounds of all loops for a tile of keys are far fewer than four for each key and each quad. */
+static bool diti_attention_tiles_half(const diti_device *device, const diti_attention_shape *shape,
+                                      diti_attention_tiles *out) {
+    uint32_t quads = shape->head_dim / 4, keys = 32, bytes = 0;
+    if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
+    if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
+    for (; keys >= 16; keys /= 2) { /* queries, keys or values, weights, and a little */
+        bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 1024;
+        if (bytes <= device->limits.shared_bytes) break;
+    }
+    out->module = "attention_half";
+    out->group = 128;
+    out->block = 32;
+    out->quads = quads;
+    out->constants[0] = keys;
+    out->constant_count = 1;
+    return keys >= 16;
 }
 
 static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_shape *shape, diti_element format) {
@@ -213,16 +233,21 @@ static void diti_attention_bind(const diti_graph *graph, diti_dispatch *dispatch
     diti_op_bind_rows(graph, dispatch, 2, per_item, shape->keys, 0, 0);
 }
 
+static bool diti_attention_is_vector(const diti_graph *graph, uint32_t head_dim, const diti_tensor *qkv,
+                                     diti_tensor out) {
+    return head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
+           diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
+}
+
 static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dispatch, const diti_attention_desc *desc,
                                      const diti_tensor *qkv, diti_tensor out, const diti_attention_tiles *tiles) {
     uint32_t *c = dispatch->constants;
     c[1] = diti_tensor_get(graph, qkv[0])->format;
+    c[4] = diti_attention_is_vector(graph, desc->head_dim, qkv, out);
     c[2] = diti_tensor_get(graph, out)->format;
     c[3] = (desc->items ? (uint32_t)DITI_ATTENTION_PART_ITEMS : 0) |
            (desc->bias ? (uint32_t)DITI_ATTENTION_PART_BIAS : 0) | (desc->lse ? (uint32_t)DITI_ATTENTION_PART_LSE : 0) |
            (desc->packed ? (uint32_t)DITI_ATTENTION_PART_PACKED : 0);
-    c[4] = desc->head_dim % 4 == 0 && diti_op_aligned(graph, qkv[0]) && diti_op_aligned(graph, qkv[1]) &&
-           diti_op_aligned(graph, qkv[2]) && diti_op_aligned(graph, out);
     c[5] = tiles->quads;
     memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
     dispatch->constant_count = 6 + tiles->constant_count;
@@ -256,6 +281,23 @@ static bool diti_attention_on_matrices(const diti_graph *graph, const diti_atten
                                        candidate, tiles);
 }
 
+/* Queries, keys and values of those formats, without matrices; false: they do not fit. */
+static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor *qkv, diti_tensor out,
+                                      const diti_attention_shape *shape, double flops, uint32_t candidate,
+                                      diti_attention_tiles *tiles) {
+    const diti_device *device = graph->device;
+    diti_element format = diti_tensor_get(graph, qkv[0])->format;
+    uint32_t quads = (shape->head_dim + 3) / 4;
+    bool fits, int8 = format == DITI_I8;
+    if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
+        diti_attention_tiles_half(device, shape, tiles))
+        return true;
+    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
+                                   : diti_attention_tiles_gpu(device, quads, tiles);
+    diti_attention_candidate(device, candidate, tiles);
+    return fits;
+}
+
 /* The result is a mean of values, and so it is stored with their exponent. */
 static void diti_attention_guard(diti_graph *graph, const diti_tensor *qkv, diti_tensor out, diti_dispatch *dispatch) {
     diti_guard_use use = DITI_ZERO;
@@ -274,23 +316,20 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     uint32_t quads = (shape->head_dim + 3) / 4;
     double flops = 4.0 * shape->batch * shape->heads * shape->queries * (double)shape->keys * shape->head_dim;
     uint32_t candidate = diti_attention_choose(graph, shape, diti_tensor_get(graph, qkv[0])->format);
-    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles), fits = matrix;
-    if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8) {
+    bool matrix = diti_attention_on_matrices(graph, desc, qkv, out, shape, candidate, &tiles);
+    if (!matrix && diti_tensor_get(graph, qkv[0])->format == DITI_I8 &&
+        (desc->bias || graph->device->coop_attention || diti_tensor_get(graph, qkv[2])->format != DITI_F16)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: int8 queries of such a shape are for no kernel",
                         name);
         return;
     }
-    if (!matrix)
-        fits = graph->device->is_cpu ? diti_attention_tiles_cpu(graph->device, quads, flops, &tiles)
-                                        : diti_attention_tiles_gpu(graph->device, quads, &tiles);
-    if (!fits) {
+    if (!matrix && !diti_attention_on_vectors(graph, qkv, out, shape, flops, candidate, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: heads of %u channels need more than %u bytes of shared memory", name, shape->head_dim,
                         graph->device->limits.shared_bytes);
         return;
     }
-    if (!matrix) diti_attention_candidate(graph->device, candidate, &tiles);
-    if (!matrix && graph->device->is_cpu && !diti_attention_step(shape, quads, &tiles)) {
+    if (diti_equal(tiles.module, "attention_cpu") && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
@@ -479,7 +518,7 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, x)->rows;
     if (!head)
-        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8 matrices", name,
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "op %s: %s multiplies no int8", name,
                                graph->device->info.name);
     out = diti_tensor_new(graph, DITI_I8, rows, desc->heads * head, name);
     diti_qkv_emit(graph, x, desc, DITI_QKV_PART_INT8 | (keys ? (uint32_t)DITI_QKV_PART_KEYS : 0), out, mean, name);

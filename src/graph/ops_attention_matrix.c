@@ -41,6 +41,8 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
     diti_attention_matrix a;
     uint32_t bytes;
+    if (!device->coop_attention && device->dot_attention)
+        return head_dim % 8 || head_dim > 512 ? 0 : diti_attention_pad(head_dim, 16) + 16;
     if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
     bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
     return bytes <= 2 * a.padded ? bytes : 0; /* it shares tiles with halves */

@@ -172,26 +172,40 @@ static dit_result diti_context_prove_i8(const dit_context *context, diti_device 
 }
 
 /* Attention climbs down by itself. */
-static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, bool int8, bool *agrees,
-                                               dit_error *err) {
-    static const char *const names[] = {"coop_attention_i8", "coop_attention", "coop2_attention"};
-    const char *name = names[int8 ? 0 : device->coop_attention];
+static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, const char *name,
+                                               bool int8, bool *agrees, dit_error *err) {
     dit_result result = diti_probe_attention(device, int8, agrees, err);
     return diti_context_judge(context, device, name, result, agrees);
 }
 
+/* What is left to shapes that no matrix fits. */
+static dit_result diti_context_prove_half(const dit_context *context, diti_device *device, dit_error *err) {
+    uint32_t coop = device->coop_attention;
+    dit_result result = DIT_OK;
+    if (device->rung < DITI_RUNG_HALF) device->half_attention = false;
+    if (!device->half_attention) return DIT_OK;
+    device->coop_attention = 0;
+    result = diti_context_prove_attention(context, device, "half_attention", false, &device->half_attention, err);
+    device->coop_attention = coop;
+    return result;
+}
+
 static dit_result diti_context_prove_attentions(const dit_context *context, diti_device *device, dit_error *err) {
+    static const char *const names[] = {"", "coop_attention", "coop2_attention"};
     dit_result result = DIT_OK;
     bool agrees = false;
     if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
     if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
     while (device->coop_attention && !agrees && result >= 0) {
-        result = diti_context_prove_attention(context, device, false, &agrees, err);
+        result = diti_context_prove_attention(context, device, names[device->coop_attention], false, &agrees, err);
         if (!agrees) device->coop_attention--;
     }
+    if (result >= 0) result = diti_context_prove_half(context, device, err);
+    if (!device->dot) device->dot_attention = false;
     if (result >= 0 && diti_attention_int8_head(device, 64)) {
-        result = diti_context_prove_attention(context, device, true, &agrees, err);
-        device->coop_attention_i8 = agrees;
+        bool *int8 = device->coop_attention ? &device->coop_attention_i8 : &device->dot_attention;
+        result = diti_context_prove_attention(
+            context, device, device->coop_attention ? "coop_attention_i8" : "dot_attention", true, int8, err);
     }
     return result;
 }
@@ -199,14 +213,16 @@ static dit_result diti_context_prove_attentions(const dit_context *context, diti
 /* Each kind of kernel is skipped where it computes wrong, and the device's description says what was left out. */
 static dit_result diti_context_prove_device(const dit_context *context, diti_device *device, dit_error *err) {
     diti_rung rung = device->rung;
-    bool coop_i8 = device->coop_i8, dot = device->dot;
+    bool coop_i8 = device->coop_i8, dot = device->dot, half = device->half_attention;
     dit_result result = diti_context_prove_rung(context, device, err);
     if (result >= 0) result = diti_context_prove_i8(context, device, err);
     if (result >= 0) result = diti_context_prove_attentions(context, device, err);
     if (result < 0) return result;
-    diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s", diti_rung_name(device->rung),
+    half = half && device->rung >= DITI_RUNG_HALF && !device->half_attention;
+    diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s%s", diti_rung_name(device->rung),
                 device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
-                coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "");
+                coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "",
+                half ? ", no half_attention" : "");
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
              device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
     return DIT_OK;

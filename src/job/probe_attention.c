@@ -1,9 +1,10 @@
-/* The proof that attention on cooperative matrices computes right on a device: shapes that leave something over on
+/* The proof that attention for F16 or int8 computes right on a device: shapes that leave something over on
    every side, against a reference in double precision. */
 #include "job/job.h"
 
 typedef struct diti_attention_probe {
     uint32_t queries, keys, heads, head_dim;
+    float scale;
     float *q, *k, *v, *out;
 } diti_attention_probe;
 
@@ -30,7 +31,7 @@ static dit_result diti_attention_probe_run(diti_device *device, const diti_atten
     dit_result result;
     desc.heads = p->heads;
     desc.head_dim = p->head_dim;
-    desc.scale = 0.25f;
+    desc.scale = p->scale;
     desc.int8 = int8;
     desc.name = "self-test";
     keep.name = "self-test";
@@ -63,7 +64,7 @@ static void diti_attention_probe_row(const diti_attention_probe *p, uint32_t que
     for (j = 0; j < p->keys; j++) {
         double score = 0;
         for (d = 0; d < p->head_dim; d++) score += (double)p->q[query * width + at + d] * p->k[j * width + at + d];
-        weights[j] = (float)(score * 0.25);
+        weights[j] = (float)(score * (double)p->scale);
         if (weights[j] > top) top = weights[j];
     }
     for (j = 0; j < p->keys; j++) sum += exp(weights[j] - top);
@@ -95,6 +96,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, boo
     p.head_dim = device->is_cpu ? 24 : 72;
     p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
     p.keys = 77;
+    p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* what attention_half.comp does in F16 */
     width = p.heads * p.head_dim;
     inputs = (p.queries + 2 * p.keys) * width;
     values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);

@@ -158,7 +158,9 @@ static void diti_device_settle(diti_device *device, const char *overrides) {
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_i8 = device->coop_attention > 0;
+    device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
+    device->dot_attention = device->dot;
     if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
     device->features.has[DITI_FEATURE_COOP] = false;
     diti_features_useful(&device->features);

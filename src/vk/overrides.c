@@ -20,7 +20,7 @@ static const char *const diti_override_keys[] = {
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps */
     "selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
-                        coop_attention, coop_attention_i8) fails its self-test */
+                        coop_attention, coop_attention_i8, half_attention, dot_attention) fails its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_device",   /* which one of several, counted from 0; absent: all */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */

@@ -102,6 +102,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     size_t count = 0;
     dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
     VkResult vr = VK_ERROR_UNKNOWN;
+    if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     if (result < 0) {
         diti_free(&device->env, words);

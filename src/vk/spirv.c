@@ -256,3 +256,20 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     *count = used;
     return DIT_OK;
 }
+
+/* Modules do without that instruction where the device has it not: another stands in its place, in code that is never
+   run. Operands of capabilities: 6018 and 6019. */
+DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count) {
+    static const uint32_t extension[] = {0x5f565053, 0x5f52484b, 0x65746e69, 0x5f726567}; /* SPV_KHR_integer_ */
+    size_t i, k, length, used = 5;
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        uint32_t op = words[i] & 0xffffu;
+        length = words[i] >> 16;
+        if (op == 17 && (words[i + 1] == 6018 || words[i + 1] == 6019)) continue;
+        if (op == 10 && length > 4 && !memcmp(&words[i + 1], extension, sizeof extension)) continue;
+        for (k = 0; k < length; k++) words[used + k] = words[i + k];
+        if (op == 4450) words[used] = 5u << 16 | 132u; /* OpSDot becomes OpIMul, which has no format of packed words */
+        used += words[used] >> 16;
+    }
+    *count = used;
+}

@@ -285,6 +285,8 @@ typedef struct diti_device {
     uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_i8;  /* its queries and keys may be int8 */
+    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
     bool unverified;         /* override: also what has never run on any driver that dit was tested with */
     diti_features features;  /* enabled */
     diti_coop coop;
@@ -549,6 +551,7 @@ DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
+DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,

@@ -1,0 +1,140 @@
+#version 450
+// attention_gpu.comp for devices that multiply pairs of F16, for F16 operands whose heads and rows are whole vectors: products are summed in
+// F16, those of a score over SLICE groups of four channels, those of an output over a tile of keys. Sums of these, maxima and exponentials
+// are F32. Where a score is so large that its F16 sums are too coarse, or an output overflows, the workgroup begins again with F32 sums.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define VECTOR true
+#include "attention.glsl"
+layout(constant_id = 6) const uint KEYS = 16; // or 32
+#define QUERIES 32u
+#define SLICE 4u
+#define LARGE_SCORE 16.0 // sums of F16 are off by 2^-12 of their size or so
+#define WEIGHT_UNIT 32.0 // of F16 weights: none that counts is subnormal
+
+const uint key_loops = KEYS / 16u, quad_loops = (QUADS + 15u) / 16u, row_quads = QUADS + 1u, part_keys = KEYS / 4u;
+const uint outputs = 4u * quad_loops, query_row = 4u * QUADS + 1u;
+shared f16vec4 query_tile[QUERIES / 4u * query_row]; // a channel of four queries
+shared f16vec4 tile[KEYS * row_quads];               // four channels of a key, or of its value
+shared uint weights[QUERIES * (KEYS + 1u)];          // as bits: scores, then weights, F16 ones twice
+shared float tops[128];
+shared float keeps[QUERIES];
+shared uint again;
+
+f16vec4 halves(const uvec2 x) { return f16vec4(unpackFloat2x16(x.x), unpackFloat2x16(x.y)); }
+
+void main() {
+    uint t = gl_LocalInvocationID.x, across = t % 16u, down = t / 16u;
+    Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
+    if (place.queries == 0u) return;
+    uint keys = place.keys, channel = place.head * head_dim;
+    uint own = t / 4u * (KEYS + 1u) + t % 4u * part_keys; // softmax: the weights of this thread
+    uint four = t & ~3u;
+    float largest, total; // total: of the thread's own weights
+    vec4 o[outputs];
+    bool exact = false;
+    for (uint n = t; n < QUERIES * QUADS; n += 128u) {
+        uint query = n / QUADS, at = query / 4u * query_row + n % QUADS * 4u;
+        f16vec4 v = halves(q_h4[(q_offset + (place.query_row + min(place.first + query, place.queries - 1u)) * q_pitch + channel) / 4u + n % QUADS]);
+        [[unroll]] for (uint e = 0u; e < 4u; e++) query_tile[at + e][query % 4u] = v[e];
+    }
+    if (t == 0u) again = 0u;
+
+    for (uint first_key = 0u;; first_key += KEYS) {
+        if (!exact && first_key > 0u && first_key >= keys) {
+            vec4 most = vec4(0.0);
+            [[unroll]] for (uint n = 0u; n < outputs; n++) most += abs(o[n]);
+            if (!(dot(most, vec4(1.0)) < 3.0e38)) again = 1u;
+        }
+        barrier();
+        if (!exact && again != 0u) {
+            exact = true;
+            first_key = 0u;
+        }
+        if (first_key == 0u) {
+            largest = VERY_LOW;
+            total = 0.0;
+        }
+        if (first_key >= keys) break;
+        uint count = min(KEYS, keys - first_key);
+        for (uint n = t; n < count * QUADS; n += 128u)
+            tile[n / QUADS * row_quads + n % QUADS] = halves(k_h4[(k_offset + (place.key_row + first_key + n / QUADS) * k_pitch + channel) / 4u + n % QUADS]);
+        barrier();
+        vec4 score[key_loops];
+        f16vec4 run[key_loops];
+        [[unroll]] for (uint j = 0u; j < key_loops; j++) {
+            score[j] = vec4(0.0);
+            run[j] = f16vec4(0.0);
+        }
+        for (uint d = 0u; d < QUADS; d++) {
+            f16vec4 y[key_loops];
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + 16u * j, count - 1u) * row_quads + d];
+            [[unroll]] for (uint e = 0u; e < 4u; e++) {
+                f16vec4 x = query_tile[down * query_row + 4u * d + e];
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) {
+                    if (exact) score[j] = fma(vec4(x), vec4(float(y[j][e])), score[j]);
+                    else run[j] = fma(x, f16vec4(y[j][e]), run[j]);
+                }
+            }
+            if (d % SLICE == SLICE - 1u || d == QUADS - 1u) {
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) {
+                    score[j] += vec4(run[j]);
+                    run[j] = f16vec4(0.0);
+                }
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < key_loops; j++) {
+            uint key = across + 16u * j;
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                uint query = down * 4u + i;
+                float s = biased(score[j][i], place.head, min(place.first + query, place.queries - 1u), first_key + min(key, count - 1u));
+                if (!exact && !(abs(s) < LARGE_SCORE)) again = 1u;
+                weights[query * (KEYS + 1u) + key] = floatBitsToUint(key < count ? s : VERY_LOW);
+            }
+        }
+        barrier();
+        for (uint n = t; n < count * QUADS; n += 128u)
+            tile[n / QUADS * row_quads + n % QUADS] = halves(v_h4[(v_offset + (place.key_row + first_key + n / QUADS) * v_pitch + channel) / 4u + n % QUADS]);
+        float top = largest;
+        for (uint j = own; j < own + part_keys; j++) top = max(top, uintBitsToFloat(weights[j]));
+        tops[t] = top;
+        barrier();
+        top = max(max(tops[four], tops[four + 1u]), max(tops[four + 2u], tops[four + 3u]));
+        float keep = exp(largest - top);
+        keeps[t / 4u] = keep;
+        total *= keep;
+        largest = top;
+        for (uint j = own; j < own + part_keys; j++) {
+            float p = exp(uintBitsToFloat(weights[j]) - top);
+            total += p;
+            weights[j] = exact ? floatBitsToUint(p) : packHalf2x16(vec2(p * WEIGHT_UNIT));
+        }
+        barrier();
+        f16vec4 sums[outputs];
+        [[unroll]] for (uint n = 0u; n < outputs; n++) {
+            o[n] = first_key == 0u ? vec4(0.0) : o[n] * keeps[down * 4u + n % 4u];
+            sums[n] = f16vec4(0.0);
+        }
+        for (uint key = 0u; key < count; key++) {
+            uint p[4];
+            [[unroll]] for (uint i = 0u; i < 4u; i++) p[i] = weights[(down * 4u + i) * (KEYS + 1u) + key];
+            [[unroll]] for (uint n = 0u; n < outputs; n++) {
+                f16vec4 y = tile[key * row_quads + min(across + n / 4u * 16u, QUADS - 1u)];
+                if (exact) o[n] += uintBitsToFloat(p[n % 4u]) * vec4(y);
+                else sums[n] = fma(halves(uvec2(p[n % 4u])), y, sums[n]);
+            }
+        }
+        [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += vec4(sums[n]) / WEIGHT_UNIT;
+    }
+
+    tops[t] = total;
+    keeps[t / 4u] = largest;
+    barrier();
+    [[unroll]] for (uint n = 0u; n < outputs; n++) {
+        uint own_query = down * 4u + n % 4u, query = place.first + own_query, quad = across + n / 4u * 16u;
+        float sum = tops[4u * own_query] + tops[4u * own_query + 1u] + tops[4u * own_query + 2u] + tops[4u * own_query + 3u];
+        if (query >= place.queries || quad >= QUADS) continue;
+        store_out(out_offset + (place.query_row + query) * out_pitch + channel, quad, sum > 0.0 ? o[n] / sum : vec4(0.0));
+        if (quad == 0u) store_lse(place, query, keeps[own_query], sum);
+    }
+}
