@@ -1,6 +1,6 @@
 /* Start pictures and masks, and guidance that ends early: latents against diffusers
    (tests/reference/start_pictures.py), batches, tiles, restarts, cancelling, both ways to run, images of the
-   application's, what is refused, and how much work a gate saves.   test-runs: lavapipe sanitize */
+   application's, what is refused, and how much work a gate saves.   test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
@@ -8,13 +8,17 @@
 #include "files.h"
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
-enum { WIDTH = 64, HEIGHT = 48, STEPS = 5, SEED = 3, AREA = WIDTH * HEIGHT, LATENT = 4 * AREA / 64 };
+enum { WIDTH = 64, HEIGHT = 48, STEPS = 5, SEED = 3, AREA = WIDTH * HEIGHT };
+enum { LATENT = 4 * AREA / 64, MOST_LATENT = 16 * AREA / 64 };
 
 static dit_context *context;
 static dit_model *model;
 static diti_checkpoint *golden;
 static uint8_t start_rgba[AREA * 4], mask_rgba[AREA * 4];
 static dit_image start_image, mask_image;
+static uint32_t channels = 4; /* of latents */
+
+static size_t latent_size(void) { return channels * AREA / 64 * sizeof(float); }
 
 /* ---- the fixture ---- */
 
@@ -74,7 +78,7 @@ static bool finish(dit_job *job) {
 }
 
 static bool latent(dit_job *job, uint32_t image, float *out) {
-    return CHECK(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out, LATENT * sizeof *out, 0, NULL) == DIT_OK);
+    return CHECK(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out, latent_size(), 0, NULL) == DIT_OK);
 }
 
 static void run(const dit_job_desc *desc, float *out) {
@@ -86,7 +90,7 @@ static void run(const dit_job_desc *desc, float *out) {
 static double difference(const float *a, const float *b) {
     double error = 0, size = 0;
     uint32_t i;
-    for (i = 0; i < LATENT; i++) {
+    for (i = 0; i < channels * AREA / 64; i++) {
         error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         size += (double)b[i] * b[i];
     }
@@ -95,38 +99,69 @@ static double difference(const float *a, const float *b) {
 
 /* ---- against diffusers ---- */
 
-static void test_references(void) {
-    static const struct {
-        const char *name, *sampler;
-        float strength;
-        uint32_t steps; /* that are taken */
-        bool masked;
-    } cases[] = {{"dpm", NULL, 0.6f, 3, false},       {"dpm_mask", NULL, 0.8f, 4, true},
-                 {"unipc", "unipc", 0.7f, 4, false},  {"euler", "euler", 0.6f, 3, false},
-                 {"euler_mask", "euler", 1, 5, true}, {"ddim_mask", "ddim", 0.5f, 3, true},
-                 {"ddpm", "ddpm", 0, 4, false},       {"gate", NULL, 0, 5, false}};
-    static float out[LATENT], wanted[LATENT];
-    size_t i;
-    for (i = 0; i < DITI_COUNT(cases); i++) {
-        bool gate = !strcmp(cases[i].name, "gate");
-        dit_job_desc desc =
-            describe(gate ? NULL : &start_image, cases[i].masked ? &mask_image : NULL, cases[i].strength);
-        dit_status status;
-        dit_job *job;
-        desc.sampler = cases[i].sampler;
-        desc.guidance.last = gate ? 0.5f : 0;
-        job = make_job(context, &desc);
-        finish(job);
-        dit_job_status(job, &status, NULL);
-        CHECK_MESSAGE(status.step_count == cases[i].steps, "%s: %u steps", cases[i].name, (unsigned)status.step_count);
-        if (latent(job, 0, out) && read_golden(cases[i].name, wanted, sizeof wanted)) {
-            double error = difference(out, wanted);
-            printf("  %s: %.1e\n", cases[i].name, error);
-            /* float32 on both sides; UniPC's and the pipeline's sums differ in their order */
-            CHECK_MESSAGE(error < 1e-4, "%s: relative L2 %.1e", cases[i].name, error);
-        }
-        dit_job_destroy(job);
+typedef struct reference {
+    const char *name, *sampler;
+    float strength; /* 0: 0.75; below 0: from noise */
+    uint32_t steps; /* that are taken */
+    bool masked, gated, skips;
+} reference;
+
+static void compare(const reference *r) {
+    static float out[MOST_LATENT], wanted[MOST_LATENT];
+    dit_job_desc desc =
+        describe(r->strength < 0 ? NULL : &start_image, r->masked ? &mask_image : NULL, fmaxf(r->strength, 0));
+    dit_status status;
+    double error;
+    dit_job *job;
+    desc.sampler = r->sampler;
+    desc.guidance.last = r->gated ? 0.5f : 0;
+    if (r->skips) {
+        desc.guidance.skip_layer = 2.8f;
+        desc.guidance.skip_first = 0.01f;
+        desc.guidance.skip_last = 0.5f;
+        desc.guidance.skip_blocks = 2; /* the second */
     }
+    if (channels == 16) desc.guidance.scale = 5;
+    job = make_job(context, &desc);
+    finish(job);
+    dit_job_status(job, &status, NULL);
+    CHECK_MESSAGE(status.step_count == r->steps, "%s: %u steps", r->name, (unsigned)status.step_count);
+    if (latent(job, 0, out) && read_golden(r->name, wanted, latent_size())) {
+        error = difference(out, wanted);
+        printf("  %s: %.1e\n", r->name, error);
+        /* float32 on both sides, sums in another order */
+        CHECK_MESSAGE(error < 1e-4, "%s: relative L2 %.1e", r->name, error);
+    }
+    dit_job_destroy(job);
+}
+
+static void test_references(void) {
+    static const reference cases[] = {
+        {"dpm", NULL, 0.6f, 3, false, false, false},       {"dpm_mask", NULL, 0.8f, 4, true, false, false},
+        {"unipc", "unipc", 0.7f, 4, false, false, false},  {"euler", "euler", 0.6f, 3, false, false, false},
+        {"euler_mask", "euler", 1, 5, true, false, false}, {"ddim_mask", "ddim", 0.5f, 3, true, false, false},
+        {"ddpm", "ddpm", 0, 4, false, false, false},       {"gate", NULL, -1, 5, false, true, false}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) compare(&cases[i]);
+}
+
+/* StableDiffusion3Img2ImgPipeline, StableDiffusion3InpaintPipeline, and skip-layer guidance. */
+static void test_sd3(const char *folder) {
+    static const reference cases[] = {{"sd3", NULL, 0.6f, 3, false, false, false},
+                                      {"sd3_mask", NULL, 0.85f, 5, true, false, false},
+                                      {"sd3_skip", NULL, -1, 5, false, false, true}};
+    dit_model_desc md = {0};
+    dit_model *shared = model;
+    dit_error err = {0};
+    size_t i;
+    md.source.path = folder;
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        channels = 16;
+        for (i = 0; i < DITI_COUNT(cases); i++) compare(&cases[i]);
+        channels = 4;
+        dit_model_destroy(model);
+    }
+    model = shared;
 }
 
 /* ---- jobs of every kind ---- */
@@ -292,6 +327,38 @@ static void test_gate(void) {
     CHECK(dispatches(0.4f, 1, true, late) == guided - 2 * step && dispatches(0.4f, 0.8f, true, late) == half);
     CHECK(memcmp(out, all, sizeof out) && memcmp(out, none, sizeof out) && memcmp(out, late, sizeof out));
     CHECK(free_ < half);
+    /* no step is guided: there are the branches' texts, but the unconditional one is not looked at */
+    dispatches(0, 0.1f, true, out);
+    CHECK(difference(out, none) < 1e-6);
+}
+
+/* The same of classes, each with a modulation of its own, in a batch. */
+static void test_gate_of_classes(void) {
+    static const int32_t labels[] = {3, 7};
+    static float free_[4 * 64], alone[4 * 64];
+    dit_model_desc md = {0};
+    dit_model *classes = NULL;
+    uint32_t i;
+    md.source.path = "tests/fixtures/pipe_dit";
+    if (!CHECK(dit_model_load(context, &md, &classes, NULL) == DIT_OK)) return;
+    for (i = 0; i < 2; i++) {
+        dit_job_desc desc = {0};
+        dit_job *job;
+        desc.model = classes;
+        desc.class_labels = labels;
+        desc.image_count = 2;
+        desc.width = desc.height = 64;
+        desc.steps = 2;
+        desc.guidance.scale = i ? 4 : 1;
+        desc.guidance.last = i ? 0.1f : 0;
+        job = make_job(context, &desc);
+        finish(job);
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 1, 0, i ? alone : free_, sizeof alone, 0, NULL) == DIT_OK);
+        dit_job_destroy(job);
+    }
+    for (i = 0; i < DITI_COUNT(alone); i++)
+        CHECK_MESSAGE(fabsf(alone[i] - free_[i]) < 1e-5f, "value %u", (unsigned)i); /* sums in another order */
+    dit_model_destroy(classes);
 }
 
 /* ---- what is refused ---- */
@@ -352,7 +419,7 @@ static void test_no_encoder(void) {
     model = whole;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     diti_env env = test_env(NULL);
     dit_source source = {0};
     dit_context_desc cd = {0};
@@ -370,8 +437,10 @@ int main(void) {
         test_tiles();
         test_device_image();
         test_gate();
+        test_gate_of_classes();
         test_refusals();
         test_no_encoder();
+        if (argc > 1) test_sd3(argv[1]);
     }
     diti_checkpoint_close(golden);
     dit_model_destroy(model);

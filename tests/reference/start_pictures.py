@@ -99,11 +99,11 @@ def main():
     for name, (strength, masked) in SD3_CASES.items():
         kind = diffusers.StableDiffusion3InpaintPipeline if masked else diffusers.StableDiffusion3Img2ImgPipeline
         pipe = kind.from_pretrained(sys.argv[2])
-        arguments = {"mask_image": grey[None, None].float() / 255, "width": WIDTH, "height": HEIGHT} if masked else {}
+        arguments = {"mask_image": grey[None, None].float() / 255} if masked else {}
         out[name] = pipe(
             PROMPT, negative_prompt=NEGATIVE, image=image, strength=strength, num_inference_steps=STEPS,
             guidance_scale=5.0, max_sequence_length=24, generator=torch.Generator().manual_seed(SEED),
-            output_type="latent", return_dict=False, **arguments,
+            width=WIDTH, height=HEIGHT, output_type="latent", return_dict=False, **arguments,
         )[0]
     pipe = diffusers.StableDiffusion3Pipeline.from_pretrained(sys.argv[2])
     out["sd3_skip"] = pipe(
