@@ -364,7 +364,7 @@ static int check_numbers(app *a) {
 /* One sentence about the first part that is missing, with the option that adds it. */
 static int complain_missing(const app *a) {
     static const char *const flags[] = {"--clip-l", "--clip-g", "--t5"};
-    const char *what, *flag = "--model with its whole folder", *of = "";
+    const char *what, *flag = "--model with its whole folder";
     int role = DIT_ROLE_TRANSFORMER, text;
     while (!(a->info.missing & 1u << role)) role++;
     what = role_name(a->info.family, (dit_role)role);
@@ -372,12 +372,9 @@ static int complain_missing(const app *a) {
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
     if (text >= 0) flag = strstr(what, "T5") ? flags[2] : flags[text];
-    if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) {
-        of = text_name(a->info.family, role - DIT_ROLE_TOKENIZER_1);
-        flag = "--tokenizer FOLDER";
-    }
-    return complain(EXIT_INPUT, "--model %s: it has no %s%s%s%s; add it with %s%s", a->model_path, what,
-                    text >= 0 ? " text encoder" : "", *of ? " of " : "", of, flag, text >= 0 ? " FILE" : "");
+    if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) flag = "--tokenizer FOLDER";
+    return complain(EXIT_INPUT, "--model %s: it has no %s%s; add it with %s%s", a->model_path, what,
+                    text >= 0 ? " text encoder" : "", flag, text >= 0 ? " FILE" : "");
 }
 
 /* Models show either what a prompt says or a class. */
