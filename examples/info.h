@@ -3,6 +3,22 @@
 #define INFO_H
 #include "options.h"
 
+/* ---- Numbers ---- */
+
+/* A number with commas: "1,234,567". */
+static const char *grouped(uint64_t value) {
+    static char texts[4][32];
+    static unsigned next;
+    char digits[24], *out = texts[next++ % 4], *p = out;
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), i;
+    for (i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) *p++ = ',';
+        *p++ = digits[i];
+    }
+    *p = 0;
+    return out;
+}
+
 /* ---- Parts ---- */
 
 static const dit_role weight_roles[] = {DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2, DIT_ROLE_TEXT_3,
@@ -130,25 +146,11 @@ static void tell_missing(const dit_model_info *info) {
                place ? place : "");
     }
     if (info->absent_bytes)
-        printf("cut off: %llu bytes at the end of the files are not there; they cannot be loaded\n",
-               (unsigned long long)info->absent_bytes);
+        printf("cut off: %s bytes at the end of the files are not there; they cannot be loaded\n",
+               grouped(info->absent_bytes));
 }
 
 /* ---- Level 1: weights ---- */
-
-/* A number with commas: "1,234,567". */
-static const char *grouped(uint64_t value) {
-    static char texts[4][32];
-    static unsigned next;
-    char digits[24], *out = texts[next++ % 4], *p = out;
-    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), i;
-    for (i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0) *p++ = ',';
-        *p++ = digits[i];
-    }
-    *p = 0;
-    return out;
-}
 
 static const char *sized(uint64_t bytes) {
     static char texts[8][16];

@@ -161,7 +161,7 @@ readme_c() {
 }
 readme_commands() { # each make target and each flag of build/dit-* that README shows is real
     bad=0
-    sed -n '/^```sh/,/^```$/p' README.md | grep -v '^```' >$work/commands
+    sed -n '/^```sh/,/^```$/p' README.md docs/*.md | grep -v '^```' >$work/commands
     [ -s $work/commands ] || { echo "README.md has no shell commands"; return 1; }
     for target in $(sed -n 's/^make \([a-z-]*\).*/\1/p' $work/commands); do
         grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || { echo "make $target: no such target"; bad=1; }
@@ -177,7 +177,7 @@ readme_commands() { # each make target and each flag of build/dit-* that README 
     return $bad
 }
 check 'the C of README.md compiles and is examples/minimal.c' readme_c
-check 'the commands of README.md exist' readme_commands
+check 'the commands of README.md and docs/ exist' readme_commands
 
 # --- compile times: reported, never judged ---
 echo "  compile times (processor seconds) with $(gcc --version | head -n 1):"
