@@ -42,7 +42,7 @@
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - in this version: use several machines, split a job but by guidance, LoRA and control adapters, reference images,
      video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
-     Families: PixArt-alpha and PixArt-Sigma, class-conditional DiT.
+     Families: PixArt-alpha and -Sigma, class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
