@@ -1,7 +1,7 @@
 /* Pipelines with several text encoders, whole: SD3, FLUX.1 and HunyuanDiT put together from parts, some of which are
    made here of random numbers. Where the encoders' results go, what is absent, files of all kinds, blobs and prompts
    side by side, encoders that leave the device, and every refusal. Values against the references are golden's.
-   test-runs: lavapipe sanitize */
+   test-runs: sanitize */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "files.h"
@@ -180,8 +180,8 @@ static void sd3_parts(parts *p, unsigned encoders) {
     if (encoders & 1) add_memory(p, DIT_ROLE_TEXT_1, &made.clip_l);
     if (encoders & 2) add_memory(p, DIT_ROLE_TEXT_2, &made.clip_g);
     if (encoders & 4) add_path(p, DIT_ROLE_NONE, FIXTURES "umt5_encoder");
-    if (encoders & 3) add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/clip");
-    if (encoders & 4) add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/t5");
+    add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/clip");
+    add_path(p, DIT_ROLE_NONE, FIXTURES "pipe_pixart_sigma/tokenizer"); /* which allows 24 tokens */
 }
 
 static void flux_parts(parts *p) {
@@ -189,7 +189,7 @@ static void flux_parts(parts *p) {
     add_path(p, DIT_ROLE_TRANSFORMER, FIXTURES "gguf_flux_sdcpp/model.gguf");
     add_memory(p, DIT_ROLE_VAE, &made.vae);
     add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/clip");
-    add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/t5");
+    add_path(p, DIT_ROLE_NONE, FIXTURES "pipe_pixart_sigma/tokenizer");
     add_path(p, DIT_ROLE_NONE, FIXTURES "clip_l_proj/model.safetensors");
     add_path(p, DIT_ROLE_NONE, FIXTURES "umt5_encoder/model.safetensors");
 }
@@ -206,7 +206,7 @@ static void hunyuan_parts(parts *p) {
     p->list[p->count++].source = folder_source(&p->bert);
     add_path(p, DIT_ROLE_TEXT_2, FIXTURES "pipe_pixart_sigma/text_encoder");
     add_path(p, DIT_ROLE_TOKENIZER_1, FIXTURES "tokenizers/bert");
-    add_path(p, DIT_ROLE_TOKENIZER_2, FIXTURES "tokenizers/t5");
+    add_path(p, DIT_ROLE_TOKENIZER_2, FIXTURES "pipe_pixart_sigma/tokenizer");
 }
 
 /* ---- Running ---- */
@@ -360,7 +360,7 @@ static void test_sd3_places(void) {
     }
     for (uint32_t text = 0; text < DITI_TEXTS; text += 2) { /* states, pooled */
         const float *all = blob_text(whole, text, &tokens, &columns);
-        CHECK(columns == (text ? 48 : 40) && tokens == (text ? 1 : 77 + 256));
+        CHECK(columns == (text ? 48 : 40) && tokens == (text ? 1 : 77 + 24));
         for (row = 0; row < tokens; row++) {
             for (column = 0; column < columns; column++) {
                 unsigned owner = !text && row >= 77 ? 4u : column < 16 ? 1u : 2u;
@@ -374,7 +374,7 @@ static void test_sd3_places(void) {
         }
     }
     CHECK_MESSAGE(!wrong[0] && !wrong[1] && !wrong[2], "%zu, %zu, %zu values are wrong", wrong[0], wrong[1], wrong[2]);
-    CHECK(filled[0] > 1000 && filled[1] > 1000 && filled[2] > 1000);
+    CHECK(filled[0] > 900 && filled[1] > 900 && filled[2] > 900);
     for (i = 0; i < 3; i++) free(blobs[i]);
     free(whole);
 }
@@ -408,7 +408,7 @@ static void test_sd3_single_file(const unsigned char *expected) {
     make_copy(&m, VAE, "decoder.", "first_stage_model.", 16);
     file = make_end(&m);
     tokenizers[0].source.path = FIXTURES "tokenizers/clip";
-    tokenizers[1].source.path = FIXTURES "tokenizers/t5";
+    tokenizers[1].source.path = FIXTURES "pipe_pixart_sigma/tokenizer";
     desc.source = memory_source(&file);
     desc.components = tokenizers;
     desc.component_count = 2;
