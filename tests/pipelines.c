@@ -508,7 +508,10 @@ static void test_sd3_refusals(void) {
 /* ---- FLUX.1 ---- */
 
 static void test_flux(void) {
-    unsigned char expected[BYTES], rgba[BYTES];
+    unsigned char expected[BYTES], rgba[BYTES], *blob;
+    const float *pooled;
+    uint32_t tokens, columns;
+    size_t size = 0;
     parts p;
     dit_model *model;
     dit_model_info info;
@@ -523,6 +526,10 @@ static void test_flux(void) {
     CHECK_MESSAGE(!info.missing && info.default_guidance == 1 && !strcmp(info.variant, "dev") &&
                       !strcmp(info.default_sampler, "euler"),
                   "%x %g %s %s", info.missing, (double)info.default_guidance, info.variant, info.default_sampler);
+    blob = encode(model, prompt, &size); /* pooled without CLIP's projection to 32 columns */
+    pooled = blob_text(blob, DITI_TEXT_POOLED, &tokens, &columns);
+    CHECK(tokens == 1 && columns == 48 && pooled[0] != 0 && pooled[47] != 0);
+    free(blob);
     d = request(model);
     d.negative_prompt = NULL;
     CHECK(dit_job_create(context, &d, &job, &err) == DIT_OK && finish(job, expected));
