@@ -46,9 +46,9 @@
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
-   Three objects. A context is a device (yours or one that dit opens) or several. A model is weights, immutable once loaded. A
-   job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create returns, and
-   running it allocates, compiles and records nothing.
+   Three objects. A context is a device (yours or one that dit opens) or several. A model is weights, immutable once
+   loaded. A job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create
+   returns, and running it allocates, compiles and records nothing.
 
    Zero. Every desc that is all zeros but for its required members is valid; what zero means stands beside each
    member. The two guards of a desc, _zero_begin and _zero_end, must stay zero: a desc that was never initialised is
@@ -388,7 +388,7 @@ typedef enum dit_type {
 
 /* What a part of a pipeline is. */
 typedef enum dit_role {
-    DIT_ROLE_NONE, /* told from the content */
+    DIT_ROLE_NONE, /* told from the content: also of a folder with tokenizers, and of a file with several parts */
     DIT_ROLE_TRANSFORMER,
     DIT_ROLE_TEXT_1, /* text_encoder */
     DIT_ROLE_TEXT_2, /* text_encoder_2 */
@@ -418,7 +418,7 @@ typedef struct dit_source {
 
 typedef struct dit_component { /* a part of a pipeline that lives elsewhere */
     dit_source source;
-    dit_role role; /* DIT_ROLE_NONE: told from the content */
+    dit_role role; /* DIT_ROLE_NONE: told from the content; one that the model has no use for is refused */
     float weight;  /* of a LoRA; 0: 1 */
 } dit_component;
 
@@ -434,7 +434,7 @@ typedef struct dit_model_desc {
     uint32_t _zero_begin;            /* guard: stays zero */
     dit_source source;               /* required, unless components name every part: all parts found in it are used */
     const dit_component *components; /* parts that replace or complete those of source; NULL: none */
-    uint32_t component_count;        /* of components */
+    uint32_t component_count;        /* of components; at most 16 */
     const dit_type_rule *types;      /* the first rule that matches a tensor wins; NULL: all tensors as stored */
     uint32_t type_count;             /* of types */
     bool int8_attention; /* multiply queries and keys of the image's tokens as int8, with the mean key subtracted first,
@@ -500,8 +500,10 @@ typedef struct dit_image {  /* pixels of yours */
 } dit_image;
 
 typedef struct dit_tensor { /* an input by its name in diffusers */
-    const char *name;       /* "noise" [B, C, h, w] unit normal; "prompt_embeds", "negative_prompt_embeds" [1, tokens,
-                               columns]; "prompt_attention_mask", "negative_prompt_attention_mask" [1, tokens] */
+    const char *name;       /* "noise" [B, C, h, w] unit normal; "prompt_embeds" [1, tokens, columns] with
+                               "prompt_attention_mask" [1, tokens]; of HunyuanDiT also "prompt_embeds_2" and
+                               "prompt_attention_mask_2"; of SD3 and FLUX.1 also "pooled_prompt_embeds" [1, columns];
+                               each likewise with "negative_" before it */
     dit_type type;          /* DIT_TYPE_F32, F16, BF16; masks also I32, I64; DIT_TYPE_STORED: F32 */
     uint32_t rank;          /* 1..5 */
     uint64_t shape[5];      /* slowest first */
@@ -510,7 +512,8 @@ typedef struct dit_tensor { /* an input by its name in diffusers */
 
 typedef struct dit_guidance {
     float scale;      /* classifier-free guidance; 0: the model's default; 1: off, and half the work */
-    float distilled;  /* guidance that is an input of the model; 0: the model's default */
+    float distilled;  /* guidance that is an input of the model (FLUX.1-dev); 0: the model's default. With scale above 1
+                         and a negative prompt there is classifier-free guidance besides */
     float rescale;    /* 0..1: how far the deviation of the guided prediction goes back to that of the unguided */
     float skip_layer; /* skip-layer guidance (SD3, 2.8 suits): away from the prediction without some blocks; 0: off */
     float first;      /* fraction of steps (0..1) at which guidance begins; before it, and after last, */
@@ -572,7 +575,7 @@ typedef struct dit_job_desc {
     dit_guidance guidance;       /* zero: the model's default */
     float shift;                 /* of flow schedules; 0: the model's own */
     float eta;                   /* 0..1, noise of DDIM; 0: none */
-    uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own */
+    uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
     uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
     const dit_image *init_image; /* start from this picture, of the size that is made; see "Start pictures" above;
@@ -726,8 +729,9 @@ DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *
 DIT_API void dit_context_destroy(dit_context *ctx);
 
 /* Loads a pipeline or parts of one: recognises the family from config.json, metadata or tensor names, and uploads
-   the weights in their stored types, or as desc->types says. A prompt needs tokenizer, text encoder, transformer,
-   autoencoder and scheduler; what is absent is told by dit_model_info.missing and refused only when a job needs it.
+   the weights in their stored types, or as desc->types says. A prompt needs the family's text encoders with their
+   tokenizers, transformer, autoencoder and scheduler; what is absent is told by dit_model_info.missing and refused
+   only when a job needs it. SD3 can do with some of its text encoders: zeros stand for the others.
    ctx: required; may be NULL for a dry run. desc: required, with a source. out: required; receives the model, NULL
    on failure. err: may be NULL.
    Fails with DIT_ERROR_IO, DIT_ERROR_BAD_FILE, DIT_ERROR_UNSUPPORTED_MODEL, or an out-of-memory result; returns
@@ -753,11 +757,11 @@ DIT_API int32_t dit_model_class(const dit_model *model, const char *name);
    model: may be NULL. One thread. */
 DIT_API void dit_model_destroy(dit_model *model);
 
-/* Runs the text encoder alone, so that prompts can be shipped as data and the encoder left at home. Waits for the
+/* Runs the text encoders alone, so that prompts can be shipped as data and the encoders left at home. Waits for the
    GPU.
-   ctx: required. model: required, with tokenizer and text encoder. prompt: required. blob: room for *size bytes, or
+   ctx: required. model: required, with tokenizers and text encoders. prompt: required. blob: room for *size bytes, or
    NULL to ask for the size, which is the same for every prompt of a model. size: required; in: bytes of blob; out:
-   bytes written or needed. err: may be NULL. The blob carries its version and a fingerprint of the encoder's shape.
+   bytes written or needed. err: may be NULL. The blob carries its version and a checksum.
    Fails with DIT_ERROR_INVALID_ARGUMENT when blob is too small, DIT_ERROR_UNSUPPORTED_MODEL when the model has no
    text encoder. Any thread. */
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
