@@ -292,14 +292,18 @@ static void test_ordinary(void) {
 
 static void expect_error(const char *what, const edit *edits, const char *stage, const char *op) {
     static outcome got;
-    run_model(half, edits, &got);
-    CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE && !strchr(got.err.message, '\n'), "%s: %s", what,
-                  dit_result_string(got.err.result));
-    CHECK_MESSAGE(strstr(got.err.message, stage) != NULL, "%s: '%s' does not say %s", what, got.err.message, stage);
-    CHECK_MESSAGE(strstr(got.err.message, op), "%s: '%s' does not say %s", what, got.err.message, op);
-    printf("%s: %s\n", what, got.err.message);
-    run_model(base, edits, &got);
-    CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE, "%s, base rung: %s", what, dit_result_string(got.err.result));
+    dit_context *contexts[2];
+    int i;
+    contexts[0] = half, contexts[1] = base;
+    for (i = 0; i < 2; i++) {
+        const char *rung = contexts[i]->device->info.rung;
+        run_model(contexts[i], edits, &got);
+        CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE && !strchr(got.err.message, '\n'), "%s, %s: %s", what, rung,
+                      dit_result_string(got.err.result));
+        CHECK_MESSAGE(strstr(got.err.message, stage) && strstr(got.err.message, op), "%s, %s: '%s' does not say %s %s",
+                      what, rung, got.err.message, stage, op);
+        printf("%s, %s: %s\n", what, rung, got.err.message);
+    }
 }
 
 /* value = 64 * value + 2e4, times the unit matrix, as F16. A value that grows so with every run never fits. */

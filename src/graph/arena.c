@@ -17,9 +17,10 @@ static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t en
 }
 
 static void diti_arena_widen(diti_graph *graph) {
+    bool again = graph->guards && graph->activation == DITI_F16;
     uint32_t s = 0, start, end;
     while (s < graph->segment_count) {
-        if (!graph->segments[s].repeated && !graph->guards) {
+        if (!graph->segments[s].repeated && !again) {
             s++;
             continue;
         }

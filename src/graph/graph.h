@@ -472,7 +472,7 @@ typedef struct diti_health { /* what the device tells of a run */
     uint32_t step;           /* steps that had an effect */
 } diti_health;
 #define DITI_HEALTH_WORDS 4u
-/* Before the first segment, where activations are F16. */
+/* Before the first segment. */
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
 /* Words of diti_health in a guarded graph: U32 [1, words]. */
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);

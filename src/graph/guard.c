@@ -3,7 +3,8 @@
    not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and says
    whether the segment must run again; from then on nothing has an effect (diti_op_gate) until the host, which sees the
    records after every segment, has raised e where that helps and let the segment run once more. What was not finite
-   before anything was too large cannot be helped. */
+   before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
+   was. */
 #include "graph/graph.h"
 
 /* Words of a record, as in guard.glsl. The first record is diti_health. */
@@ -39,7 +40,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph) {
     uint32_t words = (uint32_t)graph->device->limits.storage_alignment / 4;
     if (words < DITI_RECORD_WORDS) words = DITI_RECORD_WORDS;
-    if (graph->activation != DITI_F16 || graph->device->unguarded) return;
+    if (graph->device->unguarded) return;
     graph->guards = diti_tensor_input(graph, DITI_U32, 1, words, "guards");
     if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
 }
