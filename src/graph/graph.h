@@ -781,6 +781,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;      /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore; /* guards as diti_guard_write wrote them */
+    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
     diti_dispatch *sources;
@@ -886,6 +887,8 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
                                          uint32_t steps, dit_error *err);
 /* Nothing of the plan is in flight: what must run again can be submitted after it. */
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
+/* The same by commands of the application's. */
+DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands);
 /* diti_plan_run for one segment, as often as its guards want. */
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
 /* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */

@@ -15,6 +15,7 @@ enum {
     DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
     DITI_RECORD_WORDS = 8
 };
+#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
 #define DITI_GUARDED 23u /* id of the specialization constant */
 #define DITI_GATED 13u   /* of elementwise.comp */
 #define DITI_INFINITY 0x7f800000u
@@ -152,23 +153,26 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
     dit_result result;
     uint32_t *all;
     if (!plan->guards) return DIT_OK;
-    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* nothing new, but the step */
-    memcpy((unsigned char *)plan->report.block.mapped + offsetof(diti_health, step), &step, sizeof step);
-    diti_buffer_flush(plan->device, &plan->report);
+    plan->guard_run++;
+    plan->guard_step = step;
     all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
     if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
     for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
     all[offsetof(diti_health, step) / sizeof *all] = step;
+    all[DITI_RECORD_RUN] = plan->guard_run;
     result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
     diti_free(&plan->device->env, all);
     return result;
 }
 
 DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
+    const uint32_t *words;
     memset(out, 0, sizeof *out);
     if (!plan->guards) return;
     diti_buffer_invalidate(plan->device, &plan->report);
-    memcpy(out, plan->report.block.mapped, sizeof *out);
+    words = (const uint32_t *)plan->report.block.mapped;
+    out->step = plan->guard_step;
+    if (words[DITI_RECORD_RUN] == plan->guard_run) memcpy(out, words, sizeof *out);
 }
 
 static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {

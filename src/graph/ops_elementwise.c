@@ -324,6 +324,7 @@ static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const d
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
     uint32_t columns = diti_tensor_get(graph, from)->columns;
     diti_dispatch dispatch;
+    from = diti_guard_release(graph, from, "tile");
     if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
     from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
     out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);

@@ -50,7 +50,7 @@ static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) 
                                         &barrier, 0, NULL, 0, NULL);
 }
 
-static void diti_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
+DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
     const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
     VkBufferCopy copy;
@@ -183,7 +183,7 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
     dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
     if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
     if (result < 0) return result;
-    diti_record_guards(plan, plan->restore);
+    diti_plan_record_guards(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
 

@@ -34,7 +34,7 @@ static void diti_job_rewind_share(dit_job *job) {
     job->last_segment = job->tries = 0;
     job->unjudged = false;
     memset(&job->health, 0, sizeof job->health);
-    memset(&job->verdict, 0, sizeof job->verdict);
+    job->restores = false;
     job->total_us = diti_job_predict_us(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -318,8 +318,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_job_settle(job);
-    if (!job->recording) diti_guard_forget(job->plan);
-    diti_job_verdict(job, NULL); /* learns */
+    diti_guard_forget(job->plan);
     result = diti_job_take_request(job, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
@@ -339,9 +338,8 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     if (err) memset(err, 0, sizeof *err);
     if (!job) return;
     diti_lock(&shared->status_lock);
-    if (job->status.result >= 0 && diti_job_verdict(shared, &shared->error) < 0)
-        shared->status.result = shared->error.result; /* turns out when the application's commands have run */
     if (out) *out = job->status;
+    if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
     if (err) *err = job->error;
     diti_unlock(&shared->status_lock);
 }

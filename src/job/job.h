@@ -224,7 +224,7 @@ struct dit_job {
     uint32_t last_segment;                     /* that was wholly submitted */
     bool unjudged;                             /* what its guards say is not known yet */
     uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
-    diti_verdict verdict;                      /* record mode: of the segment that cannot */
+    bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
@@ -329,7 +329,9 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
 /* run.c */
-/* In record mode: whether what has run so far must run again, which is then an error. */
+/* In record mode: whether what has run so far must run again; and the same, going back to it, or an error where that
+   does not help. */
+DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
 DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step); /* counted from 0 */

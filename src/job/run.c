@@ -103,24 +103,33 @@ static bool diti_run_must_wait(const dit_job *job) {
     return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
 }
 
-/* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
-static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+/* A segment overflowed: an error if running it again does not help. */
+static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
     bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
-    dit_result result;
     job->tries = same ? job->tries + 1 : 1;
     job->again_segment = verdict->segment;
     job->again_step = verdict->step;
-    result = diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
-    if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
-    if (result < 0) return result;
+    return diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+}
+
+static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
     diti_lock(&job->status_lock);
+    job->status.result = DIT_WORKING;
     job->status.reruns++;
     job->status.rerun_op = verdict->name;
     diti_unlock(&job->status_lock);
-    job->cursor.segment = verdict->segment;
-    job->cursor.repeat = verdict->step;
-    return DIT_OK;
+    job->cursor.segment = segment;
+    job->cursor.slice = 0;
+    job->cursor.repeat = step;
+}
+
+/* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
+static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+    dit_result result = diti_run_weigh(job, verdict, err);
+    if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+    if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
+    return result;
 }
 
 /* Nothing is in flight, so the newest report is about the last segment. */
@@ -131,15 +140,34 @@ static dit_result diti_run_settle(dit_job *job, dit_error *err) {
     return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
 }
 
+DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
+    diti_health health;
+    if (!job->recording) return false;
+    diti_guard_read(job->plan, &health);
+    return health.blocked != 0;
+}
+
+/* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory
+   that segments share. Steps and previews leave alone what comes into any of them. */
+static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
+    uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+    return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
+                               segment < job->decode_segment && last < job->decode_segment);
+}
+
+/* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as soon
+   as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+    diti_verdict verdict;
     dit_result result;
-    if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
-    result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
-    return result < 0 ? result
-                      : diti_fail(err, DIT_ERROR_NOT_FINITE,
-                                  "fp16 overflowed in %s, and commands of the application are not run again by dit; "
-                                  "restart the job: it begins with what it learnt",
-                                  job->verdict.name);
+    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->plan, &verdict) || !verdict.record) return DIT_OK;
+    job->restores = diti_run_may_repeat(job, verdict.segment);
+    result = diti_run_weigh(job, &verdict, err);
+    if (result >= 0) result = diti_guard_write(job->plan, job->restores ? verdict.step : 0, err);
+    if (result < 0) return result;
+    diti_run_go_back(job, &verdict, job->restores ? verdict.segment : 0, job->restores ? verdict.step : 0);
+    job->all_submitted = false;
+    return DIT_OK;
 }
 
 static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_error *err) {
@@ -408,6 +436,8 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
     float us = 0;
+    if (job->restores) diti_plan_record_guards(job->plan, commands);
+    job->restores = false;
     while (!diti_run_at_end(job)) {
         float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
         if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
@@ -437,6 +467,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
                            "while the job runs; use dit_job_step, or keep all weights resident");
     else
         result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_slices(job, cmd, budget_us);
@@ -456,6 +487,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
+    if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
     if (what == DIT_READ_PREVIEW) {
         if (!job->request.shape.preview_interval)

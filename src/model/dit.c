@@ -386,6 +386,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
     diti_linear_desc joined = DITI_ZERO;
     diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
     joined.name = "qkv";
+    diti_graph_scope(graph, "block", index);
     h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
     h = diti_linear_joined(graph, h, &block->qkv, &joined);
     h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
@@ -414,6 +415,7 @@ static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph 
     diti_dit_begin_step(model, graph, denoise, &step);
     x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, step.state->positions);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
+    diti_graph_scope(graph, NULL, 0);
     x = diti_dit_final(graph, &step, x);
     return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
                            config->out_channels, denoise->height, denoise->width, config->patch);

@@ -491,6 +491,7 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
     diti_heads heads;
     diti_tensor h;
     uint32_t i;
+    diti_graph_scope(graph, "block", index);
     diti_flux_modulation(graph, step, index, &m);
     diti_flux_heads(step, &block->norms, &heads);
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
@@ -528,6 +529,7 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
     diti_modulation m;
     diti_heads heads;
     diti_tensor h, both;
+    diti_graph_scope(graph, "single block", index);
     diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
     diti_flux_heads(step, &block->norms, &heads);
     h = diti_flux_norm(graph, step, block, &m, x);
@@ -564,6 +566,7 @@ static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph
     x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
     for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
     for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
+    diti_graph_scope(graph, NULL, 0);
     x = diti_flux_final(graph, &step, x);
     return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
 }

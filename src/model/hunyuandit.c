@@ -544,10 +544,12 @@ static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_grap
     desc.name = "text_kv";
     for (i = 0; i < model->config.blocks && !diti_graph_failed(graph); i++) {
         const diti_hunyuandit_block *block = &model->blocks[i];
+        diti_graph_scope(graph, "block", i);
         state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
         diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
                               &block->cross.norm_k, 0, 0, "text_k");
     }
+    diti_graph_scope(graph, NULL, 0);
 }
 
 static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -774,9 +776,11 @@ static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti
     x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, 0);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_tensor skip = diti_hunyuandit_takes_skip(config, i) ? skips[config->blocks - 1 - i] : 0;
+        diti_graph_scope(graph, "block", i);
         x = diti_hunyuandit_run_block(graph, &step, i, x, skip);
         if (diti_hunyuandit_leaves_skip(config, i)) skips[i] = diti_hunyuandit_keep(graph, x);
     }
+    diti_graph_scope(graph, NULL, 0);
     x = diti_hunyuandit_final(graph, &step, x);
     return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
                            config->out_channels, denoise->height, denoise->width, config->patch);

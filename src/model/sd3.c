@@ -485,6 +485,7 @@ static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uin
     diti_modulation m;
     diti_tensor h;
     uint32_t i;
+    diti_graph_scope(graph, "block", index);
     diti_sd3_modulation(graph, step, index, &m);
     diti_sd3_attend(graph, step, index, &m, x);
     if (index + 1 == step->model->config.blocks) {
@@ -524,6 +525,7 @@ static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph 
                          step.state->positions);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
         if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
+    diti_graph_scope(graph, NULL, 0);
     x = diti_sd3_final(graph, &step, x);
     return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
                            denoise->width, config->patch);

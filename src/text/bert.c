@@ -230,8 +230,11 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
     x = diti_bert_add(graph, x, &bert->position, use->tokens, "bert_position");
     x = diti_bert_norm(bert, graph, diti_bert_add(graph, x, &bert->kind, 1, "bert_token_type"), &bert->norm,
                        "bert_norm");
-    for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
+    for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
         x = diti_bert_run_block(bert, graph, use, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
     if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
     return x;
 }

@@ -336,12 +336,14 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
     use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
         diti_clip_run_block(clip, graph, use, i, x);
         if (i + 1 == last && use->norm_states)
             out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             out->states = diti_clip_copy(graph, x, 0, "clip_states");
     }
+    diti_graph_scope(graph, NULL, 0);
     out->pooled = diti_clip_pool(clip, graph, use, x);
     if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
