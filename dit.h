@@ -88,10 +88,10 @@
 
    Overflow. Where activations are fp16, a result beyond its range is noticed on the device, and the step (or the
    encoding, or the decoding) is run again with the results of that op scaled by a power of two, which their readers
-   undo; dit_status.reruns counts it. Every run starts unscaled, so that a restart gives the same bytes. What
-   dit_job_record put into your commands is not run again: dit_job_status, dit_job_read and further calls fail with
-   DIT_ERROR_NOT_FINITE as soon as those commands have run, and after dit_job_restart the job begins with the scales
-   that it learnt. What no scale helps, such as a NaN in a weight, ends the run with DIT_ERROR_NOT_FINITE, naming step
+   undo; dit_status.reruns counts it. Every run starts unscaled, so that a restart gives the same bytes. Of
+   what dit_job_record put into your commands dit learns only when they have run: then its next call goes back to that
+   step, or to the start where the decoding has been recorded since, and a job that was all recorded (DIT_OK) is
+   DIT_WORKING again for dit_job_status and dit_job_read until dit_job_record has been called for the rest. What no scale helps, such as a NaN in a weight, on the base rung, too, ends the run with DIT_ERROR_NOT_FINITE, naming step
    and op. It is never a black picture.
 
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
@@ -9469,6 +9469,7 @@ typedef struct diti_plan {
 	diti_guard_record *guard_records;
 	diti_buffer report;
 	VkCommandBuffer restore;
+	uint32_t guard_run, guard_step;
 	diti_plan_block *blocks;
 	size_t block_count, block_capacity;
 	diti_dispatch *sources;
@@ -11168,9 +11169,10 @@ static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t en
 }
 
 static void diti_arena_widen(diti_graph *graph) {
+	bool again = graph->guards && graph->activation == DITI_F16;
 	uint32_t s = 0, start, end;
 	while (s < graph->segment_count) {
-		if (!graph->segments[s].repeated && !graph->guards) {
+		if (!graph->segments[s].repeated && !again) {
 			s++;
 			continue;
 		}
@@ -11957,7 +11959,7 @@ static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) 
 		&barrier, 0, NULL, 0, NULL);
 }
 
-static void diti_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
+static void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
 	const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 	const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
 	VkBufferCopy copy;
@@ -12089,7 +12091,7 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
 	dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
 	if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
 	if (result < 0) return result;
-	diti_record_guards(plan, plan->restore);
+	diti_plan_record_guards(plan, plan->restore);
 	return diti_record_end(plan, plan->restore, err);
 }
 
@@ -12763,6 +12765,7 @@ enum {
 	DITI_RECORD_PEAK = 4,
 	DITI_RECORD_WORDS = 8
 };
+#define DITI_RECORD_RUN 4u
 #define DITI_GUARDED 23u
 #define DITI_GATED 13u
 #define DITI_INFINITY 0x7f800000u
@@ -12787,7 +12790,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
 static void diti_guard_begin(diti_graph *graph) {
 	uint32_t words = (uint32_t)graph->device->limits.storage_alignment / 4;
 	if (words < DITI_RECORD_WORDS) words = DITI_RECORD_WORDS;
-	if (graph->activation != DITI_F16 || graph->device->unguarded) return;
+	if (graph->device->unguarded) return;
 	graph->guards = diti_tensor_input(graph, DITI_U32, 1, words, "guards");
 	if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
 }
@@ -12893,23 +12896,26 @@ static dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *er
 	dit_result result;
 	uint32_t *all;
 	if (!plan->guards) return DIT_OK;
-	memset(plan->report.block.mapped, 0, (size_t)plan->report.size);
-	memcpy((unsigned char *)plan->report.block.mapped + offsetof(diti_health, step), &step, sizeof step);
-	diti_buffer_flush(plan->device, &plan->report);
+	plan->guard_run++;
+	plan->guard_step = step;
 	all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
 	if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
 	for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
 	all[offsetof(diti_health, step) / sizeof *all] = step;
+	all[DITI_RECORD_RUN] = plan->guard_run;
 	result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
 	diti_free(&plan->device->env, all);
 	return result;
 }
 
 static void diti_guard_read(const diti_plan *plan, diti_health *out) {
+	const uint32_t *words;
 	memset(out, 0, sizeof *out);
 	if (!plan->guards) return;
 	diti_buffer_invalidate(plan->device, &plan->report);
-	memcpy(out, plan->report.block.mapped, sizeof *out);
+	words = (const uint32_t *)plan->report.block.mapped;
+	out->step = plan->guard_step;
+	if (words[DITI_RECORD_RUN] == plan->guard_run) memcpy(out, words, sizeof *out);
 }
 
 static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {
@@ -13415,6 +13421,7 @@ static diti_tensor diti_tile_view(diti_graph *graph, diti_tensor tensor, const d
 static void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile) {
 	uint32_t columns = diti_tensor_get(graph, from)->columns;
 	diti_dispatch dispatch;
+	from = diti_guard_release(graph, from, "tile");
 	if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
 	from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
 	out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
@@ -18706,12 +18713,14 @@ static void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip
 	use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
 	x = diti_clip_embed(clip, graph, use);
 	for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
+		diti_graph_scope(graph, "block", i);
 		diti_clip_run_block(clip, graph, use, i, x);
 		if (i + 1 == last && use->norm_states)
 			out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
 		else if (i + 1 == last)
 			out->states = diti_clip_copy(graph, x, 0, "clip_states");
 	}
+	diti_graph_scope(graph, NULL, 0);
 	out->pooled = diti_clip_pool(clip, graph, use, x);
 	if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
 }
@@ -18974,8 +18983,11 @@ static diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, co
 	x = diti_bert_add(graph, x, &bert->position, use->tokens, "bert_position");
 	x = diti_bert_norm(bert, graph, diti_bert_add(graph, x, &bert->kind, 1, "bert_token_type"), &bert->norm,
 		"bert_norm");
-	for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++)
+	for (i = 0; i < bert->config.blocks && !diti_graph_failed(graph); i++) {
+		diti_graph_scope(graph, "block", i);
 		x = diti_bert_run_block(bert, graph, use, i, x);
+	}
+	diti_graph_scope(graph, NULL, 0);
 	if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
 	return x;
 }
@@ -20555,6 +20567,7 @@ static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uin
 	diti_linear_desc joined = DITI_ZERO;
 	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
 	joined.name = "qkv";
+	diti_graph_scope(graph, "block", index);
 	h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_linear_joined(graph, h, &block->qkv, &joined);
 	h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
@@ -20582,6 +20595,7 @@ static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph 
 	diti_dit_begin_step(model, graph, denoise, &step);
 	x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, step.state->positions);
 	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_dit_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
 		config->out_channels, denoise->height, denoise->width, config->patch);
@@ -21104,10 +21118,12 @@ static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_grap
 	desc.name = "text_kv";
 	for (i = 0; i < model->config.blocks && !diti_graph_failed(graph); i++) {
 		const diti_hunyuandit_block *block = &model->blocks[i];
+		diti_graph_scope(graph, "block", i);
 		state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
 		diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
 			&block->cross.norm_k, 0, 0, "text_k");
 	}
+	diti_graph_scope(graph, NULL, 0);
 }
 
 static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
@@ -21324,9 +21340,11 @@ static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti
 	x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, 0);
 	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
 		diti_tensor skip = diti_hunyuandit_takes_skip(config, i) ? skips[config->blocks - 1 - i] : 0;
+		diti_graph_scope(graph, "block", i);
 		x = diti_hunyuandit_run_block(graph, &step, i, x, skip);
 		if (diti_hunyuandit_leaves_skip(config, i)) skips[i] = diti_hunyuandit_keep(graph, x);
 	}
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_hunyuandit_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
 		config->out_channels, denoise->height, denoise->width, config->patch);
@@ -21812,6 +21830,7 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
 	diti_heads heads;
 	diti_tensor h;
 	uint32_t i;
+	diti_graph_scope(graph, "block", index);
 	diti_flux_modulation(graph, step, index, &m);
 	diti_flux_heads(step, &block->norms, &heads);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
@@ -21847,6 +21866,7 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
 	diti_modulation m;
 	diti_heads heads;
 	diti_tensor h, both;
+	diti_graph_scope(graph, "single block", index);
 	diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
 	diti_flux_heads(step, &block->norms, &heads);
 	h = diti_flux_norm(graph, step, block, &m, x);
@@ -21882,6 +21902,7 @@ static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph
 	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
 	for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
 	for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_flux_final(graph, &step, x);
 	return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
 }
@@ -22355,6 +22376,7 @@ static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uin
 	diti_modulation m;
 	diti_tensor h;
 	uint32_t i;
+	diti_graph_scope(graph, "block", index);
 	diti_sd3_modulation(graph, step, index, &m);
 	diti_sd3_attend(graph, step, index, &m, x);
 	if (index + 1 == step->model->config.blocks) {
@@ -22393,6 +22415,7 @@ static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph 
 		step.state->positions);
 	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
 		if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
+	diti_graph_scope(graph, NULL, 0);
 	x = diti_sd3_final(graph, &step, x);
 	return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
 		denoise->width, config->patch);
@@ -26590,7 +26613,7 @@ struct dit_job {
 	uint32_t last_segment;
 	bool unjudged;
 	uint32_t again_segment, again_step, tries;
-	diti_verdict verdict;
+	bool restores;
 	double total_us, submitted_us;
 	diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
 	uint32_t flight_first, flight_count;
@@ -26616,7 +26639,7 @@ static bool diti_model_wants(const dit_model *model, dit_role role);
 static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 static void diti_job_request_free(const diti_env *env, diti_job_request *request);
 static size_t diti_job_latent_values(const dit_job *job);
-static dit_result diti_job_verdict(dit_job *job, dit_error *err);
+static bool diti_job_must_repeat(const dit_job *job);
 static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
@@ -30351,7 +30374,7 @@ static void diti_job_rewind_share(dit_job *job) {
 	job->last_segment = job->tries = 0;
 	job->unjudged = false;
 	memset(&job->health, 0, sizeof job->health);
-	memset(&job->verdict, 0, sizeof job->verdict);
+	job->restores = false;
 	job->total_us = diti_job_predict_us(job);
 	diti_atomic_store(&job->cancel, 0);
 	diti_lock(&job->status_lock);
@@ -30629,8 +30652,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 		return result;
 	}
 	diti_job_settle(job);
-	if (!job->recording) diti_guard_forget(job->plan);
-	diti_job_verdict(job, NULL);
+	diti_guard_forget(job->plan);
 	result = diti_job_take_request(job, &request, err);
 	if (result != DIT_OK) return result;
 	result = diti_job_write_inputs(job, err);
@@ -30648,9 +30670,8 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 	if (err) memset(err, 0, sizeof *err);
 	if (!job) return;
 	diti_lock(&shared->status_lock);
-	if (job->status.result >= 0 && diti_job_verdict(shared, &shared->error) < 0)
-		shared->status.result = shared->error.result;
 	if (out) *out = job->status;
+	if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
 	if (err) *err = job->error;
 	diti_unlock(&shared->status_lock);
 }
@@ -31063,23 +31084,31 @@ static bool diti_run_must_wait(const dit_job *job) {
 	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
 }
 
-static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
 	bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
-	dit_result result;
 	job->tries = same ? job->tries + 1 : 1;
 	job->again_segment = verdict->segment;
 	job->again_step = verdict->step;
-	result = diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
-	if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
-	if (result < 0) return result;
+	return diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+}
+
+static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
 	diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
 	diti_lock(&job->status_lock);
+	job->status.result = DIT_WORKING;
 	job->status.reruns++;
 	job->status.rerun_op = verdict->name;
 	diti_unlock(&job->status_lock);
-	job->cursor.segment = verdict->segment;
-	job->cursor.repeat = verdict->step;
-	return DIT_OK;
+	job->cursor.segment = segment;
+	job->cursor.slice = 0;
+	job->cursor.repeat = step;
+}
+
+static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+	dit_result result = diti_run_weigh(job, verdict, err);
+	if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+	if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
+	return result;
 }
 
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
@@ -31089,15 +31118,30 @@ static dit_result diti_run_settle(dit_job *job, dit_error *err) {
 	return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
 }
 
+static bool diti_job_must_repeat(const dit_job *job) {
+	diti_health health;
+	if (!job->recording) return false;
+	diti_guard_read(job->plan, &health);
+	return health.blocked != 0;
+}
+
+static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
+	uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+	return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
+		segment < job->decode_segment && last < job->decode_segment);
+}
+
 static dit_result diti_job_verdict(dit_job *job, dit_error *err) {
+	diti_verdict verdict;
 	dit_result result;
-	if (!job->recording || (!job->verdict.record && !diti_guard_raise(job->plan, &job->verdict))) return DIT_OK;
-	result = diti_guard_check(job->plan, &job->verdict, 1, job->request.shape.steps, err);
-	return result < 0 ? result
-		: diti_fail(err, DIT_ERROR_NOT_FINITE,
-		"fp16 overflowed in %s, and commands of the application are not run again by dit; "
-		"restart the job: it begins with what it learnt",
-		job->verdict.name);
+	if (!diti_job_must_repeat(job) || !diti_guard_raise(job->plan, &verdict) || !verdict.record) return DIT_OK;
+	job->restores = diti_run_may_repeat(job, verdict.segment);
+	result = diti_run_weigh(job, &verdict, err);
+	if (result >= 0) result = diti_guard_write(job->plan, job->restores ? verdict.step : 0, err);
+	if (result < 0) return result;
+	diti_run_go_back(job, &verdict, job->restores ? verdict.segment : 0, job->restores ? verdict.step : 0);
+	job->all_submitted = false;
+	return DIT_OK;
 }
 
 static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_error *err) {
@@ -31349,6 +31393,8 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
 	float us = 0;
+	if (job->restores) diti_plan_record_guards(job->plan, commands);
+	job->restores = false;
 	while (!diti_run_at_end(job)) {
 		float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
 		if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
@@ -31378,6 +31424,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 			"while the job runs; use dit_job_step, or keep all weights resident");
 	else
 		result = diti_plan_prepare_secondaries(job->plan, &error);
+	if (result >= 0) result = diti_job_verdict(job, &error);
 	if (result < 0) return diti_run_fail(job, &error);
 	scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
 	result = diti_run_record_slices(job, cmd, budget_us);
@@ -31395,6 +31442,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
 			"dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
 			(int)what);
 	}
+	if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
 	dit_job_status(job, &status, &why);
 	if (what == DIT_READ_PREVIEW) {
 		if (!job->request.shape.preview_interval)
