@@ -8051,6 +8051,7 @@ static dit_result diti_cache_save(diti_device *device, void *blob, size_t *size,
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
 	}
 	if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+	if (!diti_cache_data_fits(&header, behind + tuned_size, data_size)) data_size = 0;
 	header.rung = (uint32_t)device->rung;
 	header.us_per_gflop = device->us_per_gflop;
 	header.data_size = data_size;

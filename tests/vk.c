@@ -657,7 +657,9 @@ static void cache_make(void) {
     size--;
     CHECK(diti_cache_save(device, blob, &size, &err) == DIT_ERROR_INVALID_ARGUMENT);
     blob_size = sizeof blob;
-    CHECK(diti_cache_save(device, blob, &blob_size, &err) == DIT_OK && blob_size == size);
+    CHECK(diti_cache_save(device, blob, &blob_size, &err) == DIT_OK);
+    CHECK_MESSAGE(blob_size <= size && blob_size >= sizeof(diti_cache_header) + 2 * sizeof(diti_tuned),
+                  "%zu bytes instead of %zu", blob_size, size); /* some drivers write less than they announce */
     diti_device_close(device);
 }
 
