@@ -59,7 +59,7 @@ static const char *role_name(const char *family, dit_role role) {
     case DIT_ROLE_TOKENIZER_1:
     case DIT_ROLE_TOKENIZER_2:
     case DIT_ROLE_TOKENIZER_3:
-        snprintf(name, sizeof name, "%s's tokenizer", text_name(family, (int)role - DIT_ROLE_TOKENIZER_1));
+        snprintf(name, sizeof name, "tokenizer of %s", text_name(family, (int)role - DIT_ROLE_TOKENIZER_1));
         return name;
     default: return "part";
     }
