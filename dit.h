@@ -131,12 +131,13 @@
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
-   pairs, of attention, too), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel, subgroupSizeControl,
-   computeFullSubgroups, shaderInt8), coop2 (VK_NV_cooperative_matrix2 with flexible dimensions besides). On a device of
-   yours only what you enabled counts; dit_device_extend enables all of it. Products of int8 rows use matrix units, else
-   shaderIntegerDotProduct where it is fast. Every rung and every other kind of kernel computes a test when a context is
-   made; what computes wrong is left out, with a warning, and dit_context_device says so. Software drivers stay on base.
-   What has run on no driver that dit was tested with (bfloat16, matrices of whole workgroups) is off.
+   pairs, of attention, too), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel,
+   subgroupSizeControl, computeFullSubgroups, shaderInt8), coop2 (VK_NV_cooperative_matrix2 with flexible dimensions
+   besides). On a device of yours only what you enabled counts; dit_device_extend enables all of it. Products of int8
+   rows use matrix units, else shaderIntegerDotProduct where it is fast. Every rung and every other kind of kernel
+   computes a test when a context is made; what computes wrong is left out, with a warning, and dit_context_device says
+   so. Software drivers stay on base. What has run on no driver that dit was tested with (bfloat16, matrices of whole
+   workgroups) is off.
 
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
