@@ -26,7 +26,7 @@ typedef struct options {
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
-    const char *weight_budget, *device_memory, *class_name, *info, *info_level;
+    const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     bool plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
 } options;
 
@@ -61,7 +61,8 @@ static const option_entry option_table[] = {
     {"--rng", NULL, NULL, TEXT(rng)},
     {"--batch-count", "-b", NULL, TEXT(count)},
     {"--output", "-o", NULL, TEXT(output)},
-    {"--device", NULL, NULL, TEXT(device)},
+    {"--device", NULL, "--devices", TEXT(device)},
+    {"--split", NULL, NULL, TEXT(split)},
     {"--noise", NULL, NULL, TEXT(noise)},
     {"--latent-out", NULL, NULL, TEXT(latent_out)},
     {"--preview", NULL, NULL, TEXT(preview)},
@@ -170,6 +171,8 @@ static const char more_help_text[] =
     "                              runs out: tiles, then offload, then a budget\n"
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
     "                              as lavapipe; brackets are text then\n"
+    "      --devices LIST          several, 0,1: the first works alone, or with --split\n"
+    "      --split NAME            auto, or cfg2: guided and unguided on a device each\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 

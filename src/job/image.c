@@ -69,9 +69,9 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
+    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval)
+    if (result >= 0 && job->request.shape.preview_interval && job->share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
@@ -178,7 +178,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count; i++)
+    for (i = 0; i < job->request.shape.image_count && job->share == 0; i++)
         diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }

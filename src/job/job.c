@@ -97,7 +97,7 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
         diti_job_record_start(job, job->start_copy);
         result = diti_job_end_commands(job, job->start_copy, err);
     }
-    if (result < 0 || !job->request.shape.preview_interval) return result;
+    if (result < 0 || !job->request.shape.preview_interval || job->share) return result;
     result = diti_job_allocate_commands(job, &job->preview_copy, err);
     if (result < 0) return result;
     diti_job_record_preview(job, job->preview_copy);
@@ -375,7 +375,8 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
 
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
     dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->share)
+        return DIT_ERROR_INVALID_ARGUMENT;
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;

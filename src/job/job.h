@@ -119,6 +119,7 @@ typedef struct diti_job_shape {
     bool swap;               /* BGRA target */
     bool scaled_input;       /* the model sees input * x */
     uint32_t branch_devices; /* 2: the branches of guidance on a device each; 1: together */
+    bool split_auto;         /* or 1, where there is one device alone */
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u

@@ -1,5 +1,6 @@
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 #include "job/job.h"
+#include "split/split.h"
 
 #define DITI_MAX_SIDE 16384u
 #define DITI_MAX_STEPS 1000u
@@ -496,20 +497,28 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                      dit_error *err) {
     const char *why = NULL;
+    diti_split split;
+    dit_result result;
+    uint32_t devices = 2;
     out->shape.branch_devices = 1;
     if (!desc->split) return DIT_OK;
-    if (!diti_equal(desc->split, "cfg2"))
+    result = diti_split_parse(desc->split, &split, err);
+    if (result < 0) return result;
+    out->shape.split_auto = split.degree[DITI_SPLIT_CFG] == 0;
+    if (!out->shape.split_auto) devices = split.degree[DITI_SPLIT_CFG];
+    if (devices > 2 || (!out->shape.split_auto && diti_split_ranks(&split) != devices))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "split \"%.60s\" is unknown: this version has cfg2, the branches of guidance on a device each",
+                         "split \"%.60s\": this version has cfg2 alone, the branches of guidance on a device each",
                          desc->split);
     if (!out->shape.guided)
         why = "there is one branch alone without guidance; give guidance.scale another value than 1";
     if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
     if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
     if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
-    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
-    out->shape.branch_devices = 2;
-    return DIT_OK;
+    if (!why) out->shape.branch_devices = devices;
+    return !why || out->shape.split_auto || devices == 1
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -237,7 +237,7 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
-    if (job->share) { /* the picture is the first one's */
+    if (job->follows) { /* the picture is the first one's */
         flight->value = job->plan->submitted;
         flight->stage = DIT_STAGE_DECODE;
         job->all_submitted = true;
@@ -487,6 +487,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
+    if (job->share) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
     if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
     if (what == DIT_READ_PREVIEW) {

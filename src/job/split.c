@@ -16,6 +16,7 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
     job->shares[0] = job;
     job->share_count = 1;
+    if (job->request.shape.split_auto && total > all) total = 1;
     if (total > all)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
                          all);

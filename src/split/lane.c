@@ -305,8 +305,8 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
     slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
                           : with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
     if (slot->request) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s %s rank %u",
-                     sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
+                     sends ? "send to" : "receive from", sends ? lane->to : lane->from);
 }
 
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {

@@ -102,7 +102,7 @@ DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t co
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or on its way */
-/* Waits until something that is on its way has moved on, or the time is over; *waited becomes true unless nothing is. */
+/* Waits until something that is on its way has moved on, or the time is over. *waited becomes true unless nothing is. */
 DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);

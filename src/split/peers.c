@@ -99,6 +99,9 @@ static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t t
     if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
         !diti_equal(wanted, diti_transport_name(transport)))
         return false;
+    if (transport == DITI_TRANSPORT_DMA_BUF && !diti_override_is(overrides, "transport", "dma_buf") &&
+        !diti_override_number(overrides, "unverified", 0))
+        return false; /* has run on no driver that dit was tested with */
     return transport == DITI_TRANSPORT_STAGED ||
            diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
 }
