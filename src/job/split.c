@@ -60,6 +60,17 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     return result;
 }
 
+/* What a run of each segment sends, so that it can be known beforehand. */
+static void diti_job_tell_exchanges(const dit_job *share) {
+    uint32_t segment;
+    for (segment = 0; segment < share->plan->segment_count; segment++) {
+        uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+        if (bytes)
+            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->share,
+                     share->share_total, (unsigned long long)bytes, share->plan->segments[segment].name);
+    }
+}
+
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     diti_plan *plans[DITI_MAX_DEVICES];
     uint32_t i, count;
@@ -71,6 +82,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
     if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, count, &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
+    for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;
 }
